@@ -1,0 +1,72 @@
+//! Speed of every kernel that runs here, in the cache: source bytes per second, one thread.
+//!
+//! `cargo run --release -p kiln-gf --example speed [KERNEL]`
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use kiln_gf::{
+    AlignedBuf, Kernel, Product, RegionId, Regions, Span, available, by_name, generator,
+};
+
+/// How long each number is measured; the best of its rounds counts.
+const TIME: Duration = Duration::from_millis(60);
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let kernels = match std::env::args().nth(1) {
+        Some(name) => vec![by_name(&name)?],
+        None => available(),
+    };
+    println!("{:8} {:>6} {:>8} {:>10} {:>10}", "kernel", "shape", "bytes", "run GB/s", "run_in ns");
+    for kernel in kernels {
+        for (rows, cols) in [(1, 1), (1, 2), (2, 2), (4, 4), (4, 10), (4, 12), (8, 16), (10, 20)] {
+            for len in [512, 1024, 4096, 16384, 65536] {
+                let (rate, nanoseconds) = measure(kernel, rows, cols, len)?;
+                let (name, shape) = (kernel.name(), format!("{rows}x{cols}"));
+                println!("{name:8} {shape:>6} {len:>8} {rate:>10.1} {nanoseconds:>10.1}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gigabytes of sources per second by `run`, nanoseconds per call by `run_in`.
+fn measure(
+    kernel: &'static dyn Kernel,
+    rows: usize,
+    cols: usize,
+    len: usize,
+) -> Result<(f64, f64), kiln_gf::GfError> {
+    let product = Product::new(kernel, &generator("cauchy")?.parity(cols, rows)?);
+    // Staggered by some lines, as operands at equal offsets of pages compete for cache sets.
+    let pitch = len + 320;
+    let mut buffer = AlignedBuf::zeroed((rows + cols) * pitch);
+    buffer.iter_mut().enumerate().for_each(|(i, byte)| *byte = ((i * i) >> 5) as u8);
+
+    let (head, tail) = buffer.split_at_mut(cols * pitch);
+    let srcs: Vec<&[u8]> = head.chunks(pitch).map(|chunk| &chunk[..len]).collect();
+    let mut dsts: Vec<&mut [u8]> = tail.chunks_mut(pitch).map(|chunk| &mut chunk[..len]).collect();
+    let plain = best(|| product.run(black_box(&srcs), &mut dsts))?;
+
+    let region = RegionId::new(0);
+    let spans: Vec<Span> = (0..rows + cols).map(|i| Span { region, offset: i * pitch }).collect();
+    let mut regions = Regions::new();
+    regions.write(&mut buffer);
+    let (srcs, dsts) = spans.split_at(cols);
+    let by_reference = best(|| product.run_in(&mut regions, black_box(srcs), dsts, len))?;
+    Ok(((cols * len) as f64 / plain, by_reference))
+}
+
+/// Nanoseconds of one call, the least over rounds of 100 calls.
+fn best<E>(mut call: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
+    let start = Instant::now();
+    let mut least = f64::INFINITY;
+    while start.elapsed() < TIME {
+        let round = Instant::now();
+        for _ in 0..100 {
+            call()?;
+        }
+        least = least.min(round.elapsed().as_nanos() as f64 / 100.0);
+    }
+    Ok(least)
+}

@@ -1,0 +1,178 @@
+//! The one error type of this crate.
+
+use thiserror::Error;
+
+/// What can go wrong in this crate.
+///
+/// ```
+/// let error = kiln_gf::generator("cauchi").unwrap_err();
+/// assert!(error.to_string().contains("known: cauchy"));
+/// assert!(!error.is_retryable());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum GfError {
+    /// Sizes of matrices or vectors do not fit together.
+    #[error("{what}: expected {expected}, found {found}")]
+    Shape {
+        /// Which operation and which size.
+        what: &'static str,
+        /// The size that fits.
+        expected: usize,
+        /// The size that was given.
+        found: usize,
+    },
+    /// The matrix to invert has no inverse.
+    #[error("the {size} x {size} matrix is singular: its rank is only {rank}")]
+    Singular {
+        /// Rows, and columns, of the matrix.
+        size: usize,
+        /// Its rank, less than `size`.
+        rank: usize,
+    },
+    /// A square submatrix of a parity matrix is singular, so some losses cannot be decoded.
+    #[error("not MDS: parity rows {rows:?} x data columns {cols:?} form a singular matrix")]
+    NotMds {
+        /// Rows of the smallest singular minor, ascending.
+        rows: Vec<usize>,
+        /// Its columns, ascending.
+        cols: Vec<usize>,
+    },
+    /// The exhaustive check would need too many steps.
+    #[error("a {rows} x {cols} parity matrix has more than {limit} minors: too many to check")]
+    TooLarge {
+        /// Rows of the matrix.
+        rows: usize,
+        /// Columns of the matrix.
+        cols: usize,
+        /// Most minors that are checked.
+        limit: u64,
+    },
+    /// A generator matrix does not exist for these parameters.
+    #[error("matrix {generator} does not exist for k={k}, m={m}: legal is {legal}")]
+    Parameters {
+        /// Name of the generator.
+        generator: &'static str,
+        /// Data chunks asked for.
+        k: usize,
+        /// Parity chunks asked for.
+        m: usize,
+        /// What would be legal.
+        legal: String,
+    },
+    /// A generator exists for these parameters but some losses of m chunks could not be decoded.
+    #[error(
+        "matrix {generator} is not MDS for k={k}, m={m}: parity rows {rows:?} x data columns \
+         {cols:?} are singular; legal is {legal}"
+    )]
+    GeneratorNotMds {
+        /// Name of the generator.
+        generator: &'static str,
+        /// Data chunks asked for.
+        k: usize,
+        /// Parity chunks asked for.
+        m: usize,
+        /// Rows of a singular minor.
+        rows: Vec<usize>,
+        /// Columns of that minor.
+        cols: Vec<usize>,
+        /// What would be legal.
+        legal: String,
+    },
+    /// No generator matrix has this name.
+    #[error("unknown matrix {name:?}; known: {known}")]
+    UnknownGenerator {
+        /// The name as given.
+        name: String,
+        /// All known names, separated by commas.
+        known: String,
+    },
+    /// No kernel has this name.
+    #[error("unknown kernel {name:?}; known: {known}")]
+    UnknownKernel {
+        /// The name as given.
+        name: String,
+        /// All known names, separated by commas.
+        known: String,
+    },
+    /// The kernel is known but this CPU cannot run it.
+    #[error("kernel {name:?} does not run on this CPU; available here: {available}")]
+    KernelUnavailable {
+        /// The name as given.
+        name: String,
+        /// Names of the kernels that run here, separated by commas.
+        available: String,
+    },
+    /// The number of sources or destinations is not that of the matrix.
+    #[error("expected {expected} {side}s as the matrix has, found {found}")]
+    OperandCount {
+        /// "source" or "destination".
+        side: &'static str,
+        /// Columns (sources) or rows (destinations) of the matrix.
+        expected: usize,
+        /// Operands given.
+        found: usize,
+    },
+    /// Operands of one call differ in length.
+    #[error("{side} {index} has {found} bytes where all operands must have {expected}")]
+    OperandLength {
+        /// "source" or "destination".
+        side: &'static str,
+        /// Which of them.
+        index: usize,
+        /// Bytes of the first operand.
+        expected: usize,
+        /// Bytes of this one.
+        found: usize,
+    },
+    /// A span reaches outside its region, or the region does not exist.
+    #[error("{side} {index}: {len} bytes at {offset} lie outside region {region} ({size} bytes)")]
+    OutOfBounds {
+        /// "source" or "destination".
+        side: &'static str,
+        /// Which of them.
+        index: usize,
+        /// The region named by the span.
+        region: u32,
+        /// Offset of the span in bytes.
+        offset: usize,
+        /// Length of the span in bytes.
+        len: usize,
+        /// Bytes in the region, 0 if there is no such region.
+        size: usize,
+    },
+    /// A destination lies in a region that was added for reading only.
+    #[error("destination {index} lies in region {region}, which was added for reading only")]
+    ReadOnly {
+        /// Which destination.
+        index: usize,
+        /// The region named by the span.
+        region: u32,
+    },
+    /// A destination shares bytes with another operand.
+    #[error("destination {index} overlaps {side} {other} in region {region}")]
+    Overlap {
+        /// Which destination.
+        index: usize,
+        /// "source" or "destination".
+        side: &'static str,
+        /// Which of them.
+        other: usize,
+        /// The region both lie in.
+        region: u32,
+    },
+    /// A buffer of this size cannot be had.
+    #[error("no memory for a buffer of {len} bytes")]
+    NoMemory {
+        /// Bytes asked for.
+        len: usize,
+    },
+}
+
+impl GfError {
+    /// Whether the same call may succeed later. Here never: all are mistakes in the request,
+    /// except [`GfError::NoMemory`], which other work of the process may cure.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, GfError::NoMemory { .. })
+    }
+}

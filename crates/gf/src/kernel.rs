@@ -1,0 +1,190 @@
+//! Multiplying a matrix with byte streams: the choice of a kernel, and the safe entries to it.
+//!
+//! A [`Kernel`] is one way to do the work on one kind of CPU; [`KERNELS`] lists them all and
+//! [`active`] chooses once per process. A [`Product`] is a matrix prepared for one kernel: the
+//! tables travel with the call, so a call cannot use those of another matrix. Every entry checks
+//! its operands, also in release builds.
+
+use std::env;
+use std::fmt::Debug;
+use std::sync::OnceLock;
+
+use crate::GfError;
+
+pub use product::Product;
+pub use regions::{RegionId, Regions, Span};
+
+mod product;
+mod regions;
+mod scalar;
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod gfni;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod halves;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+
+#[cfg(not(target_arch = "aarch64"))]
+use absent as neon;
+#[cfg(not(target_arch = "x86_64"))]
+use {absent as avx2, absent as avx512, absent as gfni};
+
+/// Stands for the kernels of other architectures.
+mod absent {
+    pub(super) fn detect() -> Option<&'static dyn super::Kernel> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod battery;
+#[cfg(test)]
+mod tests;
+
+/// Name of the environment variable that forces a kernel.
+pub const KERNEL_VARIABLE: &str = "KILN_KERNEL";
+
+/// One implementation of matrix times byte streams, for one kind of CPU.
+///
+/// A reference to a kernel proves that this CPU runs it: the only way to one is a row's
+/// [`KernelRow::detect`], through [`active`], [`by_name`] or [`available`]. The trait cannot be
+/// implemented elsewhere.
+///
+/// ```
+/// let names: Vec<&str> = kiln_gf::available().iter().map(|kernel| kernel.name()).collect();
+/// assert!(names.contains(&"scalar"));
+/// ```
+pub trait Kernel: engine::Engine + Sync + Send + Debug {
+    /// Short name, as in `KILN_KERNEL`.
+    fn name(&self) -> &'static str;
+
+    /// One line for people.
+    fn about(&self) -> &'static str {
+        let row = KERNELS.iter().find(|row| row.name == self.name());
+        row.map_or("", |row| row.about)
+    }
+}
+
+/// One row of [`KERNELS`].
+///
+/// ```
+/// let scalar = &kiln_gf::KERNELS[0];
+/// assert_eq!((scalar.detect)().map(|kernel| kernel.name()), Some("scalar"));
+/// ```
+#[derive(Debug)]
+pub struct KernelRow {
+    /// Name of the kernel.
+    pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// The kernel, or `None` where this CPU cannot run it.
+    pub detect: fn() -> Option<&'static dyn Kernel>,
+}
+
+/// All kernels, of all architectures, from slow to fast.
+pub static KERNELS: &[KernelRow] = &[
+    KernelRow {
+        name: "scalar",
+        about: "byte by byte, with the field's table of products; runs everywhere",
+        detect: scalar::detect,
+    },
+    KernelRow {
+        name: "neon",
+        about: "aarch64: 16 bytes at once, two table look-ups of half bytes per product",
+        detect: neon::detect,
+    },
+    KernelRow {
+        name: "avx2",
+        about: "x86-64 with AVX2: 32 bytes at once, two table look-ups of half bytes per product",
+        detect: avx2::detect,
+    },
+    KernelRow {
+        name: "avx512",
+        about: "x86-64 with AVX-512BW: 64 bytes at once, two table look-ups per product",
+        detect: avx512::detect,
+    },
+    KernelRow {
+        name: "gfni",
+        about: "x86-64 with GFNI and AVX-512BW: 64 bytes at once, one bit-matrix per product",
+        detect: gfni::detect,
+    },
+];
+
+/// The kernels this CPU can run, from slow to fast.
+pub fn available() -> Vec<&'static dyn Kernel> {
+    KERNELS.iter().filter_map(|row| (row.detect)()).collect()
+}
+
+/// The kernel with this name.
+///
+/// Fails with [`GfError::UnknownKernel`] (listing all) or [`GfError::KernelUnavailable`]
+/// (listing those that run here).
+pub fn by_name(name: &str) -> Result<&'static dyn Kernel, GfError> {
+    let Some(row) = KERNELS.iter().find(|row| row.name == name) else {
+        let known: Vec<_> = KERNELS.iter().map(|row| row.name).collect();
+        return Err(GfError::UnknownKernel { name: name.to_owned(), known: known.join(", ") });
+    };
+    (row.detect)().ok_or_else(|| {
+        let available: Vec<_> = available().iter().map(|kernel| kernel.name()).collect();
+        GfError::KernelUnavailable { name: name.to_owned(), available: available.join(", ") }
+    })
+}
+
+/// The kernel of this process: the fastest that runs here, or the one that the environment
+/// variable `KILN_KERNEL` names. Chosen at the first call, then fixed.
+///
+/// Fails as [`by_name`] does when the variable names no kernel that runs here; empty is unset.
+pub fn active() -> Result<&'static dyn Kernel, GfError> {
+    static ACTIVE: OnceLock<Result<&'static dyn Kernel, GfError>> = OnceLock::new();
+    let choose = || match env::var_os(KERNEL_VARIABLE) {
+        Some(name) if !name.is_empty() => by_name(&name.to_string_lossy()),
+        _ => Ok(available().pop().unwrap_or(&scalar::SCALAR)),
+    };
+    ACTIVE.get_or_init(choose).clone()
+}
+
+/// What a kernel does, hidden from other crates: they neither call nor implement it.
+mod engine {
+    /// A product restricted to as many rows as a kernel takes at once, on raw operands.
+    #[derive(Clone, Copy)]
+    pub struct Pass<'a> {
+        /// The coefficients, column by column: that of row r and column j at j * rows + r.
+        pub coefficients: &'a [u8],
+        /// The tables of the coefficients, in the same order; starts at a multiple of 64.
+        pub tables: &'a [u8],
+        /// First byte of each source, one per column.
+        pub srcs: &'a [*const u8],
+        /// First byte of each destination, one per row.
+        pub dsts: &'a [*mut u8],
+        /// Bytes of each operand.
+        pub len: usize,
+        /// Whether to add to the destinations instead of replacing them.
+        pub add: bool,
+    }
+
+    /// The private half of [`super::Kernel`].
+    pub trait Engine {
+        /// Most rows that one pass takes.
+        fn most_rows(&self) -> usize;
+
+        /// Bytes of table per coefficient.
+        fn table_len(&self) -> usize;
+
+        /// Writes the table of one coefficient, `table_len` bytes.
+        fn tabulate(&self, coefficient: u8, table: &mut [u8]);
+
+        /// Computes one pass with 1 to `most_rows` rows.
+        ///
+        /// # Safety
+        /// `coefficients` and `tables` hold rows x cols entries made by this kernel's
+        /// `tabulate`, where rows and cols are the lengths of `dsts` and `srcs`. Every source is
+        /// readable and every destination readable and writable for `len` bytes, and no
+        /// destination shares a byte with another operand.
+        unsafe fn pass(&self, pass: &Pass<'_>);
+    }
+}
