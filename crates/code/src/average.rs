@@ -1,0 +1,145 @@
+//! The average repair cost over all patterns of F lost chunks (Clay paper, section 6.1, Fig. 17).
+
+use crate::{CodeError, Codec, Strategy};
+
+/// More patterns than this are sampled, not enumerated.
+const PATTERNS_MAX: u64 = 5_000;
+/// Sampled patterns.
+const SAMPLES: u64 = 500;
+
+/// What repairs cost on average when all patterns of F lost chunks are equally likely. Costs are
+/// per stripe; a chunk is alpha sub-chunks.
+///
+/// ```
+/// use kiln_code::Codec;
+/// let codec = Codec::new(&"clay:4+2".parse()?)?;
+/// let one = codec.average_cost(1, 0)?;
+/// assert!(one.exhaustive && one.patterns == 6);
+/// assert_eq!(one.mean_chunks, 2.5);
+/// # Ok::<(), kiln_code::CodeError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct AverageCost {
+    /// Lost chunks of every pattern.
+    pub failures: usize,
+    /// Patterns looked at.
+    pub patterns: u64,
+    /// Whether these are all patterns; else they are a seeded sample.
+    pub exhaustive: bool,
+    /// Patterns rebuilt with less than k chunks read.
+    pub repairable: u64,
+    /// Chunks read, on average.
+    pub mean_chunks: f64,
+    /// Contiguous runs read, on average.
+    pub mean_runs: f64,
+    /// Chunks read in the cheapest pattern.
+    pub min_chunks: f64,
+    /// Chunks read in the dearest pattern.
+    pub max_chunks: f64,
+}
+
+impl Codec {
+    /// Averages the repair cost over patterns of `failures` lost chunks, all other chunks
+    /// available. Above 5,000 patterns a sample of 500 is drawn with `seed`.
+    ///
+    /// # Errors
+    /// `failures` is 0 or more than m.
+    pub fn average_cost(&self, failures: usize, seed: u64) -> Result<AverageCost, CodeError> {
+        let shape = self.shape();
+        if failures == 0 || failures > shape.m {
+            let (what, expected) = ("lost chunks (from 1 to m)", shape.m);
+            return Err(CodeError::Shape { what, expected, got: failures });
+        }
+        let all = binomial(shape.n() as u64, failures as u64);
+        let exhaustive = all.is_some_and(|count| count <= PATTERNS_MAX);
+        let mut tally = Tally { min: f64::INFINITY, ..Tally::default() };
+        if exhaustive {
+            let mut lost: Vec<usize> = (0..failures).collect();
+            loop {
+                tally.add(self, &lost)?;
+                if !next_combination(&mut lost, shape.n()) {
+                    break;
+                }
+            }
+        } else {
+            let mut state = seed;
+            for _ in 0..SAMPLES {
+                tally.add(self, &sample(shape.n(), failures, &mut state))?;
+            }
+        }
+        let count = tally.patterns as f64;
+        Ok(AverageCost {
+            failures,
+            patterns: tally.patterns,
+            exhaustive,
+            repairable: tally.repairable,
+            mean_chunks: tally.chunks / count,
+            mean_runs: tally.runs / count,
+            min_chunks: tally.min,
+            max_chunks: tally.max,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    patterns: u64,
+    repairable: u64,
+    chunks: f64,
+    runs: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Tally {
+    fn add(&mut self, codec: &Codec, lost: &[usize]) -> Result<(), CodeError> {
+        let shape = codec.shape();
+        let available: Vec<usize> = (0..shape.n()).filter(|i| !lost.contains(i)).collect();
+        let (choice, dag) = codec.dag_of(lost, &available)?;
+        let chunks = dag.inputs().len() as f64 / shape.alpha as f64;
+        self.patterns += 1;
+        self.repairable += u64::from(choice.strategy == Strategy::Repair);
+        self.chunks += chunks;
+        self.runs += dag.reads().iter().map(|reads| reads.runs.len()).sum::<usize>() as f64;
+        self.min = self.min.min(chunks);
+        self.max = self.max.max(chunks);
+        Ok(())
+    }
+}
+
+/// n over f, or nothing when it does not fit.
+fn binomial(n: u64, f: u64) -> Option<u64> {
+    (0..f).try_fold(1_u64, |count, i| Some(count.checked_mul(n - i)? / (i + 1)))
+}
+
+/// Steps to the next ascending combination out of 0..n; false after the last.
+pub(crate) fn next_combination(items: &mut [usize], n: usize) -> bool {
+    let f = items.len();
+    let Some(i) = (0..f).rev().find(|&i| items[i] < n - f + i) else { return false };
+    items[i] += 1;
+    for j in i + 1..f {
+        items[j] = items[j - 1] + 1;
+    }
+    true
+}
+
+/// `count` distinct numbers below n, ascending, from a SplitMix64 sequence.
+pub(crate) fn sample(n: usize, count: usize, state: &mut u64) -> Vec<usize> {
+    let mut items: Vec<usize> = (0..n).collect();
+    for i in 0..count {
+        let j = i + (next_random(state) % (n - i) as u64) as usize;
+        items.swap(i, j);
+    }
+    items.truncate(count);
+    items.sort_unstable();
+    items
+}
+
+/// SplitMix64: a small generator whose state is an argument.
+pub(crate) fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,211 @@
+//! A code ready for work: plans and programs made once, kept in a bounded cache, shared by threads.
+
+use crate::codes::{self, Choice, Code};
+use crate::{CodeError, CodeSpec, Program, RepairPlan, Shape, passes};
+use kiln_gf::Kernel;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Plans kept, at most. One loss pattern at a time is repaired; rot adds a few more.
+const PLANS_MAX: usize = 32;
+
+type Key = (bool, Vec<usize>, Vec<usize>);
+
+/// A code with its kernel: encodes stripes and plans repairs. `Send + Sync`; share it by reference.
+///
+/// ```
+/// use kiln_code::Codec;
+/// let codec = Codec::new(&"rs:2+1".parse()?)?;
+/// let mut parity = [0; 3];
+/// codec.encode(&[b"abc", b"xyz"], &mut [&mut parity])?;
+/// // Chunk 0 comes back from chunk 1 and the parity.
+/// let plan = codec.repair_plan(&[0], &[1, 2])?;
+/// let mut rebuilt = [0; 3];
+/// plan.run(&[b"xyz", &parity], &mut [&mut rebuilt])?;
+/// assert_eq!(&rebuilt, b"abc");
+/// # Ok::<(), kiln_code::CodeError>(())
+/// ```
+pub struct Codec {
+    spec: CodeSpec,
+    code: Box<dyn Code>,
+    kernel: &'static dyn Kernel,
+    encode: OnceLock<Arc<RepairPlan>>,
+    plans: Mutex<VecDeque<(Key, Arc<RepairPlan>)>>,
+}
+
+impl fmt::Debug for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Codec({}, {})", self.spec, self.kernel.name())
+    }
+}
+
+impl Codec {
+    /// Builds the code with the kernel chosen for this machine (`KILN_KERNEL` forces one).
+    ///
+    /// # Errors
+    /// The parameters give no MDS code, or one that is too large; no such kernel.
+    pub fn new(spec: &CodeSpec) -> Result<Codec, CodeError> {
+        Codec::with_kernel(spec, kiln_gf::active()?)
+    }
+
+    /// Builds the code with a kernel of the caller's choice.
+    ///
+    /// # Errors
+    /// The parameters give no MDS code, or one that is too large.
+    pub fn with_kernel(spec: &CodeSpec, kernel: &'static dyn Kernel) -> Result<Codec, CodeError> {
+        let code = codes::build(spec)?;
+        let (encode, plans) = (OnceLock::new(), Mutex::new(VecDeque::new()));
+        Ok(Codec { spec: spec.clone(), code, kernel, encode, plans })
+    }
+
+    /// The code's spec.
+    pub fn spec(&self) -> &CodeSpec {
+        &self.spec
+    }
+
+    /// The numbers of the code.
+    pub fn shape(&self) -> Shape {
+        self.code.shape()
+    }
+
+    /// The order of sub-chunks on disk.
+    pub fn order(&self) -> &str {
+        self.code.order()
+    }
+
+    /// Encodes one stripe: m parity chunks from k data chunks, all of one length, a multiple of
+    /// alpha.
+    ///
+    /// # Errors
+    /// Wrong number or lengths of chunks; parity is then untouched.
+    pub fn encode(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) -> Result<(), CodeError> {
+        let plan = self.encode_plan()?;
+        self.shape().check_chunk(data.first().map_or(0, |chunk| chunk.len()))?;
+        if data.len() != self.shape().k {
+            let (expected, got) = (self.shape().k, data.len());
+            return Err(CodeError::Shape { what: "data chunks", expected, got });
+        }
+        // Replication reads one of its k = 1 chunks, every other code all k of them.
+        plan.run(data, parity)
+    }
+
+    /// Encoding as a plan: all parity is lost, the data chunks are the helpers.
+    ///
+    /// # Errors
+    /// Only an internal one.
+    pub fn encode_plan(&self) -> Result<Arc<RepairPlan>, CodeError> {
+        if let Some(plan) = self.encode.get() {
+            return Ok(plan.clone());
+        }
+        let Shape { k, m, .. } = self.shape();
+        let (lost, available): (Vec<_>, Vec<_>) = ((k..k + m).collect(), (0..k).collect());
+        let plan = self.make(codes::choose_decode(self.shape(), &lost, &available)?)?;
+        Ok(self.encode.get_or_init(|| plan).clone())
+    }
+
+    /// The cheapest way, in bytes read, to rebuild `lost` from some of `available`. Chunks in
+    /// neither list are neither wanted nor readable.
+    ///
+    /// # Errors
+    /// Not enough chunks are available, or the lists are not of distinct chunks of this code.
+    pub fn repair_plan(
+        &self,
+        lost: &[usize],
+        available: &[usize],
+    ) -> Result<Arc<RepairPlan>, CodeError> {
+        self.plan(false, lost, available)
+    }
+
+    /// The plan that reads k whole chunks, data chunks first: for reads that want the whole
+    /// object anyway.
+    ///
+    /// # Errors
+    /// As [`Codec::repair_plan`].
+    pub fn decode_plan(
+        &self,
+        lost: &[usize],
+        available: &[usize],
+    ) -> Result<Arc<RepairPlan>, CodeError> {
+        self.plan(true, lost, available)
+    }
+
+    fn plan(
+        &self,
+        whole: bool,
+        lost: &[usize],
+        available: &[usize],
+    ) -> Result<Arc<RepairPlan>, CodeError> {
+        let (lost, available) = self.sorted(lost, available)?;
+        let key: Key = (whole, lost, available);
+        // A panic elsewhere cannot leave the list half changed: entries go in and out whole.
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = plans.iter().position(|(known, _)| *known == key) {
+            let hit = plans.remove(at);
+            plans.extend(hit);
+            return plans
+                .back()
+                .map(|(_, plan)| plan.clone())
+                .ok_or_else(|| CodeError::Internal("plan cache".into()));
+        }
+        drop(plans);
+        let choice = match whole {
+            true => codes::choose_decode(self.shape(), &key.1, &key.2)?,
+            false => self.code.choose(&key.1, &key.2)?,
+        };
+        let plan = self.make(choice)?;
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if plans.len() >= PLANS_MAX {
+            plans.pop_front();
+        }
+        plans.push_back((key, plan.clone()));
+        Ok(plan)
+    }
+
+    fn make(&self, choice: Choice) -> Result<Arc<RepairPlan>, CodeError> {
+        let dag = self.code.emit(&choice)?;
+        let fused = passes::fuse(&dag)?;
+        // The program must read what the plan says, even if a pass found a source superfluous.
+        let same = fused.inputs() == dag.inputs();
+        let program = Program::compile(if same { &fused } else { &dag }, self.kernel);
+        Ok(Arc::new(RepairPlan::new(choice.strategy, choice.lost, dag, program)))
+    }
+
+    /// The choice and DAG of a repair without compiling it: for planning tables.
+    pub(crate) fn dag_of(
+        &self,
+        lost: &[usize],
+        available: &[usize],
+    ) -> Result<(Choice, crate::Dag), CodeError> {
+        let choice = self.code.choose(lost, available)?;
+        let dag = self.code.emit(&choice)?;
+        Ok((choice, dag))
+    }
+
+    fn sorted(
+        &self,
+        lost: &[usize],
+        available: &[usize],
+    ) -> Result<(Vec<usize>, Vec<usize>), CodeError> {
+        let n = self.shape().n();
+        let mut seen = vec![false; n];
+        for &index in lost.iter().chain(available) {
+            let bad = |reason| CodeError::BadChunk { index, reason, last: n - 1 };
+            match seen.get_mut(index) {
+                None => return Err(bad("out of range")),
+                Some(true) => return Err(bad("named twice")),
+                Some(seen) => *seen = true,
+            }
+        }
+        if lost.is_empty() {
+            let (what, expected, got) = ("lost chunks", 1, 0);
+            return Err(CodeError::Shape { what, expected, got });
+        }
+        let sorted = |list: &[usize]| {
+            let mut list = list.to_vec();
+            list.sort_unstable();
+            list
+        };
+        Ok((sorted(lost), sorted(available)))
+    }
+}

@@ -1,0 +1,92 @@
+//! The codes: one file and one row of [`CODES`] each.
+
+mod clay;
+mod reed_solomon;
+mod replication;
+mod scalar;
+
+#[cfg(test)]
+mod battery;
+
+use crate::spec::{Param, Words};
+use crate::{CodeError, CodeSpec, Dag, Shape, Strategy};
+
+/// A family of codes: its name, what it is good for, and how its spec reads.
+///
+/// ```
+/// let names: Vec<&str> = kiln_code::CODES.iter().map(|family| family.name).collect();
+/// assert!(names.contains(&"rs") && names.contains(&"clay"));
+/// ```
+#[derive(Debug)]
+pub struct CodeFamily {
+    /// The name that starts a spec.
+    pub name: &'static str,
+    /// What it is good for, in one sentence.
+    pub about: &'static str,
+    /// The grammar of its spec.
+    pub syntax: &'static str,
+    /// A spec that works.
+    pub example: &'static str,
+    /// Turns the words of a spec into its complete, ordered parameters.
+    pub(crate) resolve: fn(&mut Words<'_>) -> Result<Vec<Param>, CodeError>,
+    pub(crate) build: fn(&CodeSpec) -> Result<Box<dyn Code>, CodeError>,
+}
+
+/// All code families.
+pub static CODES: &[CodeFamily] = &[reed_solomon::FAMILY, clay::FAMILY, replication::FAMILY];
+
+/// Which chunks a repair may use and which it uses; made by [`Code::choose`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub strategy: Strategy,
+    /// Wanted chunks, ascending.
+    pub lost: Vec<usize>,
+    /// Chunks that are read, ascending.
+    pub helpers: Vec<usize>,
+}
+
+/// A code: which chunks to ask, and the DAG that computes the lost from what they give.
+///
+/// Callers have checked that `lost` and `available` are ascending, disjoint and in range, and that
+/// `lost` is not empty.
+pub(crate) trait Code: Send + Sync {
+    fn shape(&self) -> Shape;
+
+    /// The order of the sub-chunks on disk.
+    fn order(&self) -> &str {
+        "natural"
+    }
+
+    /// The way to rebuild `lost` that reads the fewest bytes.
+    fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
+        choose_decode(self.shape(), lost, available)
+    }
+
+    /// The DAG of a choice. A code with sub-chunks may read less than whole chunks.
+    fn emit(&self, choice: &Choice) -> Result<Dag, CodeError>;
+}
+
+/// Decode from whole chunks: the k lowest available, so data before parity.
+pub(crate) fn choose_decode(
+    shape: Shape,
+    lost: &[usize],
+    available: &[usize],
+) -> Result<Choice, CodeError> {
+    if available.len() < shape.k {
+        return Err(CodeError::NotRecoverable {
+            lost: lost.to_vec(),
+            available: available.len(),
+            needed: shape.k,
+        });
+    }
+    let helpers = available[..shape.k].to_vec();
+    Ok(Choice { strategy: Strategy::Decode, lost: lost.to_vec(), helpers })
+}
+
+/// Builds the code of a spec.
+pub(crate) fn build(spec: &CodeSpec) -> Result<Box<dyn Code>, CodeError> {
+    match CODES.iter().find(|family| family.name == spec.family()) {
+        Some(family) => (family.build)(spec),
+        None => Err(CodeError::Internal(format!("spec of no family: {spec}"))),
+    }
+}

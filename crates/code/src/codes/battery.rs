@@ -1,0 +1,309 @@
+//! One battery for every code: all loss patterns, exact matrices, bytes against the oracle.
+
+use crate::average::{next_combination, next_random, sample};
+use crate::dag::At;
+use crate::{CodeSpec, Codec, RepairPlan, Shape};
+
+/// Codes of every family small enough for exhaustive patterns; Clay's are generated below.
+const SMALL: [&str; 14] = [
+    "rep:2",
+    "rep:3",
+    "rep:5",
+    "rs:1+1",
+    "rs:4+2",
+    "rs:6+3,matrix=vandermonde",
+    "rs:6+3,matrix=isa",
+    "rs:6+4,matrix=isa-cauchy",
+    "rs:5+4,matrix=jerasure",
+    "rs:8+2,matrix=jerasure-r6",
+    "rs:7+3,matrix=backblaze",
+    "clay:4+2,mds=isa,coupling=ceph",
+    "clay:4+3,d=5,mds=jerasure,coupling=ceph",
+    "clay:5+3,mds=isa-cauchy,coupling=ceph",
+];
+
+fn codec(spec: &str) -> Codec {
+    Codec::new(&spec.parse::<CodeSpec>().unwrap()).unwrap()
+}
+
+/// One byte a sub-chunk of a whole random codeword, n * alpha bytes.
+fn codeword(codec: &Codec, state: &mut u64) -> Vec<u8> {
+    let Shape { k, alpha, .. } = codec.shape();
+    let mut word: Vec<u8> = (0..k * alpha).map(|_| next_random(state) as u8).collect();
+    let plan = codec.encode_plan().unwrap();
+    let parity = plan.dag().eval(&pick(plan.dag().inputs(), &word, alpha)).unwrap();
+    word.extend(parity);
+    word
+}
+
+fn pick(places: &[At], word: &[u8], alpha: usize) -> Vec<u8> {
+    places.iter().map(|at| word[at.chunk as usize * alpha + at.position as usize]).collect()
+}
+
+/// The plan's DAG rebuilds the lost chunks of the word, and reads only what is available.
+fn assert_rebuilds(codec: &Codec, plan: &RepairPlan, available: &[usize], word: &[u8]) {
+    let alpha = codec.shape().alpha;
+    let inputs = pick(plan.dag().inputs(), word, alpha);
+    let wanted: Vec<u8> = plan
+        .lost()
+        .iter()
+        .flat_map(|&c| word[c * alpha..(c + 1) * alpha].iter().copied())
+        .collect();
+    assert_eq!(plan.dag().outputs().len(), wanted.len());
+    let got = plan.dag().eval(&inputs).unwrap();
+    assert!(got == wanted, "{} lost {:?} available {available:?}", codec.spec(), plan.lost());
+    assert!(plan.helpers().iter().all(|h| available.contains(&h.chunk)));
+    assert!(plan.sub_chunks_read() <= codec.shape().k * alpha, "never dearer than decode");
+}
+
+fn others(n: usize, lost: &[usize]) -> Vec<usize> {
+    (0..n).filter(|i| !lost.contains(i)).collect()
+}
+
+/// Every loss of 1 to m chunks: repair with all survivors, with a random readable subset, decode.
+fn exhaust(spec: &str, state: &mut u64) {
+    let codec = codec(spec);
+    let Shape { k, m, .. } = codec.shape();
+    let word = codeword(&codec, state);
+    for failures in 1..=m {
+        let mut lost: Vec<usize> = (0..failures).collect();
+        loop {
+            let available = others(k + m, &lost);
+            let repair = codec.repair_plan(&lost, &available).unwrap();
+            assert_rebuilds(&codec, &repair, &available, &word);
+            let spare = available.len() - k;
+            let drop = (next_random(state) % (spare as u64 + 1)) as usize;
+            let keep: Vec<usize> = sample(available.len(), available.len() - drop, state)
+                .into_iter()
+                .map(|i| available[i])
+                .collect();
+            let repair = codec.repair_plan(&lost, &keep).unwrap();
+            assert_rebuilds(&codec, &repair, &keep, &word);
+            if failures == m || next_random(state).is_multiple_of(4) {
+                let decode = codec.decode_plan(&lost, &keep).unwrap();
+                assert_rebuilds(&codec, &decode, &keep, &word);
+            }
+            if !next_combination(&mut lost, k + m) {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn every_pattern_of_small_codes() {
+    let mut state = 1;
+    for spec in SMALL {
+        exhaust(spec, &mut state);
+    }
+}
+
+fn clay_specs(n: usize) -> Vec<String> {
+    let mut specs = Vec::new();
+    for k in 1..n {
+        specs.extend((k..n).map(|d| format!("clay:{k}+{},d={d}", n - k)));
+    }
+    specs
+}
+
+#[test]
+fn every_pattern_of_every_clay_up_to_8_chunks() {
+    let mut state = 2;
+    for spec in (2..=8).flat_map(clay_specs) {
+        exhaust(&spec, &mut state);
+    }
+}
+
+#[test]
+fn every_pattern_of_every_clay_of_9_chunks() {
+    let mut state = 3;
+    for spec in clay_specs(9) {
+        exhaust(&spec, &mut state);
+    }
+}
+
+#[test]
+fn every_pattern_of_every_clay_of_10_chunks() {
+    let mut state = 4;
+    for spec in clay_specs(10) {
+        exhaust(&spec, &mut state);
+    }
+}
+
+#[test]
+fn every_pattern_of_10_4() {
+    let mut state = 5;
+    for spec in ["rs:10+4", "clay:10+4,d=10", "clay:10+4,d=11", "clay:10+4,d=12"] {
+        exhaust(spec, &mut state);
+    }
+}
+
+#[test]
+fn every_pattern_of_10_4_with_13_helpers() {
+    exhaust("clay:10+4", &mut 6);
+}
+
+#[test]
+fn random_large_codes() {
+    let mut state = 7;
+    let mut seen = 0;
+    while seen < 24 {
+        let n = 11 + (next_random(&mut state) % 30) as usize;
+        let m = 1 + (next_random(&mut state) % (n as u64 / 2)) as usize;
+        let k = n - m;
+        let d = k + (next_random(&mut state) % m as u64) as usize;
+        let Ok(codec) = Codec::new(&format!("clay:{k}+{m},d={d}").parse().unwrap()) else {
+            continue; // alpha too large
+        };
+        if codec.shape().alpha > 4096 {
+            continue;
+        }
+        seen += 1;
+        let word = codeword(&codec, &mut state);
+        for failures in [1, 1 + (next_random(&mut state) % m as u64) as usize, m] {
+            let lost = sample(n, failures, &mut state);
+            let available = others(n, &lost);
+            let plan = codec.repair_plan(&lost, &available).unwrap();
+            assert_rebuilds(&codec, &plan, &available, &word);
+        }
+    }
+}
+
+/// The matrix of every repair, times what the helpers hold, is what was lost: for all data.
+#[test]
+fn matrices_are_exact() {
+    let small = ["rs:4+2", "rep:3", "clay:2+2", "clay:4+2", "clay:3+3,d=4", "clay:3+3", "clay:5+2"];
+    for spec in small {
+        let codec = codec(spec);
+        let Shape { k, m, alpha } = codec.shape();
+        let parity = codec.encode_plan().unwrap().dag().matrix().unwrap();
+        let whole = kiln_gf::Matrix::identity(k * alpha).stack(&parity).unwrap();
+        for failures in 1..=m {
+            let mut lost: Vec<usize> = (0..failures).collect();
+            loop {
+                let plan = codec.repair_plan(&lost, &others(k + m, &lost)).unwrap();
+                let row = |at: &At| at.chunk as usize * alpha + at.position as usize;
+                let rows =
+                    |places: &[At]| whole.select_rows(&places.iter().map(row).collect::<Vec<_>>());
+                let outputs: Vec<At> = plan.dag().outputs().iter().map(|&(at, _)| at).collect();
+                let computed = plan.dag().matrix().unwrap().mul(&rows(plan.dag().inputs()));
+                assert_eq!(computed.unwrap(), rows(&outputs), "{spec} {lost:?}");
+                let fused = crate::passes::fuse(plan.dag()).unwrap();
+                assert_eq!(fused.matrix(), plan.dag().matrix(), "{spec} {lost:?} fused");
+                if !next_combination(&mut lost, k + m) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// What the executor writes is what the oracle says, byte by byte, on every kernel, for odd
+/// lengths, over dirty buffers.
+#[test]
+fn programs_run_what_dags_say() {
+    let specs = ["rs:3+2", "rs:10+4", "rep:3", "clay:4+2", "clay:5+3,d=6", "clay:10+4", "clay:6+2"];
+    for kernel in kiln_gf::available() {
+        for spec in specs {
+            let codec = Codec::with_kernel(&spec.parse().unwrap(), kernel).unwrap();
+            for sub_len in [1, 3, 64, 100, 513] {
+                run_and_compare(&codec, sub_len, 5);
+            }
+        }
+        run_and_compare(
+            &Codec::with_kernel(&"clay:4+2".parse().unwrap(), kernel).unwrap(),
+            9_001,
+            3,
+        );
+    }
+}
+
+fn run_and_compare(codec: &Codec, sub_len: usize, columns: usize) {
+    let Shape { k, m, alpha } = codec.shape();
+    let chunk = alpha * sub_len;
+    let mut state = (sub_len * 31 + k) as u64;
+    let mut random = |len| (0..len).map(|_| next_random(&mut state) as u8).collect::<Vec<u8>>();
+    let mut chunks: Vec<Vec<u8>> = (0..k).map(|_| random(chunk)).collect();
+    let mut parity: Vec<Vec<u8>> = (0..m).map(|_| random(chunk)).collect();
+    let data: Vec<&[u8]> = chunks.iter().map(|c| &c[..]).collect();
+    codec.encode(&data, &mut parity.iter_mut().map(|c| &mut c[..]).collect::<Vec<_>>()).unwrap();
+    chunks.append(&mut parity);
+    // The oracle, on a few byte columns.
+    for column in (0..columns).map(|i| i * (sub_len - 1) / columns.max(2)) {
+        let byte = |at: &At| chunks[at.chunk as usize][at.position as usize * sub_len + column];
+        let plan = codec.encode_plan().unwrap();
+        let inputs: Vec<u8> = plan.dag().inputs().iter().map(byte).collect();
+        let wanted = plan.dag().eval(&inputs).unwrap();
+        let got: Vec<u8> = plan.dag().outputs().iter().map(|(at, _)| byte(at)).collect();
+        assert!(got == wanted, "encode {} sub_len {sub_len} column {column}", codec.spec());
+    }
+    // Decode and repair give the chunks back.
+    for lost in [vec![0], vec![k + m - 1], (k..k + m).collect(), (0..m.min(k)).collect()] {
+        let available = others(k + m, &lost);
+        let plan = codec.repair_plan(&lost, &available).unwrap();
+        let inputs: Vec<Vec<u8>> = plan
+            .helpers()
+            .iter()
+            .map(|helper| {
+                let run = |run: &std::ops::Range<u32>| {
+                    let bytes = run.start as usize * sub_len..run.end as usize * sub_len;
+                    chunks[helper.chunk][bytes].to_vec()
+                };
+                helper.runs.iter().flat_map(run).collect()
+            })
+            .collect();
+        let mut outputs: Vec<Vec<u8>> = lost.iter().map(|_| random(chunk)).collect();
+        plan.run(
+            &inputs.iter().map(|c| &c[..]).collect::<Vec<_>>(),
+            &mut outputs.iter_mut().map(|c| &mut c[..]).collect::<Vec<_>>(),
+        )
+        .unwrap();
+        for (lost, output) in lost.iter().zip(&outputs) {
+            assert!(*output == chunks[*lost], "{} chunk {lost} sub_len {sub_len}", codec.spec());
+        }
+    }
+}
+
+#[test]
+fn bad_buffers_are_refused_and_untouched() {
+    let codec = codec("clay:4+2");
+    let good = vec![7_u8; 8 * 4];
+    let short = vec![7_u8; 8 * 3];
+    let odd = vec![7_u8; 13];
+    let mut parity = [vec![9_u8; 32], vec![9_u8; 32]];
+    let mut encode = |data: &[&[u8]]| {
+        let [p0, p1] = &mut parity;
+        codec.encode(data, &mut [p0, p1])
+    };
+    assert!(encode(&[&good, &good, &good]).is_err());
+    assert!(encode(&[&good, &good, &good, &short]).is_err());
+    assert!(encode(&[&odd, &odd, &odd, &odd]).is_err());
+    assert!(encode(&[&[], &[], &[], &[]]).is_err());
+    assert!(parity.iter().flatten().all(|&byte| byte == 9));
+}
+
+#[test]
+fn bad_chunk_lists_are_refused() {
+    let codec = codec("rs:4+2");
+    assert!(codec.repair_plan(&[], &[0, 1, 2, 3]).is_err());
+    assert!(codec.repair_plan(&[6], &[0, 1, 2, 3]).is_err());
+    assert!(codec.repair_plan(&[0], &[0, 1, 2, 3]).is_err());
+    assert!(codec.repair_plan(&[0], &[1, 1, 2, 3]).is_err());
+    let error = codec.repair_plan(&[0], &[1, 2, 3]).unwrap_err().to_string();
+    assert!(error.contains("3 chunks are available, 4 are needed"), "{error}");
+}
+
+#[test]
+fn plans_are_cached_and_the_cache_is_bounded() {
+    let codec = codec("rs:10+4");
+    let first = codec.repair_plan(&[0], &others(14, &[0])).unwrap();
+    let again = codec.repair_plan(&[0], &others(14, &[0])).unwrap();
+    assert!(std::sync::Arc::ptr_eq(&first, &again));
+    for a in 0..14 {
+        for b in a + 1..14 {
+            codec.repair_plan(&[a, b], &others(14, &[a, b])).unwrap();
+        }
+    }
+    let evicted = codec.repair_plan(&[0], &others(14, &[0])).unwrap();
+    assert!(!std::sync::Arc::ptr_eq(&first, &evicted));
+}

@@ -1,0 +1,267 @@
+//! The DAG of a Clay decode or repair: Algorithm 1 of the paper (appendix A) for repair, the
+//! layered decoding of section 3 for everything else; encode is the decode of all parities.
+//!
+//! Both go layer by layer in the order of the intersection score with all unknown nodes: first the
+//! U of known nodes (pairwise reverse transform), then the U of the unknown ones (scalar MDS), at
+//! last the wanted C (pairwise forward transform).
+
+use super::Clay;
+use super::grid::Grid;
+use crate::codes::Choice;
+use crate::dag::{At, DagBuilder, Hint, MatrixId, Symbol};
+use crate::{CodeError, Dag, Strategy};
+use kiln_gf::Matrix;
+use std::collections::HashMap;
+
+/// Rows of the pair matrix: which of the four symbols of a pair.
+const C0: usize = 0;
+const U0: usize = 2;
+
+/// Builds the DAG of a choice.
+pub(super) fn emit(clay: &Clay, choice: &Choice) -> Result<Dag, CodeError> {
+    let mut emitter = Emitter::new(clay, choice);
+    for z in emitter.layers() {
+        emitter.solve_layer(z)?;
+    }
+    for &chunk in &choice.lost {
+        for z in 0..clay.grid.alpha {
+            let symbol = emitter.coupled(clay.grid.node_of(chunk), z)?;
+            emitter.builder.output(at(chunk, z), symbol);
+        }
+    }
+    emitter.builder.finish()
+}
+
+fn at(chunk: usize, z: usize) -> At {
+    At { chunk: chunk as u32, position: z as u32 }
+}
+
+struct Emitter<'a> {
+    clay: &'a Clay,
+    grid: &'a Grid,
+    builder: DagBuilder,
+    /// Nodes whose C is neither read nor zero.
+    unknown: Vec<usize>,
+    is_unknown: Vec<bool>,
+    /// In a repair: the unknown nodes whose dots say which layers are read. Empty in a decode.
+    erased: Vec<usize>,
+    /// U by node and layer, once known.
+    uncoupled: Vec<Option<Symbol>>,
+    /// Outputs by node and layer, once known: pairs of lost nodes are solved together.
+    solved: HashMap<(usize, usize), Symbol>,
+    mds: HashMap<(Vec<usize>, Vec<usize>), MatrixId>,
+    pairs: HashMap<([usize; 2], Vec<usize>), MatrixId>,
+}
+
+impl<'a> Emitter<'a> {
+    fn new(clay: &'a Clay, choice: &Choice) -> Emitter<'a> {
+        let grid = &clay.grid;
+        let mut is_unknown: Vec<bool> = (0..grid.nodes())
+            .map(|node| grid.chunk_of(node).is_some_and(|chunk| !choice.helpers.contains(&chunk)))
+            .collect();
+        is_unknown.resize(grid.nodes(), false);
+        let unknown: Vec<usize> = (0..grid.nodes()).filter(|&node| is_unknown[node]).collect();
+        let erased = match choice.strategy {
+            Strategy::Decode => Vec::new(),
+            Strategy::Repair => {
+                let lost = |section| {
+                    choice.lost.iter().any(|&c| grid.section_of(grid.node_of(c)) == section)
+                };
+                unknown.iter().copied().filter(|&v| lost(grid.section_of(v))).collect()
+            }
+        };
+        Emitter {
+            clay,
+            grid,
+            builder: DagBuilder::new(),
+            unknown,
+            is_unknown,
+            erased,
+            uncoupled: vec![None; grid.nodes() * grid.alpha],
+            solved: HashMap::new(),
+            mds: HashMap::new(),
+            pairs: HashMap::new(),
+        }
+    }
+
+    /// The layers that are read, by increasing intersection score with all unknown nodes.
+    fn layers(&self) -> Vec<usize> {
+        let all = 0..self.grid.alpha;
+        let mut layers: Vec<usize> = match self.erased.is_empty() {
+            true => all.collect(),
+            false => all.filter(|&z| self.grid.score(&self.erased, z) > 0).collect(),
+        };
+        layers.sort_by_key(|&z| self.grid.score(&self.unknown, z));
+        layers
+    }
+
+    /// Computes U of every node in layer z that can be known there.
+    fn solve_layer(&mut self, z: usize) -> Result<(), CodeError> {
+        let wanted = self.unknown_in(z);
+        let mut known: Vec<usize> =
+            (0..self.grid.nodes()).filter(|node| !wanted.contains(node)).collect();
+        self.drop_surplus(&mut known, z)?;
+        let sources: Vec<Symbol> =
+            known.iter().map(|&node| self.reverse(node, z)).collect::<Result<_, _>>()?;
+        let key = (known, wanted);
+        let matrix = match self.mds.get(&key) {
+            Some(&matrix) => matrix,
+            None => {
+                // Data, virtual and parity nodes in grid order are the generator's rows.
+                let solve = self.clay.scalar.solve(&key.0, &key.1)?;
+                let matrix = self.builder.matrix(&solve);
+                self.mds.insert(key.clone(), matrix);
+                matrix
+            }
+        };
+        let hints: Vec<Hint> = key.1.iter().map(|&node| hint(node, z)).collect();
+        let out = self.builder.step(matrix, &sources, &hints)?;
+        for (row, &node) in key.1.iter().enumerate() {
+            self.uncoupled[node * self.grid.alpha + z] = Some(out.symbol(row));
+        }
+        Ok(())
+    }
+
+    /// Nodes whose U the scalar code must give in layer z. Where one erased node has its dot, the
+    /// companions of its section lie in layers that are not read: the whole section is unknown.
+    fn unknown_in(&self, z: usize) -> Vec<usize> {
+        let mut unknown = self.unknown.clone();
+        let mut dots = self.erased.iter().filter(|&&node| self.grid.is_dot(node, z));
+        if let (Some(&dot), None) = (dots.next(), dots.next()) {
+            let first = self.grid.section_of(dot) * self.grid.q;
+            unknown.extend(first..first + self.grid.q);
+            unknown.sort_unstable();
+            unknown.dedup();
+        }
+        unknown
+    }
+
+    /// Keeps as many known nodes as the scalar code needs. Given up first are those whose C must
+    /// be read anyway for their companion's sake (of a pair only the larger, so that the other one
+    /// keeps both needed), so that reads stay whole runs.
+    fn drop_surplus(&self, known: &mut Vec<usize>, z: usize) -> Result<(), CodeError> {
+        let needed = self.grid.k + self.grid.virtuals;
+        let Some(mut surplus) = known.len().checked_sub(needed) else {
+            let message = format!("layer {z}: {} of {needed} symbols known", known.len());
+            return Err(CodeError::Internal(message));
+        };
+        let read_anyway = |node: usize| {
+            let (other, _) = self.grid.companion(node, z);
+            other < node && !self.is_unknown[other]
+        };
+        for wanted in [true, false] {
+            for index in (0..known.len()).rev() {
+                if surplus > 0 && read_anyway(known[index]) == wanted {
+                    known.remove(index);
+                    surplus -= 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// C of a node that is read or zero.
+    fn stored(&mut self, node: usize, z: usize) -> Symbol {
+        match self.grid.chunk_of(node) {
+            Some(chunk) => self.builder.input(at(chunk, z), hint(node, z)),
+            None => Symbol::Zero,
+        }
+    }
+
+    /// U of a known node: its C with the companion's C, or with the companion's U where that node
+    /// is unknown (its layer has a lower score and is done).
+    fn reverse(&mut self, node: usize, z: usize) -> Result<Symbol, CodeError> {
+        if self.grid.is_dot(node, z) {
+            return Ok(self.stored(node, z));
+        }
+        let (other, layer) = self.grid.companion(node, z);
+        let own = self.stored(node, z);
+        let (mine, its) = members(node, other);
+        if self.is_unknown[other] {
+            let companion = self.uncoupled_at(other, layer)?;
+            return self.pair([C0 + mine, U0 + its], U0 + mine, [own, companion], hint(node, z));
+        }
+        let companion = self.stored(other, layer);
+        self.pair([C0 + mine, C0 + its], U0 + mine, [own, companion], hint(node, z))
+    }
+
+    /// C of a lost node in any layer, from what the layers gave.
+    fn coupled(&mut self, node: usize, z: usize) -> Result<Symbol, CodeError> {
+        if self.grid.is_dot(node, z) {
+            return self.uncoupled_at(node, z);
+        }
+        if let Some(&symbol) = self.solved.get(&(node, z)) {
+            return Ok(symbol);
+        }
+        let (other, layer) = self.grid.companion(node, z);
+        let (mine, its) = members(node, other);
+        if self.is_unknown[other] {
+            return self.both_coupled((node, z), (other, layer));
+        }
+        let stored = self.stored(other, layer);
+        match self.uncoupled[node * self.grid.alpha + z] {
+            Some(own) => self.pair([U0 + mine, C0 + its], C0 + mine, [own, stored], hint(node, z)),
+            None => {
+                let its_u = self.uncoupled_at(other, layer)?;
+                self.pair([C0 + its, U0 + its], C0 + mine, [stored, its_u], hint(node, z))
+            }
+        }
+    }
+
+    /// C of both members of a pair from both U; the second is kept in case it is wanted too.
+    fn both_coupled(
+        &mut self,
+        (node, z): (usize, usize),
+        (other, layer): (usize, usize),
+    ) -> Result<Symbol, CodeError> {
+        let (mine, its) = members(node, other);
+        let sources = [self.uncoupled_at(node, z)?, self.uncoupled_at(other, layer)?];
+        let matrix = self.pair_matrix([U0 + mine, U0 + its], vec![C0 + mine, C0 + its])?;
+        let out = self.builder.step(matrix, &sources, &[hint(node, z), hint(other, layer)])?;
+        self.solved.insert((other, layer), out.symbol(1));
+        Ok(out.symbol(0))
+    }
+
+    fn uncoupled_at(&self, node: usize, z: usize) -> Result<Symbol, CodeError> {
+        self.uncoupled[node * self.grid.alpha + z].ok_or_else(|| {
+            CodeError::Internal(format!("U of node {node} in layer {z} is used before it is known"))
+        })
+    }
+
+    /// One symbol of a pair from two others.
+    fn pair(
+        &mut self,
+        known: [usize; 2],
+        wanted: usize,
+        sources: [Symbol; 2],
+        hint: Hint,
+    ) -> Result<Symbol, CodeError> {
+        let matrix = self.pair_matrix(known, vec![wanted])?;
+        Ok(self.builder.step(matrix, &sources, &[hint])?.symbol(0))
+    }
+
+    fn pair_matrix(
+        &mut self,
+        known: [usize; 2],
+        wanted: Vec<usize>,
+    ) -> Result<MatrixId, CodeError> {
+        let key = (known, wanted);
+        if let Some(&matrix) = self.pairs.get(&key) {
+            return Ok(matrix);
+        }
+        let coupled: Matrix = self.clay.pair.select_rows(&known).invert()?;
+        let solve = self.clay.pair.select_rows(&key.1).mul(&coupled)?;
+        let matrix = self.builder.matrix(&solve);
+        self.pairs.insert(key, matrix);
+        Ok(matrix)
+    }
+}
+
+fn hint(node: usize, z: usize) -> Hint {
+    Hint { layer: z as u32, column: node as u32 }
+}
+
+/// Positions of two companions in the pair matrix: 0 is the one with the larger x.
+fn members(node: usize, other: usize) -> (usize, usize) {
+    if node > other { (0, 1) } else { (1, 0) }
+}

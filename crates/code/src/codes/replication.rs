@@ -1,0 +1,35 @@
+//! Replication: every chunk is a copy.
+
+use super::{Choice, Code, CodeFamily};
+use crate::dag::{At, DagBuilder, Hint};
+use crate::{CodeError, Dag, Shape};
+
+pub(super) const FAMILY: CodeFamily = CodeFamily {
+    name: "rep",
+    about: "Replication: whole copies, cheapest to read and repair, most space",
+    syntax: "rep:COPIES",
+    example: "rep:3",
+    resolve: |_| Ok(Vec::new()),
+    build: |spec| Ok(Box::new(Replication { shape: Shape { k: 1, m: spec.m(), alpha: 1 } })),
+};
+
+struct Replication {
+    shape: Shape,
+}
+
+impl Code for Replication {
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {
+        let at = |chunk: usize| At { chunk: chunk as u32, position: 0 };
+        let mut builder = DagBuilder::new();
+        let helper = choice.helpers[0];
+        let copy = builder.input(at(helper), Hint { layer: 0, column: helper as u32 });
+        for &lost in &choice.lost {
+            builder.output(at(lost), copy);
+        }
+        builder.finish()
+    }
+}

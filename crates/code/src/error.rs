@@ -1,0 +1,125 @@
+//! The one error type of this crate.
+
+use kiln_gf::GfError;
+
+/// What can go wrong between a code spec and a finished chunk.
+///
+/// ```
+/// use kiln_code::{CodeError, CodeSpec};
+/// let error = "turbo:3+2".parse::<CodeSpec>().unwrap_err();
+/// assert!(matches!(error, CodeError::UnknownFamily { .. }));
+/// assert!(error.to_string().contains("clay"));
+/// assert!(!error.is_retryable());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CodeError {
+    /// The spec does not follow the grammar.
+    #[error("code spec '{spec}': {reason}; expected family:k+m[,key=value...], e.g. clay:10+4")]
+    Syntax {
+        /// What was given.
+        spec: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No code of that name. An unknown code never silently becomes another one.
+    #[error("unknown code '{name}'; known codes: {known}")]
+    UnknownFamily {
+        /// What was given.
+        name: String,
+        /// All known families, comma separated.
+        known: String,
+    },
+    /// The family has no such parameter.
+    #[error("{family} has no parameter '{key}'; it takes: {known}")]
+    UnknownKey {
+        /// The code family.
+        family: String,
+        /// What was given.
+        key: String,
+        /// All parameters of the family.
+        known: String,
+    },
+    /// A parameter has a value that the family cannot work with.
+    #[error("{family}: {key}={value} is not possible: {reason}")]
+    BadValue {
+        /// The code family.
+        family: String,
+        /// The parameter.
+        key: String,
+        /// What was given.
+        value: String,
+        /// Why not, and what would be legal.
+        reason: String,
+    },
+    /// The parameters give no MDS code, or one larger than this library handles.
+    #[error("{spec} is not possible: {reason}")]
+    Unsupported {
+        /// The code asked for.
+        spec: String,
+        /// Why not, and what would be legal.
+        reason: String,
+    },
+    /// The sub-packetization would be larger than the limit.
+    #[error("{spec} needs {alpha} sub-chunks a chunk (q={q}, t={t}), the limit is {limit}; {hint}")]
+    AlphaTooLarge {
+        /// The code asked for.
+        spec: String,
+        /// The sub-packetization q^t, as text because it may not fit any integer.
+        alpha: String,
+        /// d - k + 1.
+        q: usize,
+        /// Sections.
+        t: usize,
+        /// The largest alpha allowed.
+        limit: usize,
+        /// Which d would fit.
+        hint: String,
+    },
+    /// More chunks are lost than the code can rebuild.
+    #[error(
+        "not recoverable: {available} chunks are available, {needed} are needed \
+         (lost: {lost:?})"
+    )]
+    NotRecoverable {
+        /// Chunks wanted.
+        lost: Vec<usize>,
+        /// How many chunks there are to read.
+        available: usize,
+        /// How many the code needs.
+        needed: usize,
+    },
+    /// A chunk index is out of range, given twice, or both lost and available.
+    #[error("chunk {index} is {reason} (the code has chunks 0 to {last})")]
+    BadChunk {
+        /// The index.
+        index: usize,
+        /// What is wrong with it.
+        reason: &'static str,
+        /// The highest index.
+        last: usize,
+    },
+    /// Buffers do not fit the operation.
+    #[error("{what}: expected {expected}, got {got}")]
+    Shape {
+        /// Which buffers.
+        what: &'static str,
+        /// What was expected.
+        expected: usize,
+        /// What was given.
+        got: usize,
+    },
+    /// The field or a kernel refused.
+    #[error(transparent)]
+    Field(#[from] GfError),
+    /// A code produced a DAG that breaks its own rules: a bug of this library.
+    #[error("internal error, please report: {0}")]
+    Internal(String),
+}
+
+impl CodeError {
+    /// Whether the same call may succeed later. Coding is pure, so never.
+    pub fn is_retryable(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,123 @@
+//! A repair: what is read from whom, and the program that rebuilds the lost chunks from it.
+
+use crate::{CodeError, Dag, Program};
+use std::fmt;
+use std::ops::Range;
+
+/// How lost chunks are rebuilt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// With less than k chunks read.
+    Repair,
+    /// From k whole chunks, because the code or the pattern allows nothing cheaper.
+    Decode,
+}
+
+impl Strategy {
+    /// `repair` or `decode`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Strategy::Repair => "repair",
+            Strategy::Decode => "decode",
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What one helper reads and gives: runs of sub-chunks of its chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HelperReads {
+    /// The helper's chunk index.
+    pub chunk: usize,
+    /// Positions, as maximal runs, ascending.
+    pub runs: Vec<Range<u32>>,
+}
+
+impl HelperReads {
+    /// Sub-chunks in all runs together.
+    pub fn sub_chunks(&self) -> usize {
+        self.runs.iter().map(|run| run.len()).sum()
+    }
+}
+
+/// How to rebuild a set of lost chunks; made by [`crate::Codec::repair_plan`].
+///
+/// ```
+/// use kiln_code::Codec;
+/// let codec = Codec::new(&"clay:10+4".parse()?)?;
+/// let available: Vec<usize> = (1..14).collect();
+/// let plan = codec.repair_plan(&[0], &available)?;
+/// assert_eq!(plan.strategy().name(), "repair");
+/// assert_eq!(plan.helpers().len(), 13);
+/// assert_eq!(plan.helpers()[0].runs, [0..64]); // a quarter of 256 sub-chunks, in one run
+/// assert_eq!(plan.sub_chunks_read(), 13 * 64); // 3.25 chunks where Reed-Solomon reads 10
+/// # Ok::<(), kiln_code::CodeError>(())
+/// ```
+#[derive(Debug)]
+pub struct RepairPlan {
+    strategy: Strategy,
+    lost: Vec<usize>,
+    helpers: Vec<HelperReads>,
+    dag: Dag,
+    program: Program,
+}
+
+impl RepairPlan {
+    pub(crate) fn new(
+        strategy: Strategy,
+        lost: Vec<usize>,
+        dag: Dag,
+        program: Program,
+    ) -> RepairPlan {
+        RepairPlan { strategy, lost, helpers: dag.reads(), dag, program }
+    }
+
+    /// Whether less than k chunks are read.
+    pub fn strategy(&self) -> Strategy {
+        self.strategy
+    }
+
+    /// The chunks that are rebuilt, ascending.
+    pub fn lost(&self) -> &[usize] {
+        &self.lost
+    }
+
+    /// What is read, ascending by chunk.
+    pub fn helpers(&self) -> &[HelperReads] {
+        &self.helpers
+    }
+
+    /// Sub-chunks read from all helpers, a stripe.
+    pub fn sub_chunks_read(&self) -> usize {
+        self.helpers.iter().map(HelperReads::sub_chunks).sum()
+    }
+
+    /// Contiguous reads over all helpers, a stripe.
+    pub fn runs(&self) -> usize {
+        self.helpers.iter().map(|h| h.runs.len()).sum()
+    }
+
+    /// The linear DAG behind this plan.
+    pub fn dag(&self) -> &Dag {
+        &self.dag
+    }
+
+    /// The program that [`RepairPlan::run`] executes.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Rebuilds: `inputs[i]` holds the runs of `helpers()[i]` one after the other, `outputs[j]`
+    /// becomes the whole chunk `lost()[j]`. All sub-chunks have one length.
+    ///
+    /// # Errors
+    /// The number or a length of the buffers does not fit; outputs are then untouched.
+    pub fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), CodeError> {
+        self.program.run(inputs, outputs)
+    }
+}
