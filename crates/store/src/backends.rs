@@ -1,0 +1,217 @@
+//! Where shards live: the [`Backend`] contract and the table of its implementations.
+//!
+//! The contract is small on purpose: append-only writing, random reading, atomic rename. Every
+//! row of [`BACKENDS`] passes the same battery of tests.
+
+pub mod faulty;
+pub mod file;
+pub mod memory;
+
+#[cfg(test)]
+mod battery;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::{Result, StoreError};
+
+/// Longest file name in bytes that backends accept (the limit of common file systems).
+pub const MAX_NAME: usize = 255;
+
+/// A flat set of named files: a folder, a bucket, a test's memory.
+///
+/// Names are plain (see [`check_name`]); every method refuses others with
+/// [`StoreError::BadName`].
+///
+/// ```
+/// use kiln_store::{Backend, MemoryBackend};
+/// let disk = MemoryBackend::new();
+/// let mut file = disk.append("a.part", 0)?;
+/// file.append(b"bytes")?;
+/// file.sync()?;
+/// disk.rename("a.part", "a")?;
+/// assert_eq!(disk.list()?, ["a"]);
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+pub trait Backend: Send + Sync + Debug {
+    /// The place for messages, for example the folder's path.
+    fn place(&self) -> String;
+
+    /// Names of the regular files here, sorted; sub-folders are not entered.
+    fn list(&self) -> Result<Vec<String>>;
+
+    /// Opens a file for reading; one that is absent gives an error with `is_not_found()`.
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>>;
+
+    /// Opens a file for appending at `at` bytes: creates it if absent, cuts it if longer, and
+    /// refuses it ([`StoreError::Truncated`]) if shorter.
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>>;
+
+    /// Renames a file, replacing the target, atomically; durable when it returns.
+    ///
+    /// The file's bytes are durable only if they were [`Append::sync`]ed before.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Removes a file; durable when it returns. Removing an absent file is success.
+    fn remove(&self, name: &str) -> Result<()>;
+}
+
+/// An open file for reading, usable from several threads at once.
+pub trait ReadAt: Send + Sync {
+    /// Length in bytes when it was opened.
+    fn len(&self) -> u64;
+
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fills `buf` from `offset` bytes on; past the end gives [`StoreError::Truncated`].
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
+}
+
+/// An open file for appending.
+///
+/// After an error the file's end is unknown: stop, and open it again at a known length.
+pub trait Append: Send {
+    /// Writes all of `bytes` at the end.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Length in bytes, everything appended included.
+    fn len(&self) -> u64;
+
+    /// Whether nothing was written yet.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes all appended bytes durable. An error here is final: never retry it.
+    fn sync(&mut self) -> Result<()>;
+}
+
+/// The operations of a backend, for fault injection and messages.
+///
+/// ```
+/// assert_eq!(kiln_store::Operation::Sync.verb(), "sync");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// [`Backend::list`]
+    List,
+    /// [`Backend::open`]
+    Open,
+    /// [`ReadAt::read_at`]
+    Read,
+    /// [`Backend::append`]
+    Create,
+    /// [`Append::append`]
+    Write,
+    /// [`Append::sync`]
+    Sync,
+    /// [`Backend::rename`]
+    Rename,
+    /// [`Backend::remove`]
+    Remove,
+}
+
+impl Operation {
+    /// The word for it in messages, as in [`StoreError::Io`].
+    #[must_use]
+    pub fn verb(self) -> &'static str {
+        match self {
+            Self::List => "list",
+            Self::Open => "open",
+            Self::Read => "read",
+            Self::Create => "create",
+            Self::Write => "write",
+            Self::Sync => "sync",
+            Self::Rename => "rename",
+            Self::Remove => "remove",
+        }
+    }
+}
+
+/// A row of [`BACKENDS`].
+///
+/// ```
+/// let memory = kiln_store::backend_kind("memory")?;
+/// let disk = (memory.open)("")?;
+/// assert!(disk.list()?.is_empty());
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct BackendKind {
+    /// Its name.
+    pub name: &'static str,
+    /// One line on what it is.
+    pub about: &'static str,
+    /// Opens (and creates, if absent) the place with the given address.
+    pub open: fn(&str) -> Result<Arc<dyn Backend>>,
+}
+
+/// All backends that hold bytes by themselves. (The faulty one only wraps others.)
+pub static BACKENDS: &[BackendKind] = &[
+    BackendKind {
+        name: "file",
+        about: "a folder of a local or mounted file system",
+        open: |path| Ok(Arc::new(file::FileBackend::create(path)?)),
+    },
+    BackendKind {
+        name: "memory",
+        about: "memory of this process, for tests; forgets everything at exit",
+        open: |_| Ok(Arc::new(memory::MemoryBackend::new())),
+    },
+];
+
+/// The row of [`BACKENDS`] with this name; the error lists the known ones.
+///
+/// ```
+/// assert_eq!(kiln_store::backend_kind("file")?.name, "file");
+/// assert!(kiln_store::backend_kind("tape").unwrap_err().to_string().contains("file, memory"));
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+pub fn backend_kind(name: &str) -> Result<&'static BackendKind> {
+    BACKENDS.iter().find(|row| row.name == name).ok_or_else(|| {
+        let known: Vec<_> = BACKENDS.iter().map(|row| row.name).collect();
+        StoreError::UnknownBackend { name: name.to_string(), known: known.join(", ") }
+    })
+}
+
+/// Refuses names that are not plain: empty, longer than 255 bytes, `.`, `..`, or with a slash or
+/// a zero byte in them. A shard must never be read or written outside its place.
+///
+/// ```
+/// assert!(kiln_store::check_name("photos.tar.03.kiln").is_ok());
+/// assert!(kiln_store::check_name("../photos").is_err());
+/// ```
+pub fn check_name(name: &str) -> Result<()> {
+    let why = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > MAX_NAME {
+        "it is longer than 255 bytes"
+    } else if name == "." || name == ".." {
+        "it names a folder"
+    } else if name.contains('/') {
+        "it contains a slash"
+    } else if name.contains('\0') {
+        "it contains a zero byte"
+    } else {
+        return Ok(());
+    };
+    Err(StoreError::BadName { name: name.to_string(), why })
+}
+
+/// Refuses a read past the end of a file of `have` bytes.
+pub(crate) fn check_range(
+    place: &str,
+    name: &str,
+    offset: u64,
+    len: usize,
+    have: u64,
+) -> Result<()> {
+    let need = offset.saturating_add(len as u64);
+    if need <= have {
+        return Ok(());
+    }
+    Err(StoreError::Truncated { place: place.to_string(), name: name.to_string(), need, have })
+}

@@ -1,0 +1,331 @@
+//! Faults on purpose: wraps any backend and makes it fail as a test says.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Append, Backend, Operation, ReadAt};
+use crate::{Result, StoreError};
+
+/// One fault to inject into a [`FaultyBackend`].
+///
+/// ```
+/// use std::io::ErrorKind;
+/// use kiln_store::{Fault, FaultAction, Operation};
+/// // The third write to any part of shard 02 fails, once.
+/// let fault = Fault::new(FaultAction::Fail(ErrorKind::Other))
+///     .on(Operation::Write)
+///     .named(".02.")
+///     .after(2);
+/// assert_eq!(fault.times, 1);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Fault {
+    /// Only files whose name contains this; empty: all.
+    pub name: String,
+    /// Only this operation; `None`: every one that the action can strike.
+    pub operation: Option<Operation>,
+    /// How many matching operations pass before the fault strikes.
+    pub after: u64,
+    /// How many times it strikes; `u64::MAX`: from then on for ever.
+    pub times: u64,
+    /// What happens.
+    pub action: FaultAction,
+}
+
+impl Fault {
+    /// A fault that strikes the next operation, whatever it is, once.
+    #[must_use]
+    pub fn new(action: FaultAction) -> Self {
+        Self { name: String::new(), operation: None, after: 0, times: 1, action }
+    }
+
+    /// Only this operation.
+    #[must_use]
+    pub fn on(self, operation: Operation) -> Self {
+        Self { operation: Some(operation), ..self }
+    }
+
+    /// Only files whose name contains this.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { name: name.to_string(), ..self }
+    }
+
+    /// Only after this many matching operations have passed.
+    #[must_use]
+    pub fn after(self, operations: u64) -> Self {
+        Self { after: operations, ..self }
+    }
+
+    /// Again and again, for ever.
+    #[must_use]
+    pub fn always(self) -> Self {
+        Self { times: u64::MAX, ..self }
+    }
+}
+
+/// What a [`Fault`] does.
+///
+/// ```
+/// use kiln_store::{Fault, FaultAction};
+/// // Rot: every read of the byte at offset 5000 sees its lowest bit flipped.
+/// let rot = Fault::new(FaultAction::Flip { offset: 5000, mask: 1 }).always();
+/// # let _ = rot;
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FaultAction {
+    /// The operation fails with this kind of error and changes nothing.
+    Fail(io::ErrorKind),
+    /// A read or write that covers the byte at `offset` of the file has `mask` XORed into that
+    /// byte: on a write the damage stays on disk. Other operations are neither struck nor counted.
+    Flip {
+        /// Byte offset in the file.
+        offset: u64,
+        /// Bits to flip.
+        mask: u8,
+    },
+    /// A write puts only its first `keep` bytes on disk, then fails with this kind of error.
+    /// Other operations are neither struck nor counted.
+    Torn {
+        /// Bytes that still get written.
+        keep: usize,
+        /// Kind of the error.
+        kind: io::ErrorKind,
+    },
+}
+
+/// A backend that wraps another and fails as told; clones share their faults.
+///
+/// ```
+/// use std::{io::ErrorKind, sync::Arc};
+/// use kiln_store::{Backend, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation};
+/// let disk = FaultyBackend::new(Arc::new(MemoryBackend::new()));
+/// disk.inject(Fault::new(FaultAction::Fail(ErrorKind::StorageFull)).on(Operation::Write));
+/// let mut file = disk.append("a", 0)?;
+/// assert!(file.append(b"x").unwrap_err().is_full());
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct FaultyBackend {
+    inner: Arc<dyn Backend>,
+    plan: Arc<Mutex<Plan>>,
+}
+
+/// What is to come, shared with all open files.
+#[derive(Debug, Default)]
+struct Plan {
+    /// Each fault with the matching operations it has seen.
+    faults: Vec<(Fault, u64)>,
+    /// Bytes that can still be written; `None`: no limit.
+    space: Option<u64>,
+    operations: u64,
+}
+
+/// What is about to happen to which bytes of a file.
+struct Access<'a> {
+    operation: Operation,
+    name: &'a str,
+    offset: u64,
+    len: usize,
+}
+
+impl<'a> Access<'a> {
+    fn to(operation: Operation, name: &'a str) -> Self {
+        Self { operation, name, offset: 0, len: 0 }
+    }
+}
+
+impl Plan {
+    /// Counts an operation and gives the actions that strike it.
+    fn strike(&mut self, access: &Access<'_>) -> Vec<FaultAction> {
+        self.operations += 1;
+        let mut struck = Vec::new();
+        for (fault, seen) in &mut self.faults {
+            if !matches(fault, access) {
+                continue;
+            }
+            if *seen >= fault.after && *seen - fault.after < fault.times {
+                struck.push(fault.action.clone());
+            }
+            *seen += 1;
+        }
+        struck
+    }
+}
+
+fn matches(fault: &Fault, access: &Access<'_>) -> bool {
+    let in_reach = match fault.action {
+        FaultAction::Fail(_) => true,
+        FaultAction::Torn { .. } => access.operation == Operation::Write,
+        FaultAction::Flip { offset, .. } => {
+            matches!(access.operation, Operation::Read | Operation::Write)
+                && offset.checked_sub(access.offset).is_some_and(|at| at < access.len as u64)
+        }
+    };
+    in_reach
+        && access.name.contains(&fault.name)
+        && fault.operation.is_none_or(|operation| operation == access.operation)
+}
+
+impl FaultyBackend {
+    /// Wraps a backend; without faults it changes nothing.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Backend>) -> Self {
+        Self { inner, plan: Arc::default() }
+    }
+
+    /// Adds a fault to those that wait.
+    pub fn inject(&self, fault: Fault) {
+        self.plan().faults.push((fault, 0));
+    }
+
+    /// Removes all faults and the limit of space.
+    pub fn heal(&self) {
+        let mut plan = self.plan();
+        plan.faults.clear();
+        plan.space = None;
+    }
+
+    /// From now on only this many more bytes can be written, in all files together; then
+    /// "no space left", with the bytes that still fitted on disk.
+    pub fn limit_space(&self, bytes: u64) {
+        self.plan().space = Some(bytes);
+    }
+
+    /// Operations seen so far, failed ones included.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.plan().operations
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn strike(&self, access: &Access<'_>) -> Vec<FaultAction> {
+        self.plan().strike(access)
+    }
+
+    /// Counts an operation without bytes; fails it if a fault says so.
+    fn pass(&self, operation: Operation, name: &str) -> Result<()> {
+        for action in self.strike(&Access::to(operation, name)) {
+            if let FaultAction::Fail(kind) = action {
+                return Err(self.error(operation, name, kind));
+            }
+        }
+        Ok(())
+    }
+
+    fn error(&self, operation: Operation, name: &str, kind: io::ErrorKind) -> StoreError {
+        StoreError::io(operation.verb(), &self.inner.place(), name, kind.into())
+    }
+}
+
+impl Backend for FaultyBackend {
+    fn place(&self) -> String {
+        self.inner.place()
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.pass(Operation::List, "")?;
+        self.inner.list()
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
+        self.pass(Operation::Open, name)?;
+        let inner = self.inner.open(name)?;
+        Ok(Box::new(FaultyReader { inner, backend: self.clone(), name: name.to_string() }))
+    }
+
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
+        self.pass(Operation::Create, name)?;
+        let inner = self.inner.append(name, at)?;
+        Ok(Box::new(FaultyAppender { inner, backend: self.clone(), name: name.to_string() }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.pass(Operation::Rename, from)?;
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.pass(Operation::Remove, name)?;
+        self.inner.remove(name)
+    }
+}
+
+struct FaultyReader {
+    inner: Box<dyn ReadAt>,
+    backend: FaultyBackend,
+    name: String,
+}
+
+impl ReadAt for FaultyReader {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let operation = Operation::Read;
+        let access = Access { operation, name: &self.name, offset, len: buf.len() };
+        let struck = self.backend.strike(&access);
+        self.inner.read_at(offset, buf)?;
+        for action in struck {
+            match action {
+                FaultAction::Fail(kind) => {
+                    return Err(self.backend.error(operation, &self.name, kind));
+                }
+                FaultAction::Flip { offset: at, mask } => buf[(at - offset) as usize] ^= mask,
+                FaultAction::Torn { .. } => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+struct FaultyAppender {
+    inner: Box<dyn Append>,
+    backend: FaultyBackend,
+    name: String,
+}
+
+impl Append for FaultyAppender {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let (operation, offset) = (Operation::Write, self.inner.len());
+        let access = Access { operation, name: &self.name, offset, len: bytes.len() };
+        let mut bytes = bytes.to_vec();
+        for action in self.backend.strike(&access) {
+            match action {
+                FaultAction::Fail(kind) => {
+                    return Err(self.backend.error(operation, &self.name, kind));
+                }
+                FaultAction::Flip { offset: at, mask } => bytes[(at - offset) as usize] ^= mask,
+                FaultAction::Torn { keep, kind } => {
+                    self.inner.append(&bytes[..keep.min(bytes.len())])?;
+                    return Err(self.backend.error(operation, &self.name, kind));
+                }
+            }
+        }
+        let fits = {
+            let mut plan = self.backend.plan();
+            let fits = plan.space.unwrap_or(u64::MAX).min(bytes.len() as u64);
+            plan.space = plan.space.map(|space| space - fits);
+            fits as usize
+        };
+        self.inner.append(&bytes[..fits])?;
+        if fits < bytes.len() {
+            let kind = io::ErrorKind::StorageFull;
+            return Err(self.backend.error(operation, &self.name, kind));
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.backend.pass(Operation::Sync, &self.name)?;
+        self.inner.sync()
+    }
+}

@@ -1,0 +1,260 @@
+//! A folder of a file system.
+//!
+//! Durability is that of POSIX: bytes after fsync of the file, names after fsync of the folder.
+//! All files are opened with `O_CLOEXEC` (the standard library's default).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::{Append, Backend, ReadAt, check_name};
+use crate::{Result, StoreError};
+
+/// A folder whose regular files are the stored files.
+///
+/// ```
+/// use kiln_store::{Backend, FileBackend};
+/// let folder = std::env::temp_dir();
+/// let backend = FileBackend::open(&folder)?;
+/// assert_eq!(backend.place(), folder.display().to_string());
+/// assert!(backend.open("../etc/passwd").is_err());
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct FileBackend {
+    folder: PathBuf,
+}
+
+impl FileBackend {
+    /// Opens an existing folder.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when it is absent, is no folder, or cannot be read.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        let folder = folder.as_ref().to_path_buf();
+        let place = folder.display().to_string();
+        fs::read_dir(&folder).map_err(|error| StoreError::io("open folder", &place, "", error))?;
+        Ok(Self { folder })
+    }
+
+    /// Opens a folder, creating it (and its parents) if absent.
+    pub fn create(folder: impl AsRef<Path>) -> Result<Self> {
+        let folder = folder.as_ref();
+        let place = folder.display().to_string();
+        let absent: Vec<_> = folder.ancestors().take_while(|path| !path.exists()).collect();
+        let made = fs::create_dir_all(folder);
+        made.map_err(|error| StoreError::io("create folder", &place, "", error))?;
+        for path in absent {
+            // The names of the new folders must survive a crash too.
+            let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+            let synced = sync_folder(parent.unwrap_or(Path::new(".")));
+            synced.map_err(|error| StoreError::io("sync", &place, "", error))?;
+        }
+        Self::open(folder)
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn error(&self, op: &'static str, name: &str, source: io::Error) -> StoreError {
+        StoreError::io(op, &self.place(), name, source)
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf> {
+        check_name(name)?;
+        Ok(self.folder.join(name))
+    }
+
+    /// Refuses everything but regular files before they are opened: opening a FIFO would hang.
+    fn check_regular(&self, op: &'static str, name: &str, path: &Path) -> Result<()> {
+        let kind = fs::metadata(path).map_err(|error| self.error(op, name, error))?;
+        if kind.is_file() {
+            return Ok(());
+        }
+        let source = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+        Err(self.error(op, name, source))
+    }
+
+    fn sync_names(&self, name: &str) -> Result<()> {
+        sync_folder(&self.folder).map_err(|error| self.error("sync", name, error))
+    }
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+impl Backend for FileBackend {
+    fn place(&self) -> String {
+        self.folder.display().to_string()
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        let fail = |error| self.error("list", "", error);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            // Names that are not UTF-8 cannot be ours; a file removed meanwhile is no error.
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if fs::metadata(entry.path()).is_ok_and(|kind| kind.is_file()) {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
+        let path = self.path(name)?;
+        self.check_regular("open", name, &path)?;
+        let fail = |error| self.error("open", name, error);
+        let file = File::open(path).map_err(fail)?;
+        let len = file.metadata().map_err(fail)?.len();
+        Ok(Box::new(FileReader { file, len, place: self.place(), name: name.to_string() }))
+    }
+
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
+        let path = self.path(name)?;
+        if path.exists() {
+            self.check_regular("create", name, &path)?;
+        }
+        let fail = |error| self.error("create", name, error);
+        let options = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let mut file = options.map_err(fail)?;
+        let have = file.metadata().map_err(fail)?.len();
+        if have < at {
+            let (place, name) = (self.place(), name.to_string());
+            return Err(StoreError::Truncated { place, name, need: at, have });
+        }
+        if have > at {
+            file.set_len(at).map_err(|error| self.error("cut", name, error))?;
+        }
+        file.seek(SeekFrom::Start(at)).map_err(fail)?;
+        Ok(Box::new(FileAppender { file, len: at, place: self.place(), name: name.to_string() }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let (source, target) = (self.path(from)?, self.path(to)?);
+        fs::rename(source, target).map_err(|error| self.error("rename", from, error))?;
+        self.sync_names(to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        match fs::remove_file(self.path(name)?) {
+            Ok(()) => self.sync_names(name),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(self.error("remove", name, error)),
+        }
+    }
+}
+
+struct FileReader {
+    file: File,
+    len: u64,
+    place: String,
+    name: String,
+}
+
+impl ReadAt for FileReader {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        super::check_range(&self.place, &self.name, offset, buf.len(), self.len)?;
+        self.file
+            .read_exact_at(buf, offset)
+            .map_err(|error| StoreError::io("read", &self.place, &self.name, error))
+    }
+}
+
+struct FileAppender {
+    file: File,
+    len: u64,
+    place: String,
+    name: String,
+}
+
+impl Append for FileAppender {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file
+            .write_all(bytes)
+            .map_err(|error| StoreError::io("write", &self.place, &self.name, error))?;
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync_all().map_err(|error| StoreError::io("sync", &self.place, &self.name, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_created_on_request_only() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("x/y/z");
+        let error = FileBackend::open(&folder).unwrap_err();
+        assert!(error.is_not_found() && error.to_string().contains("x/y/z"), "{error}");
+        FileBackend::create(&folder).unwrap();
+        FileBackend::create(&folder).unwrap();
+        FileBackend::open(&folder).unwrap();
+        fs::write(root.path().join("file"), b"x").unwrap();
+        assert!(FileBackend::open(root.path().join("file")).is_err());
+        assert!(FileBackend::create(root.path().join("file")).is_err());
+        assert!(FileBackend::create(root.path().join("file/below")).is_err());
+    }
+
+    #[test]
+    fn only_regular_files_are_files() {
+        let root = tempfile::tempdir().unwrap();
+        let disk = FileBackend::open(root.path()).unwrap();
+        fs::create_dir(root.path().join("folder")).unwrap();
+        std::os::unix::fs::symlink("nowhere", root.path().join("dangling")).unwrap();
+        std::os::unix::fs::symlink("/dev/full", root.path().join("device")).unwrap();
+        assert!(disk.list().unwrap().is_empty());
+        for name in ["folder", "device"] {
+            assert!(disk.open(name).is_err() && disk.append(name, 0).is_err(), "{name}");
+        }
+        assert!(disk.open("dangling").err().unwrap().is_not_found());
+        assert!(disk.remove("folder").is_err());
+    }
+
+    #[test]
+    fn a_full_device_is_recognised_with_place_and_reason() {
+        // The one full disk that every Linux machine has.
+        let Ok(file) = OpenOptions::new().write(true).open("/dev/full") else { return };
+        let (place, name) = ("/dev".to_string(), "full".to_string());
+        let mut file = FileAppender { file, len: 0, place, name };
+        let error = file.append(b"x").unwrap_err();
+        assert!(error.is_full() && !error.is_retryable(), "{error}");
+        let text = error.to_string();
+        assert!(text.starts_with("cannot write \"full\" in /dev: No space left"), "{text}");
+        assert_eq!(file.len(), 0);
+        for kind in [io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge] {
+            assert!(StoreError::io("write", "a", "b", kind.into()).is_full());
+        }
+    }
+
+    #[test]
+    fn a_file_cut_behind_the_readers_back_is_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        let disk = FileBackend::open(root.path()).unwrap();
+        fs::write(root.path().join("a"), [7; 100]).unwrap();
+        let file = disk.open("a").unwrap();
+        fs::write(root.path().join("a"), [7; 50]).unwrap();
+        assert!(file.read_at(40, &mut [0; 20]).is_err());
+        file.read_at(30, &mut [0; 20]).unwrap();
+    }
+}

@@ -1,0 +1,225 @@
+//! Memory of this process, with the power cuts of a disk.
+//!
+//! It keeps apart what was written and what was synced, for file contents and for names alike,
+//! so that a test can look at the image a crash would leave.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Append, Backend, ReadAt, check_name, check_range};
+use crate::{Result, StoreError};
+
+/// A crash keeps or loses unsynced bytes in units of this many bytes.
+const SECTOR: usize = 512;
+const PLACE: &str = "memory";
+
+/// Files in memory; clones share them.
+///
+/// ```
+/// use kiln_store::{Backend, MemoryBackend};
+/// let disk = MemoryBackend::new();
+/// let mut file = disk.append("log", 0)?;
+/// file.append(b"synced")?;
+/// file.sync()?;
+/// disk.rename("log", "log.0")?;
+/// file.append(b" and lost perhaps")?;
+/// let after = disk.crash(1).bytes("log.0").unwrap();
+/// assert!(after.starts_with(b"synced"));
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct MemoryBackend {
+    names: Arc<Mutex<Names>>,
+}
+
+type Shared = Arc<Mutex<Contents>>;
+
+/// The names as processes see them, and as a crash would leave them.
+#[derive(Debug, Default)]
+struct Names {
+    live: BTreeMap<String, Shared>,
+    durable: BTreeMap<String, Shared>,
+}
+
+/// A file's bytes as processes see them, and as of the last sync.
+#[derive(Debug, Default)]
+struct Contents {
+    live: Vec<u8>,
+    synced: Vec<u8>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl MemoryBackend {
+    /// An empty place.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the disk holds after a power cut now: all that was synced, and a part (chosen by
+    /// `seed`) of what was not. `self` stays as it is, so one state gives many images.
+    ///
+    /// A new name not yet made durable may vanish; of unsynced bytes any 512-byte sector may be
+    /// missing, read as zeros, and the file may end early.
+    #[must_use]
+    pub fn crash(&self, seed: u64) -> MemoryBackend {
+        let mut random = SplitMix(seed);
+        let names = lock(&self.names);
+        let image = MemoryBackend::new();
+        for name in names.live.keys().chain(names.durable.keys()) {
+            let (live, durable) = (names.live.get(name), names.durable.get(name));
+            let same = matches!((live, durable), (Some(a), Some(b)) if Arc::ptr_eq(a, b));
+            let keep_live = same || random.next().is_multiple_of(2);
+            if let Some(file) = if keep_live { live } else { durable } {
+                image.put(name, lock(file).crash(&mut random));
+            }
+        }
+        image
+    }
+
+    /// A file's bytes, if it exists.
+    #[must_use]
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        lock(&self.names).live.get(name).map(|file| lock(file).live.clone())
+    }
+
+    /// Sets a file's bytes, durably, creating it if absent.
+    pub fn put(&self, name: &str, bytes: Vec<u8>) {
+        let file = Arc::new(Mutex::new(Contents { live: bytes.clone(), synced: bytes }));
+        let mut names = lock(&self.names);
+        names.live.insert(name.to_string(), Arc::clone(&file));
+        names.durable.insert(name.to_string(), file);
+    }
+}
+
+impl Contents {
+    fn crash(&self, random: &mut SplitMix) -> Vec<u8> {
+        let (live, synced) = (self.live.len(), self.synced.len());
+        let (least, most) = (live.min(synced), live.max(synced));
+        let len = least + (random.next() % (most - least + 1) as u64) as usize;
+        let mut bytes = self.synced[..synced.min(len)].to_vec();
+        bytes.resize(len, 0);
+        for start in (0..len.min(live)).step_by(SECTOR) {
+            let end = (start + SECTOR).min(len).min(live);
+            if random.next().is_multiple_of(2) {
+                bytes[start..end].copy_from_slice(&self.live[start..end]);
+            }
+        }
+        bytes
+    }
+}
+
+/// The generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators".
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+fn absent(op: &'static str, name: &str) -> StoreError {
+    StoreError::io(op, PLACE, name, io::ErrorKind::NotFound.into())
+}
+
+impl Backend for MemoryBackend {
+    fn place(&self) -> String {
+        PLACE.to_string()
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        Ok(lock(&self.names).live.keys().cloned().collect())
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
+        check_name(name)?;
+        let names = lock(&self.names);
+        let file = names.live.get(name).ok_or_else(|| absent("open", name))?;
+        let len = lock(file).live.len() as u64;
+        Ok(Box::new(MemoryReader { file: Arc::clone(file), len, name: name.to_string() }))
+    }
+
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
+        check_name(name)?;
+        let mut names = lock(&self.names);
+        let file = Arc::clone(names.live.entry(name.to_string()).or_default());
+        {
+            let mut contents = lock(&file);
+            check_range(PLACE, name, at, 0, contents.live.len() as u64)?;
+            contents.live.truncate(at as usize);
+        }
+        Ok(Box::new(MemoryAppender { file, len: at }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        let mut names = lock(&self.names);
+        let file = names.live.remove(from).ok_or_else(|| absent("rename", from))?;
+        names.live.insert(to.to_string(), file);
+        names.durable = names.live.clone();
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        let mut names = lock(&self.names);
+        if names.live.remove(name).is_some() {
+            names.durable = names.live.clone();
+        }
+        Ok(())
+    }
+}
+
+struct MemoryReader {
+    file: Shared,
+    len: u64,
+    name: String,
+}
+
+impl ReadAt for MemoryReader {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let contents = lock(&self.file);
+        // The file may have been cut since it was opened.
+        let have = self.len.min(contents.live.len() as u64);
+        check_range(PLACE, &self.name, offset, buf.len(), have)?;
+        let start = offset as usize;
+        buf.copy_from_slice(&contents.live[start..start + buf.len()]);
+        Ok(())
+    }
+}
+
+struct MemoryAppender {
+    file: Shared,
+    len: u64,
+}
+
+impl Append for MemoryAppender {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        lock(&self.file).live.extend_from_slice(bytes);
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let mut contents = lock(&self.file);
+        contents.synced = contents.live.clone();
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+//! The crate's one error type.
+
+use std::io;
+
+/// What can go wrong with stored bytes: what, where, and what to do about it.
+///
+/// `place` is the backend's place (a folder's path, say), `name` the file in it.
+///
+/// ```
+/// use kiln_store::{Backend, MemoryBackend};
+/// let error = MemoryBackend::new().open("nothing").err().unwrap();
+/// assert!(error.is_not_found() && !error.is_retryable() && !error.is_full());
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The operating system (or a fault injected by a test) refused an operation.
+    #[error("cannot {op} {name:?} in {place}: {source}")]
+    Io {
+        /// What was tried, as a verb: "open", "read", "write", "sync", "rename", ...
+        op: &'static str,
+        /// The backend's place.
+        place: String,
+        /// The file's name.
+        name: String,
+        /// The reason given.
+        #[source]
+        source: io::Error,
+    },
+    /// A file name that a backend must not follow.
+    #[error("file name {name:?} is refused: {why}")]
+    BadName {
+        /// The name as given.
+        name: String,
+        /// Which rule it breaks.
+        why: &'static str,
+    },
+    /// A backend name that is not in the table of backends.
+    #[error("unknown backend {name:?}; known: {known}")]
+    UnknownBackend {
+        /// The name as given.
+        name: String,
+        /// All names that would be accepted.
+        known: String,
+    },
+    /// A field of a shard's description lies outside its limits.
+    #[error("shard field {field} = {value} is refused: must be {limit}")]
+    BadField {
+        /// The field of [`crate::ShardInfo`].
+        field: &'static str,
+        /// Its value.
+        value: String,
+        /// What would be accepted.
+        limit: String,
+    },
+    /// The file is no shard at all.
+    #[error("{name:?} in {place} is not a kiln shard: {why}")]
+    NotAShard {
+        /// The backend's place.
+        place: String,
+        /// The file's name.
+        name: String,
+        /// What is missing.
+        why: String,
+    },
+    /// The shard was written by a later version of the format.
+    #[error("{name:?} in {place} has shard format {found}, this program reads {supported}")]
+    Version {
+        /// The backend's place.
+        place: String,
+        /// The file's name.
+        name: String,
+        /// The version found.
+        found: u16,
+        /// The latest version understood.
+        supported: u16,
+    },
+    /// A part of the file other than chunk data is wrong.
+    #[error("{name:?} in {place} is damaged: {part}: {what}")]
+    Damaged {
+        /// The backend's place.
+        place: String,
+        /// The file's name.
+        name: String,
+        /// Which part: "header", "trailer", "table of segment 3".
+        part: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Sub-chunks whose bytes do not have their recorded checksums.
+    #[error("{name:?} in {place} is damaged: stripe {stripe}, sub-chunks {subs:?}")]
+    BadSubChunks {
+        /// The backend's place.
+        place: String,
+        /// The file's name.
+        name: String,
+        /// The stripe, counted from 0.
+        stripe: u64,
+        /// Positions of the bad sub-chunks along the chunk, ascending.
+        subs: Vec<u32>,
+    },
+    /// The file ends before the bytes that were asked for.
+    #[error("{name:?} in {place} is truncated: {need} bytes needed, {have} present")]
+    Truncated {
+        /// The backend's place.
+        place: String,
+        /// The file's name.
+        name: String,
+        /// Length in bytes that the file should at least have.
+        need: u64,
+        /// Length in bytes that it has.
+        have: u64,
+    },
+    /// The shard of a streamed object lost its trailer, and with it the object's size.
+    #[error("{name:?} in {place} does not say the object's size; take it from another shard")]
+    SizeUnknown {
+        /// The backend's place.
+        place: String,
+        /// The file's name.
+        name: String,
+    },
+    /// The caller broke this crate's contract; the message says which rule.
+    #[error("{op} on {name:?}: {what}")]
+    Misuse {
+        /// The function called.
+        op: &'static str,
+        /// The file's name.
+        name: String,
+        /// The rule.
+        what: String,
+    },
+}
+
+impl StoreError {
+    /// Whether the same call may succeed when simply tried again.
+    ///
+    /// A failed `sync` never is: the system may have dropped the pages and then report success.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        use io::ErrorKind::{Interrupted, ResourceBusy, TimedOut, WouldBlock};
+        match self {
+            Self::Io { op, source, .. } => {
+                *op != "sync"
+                    && matches!(source.kind(), Interrupted | ResourceBusy | TimedOut | WouldBlock)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the place is full: no space (ENOSPC), quota (EDQUOT) or file size limit (EFBIG).
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        matches!(self, Self::Io { source, .. }
+            if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge))
+    }
+
+    /// Whether the file does not exist.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Whether the stored bytes are at fault: what was read is not what was once written.
+    ///
+    /// A reader treats these (and I/O errors) as erasures; the others are the caller's mistakes.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::NotAShard { .. }
+                | Self::Damaged { .. }
+                | Self::BadSubChunks { .. }
+                | Self::Truncated { .. }
+        )
+    }
+
+    /// Shorthand for [`StoreError::Io`].
+    pub(crate) fn io(op: &'static str, place: &str, name: &str, source: io::Error) -> Self {
+        Self::Io { op, place: place.to_string(), name: name.to_string(), source }
+    }
+}

@@ -1,0 +1,60 @@
+//! Shards on disk: the shard format, its checksums, and the backends that hold the bytes.
+//!
+//! This crate knows no erasure code. It stores the *chunks* of one index of an object, stripe
+//! after stripe, with a checksum for every sub-chunk, so that a partial read is verified too.
+//! The format is described byte by byte in `docs/FORMATS.md`.
+//!
+//! ```
+//! use kiln_store::{Backend, MemoryBackend, ShardInfo, ShardReader, ShardWriter, checksums};
+//!
+//! let disk = MemoryBackend::new();
+//! let info = ShardInfo {
+//!     spec: "rs:1+1".into(),
+//!     object: "greeting".into(),
+//!     run: [7; 16],
+//!     source: [0; 16],
+//!     index: 0,
+//!     k: 1,
+//!     n: 2,
+//!     alpha: 1,
+//!     sub_chunk: 64,
+//!     segment_stripes: 4,
+//!     size: Some(16),
+//! };
+//! let mut writer = ShardWriter::create(&disk, "greeting.part", &info)?;
+//! let mut sums = Vec::new();
+//! checksums(b"sixteen bytes ok", 16, &mut sums);
+//! writer.append_chunk(b"sixteen bytes ok", &sums)?;
+//! let digest = writer.seal()?;
+//! writer.finish(16, &[digest, [9; 16]])?;
+//! disk.rename("greeting.part", "greeting.00.kiln")?;
+//!
+//! let reader = ShardReader::open(&disk, "greeting.00.kiln")?;
+//! let mut chunk = [0; 16];
+//! reader.read_runs(0, &[0..1], &mut chunk)?;
+//! assert_eq!(&chunk, b"sixteen bytes ok");
+//! # Ok::<(), kiln_store::StoreError>(())
+//! ```
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod backends;
+mod checksum;
+mod error;
+pub mod shard;
+
+pub use backends::faulty::{Fault, FaultAction, FaultyBackend};
+pub use backends::file::FileBackend;
+pub use backends::memory::MemoryBackend;
+pub use backends::{
+    Append, BACKENDS, Backend, BackendKind, Operation, ReadAt, backend_kind, check_name,
+};
+pub use checksum::{Digest, DigestBuilder, checksum, checksums};
+pub use error::StoreError;
+pub use shard::info::ShardInfo;
+pub use shard::layout::{Layout, segment_stripes};
+pub use shard::reader::{ReadCost, ShardReader, ShardState, digest_of};
+pub use shard::writer::{ShardWriter, valid_segments};
+
+/// Result of everything in this crate.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;

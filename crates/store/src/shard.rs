@@ -1,0 +1,10 @@
+//! The shard format, version 1; see `docs/FORMATS.md` for every byte.
+//!
+//! `info` is the record in header and trailer, `layout` the arithmetic of where things lie,
+//! `table` the checksum tables; `writer` and `reader` move bytes.
+
+pub mod info;
+pub mod layout;
+pub mod reader;
+mod table;
+pub mod writer;

@@ -1,0 +1,263 @@
+//! Where everything in a shard lies: pure arithmetic on five numbers.
+
+use std::ops::Range;
+
+use crate::{Result, StoreError};
+
+/// Bytes of the header block, and the alignment of every segment's start.
+pub const BLOCK: u64 = 4096;
+/// Most sub-chunks per chunk.
+pub const MAX_ALPHA: u32 = 1 << 20;
+/// Most bytes per chunk; callers hold whole chunks in memory.
+pub const MAX_CHUNK: u64 = 1 << 30;
+/// Most entries in a segment's checksum table, which is read as a whole.
+pub const MAX_TABLE_ENTRIES: u64 = 1 << 20;
+/// Most bytes per shard; file offsets are signed 64-bit numbers.
+pub const MAX_FILE: u64 = 1 << 62;
+/// The last stripe's sub-chunks are a multiple of this many bytes (or `sub_chunk`, if smaller).
+pub const LAST_STRIPE_ALIGN: u64 = 16;
+
+/// The geometry of a shard: pure arithmetic, no I/O.
+///
+/// Stripe `s` covers the object's bytes from `s * k * alpha * sub_chunk` on. The last stripe, if
+/// only `rem` bytes are left for it, has shorter sub-chunks: `ceil(rem / (k * alpha))` rounded up
+/// to 16, at most `sub_chunk`. An object of 0 bytes has no stripes.
+///
+/// Arguments `stripe`, `sub` and `segment` must be below `stripes()`, alpha and `segments()`.
+///
+/// ```
+/// use kiln_store::Layout;
+/// // 2 data chunks of 4 sub-chunks of 64 bytes: 512 bytes per stripe, 2 stripes per segment.
+/// let layout = Layout::new(2, 4, 64, 2, Some(1100))?;
+/// assert_eq!((layout.stripes(), layout.segments()), (3, 2));
+/// assert_eq!((layout.sub_len(0), layout.sub_len(2)), (64, 16));
+/// assert_eq!(layout.offset(0, 1), 4096 + 64);
+/// assert_eq!(layout.table(0), (4096 + 512, 4 * 8 + 4));
+/// assert_eq!(layout.offset(2, 0), 8192);
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    k: u64,
+    alpha: u64,
+    sub_chunk: u64,
+    segment_stripes: u64,
+    size: Option<u64>,
+    stripes: u64,
+    last_sub_len: u64,
+}
+
+impl Layout {
+    /// Geometry of an object of `size` bytes; with `None` (not known yet) every stripe counts as
+    /// full and [`Layout::stripes`] is the most that the format can hold.
+    ///
+    /// # Errors
+    /// [`StoreError::BadField`] when a number is outside the limits of the format.
+    pub fn new(
+        k: u16,
+        alpha: u32,
+        sub_chunk: u32,
+        segment_stripes: u32,
+        size: Option<u64>,
+    ) -> Result<Self> {
+        within("k", k.into(), 1, 256)?;
+        within("alpha", alpha.into(), 1, MAX_ALPHA.into())?;
+        within("sub_chunk", sub_chunk.into(), 1, MAX_CHUNK / u64::from(alpha))?;
+        within("segment_stripes", segment_stripes.into(), 1, MAX_TABLE_ENTRIES / u64::from(alpha))?;
+        let mut layout = Self {
+            k: k.into(),
+            alpha: alpha.into(),
+            sub_chunk: sub_chunk.into(),
+            segment_stripes: segment_stripes.into(),
+            size,
+            stripes: 0,
+            last_sub_len: sub_chunk.into(),
+        };
+        let segments = (MAX_FILE - 2 * BLOCK) / layout.stride();
+        let most = (segments * layout.segment_stripes).min(MAX_FILE / layout.full_stripe());
+        layout.stripes = most;
+        if let Some(size) = size {
+            within("size", size, 0, most * layout.full_stripe())?;
+            layout.stripes = size.div_ceil(layout.full_stripe());
+            let rem = size % layout.full_stripe();
+            if rem > 0 {
+                let even = rem.div_ceil(layout.k * layout.alpha);
+                let sub_len = even.next_multiple_of(LAST_STRIPE_ALIGN);
+                layout.last_sub_len = sub_len.min(layout.sub_chunk);
+            }
+        }
+        Ok(layout)
+    }
+
+    /// Bytes of the object, if known.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        self.size
+    }
+
+    /// Number of stripes; with unknown size the largest number that the format can hold.
+    #[must_use]
+    pub fn stripes(&self) -> u64 {
+        self.stripes
+    }
+
+    /// Number of segments.
+    #[must_use]
+    pub fn segments(&self) -> u64 {
+        self.stripes.div_ceil(self.segment_stripes)
+    }
+
+    /// Stripes of every segment but perhaps the last.
+    #[must_use]
+    pub fn segment_stripes(&self) -> u64 {
+        self.segment_stripes
+    }
+
+    /// Sub-chunks per chunk.
+    #[must_use]
+    pub fn alpha(&self) -> u32 {
+        self.alpha as u32
+    }
+
+    /// Bytes of a sub-chunk of this stripe.
+    #[must_use]
+    pub fn sub_len(&self, stripe: u64) -> usize {
+        let last = self.size.is_some() && stripe + 1 == self.stripes;
+        (if last { self.last_sub_len } else { self.sub_chunk }) as usize
+    }
+
+    /// Bytes of a chunk of this stripe: alpha * sub_len.
+    #[must_use]
+    pub fn chunk_len(&self, stripe: u64) -> usize {
+        self.alpha as usize * self.sub_len(stripe)
+    }
+
+    /// Bytes of the object that this stripe covers; the last one may cover fewer than its k
+    /// chunks hold, the rest is zeros.
+    #[must_use]
+    pub fn stripe_bytes(&self, stripe: u64) -> u64 {
+        let full = self.full_stripe();
+        match self.size {
+            Some(size) => size.saturating_sub(self.stripe_start(stripe)).min(full),
+            None => full,
+        }
+    }
+
+    /// Where in the object this stripe starts, in bytes.
+    #[must_use]
+    pub fn stripe_start(&self, stripe: u64) -> u64 {
+        stripe * self.full_stripe()
+    }
+
+    /// Byte offset in the file of a sub-chunk.
+    #[must_use]
+    pub fn offset(&self, stripe: u64, sub: u32) -> u64 {
+        self.segment_start(self.segment_of(stripe))
+            + (stripe % self.segment_stripes) * self.full_chunk()
+            + u64::from(sub) * self.sub_len(stripe) as u64
+    }
+
+    /// Byte offset and length of a segment's checksum table, without padding.
+    #[must_use]
+    pub fn table(&self, segment: u64) -> (u64, u64) {
+        let range = self.segment_range(segment);
+        let last = range.end - 1;
+        let offset = self.offset(last, 0) + self.chunk_len(last) as u64;
+        (offset, table_len((range.end - range.start) * self.alpha))
+    }
+
+    /// Bytes of zeros between a segment's table and the next segment; none after the last.
+    #[must_use]
+    pub fn padding(&self, segment: u64) -> u64 {
+        if segment + 1 == self.segments() {
+            return 0;
+        }
+        let (offset, len) = self.table(segment);
+        self.segment_start(segment + 1) - offset - len
+    }
+
+    /// The segment that holds this stripe.
+    #[must_use]
+    pub fn segment_of(&self, stripe: u64) -> u64 {
+        stripe / self.segment_stripes
+    }
+
+    /// The stripes of a segment.
+    #[must_use]
+    pub fn segment_range(&self, segment: u64) -> Range<u64> {
+        let start = segment * self.segment_stripes;
+        start..(start + self.segment_stripes).min(self.stripes)
+    }
+
+    /// Bytes of chunk data in the whole shard (not meaningful while the size is unknown).
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
+        match self.stripes {
+            0 => 0,
+            n => (n - 1) * self.full_chunk() + self.chunk_len(n - 1) as u64,
+        }
+    }
+
+    /// Byte offset of the trailer: the end of the last table.
+    #[must_use]
+    pub fn trailer_offset(&self) -> u64 {
+        match self.segments() {
+            0 => BLOCK,
+            n => {
+                let (offset, len) = self.table(n - 1);
+                offset + len
+            }
+        }
+    }
+
+    /// Stripes that are certainly full: all of them, or all but a short last one.
+    pub(crate) fn full_stripes(&self) -> u64 {
+        self.size.map_or(self.stripes, |size| size / self.full_stripe())
+    }
+
+    fn segment_start(&self, segment: u64) -> u64 {
+        BLOCK + segment * self.stride()
+    }
+
+    fn full_chunk(&self) -> u64 {
+        self.alpha * self.sub_chunk
+    }
+
+    fn full_stripe(&self) -> u64 {
+        self.k * self.full_chunk()
+    }
+
+    /// Bytes from one segment's start to the next one's.
+    fn stride(&self) -> u64 {
+        let data = self.segment_stripes * self.full_chunk();
+        (data + table_len(self.segment_stripes * self.alpha)).next_multiple_of(BLOCK)
+    }
+}
+
+/// Bytes of a table: its entries and its own checksum.
+fn table_len(entries: u64) -> u64 {
+    4 * entries + 4
+}
+
+/// Checks one number against its limits, both inclusive.
+pub(super) fn within(field: &'static str, value: u64, least: u64, most: u64) -> Result<()> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    let limit = format!("{least} to {most}");
+    Err(StoreError::BadField { field, value: value.to_string(), limit })
+}
+
+/// The usual number of stripes per segment: tables of at most 4096 entries (16 KiB) and segments
+/// of at most 64 MiB of data, but at least one stripe.
+///
+/// ```
+/// assert_eq!(kiln_store::segment_stripes(256, 4096), 16);
+/// assert_eq!(kiln_store::segment_stripes(1, 1 << 20), 64);
+/// ```
+#[must_use]
+pub fn segment_stripes(alpha: u32, sub_chunk: u32) -> u32 {
+    let chunk = u64::from(alpha.max(1)) * u64::from(sub_chunk.max(1));
+    let by_entries = 4096 / u64::from(alpha.max(1));
+    by_entries.min((64 << 20) / chunk).max(1) as u32
+}

@@ -1,0 +1,340 @@
+//! Reading shards: every byte that leaves here has been checked.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::info::{Flaw, Kind, TAIL, parse_record, parse_tail};
+use super::layout::BLOCK;
+use super::table::{self, Origin};
+use crate::{
+    Backend, Digest, DigestBuilder, Layout, ReadAt, Result, ShardInfo, StoreError, checksum,
+};
+
+/// Tables kept in memory per open shard: several threads work on neighbouring stripes, which lie
+/// in the same segment or the next.
+const CACHED_TABLES: usize = 4;
+
+/// Which ends of a shard are intact. Chunk data may be damaged in any state.
+///
+/// ```
+/// use kiln_store::ShardState;
+/// let mend = |state| state != ShardState::Complete;
+/// assert!(mend(ShardState::NoTrailer));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShardState {
+    /// Header and trailer are.
+    Complete,
+    /// Only the header is: the shard is truncated or unfinished, or its trailer rotted.
+    NoTrailer,
+    /// Only the trailer is.
+    NoHeader,
+}
+
+/// What a read cost.
+///
+/// ```
+/// let cost = kiln_store::ReadCost { data_bytes: 8192, runs: 2, metadata_bytes: 0 };
+/// assert_eq!(cost.data_bytes / cost.runs, 4096);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReadCost {
+    /// Bytes of chunk data read.
+    pub data_bytes: u64,
+    /// Contiguous reads of chunk data.
+    pub runs: u64,
+    /// Bytes of checksum tables read, padding included; 0 where the table was in memory.
+    pub metadata_bytes: u64,
+}
+
+/// Reads one shard; usable from several threads at once through `&self`.
+///
+/// ```no_run
+/// use kiln_store::{FileBackend, ShardReader, ShardState};
+/// let folder = FileBackend::open("/mnt/disk3")?;
+/// let shard = ShardReader::open(&folder, "photos.tar.03.kiln")?;
+/// assert_eq!(shard.state(), ShardState::Complete);
+/// // The first half of chunk 0's sub-chunks, in one read.
+/// let half = shard.info().alpha / 2;
+/// let mut buf = vec![0; half as usize * shard.layout().sub_len(0)];
+/// let cost = shard.read_runs(0, &[0..half], &mut buf)?;
+/// assert_eq!(cost.runs, 1);
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+pub struct ShardReader {
+    file: Box<dyn ReadAt>,
+    place: String,
+    name: String,
+    info: ShardInfo,
+    layout: Layout,
+    state: ShardState,
+    damage: Option<String>,
+    digests: Option<Vec<Digest>>,
+    tables: Mutex<VecDeque<(u64, Arc<[u32]>)>>,
+}
+
+impl std::fmt::Debug for ShardReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShardReader")
+            .field("place", &self.place)
+            .field("name", &self.name)
+            .field("info", &self.info)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ShardReader {
+    /// Opens a shard whose header or trailer is intact; [`ShardReader::state`] says which.
+    ///
+    /// # Errors
+    /// [`StoreError::NotAShard`] for other files, [`StoreError::Damaged`] when both ends are bad
+    /// or contradict each other, [`StoreError::Version`] for a later format.
+    pub fn open(backend: &dyn Backend, name: &str) -> Result<Self> {
+        let file = backend.open(name)?;
+        let place = backend.place();
+        let header = read_header(&*file);
+        let trailer = read_trailer(&*file);
+        let (state, damage, info, digests) = match (header, trailer) {
+            (Err(Flaw::Version(found)), _) | (_, Err(Flaw::Version(found))) => {
+                let (name, supported) = (name.to_string(), super::info::VERSION);
+                return Err(StoreError::Version { place, name, found, supported });
+            }
+            (Ok(header), Ok((trailer, digests))) => {
+                if !header.agrees(&trailer) {
+                    let what = "it contradicts the header".to_string();
+                    let (part, name) = ("trailer".to_string(), name.to_string());
+                    return Err(StoreError::Damaged { place, name, part, what });
+                }
+                (ShardState::Complete, None, trailer, Some(digests))
+            }
+            (Ok(header), Err(flaw)) => {
+                (ShardState::NoTrailer, Some(format!("trailer: {flaw}")), header, None)
+            }
+            (Err(flaw), Ok((trailer, digests))) => {
+                (ShardState::NoHeader, Some(format!("header: {flaw}")), trailer, Some(digests))
+            }
+            (Err(header), Err(trailer)) => return Err(neither(place, name, header, trailer)),
+        };
+        let (layout, tables) = (info.layout()?, Mutex::default());
+        let name = name.to_string();
+        Ok(Self { file, place, name, info, layout, state, damage, digests, tables })
+    }
+
+    /// What the shard says about itself; from the trailer where that is intact.
+    #[must_use]
+    pub fn info(&self) -> &ShardInfo {
+        &self.info
+    }
+
+    /// Which ends are intact.
+    #[must_use]
+    pub fn state(&self) -> ShardState {
+        self.state
+    }
+
+    /// What is wrong with the other end, in words, unless the state is complete.
+    #[must_use]
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
+    }
+
+    /// The file's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The backend's place.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Bytes of the file when it was opened.
+    #[must_use]
+    pub fn file_len(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// Digests of all n shards, in order of index, if the trailer is intact.
+    #[must_use]
+    pub fn digests(&self) -> Option<&[Digest]> {
+        self.digests.as_deref()
+    }
+
+    /// Bytes of the object, if known.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        self.layout.size()
+    }
+
+    /// Geometry; meaningful for the last stripe only once the size is known.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Tells a shard that lost its trailer the object's size, as its siblings know it.
+    ///
+    /// # Errors
+    /// [`StoreError::Misuse`] when the shard knows another size.
+    pub fn with_size(&mut self, size: u64) -> Result<()> {
+        if let Some(known) = self.size().filter(|&known| known != size) {
+            return Err(self.misuse("with_size", format!("the size is {known}, not {size}")));
+        }
+        let info = ShardInfo { size: Some(size), ..self.info.clone() };
+        self.layout = info.layout()?;
+        self.info = info;
+        Ok(())
+    }
+
+    /// Reads runs of sub-chunk positions of one stripe into `buf`, one after the other, with one
+    /// read per run, and verifies every sub-chunk.
+    ///
+    /// `buf` must have room for exactly these sub-chunks. The segment's checksum table is read
+    /// first, once, and kept for later calls.
+    ///
+    /// # Errors
+    /// [`StoreError::BadSubChunks`] names all bad ones among those read; `buf` then holds what
+    /// the disk gave. Other errors leave `buf` undefined.
+    pub fn read_runs(&self, stripe: u64, runs: &[Range<u32>], buf: &mut [u8]) -> Result<ReadCost> {
+        self.check_stripe("read_runs", stripe)?;
+        let sub_len = self.layout.sub_len(stripe);
+        let alpha = self.info.alpha;
+        if let Some(run) = runs.iter().find(|run| run.start >= run.end || run.end > alpha) {
+            return Err(self.misuse("read_runs", format!("run {run:?} is not within 0..{alpha}")));
+        }
+        let wanted: u64 = runs.iter().map(|run| u64::from(run.end - run.start)).sum();
+        if wanted.checked_mul(sub_len as u64) != Some(buf.len() as u64) {
+            let what = format!("{wanted} sub-chunks of {sub_len} bytes do not fill the buffer");
+            return Err(self.misuse("read_runs", what));
+        }
+        let (table, metadata_bytes) = self.table(self.layout.segment_of(stripe))?;
+        let sums = &table[self.table_range(stripe)];
+        let mut bad = Vec::new();
+        let mut rest = &mut *buf;
+        for run in runs {
+            let len = (run.end - run.start) as usize * sub_len;
+            let (piece, after) = std::mem::take(&mut rest).split_at_mut(len);
+            rest = after;
+            self.file.read_at(self.layout.offset(stripe, run.start), piece)?;
+            let found = piece.chunks_exact(sub_len).zip(run.clone());
+            bad.extend(found.filter(|(b, sub)| checksum(b) != sums[*sub as usize]).map(|f| f.1));
+        }
+        if !bad.is_empty() {
+            bad.sort_unstable();
+            bad.dedup();
+            let (place, name) = (self.place.clone(), self.name.clone());
+            return Err(StoreError::BadSubChunks { place, name, stripe, subs: bad });
+        }
+        Ok(ReadCost { data_bytes: buf.len() as u64, runs: runs.len() as u64, metadata_bytes })
+    }
+
+    /// The recorded checksums of a stripe's chunk: alpha of them, in order of position.
+    pub fn sums(&self, stripe: u64) -> Result<Vec<u32>> {
+        self.check_stripe("sums", stripe)?;
+        let (table, _) = self.table(self.layout.segment_of(stripe))?;
+        Ok(table[self.table_range(stripe)].to_vec())
+    }
+
+    /// Where a stripe's entries lie in its segment's table.
+    fn table_range(&self, stripe: u64) -> Range<usize> {
+        let alpha = self.info.alpha as usize;
+        let first = (stripe % self.layout.segment_stripes()) as usize * alpha;
+        first..first + alpha
+    }
+
+    fn check_stripe(&self, op: &'static str, stripe: u64) -> Result<()> {
+        if self.size().is_none() {
+            let (place, name) = (self.place.clone(), self.name.clone());
+            return Err(StoreError::SizeUnknown { place, name });
+        }
+        let stripes = self.layout.stripes();
+        if stripe >= stripes {
+            return Err(self.misuse(op, format!("stripe {stripe} of {stripes}")));
+        }
+        Ok(())
+    }
+
+    /// A segment's table and the bytes read for it. The lock is held while reading, so threads
+    /// that want the same table wait for one read instead of doing their own.
+    fn table(&self, segment: u64) -> Result<(Arc<[u32]>, u64)> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = tables.iter().position(|(cached, _)| *cached == segment) {
+            let hit = tables.remove(at).expect("the position was just found");
+            tables.push_back(hit.clone());
+            return Ok((hit.1, 0));
+        }
+        let origin = Origin { place: &self.place, name: &self.name };
+        let padding = self.layout.padding(segment);
+        let table = table::read(&*self.file, origin, &self.info, &self.layout, segment, padding)?;
+        if tables.len() == CACHED_TABLES {
+            tables.pop_front();
+        }
+        tables.push_back((segment, Arc::clone(&table)));
+        Ok((table, self.layout.table(segment).1 + padding))
+    }
+
+    fn misuse(&self, op: &'static str, what: String) -> StoreError {
+        StoreError::Misuse { op, name: self.name.clone(), what }
+    }
+}
+
+/// The digest of a shard, computed from its (verified) tables, to compare with the recorded one.
+///
+/// # Errors
+/// As [`ShardReader::sums`]; the first bad table ends it.
+pub fn digest_of(reader: &ShardReader) -> Result<Digest> {
+    if reader.size().is_none() {
+        reader.check_stripe("digest_of", 0)?;
+    }
+    let mut digest = DigestBuilder::default();
+    for segment in 0..reader.layout.segments() {
+        digest.add(&reader.table(segment)?.0);
+    }
+    Ok(digest.digest())
+}
+
+/// The header of an open file.
+pub(super) fn read_header(file: &dyn ReadAt) -> Result<ShardInfo, Flaw> {
+    if file.len() < BLOCK {
+        return Err(Flaw::NoMagic(format!("it has only {} bytes", file.len())));
+    }
+    let mut block = [0; BLOCK as usize];
+    file.read_at(0, &mut block).map_err(Flaw::Unread)?;
+    Ok(parse_record(&block, Kind::Header)?.0)
+}
+
+/// The trailer of an open file, found from its end.
+fn read_trailer(file: &dyn ReadAt) -> Result<(ShardInfo, Vec<Digest>), Flaw> {
+    let len = file.len();
+    if len < BLOCK + TAIL as u64 {
+        return Err(Flaw::NoMagic(format!("it has only {len} bytes")));
+    }
+    let mut tail = [0; TAIL];
+    file.read_at(len - TAIL as u64, &mut tail).map_err(Flaw::Unread)?;
+    let mut record = vec![0; parse_tail(&tail, len)?];
+    let offset = len - (TAIL + record.len()) as u64;
+    file.read_at(offset, &mut record).map_err(Flaw::Unread)?;
+    let (info, digests) = parse_record(&record, Kind::Trailer)?;
+    let expected = info.layout().map_err(Flaw::Unread)?.trailer_offset();
+    if expected != offset {
+        return Err(Flaw::Bad(format!("it lies at {offset} instead of {expected}")));
+    }
+    Ok((info, digests))
+}
+
+/// The error for a file with neither end intact.
+fn neither(place: String, name: &str, header: Flaw, trailer: Flaw) -> StoreError {
+    let name = name.to_string();
+    match (header, trailer) {
+        (Flaw::Unread(error), _) | (_, Flaw::Unread(error)) => error,
+        (Flaw::NoMagic(why), Flaw::NoMagic(_)) => StoreError::NotAShard { place, name, why },
+        (header, trailer) => {
+            let (part, what) = ("header and trailer".into(), format!("{header}; {trailer}"));
+            StoreError::Damaged { place, name, part, what }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Checksum tables: one per segment, bound to the run, the shard and the segment they belong to.
+
+use std::sync::Arc;
+
+use crate::{Layout, ReadAt, Result, ShardInfo, StoreError};
+
+/// Bytes of a table: entries and the checksum over (run, index, segment, entries).
+pub(super) fn encode(info: &ShardInfo, segment: u64, entries: &[u32]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(4 * entries.len() + 4);
+    bytes.extend(entries.iter().flat_map(|sum| sum.to_le_bytes()));
+    let sum = own_sum(info, segment, &bytes);
+    bytes.extend(sum.to_le_bytes());
+    bytes
+}
+
+/// A table's own checksum: a table of another run, shard or segment does not have it.
+fn own_sum(info: &ShardInfo, segment: u64, entries: &[u8]) -> u32 {
+    let mut bound = [0; 26];
+    bound[..16].copy_from_slice(&info.run);
+    bound[16..18].copy_from_slice(&info.index.to_le_bytes());
+    bound[18..].copy_from_slice(&segment.to_le_bytes());
+    let mut sum = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    sum.update(&bound);
+    sum.update(entries);
+    // 32 significant bits: the crate serves wider sums by the same type.
+    sum.finalize() as u32
+}
+
+/// Where a table was read from, for messages.
+#[derive(Clone, Copy)]
+pub(super) struct Origin<'a> {
+    pub place: &'a str,
+    pub name: &'a str,
+}
+
+/// Reads and verifies a table, and the zeros after it if `padding` says how many there must be.
+pub(super) fn read(
+    file: &dyn ReadAt,
+    origin: Origin<'_>,
+    info: &ShardInfo,
+    layout: &Layout,
+    segment: u64,
+    padding: u64,
+) -> Result<Arc<[u32]>> {
+    let (offset, len) = layout.table(segment);
+    let damaged = |what: &str| StoreError::Damaged {
+        place: origin.place.to_string(),
+        name: origin.name.to_string(),
+        part: format!("checksum table of segment {segment}"),
+        what: what.to_string(),
+    };
+    // Before the buffer is made: a header may promise more than the file holds.
+    if offset + len + padding > file.len() {
+        return Err(StoreError::Truncated {
+            place: origin.place.to_string(),
+            name: origin.name.to_string(),
+            need: offset + len + padding,
+            have: file.len(),
+        });
+    }
+    let mut bytes = vec![0; (len + padding) as usize];
+    file.read_at(offset, &mut bytes)?;
+    let (table, zeros) = bytes.split_at(len as usize);
+    let (entries, sum) = table.split_at(table.len() - 4);
+    if own_sum(info, segment, entries).to_le_bytes() != *sum {
+        return Err(damaged("its checksum is wrong"));
+    }
+    if zeros.iter().any(|&byte| byte != 0) {
+        return Err(damaged("the padding after it is not zero"));
+    }
+    Ok(entries.chunks_exact(4).map(|e| u32::from_le_bytes([e[0], e[1], e[2], e[3]])).collect())
+}

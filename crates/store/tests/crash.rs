@@ -1,0 +1,200 @@
+//! Power cuts and failing disks: a shard that bears its final name is complete, always.
+
+mod common;
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use common::*;
+use kiln_store::{
+    Backend, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, ShardReader, ShardState,
+    ShardWriter, StoreError, checksums, valid_segments,
+};
+
+/// Five stripes, the last one short: three segments.
+const SIZE: u64 = 4 * 192 + 100;
+/// Crash images looked at per interrupted operation.
+const SEEDS: u64 = 16;
+
+/// What every crash image must satisfy: the final name is absent, or (if it was there before)
+/// holds a complete old or new shard; the part can be resumed and then is byte-identical.
+fn check_image(image: &MemoryBackend, expected: &[u8], old: Option<&[u8]>) {
+    match (image.bytes(NAME), old) {
+        (None, None) => {}
+        (None, Some(_)) => panic!("the old shard is gone"),
+        (Some(bytes), old) => {
+            assert!(bytes == expected || Some(&*bytes) == old, "a half-written shard");
+            verify(image, NAME).unwrap();
+        }
+    }
+    let info = small(Some(SIZE));
+    let writer = ShardWriter::resume(image, PART, &info, u64::MAX).unwrap();
+    complete(writer, &info, SIZE).unwrap();
+    image.rename(PART, NAME).unwrap();
+    assert_eq!(image.bytes(NAME).unwrap(), expected);
+    assert_eq!(image.list().unwrap(), [NAME]);
+}
+
+/// The disk stops (or tears a write, then stops) at operation `at`; gives the number of all.
+fn crash_at(at: u64, torn: Option<usize>, old: Option<&[u8]>, expected: &[u8]) -> u64 {
+    let memory = MemoryBackend::new();
+    if let Some(old) = old {
+        memory.put(NAME, old.to_vec());
+    }
+    let disk = FaultyBackend::new(Arc::new(memory.clone()));
+    let kind = ErrorKind::Other;
+    match torn {
+        // A torn write is only counted among writes.
+        Some(keep) => disk.inject(Fault::new(FaultAction::Torn { keep, kind }).after(at)),
+        None => disk.inject(Fault::new(FaultAction::Fail(kind)).after(at).always()),
+    }
+    let result = write(&disk, &small(Some(SIZE)), SIZE);
+    let operations = disk.operations();
+    for seed in 0..SEEDS {
+        let image = memory.crash((seed * 7919) ^ at);
+        if result.is_ok() {
+            assert_eq!(image.bytes(NAME).unwrap(), expected, "acknowledged and lost");
+        }
+        check_image(&image, expected, old);
+    }
+    operations
+}
+
+#[test]
+fn a_crash_at_any_operation_leaves_all_or_nothing() {
+    let expected = image(&small(Some(SIZE)), SIZE);
+    let mut other = small(Some(SIZE));
+    other.run = [0x77; 16];
+    let replaced = image(&other, SIZE);
+    for old in [None, Some(&replaced[..])] {
+        let all = crash_at(u64::MAX, None, old, &expected);
+        assert!(all > 12, "{all} operations: the test lost its subject");
+        for at in 0..all {
+            crash_at(at, None, old, &expected);
+            for keep in [0, 1, 511, 4095] {
+                crash_at(at, Some(keep), old, &expected);
+            }
+        }
+    }
+}
+
+/// The negative control: the model does lose what was not synced.
+#[test]
+fn without_sync_a_crash_does_leave_half_a_shard() {
+    let memory = MemoryBackend::new();
+    let expected = image(&small(Some(SIZE)), SIZE);
+    let mut file = memory.append(PART, 0).unwrap();
+    file.append(&expected).unwrap();
+    let vanished = (0..SEEDS).any(|seed| memory.crash(seed).bytes(PART).is_none());
+    assert!(vanished, "a name without a synced folder may vanish");
+    memory.rename(PART, NAME).unwrap();
+    let halves = (0..SEEDS).filter(|&seed| {
+        let image = memory.crash(seed);
+        let bytes = image.bytes(NAME).expect("rename is durable");
+        bytes != expected && verify(&image, NAME).is_err()
+    });
+    assert!(halves.count() > 0);
+}
+
+#[test]
+fn a_full_disk_at_any_byte_is_reported_and_harms_nothing() {
+    let expected = image(&small(Some(SIZE)), SIZE);
+    for room in (0..expected.len() as u64).step_by(61).chain([0, 4096, expected.len() as u64 - 1]) {
+        let memory = MemoryBackend::new();
+        memory.put("bystander", chunk(3, 100));
+        let disk = FaultyBackend::new(Arc::new(memory.clone()));
+        disk.limit_space(room);
+        let error = write(&disk, &small(Some(SIZE)), SIZE).unwrap_err();
+        assert!(error.is_full() && !error.is_retryable(), "{error}");
+        assert_eq!(memory.bytes("bystander").unwrap(), chunk(3, 100));
+        assert!(memory.bytes(NAME).is_none());
+        disk.heal();
+        let info = small(Some(SIZE));
+        complete(ShardWriter::resume(&disk, PART, &info, u64::MAX).unwrap(), &info, SIZE).unwrap();
+        assert_eq!(memory.bytes(PART).unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_writer_that_failed_refuses_to_go_on() {
+    let disk = FaultyBackend::new(Arc::new(MemoryBackend::new()));
+    let mut writer = ShardWriter::create(&disk, PART, &small(None)).unwrap();
+    let bytes = chunk(0, 96);
+    let mut sums = Vec::new();
+    checksums(&bytes, 24, &mut sums);
+    let torn = FaultAction::Torn { keep: 10, kind: ErrorKind::TimedOut };
+    disk.inject(Fault::new(torn));
+    assert!(writer.append_chunk(&bytes, &sums).unwrap_err().is_retryable());
+    // Going on would put the next chunk behind ten stray bytes.
+    for result in [writer.append_chunk(&bytes, &sums), writer.sync(), writer.seal().map(|_| ())] {
+        assert!(matches!(result, Err(StoreError::Misuse { .. })), "{result:?}");
+    }
+}
+
+#[test]
+fn a_failed_sync_is_final() {
+    let disk = FaultyBackend::new(Arc::new(MemoryBackend::new()));
+    disk.inject(Fault::new(FaultAction::Fail(ErrorKind::TimedOut)).on(Operation::Sync));
+    let error = write(&disk, &small(None), SIZE).unwrap_err();
+    assert!(!error.is_retryable(), "{error}");
+    assert_eq!(disk.list().unwrap(), [PART]);
+}
+
+#[test]
+fn bits_flipped_on_the_way_are_seen_by_the_reader() {
+    let memory = MemoryBackend::new();
+    write(&memory, &small(Some(SIZE)), SIZE).unwrap();
+    let disk = FaultyBackend::new(Arc::new(memory.clone()));
+    let flip = |offset| Fault::new(FaultAction::Flip { offset, mask: 4 }).on(Operation::Read);
+    // Once, in the data: the next read is good again.
+    disk.inject(flip(4096 + 30).named("object"));
+    let reader = ShardReader::open(&disk, NAME).unwrap();
+    let error = read_chunk(&reader, 0).unwrap_err();
+    assert!(matches!(&error, StoreError::BadSubChunks { subs, .. } if *subs == [1]), "{error}");
+    read_chunk(&reader, 0).unwrap();
+    // For ever, in the header.
+    disk.inject(flip(20).always());
+    assert_eq!(ShardReader::open(&disk, NAME).unwrap().state(), ShardState::NoHeader);
+    disk.heal();
+    assert_eq!(ShardReader::open(&disk, NAME).unwrap().state(), ShardState::Complete);
+    // While writing: on disk for good.
+    disk.inject(Fault::new(FaultAction::Flip { offset: 4200, mask: 1 }).on(Operation::Write));
+    write(&disk, &small(Some(SIZE)), SIZE).unwrap();
+    assert!(verify(&memory, NAME).is_err());
+}
+
+#[test]
+fn an_unreadable_sector_is_an_error_with_place_and_reason() {
+    let memory = MemoryBackend::new();
+    write(&memory, &small(Some(SIZE)), SIZE).unwrap();
+    let disk = FaultyBackend::new(Arc::new(memory));
+    let reader = ShardReader::open(&disk, NAME).unwrap();
+    disk.inject(Fault::new(FaultAction::Fail(ErrorKind::Other)).on(Operation::Read).after(1));
+    let error = read_chunk(&reader, 0).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("read") && text.contains(NAME) && text.contains("memory"), "{text}");
+    read_chunk(&reader, 0).unwrap();
+}
+
+#[test]
+fn damage_in_a_part_ends_what_is_kept() {
+    let info = small(Some(SIZE));
+    let whole = image(&info, SIZE);
+    let disk = MemoryBackend::new();
+    let kept = |bytes: Vec<u8>| {
+        disk.put(PART, bytes);
+        valid_segments(&disk, PART, &info).unwrap()
+    };
+    assert_eq!(kept(whole[..12288 - 3000].to_vec()), 2);
+    // Header, data, table, padding of segment 0; data of segment 1.
+    for (at, segments) in [(70, 0), (4100, 0), (4290, 0), (6000, 1), (8200, 1)] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x40;
+        assert_eq!(kept(bytes), segments, "byte {at}");
+    }
+    let mut other = info.clone();
+    other.source = [0; 16];
+    disk.put(PART, whole);
+    assert_eq!(valid_segments(&disk, PART, &other).unwrap(), 0);
+    assert_eq!(valid_segments(&disk, "absent", &info).unwrap(), 0);
+}
