@@ -167,7 +167,7 @@ impl Codec {
         let fused = passes::fuse(&dag)?;
         // The program must read what the plan says, even if a pass found a source superfluous.
         let same = fused.inputs() == dag.inputs();
-        let program = Program::compile(if same { &fused } else { &dag }, self.kernel);
+        let program = Program::compile(if same { &fused } else { &dag }, self.kernel)?;
         Ok(Arc::new(RepairPlan::new(choice.strategy, choice.lost, dag, program)))
     }
 

@@ -5,9 +5,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use kiln_gf::{
-    AlignedBuf, Kernel, Product, RegionId, Regions, Span, available, by_name, generator,
-};
+use kiln_gf::{AlignedBuf, Kernel, Product, available, by_name, generator};
 
 /// How long each number is measured; the best of its rounds counts.
 const TIME: Duration = Duration::from_millis(60);
@@ -17,11 +15,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(name) => vec![by_name(&name)?],
         None => available(),
     };
-    println!("{:8} {:>6} {:>8} {:>10} {:>10}", "kernel", "shape", "bytes", "run GB/s", "run_in ns");
+    println!("{:8} {:>6} {:>8} {:>10} {:>10}", "kernel", "shape", "bytes", "GB/s", "ns a call");
     for kernel in kernels {
         for (rows, cols) in [(1, 1), (1, 2), (2, 2), (4, 4), (4, 10), (4, 12), (8, 16), (10, 20)] {
             for len in [512, 1024, 4096, 16384, 65536] {
-                let (rate, nanoseconds) = measure(kernel, rows, cols, len)?;
+                let nanoseconds = measure(kernel, rows, cols, len)?;
+                let rate = (cols * len) as f64 / nanoseconds;
                 let (name, shape) = (kernel.name(), format!("{rows}x{cols}"));
                 println!("{name:8} {shape:>6} {len:>8} {rate:>10.1} {nanoseconds:>10.1}");
             }
@@ -30,13 +29,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Gigabytes of sources per second by `run`, nanoseconds per call by `run_in`.
+/// Nanoseconds per call.
 fn measure(
     kernel: &'static dyn Kernel,
     rows: usize,
     cols: usize,
     len: usize,
-) -> Result<(f64, f64), kiln_gf::GfError> {
+) -> Result<f64, kiln_gf::GfError> {
     let product = Product::new(kernel, &generator("cauchy")?.parity(cols, rows)?);
     // Staggered by some lines, as operands at equal offsets of pages compete for cache sets.
     let pitch = len + 320;
@@ -46,15 +45,7 @@ fn measure(
     let (head, tail) = buffer.split_at_mut(cols * pitch);
     let srcs: Vec<&[u8]> = head.chunks(pitch).map(|chunk| &chunk[..len]).collect();
     let mut dsts: Vec<&mut [u8]> = tail.chunks_mut(pitch).map(|chunk| &mut chunk[..len]).collect();
-    let plain = best(|| product.run(black_box(&srcs), &mut dsts))?;
-
-    let region = RegionId::new(0);
-    let spans: Vec<Span> = (0..rows + cols).map(|i| Span { region, offset: i * pitch }).collect();
-    let mut regions = Regions::new();
-    regions.write(&mut buffer);
-    let (srcs, dsts) = spans.split_at(cols);
-    let by_reference = best(|| product.run_in(&mut regions, black_box(srcs), dsts, len))?;
-    Ok(((cols * len) as f64 / plain, by_reference))
+    best(|| product.run(black_box(&srcs), &mut dsts))
 }
 
 /// Nanoseconds of one call, the least over rounds of 100 calls.

@@ -12,11 +12,11 @@ use std::sync::OnceLock;
 use crate::GfError;
 
 pub use product::Product;
-pub use regions::{RegionId, Regions, Span};
+pub use sequence::{Buffers, Call, Footprint, Sequence, Unit};
 
 mod product;
-mod regions;
 mod scalar;
+mod sequence;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -115,6 +115,27 @@ pub static KERNELS: &[KernelRow] = &[
     },
 ];
 
+/// Asks the CPU to load `len` bytes from `from` on into its caches, where it can be asked.
+fn prefetch(from: *const u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for offset in (0..len).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch accesses nothing; any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(offset).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (from, len);
+}
+
+/// Orders streamed stores before whatever comes next, as other threads see it.
+fn drain_streams() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a fence accesses nothing.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
 /// The kernels this CPU can run, from slow to fast.
 pub fn available() -> Vec<&'static dyn Kernel> {
     KERNELS.iter().filter_map(|row| (row.detect)()).collect()
@@ -165,6 +186,8 @@ mod engine {
         pub len: usize,
         /// Whether to add to the destinations instead of replacing them.
         pub add: bool,
+        /// Whether results should go past the caches, where the kernel can do that.
+        pub stream: bool,
     }
 
     /// The private half of [`super::Kernel`].

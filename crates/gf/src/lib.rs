@@ -29,6 +29,6 @@ pub mod matrix;
 
 pub use buf::AlignedBuf;
 pub use error::GfError;
-pub use kernel::{KERNELS, Kernel, KernelRow, Product, RegionId, Regions, Span};
+pub use kernel::{Buffers, Call, Footprint, KERNELS, Kernel, KernelRow, Product, Sequence, Unit};
 pub use kernel::{active, available, by_name};
 pub use matrix::{GENERATORS, Generator, Matrix, generator};

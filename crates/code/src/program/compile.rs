@@ -1,16 +1,15 @@
 //! From DAG to operations: order of steps, slots of intermediate values.
 
-use super::{Operation, Place};
 use crate::Dag;
 use crate::dag::Step;
-use kiln_gf::Matrix;
+use kiln_gf::{Call, Matrix, Unit};
 use std::ops::Range;
 
-/// What a program is made of, but for the prepared matrices. `Operation::product` indexes the
-/// DAG's matrices, and then `copy`.
+/// What a program is made of, but for the prepared matrices. `Call::product` indexes the DAG's
+/// matrices, and then `copy`.
 pub(super) struct Parts {
-    pub operations: Vec<Operation>,
-    pub places: Vec<Place>,
+    pub calls: Vec<Call>,
+    pub operands: Vec<Unit>,
     pub outputs: Vec<usize>,
     pub slots: usize,
     /// The 1x1 identity when some output is a plain copy.
@@ -25,8 +24,8 @@ pub(super) fn compile(dag: &Dag) -> Parts {
         compiler.step(&steps[index]);
     }
     let copy = compiler.copies(dag.matrices().len() as u32);
-    let Compiler { operations, places, outputs, slots, .. } = compiler;
-    Parts { operations, places, outputs, slots, copy }
+    let Compiler { calls, operands, outputs, slots, .. } = compiler;
+    Parts { calls, operands, outputs, slots, copy }
 }
 
 fn vertices_of(step: &Step<'_>) -> Range<usize> {
@@ -74,17 +73,19 @@ fn schedule(dag: &Dag, steps: &[Step<'_>]) -> Vec<usize> {
 
 struct Compiler {
     /// Place of every vertex that has one by now; outputs have theirs from the start.
-    place: Vec<Option<Place>>,
+    place: Vec<Option<Unit>>,
     /// Uses of every vertex by steps that are still to come.
     uses: Vec<u32>,
+    /// The region of intermediate values: it comes after inputs and outputs.
+    scratch: u32,
     free: Vec<u32>,
     slots: usize,
-    operations: Vec<Operation>,
-    places: Vec<Place>,
+    calls: Vec<Call>,
+    operands: Vec<Unit>,
     /// Sub-chunks in each output buffer.
     outputs: Vec<usize>,
     /// Outputs whose value already has another place: (vertex, output place).
-    repeats: Vec<(usize, Place)>,
+    repeats: Vec<(usize, Unit)>,
 }
 
 impl Compiler {
@@ -92,17 +93,18 @@ impl Compiler {
         let mut compiler = Compiler {
             place: vec![None; dag.vertices()],
             uses: vec![0; dag.vertices()],
+            scratch: 0,
             free: Vec::new(),
             slots: 0,
-            operations: Vec::with_capacity(steps.len()),
-            places: Vec::new(),
+            calls: Vec::with_capacity(steps.len()),
+            operands: Vec::new(),
             outputs: Vec::new(),
             repeats: Vec::new(),
         };
         let mut ranks = Ranks::default();
         for (vertex, at) in dag.inputs().iter().enumerate() {
             let (region, rank) = ranks.next(at.chunk);
-            compiler.place[vertex] = Some(Place::Input { region, rank });
+            compiler.place[vertex] = Some(Unit { region, unit: rank });
         }
         let first_output = ranks.regions;
         let mut ranks = Ranks::default();
@@ -112,12 +114,13 @@ impl Compiler {
                 compiler.outputs.push(0);
             }
             compiler.outputs[region as usize] += 1;
-            let here = Place::Output { region: first_output + region, rank };
+            let here = Unit { region: first_output + region, unit: rank };
             match &mut compiler.place[vertex as usize] {
                 Some(_) => compiler.repeats.push((vertex as usize, here)),
                 place => *place = Some(here),
             }
         }
+        compiler.scratch = first_output + ranks.regions;
         for step in steps {
             for &source in step.sources {
                 compiler.uses[source as usize] += 1;
@@ -131,15 +134,19 @@ impl Compiler {
         // where it still reads.
         for vertex in vertices_of(step) {
             if self.place[vertex].is_none() {
-                self.place[vertex] = Some(Place::Scratch { slot: self.slot() });
+                let unit = self.slot();
+                self.place[vertex] = Some(Unit { region: self.scratch, unit });
             }
         }
         let sources: Vec<usize> = step.sources.iter().map(|&s| s as usize).collect();
-        self.operation(step.matrix_index as u32, sources.iter().copied(), vertices_of(step));
+        self.call(step.matrix_index as u32, sources.iter().copied(), vertices_of(step));
         for source in sources {
             self.uses[source] -= 1;
-            if let (0, Some(Place::Scratch { slot })) = (self.uses[source], self.place[source]) {
-                self.free.push(slot);
+            match self.place[source] {
+                Some(place) if self.uses[source] == 0 && place.region == self.scratch => {
+                    self.free.push(place.unit);
+                }
+                _ => {}
             }
         }
     }
@@ -148,27 +155,27 @@ impl Compiler {
     fn copies(&mut self, product: u32) -> Option<Matrix> {
         let repeats = std::mem::take(&mut self.repeats);
         for &(vertex, here) in &repeats {
-            let start = self.places.len() as u32;
-            self.places.extend(self.place[vertex]);
-            self.places.push(here);
+            let start = self.operands.len() as u32;
+            self.operands.extend(self.place[vertex]);
+            self.operands.push(here);
             let (sources, results) = (start..start + 1, start + 1..start + 2);
-            self.operations.push(Operation { product, sources, results });
+            self.calls.push(Call { product, sources, results });
         }
         (!repeats.is_empty()).then(|| Matrix::identity(1))
     }
 
-    fn operation(
+    fn call(
         &mut self,
         product: u32,
         sources: impl Iterator<Item = usize>,
         results: impl Iterator<Item = usize>,
     ) {
-        let start = self.places.len() as u32;
-        self.places.extend(sources.filter_map(|v| self.place[v]));
-        let middle = self.places.len() as u32;
-        self.places.extend(results.filter_map(|v| self.place[v]));
-        let end = self.places.len() as u32;
-        self.operations.push(Operation { product, sources: start..middle, results: middle..end });
+        let start = self.operands.len() as u32;
+        self.operands.extend(sources.filter_map(|v| self.place[v]));
+        let middle = self.operands.len() as u32;
+        self.operands.extend(results.filter_map(|v| self.place[v]));
+        let end = self.operands.len() as u32;
+        self.calls.push(Call { product, sources: start..middle, results: middle..end });
     }
 
     fn slot(&mut self) -> u32 {

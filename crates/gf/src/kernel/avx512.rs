@@ -161,3 +161,16 @@ pub(super) unsafe fn store<const N: usize>(to: *mut u8, vectors: &[__m512i; N], 
         }
     }
 }
+
+/// As [`store`] of whole vectors, past the caches.
+///
+/// # Safety
+/// The N vectors are writable and `to` is a multiple of 64.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) unsafe fn stream<const N: usize>(to: *mut u8, vectors: &[__m512i; N]) {
+    for (n, &vector) in vectors.iter().enumerate() {
+        // SAFETY: promised by the caller.
+        unsafe { _mm512_stream_si512(to.add(n * WIDTH).cast(), vector) };
+    }
+}

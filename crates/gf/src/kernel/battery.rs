@@ -40,6 +40,16 @@ fn xor(a: &[u8], b: &[u8]) -> Vec<u8> {
     a.iter().zip(b).map(|(a, b)| a ^ b).collect()
 }
 
+/// A sequence of one call of a product, every operand a buffer of its own.
+fn one_call(product: &Product) -> Sequence {
+    let (rows, cols) = (product.rows() as u32, product.cols() as u32);
+    let operands = (0..cols + rows).map(|region| Unit { region, unit: 0 }).collect();
+    let calls = vec![Call { product: 0, sources: 0..cols, results: cols..cols + rows }];
+    let (inputs, outputs) = (vec![1; cols as usize], vec![1; rows as usize]);
+    let buffers = Buffers { inputs, outputs, scratch: 0 };
+    Sequence::new(vec![product.clone()], calls, operands, buffers).unwrap()
+}
+
 /// Runs a product in all three ways on operands of `len` bytes at odd addresses, between bytes
 /// that must not change, and compares with `expected`.
 fn check(product: &Product, srcs: &[Vec<u8>], expected: &[Vec<u8>], len: usize, skew: usize) {
@@ -60,15 +70,16 @@ fn check(product: &Product, srcs: &[Vec<u8>], expected: &[Vec<u8>], len: usize, 
         wanted[offset(cols + r)..][..len].copy_from_slice(&row[..len]);
     }
 
-    let region = RegionId::new(0);
-    let spans: Vec<Span> =
-        (0..cols + rows).map(|operand| Span { region, offset: offset(operand) }).collect();
-    let mut in_place = buffer.clone();
-    let mut regions = Regions::new();
-    regions.write(&mut in_place);
-    product.run_in(&mut regions, &spans[..cols], &spans[cols..], len).unwrap();
-    drop(regions);
-    assert!(in_place[..] == wanted[..], "run_in, {}", what());
+    let sequence = one_call(product);
+    for (slice, footprint) in [(96, Footprint::Cached), (len, Footprint::Memory)] {
+        let mut out = buffer.clone();
+        let (head, tail) = out.split_at_mut(cols * pitch);
+        let slices: Vec<&[u8]> = (0..cols).map(|j| &head[offset(j)..][..len]).collect();
+        let mut dsts: Vec<&mut [u8]> =
+            tail.chunks_mut(pitch).map(|chunk| &mut chunk[skew..][..len]).collect();
+        sequence.run(&slices, &mut dsts, slice, footprint).unwrap();
+        assert!(out[..] == wanted[..], "sequence, {footprint:?}, {}", what());
+    }
 
     for add in [false, true] {
         let mut out = buffer.clone();

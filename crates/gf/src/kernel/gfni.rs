@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::Kernel;
-use super::avx512::{WIDTH, XOR3, load, store};
+use super::avx512::{WIDTH, XOR3, load, store, stream};
 use super::engine::{Engine, Pass};
 use crate::field::mul;
 
@@ -129,7 +129,11 @@ unsafe fn step<const R: usize, const N: usize>(pass: &Pass<'_>, at: usize, mask:
             }
         }
         for (r, sums) in sums.iter().enumerate() {
-            store(pass.dsts.get_unchecked(r).add(at), sums, mask);
+            let to = pass.dsts.get_unchecked(r).add(at);
+            match N > 1 && pass.stream && to.addr().is_multiple_of(WIDTH) {
+                true => stream(to, sums),
+                false => store(to, sums, mask),
+            }
         }
     }
 }

@@ -4,7 +4,6 @@ use std::ptr;
 
 use super::Kernel;
 use super::engine::Pass;
-use super::regions::{Regions, Span};
 use crate::{AlignedBuf, GfError, Matrix};
 
 /// Bytes of sources that should stay in the L2 cache while several passes read them.
@@ -110,30 +109,6 @@ impl Product {
         self.run_slices(srcs, dsts, true)
     }
 
-    /// `dsts` = matrix x `srcs` with operands of `len` bytes that lie in `regions`.
-    ///
-    /// Fails, with nothing written, with [`GfError::OperandCount`] as [`Product::run`] does,
-    /// [`GfError::OutOfBounds`] where a span reaches outside its region, [`GfError::ReadOnly`]
-    /// for a destination in a region without write access, and [`GfError::Overlap`] where a
-    /// destination shares a byte with a source or another destination. Up to 64 operands
-    /// nothing is allocated.
-    pub fn run_in(
-        &self,
-        regions: &mut Regions<'_>,
-        srcs: &[Span],
-        dsts: &[Span],
-        len: usize,
-    ) -> Result<(), GfError> {
-        self.check_counts(srcs.len(), dsts.len())?;
-        with_addresses(srcs.len(), dsts.len(), |src_starts, dst_starts| {
-            regions.resolve(srcs, dsts, len, src_starts, dst_starts)?;
-            // SAFETY: `resolve` wrote all addresses, as there is one per span, and vouches for
-            // what they point to while `regions` is borrowed, which it is here.
-            unsafe { self.execute(src_starts, dst_starts, len, false) };
-            Ok(())
-        })
-    }
-
     fn run_slices(&self, srcs: &[&[u8]], dsts: &mut [&mut [u8]], add: bool) -> Result<(), GfError> {
         self.check_counts(srcs.len(), dsts.len())?;
         let first = srcs.first().map(|src| src.len()).or(dsts.first().map(|dst| dst.len()));
@@ -153,12 +128,12 @@ impl Product {
             dst_starts.iter_mut().zip(dsts).for_each(|(start, dst)| *start = dst.as_mut_ptr());
             // SAFETY: one address per slice, all of `len` bytes; the borrows exclude that a
             // destination shares bytes with anything.
-            unsafe { self.execute(src_starts, dst_starts, len, add) };
+            unsafe { self.execute(src_starts, dst_starts, len, add, false) };
             Ok(())
         })
     }
 
-    fn check_counts(&self, srcs: usize, dsts: usize) -> Result<(), GfError> {
+    pub(super) fn check_counts(&self, srcs: usize, dsts: usize) -> Result<(), GfError> {
         let check = |side, expected, found| match found == expected {
             true => Ok(()),
             false => Err(GfError::OperandCount { side, expected, found }),
@@ -173,7 +148,14 @@ impl Product {
     /// # Safety
     /// There is one source per column and one destination per row; all are readable, and
     /// destinations writable, for `len` bytes; no destination shares a byte with another operand.
-    unsafe fn execute(&self, srcs: &mut [*const u8], dsts: &mut [*mut u8], len: usize, add: bool) {
+    pub(super) unsafe fn execute(
+        &self,
+        srcs: &mut [*const u8],
+        dsts: &mut [*mut u8],
+        len: usize,
+        add: bool,
+        stream: bool,
+    ) {
         let strip = match self.blocks.len() {
             0 | 1 => len,
             // Whole steps of the kernels, which take up to 256 bytes at once.
@@ -190,6 +172,7 @@ impl Product {
                     dsts: &dsts[block.first_row..][..block.rows],
                     len,
                     add,
+                    stream,
                 };
                 // SAFETY: the block was made by this kernel for these columns and rows; the
                 // operands were promised, and `len` bytes of each are left.

@@ -2,6 +2,7 @@ use std::process::Command;
 
 use super::*;
 use crate::Matrix;
+use crate::field::mul;
 
 #[test]
 fn names_are_unique_and_unknown_ones_list_the_known() {
@@ -69,56 +70,86 @@ fn operands_that_do_not_fit_are_refused_and_nothing_is_written() {
     assert_eq!((x, y), ([9; 8], [9; 8]));
 }
 
-/// A product 2 x 2 on a read-only region 0 of 16 bytes and an exclusive region 1 of 32 bytes.
-fn run_in(srcs: [(u32, usize); 2], dsts: [(u32, usize); 2], len: usize) -> Result<(), GfError> {
-    let product = Product::new(&scalar::SCALAR, &Matrix::from_fn(2, 2, |_, _| 1));
-    let (shared, mut exclusive) = ([5; 16], [6; 32]);
-    let mut regions = Regions::with_capacity(2);
-    assert_eq!(regions.read(&shared), RegionId::new(0));
-    assert_eq!(regions.write(&mut exclusive), RegionId::new(1));
-    let span = |(region, offset)| Span { region: RegionId::new(region), offset };
-    let result = product.run_in(&mut regions, &srcs.map(span), &dsts.map(span), len);
-    drop(regions);
-    assert!(result.is_ok() || exclusive == [6; 32]);
-    result
+/// Two units, each by region and number.
+type Two = [(u32, u32); 2];
+
+/// Two sums of two, over an input of 2 units (region 0), an output of 3 (1) and 2 of scratch (2).
+fn sequence(calls: &[(Two, Two)]) -> Result<Sequence, GfError> {
+    let product = Product::new(&scalar::SCALAR, &Matrix::from_fn(2, 2, |r, c| 1 + (r * c) as u8));
+    let unit = |(region, unit)| Unit { region, unit };
+    let operands = calls.iter().flat_map(|(s, r)| [s[0], s[1], r[0], r[1]]).map(unit).collect();
+    let call =
+        |i: u32| Call { product: 0, sources: 4 * i..4 * i + 2, results: 4 * i + 2..4 * i + 4 };
+    let calls = (0..calls.len() as u32).map(call).collect();
+    let buffers = Buffers { inputs: vec![2], outputs: vec![3], scratch: 2 };
+    Sequence::new(vec![product], calls, operands, buffers)
 }
 
 #[test]
-fn spans_are_checked() {
-    assert_eq!(run_in([(0, 0), (0, 8)], [(1, 0), (1, 24)], 8), Ok(()));
-    // Sources may overlap each other, and destinations may touch sources.
-    assert_eq!(run_in([(0, 4), (0, 4)], [(1, 0), (1, 8)], 8), Ok(()));
-    assert_eq!(run_in([(1, 8), (1, 12)], [(1, 0), (1, 20)], 8), Ok(()));
-
-    let outside = |side, index, region, offset, size| {
-        Err(GfError::OutOfBounds { side, index, region, offset, len: 8, size })
+fn calls_are_checked() {
+    assert!(sequence(&[([(0, 0), (0, 1)], [(1, 0), (1, 2)])]).is_ok());
+    assert!(sequence(&[([(0, 1), (0, 1)], [(2, 0), (1, 2)])]).is_ok());
+    let check = |sources, results| sequence(&[(sources, results)]).unwrap_err();
+    let outside = |side, index, region, offset, size| GfError::OutOfBounds {
+        side,
+        index,
+        region,
+        offset,
+        len: 1,
+        size,
     };
-    assert_eq!(run_in([(0, 0), (0, 9)], [(1, 0), (1, 8)], 8), outside("source", 1, 0, 9, 16));
-    assert_eq!(
-        run_in([(0, usize::MAX), (0, 9)], [(1, 0), (1, 8)], 8),
-        outside("source", 0, 0, usize::MAX, 16)
-    );
-    assert_eq!(
-        run_in([(0, 0), (0, 8)], [(1, 25), (1, 8)], 8),
-        outside("destination", 0, 1, 25, 32)
-    );
-    assert_eq!(run_in([(2, 0), (0, 8)], [(1, 0), (1, 8)], 8), outside("source", 0, 2, 0, 0));
-    assert_eq!(
-        run_in([(0, 0), (0, 8)], [(1, 0), (0, 8)], 8),
-        Err(GfError::ReadOnly { index: 1, region: 0 })
-    );
-
-    let overlap = |index, side, other| Err(GfError::Overlap { index, side, other, region: 1 });
-    assert_eq!(run_in([(0, 0), (1, 0)], [(1, 16), (1, 7)], 8), overlap(1, "source", 1));
-    assert_eq!(run_in([(1, 9), (0, 0)], [(1, 2), (1, 24)], 8), overlap(0, "source", 0));
-    assert_eq!(run_in([(0, 0), (0, 0)], [(1, 16), (1, 16)], 8), overlap(1, "destination", 0));
-    // Nothing overlaps nothing.
-    assert_eq!(run_in([(1, 4), (1, 4)], [(1, 4), (1, 4)], 0), Ok(()));
+    assert_eq!(check([(0, 0), (0, 2)], [(1, 0), (1, 1)]), outside("source", 1, 0, 2, 2));
+    assert_eq!(check([(0, 0), (0, 1)], [(1, 3), (1, 1)]), outside("destination", 0, 1, 3, 3));
+    assert_eq!(check([(3, 0), (0, 1)], [(1, 0), (1, 1)]), outside("source", 0, 3, 0, 0));
+    let read_only = GfError::ReadOnly { index: 1, region: 0 };
+    assert_eq!(check([(0, 0), (0, 0)], [(1, 0), (0, 1)]), read_only);
+    let overlap = |index, side, other| GfError::Overlap { index, side, other, region: 1 };
+    assert_eq!(check([(0, 0), (1, 1)], [(1, 0), (1, 1)]), overlap(1, "source", 1));
+    assert_eq!(check([(0, 0), (0, 1)], [(1, 1), (1, 1)]), overlap(1, "destination", 0));
+    let (products, buffers) = (Vec::new(), Buffers::default());
+    let calls = vec![Call { product: 0, sources: 0..0, results: 0..0 }];
+    assert!(Sequence::new(products, calls, Vec::new(), buffers).is_err());
 }
 
 #[test]
-fn regions_and_products_may_change_threads() {
+fn buffers_of_a_run_are_checked() {
+    let sequence = sequence(&[([(0, 0), (0, 1)], [(1, 0), (1, 2)])]).unwrap();
+    let mut out = [9; 24];
+    let mut run = |inputs: &[&[u8]], len: usize| {
+        sequence.run(inputs, &mut [&mut out[..len]], 4, Footprint::Cached)
+    };
+    assert!(run(&[], 24).is_err());
+    assert!(run(&[&[1; 16], &[1; 16]], 24).is_err());
+    assert!(run(&[&[1; 15]], 24).is_err());
+    assert!(run(&[&[1; 16]], 23).is_err());
+    assert!(run(&[], 0).is_err());
+    assert_eq!(run(&[&[]], 0), Ok(()));
+    assert_eq!(out, [9; 24]);
+}
+
+#[test]
+fn calls_see_the_results_of_earlier_ones_slice_by_slice() {
+    // scratch = [a + b, a + 2 b]; out = [s0 + s1, _, s0 + 2 s1] = [3 b, _, 3 a + 5 b].
+    let calls = [([(0, 0), (0, 1)], [(2, 0), (2, 1)]), ([(2, 0), (2, 1)], [(1, 0), (1, 2)])];
+    let sequence = sequence(&calls).unwrap();
+    let input: Vec<u8> = (0..200).map(|i| (i * 37 + 11) as u8).collect();
+    for slice in [1, 7, 64, 1000] {
+        for footprint in [Footprint::Cached, Footprint::Memory] {
+            let mut out = vec![0xee; 300];
+            sequence.run(&[&input], &mut [&mut out], slice, footprint).unwrap();
+            for i in 0..100 {
+                let (a, b) = (input[i], input[100 + i]);
+                assert_eq!(out[i], mul(3, b), "{slice} {i}");
+                assert_eq!(out[100 + i], 0xee);
+                assert_eq!(out[200 + i], mul(3, a) ^ mul(5, b), "{slice} {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sequences_and_products_may_change_threads() {
     fn shareable<T: Send + Sync>() {}
-    shareable::<Regions<'_>>();
+    shareable::<Sequence>();
     shareable::<Product>();
 }
