@@ -1,0 +1,162 @@
+//! The one error type of this crate.
+
+use std::io;
+
+use kiln_code::CodeError;
+use kiln_store::StoreError;
+
+/// Result of this crate.
+pub type Result<T, E = PoolError> = std::result::Result<T, E>;
+
+/// What an error means to the caller; the program maps it to its exit code.
+///
+/// ```
+/// use kiln_pool::{ErrorKind, PoolError};
+/// let error = PoolError::Usage { what: "no nodes given".into() };
+/// assert_eq!(error.kind(), ErrorKind::Usage);
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The request makes no sense as given.
+    Usage,
+    /// Too much is lost.
+    NotRecoverable,
+    /// A disk, a folder or a stream failed.
+    Io,
+    /// Doing it could lose data.
+    Refused,
+}
+
+/// Why an operation failed. One clear line each.
+///
+/// ```
+/// use kiln_pool::PoolError;
+/// let error = PoolError::NotFound { object: None, places: "/data".into() };
+/// assert!(error.to_string().contains("no shards"));
+/// assert!(!error.is_retryable());
+/// ```
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// The request makes no sense as given.
+    #[error("{what}")]
+    Usage {
+        /// What is wrong with it and what would be right.
+        what: String,
+    },
+    /// No shard of the object is there.
+    #[error("no shards of {} in {places}", object.as_deref().unwrap_or("any object"))]
+    NotFound {
+        /// Object asked for.
+        object: Option<String>,
+        /// Where it was looked for.
+        places: String,
+    },
+    /// Several objects are there and none was named.
+    #[error("several objects here, name one of them: {}", objects.join(", "))]
+    SeveralObjects {
+        /// Their names.
+        objects: Vec<String>,
+    },
+    /// Too few shards of the object are usable.
+    #[error("object {object:?} is not recoverable: {detail}")]
+    NotRecoverable {
+        /// The object.
+        object: String,
+        /// What there is, what it needs.
+        detail: String,
+    },
+    /// One stripe has more damaged or missing chunks than the code bears.
+    #[error(
+        "object {object:?} is not recoverable: stripe {stripe} misses chunks {lost:?}, \
+         more than the {m} that the code bears"
+    )]
+    StripeLost {
+        /// The object.
+        object: String,
+        /// Number of the stripe.
+        stripe: u64,
+        /// Indices of its bad chunks.
+        lost: Vec<usize>,
+        /// Parity chunks of a stripe.
+        m: usize,
+    },
+    /// Doing it could lose data.
+    #[error("refused: {what}")]
+    Refused {
+        /// Why, and what to do.
+        what: String,
+    },
+    /// The input was changed while it was read.
+    #[error("the input of {object:?} changed while it was read; nothing was written, run it again")]
+    Changed {
+        /// Object that was to be written.
+        object: String,
+    },
+    /// What was rebuilt does not match what was recorded.
+    #[error("object {object:?}: rebuilt shard {index} does not match its recorded digest; {todo}")]
+    Mismatch {
+        /// The object.
+        object: String,
+        /// Index of the shard.
+        index: usize,
+        /// What happened to the result and what to do.
+        todo: String,
+    },
+    /// Reading the input failed.
+    #[error("cannot read the input: {source}")]
+    Input {
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Writing the output failed.
+    #[error("cannot write the output: {source}")]
+    Output {
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The code refused.
+    #[error(transparent)]
+    Code(#[from] CodeError),
+    /// A thread of a pipeline panicked: a bug in kiln.
+    #[error("internal error: {what} (a bug in kiln, please report it)")]
+    Internal {
+        /// What is known of it.
+        what: String,
+    },
+}
+
+impl PoolError {
+    /// What the error means to the caller.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            PoolError::Usage { .. } | PoolError::SeveralObjects { .. } => ErrorKind::Usage,
+            PoolError::NotFound { .. }
+            | PoolError::NotRecoverable { .. }
+            | PoolError::StripeLost { .. } => ErrorKind::NotRecoverable,
+            PoolError::Refused { .. } | PoolError::Changed { .. } | PoolError::Mismatch { .. } => {
+                ErrorKind::Refused
+            }
+            PoolError::Code(CodeError::NotRecoverable { .. }) => ErrorKind::NotRecoverable,
+            PoolError::Code(_) => ErrorKind::Usage,
+            PoolError::Input { .. }
+            | PoolError::Output { .. }
+            | PoolError::Store(_)
+            | PoolError::Internal { .. } => ErrorKind::Io,
+        }
+    }
+
+    /// True when the same call may succeed later without any other change.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            PoolError::Changed { .. } => true,
+            PoolError::Store(error) => error.is_retryable(),
+            PoolError::Input { source } | PoolError::Output { source } => {
+                matches!(source.kind(), io::ErrorKind::Interrupted | io::ErrorKind::TimedOut)
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Buffers of one stripe, used again and again.
+
+use kiln_store::checksums;
+
+/// Cache line: kernels like their operands to start at one.
+const LINE: usize = 64;
+/// Pages hold this much; see [`Buffer::new`].
+const PAGE: usize = 4096;
+
+/// One chunk's bytes: aligned, allocated at first use.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    capacity: usize,
+    /// Number of lines by which it is shifted.
+    shift: usize,
+}
+
+impl Buffer {
+    /// Equal positions in the chunks of a stripe are used together; were they equal modulo the
+    /// page size too, they would fight for the same places in the cache. So chunk `index` starts
+    /// some lines later than the one before.
+    fn new(capacity: usize, index: usize) -> Buffer {
+        Buffer { bytes: Vec::new(), start: 0, capacity, shift: index * 9 % (PAGE / LINE) }
+    }
+
+    /// The first `len` bytes to write to; what they held before stays.
+    pub(crate) fn writable(&mut self, len: usize) -> &mut [u8] {
+        debug_assert!(len <= self.capacity);
+        if self.bytes.is_empty() {
+            self.bytes = vec![0; self.capacity + LINE + PAGE];
+            self.start = self.bytes.as_ptr().align_offset(LINE).min(LINE) + self.shift * LINE;
+        }
+        &mut self.bytes[self.start..self.start + len]
+    }
+
+    pub(crate) fn readable(&self, len: usize) -> &[u8] {
+        if len == 0 { &[] } else { &self.bytes[self.start..self.start + len] }
+    }
+}
+
+/// How much of a chunk a frame holds.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// Nothing of use.
+    Nothing,
+    /// The whole chunk, verified or rebuilt.
+    Whole,
+    /// The runs that the current plan reads, one after the other.
+    Runs,
+}
+
+/// What reading one chunk's shard cost in one stripe.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Cost {
+    /// Bytes of chunk data read.
+    pub bytes: u64,
+    /// Contiguous reads.
+    pub runs: u64,
+    /// Of these bytes, what was read to help others.
+    pub sent: u64,
+    /// Bytes of checksum tables read.
+    pub metadata: u64,
+}
+
+/// All buffers and findings of one stripe in flight.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    /// A buffer for each chunk, then `spare` more.
+    pub bufs: Vec<Buffer>,
+    /// What `bufs` hold.
+    pub held: Vec<Held>,
+    /// Checksums of each chunk, filled on demand.
+    pub sums: Vec<Vec<u32>>,
+    /// Chunks found damaged in this stripe, and why.
+    pub bad: Vec<(usize, String)>,
+    /// Reading costs for each chunk.
+    pub costs: Vec<Cost>,
+    /// Bytes of a sub-chunk of this stripe.
+    pub sub_len: usize,
+    /// Bytes of a chunk of this stripe.
+    pub chunk_len: usize,
+    /// Strategy of the last plan run; `None` when none was needed.
+    pub strategy: Option<&'static str>,
+    /// Helpers of the last plan run.
+    pub helpers: Vec<usize>,
+    /// The stripe cannot be rebuilt (only set where that is a finding, not an error).
+    pub hopeless: bool,
+    /// Parity does not fit data although all checksums hold.
+    pub inconsistent: Vec<usize>,
+    /// Bytes of the object in this stripe.
+    pub object_bytes: u64,
+}
+
+impl Frame {
+    /// Buffers for n chunks and `spare` more of at most `chunk_capacity` bytes.
+    pub(crate) fn new(n: usize, spare: usize, chunk_capacity: usize) -> Frame {
+        Frame {
+            bufs: (0..n + spare).map(|i| Buffer::new(chunk_capacity, i)).collect(),
+            held: vec![Held::Nothing; n],
+            sums: vec![Vec::new(); n],
+            bad: Vec::new(),
+            costs: vec![Cost::default(); n],
+            sub_len: 0,
+            chunk_len: 0,
+            strategy: None,
+            helpers: Vec::new(),
+            hopeless: false,
+            inconsistent: Vec::new(),
+            object_bytes: 0,
+        }
+    }
+
+    /// Forgets the last stripe; buffers stay allocated.
+    pub(crate) fn reset(&mut self, sub_len: usize, alpha: usize) {
+        self.held.fill(Held::Nothing);
+        self.bad.clear();
+        self.costs.fill(Cost::default());
+        self.sub_len = sub_len;
+        self.chunk_len = sub_len * alpha;
+        self.strategy = None;
+        self.helpers.clear();
+        self.hopeless = false;
+        self.inconsistent.clear();
+        self.object_bytes = 0;
+    }
+
+    /// A chunk's bytes.
+    pub(crate) fn chunk(&self, index: usize) -> &[u8] {
+        self.bufs[index].readable(self.chunk_len)
+    }
+
+    /// Computes the checksums of a chunk.
+    pub(crate) fn checksum(&mut self, index: usize) {
+        let (sums, chunk) = (&mut self.sums[index], self.bufs[index].readable(self.chunk_len));
+        sums.clear();
+        checksums(chunk, self.sub_len, sums);
+    }
+
+    /// The first `split` chunks to read, the others up to `end` to write.
+    pub(crate) fn split(&mut self, split: usize, end: usize) -> (Vec<&[u8]>, Vec<&mut [u8]>) {
+        let len = self.chunk_len;
+        let (left, right) = self.bufs[..end].split_at_mut(split);
+        let left = left.iter_mut().map(|b| &*b.writable(len)).collect();
+        (left, right.iter_mut().map(|b| b.writable(len)).collect())
+    }
+}

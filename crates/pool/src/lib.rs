@@ -1,0 +1,54 @@
+//! Objects as stripes over nodes: encode, decode, verify and repair.
+//!
+//! An object is cut into stripes; each stripe is k data and m parity chunks; all chunks with one
+//! index make a shard; each shard lives on one [`Node`]. This crate moves the bytes: it reads and
+//! writes shards by `kiln_store` and computes by `kiln_code`, and never asks which code it is.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `node`, `settings`, `source` | what the caller hands in: places, resources, input |
+//! | `geometry` | default sizes of sub-chunks |
+//! | `pipeline` | the one bounded pipeline: source, workers, ordered sink |
+//! | `set` | [`discover`]: which shards of an object are there, and how they are |
+//! | `stripe` | reading one stripe with verification and re-planning |
+//! | `write`, `read`, `verify`, `repair` | the four operations on shards |
+//! | `raw` | the same four on bare chunks without metadata |
+//! | `report`, `error` | what comes back |
+//!
+//! No clock and no randomness live here: run identifiers come from the caller, and `seconds` in
+//! reports is filled by the caller.
+#![forbid(unsafe_code)]
+
+mod error;
+mod frame;
+mod geometry;
+mod lanes;
+mod names;
+mod node;
+mod pipeline;
+pub mod raw;
+mod read;
+mod repair;
+mod report;
+mod set;
+mod settings;
+mod source;
+mod stripe;
+mod tally;
+mod verify;
+mod write;
+
+pub use error::{ErrorKind, PoolError, Result};
+pub use geometry::default_sub_chunk;
+pub use node::Node;
+pub use read::decode;
+pub use repair::{RepairRequest, repair};
+pub use report::{
+    Damage, DecodeReport, EncodeReport, MAX_DAMAGE_ENTRIES, Moved, NodeLoad, RepairReport,
+    SetReport, ShardPlace, ShardReport, VerifyReport,
+};
+pub use set::{ShardSet, discover};
+pub use settings::{Observer, Settings, Silent};
+pub use source::{FileSource, Source, StreamSource};
+pub use verify::verify;
+pub use write::{EncodeRequest, encode};

@@ -1,0 +1,218 @@
+//! Bare chunk files and what can be known of them.
+
+use std::ops::Range;
+
+use kiln_code::Codec;
+use kiln_store::{ReadAt, ReadCost, StoreError};
+
+use super::RawRequest;
+use crate::stripe::Chunks;
+use crate::write::node_of;
+use crate::{Damage, Node, PoolError, RepairRequest, Result};
+
+/// `NAME.7`
+pub(super) fn name(object: &str, index: usize) -> String {
+    format!("{object}.{index}")
+}
+
+/// `.NAME.7.part`
+pub(super) fn part(object: &str, index: usize) -> String {
+    format!(".{object}.{index}.part")
+}
+
+fn parse(file: &str, n: usize) -> Option<(&str, usize)> {
+    let (object, digits) = file.rsplit_once('.')?;
+    let index: usize = digits.parse().ok()?;
+    let good = !object.is_empty() && !object.starts_with('.') && index < n;
+    (good && index.to_string() == digits).then_some((object, index))
+}
+
+/// Open files of one object.
+pub(super) struct RawFiles<'a> {
+    /// NAME.
+    pub object: String,
+    /// Files missing although named, or of a wrong length.
+    pub damage: Vec<Damage>,
+    codec: &'a Codec,
+    nodes: &'a [Node],
+    /// Position of the node, and the file, for each index.
+    files: Vec<Option<(usize, Box<dyn ReadAt>)>>,
+    sub_chunk: usize,
+    stripes: u64,
+    size: u64,
+}
+
+impl<'a> RawFiles<'a> {
+    /// Finds and opens the files, and works out their geometry.
+    pub(super) fn open(req: &RawRequest<'a>, nodes: &'a [Node]) -> Result<RawFiles<'a>> {
+        let (object, found) = find(req, nodes)?;
+        let shape = req.codec.shape();
+        let mut files: Vec<Option<(usize, Box<dyn ReadAt>)>> =
+            (0..shape.n()).map(|_| None).collect();
+        let mut damage = Vec::new();
+        for (index, node) in found {
+            match nodes[node].store.open(&name(&object, index)) {
+                Ok(file) => files[index] = Some((node, file)),
+                Err(error) => {
+                    let reason = error.to_string();
+                    damage.push(Damage { index: Some(index), stripe: None, reason });
+                }
+            }
+        }
+        let lengths: Vec<u64> = files.iter().flatten().map(|(_, file)| file.len()).collect();
+        let (sub_chunk, stripes) = geometry(req, &lengths)?;
+        let length = stripes * (sub_chunk * shape.alpha) as u64;
+        for (index, slot) in files.iter_mut().enumerate() {
+            if let Some((_, file)) = slot.take_if(|(_, file)| file.len() != length) {
+                let reason = format!("it has {} bytes instead of {length}", file.len());
+                damage.push(Damage { index: Some(index), stripe: None, reason });
+            }
+        }
+        let good = files.iter().flatten().count();
+        if good < shape.k {
+            let detail = format!(
+                "{good} files of {length} bytes are here, {} needs {}",
+                req.codec.spec(),
+                shape.k
+            );
+            return Err(PoolError::NotRecoverable { object, detail });
+        }
+        let size = req.size.unwrap_or(length * shape.k as u64);
+        let codec = req.codec;
+        Ok(RawFiles { object, damage, codec, nodes, files, sub_chunk, stripes, size })
+    }
+
+    /// Indices without a usable file.
+    pub(super) fn absent(&self) -> Vec<usize> {
+        (0..self.files.len()).filter(|&index| self.files[index].is_none()).collect()
+    }
+
+    /// Name of the node that holds an index, or a word for none.
+    pub(super) fn node_name(&self, index: usize) -> String {
+        let holder = self.files[index].as_ref();
+        holder.map_or_else(|| "(none)".to_owned(), |(node, _)| self.nodes[*node].name.clone())
+    }
+
+    /// Where a rebuilt file goes.
+    pub(super) fn place(&self, repair: &RepairRequest, index: usize) -> Result<Node> {
+        if let Some(node) = repair.targets.get(&index) {
+            return Ok(node.clone());
+        }
+        if let Some((node, _)) = &self.files[index] {
+            return Ok(self.nodes[*node].clone());
+        }
+        if self.nodes.len() == 1 || self.nodes.len() == self.files.len() {
+            return Ok(self.nodes[node_of(index, self.nodes)].clone());
+        }
+        let what = format!(
+            "cannot tell where {} belongs; name a folder (--to)",
+            name(&self.object, index)
+        );
+        Err(PoolError::Usage { what })
+    }
+}
+
+/// NAME, and on which node each index is.
+fn find(req: &RawRequest<'_>, nodes: &[Node]) -> Result<(String, Vec<(usize, usize)>)> {
+    let n = req.codec.shape().n();
+    let mut seen: Vec<(String, usize, usize)> = Vec::new();
+    for (node, place) in nodes.iter().enumerate() {
+        for file in place.store.list()? {
+            let Some((object, index)) = parse(&file, n) else { continue };
+            if req.object.is_none_or(|wanted| wanted == object) {
+                seen.push((object.to_owned(), index, node));
+            }
+        }
+    }
+    let mut objects: Vec<String> = seen.iter().map(|(object, ..)| object.clone()).collect();
+    objects.sort();
+    objects.dedup();
+    let object = match objects.len() {
+        0 => {
+            let places: Vec<String> = nodes.iter().map(|node| node.store.place()).collect();
+            let object = req.object.map(str::to_owned);
+            return Err(PoolError::NotFound { object, places: places.join(", ") });
+        }
+        1 => objects.remove(0),
+        _ => return Err(PoolError::SeveralObjects { objects }),
+    };
+    // The same index on two nodes: the first counts.
+    let mut found: Vec<(usize, usize)> =
+        seen.iter().map(|(_, index, node)| (*index, *node)).collect();
+    found.sort_unstable();
+    found.dedup_by_key(|(index, _)| *index);
+    Ok((object, found))
+}
+
+/// Bytes of a sub-chunk, and number of stripes.
+fn geometry(req: &RawRequest<'_>, lengths: &[u64]) -> Result<(usize, u64)> {
+    if let Some(size) = req.size {
+        return req.cut(size);
+    }
+    let alpha = req.codec.shape().alpha;
+    let common = |length: &&u64| lengths.iter().filter(|other| other == length).count();
+    let length = lengths.iter().max_by_key(common).copied().unwrap_or(0);
+    let sub_chunk = req.sub_chunk()?;
+    let chunk = (sub_chunk * alpha) as u64;
+    if length.is_multiple_of(chunk) {
+        return Ok((sub_chunk, length / chunk));
+    }
+    if req.chunk.is_none() && length < chunk && length.is_multiple_of(alpha as u64) {
+        return Ok(((length / alpha as u64) as usize, 1));
+    }
+    let what = format!("files of {length} bytes are no whole chunks of {chunk}: give --chunk");
+    Err(PoolError::Usage { what })
+}
+
+impl Chunks for RawFiles<'_> {
+    fn object(&self) -> &str {
+        &self.object
+    }
+
+    fn codec(&self) -> &Codec {
+        self.codec
+    }
+
+    fn object_bytes(&self) -> u64 {
+        self.size
+    }
+
+    fn stripes(&self) -> u64 {
+        self.stripes
+    }
+
+    fn sub_len(&self, _stripe: u64) -> usize {
+        self.sub_chunk
+    }
+
+    fn stripe_bytes(&self, stripe: u64) -> u64 {
+        let shape = self.codec.shape();
+        let full = (self.sub_chunk * shape.alpha * shape.k) as u64;
+        self.size.saturating_sub(stripe * full).min(full)
+    }
+
+    fn covers(&self, chunk: usize, _stripe: u64) -> bool {
+        self.files[chunk].is_some()
+    }
+
+    fn read(
+        &self,
+        chunk: usize,
+        stripe: u64,
+        runs: &[Range<u32>],
+        buf: &mut [u8],
+    ) -> Result<ReadCost, StoreError> {
+        let mut cost = ReadCost::default();
+        let Some((_, file)) = &self.files[chunk] else { return Ok(cost) };
+        let start = stripe * (self.sub_chunk * self.codec.shape().alpha) as u64;
+        let mut rest = buf;
+        for run in runs {
+            let (now, later) = rest.split_at_mut(run.len() * self.sub_chunk);
+            file.read_at(start + u64::from(run.start) * self.sub_chunk as u64, now)?;
+            cost.data_bytes += now.len() as u64;
+            cost.runs += 1;
+            rest = later;
+        }
+        Ok(cost)
+    }
+}

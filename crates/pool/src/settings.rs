@@ -1,0 +1,69 @@
+//! Resources and progress that a caller grants to an operation.
+
+/// Hears about progress, and may slow it down.
+///
+/// Calls come from several threads. [`Observer::advance`] may block: rate limits live there.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use kiln_pool::Observer;
+/// #[derive(Default)]
+/// struct Count(AtomicU64);
+/// impl Observer for Count {
+///     fn advance(&self, bytes: u64) {
+///         self.0.fetch_add(bytes, Ordering::Relaxed);
+///     }
+/// }
+/// let count = Count::default();
+/// count.advance(5);
+/// assert_eq!(count.0.into_inner(), 5);
+/// ```
+pub trait Observer: Sync {
+    /// A phase starts ("encode", "scan", ...); `total_bytes` where it is known.
+    fn begin(&self, _phase: &str, _total_bytes: Option<u64>) {}
+    /// So many more bytes of the phase are done. May block to limit the rate.
+    fn advance(&self, _bytes: u64) {}
+    /// Something the user should know although the operation goes on.
+    fn warn(&self, _message: &str) {}
+}
+
+/// An observer that says nothing.
+///
+/// ```
+/// use kiln_pool::{Observer, Silent};
+/// Silent.warn("nobody hears this");
+/// ```
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// What an operation may use.
+///
+/// ```
+/// use kiln_pool::{Settings, Silent};
+/// let settings = Settings { threads: 2, ..Settings::new(&Silent) };
+/// assert_eq!(settings.memory, 192 << 20);
+/// ```
+#[derive(Copy, Clone)]
+pub struct Settings<'a> {
+    /// Worker threads, at least 1 (0 counts as 1).
+    pub threads: usize,
+    /// Bytes of stripe buffers. A pipeline that needs more for its least number of stripes in
+    /// flight (2) takes that much.
+    pub memory: u64,
+    /// Hears about progress.
+    pub observer: &'a dyn Observer,
+}
+
+impl<'a> Settings<'a> {
+    /// All cores of this process and 192 MiB of buffers.
+    pub fn new(observer: &'a dyn Observer) -> Settings<'a> {
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        Settings { threads, memory: 192 << 20, observer }
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.clamp(1, 1024)
+    }
+}

@@ -1,0 +1,252 @@
+//! Reading one stripe with verification, re-planning around what turns out to be damaged.
+//!
+//! Decode, verify and repair all read by [`StripeReader`]. A chunk that cannot be read or fails
+//! its checksums is an erasure of that stripe only; the same shard may help in the next stripe.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kiln_code::{CodeError, Codec, RepairPlan};
+use kiln_store::{ReadCost, StoreError};
+
+use crate::frame::{Frame, Held};
+use crate::{PoolError, Result};
+
+/// Where the chunks of an object's stripes can be read: shards, or bare chunk files.
+pub(crate) trait Chunks: Sync {
+    /// Name of the object.
+    fn object(&self) -> &str;
+    /// The code.
+    fn codec(&self) -> &Codec;
+    /// Bytes of the object.
+    fn object_bytes(&self) -> u64;
+    /// Number of stripes.
+    fn stripes(&self) -> u64;
+    /// Bytes of a sub-chunk of this stripe; stripe 0 has the longest.
+    fn sub_len(&self, stripe: u64) -> usize;
+    /// Bytes of the object in this stripe.
+    fn stripe_bytes(&self, stripe: u64) -> u64;
+    /// Whether the chunk can be read at all (a shard may be cut short).
+    fn covers(&self, chunk: usize, stripe: u64) -> bool;
+    /// Reads runs of sub-chunks, verified where there are checksums.
+    fn read(
+        &self,
+        chunk: usize,
+        stripe: u64,
+        runs: &[Range<u32>],
+        buf: &mut [u8],
+    ) -> Result<ReadCost, StoreError>;
+
+    /// Bytes of the longest chunk.
+    fn chunk_capacity(&self) -> usize {
+        if self.stripes() == 0 { 0 } else { self.sub_len(0) * self.codec().shape().alpha }
+    }
+}
+
+/// Which plans rebuild what is lost.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Planner {
+    /// The fewest bytes.
+    Repair,
+    /// Whole chunks: for a reader that reads data chunks whole in any case.
+    Decode,
+}
+
+/// How often a shard was read, and how often in vain.
+#[derive(Debug, Default)]
+struct Record {
+    tries: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl Record {
+    /// Mostly failing: not worth a try while others can help.
+    fn is_hopeless(&self) -> bool {
+        let failures = self.failures.load(Ordering::Relaxed);
+        failures >= 4 && failures * 2 > self.tries.load(Ordering::Relaxed)
+    }
+}
+
+/// Reads stripes; shared by all workers.
+pub(crate) struct StripeReader<'a> {
+    chunks: &'a dyn Chunks,
+    planner: Planner,
+    /// Chunks that may be read at all.
+    usable: Vec<bool>,
+    records: Vec<Record>,
+}
+
+impl<'a> StripeReader<'a> {
+    /// A reader that never reads the chunks in `excluded`.
+    pub(crate) fn new(chunks: &'a dyn Chunks, planner: Planner, excluded: &[usize]) -> Self {
+        let n = chunks.codec().shape().n();
+        let usable = (0..n).map(|i| !excluded.contains(&i)).collect();
+        let records = (0..n).map(|_| Record::default()).collect();
+        StripeReader { chunks, planner, usable, records }
+    }
+
+    /// Prepares the frame for a stripe.
+    pub(crate) fn begin(&self, stripe: u64, frame: &mut Frame) {
+        frame.reset(self.chunks.sub_len(stripe), self.chunks.codec().shape().alpha);
+        frame.object_bytes = self.chunks.stripe_bytes(stripe);
+    }
+
+    fn may_read(&self, chunk: usize, stripe: u64, frame: &Frame) -> bool {
+        self.usable[chunk]
+            && self.chunks.covers(chunk, stripe)
+            && frame.bad.iter().all(|(bad, _)| *bad != chunk)
+    }
+
+    /// Reads whole chunks; those that cannot be had stay [`Held::Nothing`].
+    pub(crate) fn read_whole(
+        &self,
+        stripe: u64,
+        frame: &mut Frame,
+        wanted: impl IntoIterator<Item = usize>,
+    ) {
+        let all = std::iter::once(0..self.chunks.codec().shape().alpha as u32).collect::<Vec<_>>();
+        for chunk in wanted {
+            if self.may_read(chunk, stripe, frame)
+                && frame.held[chunk] != Held::Whole
+                && self.load(chunk, stripe, &all, frame, false)
+            {
+                frame.held[chunk] = Held::Whole;
+            }
+        }
+    }
+
+    /// Rebuilds those of `wanted` that are not held whole, from what is held and what can be read.
+    ///
+    /// # Errors
+    /// [`PoolError::StripeLost`] when too much of the stripe is gone.
+    pub(crate) fn rebuild(&self, stripe: u64, frame: &mut Frame, wanted: &[usize]) -> Result<()> {
+        loop {
+            let lost: Vec<usize> =
+                wanted.iter().copied().filter(|&c| frame.held[c] != Held::Whole).collect();
+            if lost.is_empty() {
+                return Ok(());
+            }
+            let plan = self.plan(stripe, frame, &lost)?;
+            if self.load_inputs(stripe, frame, &plan) {
+                run_plan(&plan, frame)?;
+                for chunk in lost {
+                    frame.held[chunk] = Held::Whole;
+                }
+                frame.strategy = Some(plan.strategy().name());
+                frame.helpers.clear();
+                frame.helpers.extend(plan.helpers().iter().map(|h| h.chunk));
+                return Ok(());
+            }
+        }
+    }
+
+    fn plan(&self, stripe: u64, frame: &Frame, lost: &[usize]) -> Result<Arc<RepairPlan>> {
+        let codec = self.chunks.codec();
+        let all: Vec<usize> = (0..codec.shape().n())
+            .filter(|c| !lost.contains(c))
+            .filter(|&c| frame.held[c] == Held::Whole || self.may_read(c, stripe, frame))
+            .collect();
+        let good: Vec<usize> =
+            all.iter().copied().filter(|&c| !self.records[c].is_hopeless()).collect();
+        let plan = |available: &[usize]| match self.planner {
+            Planner::Repair => codec.repair_plan(lost, available),
+            Planner::Decode => codec.decode_plan(lost, available),
+        };
+        let first = plan(&good);
+        let answer = if first.is_err() && good.len() < all.len() { plan(&all) } else { first };
+        answer.map_err(|error| match error {
+            CodeError::NotRecoverable { .. } => PoolError::StripeLost {
+                object: self.chunks.object().to_owned(),
+                stripe,
+                lost: (0..codec.shape().n()).filter(|c| !all.contains(c)).collect(),
+                m: codec.shape().m,
+            },
+            other => other.into(),
+        })
+    }
+
+    /// Loads what the plan reads; false when a helper failed (it is then among `frame.bad`).
+    fn load_inputs(&self, stripe: u64, frame: &mut Frame, plan: &RepairPlan) -> bool {
+        // All are tried, so that one look at a stripe finds all its bad helpers.
+        let mut complete = true;
+        for helper in plan.helpers() {
+            if frame.held[helper.chunk] != Held::Whole {
+                if self.load(helper.chunk, stripe, &helper.runs, frame, true) {
+                    frame.held[helper.chunk] = Held::Runs;
+                } else {
+                    complete = false;
+                }
+            }
+        }
+        complete
+    }
+
+    fn load(
+        &self,
+        chunk: usize,
+        stripe: u64,
+        runs: &[Range<u32>],
+        frame: &mut Frame,
+        helps: bool,
+    ) -> bool {
+        let bytes = runs.iter().map(|run| run.len()).sum::<usize>() * frame.sub_len;
+        self.records[chunk].tries.fetch_add(1, Ordering::Relaxed);
+        let buf = frame.bufs[chunk].writable(bytes);
+        let (cost, failure) = match self.chunks.read(chunk, stripe, runs, buf) {
+            Ok(cost) => (cost, None),
+            // What a failed read cost is not told; the disk did the work all the same.
+            Err(error) => (
+                ReadCost { data_bytes: bytes as u64, runs: runs.len() as u64, metadata_bytes: 0 },
+                Some(error),
+            ),
+        };
+        let total = &mut frame.costs[chunk];
+        total.bytes += cost.data_bytes;
+        total.runs += cost.runs;
+        total.metadata += cost.metadata_bytes;
+        let Some(error) = failure else {
+            total.sent += if helps { cost.data_bytes } else { 0 };
+            return true;
+        };
+        self.records[chunk].failures.fetch_add(1, Ordering::Relaxed);
+        frame.held[chunk] = Held::Nothing;
+        frame.bad.push((chunk, error.to_string()));
+        false
+    }
+}
+
+/// Runs a plan inside a frame: helpers' buffers in, lost chunks' buffers out.
+fn run_plan(plan: &RepairPlan, frame: &mut Frame) -> Result<()> {
+    let (sub_len, chunk_len) = (frame.sub_len, frame.chunk_len);
+    // A chunk that is held whole where the plan wants only some runs of it: rare, so copy them.
+    let gathered: Vec<Option<Vec<u8>>> = plan
+        .helpers()
+        .iter()
+        .map(|helper| {
+            let partial = helper.sub_chunks() * sub_len < chunk_len;
+            (partial && frame.held[helper.chunk] == Held::Whole)
+                .then(|| gather(frame.chunk(helper.chunk), &helper.runs, sub_len))
+        })
+        .collect();
+    let mut inputs: Vec<&[u8]> = vec![&[]; plan.helpers().len()];
+    let mut outputs: Vec<&mut [u8]> = Vec::with_capacity(plan.lost().len());
+    for (chunk, buf) in frame.bufs.iter_mut().enumerate() {
+        if let Ok(at) = plan.helpers().binary_search_by_key(&chunk, |h| h.chunk) {
+            inputs[at] = match &gathered[at] {
+                Some(bytes) => bytes,
+                None => buf.writable(plan.helpers()[at].sub_chunks() * sub_len),
+            };
+        } else if plan.lost().contains(&chunk) {
+            outputs.push(buf.writable(chunk_len));
+        }
+    }
+    Ok(plan.run(&inputs, &mut outputs)?)
+}
+
+fn gather(chunk: &[u8], runs: &[Range<u32>], sub_len: usize) -> Vec<u8> {
+    runs.iter()
+        .flat_map(|run| &chunk[run.start as usize * sub_len..run.end as usize * sub_len])
+        .copied()
+        .collect()
+}

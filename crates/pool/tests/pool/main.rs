@@ -1,0 +1,11 @@
+//! Everything that objects over nodes must bear, on memory and on faulty stores.
+
+mod crash;
+mod damage;
+mod faults;
+mod havoc;
+mod helpers;
+mod places;
+mod raw;
+mod repair;
+mod round_trip;

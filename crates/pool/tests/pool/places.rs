@@ -1,0 +1,162 @@
+//! Two runs mixed, misnamed, doubled and misplaced shards, several objects.
+
+use std::collections::BTreeMap;
+
+use crate::helpers::*;
+use kiln_pool::{EncodeRequest, Node, PoolError, RepairRequest, discover, encode};
+use kiln_store::Backend;
+
+fn world() -> (World, Vec<u8>) {
+    let world = World::new("rs:4+2", 64);
+    let bytes = data(3000);
+    world.encode(&bytes);
+    (world, bytes)
+}
+
+/// Shards of the same object from another run.
+fn other_run() -> (World, Vec<u8>) {
+    let world = World::new("rs:4+2", 64);
+    let bytes = data(4000);
+    let req = EncodeRequest { run: [8; 16], ..world.request() };
+    encode(&req, &mut Known::new(&bytes), &world.nodes, &settings(&Ears::default())).unwrap();
+    (world, bytes)
+}
+
+#[test]
+fn shards_of_two_runs_never_mix() {
+    let (world, bytes) = world();
+    let (other, _) = other_run();
+    for index in [1, 4] {
+        world.put(index, other.shard(index));
+    }
+    let (out, report) = world.decode().unwrap();
+    assert!(out == bytes);
+    assert_eq!(report.notes.iter().filter(|note| note.starts_with("foreign")).count(), 2);
+    let report = world.repair(&RepairRequest::default()).unwrap();
+    assert_eq!(report.lost, [1, 4]);
+    // The strangers are moved aside, not overwritten.
+    assert_eq!(report.moved.len(), 2);
+    let aside = world.stores[0].bytes("object.08080808.01.kiln").unwrap();
+    assert!(aside == other.shard(1));
+    assert!(world.decode().unwrap().0 == bytes);
+    assert!(world.verify(true).unwrap().clean);
+}
+
+#[test]
+fn three_of_each_run_is_not_recoverable() {
+    let (world, _) = world();
+    let (other, _) = other_run();
+    for index in [1, 4, 5] {
+        world.put(index, other.shard(index));
+    }
+    let error = world.decode().unwrap_err();
+    assert!(error.to_string().matches("3 of 6 shards, needs 4").count() == 2, "{error}");
+}
+
+#[test]
+fn two_whole_runs_are_refused() {
+    let (world, _) = world();
+    let (other, _) = other_run();
+    for index in 0..6 {
+        world.stores[0].put(&format!("old.{index}"), other.shard(index));
+    }
+    let error = world.decode().unwrap_err();
+    assert!(matches!(error, PoolError::Refused { .. }), "{error}");
+}
+
+#[test]
+fn misnamed_shards_are_used_and_renamed() {
+    let (world, bytes) = world();
+    let shards = world.all();
+    // 0 and 1 swapped, a ring of 2, 3, 4, and 5 under a free name.
+    let names = [(0, name(1)), (1, name(0)), (2, name(3)), (3, name(4)), (4, name(2))];
+    world.lose(5);
+    for (index, name) in &names {
+        world.stores[0].put(name, shards[*index].clone());
+    }
+    world.stores[0].put("backup", shards[5].clone());
+    assert!(world.decode().unwrap().0 == bytes);
+    let report = world.verify(true).unwrap();
+    assert_eq!((report.clean, report.lost.len()), (false, 0));
+    let report = world.repair(&RepairRequest::default()).unwrap();
+    assert_eq!(report.lost.len(), 0);
+    assert!(report.moved.len() >= 6);
+    assert!(world.all() == shards);
+    world.assert_whole(&bytes);
+}
+
+#[test]
+fn a_shard_under_the_name_of_a_lost_one_is_not_overwritten() {
+    let (world, bytes) = world();
+    let shards = world.all();
+    world.lose(3);
+    world.lose(2);
+    world.put(3, shards[2].clone());
+    let report = world.repair(&RepairRequest::default()).unwrap();
+    assert_eq!(report.lost, [3]);
+    assert!(world.all() == shards);
+    world.assert_whole(&bytes);
+}
+
+#[test]
+fn of_two_copies_the_good_one_is_taken() {
+    let (world, bytes) = world();
+    let shard = world.shard(2);
+    world.stores[0].put("copy", shard.clone());
+    world.put(2, shard[..5000.min(shard.len() - 1)].to_vec());
+    let (out, report) = world.decode().unwrap();
+    assert!(out == bytes && report.lost.is_empty());
+    assert!(report.notes.iter().any(|note| note.starts_with("duplicate")), "{:?}", report.notes);
+    world.repair(&RepairRequest::default()).unwrap();
+    assert!(world.shard(2) == shard);
+}
+
+#[test]
+fn several_objects_want_a_name() {
+    let (world, bytes) = world();
+    let req = EncodeRequest { object: "zebra", run: [9; 16], ..world.request() };
+    let ears = Ears::default();
+    encode(&req, &mut Known::new(b"stripes"), &world.nodes, &settings(&ears)).unwrap();
+    let error = discover(&world.nodes, None).unwrap_err();
+    assert!(error.to_string().ends_with("object, zebra"), "{error}");
+    let set = discover(&world.nodes, Some("object")).unwrap();
+    let mut out = Vec::new();
+    kiln_pool::decode(&set, &mut out, &settings(&ears)).unwrap();
+    assert!(out == bytes);
+    let error = discover(&world.nodes, Some("lion")).unwrap_err();
+    assert!(matches!(error, PoolError::NotFound { .. }), "{error}");
+}
+
+#[test]
+fn a_lost_shard_goes_back_to_its_node_or_where_it_is_told() {
+    let mut world = World::spread("rs:4+2", 64);
+    let bytes = data(2000);
+    world.encode(&bytes);
+    world.lose(4);
+    // Nodes in another order: 4's is the one that holds nothing.
+    world.nodes.reverse();
+    world.repair(&RepairRequest::default()).unwrap();
+    world.nodes.reverse();
+    assert_eq!(world.stores[4].list().unwrap(), [name(4)]);
+    // One node gone: it must be told.
+    let gone = world.nodes.remove(2);
+    let error = world.repair(&RepairRequest::default()).unwrap_err();
+    assert!(matches!(error, PoolError::Usage { .. }) && error.to_string().contains("--to"));
+    let (stores, fresh) = memory_nodes(1);
+    let fresh = Node::new("fresh", fresh[0].store.clone());
+    let targets = BTreeMap::from_iter((0..256).map(|index| (index, fresh.clone())));
+    drop((gone, stores));
+    let req = RepairRequest { targets, ..RepairRequest::default() };
+    assert_eq!(world.repair(&req).unwrap().lost, [2]);
+    assert_eq!(fresh.store.list().unwrap(), [name(2)]);
+    world.nodes.push(fresh);
+    assert!(world.verify(true).unwrap().clean);
+    // Called lost where it is: it moves.
+    let (_, other) = memory_nodes(1);
+    let other = Node::new("other", other[0].store.clone());
+    let targets = BTreeMap::from([(5, other.clone())]);
+    let req = RepairRequest { targets, lost: vec![5], ..RepairRequest::default() };
+    assert_eq!(world.repair(&req).unwrap().lost, [5]);
+    assert_eq!(other.store.list().unwrap(), [name(5)]);
+    assert!(world.stores[5].list().unwrap().is_empty());
+}
