@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use kiln_code::Codec;
 use kiln_pool::{
-    EncodeRequest, FileSource, Node, RepairRequest, Settings, Silent, decode, discover, encode,
-    repair, verify,
+    Depth, EncodeRequest, FileSource, Node, RepairRequest, Settings, Silent, decode, discover,
+    encode, repair, verify,
 };
 use kiln_store::FileBackend;
 
@@ -59,7 +59,7 @@ fn measure(
     encode(&req, &mut FileSource::open(input)?, &nodes, &settings)?;
     told("encode", start);
     let start = Instant::now();
-    verify(&discover(&nodes, None)?, true, &settings)?;
+    verify(&discover(&nodes, None)?, Depth::Parity, &settings)?;
     told("verify", start);
     let start = Instant::now();
     decode(&discover(&nodes, None)?, &mut std::io::sink(), &settings)?;

@@ -50,5 +50,5 @@ pub use report::{
 pub use set::{ShardSet, discover};
 pub use settings::{Observer, Settings, Silent};
 pub use source::{FileSource, Source, StreamSource};
-pub use verify::verify;
+pub use verify::{Depth, verify};
 pub use write::{EncodeRequest, encode};

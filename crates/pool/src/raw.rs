@@ -18,8 +18,8 @@ use crate::tally::{Findings, Tally, indices};
 use crate::write::stripes::{Cut, STRIPE_LIMIT, encode_stripes, shrunk};
 use crate::write::{check_nodes, node_of};
 use crate::{
-    DecodeReport, EncodeReport, Node, PoolError, RepairReport, RepairRequest, Result, Settings,
-    ShardPlace, Source, VerifyReport, default_sub_chunk, names, read, verify,
+    DecodeReport, Depth, EncodeReport, Node, PoolError, RepairReport, RepairRequest, Result,
+    Settings, ShardPlace, Source, VerifyReport, default_sub_chunk, names, read, verify,
 };
 
 /// Which bare chunks: what shards would say of themselves.
@@ -226,7 +226,7 @@ pub fn verify_raw(
     let files = RawFiles::open(req, nodes)?;
     let mut findings = Findings::default();
     files.damage.iter().for_each(|damage| findings.push(damage.clone()));
-    let mut report = verify::report(&files, true);
+    let mut report = verify::report(&files, Depth::Parity);
     report.missing = files.absent();
     let mut bad = vec![false; req.codec.shape().n()];
     report.missing.iter().for_each(|&index| bad[index] = true);

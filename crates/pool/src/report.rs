@@ -3,6 +3,8 @@
 
 use serde::Serialize;
 
+use crate::Depth;
+
 /// Entries that one report lists at most as damaged; `damaged_count` counts all.
 pub const MAX_DAMAGE_ENTRIES: usize = 1000;
 
@@ -152,8 +154,8 @@ pub struct VerifyReport {
     pub size: u64,
     /// Number of stripes.
     pub stripes: u64,
-    /// Chunk data was read too, and parity recomputed; else only metadata.
-    pub deep: bool,
+    /// What was read and computed.
+    pub depth: Depth,
     /// All n shards are present, whole, well placed.
     pub clean: bool,
     /// Every byte can be had: at most m chunks of each stripe are missing or damaged.

@@ -1,6 +1,7 @@
 //! Verify: are all shards as they should be, and if not, can they be mended?
 
 use kiln_store::{ShardState, digest_of};
+use serde::Serialize;
 
 use crate::frame::{Frame, Held};
 use crate::lanes::in_parallel;
@@ -10,10 +11,26 @@ use crate::{
     Damage, MAX_DAMAGE_ENTRIES, PoolError, Result, Settings, ShardSet, VerifyReport, pipeline,
 };
 
+/// How much [`verify`] reads and computes.
+///
+/// ```
+/// assert!(kiln_pool::Depth::Headers < kiln_pool::Depth::Data);
+/// assert_eq!(kiln_pool::Depth::default(), kiln_pool::Depth::Data);
+/// ```
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Depth {
+    /// Headers, trailers, names, and checksum tables against the recorded digests.
+    Headers,
+    /// All chunk data against its checksums too.
+    #[default]
+    Data,
+    /// All that, and parity computed again from data.
+    Parity,
+}
+
 /// Checks shards.
 ///
-/// Not deep: headers, trailers, names, and checksum tables against the recorded digests; no chunk
-/// data is read. Deep: all chunk data against its checksums too, and parity recomputed from data.
 /// Damage is a finding in the report, not an error.
 ///
 /// # Errors
@@ -23,7 +40,7 @@ use crate::{
 /// # use std::sync::Arc;
 /// # use kiln_code::Codec;
 /// # use kiln_pool::{EncodeRequest, Node, Settings, Silent, StreamSource};
-/// # use kiln_pool::{discover, encode, verify};
+/// # use kiln_pool::{Depth, discover, encode, verify};
 /// # use kiln_store::{Backend, MemoryBackend};
 /// # let codec = Codec::new(&"rs:4+2".parse()?)?;
 /// # let store = Arc::new(MemoryBackend::new());
@@ -33,17 +50,17 @@ use crate::{
 /// # };
 /// # let settings = Settings::new(&Silent);
 /// encode(&req, &mut StreamSource::new(&b"some bytes to keep"[..]), &nodes, &settings)?;
-/// assert!(verify(&discover(&nodes, None)?, true, &settings)?.clean);
+/// assert!(verify(&discover(&nodes, None)?, Depth::Data, &settings)?.clean);
 /// store.remove("x.05.kiln")?;
-/// let report = verify(&discover(&nodes, None)?, true, &settings)?;
+/// let report = verify(&discover(&nodes, None)?, Depth::Parity, &settings)?;
 /// assert_eq!((report.clean, report.recoverable, report.lost), (false, true, vec![5]));
 /// # Ok::<(), kiln_pool::PoolError>(())
 /// ```
-pub fn verify(set: &ShardSet, deep: bool, settings: &Settings<'_>) -> Result<VerifyReport> {
+pub fn verify(set: &ShardSet, depth: Depth, settings: &Settings<'_>) -> Result<VerifyReport> {
     let mut findings = Findings::default();
     set.damage.iter().for_each(|damage| findings.push(damage.clone()));
     let (bad_digests, tables) = check_digests(set, &mut findings)?;
-    let mut report = report(set, deep);
+    let mut report = report(set, depth);
     report.metadata_bytes_read = set.metadata_bytes + tables;
     report.missing = set.missing();
     let mut bad = vec![false; set.members.len()];
@@ -51,8 +68,8 @@ pub fn verify(set: &ShardSet, deep: bool, settings: &Settings<'_>) -> Result<Ver
     for index in report.missing.iter().chain(&structural).chain(&bad_digests) {
         bad[*index] = true;
     }
-    if deep {
-        let scan = scan(set, &[], true, settings)?;
+    if depth >= Depth::Data {
+        let scan = scan(set, &[], depth == Depth::Parity, settings)?;
         scan.fill(&mut report, &mut findings, &mut bad);
     } else {
         let gone = report.missing.len();
@@ -71,14 +88,14 @@ pub fn verify(set: &ShardSet, deep: bool, settings: &Settings<'_>) -> Result<Ver
 }
 
 /// A report with nothing found yet.
-pub(crate) fn report(chunks: &dyn Chunks, deep: bool) -> VerifyReport {
+pub(crate) fn report(chunks: &dyn Chunks, depth: Depth) -> VerifyReport {
     VerifyReport {
         object: chunks.object().to_owned(),
         code: chunks.codec().spec().to_string(),
         order: chunks.codec().order().to_owned(),
         size: chunks.object_bytes(),
         stripes: chunks.stripes(),
-        deep,
+        depth,
         recoverable: true,
         ..VerifyReport::default()
     }

@@ -21,7 +21,7 @@ fn a_flip_anywhere_in_any_shard_is_found_and_mended() {
             world.flip(index, offset, 1 << (offset % 8));
             let (out, _) = world.decode().unwrap();
             assert!(out == bytes, "decode: shard {index} at {offset}");
-            let report = world.verify(true).unwrap();
+            let report = world.verify(Depth::Data).unwrap();
             // The header block's rest is padding that no field covers.
             if !report.clean {
                 assert_eq!(report.lost, [index], "shard {index} at {offset}: {report:?}");
@@ -80,7 +80,7 @@ fn rot_in_different_stripes_of_more_than_m_shards_is_mended() {
             world.flip(index, 4096 + index * chunk + 3, 0x10);
         }
         assert!(world.decode().unwrap().0 == bytes);
-        let report = world.verify(true).unwrap();
+        let report = world.verify(Depth::Parity).unwrap();
         assert!(report.recoverable && report.lost.len() == world.n(), "{report:?}");
         let report = world.repair(&RepairRequest::default()).unwrap();
         assert_eq!(report.damaged_count, world.n() as u64);
@@ -95,7 +95,7 @@ fn too_much_rot_in_one_stripe_is_said_and_touches_nothing() {
         world.flip(index, 4096 + 20, 1);
     }
     let shards = world.all();
-    let report = world.verify(true).unwrap();
+    let report = world.verify(Depth::Parity).unwrap();
     assert_eq!((report.recoverable, report.unrecoverable_stripes), (false, vec![1]));
     for error in [world.decode().unwrap_err(), world.repair(&RepairRequest::default()).unwrap_err()]
     {
@@ -120,7 +120,7 @@ fn truncated_shards_help_as_far_as_they_reach() {
     }
     world.put(0, shards[0].clone());
     assert!(world.decode().unwrap().0 == bytes);
-    let report = world.verify(false).unwrap();
+    let report = world.verify(Depth::Headers).unwrap();
     assert_eq!((report.clean, report.recoverable, report.lost), (false, true, vec![1, 2]));
     let report = world.repair(&RepairRequest::default()).unwrap();
     assert_eq!(report.lost, [1, 2]);
@@ -169,5 +169,5 @@ fn foreign_bytes_are_no_shards() {
     assert_eq!(report.lost, [1, 2]);
     assert!(report.damaged.len() == 2, "{report:?}");
     assert_eq!(world.stores[0].bytes("README").unwrap(), b"hands off");
-    assert!(world.verify(true).unwrap().clean);
+    assert!(world.verify(Depth::Parity).unwrap().clean);
 }

@@ -70,7 +70,7 @@ proptest! {
         let scan = RepairRequest { scan: true, ..RepairRequest::default() };
         world.repair(&scan).unwrap();
         prop_assert!(world.decode().unwrap().0 == bytes);
-        let report = world.verify(true).unwrap();
+        let report = world.verify(Depth::Parity).unwrap();
         prop_assert!(report.clean, "{report:?}");
         // All that a checksum covers is as it was; the header block's padding is not covered.
         for (index, shard) in shards.iter().enumerate() {

@@ -10,6 +10,8 @@ use kiln_pool::{
 };
 use kiln_store::{Backend, MemoryBackend};
 
+pub use kiln_pool::Depth;
+
 pub const NAME: &str = "object";
 pub const RUN: [u8; 16] = [7; 16];
 
@@ -163,8 +165,8 @@ impl World {
         Ok((out, report))
     }
 
-    pub fn verify(&self, deep: bool) -> Result<VerifyReport, PoolError> {
-        verify(&discover(&self.nodes, None)?, deep, &settings(&Ears::default()))
+    pub fn verify(&self, depth: Depth) -> Result<VerifyReport, PoolError> {
+        verify(&discover(&self.nodes, None)?, depth, &settings(&Ears::default()))
     }
 
     pub fn repair(&self, req: &RepairRequest) -> Result<RepairReport, PoolError> {
@@ -212,7 +214,7 @@ impl World {
     pub fn assert_whole(&self, bytes: &[u8]) {
         let names: Vec<String> = (0..self.n()).map(name).collect();
         assert_eq!(self.files(), names);
-        let report = self.verify(true).unwrap();
+        let report = self.verify(Depth::Parity).unwrap();
         assert!(report.clean, "{report:?}");
         assert!(self.decode().unwrap().0 == bytes);
     }

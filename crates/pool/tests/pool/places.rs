@@ -39,7 +39,7 @@ fn shards_of_two_runs_never_mix() {
     let aside = world.stores[0].bytes("object.08080808.01.kiln").unwrap();
     assert!(aside == other.shard(1));
     assert!(world.decode().unwrap().0 == bytes);
-    assert!(world.verify(true).unwrap().clean);
+    assert!(world.verify(Depth::Parity).unwrap().clean);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn misnamed_shards_are_used_and_renamed() {
     }
     world.stores[0].put("backup", shards[5].clone());
     assert!(world.decode().unwrap().0 == bytes);
-    let report = world.verify(true).unwrap();
+    let report = world.verify(Depth::Parity).unwrap();
     assert_eq!((report.clean, report.lost.len()), (false, 0));
     let report = world.repair(&RepairRequest::default()).unwrap();
     assert_eq!(report.lost.len(), 0);
@@ -150,7 +150,7 @@ fn a_lost_shard_goes_back_to_its_node_or_where_it_is_told() {
     assert_eq!(world.repair(&req).unwrap().lost, [2]);
     assert_eq!(fresh.store.list().unwrap(), [name(2)]);
     world.nodes.push(fresh);
-    assert!(world.verify(true).unwrap().clean);
+    assert!(world.verify(Depth::Parity).unwrap().clean);
     // Called lost where it is: it moves.
     let (_, other) = memory_nodes(1);
     let other = Node::new("other", other[0].store.clone());
