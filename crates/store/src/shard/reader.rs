@@ -263,6 +263,7 @@ impl ShardReader {
     fn table(&self, segment: u64) -> Result<(Arc<[u32]>, u64)> {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = tables.iter().position(|(cached, _)| *cached == segment) {
+            // Cannot fail: the lock is held since the position was found.
             let hit = tables.remove(at).expect("the position was just found");
             tables.push_back(hit.clone());
             return Ok((hit.1, 0));

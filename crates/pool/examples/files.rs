@@ -1,6 +1,6 @@
 //! Speed of the four operations on real files, one folder for each shard.
 //!
-//! `cargo run --release -p kiln-pool --example speed -- [MIB] [SPEC...]`; the files go where the
+//! `cargo run --release -p kiln-pool --example files -- [MIB] [SPEC...]`; the files go where the
 //! system puts temporary ones (`TMPDIR`).
 
 use std::error::Error;

@@ -1,6 +1,6 @@
 //! Speed of every kernel that runs here, in the cache: source bytes per second, one thread.
 //!
-//! `cargo run --release -p kiln-gf --example speed [KERNEL]`
+//! `cargo run --release -p kiln-gf --example kernels [KERNEL]`
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

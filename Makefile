@@ -1,0 +1,57 @@
+# kiln: what a person types. `make` alone lists the targets.
+
+CARGO  ?= cargo
+PYTHON ?= python3
+# Kernels under which the tests of gf and code run once more; those the CPU lacks are left out. The
+# fastest ones (gfni, neon) are not here: where the CPU has them, they are what the suite runs with.
+KERNELS ?= scalar avx2 avx512
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+KILN   := $(TARGET)/release/kiln
+
+.PHONY: help setup build test lint demo kernels clean
+
+help:
+	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
+	@echo 'make test    all checks and tests, as CI runs them'
+	@echo 'make build   the program, as $(KILN)'
+	@echo 'make lint    formatting and clippy'
+	@echo 'make clean   remove what was built'
+
+# Looks for the tools; on Debian as root it installs what is missing.
+setup:
+	@CARGO='$(CARGO)' PYTHON='$(PYTHON)' sh .ci/setup
+
+build: setup
+	$(CARGO) build --release -p kiln
+
+lint: setup
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+test: lint
+	$(CARGO) test --workspace
+	@$(MAKE) --no-print-directory kernels
+
+# The suite above ran with the fastest kernel; the bytes must be the same with every other. What
+# never runs a kernel (the DAGs of all loss patterns) is not repeated.
+# Exit code 3 of the probe: the CPU lacks the kernel. Anything else that fails is a failure.
+kernels: setup
+	@for kernel in $(KERNELS); do \
+	    reason=$$(KILN_KERNEL=$$kernel $(CARGO) run -q -p kiln -- codes rs:2+1 2>&1); status=$$?; \
+	    case $$status in \
+	        0) echo "== kernel $$kernel"; export KILN_KERNEL=$$kernel; \
+	           $(CARGO) test -q -p kiln-gf --lib && \
+	           $(CARGO) test -q -p kiln-code --lib -- programs_ bad_buffers && \
+	           $(CARGO) test -q -p kiln-code --test vectors || exit 1; \
+	           unset KILN_KERNEL ;; \
+	        3) echo "== kernel $$kernel: SKIPPED: $$reason" ;; \
+	        *) echo "$$reason"; exit 1 ;; \
+	    esac; \
+	done
+
+demo: build
+	$(PYTHON) demo/demo.py --kiln '$(KILN)' $(if $(DATA),--data '$(DATA)') $(if $(KEEP),--keep)
+
+clean:
+	$(CARGO) clean
+	rm -rf demo/out

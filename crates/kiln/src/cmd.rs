@@ -1,0 +1,58 @@
+//! The table of commands. To add one: write `cmd/x.rs` and one row in [`COMMANDS`].
+
+mod codes;
+mod decode;
+mod encode;
+mod inspect;
+mod plan;
+mod repair;
+mod verify;
+
+use clap::{ArgMatches, Args};
+
+use crate::exit::{Exit, Failure};
+use crate::setup::Setup;
+
+/// One command: its arguments, as clap reads them, and what it does.
+pub trait Command: Args {
+    /// The word the user types.
+    const NAME: &'static str;
+    /// Shown at the end of its help.
+    const EXAMPLES: &'static str;
+
+    /// Does it.
+    fn run(self, setup: &Setup) -> Result<Exit, Failure>;
+}
+
+/// A command in the form the table holds it.
+pub struct Row {
+    /// The word the user types.
+    pub name: &'static str,
+    /// Shown at the end of its help.
+    pub examples: &'static str,
+    /// Adds its arguments and summary to a clap command.
+    pub augment: fn(clap::Command) -> clap::Command,
+    /// Reads its arguments and runs it.
+    pub run: fn(&ArgMatches, &Setup) -> Result<Exit, Failure>,
+}
+
+/// All commands, in the order in which help lists them.
+pub static COMMANDS: &[Row] = &[
+    row::<encode::Encode>(),
+    row::<decode::Decode>(),
+    row::<verify::Verify>(),
+    row::<repair::Repair>(),
+    row::<inspect::Inspect>(),
+    row::<codes::Codes>(),
+    row::<plan::Plan>(),
+];
+
+const fn row<C: Command>() -> Row {
+    Row { name: C::NAME, examples: C::EXAMPLES, augment: C::augment_args, run: run::<C> }
+}
+
+fn run<C: Command>(matches: &ArgMatches, setup: &Setup) -> Result<Exit, Failure> {
+    let command = C::from_arg_matches(matches)
+        .map_err(|error| Failure::Arguments { message: error.to_string() })?;
+    command.run(setup)
+}

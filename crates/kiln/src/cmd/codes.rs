@@ -1,0 +1,158 @@
+//! `kiln codes`
+
+use clap::Args;
+use kiln_code::{CODES, Codec};
+use serde::Serialize;
+
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, wrapped};
+use crate::setup::{self, Setup};
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln codes                 all codes
+  kiln codes clay:10+4       one code: what it stores and what a repair costs
+  kiln codes 'plugin=clay k=8 m=4 d=11 scalar_mds=isa technique=reed_sol_van'
+                             a Ceph profile: the same bytes as in Ceph";
+
+/// List the codes, or show one with its costs
+///
+/// A code is written family:k+m, e.g. rs:10+4: 10 data shards, 4 parity shards, and any 4 of the 14
+/// may be lost.
+#[derive(Debug, Args)]
+pub struct Codes {
+    /// Show this code, e.g. clay:10+4
+    #[arg(value_name = "SPEC")]
+    spec: Option<String>,
+}
+
+/// One row of the list.
+#[derive(Serialize)]
+struct Family {
+    family: &'static str,
+    about: &'static str,
+    syntax: &'static str,
+    example: &'static str,
+}
+
+#[derive(Serialize)]
+struct List {
+    codes: Vec<Family>,
+}
+
+/// One code in numbers.
+#[derive(Serialize)]
+struct Card {
+    code: String,
+    explicit: String,
+    family: String,
+    about: &'static str,
+    k: usize,
+    m: usize,
+    n: usize,
+    alpha: usize,
+    order: String,
+    /// Bytes stored for each byte of the object.
+    storage_overhead: f64,
+    /// Chunks read to rebuild one lost chunk, on average over the n.
+    repair_chunks_mean: f64,
+    repair_chunks_min: f64,
+    repair_chunks_max: f64,
+    /// Contiguous reads for that, a stripe.
+    repair_runs_mean: f64,
+    /// Helpers of the repair of chunk 0.
+    repair_helpers: usize,
+}
+
+impl Command for Codes {
+    const NAME: &'static str = "codes";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        match self.spec {
+            None => list(setup)?,
+            Some(spec) => one(&setup::codec(&spec)?, setup)?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn list(setup: &Setup) -> Result<(), Failure> {
+    let family = |row: &kiln_code::CodeFamily| Family {
+        family: row.name,
+        about: row.about,
+        syntax: row.syntax,
+        example: row.example,
+    };
+    let codes: Vec<Family> = CODES.iter().map(family).collect();
+    if setup.json {
+        return Stream::Stdout.json(&List { codes });
+    }
+    let texts: Vec<String> = codes
+        .iter()
+        .map(|row| {
+            let about = wrapped(row.about, "    ");
+            format!("{}\n{about}    e.g. {}\n", row.syntax, row.example)
+        })
+        .collect();
+    let hint = "\nkiln codes SPEC shows what a code stores and what its repair costs.\n";
+    Stream::Stdout.text(&(texts.join("\n") + hint))
+}
+
+fn one(codec: &Codec, setup: &Setup) -> Result<(), Failure> {
+    let card = card(codec, setup.seed)?;
+    if setup.json {
+        return Stream::Stdout.json(&card);
+    }
+    let mut text = format!("{}\n{}", card.code, wrapped(card.about, "  "));
+    let spread = match card.repair_chunks_min == card.repair_chunks_max {
+        true => String::new(),
+        false => format!(", {} to {}", card.repair_chunks_min, card.repair_chunks_max),
+    };
+    let lines = [
+        ("in full", card.explicit),
+        ("shards", format!("{} = {} data + {} parity", card.n, card.k, card.m)),
+        ("may be lost", format!("any {}", card.m)),
+        ("stored", format!("{:.2} bytes for each byte of the file", card.storage_overhead)),
+        ("sub-chunks", format!("{} a chunk, in {} order", card.alpha, card.order)),
+        (
+            "repair",
+            format!(
+                "one lost shard: reads {:.2} times its size{spread}, from {} others, in {:.0} \
+                 runs a stripe",
+                card.repair_chunks_mean, card.repair_helpers, card.repair_runs_mean
+            ),
+        ),
+    ];
+    for (name, value) in lines {
+        text += &format!("  {name:<13}{value}\n");
+    }
+    Stream::Stdout.text(&text)
+}
+
+fn card(codec: &Codec, seed: u64) -> Result<Card, Failure> {
+    let (spec, shape) = (codec.spec(), codec.shape());
+    let n = shape.n();
+    let cost = codec.average_cost(1, seed)?;
+    let available: Vec<usize> = (1..n).collect();
+    let plan = codec.repair_plan(&[0], &available)?;
+    let row = CODES.iter().find(|row| row.name == spec.family());
+    Ok(Card {
+        code: spec.to_string(),
+        explicit: spec.explicit(),
+        family: spec.family().to_owned(),
+        about: row.map_or("", |row| row.about),
+        k: shape.k,
+        m: shape.m,
+        n,
+        alpha: shape.alpha,
+        order: codec.order().to_owned(),
+        storage_overhead: n as f64 / shape.k as f64,
+        repair_chunks_mean: cost.mean_chunks,
+        repair_chunks_min: cost.min_chunks,
+        repair_chunks_max: cost.max_chunks,
+        repair_runs_mean: cost.mean_runs,
+        repair_helpers: plan.helpers().len(),
+    })
+}

@@ -1,0 +1,216 @@
+//! `kiln encode`
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kiln_code::Codec;
+use kiln_pool::raw::{RawRequest, encode_raw};
+use kiln_pool::{EncodeReport, EncodeRequest, FileSource, Source, StreamSource};
+use uuid::Uuid;
+
+use crate::args::size;
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, count, pace};
+use crate::setup::{self, Folders, Format, Setup};
+use crate::sizes;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln encode photos.tar -c rs:4+2 -o shards
+      6 shard files in the folder shards; any 2 may be lost
+  kiln encode photos.tar -c clay:4+2 -o /disk0 -o /disk1 -o /disk2 -o /disk3 -o /disk4 -o /disk5
+      one shard on each of six disks
+  tar -c photos | kiln encode - --name photos.tar -c clay:10+4 -o shards
+      from a pipe
+
+An interrupted encode of a file resumes where it was when the same command is given again.";
+
+/// Cut a file into shards, some of which may be lost later
+///
+/// The code (-c) says how many data and parity shards there are: rs:10+4 makes 14, any 10 of which
+/// give the file back. `kiln codes` lists the codes. Shards carry checksums and say what they
+/// are, so nothing else has to be kept.
+#[derive(Debug, Args)]
+pub struct Encode {
+    /// File to encode; - reads standard input
+    input: PathBuf,
+
+    /// The code, e.g. clay:10+4 or rs:4+2, or a Ceph profile string
+    #[arg(short, long, value_name = "SPEC")]
+    code: String,
+
+    /// Folder for all shards; or give -o once per shard, e.g. one per disk. Created when absent
+    #[arg(short, long, value_name = "DIR", required = true)]
+    output: Vec<PathBuf>,
+
+    /// Bytes of a sub-chunk, the unit of checksums and partial reads [default: by the code]
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "chunk")]
+    sub_chunk: Option<u64>,
+
+    /// Bytes of a chunk, what one stripe puts on one shard [default: by the code]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    chunk: Option<u64>,
+
+    /// How to store the shards
+    #[arg(long, value_enum, default_value = "kiln")]
+    format: Format,
+
+    /// Name of the object in the shards [default: the file's name, or stdin]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Replace shards of the same name
+    #[arg(long)]
+    force: bool,
+}
+
+impl Command for Encode {
+    const NAME: &'static str = "encode";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let codec = setup::codec(&self.code)?;
+        let name = self.object()?;
+        let n = codec.shape().n();
+        if self.output.len() != 1 && self.output.len() != n {
+            let problem = format!(
+                "given {} times; {} needs one folder for all shards, or {n}, one per shard",
+                self.output.len(),
+                codec.spec()
+            );
+            return Err(Failure::Flag { flag: "--output", problem });
+        }
+        let folders = Folders::to_write("--output", &self.output)?;
+        let sub_chunk = setup::sub_chunk(codec.shape().alpha, self.sub_chunk, self.chunk)?;
+        let mut source = source(&self.input)?;
+        let outcome = self.encode(&codec, &name, sub_chunk, &mut *source, &folders, setup);
+        setup.observer.finish();
+        match outcome {
+            Ok(mut report) => {
+                report.seconds = setup.seconds();
+                show(&report, setup)?;
+                Ok(Exit::Done)
+            }
+            Err(failure) => {
+                folders.remove_empty();
+                Err(failure)
+            }
+        }
+    }
+}
+
+impl Encode {
+    fn encode(
+        &self,
+        codec: &Codec,
+        object: &str,
+        sub_chunk: Option<u32>,
+        source: &mut dyn Source,
+        folders: &Folders,
+        setup: &Setup,
+    ) -> Result<EncodeReport, Failure> {
+        let (nodes, settings) = (folders.nodes(), setup.settings());
+        let replace = self.force;
+        let report = match self.format {
+            Format::Kiln => {
+                let run = *Uuid::new_v4().as_bytes();
+                let request = EncodeRequest { codec, object, run, sub_chunk, replace };
+                kiln_pool::encode(&request, source, nodes, &settings)?
+            }
+            Format::Raw => {
+                let alpha = codec.shape().alpha as u64;
+                let chunk = sub_chunk.map(|bytes| u64::from(bytes) * alpha);
+                let object = Some(object);
+                let request = RawRequest { codec, object, chunk, size: None, replace };
+                encode_raw(&request, source, nodes, &settings)?
+            }
+        };
+        Ok(report)
+    }
+
+    /// The object's name: it becomes part of file names, so it must be a plain one.
+    fn object(&self) -> Result<String, Failure> {
+        let name = match (&self.name, self.input == Path::new("-")) {
+            (Some(name), _) => name.clone(),
+            (None, true) => "stdin".to_owned(),
+            (None, false) => {
+                self.input.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            }
+        };
+        let plain = !name.is_empty()
+            && name.len() <= 200
+            && !name.starts_with('.')
+            && !name.contains(|c: char| c == '/' || c.is_control());
+        match plain {
+            true => Ok(name),
+            false => {
+                let problem = format!(
+                    "'{name}' cannot name an object: it must have 1 to 200 bytes, no '/' and no \
+                     '.' at the start; choose another by --name"
+                );
+                Err(Failure::Flag { flag: "--name", problem })
+            }
+        }
+    }
+}
+
+/// Opens the input. A folder is refused with what to do instead.
+fn source(input: &Path) -> Result<Box<dyn Source>, Failure> {
+    if input == Path::new("-") {
+        return Ok(Box::new(StreamSource::new(io::stdin())));
+    }
+    let failed = |source| Failure::Io { action: "open", path: input.to_owned(), source };
+    let meta = input.metadata().map_err(failed)?;
+    if meta.is_dir() {
+        let problem = format!(
+            "{} is a folder; pack it first: tar -c {} | kiln encode - ...",
+            input.display(),
+            input.display()
+        );
+        return Err(Failure::Flag { flag: "INPUT", problem });
+    }
+    if meta.is_file() {
+        return Ok(Box::new(FileSource::open(input).map_err(failed)?));
+    }
+    Ok(Box::new(StreamSource::new(File::open(input).map_err(failed)?)))
+}
+
+fn show(report: &EncodeReport, setup: &Setup) -> Result<(), Failure> {
+    if setup.json {
+        return Stream::Stdout.json(report);
+    }
+    if setup.quiet {
+        return Ok(());
+    }
+    let largest = report.shards.iter().map(|shard| shard.bytes).max().unwrap_or(0);
+    let mut text = format!(
+        "{} ({}) encoded as {}: {} of {}; any {} may be lost\n",
+        report.object,
+        sizes::show(report.size),
+        report.code,
+        count(report.shards.len() as u64, "shard"),
+        sizes::show(largest),
+        report.m,
+    );
+    if report.resumed_bytes > 0 {
+        text += &format!("resumed after {}\n", sizes::show(report.resumed_bytes));
+    }
+    if setup.verbose {
+        text += &format!(
+            "{}, chunks of {}, {} each of {}\n",
+            count(report.stripes, "stripe"),
+            sizes::show(report.chunk),
+            count(report.alpha as u64, "sub-chunk"),
+            sizes::show(report.sub_chunk),
+        );
+        for shard in &report.shards {
+            text += &format!("{:>5}  {}/{}\n", shard.index, shard.node, shard.name);
+        }
+    }
+    let fresh = report.size.saturating_sub(report.resumed_bytes);
+    text += &format!("{}\n", pace(fresh, report.seconds));
+    Stream::Stdout.text(&text)
+}

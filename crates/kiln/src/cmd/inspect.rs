@@ -1,0 +1,184 @@
+//! `kiln inspect`
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kiln_pool::{PoolError, SetReport, discover};
+use kiln_store::{FileBackend, ShardReader, ShardState};
+use serde::Serialize;
+
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, table};
+use crate::setup::{Folders, Setup};
+use crate::sizes;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln inspect shards                        every object in a folder
+  kiln inspect /disk0 /disk1 /disk2          an object spread over folders
+  kiln inspect shards/photos.tar.03.kiln     one shard file";
+
+/// Show what shards say about themselves
+///
+/// Reads headers and trailers only. For a check of the data use kiln verify.
+#[derive(Debug, Args)]
+pub struct Inspect {
+    /// Folders with shards, or single shard files
+    #[arg(required = true, value_name = "DIR|FILE")]
+    paths: Vec<PathBuf>,
+
+    /// Only the object of this name
+    #[arg(long, value_name = "NAME")]
+    object: Option<String>,
+}
+
+/// The answer, as scripts get it.
+#[derive(Serialize)]
+struct Answer {
+    objects: Vec<SetReport>,
+    files: Vec<FileReport>,
+}
+
+/// What one shard file says about itself, in the order of its header.
+#[derive(Serialize)]
+struct FileReport {
+    file: String,
+    object: String,
+    spec: String,
+    run: String,
+    index: u16,
+    k: u16,
+    n: u16,
+    alpha: u32,
+    sub_chunk: u32,
+    segment_stripes: u32,
+    size: Option<u64>,
+    state: &'static str,
+    damage: Option<String>,
+}
+
+impl Command for Inspect {
+    const NAME: &'static str = "inspect";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let (files, folders): (Vec<PathBuf>, Vec<PathBuf>) =
+            self.paths.into_iter().partition(|path| path.is_file());
+        let objects = match folders.is_empty() {
+            true => Vec::new(),
+            false => objects(&Folders::to_read(&folders)?, self.object.as_deref())?,
+        };
+        let files: Vec<FileReport> =
+            files.iter().map(|path| file(path)).collect::<Result<_, _>>()?;
+        let answer = Answer { objects, files };
+        if setup.json {
+            Stream::Stdout.json(&answer)?;
+        } else {
+            let objects = answer.objects.iter().map(object_text);
+            let texts: Vec<String> = objects.chain(answer.files.iter().map(file_text)).collect();
+            Stream::Stdout.text(&texts.join("\n"))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// All objects of the folders, or the one asked for.
+fn objects(folders: &Folders, object: Option<&str>) -> Result<Vec<SetReport>, Failure> {
+    match discover(folders.nodes(), object) {
+        Ok(set) => Ok(vec![set.report()]),
+        Err(PoolError::SeveralObjects { objects }) => {
+            objects.iter().map(|name| Ok(discover(folders.nodes(), Some(name))?.report())).collect()
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn file(path: &Path) -> Result<FileReport, Failure> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+        let problem = "shard files have plain names".into();
+        Failure::NotUsable { path: path.to_owned(), problem }
+    })?;
+    let backend = FileBackend::open(folder.unwrap_or(Path::new(".")))?;
+    let reader = ShardReader::open(&backend, name)?;
+    let info = reader.info();
+    Ok(FileReport {
+        file: path.display().to_string(),
+        object: info.object.clone(),
+        spec: info.spec.clone(),
+        run: info.run.iter().map(|byte| format!("{byte:02x}")).collect(),
+        index: info.index,
+        k: info.k,
+        n: info.n,
+        alpha: info.alpha,
+        sub_chunk: info.sub_chunk,
+        segment_stripes: info.segment_stripes,
+        size: reader.size(),
+        state: match reader.state() {
+            ShardState::Complete => "complete",
+            ShardState::NoTrailer => "trailer missing or damaged",
+            ShardState::NoHeader => "header damaged",
+        },
+        damage: reader.damage().map(str::to_owned),
+    })
+}
+
+fn object_text(report: &SetReport) -> String {
+    let mut text = lines(&[
+        ("object", report.object.clone()),
+        ("size", format!("{} ({} bytes)", sizes::show(report.size), report.size)),
+        ("code", report.code.clone()),
+        ("in full", report.spec.clone()),
+        ("run", report.run.clone()),
+        ("stripes", report.stripes.to_string()),
+        ("chunk", sizes::show(report.chunk)),
+        ("sub-chunk", format!("{} ({} a chunk)", sizes::show(report.sub_chunk), report.alpha)),
+    ]);
+    let rows: Vec<Vec<String>> = report
+        .shards
+        .iter()
+        .map(|shard| {
+            let place = match (&shard.node, &shard.name) {
+                (Some(node), Some(name)) => format!("{node}/{name}"),
+                _ => String::new(),
+            };
+            let bytes = shard.bytes.map(sizes::show).unwrap_or_default();
+            let (role, state) = (shard.role.clone(), shard.state.clone());
+            vec![shard.index.to_string(), role, state, bytes, place]
+        })
+        .collect();
+    text += &table(&["shard", "role", "state", "size", "file"], &rows);
+    for damage in &report.damaged {
+        text += &format!("{damage}\n");
+    }
+    for note in &report.notes {
+        text += &format!("note: {note}\n");
+    }
+    text
+}
+
+fn file_text(report: &FileReport) -> String {
+    let size = report.size.map_or("unknown (streamed, no trailer)".into(), sizes::show);
+    let mut text = lines(&[
+        ("file", report.file.clone()),
+        ("object", report.object.clone()),
+        ("size", size),
+        ("shard", format!("{} of {}, any {} suffice", report.index, report.n, report.k)),
+        ("code", report.spec.clone()),
+        ("run", report.run.clone()),
+        (
+            "sub-chunk",
+            format!("{} ({} a chunk)", sizes::show(report.sub_chunk.into()), report.alpha),
+        ),
+        ("state", report.state.to_owned()),
+    ]);
+    if let Some(damage) = &report.damage {
+        text += &format!("{damage}\n");
+    }
+    text
+}
+
+fn lines(pairs: &[(&str, String)]) -> String {
+    pairs.iter().map(|(name, value)| format!("{name:<10}{value}\n")).collect()
+}

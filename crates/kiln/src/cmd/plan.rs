@@ -1,0 +1,246 @@
+//! `kiln plan`
+
+use clap::Args;
+use kiln_code::Codec;
+use serde::Serialize;
+
+use crate::args::size;
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::lists::{self, Indices};
+use crate::print::{Stream, table};
+use crate::setup::{self, Setup};
+use crate::sizes;
+
+/// A usual block size; rounded up to a whole number of sub-chunks.
+const CHUNK: u64 = 1 << 20;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln plan --code clay:10+4                   every single loss
+  kiln plan --code clay:10+4 --lost 0          one loss, helper by helper
+  kiln plan --code clay:10+4 --lost 0,5,12     three losses at once
+  kiln plan --code clay:10+4 --average 2       the average over all pairs of losses
+
+A run is one contiguous read. Nothing is read or written: the numbers come from the code alone.";
+
+/// Compute what a repair would cost, without any data
+#[derive(Debug, Args)]
+pub struct Plan {
+    /// The code, e.g. clay:10+4
+    #[arg(short, long, value_name = "SPEC")]
+    code: String,
+
+    /// The shards that are lost, e.g. 3 or 0,4-6
+    #[arg(long, value_name = "LIST", conflicts_with = "average")]
+    lost: Option<Indices>,
+
+    /// Average over all patterns of F lost shards; many patterns are sampled, with --seed
+    #[arg(long, value_name = "F")]
+    average: Option<usize>,
+
+    /// Bytes of a chunk [default: 1 MiB, rounded up to whole sub-chunks]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    chunk: Option<u64>,
+}
+
+/// The cost of one loss, for one stripe.
+#[derive(Serialize)]
+struct Cost {
+    code: String,
+    order: String,
+    strategy: &'static str,
+    lost: Vec<usize>,
+    helpers: Vec<usize>,
+    chunk: u64,
+    sub_chunk: u64,
+    alpha: usize,
+    sub_chunks_read: usize,
+    /// `sub_chunks_read` in chunks.
+    chunks_read: f64,
+    bytes_read: u64,
+    read_runs: usize,
+    bytes_sent: u64,
+    max_node_load: u64,
+    bytes_written: u64,
+    nodes: Vec<Load>,
+}
+
+/// What one helper reads.
+#[derive(Serialize)]
+struct Load {
+    index: usize,
+    sub_chunks: usize,
+    bytes_read: u64,
+    read_runs: usize,
+}
+
+#[derive(Serialize)]
+struct Average {
+    code: String,
+    order: String,
+    failures: usize,
+    patterns: u64,
+    exhaustive: bool,
+    seed: u64,
+    /// Patterns that are rebuilt with less than k chunks read.
+    repairable: u64,
+    chunk: u64,
+    mean_chunks: f64,
+    mean_runs: f64,
+    min_chunks: f64,
+    max_chunks: f64,
+    mean_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Losses {
+    losses: Vec<Cost>,
+}
+
+impl Command for Plan {
+    const NAME: &'static str = "plan";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let codec = setup::codec(&self.code)?;
+        let alpha = codec.shape().alpha;
+        let chunk = self.chunk.unwrap_or_else(|| CHUNK.next_multiple_of(alpha as u64));
+        let sub_chunk = setup::divided(chunk, alpha)?;
+        match (self.lost, self.average) {
+            (_, Some(failures)) => average(&codec, failures, chunk, setup)?,
+            (Some(Indices(lost)), None) => single(&cost(&codec, &lost, sub_chunk)?, setup)?,
+            (None, None) => every(&codec, sub_chunk, setup)?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn cost(codec: &Codec, lost: &[usize], sub_chunk: u64) -> Result<Cost, Failure> {
+    let shape = codec.shape();
+    let available: Vec<usize> = (0..shape.n()).filter(|index| !lost.contains(index)).collect();
+    let plan = codec.repair_plan(lost, &available)?;
+    let bytes = |sub_chunks: usize| sub_chunks as u64 * sub_chunk;
+    let nodes: Vec<Load> = plan
+        .helpers()
+        .iter()
+        .map(|helper| Load {
+            index: helper.chunk,
+            sub_chunks: helper.sub_chunks(),
+            bytes_read: bytes(helper.sub_chunks()),
+            read_runs: helper.runs.len(),
+        })
+        .collect();
+    let bytes_read = bytes(plan.sub_chunks_read());
+    Ok(Cost {
+        code: codec.spec().to_string(),
+        order: codec.order().to_owned(),
+        strategy: plan.strategy().name(),
+        lost: plan.lost().to_vec(),
+        helpers: nodes.iter().map(|load| load.index).collect(),
+        chunk: bytes(shape.alpha),
+        sub_chunk,
+        alpha: shape.alpha,
+        sub_chunks_read: plan.sub_chunks_read(),
+        chunks_read: plan.sub_chunks_read() as f64 / shape.alpha as f64,
+        bytes_read,
+        read_runs: plan.runs(),
+        // All helpers send what they read to the one node that rebuilds.
+        bytes_sent: bytes_read,
+        max_node_load: bytes_read,
+        bytes_written: bytes(plan.lost().len() * shape.alpha),
+        nodes,
+    })
+}
+
+fn single(cost: &Cost, setup: &Setup) -> Result<(), Failure> {
+    if setup.json {
+        return Stream::Stdout.json(cost);
+    }
+    let mut text = format!(
+        "{}, lost {}: {} from {}\nreads {:.2} chunks in {} runs; of chunks of {} that is {}\n",
+        cost.code,
+        lists::show(&cost.lost),
+        cost.strategy,
+        lists::show(&cost.helpers),
+        cost.chunks_read,
+        cost.read_runs,
+        sizes::show(cost.chunk),
+        sizes::show(cost.bytes_read),
+    );
+    let rows: Vec<Vec<String>> = cost
+        .nodes
+        .iter()
+        .map(|load| {
+            let words = [load.index, load.sub_chunks, load.read_runs].map(|n| n.to_string());
+            let [index, sub_chunks, runs] = words;
+            vec![index, sub_chunks, runs, sizes::show(load.bytes_read)]
+        })
+        .collect();
+    text += &table(&["helper", "sub-chunks", "runs", "bytes"], &rows);
+    Stream::Stdout.text(&text)
+}
+
+fn every(codec: &Codec, sub_chunk: u64, setup: &Setup) -> Result<(), Failure> {
+    let n = codec.shape().n();
+    let costs = (0..n).map(|index| cost(codec, &[index], sub_chunk));
+    let losses: Vec<Cost> = costs.collect::<Result<_, _>>()?;
+    if setup.json {
+        return Stream::Stdout.json(&Losses { losses });
+    }
+    let rows: Vec<Vec<String>> = losses
+        .iter()
+        .map(|cost| {
+            vec![
+                lists::show(&cost.lost),
+                cost.strategy.to_owned(),
+                cost.helpers.len().to_string(),
+                format!("{:.2}", cost.chunks_read),
+                cost.read_runs.to_string(),
+                sizes::show(cost.bytes_read),
+            ]
+        })
+        .collect();
+    let head = ["lost", "strategy", "helpers", "chunks read", "runs", "bytes"];
+    let chunk = sizes::show(sub_chunk * codec.shape().alpha as u64);
+    let title = format!("{}: one stripe of chunks of {chunk}\n", codec.spec());
+    Stream::Stdout.text(&(title + &table(&head, &rows)))
+}
+
+fn average(codec: &Codec, failures: usize, chunk: u64, setup: &Setup) -> Result<(), Failure> {
+    let cost = codec.average_cost(failures, setup.seed)?;
+    let report = Average {
+        code: codec.spec().to_string(),
+        order: codec.order().to_owned(),
+        failures,
+        patterns: cost.patterns,
+        exhaustive: cost.exhaustive,
+        seed: setup.seed,
+        repairable: cost.repairable,
+        chunk,
+        mean_chunks: cost.mean_chunks,
+        mean_runs: cost.mean_runs,
+        min_chunks: cost.min_chunks,
+        max_chunks: cost.max_chunks,
+        mean_bytes: (cost.mean_chunks * chunk as f64).round() as u64,
+    };
+    if setup.json {
+        return Stream::Stdout.json(&report);
+    }
+    let which = match report.exhaustive {
+        true => format!("all {} patterns", report.patterns),
+        false => format!("{} patterns sampled with seed {}", report.patterns, setup.seed),
+    };
+    let text = format!(
+        "{}, {failures} lost, {which}\n\
+         reads {:.3} chunks on average ({:.3} to {:.3}) in {:.1} runs\n\
+         {} patterns cost less than plain decoding\n",
+        report.code,
+        report.mean_chunks,
+        report.min_chunks,
+        report.max_chunks,
+        report.mean_runs,
+        report.repairable,
+    );
+    Stream::Stdout.text(&text)
+}

@@ -1,0 +1,138 @@
+//! `kiln verify`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kiln_pool::raw::verify_raw;
+use kiln_pool::{Depth, VerifyReport, discover};
+
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::lists;
+use crate::print::{Stream, count, pace};
+use crate::setup::{Folders, RawFlags, Setup};
+use crate::sizes;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln verify shards              reads every byte and compares it with its checksum
+  kiln verify shards --deep       and computes parity again from the data
+  kiln verify shards --quick      what headers, checksum tables and trailers tell
+  kiln verify /disk0 /disk1 /disk2 /disk3 /disk4 /disk5 --json";
+
+/// Check whether all shards are there and intact
+///
+/// Changes nothing. Exit code 1 means: damage was found, and kiln repair can mend it; 2 means that
+/// too much is lost.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// Folders with the shards
+    #[arg(required = true, value_name = "DIR")]
+    folders: Vec<PathBuf>,
+
+    /// Also compute parity again and compare it with what is stored
+    #[arg(long, conflicts_with = "quick")]
+    deep: bool,
+
+    /// Look at headers, checksum tables and trailers only: finds what is missing, not rot
+    #[arg(long)]
+    quick: bool,
+
+    #[command(flatten)]
+    raw: RawFlags,
+}
+
+impl Command for Verify {
+    const NAME: &'static str = "verify";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let raw = self.raw.setup()?;
+        let folders = Folders::to_read(&self.folders)?;
+        let settings = setup.settings();
+        let outcome = match raw {
+            Some(raw) => verify_raw(&raw.request(), folders.nodes(), &settings),
+            None => discover(folders.nodes(), self.raw.object.as_deref())
+                .and_then(|set| kiln_pool::verify(&set, self.depth(), &settings)),
+        };
+        setup.observer.finish();
+        let mut report = outcome?;
+        report.seconds = setup.seconds();
+        show(&report, setup)?;
+        Ok(exit(&report))
+    }
+}
+
+impl Verify {
+    fn depth(&self) -> Depth {
+        match (self.quick, self.deep) {
+            (true, _) => Depth::Headers,
+            (false, false) => Depth::Data,
+            (false, true) => Depth::Parity,
+        }
+    }
+}
+
+fn exit(report: &VerifyReport) -> Exit {
+    match (report.clean, report.recoverable) {
+        (true, _) => Exit::Done,
+        (false, true) => Exit::Damaged,
+        (false, false) => Exit::NotRecoverable,
+    }
+}
+
+fn show(report: &VerifyReport, setup: &Setup) -> Result<(), Failure> {
+    if setup.json {
+        return Stream::Stdout.json(report);
+    }
+    if setup.quiet {
+        return Ok(());
+    }
+    let mut text = format!(
+        "{} ({}, {}): {}\n",
+        report.object,
+        report.code,
+        sizes::show(report.size),
+        verdict(report)
+    );
+    if !report.missing.is_empty() {
+        text += &format!("  missing: {}\n", lists::named(&report.missing));
+    }
+    for damage in &report.damaged {
+        text += &format!("  {damage}\n");
+    }
+    let untold = report.damaged_count.saturating_sub(report.damaged.len() as u64);
+    if untold > 0 {
+        text += &format!("  and {untold} more\n");
+    }
+    for note in &report.notes {
+        text += &format!("  note: {note}\n");
+    }
+    if !report.unrecoverable_stripes.is_empty() {
+        let shown: Vec<String> =
+            report.unrecoverable_stripes.iter().take(20).map(u64::to_string).collect();
+        text += &format!("  lost stripes: {}\n", shown.join(", "));
+    }
+    if setup.verbose {
+        let read = report.bytes_read + report.metadata_bytes_read;
+        text += &format!("read {}\n", sizes::show(read));
+    }
+    text += &format!("{}\n", pace(report.bytes_read, report.seconds));
+    Stream::Stdout.text(&text)
+}
+
+fn verdict(report: &VerifyReport) -> String {
+    let depth = match report.depth {
+        Depth::Headers => "headers and tables checked",
+        Depth::Data => "every byte checked",
+        Depth::Parity => "every byte checked, parity computed again",
+    };
+    match (report.clean, report.recoverable) {
+        (true, _) => format!("all shards intact, {depth}"),
+        (false, true) => {
+            let lost = count(report.lost.len() as u64, "shard");
+            format!("damaged but safe, {lost} to mend; run kiln repair ({depth})")
+        }
+        (false, false) => format!("NOT RECOVERABLE ({depth})"),
+    }
+}

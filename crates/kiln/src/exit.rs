@@ -1,0 +1,140 @@
+//! Exit codes, and the one error type of the program.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use kiln_code::CodeError;
+use kiln_pool::{ErrorKind, PoolError};
+use kiln_store::StoreError;
+use thiserror::Error;
+
+/// What the process tells its caller. The numbers are a contract with scripts: never renumber.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: did what was asked, perhaps with warnings.
+    Done = 0,
+    /// 1: `verify` found damage that `repair` can mend.
+    Damaged = 1,
+    /// 2: too much is lost.
+    NotRecoverable = 2,
+    /// 3: the command line or its parameters make no sense.
+    Usage = 3,
+    /// 4: disk, file or pipe failed.
+    Io = 4,
+    /// 5: refused, because data would be lost.
+    Refused = 5,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// The table shown at the end of every help text.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0  did what was asked (damage that was worked around gives a warning)
+  1  verify found damage that repair can mend
+  2  not recoverable: too much is lost
+  3  wrong usage
+  4  a disk, file or pipe failed
+  5  refused, because data would be lost";
+
+/// Everything that can stop a command.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// The command line could not be parsed; the text is clap's, in one line.
+    #[error("{message}")]
+    Arguments {
+        /// What is wrong and where to read on.
+        message: String,
+    },
+    /// A flag or argument has a value that cannot be used.
+    #[error("{flag}: {problem}")]
+    Flag {
+        /// The flag as typed, e.g. `--lost`.
+        flag: &'static str,
+        /// What is wrong with it, and what would be right.
+        problem: String,
+    },
+    /// The code or its parameters.
+    #[error(transparent)]
+    Code(#[from] CodeError),
+    /// Encode, decode, verify or repair.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// A shard or folder.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file that is neither a shard nor in a node folder.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// A verb: `open`, `create`, ...
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Decode would overwrite something.
+    #[error("{path} exists already; give --force to replace it")]
+    Exists {
+        /// The file that is in the way.
+        path: PathBuf,
+    },
+    /// Another process writes the same output.
+    #[error("another kiln is writing {path} at this moment")]
+    Busy {
+        /// The final name of the output.
+        path: PathBuf,
+    },
+    /// `inspect` met something that is not a shard.
+    #[error("{path}: {problem}")]
+    NotUsable {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        problem: String,
+    },
+}
+
+impl Failure {
+    /// The process's exit code for this error.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Failure::Arguments { .. } | Failure::Flag { .. } => Exit::Usage,
+            Failure::Code(CodeError::NotRecoverable { .. }) => Exit::NotRecoverable,
+            Failure::Code(_) => Exit::Usage,
+            Failure::Pool(error) => match error.kind() {
+                ErrorKind::Usage => Exit::Usage,
+                ErrorKind::NotRecoverable => Exit::NotRecoverable,
+                ErrorKind::Io => Exit::Io,
+                ErrorKind::Refused => Exit::Refused,
+            },
+            Failure::Store(_) | Failure::Io { .. } | Failure::NotUsable { .. } => Exit::Io,
+            Failure::Exists { .. } | Failure::Busy { .. } => Exit::Refused,
+        }
+    }
+}
+
+impl Failure {
+    /// The reader of our output went away, as in `kiln decode ... | head`: it knows, so no message.
+    fn is_closed_pipe(&self) -> bool {
+        match self {
+            Failure::Io { source, .. } | Failure::Pool(PoolError::Output { source }) => {
+                source.kind() == io::ErrorKind::BrokenPipe
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Prints the one line that a failure deserves and returns its exit code.
+pub fn report(failure: &Failure) -> Exit {
+    if !failure.is_closed_pipe() {
+        crate::print::error_line(&failure.to_string());
+    }
+    failure.exit()
+}

@@ -1,0 +1,40 @@
+//! `kiln`: erasure coding of files over folders, disks and machines.
+//!
+//! This file is the table of contents: parse the command line, set up the parts, run one command,
+//! turn its outcome into an exit code. Everything else has a file of its own:
+//!
+//! * `args.rs` what the user typed; `cmd.rs` the table of commands; `cmd/` one file per command
+//! * `setup.rs` ready parts (threads, rate limit, observer, nodes), so commands see no raw flag
+//! * `observer.rs` progress, warnings and throttling; `sizes.rs` and `lists.rs` small parsers
+//! * `exit.rs` the exit codes and the one error type of the program
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod cmd;
+mod exit;
+mod lists;
+mod observer;
+mod print;
+mod setup;
+mod sizes;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use exit::{Exit, Failure};
+
+fn main() -> ExitCode {
+    let outcome = run(std::env::args_os());
+    outcome.unwrap_or_else(|failure| exit::report(&failure)).into()
+}
+
+/// Parse, set up, run.
+fn run(words: impl Iterator<Item = OsString>) -> Result<Exit, Failure> {
+    let parsed = match args::parse(words)? {
+        args::Parsed::Shown => return Ok(Exit::Done),
+        args::Parsed::Run(parsed) => parsed,
+    };
+    let setup = setup::Setup::new(&parsed.common)?;
+    (parsed.row.run)(&parsed.matches, &setup)
+}

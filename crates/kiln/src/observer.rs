@@ -1,0 +1,133 @@
+//! Progress, warnings and throttling: how a long operation and its user talk to each other.
+
+use std::io::IsTerminal;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use kiln_pool::Observer;
+
+use crate::print;
+
+/// A disk full of rot would otherwise scroll every other message away; --json lists more.
+const MAX_WARNINGS: u64 = 50;
+
+const KNOWN: &str = "{msg:>8} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {left} left";
+const UNKNOWN: &str = "{msg:>8} {spinner} {bytes}, {bytes_per_sec}";
+
+/// The observer of the program.
+pub struct Terminal {
+    bar: Option<ProgressBar>,
+    throttle: Option<Throttle>,
+    warnings: AtomicU64,
+}
+
+impl Terminal {
+    /// Draws progress only when wanted and when stderr is a terminal; `rate` in bytes per second.
+    pub fn new(wanted: bool, rate: Option<u64>) -> Terminal {
+        let bar = (wanted && std::io::stderr().is_terminal()).then(|| {
+            let target = ProgressDrawTarget::stderr_with_hz(8);
+            ProgressBar::with_draw_target(None, target)
+        });
+        Terminal { bar, throttle: rate.map(Throttle::new), warnings: AtomicU64::new(0) }
+    }
+
+    /// Takes the bar off the screen, before a summary or an error is printed.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Observer for Terminal {
+    fn begin(&self, phase: &str, total_bytes: Option<u64>) {
+        let Some(bar) = &self.bar else { return };
+        let template = if total_bytes.is_some() { KNOWN } else { UNKNOWN };
+        // The templates are constants; if one were wrong, plain progress would still do.
+        let style = ProgressStyle::with_template(template);
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.with_key("left", left));
+        match total_bytes {
+            Some(total) => bar.set_length(total),
+            None => bar.unset_length(),
+        }
+        bar.set_message(phase.to_owned());
+        bar.reset();
+    }
+
+    fn advance(&self, bytes: u64) {
+        if let Some(bar) = &self.bar {
+            bar.inc(bytes);
+        }
+        if let Some(throttle) = &self.throttle {
+            throttle.pay(bytes);
+        }
+    }
+
+    fn warn(&self, message: &str) {
+        let earlier = self.warnings.fetch_add(1, Ordering::Relaxed);
+        let say = || match earlier {
+            0..MAX_WARNINGS => print::warning_line(message),
+            MAX_WARNINGS => print::warning_line("further warnings are not shown"),
+            _ => {}
+        };
+        match &self.bar {
+            Some(bar) => bar.suspend(say),
+            None => say(),
+        }
+    }
+}
+
+/// The time a job will still take; before its first bytes nobody knows.
+fn left(state: &ProgressState, text: &mut dyn std::fmt::Write) {
+    let written = match state.pos() {
+        0 => text.write_char('?'),
+        _ => write!(text, "{:#}", HumanDuration(state.eta())),
+    };
+    // The text is a buffer in memory; a progress bar is not worth a panic.
+    let _ = written;
+}
+
+/// Makes its callers sleep so that all of them together stay below a rate.
+struct Throttle {
+    rate: u64,
+    /// The moment up to which the bytes so far are paid for.
+    paid_until: Mutex<Instant>,
+}
+
+impl Throttle {
+    fn new(rate: u64) -> Throttle {
+        Throttle { rate: rate.max(1), paid_until: Mutex::new(Instant::now()) }
+    }
+
+    fn pay(&self, bytes: u64) {
+        let price = Duration::from_secs_f64(bytes as f64 / self.rate as f64);
+        let wait = {
+            // Poison: the guarded value is a plain moment, always sound.
+            let mut paid = self.paid_until.lock().unwrap_or_else(|poison| poison.into_inner());
+            let now = Instant::now();
+            // Idle time is not saved up: that would allow a burst later.
+            *paid = (*paid).max(now) + price;
+            *paid - now
+        };
+        std::thread::sleep(wait);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn throttle_keeps_the_rate() {
+        let throttle = Throttle::new(1_000_000);
+        let start = Instant::now();
+        for _ in 0..10 {
+            throttle.pay(10_000);
+        }
+        let took = start.elapsed().as_secs_f64();
+        assert!(took >= 0.099, "100 kB at 1 MB/s took only {took} s");
+    }
+}

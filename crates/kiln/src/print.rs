@@ -1,0 +1,154 @@
+//! What people and scripts see: lines, JSON, small tables.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// Which stream takes a command's report: stderr when the data itself goes to stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// The usual place.
+    Stdout,
+    /// When stdout carries the object.
+    Stderr,
+}
+
+impl Stream {
+    /// Writes a whole text.
+    ///
+    /// # Errors
+    /// The stream is closed or full.
+    pub fn text(self, text: &str) -> Result<(), Failure> {
+        let outcome = match self {
+            Stream::Stdout => {
+                let mut out = io::stdout().lock();
+                out.write_all(text.as_bytes()).and_then(|()| out.flush())
+            }
+            Stream::Stderr => io::stderr().lock().write_all(text.as_bytes()),
+        };
+        outcome.map_err(|source| Failure::Io { action: "write", path: self.path(), source })
+    }
+
+    /// Writes one JSON object and a newline.
+    ///
+    /// # Errors
+    /// As [`Stream::text`].
+    pub fn json(self, report: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(report).map_err(|error| Failure::Io {
+            action: "write",
+            path: self.path(),
+            source: error.into(),
+        })?;
+        self.text(&format!("{text}\n"))
+    }
+
+    fn path(self) -> PathBuf {
+        match self {
+            Stream::Stdout => "standard output".into(),
+            Stream::Stderr => "standard error".into(),
+        }
+    }
+}
+
+/// The one line of a failure. A stderr that is closed leaves nobody to tell, so errors are dropped.
+pub fn error_line(message: &str) {
+    let _ = writeln!(io::stderr(), "kiln: {}", flat(message));
+}
+
+/// A warning, in one line.
+pub fn warning_line(message: &str) {
+    let _ = writeln!(io::stderr(), "kiln: warning: {}", flat(message));
+}
+
+/// Messages may quote file names and system texts; whatever they hold stays one line.
+fn flat(message: &str) -> String {
+    message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Left-aligned first column, the rest right-aligned; two spaces between columns.
+pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded: Vec<String> = cells
+            .zip(&widths)
+            .enumerate()
+            .map(|(column, (cell, &width))| match column {
+                0 => format!("{cell:<width$}"),
+                _ => format!("{cell:>width$}"),
+            })
+            .collect();
+        format!("{}\n", padded.join("  ").trim_end())
+    };
+    let mut text = line(&mut head.iter().copied());
+    for row in rows {
+        text.push_str(&line(&mut row.iter().map(String::as_str)));
+    }
+    text
+}
+
+/// Wraps words into lines of at most 78 characters behind an indent.
+pub fn wrapped(text: &str, indent: &str) -> String {
+    let mut out = String::new();
+    let mut line = indent.to_owned();
+    for word in text.split_whitespace() {
+        if line.len() + 1 + word.len() > 78 && line.trim() != "" {
+            out.push_str(line.trim_end());
+            out.push('\n');
+            line = indent.to_owned();
+        }
+        if line.len() > indent.len() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+    out
+}
+
+/// `1 shard`, `3 shards`.
+pub fn count(number: u64, one: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        _ => format!("{number} {one}s"),
+    }
+}
+
+/// Seconds and bytes per second, for the last line of a summary.
+pub fn pace(bytes: u64, seconds: f64) -> String {
+    let rate = crate::sizes::show((bytes as f64 / seconds.max(1e-9)) as u64);
+    match seconds >= 0.01 && bytes > 0 {
+        true => format!("{seconds:.2} s, {rate}/s"),
+        false => format!("{seconds:.2} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_align() {
+        let rows = vec![vec!["a".into(), "10".into()], vec!["long".into(), "5".into()]];
+        assert_eq!(table(&["name", "n"], &rows), "name   n\na     10\nlong   5\n");
+    }
+
+    #[test]
+    fn a_message_is_one_line() {
+        assert_eq!(flat("a\nb\tc"), "a b c");
+    }
+
+    #[test]
+    fn words_wrap() {
+        let text = wrapped(&"word ".repeat(40), "  ");
+        assert!(text.lines().all(|line| line.len() <= 78 && line.starts_with("  word")));
+    }
+}

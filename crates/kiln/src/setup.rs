@@ -1,0 +1,145 @@
+//! From what the user typed to ready parts: commands never see a raw flag.
+
+mod nodes;
+mod output;
+mod raw;
+
+use std::time::Instant;
+
+use kiln_code::{CodeSpec, Codec};
+use kiln_pool::Settings;
+
+pub use nodes::Folders;
+pub use output::{Output, Place};
+pub use raw::{Format, RawFlags, RawSetup};
+
+use crate::args::Common;
+use crate::exit::Failure;
+use crate::observer::Terminal;
+
+/// More threads than this only cost memory.
+const MAX_THREADS: usize = 1024;
+
+/// Buffers of one operation in bytes; with the rest of the program it stays well below 512 MiB.
+const MEMORY: u64 = 192 << 20;
+
+/// What every command gets.
+pub struct Setup {
+    /// Reports are JSON.
+    pub json: bool,
+    /// No summary.
+    pub quiet: bool,
+    /// Details in the summary.
+    pub verbose: bool,
+    /// Seed of anything sampled.
+    pub seed: u64,
+    /// Progress, warnings, throttling.
+    pub observer: Terminal,
+    threads: usize,
+    start: Instant,
+}
+
+impl Setup {
+    /// Checks the common flags.
+    ///
+    /// # Errors
+    /// A number that cannot be used.
+    pub fn new(common: &Common) -> Result<Setup, Failure> {
+        let threads = match common.threads {
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+            Some(threads) if (1..=MAX_THREADS).contains(&threads) => threads,
+            Some(_) => {
+                let problem = format!("must be 1 to {MAX_THREADS}");
+                return Err(Failure::Flag { flag: "--threads", problem });
+            }
+        };
+        if common.limit_rate == Some(0) {
+            let problem = "must be at least 1 byte per second".into();
+            return Err(Failure::Flag { flag: "--limit-rate", problem });
+        }
+        Ok(Setup {
+            json: common.json,
+            quiet: common.quiet,
+            verbose: common.verbose > 0,
+            seed: common.seed,
+            observer: Terminal::new(!common.quiet && !common.json, common.limit_rate),
+            threads,
+            start: Instant::now(),
+        })
+    }
+
+    /// What an operation may use.
+    pub fn settings(&self) -> Settings<'_> {
+        Settings { threads: self.threads, memory: MEMORY, observer: &self.observer }
+    }
+
+    /// Seconds since the command began.
+    pub fn seconds(&self) -> f64 {
+        self.start.elapsed().as_secs_f64()
+    }
+}
+
+/// The code that a spec or a Ceph profile names.
+///
+/// # Errors
+/// Unknown code or impossible parameters.
+pub fn codec(spec: &str) -> Result<Codec, Failure> {
+    let spec: CodeSpec = spec.parse()?;
+    Ok(Codec::new(&spec)?)
+}
+
+/// Bytes of a sub-chunk and of a chunk are two ways to say one thing; at most one may be given.
+///
+/// # Errors
+/// The chunk is zero or no multiple of the code's sub-chunks.
+pub fn sub_chunk(
+    alpha: usize,
+    sub_chunk: Option<u64>,
+    chunk: Option<u64>,
+) -> Result<Option<u32>, Failure> {
+    let (flag, bytes) = match (sub_chunk, chunk) {
+        (None, None) => return Ok(None),
+        (Some(bytes), _) => ("--sub-chunk", bytes),
+        (None, Some(chunk)) => ("--chunk", divided(chunk, alpha)?),
+    };
+    match u32::try_from(bytes) {
+        Ok(bytes) if bytes > 0 => Ok(Some(bytes)),
+        _ => {
+            let problem = format!("a sub-chunk must be 1 byte to 4 GiB, not {bytes} bytes");
+            Err(Failure::Flag { flag, problem })
+        }
+    }
+}
+
+/// Bytes of a sub-chunk of a chunk.
+///
+/// # Errors
+/// The chunk is zero or no multiple of alpha; the error names the nearest that would be.
+pub fn divided(chunk: u64, alpha: usize) -> Result<u64, Failure> {
+    let alpha = alpha as u64;
+    if chunk > 0 && chunk.is_multiple_of(alpha) {
+        return Ok(chunk / alpha);
+    }
+    let fit = chunk.max(1).checked_next_multiple_of(alpha).unwrap_or(alpha);
+    let problem = format!(
+        "this code cuts a chunk into {alpha} sub-chunks, so it must be a multiple of {alpha} \
+         bytes: {chunk} is not, {fit} is"
+    );
+    Err(Failure::Flag { flag: "--chunk", problem })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunk_and_sub_chunk_say_the_same() {
+        assert_eq!(sub_chunk(256, Some(4096), None).ok(), Some(Some(4096)));
+        assert_eq!(sub_chunk(256, None, Some(1 << 20)).ok(), Some(Some(4096)));
+        assert_eq!(sub_chunk(256, None, None).ok(), Some(None));
+        let error = sub_chunk(256, None, Some(1000)).unwrap_err().to_string();
+        assert!(error.contains("1024 is"), "{error}");
+        assert!(sub_chunk(1, Some(0), None).is_err());
+        assert!(sub_chunk(1, Some(1 << 40), None).is_err());
+    }
+}

@@ -1,0 +1,17 @@
+//! Drives the real program in temporary folders.
+//!
+//! Environment: KILN_SEED repeats a random run, KILN_KILL_ROUNDS sets the number of kills of encode
+//! and repair (200), KILN_HAVOC_ROUNDS that of random damages (60), KILN_BIG the size of the
+//! streamed object of the memory test (1GiB), KILN_PROGRAM another binary.
+
+mod bad_input;
+mod damage;
+mod disk;
+mod everyday;
+mod flags;
+mod havoc;
+mod kill;
+mod memory;
+mod meter;
+mod raw;
+mod rig;
