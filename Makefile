@@ -8,12 +8,13 @@ KERNELS ?= scalar avx2 avx512
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
-.PHONY: help setup build test lint demo kernels clean
+.PHONY: help setup build test lint demo kernels bench-core clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
 	@echo 'make test    all checks and tests, as CI runs them'
 	@echo 'make build   the program, as $(KILN)'
+	@echo 'make bench-core  coding speed against other libraries (QUICK=1: headline ratios)'
 	@echo 'make lint    formatting and clippy'
 	@echo 'make clean   remove what was built'
 
@@ -51,6 +52,15 @@ kernels: setup
 
 demo: build
 	$(PYTHON) demo/demo.py --kiln '$(KILN)' $(if $(DATA),--data '$(DATA)') $(if $(KEEP),--keep)
+
+# Speed against other libraries, on one core. Fetches and builds the peers as packages.
+PEERS := $(TARGET)/peers
+
+bench-core: setup
+	sh bench/peers/build.sh '$(PEERS)'
+	$(CARGO) build --release -p kiln-bench
+	'$(TARGET)/release/kiln-bench' $(if $(QUICK),--quick,core) --peers '$(PEERS)' \
+	    --out '$(TARGET)/bench' $(BENCH_ARGS)
 
 clean:
 	$(CARGO) clean

@@ -15,13 +15,13 @@ use std::io;
 #[non_exhaustive]
 pub enum StoreError {
     /// The operating system (or a fault injected by a test) refused an operation.
-    #[error("cannot {op} {name:?} in {place}: {source}")]
+    #[error("cannot {op} {}: {source}", target(name, place))]
     Io {
         /// What was tried, as a verb: "open", "read", "write", "sync", "rename", ...
         op: &'static str,
         /// The backend's place.
         place: String,
-        /// The file's name.
+        /// The file's name; empty when the place itself is meant.
         name: String,
         /// The reason given.
         #[source]
@@ -129,6 +129,11 @@ pub enum StoreError {
         /// The rule.
         what: String,
     },
+}
+
+/// What an operation was tried on: a file, or the whole place.
+fn target(name: &str, place: &str) -> String {
+    if name.is_empty() { place.to_owned() } else { format!("{name:?} in {place}") }
 }
 
 impl StoreError {

@@ -1,0 +1,124 @@
+//! The cases: what can be measured by name.
+
+pub mod core;
+pub mod quick;
+
+use crate::BenchError;
+use crate::buffers::Arena;
+use crate::measure::{Clock, Effort};
+use crate::peers::Engines;
+use crate::report::Report;
+use std::time::Duration;
+
+/// What a case works with.
+pub struct Setup {
+    /// kiln and its peers.
+    pub engines: Engines,
+    /// Whether buffers ask for huge pages.
+    pub huge_pages: bool,
+    /// Time per cell.
+    pub effort: Effort,
+    /// Only cells whose name contains this.
+    pub only: String,
+    /// Tiny footprints: everything is run, nothing is measured.
+    pub tiny: bool,
+}
+
+impl Setup {
+    /// Whether a cell of that name is wanted.
+    pub fn wants(&self, name: &str) -> bool {
+        name.contains(&self.only)
+    }
+
+    /// An arena of that size.
+    ///
+    /// # Errors
+    /// No such amount of memory.
+    pub fn arena(&self, bytes: usize) -> Result<Arena, BenchError> {
+        Arena::new(bytes, self.huge_pages)
+    }
+}
+
+/// One row of [`CASES`].
+pub struct Case {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// Time per cell.
+    pub effort: Effort,
+    /// Measures and adds to the report.
+    pub run: fn(&Setup, &mut Report) -> Result<(), BenchError>,
+}
+
+/// All cases.
+pub static CASES: &[Case] = &[
+    Case {
+        name: "core",
+        about: "all codes x footprints x operations x engines, one core; then two threads",
+        effort: Effort {
+            pass: Duration::from_millis(4),
+            rounds_min: 7,
+            rounds_max: 31,
+            budget: Duration::from_millis(2500),
+            clock: Clock::Wall,
+        },
+        run: core::run,
+    },
+    Case {
+        name: "quick",
+        about: "the headline ratios, worst of each row, in about a minute",
+        effort: Effort {
+            pass: Duration::from_millis(2),
+            rounds_min: 7,
+            rounds_max: 25,
+            budget: Duration::from_millis(1000),
+            clock: Clock::Wall,
+        },
+        run: quick::run,
+    },
+];
+
+/// A case by name.
+///
+/// # Errors
+/// There is none; the error lists what there is.
+pub fn case(name: &str) -> Result<&'static Case, BenchError> {
+    CASES.iter().find(|case| case.name == name).ok_or_else(|| {
+        let known: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+        BenchError::UnknownCase { name: name.to_string(), known: known.join(", ") }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Benches rot where nobody runs them: every case does all its cells, on tiny buffers.
+    #[test]
+    fn every_case_runs() -> Result<(), BenchError> {
+        for case in CASES {
+            let effort = Effort {
+                pass: Duration::ZERO,
+                rounds_min: 1,
+                rounds_max: 1,
+                budget: Duration::ZERO,
+                clock: Clock::Wall,
+            };
+            let (engines, only) = (Engines::alone(), String::new());
+            let setup = Setup { engines, huge_pages: false, effort, only, tiny: true };
+            let mut report = Report::new(case.name, &setup, None);
+            (case.run)(&setup, &mut report)?;
+            assert!(!report.cells.is_empty() && !report.threads.is_empty(), "{}", case.name);
+            for cell in &report.cells {
+                assert!(cell.left_out.is_empty(), "{cell:?}");
+                assert!(cell.rates.iter().all(|rate| rate.rate.median > 0.0), "{cell:?}");
+            }
+            assert!(report.json().is_ok_and(|json| json.contains("\"median\"")));
+            assert!(report.markdown().contains("| rs 10+4 |"), "{}", report.markdown());
+            assert!(report.picture().ends_with("</svg>\n"));
+        }
+        assert!(case("nonsense").is_err_and(|e| e.to_string().contains("core, quick")));
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! The ratios kiln promises: each the worst of its row, from whatever cells were measured.
+
+use crate::cell::{Cell, Footprint, Rate};
+use crate::engine::{Family, Operation};
+use crate::threads::TwoThreads;
+
+/// One promise.
+pub struct Promise {
+    /// Key in the JSON line.
+    pub key: &'static str,
+    /// What it should be at least.
+    pub bar: f64,
+    /// The ratio of a cell, `None` if the cell is none of this row.
+    ratio: fn(&Cell) -> Option<f64>,
+}
+
+/// All promises but the one about threads.
+pub const PROMISES: &[Promise] = &[
+    Promise {
+        key: "rs_dram_over_klauspost",
+        bar: 1.2,
+        ratio: |cell| rs(cell, dram(cell) && !huge(cell), KLAUSPOST),
+    },
+    Promise {
+        key: "rs_dram_over_isal",
+        bar: 2.0,
+        ratio: |cell| rs(cell, dram(cell) && !huge(cell), &["isal"]),
+    },
+    Promise { key: "rs_cache_over_best_peer", bar: 0.97, ratio: |cell| rs(cell, cache(cell), ALL) },
+    Promise {
+        key: "clay_dram_over_klauspost_rs",
+        bar: 0.8,
+        ratio: |cell| clay(cell, dram(cell) && !huge(cell), WIDE, KLAUSPOST, Family::Rs),
+    },
+    Promise {
+        key: "clay_16mib_over_klauspost_rs",
+        bar: 0.75,
+        ratio: |cell| clay(cell, huge(cell), WIDE, KLAUSPOST, Family::Rs),
+    },
+    Promise {
+        key: "clay_over_ceph_clay",
+        bar: 6.0,
+        ratio: |cell| {
+            clay(cell, dram(cell) && !huge(cell), &[(10, 4)], &["ceph-clay-isa"], Family::Clay)
+        },
+    },
+    Promise {
+        key: "clay_cache_over_own_rs",
+        bar: 0.5,
+        ratio: |cell| clay(cell, cache(cell), &[(10, 4)], &["kiln"], Family::Rs),
+    },
+    Promise { key: "clay_repair_over_rs_decode", bar: 1.6, ratio: repair },
+];
+
+/// Key and bar of the promise about threads.
+pub const TWO_THREADS: (&str, f64) = ("two_threads", 1.8);
+
+const KLAUSPOST: &[&str] = &["klauspost", "klauspost-2"];
+const ALL: &[&str] = &["klauspost", "klauspost-2", "isal", "isal-cauchy", "jerasure", "ceph-isa"];
+const WIDE: &[(usize, usize)] = &[(8, 4), (10, 4), (16, 4)];
+
+fn dram(cell: &Cell) -> bool {
+    matches!(cell.footprint, Footprint::Dram(_))
+}
+
+fn huge(cell: &Cell) -> bool {
+    matches!(cell.footprint, Footprint::Dram(chunk) if chunk > 1 << 20)
+}
+
+fn cache(cell: &Cell) -> bool {
+    matches!(cell.footprint, Footprint::Cache(_))
+}
+
+/// kiln against the fastest of some engines.
+fn over(cell: &Cell, family: Family, peers: &[&str], theirs: Family) -> Option<f64> {
+    let ours = cell.rate("kiln", family)?;
+    let found = peers.iter().filter_map(|name| cell.rate(name, theirs));
+    let best = |a: &&Rate, b: &&Rate| a.rate.median.total_cmp(&b.rate.median);
+    Some(cell.ratio(ours, found.max_by(best)?))
+}
+
+fn rs(cell: &Cell, wanted: bool, peers: &[&str]) -> Option<f64> {
+    let job = cell.job;
+    let listed = [(6, 3), (10, 4), (16, 4)].contains(&(job.k, job.m));
+    let encode = job.family == Family::Rs && job.operation == Operation::Encode;
+    (wanted && listed && encode).then(|| over(cell, Family::Rs, peers, Family::Rs))?
+}
+
+fn clay(
+    cell: &Cell,
+    wanted: bool,
+    codes: &[(usize, usize)],
+    peers: &[&str],
+    theirs: Family,
+) -> Option<f64> {
+    let job = cell.job;
+    let encode = job.family == Family::Clay && job.operation == Operation::Encode;
+    let wanted = wanted && encode && codes.contains(&(job.k, job.m));
+    wanted.then(|| over(cell, Family::Clay, peers, theirs))?
+}
+
+fn repair(cell: &Cell) -> Option<f64> {
+    let job = cell.job;
+    let single = job.family == Family::Clay && job.operation == Operation::Repair(1);
+    let wanted = single && dram(cell) && !huge(cell) && WIDE.contains(&(job.k, job.m));
+    wanted.then(|| over(cell, Family::Clay, &["kiln"], Family::Rs))?
+}
+
+/// Key, bar, and the worst ratio of the cells, if any was measured.
+pub fn headline(cells: &[Cell], threads: &[TwoThreads]) -> Vec<(&'static str, f64, Option<f64>)> {
+    let worst = |ratios: Vec<f64>| ratios.into_iter().min_by(f64::total_cmp);
+    let mut all: Vec<_> = PROMISES
+        .iter()
+        .map(|p| (p.key, p.bar, worst(cells.iter().filter_map(p.ratio).collect())))
+        .collect();
+    let ratio = worst(threads.iter().map(|t| t.ratio).collect());
+    all.push((TWO_THREADS.0, TWO_THREADS.1, ratio));
+    all
+}
+
+/// The headline as one line of JSON; what was not measured is null.
+pub fn line(headline: &[(&'static str, f64, Option<f64>)]) -> String {
+    let number = |ratio: Option<f64>| ratio.map_or("null".into(), |r| format!("{r:.3}"));
+    let entries = headline.iter().map(|(key, _, ratio)| format!("\"{key}\": {}", number(*ratio)));
+    format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,114 @@
+//! kiln-bench: kiln's coding speed against other libraries and the machine's limits.
+//!
+//! All engines of a cell run on the same buffers, in one process, on one core, in turn. Peers are
+//! shared libraries made by `bench/peers/build.sh`; without them kiln is measured alone.
+#![deny(unsafe_code)]
+
+mod buffers;
+mod cases;
+mod ceiling;
+mod cell;
+mod engine;
+mod error;
+mod headline;
+mod kiln;
+mod machine;
+mod measure;
+mod peer;
+mod peers;
+mod report;
+mod threads;
+
+use cases::{CASES, Setup, case};
+use clap::Parser;
+use error::BenchError;
+use measure::{Clock, Effort};
+use peers::Engines;
+use report::Report;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Measures kiln against other libraries and the machine's limits.
+#[derive(Debug, Parser)]
+#[command(name = "kiln-bench", version)]
+struct Args {
+    /// What to measure; see --list.
+    #[arg(default_value = "core")]
+    case: String,
+    /// The headline ratios only, in about a minute, as one line of JSON on standard output.
+    #[arg(long)]
+    quick: bool,
+    /// List the cases and end.
+    #[arg(long)]
+    list: bool,
+    /// Only cells whose name contains this, e.g. "clay 10+4 encode".
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    only: String,
+    /// Write the whole report as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report as JSON, Markdown and SVG into this folder.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Where the peers' libraries are.
+    #[arg(long, value_name = "DIR", default_value = "target/peers")]
+    peers: PathBuf,
+    /// The core to measure on.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    core: usize,
+    /// Count the time on the core instead of the time that passed: for a machine that has other
+    /// work to do. Two threads are always measured by the time that passed.
+    #[arg(long)]
+    cpu_time: bool,
+    /// Buffers on small pages, as from an ordinary allocation.
+    #[arg(long)]
+    small_pages: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    if args.list {
+        for case in CASES {
+            println!("{:8} {}", case.name, case.about);
+        }
+        return ExitCode::SUCCESS;
+    }
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("kiln-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), BenchError> {
+    let case = case(if args.quick { "quick" } else { &args.case })?;
+    // Before peers are loaded: threads of their run-times inherit the core.
+    let core = measure::pin(args.core);
+    let setup = Setup {
+        engines: Engines::load(&args.peers),
+        huge_pages: !args.small_pages,
+        effort: Effort {
+            clock: if args.cpu_time { Clock::Cpu } else { Clock::Wall },
+            ..case.effort
+        },
+        only: args.only.clone(),
+        tiny: false,
+    };
+    let mut report = Report::new(case.name, &setup, core);
+    (case.run)(&setup, &mut report)?;
+    if let Some(file) = &args.json {
+        write(file, report.json().unwrap_or_default())?;
+    }
+    if let Some(folder) = &args.out {
+        report.write(folder)?;
+    }
+    println!("{}", report.headline());
+    Ok(())
+}
+
+fn write(path: &Path, text: String) -> Result<(), BenchError> {
+    std::fs::write(path, text)
+        .map_err(|source| BenchError::Report { path: path.to_path_buf(), source })
+}
