@@ -8,13 +8,14 @@ KERNELS ?= scalar avx2 avx512
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
-.PHONY: help setup build test lint demo kernels bench-core clean
+.PHONY: help setup build test lint demo kernels bench-core fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
 	@echo 'make test    all checks and tests, as CI runs them'
 	@echo 'make build   the program, as $(KILN)'
 	@echo 'make bench-core  coding speed against other libraries (QUICK=1: headline ratios)'
+	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each)'
 	@echo 'make lint    formatting and clippy'
 	@echo 'make clean   remove what was built'
 
@@ -61,6 +62,23 @@ bench-core: setup
 	$(CARGO) build --release -p kiln-bench
 	'$(TARGET)/release/kiln-bench' $(if $(QUICK),--quick,core) --peers '$(PEERS)' \
 	    --out '$(TARGET)/bench' $(BENCH_ARGS)
+
+# Coverage-guided fuzzing of all parsers; a crash leaves its input in target/fuzz.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := spec shard
+FUZZ_HOST    := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+FUZZ_FLAGS   := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table -Ccodegen-units=1
+
+fuzz: setup
+	cd fuzz && RUSTFLAGS='$(FUZZ_FLAGS)' $(CARGO) build --release --target $(FUZZ_HOST) \
+	    --target-dir '$(abspath $(TARGET))/fuzz'
+	@set -e; for target in $(FUZZ_TARGETS); do \
+	    mkdir -p '$(TARGET)'/fuzz/corpus/$$target; \
+	    '$(TARGET)'/fuzz/$(FUZZ_HOST)/release/$$target -max_total_time=$(FUZZ_SECONDS) \
+	        -artifact_prefix='$(TARGET)'/fuzz/ '$(TARGET)'/fuzz/corpus/$$target; \
+	done
 
 clean:
 	$(CARGO) clean
