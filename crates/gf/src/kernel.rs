@@ -26,16 +26,25 @@ mod avx512;
 mod gfni;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod halves;
+#[cfg(all(target_arch = "x86_64", unix))]
+mod jit;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 
 #[cfg(not(target_arch = "aarch64"))]
 use absent as neon;
+#[cfg(not(all(target_arch = "x86_64", unix)))]
+use absent as jit;
 #[cfg(not(target_arch = "x86_64"))]
 use {absent as avx2, absent as avx512, absent as gfni};
 
 /// Stands for the kernels of other architectures.
 mod absent {
+    /// Code that no kernel of this architecture makes.
+    #[cfg(not(all(target_arch = "x86_64", unix)))]
+    #[derive(Debug)]
+    pub enum Code {}
+
     pub(super) fn detect() -> Option<&'static dyn super::Kernel> {
         None
     }
@@ -113,6 +122,11 @@ pub static KERNELS: &[KernelRow] = &[
         about: "x86-64 with GFNI and AVX-512BW: 64 bytes at once, one bit-matrix per product",
         detect: gfni::detect,
     },
+    KernelRow {
+        name: "jit",
+        about: "as gfni, by machine code made at run time for every matrix",
+        detect: jit::detect,
+    },
 ];
 
 /// Asks the CPU to load `len` bytes from `from` on into its caches, where it can be asked.
@@ -171,6 +185,20 @@ pub fn active() -> Result<&'static dyn Kernel, GfError> {
 
 /// What a kernel does, hidden from other crates: they neither call nor implement it.
 mod engine {
+    use std::sync::Arc;
+
+    pub use super::jit::Code;
+
+    /// The coefficients that a pass will have.
+    pub struct Shape<'a> {
+        /// Rows of the pass.
+        pub rows: usize,
+        /// Columns of the matrix.
+        pub cols: usize,
+        /// As [`Pass::coefficients`].
+        pub coefficients: &'a [u8],
+    }
+
     /// A product restricted to as many rows as a kernel takes at once, on raw operands.
     #[derive(Clone, Copy)]
     pub struct Pass<'a> {
@@ -178,6 +206,8 @@ mod engine {
         pub coefficients: &'a [u8],
         /// The tables of the coefficients, in the same order; starts at a multiple of 64.
         pub tables: &'a [u8],
+        /// What `prepare` made of the coefficients.
+        pub code: Option<&'a Code>,
         /// First byte of each source, one per column.
         pub srcs: &'a [*const u8],
         /// First byte of each destination, one per row.
@@ -201,11 +231,16 @@ mod engine {
         /// Writes the table of one coefficient, `table_len` bytes.
         fn tabulate(&self, coefficient: u8, table: &mut [u8]);
 
+        /// Code for passes with these coefficients, where the kernel makes any.
+        fn prepare(&self, _shape: &Shape<'_>) -> Option<Arc<Code>> {
+            None
+        }
+
         /// Computes one pass with 1 to `most_rows` rows.
         ///
         /// # Safety
         /// `coefficients` and `tables` hold rows x cols entries made by this kernel's
-        /// `tabulate`, where rows and cols are the lengths of `dsts` and `srcs`. Every source is
+        /// `tabulate`, `code` what its `prepare` made of them, where rows and cols are the lengths of `dsts` and `srcs`. Every source is
         /// readable and every destination readable and writable for `len` bytes, and no
         /// destination shares a byte with another operand.
         unsafe fn pass(&self, pass: &Pass<'_>);

@@ -11,9 +11,14 @@ use crate::field::mul;
 
 /// A value of this type proves that the CPU has GFNI, AVX-512F and AVX-512BW.
 #[derive(Debug)]
-struct Gfni(());
+pub(super) struct Gfni(());
 
 pub(super) fn detect() -> Option<&'static dyn Kernel> {
+    proof().map(|gfni| gfni as &dyn Kernel)
+}
+
+/// The kernel as what it proves.
+pub(super) fn proof() -> Option<&'static Gfni> {
     static GFNI: Gfni = Gfni(());
     let here = is_x86_feature_detected!("gfni")
         && is_x86_feature_detected!("avx512f")
@@ -45,31 +50,41 @@ impl Engine for Gfni {
     }
 
     unsafe fn pass(&self, pass: &Pass<'_>) {
+        // SAFETY: promised by the caller.
+        unsafe { self.pass_from(pass, 0) };
+    }
+}
+
+impl Gfni {
+    /// A pass from byte `from` of every operand on.
+    ///
+    /// # Safety
+    /// As [`Engine::pass`].
+    pub(super) unsafe fn pass_from(&self, pass: &Pass<'_>, from: usize) {
         // Rows x vectors per step: 16 sums of the 32 registers, so that none is spilled.
         // SAFETY: the caller vouches for the operands, `self` for the CPU.
         unsafe {
             match pass.dsts.len() {
-                1 => all::<1, 4>(pass),
-                2 => all::<2, 4>(pass),
-                3 => all::<3, 4>(pass),
-                4 => all::<4, 4>(pass),
-                5 => all::<5, 2>(pass),
-                6 => all::<6, 2>(pass),
-                7 => all::<7, 2>(pass),
-                8 => all::<8, 2>(pass),
+                1 => all::<1, 4>(pass, from),
+                2 => all::<2, 4>(pass, from),
+                3 => all::<3, 4>(pass, from),
+                4 => all::<4, 4>(pass, from),
+                5 => all::<5, 2>(pass, from),
+                6 => all::<6, 2>(pass, from),
+                7 => all::<7, 2>(pass, from),
+                8 => all::<8, 2>(pass, from),
                 rows => unreachable!("{rows} rows in one pass"),
             }
         }
     }
 }
 
-/// All bytes of a pass with R rows, N vectors at a time.
+/// All bytes from `at` on of a pass with R rows, N vectors at a time.
 ///
 /// # Safety
 /// As [`Engine::pass`]; `dsts` has R elements.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn all<const R: usize, const N: usize>(pass: &Pass<'_>) {
-    let mut at = 0;
+unsafe fn all<const R: usize, const N: usize>(pass: &Pass<'_>, mut at: usize) {
     // SAFETY: each step stays below `len`: whole vectors while they fit, then masked ones.
     unsafe {
         while at + N * WIDTH <= pass.len {

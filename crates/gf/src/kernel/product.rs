@@ -1,9 +1,10 @@
 //! A matrix prepared for a kernel, and the checked entries to the kernels.
 
 use std::ptr;
+use std::sync::Arc;
 
 use super::Kernel;
-use super::engine::Pass;
+use super::engine::{Code, Pass, Shape};
 use crate::{AlignedBuf, GfError, Matrix};
 
 /// Bytes of sources that should stay in the L2 cache while several passes read them.
@@ -44,6 +45,7 @@ struct Block {
     /// Column by column, as a pass wants them.
     coefficients: Vec<u8>,
     tables: AlignedBuf,
+    code: Option<Arc<Code>>,
 }
 
 impl Block {
@@ -58,7 +60,9 @@ impl Block {
                 kernel.tabulate(coefficient, table);
             }
         }
-        Block { first_row, rows, coefficients, tables }
+        let shape = Shape { rows, cols: matrix.cols(), coefficients: &coefficients };
+        let code = kernel.prepare(&shape);
+        Block { first_row, rows, coefficients, tables, code }
     }
 }
 
@@ -168,6 +172,7 @@ impl Product {
                 let pass = Pass {
                     coefficients: &block.coefficients,
                     tables: &block.tables,
+                    code: block.code.as_deref(),
                     srcs,
                     dsts: &dsts[block.first_row..][..block.rows],
                     len,

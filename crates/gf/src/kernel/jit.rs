@@ -1,0 +1,122 @@
+//! GFNI by code made at run time: every matrix becomes straight-line machine code.
+//!
+//! What a loop over any matrix cannot have, code for one matrix has: each source is read by load
+//! instructions of its own (a prefetcher that goes by the instruction's address then sees one
+//! stream, not one that jumps from source to source), coefficients 0 and 1 cost no
+//! multiplication, and bit-matrices that are used often stay in registers. A loop takes whole
+//! steps of some vectors; the bytes that are left over go to the `gfni` kernel, and so does all
+//! where no executable memory can be had.
+
+mod emit;
+mod pages;
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::engine::{Engine, Pass, Shape};
+use super::{Kernel, gfni};
+use pages::Pages;
+
+/// A value of this type proves that the CPU has GFNI, AVX-512F and AVX-512BW.
+#[derive(Debug)]
+struct Jit(&'static gfni::Gfni);
+
+pub(super) fn detect() -> Option<&'static dyn Kernel> {
+    static JIT: std::sync::OnceLock<Option<Jit>> = std::sync::OnceLock::new();
+    let jit = JIT.get_or_init(|| gfni::proof().map(Jit)).as_ref()?;
+    Some(jit)
+}
+
+impl Kernel for Jit {
+    fn name(&self) -> &'static str {
+        "jit"
+    }
+}
+
+/// What the code calls: addresses of sources and destinations, bit-matrices, bytes of each
+/// operand (a positive multiple of the step).
+type Entry = unsafe extern "sysv64" fn(*const *const u8, *const *mut u8, *const u8, usize);
+
+/// Machine code for one matrix.
+pub struct Code {
+    /// Bytes that one turn of the loop takes of every operand.
+    step: usize,
+    /// Offset of the loop with ordinary stores, and of that with streaming stores.
+    offsets: [usize; 2],
+    pages: Pages,
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Code({} bytes a step)", self.step)
+    }
+}
+
+impl Code {
+    fn new(shape: &Shape<'_>) -> Option<Code> {
+        let (mut bytes, mut offsets) = (Vec::new(), [0; 2]);
+        for (offset, stream) in offsets.iter_mut().zip([false, true]) {
+            bytes.resize(bytes.len().next_multiple_of(64), 0xcc);
+            *offset = bytes.len();
+            bytes.extend(emit::assemble(shape, stream)?);
+        }
+        let pages = Pages::new(&bytes)?;
+        Some(Code { step: emit::step(shape.rows), offsets, pages })
+    }
+
+    /// Does the whole steps of a pass and returns how many bytes those are.
+    ///
+    /// # Safety
+    /// As [`Engine::pass`]; this code was made for the pass's coefficients, and the CPU has what
+    /// [`Jit`] stands for.
+    unsafe fn run(&self, pass: &Pass<'_>) -> usize {
+        let whole = pass.len / self.step * self.step;
+        if whole == 0 {
+            return 0;
+        }
+        let aligned = || pass.dsts.iter().all(|dst| dst.addr().is_multiple_of(64));
+        let offset = self.offsets[usize::from(pass.stream && aligned())];
+        // SAFETY: the pages hold what `assemble` made, an `Entry`, from this offset on, and live
+        // as long as `self`.
+        let entry: Entry = unsafe { std::mem::transmute(self.pages.address(offset)) };
+        // SAFETY: the code reads one address per column and row and one map per coefficient,
+        // all promised, and `whole` bytes, at most `len`, of each operand.
+        unsafe {
+            entry(pass.srcs.as_ptr(), pass.dsts.as_ptr(), pass.tables.as_ptr(), whole);
+        }
+        whole
+    }
+}
+
+impl Engine for Jit {
+    fn most_rows(&self) -> usize {
+        8
+    }
+
+    fn table_len(&self) -> usize {
+        self.0.table_len()
+    }
+
+    fn tabulate(&self, coefficient: u8, table: &mut [u8]) {
+        self.0.tabulate(coefficient, table);
+    }
+
+    fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<Code>> {
+        Code::new(shape).map(Arc::new)
+    }
+
+    unsafe fn pass(&self, pass: &Pass<'_>) {
+        // SAFETY: the caller vouches for the operands, `self` for the CPU, and a pass brings the
+        // code that `prepare` made for its coefficients. What the code leaves is within `len`.
+        unsafe {
+            let done = match pass.code {
+                Some(code) if !pass.add => code.run(pass),
+                _ => 0,
+            };
+            self.0.pass_from(pass, done);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

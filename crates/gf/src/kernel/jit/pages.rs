@@ -1,0 +1,68 @@
+//! Memory for machine code: written first, then made executable, never both.
+
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes of code that this process keeps at most.
+pub(super) const LIMIT: usize = 64 << 20;
+
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes of code in use.
+#[cfg(test)]
+pub(super) fn in_use() -> usize {
+    IN_USE.load(Ordering::Relaxed)
+}
+
+/// Whole pages that hold code, readable and executable, until dropped.
+pub(super) struct Pages {
+    mapping: *mut libc::c_void,
+    len: usize,
+}
+
+// SAFETY: after `new` nothing writes to the pages, and unmapping them is possible anywhere.
+unsafe impl Send for Pages {}
+// SAFETY: as above.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// Pages with this code; `None` where the system gives none or the limit is reached.
+    pub(super) fn new(code: &[u8]) -> Option<Pages> {
+        // SAFETY: asks for a number.
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+        let len = code.len().max(1).checked_next_multiple_of(page.max(1))?;
+        if IN_USE.fetch_add(len, Ordering::Relaxed) + len > LIMIT {
+            IN_USE.fetch_sub(len, Ordering::Relaxed);
+            return None;
+        }
+        let (writable, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
+        // SAFETY: a new mapping, placed by the system.
+        let mapping = unsafe { libc::mmap(ptr::null_mut(), len, writable, flags, -1, 0) };
+        if mapping == libc::MAP_FAILED {
+            IN_USE.fetch_sub(len, Ordering::Relaxed);
+            return None;
+        }
+        // From here on dropping gives the mapping back.
+        let pages = Pages { mapping, len };
+        // SAFETY: the mapping is our own, writable and at least as long as the code.
+        unsafe { ptr::copy_nonoverlapping(code.as_ptr(), mapping.cast(), code.len()) };
+        // SAFETY: our own mapping, to which no reference exists.
+        let status = unsafe { libc::mprotect(mapping, len, libc::PROT_READ | libc::PROT_EXEC) };
+        (status == 0).then_some(pages)
+    }
+
+    /// The address of the code's byte `offset`.
+    pub(super) fn address(&self, offset: usize) -> *const u8 {
+        assert!(offset < self.len);
+        self.mapping.cast::<u8>().cast_const().wrapping_add(offset)
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping; whoever runs its code borrows `self`.
+        unsafe { libc::munmap(self.mapping, self.len) };
+        IN_USE.fetch_sub(self.len, Ordering::Relaxed);
+    }
+}
