@@ -73,8 +73,11 @@ impl Program {
         outputs: &mut [&mut [u8]],
         footprint: Footprint,
     ) -> Result<(), CodeError> {
-        let fits = SCRATCH_BYTES / self.slots().max(1);
-        let slice = fits.clamp(SLICE_MIN, SLICE_MAX) / 64 * 64;
+        let slice = match self.slots() {
+            // Nothing passes from step to step, so nothing is gained by slices.
+            0 => usize::MAX,
+            slots => (SCRATCH_BYTES / slots).clamp(SLICE_MIN, SLICE_MAX) / 64 * 64,
+        };
         Ok(self.sequence.run(inputs, outputs, slice, footprint)?)
     }
 }

@@ -3,9 +3,9 @@
 //! What a loop over any matrix cannot have, code for one matrix has: each source is read by load
 //! instructions of its own (a prefetcher that goes by the instruction's address then sees one
 //! stream, not one that jumps from source to source), coefficients 0 and 1 cost no
-//! multiplication, and bit-matrices that are used often stay in registers. A loop takes whole
-//! steps of some vectors; the bytes that are left over go to the `gfni` kernel, and so does all
-//! where no executable memory can be had.
+//! multiplication, and bit-matrices that are used often stay in registers. The code takes
+//! whole vectors; the bytes that are left over go to the `gfni` kernel, and so does all where no
+//! executable memory can be had.
 
 mod emit;
 mod pages;
@@ -13,6 +13,7 @@ mod pages;
 use std::fmt;
 use std::sync::Arc;
 
+use super::avx512::WIDTH;
 use super::engine::{Engine, Pass, Shape};
 use super::{Kernel, gfni};
 use pages::Pages;
@@ -34,8 +35,8 @@ impl Kernel for Jit {
 }
 
 /// What the code calls: addresses of sources and destinations, bit-matrices, bytes of each
-/// operand (a positive multiple of the step).
-type Entry = unsafe extern "sysv64" fn(*const *const u8, *const *mut u8, *const u8, usize);
+/// operand (a multiple of 64), and how many of these are whole steps.
+type Entry = unsafe extern "sysv64" fn(*const *const u8, *const *mut u8, *const u8, usize, usize);
 
 /// Machine code for one matrix.
 pub struct Code {
@@ -64,13 +65,13 @@ impl Code {
         Some(Code { step: emit::step(shape.rows), offsets, pages })
     }
 
-    /// Does the whole steps of a pass and returns how many bytes those are.
+    /// Does the whole vectors of a pass and returns how many bytes those are.
     ///
     /// # Safety
     /// As [`Engine::pass`]; this code was made for the pass's coefficients, and the CPU has what
     /// [`Jit`] stands for.
     unsafe fn run(&self, pass: &Pass<'_>) -> usize {
-        let whole = pass.len / self.step * self.step;
+        let whole = pass.len / WIDTH * WIDTH;
         if whole == 0 {
             return 0;
         }
@@ -82,7 +83,8 @@ impl Code {
         // SAFETY: the code reads one address per column and row and one map per coefficient,
         // all promised, and `whole` bytes, at most `len`, of each operand.
         unsafe {
-            entry(pass.srcs.as_ptr(), pass.dsts.as_ptr(), pass.tables.as_ptr(), whole);
+            let steps = whole / self.step * self.step;
+            entry(pass.srcs.as_ptr(), pass.dsts.as_ptr(), pass.tables.as_ptr(), whole, steps);
         }
         whole
     }
@@ -113,7 +115,9 @@ impl Engine for Jit {
                 Some(code) if !pass.add => code.run(pass),
                 _ => 0,
             };
-            self.0.pass_from(pass, done);
+            if done < pass.len {
+                self.0.pass_from(pass, done);
+            }
         }
     }
 }

@@ -256,7 +256,10 @@ impl Sequence {
                         None => self.fetch(&self.calls[0], &regions, len..len + ahead),
                     }
                 }
-                let at = |unit: &Unit| regions[unit.region as usize].unit(unit.unit);
+                // SAFETY: `check` found the region of every operand.
+                let at = |unit: &Unit| unsafe {
+                    regions.get_unchecked(unit.region as usize).unit(unit.unit)
+                };
                 for (place, unit) in sources.iter_mut().zip(&self.operands[call.sources.clone()]) {
                     *place = at(unit).cast_const();
                 }

@@ -17,19 +17,22 @@ const LOADED_MAPS: usize = 2;
 /// Code is made for matrices with at most so many coefficients.
 const MOST_COEFFICIENTS: usize = 512;
 /// How far ahead of the loads the lines of a source in memory are asked for.
-const AHEAD: usize = 512;
+const AHEAD: usize = 256;
 
 const SRCS: Register = Register::RDI;
 const DSTS: Register = Register::RSI;
 const MAPS: Register = Register::RDX;
 const END: Register = Register::RCX;
+/// Where the turns of several vectors end and those of one begin.
+const TURN: Register = Register::R8;
 const AT: Register = Register::RAX;
 /// Hold addresses of operands, in turn.
-const BASES: [Register; 4] = [Register::R8, Register::R9, Register::R10, Register::R11];
+const BASES: [Register; 3] = [Register::R9, Register::R10, Register::R11];
 
-/// Vectors of each operand that one turn takes: 16 sums at most, so that none is spilled.
+/// Vectors of each operand that one turn takes. Two are faster than four once there are three
+/// rows: more maps stay in registers, and sources that come from memory alternate sooner.
 fn vectors(rows: usize) -> usize {
-    if rows <= 4 { 4 } else { 2 }
+    if rows <= 2 { 4 } else { 2 }
 }
 
 /// Bytes of each operand that one turn takes.
@@ -44,7 +47,12 @@ pub(super) fn assemble(shape: &Shape<'_>, stream: bool) -> Option<Vec<u8>> {
         return None;
     }
     let mut assembler = Assembler::new(shape, stream);
+    // Jumps forward go to where the first round found their targets; the second is as long.
     assembler.all().ok()?;
+    let (rest, end) = (assembler.rest, assembler.end);
+    assembler = Assembler { rest, end, ..Assembler::new(shape, stream) };
+    assembler.all().ok()?;
+    debug_assert_eq!((rest, end), (assembler.rest, assembler.end));
     Some(assembler.encoder.take_buffer())
 }
 
@@ -57,6 +65,9 @@ struct Assembler<'a> {
     first_kept: usize,
     /// Bytes emitted so far.
     ip: u64,
+    /// Targets of the jumps forward.
+    rest: u64,
+    end: u64,
     encoder: Encoder,
     next_base: usize,
     next_product: usize,
@@ -76,6 +87,8 @@ impl<'a> Assembler<'a> {
             kept: Vec::new(),
             first_kept: used,
             ip: 0,
+            rest: 0,
+            end: 0,
             encoder: Encoder::new(64),
             next_base: 0,
             next_product: 0,
@@ -106,17 +119,30 @@ impl<'a> Assembler<'a> {
             self.load_map(zmm(self.first_kept + index), place)?;
         }
         self.emit(Instruction::with2(Code::Xor_r32_rm32, Register::EAX, Register::EAX)?)?;
-        let top = self.ip;
-        self.turn()?;
-        let step = (self.vectors * WIDTH) as i32;
-        self.emit(Instruction::with2(Code::Add_rm64_imm32, AT, step)?)?;
+        self.emit(Instruction::with2(Code::Test_rm64_r64, TURN, TURN)?)?;
+        self.emit(Instruction::with_branch(Code::Je_rel32_64, self.rest)?)?;
+        self.turns(self.vectors, TURN)?;
+        self.rest = self.ip;
         self.emit(Instruction::with2(Code::Cmp_r64_rm64, AT, END)?)?;
-        self.emit(Instruction::with_branch(Code::Jb_rel32_64, top)?)?;
+        self.emit(Instruction::with_branch(Code::Jae_rel32_64, self.end)?)?;
+        self.turns(1, END)?;
+        self.end = self.ip;
         self.emit(Instruction::with(Code::VEX_Vzeroupper))?;
         self.emit(Instruction::with(Code::Retnq))
     }
 
-    /// One turn of the loop.
+    /// A loop until `end`, by some vectors a turn.
+    fn turns(&mut self, vectors: usize, end: Register) -> Result<(), IcedError> {
+        let (top, all) = (self.ip, self.vectors);
+        self.vectors = vectors;
+        self.turn()?;
+        self.vectors = all;
+        self.emit(Instruction::with2(Code::Add_rm64_imm32, AT, (vectors * WIDTH) as i32)?)?;
+        self.emit(Instruction::with2(Code::Cmp_r64_rm64, AT, end)?)?;
+        self.emit(Instruction::with_branch(Code::Jb_rel32_64, top)?)
+    }
+
+    /// One turn of a loop.
     fn turn(&mut self) -> Result<(), IcedError> {
         let (rows, cols) = (self.shape.rows, self.shape.cols);
         let mut begun = vec![false; rows];
