@@ -3,8 +3,8 @@
 CARGO  ?= cargo
 PYTHON ?= python3
 # Kernels under which the tests of gf and code run once more; those the CPU lacks are left out. The
-# fastest ones (gfni, neon) are not here: where the CPU has them, they are what the suite runs with.
-KERNELS ?= scalar avx2 avx512
+# fastest ones (jit, neon) are not here: where the CPU has them, they are what the suite runs with.
+KERNELS ?= scalar avx2 avx512 gfni
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 

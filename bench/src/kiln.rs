@@ -3,7 +3,7 @@
 use crate::BenchError;
 use crate::engine::{Engine, Job, Operation, Reads, Stripe, Task};
 use crate::measure::{Seconds, Stopwatch};
-use kiln_code::{CodeError, CodeSpec, Codec, RepairPlan};
+use kiln_code::{CodeError, CodeSpec, Codec, Footprint, RepairPlan};
 use std::sync::Arc;
 
 /// kiln with the kernel it chose for this machine.
@@ -60,16 +60,32 @@ impl Engine for Kiln {
     }
 }
 
+/// Passes over more bytes than this find nothing in the caches that they left there.
+const CACHES: usize = 64 << 20;
+
+/// Where the stripes are: kiln's user says so, and the user here goes round all stripes.
+fn footprint(stripes: &[Stripe<'_>]) -> Footprint {
+    let bytes = |stripe: &Stripe<'_>| {
+        let inputs: usize = stripe.inputs.iter().map(|chunk| chunk.len()).sum();
+        inputs + stripe.outputs.iter().map(|chunk| chunk.len()).sum::<usize>()
+    };
+    match stripes.iter().map(bytes).sum::<usize>() > CACHES {
+        true => Footprint::Memory,
+        false => Footprint::Cached,
+    }
+}
+
 /// Works through all stripes, again and again; returns how long it took.
 fn each(
     stripes: &mut [Stripe<'_>],
     repeats: u32,
-    work: impl Fn(&mut Stripe<'_>) -> Result<(), CodeError>,
+    work: impl Fn(&mut Stripe<'_>, Footprint) -> Result<(), CodeError>,
 ) -> Result<Seconds, BenchError> {
+    let footprint = footprint(stripes);
     let watch = Stopwatch::start();
     for _ in 0..repeats {
         for stripe in &mut *stripes {
-            work(stripe)?;
+            work(stripe, footprint)?;
         }
     }
     Ok(watch.read())
@@ -86,7 +102,7 @@ impl Task for Encode {
     }
 
     fn pass(&mut self, stripes: &mut [Stripe<'_>], repeats: u32) -> Result<Seconds, BenchError> {
-        each(stripes, repeats, |s| self.codec.encode(&s.inputs, &mut s.outputs))
+        each(stripes, repeats, |s, at| self.codec.encode_on(&s.inputs, &mut s.outputs, at))
     }
 }
 
@@ -112,6 +128,6 @@ impl Task for Rebuild {
     }
 
     fn pass(&mut self, stripes: &mut [Stripe<'_>], repeats: u32) -> Result<Seconds, BenchError> {
-        each(stripes, repeats, |s| self.plan.run(&s.inputs, &mut s.outputs))
+        each(stripes, repeats, |s, at| self.plan.run_on(&s.inputs, &mut s.outputs, at))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::codes::{self, Choice, Code};
 use crate::{CodeError, CodeSpec, Program, RepairPlan, Shape, passes};
-use kiln_gf::Kernel;
+use kiln_gf::{Footprint, Kernel};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -80,6 +80,19 @@ impl Codec {
     /// # Errors
     /// Wrong number or lengths of chunks; parity is then untouched.
     pub fn encode(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) -> Result<(), CodeError> {
+        self.encode_on(data, parity, Footprint::Cached)
+    }
+
+    /// As [`Codec::encode`], saying where the data is.
+    ///
+    /// # Errors
+    /// As [`Codec::encode`].
+    pub fn encode_on(
+        &self,
+        data: &[&[u8]],
+        parity: &mut [&mut [u8]],
+        footprint: Footprint,
+    ) -> Result<(), CodeError> {
         let plan = self.encode_plan()?;
         self.shape().check_chunk(data.first().map_or(0, |chunk| chunk.len()))?;
         if data.len() != self.shape().k {
@@ -87,7 +100,7 @@ impl Codec {
             return Err(CodeError::Shape { what: "data chunks", expected, got });
         }
         // Replication reads one of its k = 1 chunks, every other code all k of them.
-        plan.run(data, parity)
+        plan.run_on(data, parity, footprint)
     }
 
     /// Encoding as a plan: all parity is lost, the data chunks are the helpers.

@@ -43,6 +43,7 @@ pub use codec::Codec;
 pub use codes::{CODES, CodeFamily};
 pub use dag::{Dag, DagBuilder, Hint, Symbol};
 pub use error::CodeError;
+pub use kiln_gf::Footprint;
 pub use program::Program;
 pub use repair_plan::{HelperReads, RepairPlan, Strategy};
 pub use spec::CodeSpec;

@@ -1,6 +1,7 @@
 //! A repair: what is read from whom, and the program that rebuilds the lost chunks from it.
 
 use crate::{CodeError, Dag, Program};
+use kiln_gf::Footprint;
 use std::fmt;
 use std::ops::Range;
 
@@ -119,5 +120,18 @@ impl RepairPlan {
     /// The number or a length of the buffers does not fit; outputs are then untouched.
     pub fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), CodeError> {
         self.program.run(inputs, outputs)
+    }
+
+    /// As [`RepairPlan::run`], saying where the data is.
+    ///
+    /// # Errors
+    /// As [`RepairPlan::run`].
+    pub fn run_on(
+        &self,
+        inputs: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+        footprint: Footprint,
+    ) -> Result<(), CodeError> {
+        self.program.run_on(inputs, outputs, footprint)
     }
 }

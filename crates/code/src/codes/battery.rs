@@ -218,6 +218,18 @@ fn programs_run_what_dags_say() {
     }
 }
 
+/// Long enough that a kernel which makes machine code for busy products has made it.
+#[test]
+fn programs_run_what_dags_say_when_busy() {
+    let cases = [("rs:10+4", 200_003), ("clay:4+2", 70_001), ("clay:5+3,d=6", 40_001)];
+    for (spec, sub_len) in cases.into_iter().chain([("clay:10+4", 20_001)]) {
+        let codec = codec(spec);
+        for _ in 0..2 {
+            run_and_compare(&codec, sub_len, 4);
+        }
+    }
+}
+
 fn run_and_compare(codec: &Codec, sub_len: usize, columns: usize) {
     let Shape { k, m, alpha } = codec.shape();
     let chunk = alpha * sub_len;

@@ -1,7 +1,8 @@
 //! A matrix prepared for a kernel, and the checked entries to the kernels.
 
 use std::ptr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::Kernel;
 use super::engine::{Code, Pass, Shape};
@@ -37,6 +38,26 @@ pub struct Product {
     blocks: Vec<Block>,
 }
 
+/// Code that is made once there was enough work for it: making it costs some 100 microseconds.
+#[derive(Debug, Default)]
+struct Lazy {
+    work: AtomicUsize,
+    code: OnceLock<Option<Arc<Code>>>,
+}
+
+/// Bytes of an operand after which code is made.
+const WORTH_CODE: usize = if cfg!(test) { 1 } else { 64 << 10 };
+
+impl Lazy {
+    fn code(&self, len: usize, make: impl FnOnce() -> Option<Arc<Code>>) -> Option<&Code> {
+        if let Some(code) = self.code.get() {
+            return code.as_deref();
+        }
+        let work = self.work.fetch_add(len, Ordering::Relaxed).saturating_add(len);
+        if work < WORTH_CODE { None } else { self.code.get_or_init(make).as_deref() }
+    }
+}
+
 /// Some neighbouring rows of the matrix, as many as the kernel takes at once.
 #[derive(Debug, Clone)]
 struct Block {
@@ -45,7 +66,7 @@ struct Block {
     /// Column by column, as a pass wants them.
     coefficients: Vec<u8>,
     tables: AlignedBuf,
-    code: Option<Arc<Code>>,
+    code: Arc<Lazy>,
 }
 
 impl Block {
@@ -60,9 +81,13 @@ impl Block {
                 kernel.tabulate(coefficient, table);
             }
         }
-        let shape = Shape { rows, cols: matrix.cols(), coefficients: &coefficients };
-        let code = kernel.prepare(&shape);
-        Block { first_row, rows, coefficients, tables, code }
+        Block { first_row, rows, coefficients, tables, code: Arc::default() }
+    }
+
+    /// The block's code, where there was work enough and the kernel makes any.
+    fn code(&self, kernel: &dyn Kernel, cols: usize, len: usize) -> Option<&Code> {
+        let shape = Shape { rows: self.rows, cols, coefficients: &self.coefficients };
+        self.code.code(len, || kernel.prepare(&shape))
     }
 }
 
@@ -172,7 +197,7 @@ impl Product {
                 let pass = Pass {
                     coefficients: &block.coefficients,
                     tables: &block.tables,
-                    code: block.code.as_deref(),
+                    code: block.code(self.kernel, self.matrix.cols(), len),
                     srcs,
                     dsts: &dsts[block.first_row..][..block.rows],
                     len,
