@@ -240,9 +240,9 @@ mod engine {
         ///
         /// # Safety
         /// `coefficients` and `tables` hold rows x cols entries made by this kernel's
-        /// `tabulate`, `code` what its `prepare` made of them, where rows and cols are the lengths of `dsts` and `srcs`. Every source is
-        /// readable and every destination readable and writable for `len` bytes, and no
-        /// destination shares a byte with another operand.
+        /// `tabulate`, `code` what its `prepare` made of them, where rows and cols are the lengths
+        /// of `dsts` and `srcs`. Every source is readable and every destination readable and
+        /// writable for `len` bytes, and no destination shares a byte with another operand.
         unsafe fn pass(&self, pass: &Pass<'_>);
     }
 }
