@@ -2,6 +2,7 @@
 
 use clap::Args;
 use kiln_code::Codec;
+use kiln_pool::default_sub_chunk;
 use serde::Serialize;
 
 use crate::args::size;
@@ -11,9 +12,6 @@ use crate::lists::{self, Indices};
 use crate::print::{Stream, table};
 use crate::setup::{self, Setup};
 use crate::sizes;
-
-/// A usual block size; rounded up to a whole number of sub-chunks.
-const CHUNK: u64 = 1 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,7 +37,7 @@ pub struct Plan {
     #[arg(long, value_name = "F")]
     average: Option<usize>,
 
-    /// Bytes of a chunk [default: 1 MiB, rounded up to whole sub-chunks]
+    /// Bytes of a chunk [default: as kiln encode takes for a large file]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     chunk: Option<u64>,
 }
@@ -105,7 +103,8 @@ impl Command for Plan {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let codec = setup::codec(&self.code)?;
         let alpha = codec.shape().alpha;
-        let chunk = self.chunk.unwrap_or_else(|| CHUNK.next_multiple_of(alpha as u64));
+        let usual = || u64::from(default_sub_chunk(codec.shape())) * alpha as u64;
+        let chunk = self.chunk.unwrap_or_else(usual);
         let sub_chunk = setup::divided(chunk, alpha)?;
         match (self.lost, self.average) {
             (_, Some(failures)) => average(&codec, failures, chunk, setup)?,
