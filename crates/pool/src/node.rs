@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kiln_store::Backend;
+use kiln_store::{Backend, WriteLock};
+
+use crate::{Result, Settings};
 
 /// A failure domain that stores shards: a name for messages and a store for bytes.
 ///
@@ -31,5 +33,43 @@ impl Node {
     pub(crate) fn is(&self, other: &Node) -> bool {
         let same_store = std::ptr::addr_eq(Arc::as_ptr(&self.store), Arc::as_ptr(&other.store));
         same_store || (self.name == other.name && self.store.place() == other.store.place())
+    }
+}
+
+/// Keeps other kilns from writing to these nodes as long as the locks live. Waits for those that
+/// do; says whether it had to, since what was looked at before may then be stale.
+///
+/// While it waits for one node it holds no other, so that nobody can wait for it meanwhile.
+///
+/// # Errors
+/// A node that cannot be opened.
+pub(crate) fn lock(nodes: &[Node], settings: &Settings<'_>) -> Result<(Vec<WriteLock>, bool)> {
+    let mut waited = false;
+    let mut first: Option<(usize, WriteLock)> = None;
+    loop {
+        let (mut locks, mut busy) = (Vec::with_capacity(nodes.len()), None);
+        for (at, node) in nodes.iter().enumerate() {
+            if first.as_ref().is_some_and(|(held, _)| *held == at) {
+                continue;
+            }
+            match node.store.lock(false)? {
+                Some(lock) => locks.push(lock),
+                None => {
+                    busy = Some((at, node));
+                    break;
+                }
+            }
+        }
+        let Some((at, node)) = busy else {
+            locks.extend(first.map(|(_, lock)| lock));
+            return Ok((locks, waited));
+        };
+        drop((locks, first.take()));
+        if !waited {
+            let text = format!("another kiln writes to {}; waiting for it", node.store.place());
+            settings.observer.warn(&text);
+        }
+        waited = true;
+        first = node.store.lock(true)?.map(|lock| (at, lock));
     }
 }

@@ -14,7 +14,7 @@ pub(crate) use self::ledger::{Ledger, PassSums};
 pub(crate) use self::stripes::{Rebuild, chunk_bytes};
 use crate::tally::indices;
 use crate::verify::{check_digests, scan};
-use crate::{Node, PoolError, RepairReport, Result, Settings, ShardSet, discover};
+use crate::{Node, PoolError, RepairReport, Result, Settings, ShardSet, discover, node};
 
 /// What to repair.
 ///
@@ -74,7 +74,9 @@ pub fn repair(
         return Ok(ledger.into_report(set, true));
     }
     let nodes = place::all_nodes(set, req);
-    let mut set = moves::settle(set, &nodes, &mut ledger)?;
+    let (_locks, waited) = node::lock(&nodes, settings)?;
+    let fresh = if waited { Some(again_discovered(set, &nodes)?) } else { None };
+    let mut set = moves::settle(fresh.as_ref().unwrap_or(set), &nodes, &mut ledger)?;
     let mut targets = first_targets(&set, req);
     // What a scan has told need not be told again while mending.
     let mut told = vec![false; set.members.len()];

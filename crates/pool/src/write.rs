@@ -19,6 +19,7 @@ use self::stripes::{Cut, encode_stripes};
 use crate::lanes::{Lanes, in_parallel};
 use crate::{
     EncodeReport, Node, PoolError, Result, Settings, ShardPlace, Source, default_sub_chunk, names,
+    node,
 };
 
 /// What to encode and how.
@@ -75,6 +76,7 @@ pub fn encode(
     let n = req.codec.shape().n();
     check_nodes(nodes, n)?;
     let info = shard_info(req, source)?;
+    let _locks = node::lock(nodes, settings)?;
     match prepare(req, &info, nodes, settings)? {
         Start::Done { info } => finished(req, &info, nodes, settings),
         Start::At { info, stripes, leftovers } => {

@@ -11,6 +11,7 @@ pub mod memory;
 mod battery;
 
 use std::fmt::Debug;
+use std::fs::File;
 use std::sync::Arc;
 
 use crate::{Result, StoreError};
@@ -54,6 +55,37 @@ pub trait Backend: Send + Sync + Debug {
 
     /// Removes a file; durable when it returns. Removing an absent file is success.
     fn remove(&self, name: &str) -> Result<()>;
+
+    /// Keeps other writers out of the place until the lock is dropped (or its process dies).
+    /// Where another one holds it: waits for it, or gives `None` at once.
+    ///
+    /// Advisory: only those who ask are kept out. A place that knows no locks gives one that
+    /// locks nothing, which is what this method does by itself.
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
+        let _ = wait;
+        Ok(Some(WriteLock::default()))
+    }
+}
+
+/// The right to write to a place, see [`Backend::lock`]; dropping it gives it back.
+///
+/// ```
+/// use kiln_store::{Backend, MemoryBackend};
+/// let lock = MemoryBackend::new().lock(false)?;
+/// assert!(lock.is_some());
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct WriteLock {
+    /// The open file (or folder) that the system's lock hangs on.
+    _held: Option<File>,
+}
+
+impl WriteLock {
+    /// A lock that lasts as long as this file is open.
+    pub(crate) fn on(file: File) -> WriteLock {
+        WriteLock { _held: Some(file) }
+    }
 }
 
 /// An open file for reading, usable from several threads at once.

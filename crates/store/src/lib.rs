@@ -47,7 +47,7 @@ pub use backends::faulty::{Fault, FaultAction, FaultyBackend};
 pub use backends::file::FileBackend;
 pub use backends::memory::MemoryBackend;
 pub use backends::{
-    Append, BACKENDS, Backend, BackendKind, Operation, ReadAt, backend_kind, check_name,
+    Append, BACKENDS, Backend, BackendKind, Operation, ReadAt, WriteLock, backend_kind, check_name,
 };
 pub use checksum::{Digest, DigestBuilder, checksum, checksums};
 pub use error::StoreError;

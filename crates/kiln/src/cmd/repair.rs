@@ -84,10 +84,8 @@ impl Command for Repair {
                 .and_then(|set| kiln_pool::repair(&set, &request, &settings)),
         };
         setup.observer.finish();
-        if outcome.is_err() {
-            folders.remove_empty();
-            to.remove_empty();
-        }
+        folders.remove_empty();
+        to.remove_empty();
         let mut report = outcome?;
         report.seconds = setup.seconds();
         show(&report, setup)?;

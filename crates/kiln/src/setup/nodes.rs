@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use kiln_pool::Node;
-use kiln_store::{Append, Backend, FileBackend, ReadAt, StoreError};
+use kiln_store::{Append, Backend, FileBackend, ReadAt, StoreError, WriteLock};
 
 use crate::exit::Failure;
 
@@ -82,6 +82,10 @@ impl Backend for LazyFolder {
     fn remove(&self, name: &str) -> Result<(), StoreError> {
         self.existing()?.map_or(Ok(()), |backend| backend.remove(name))
     }
+
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
+        self.create()?.lock(wait)
+    }
 }
 
 /// The folders of a command, as nodes, in the order given.
@@ -132,7 +136,7 @@ impl Folders {
         &self.nodes
     }
 
-    /// Removes what was created and stayed empty, after a failure.
+    /// Removes what was created and stayed empty.
     pub fn remove_empty(&self) {
         for folder in &self.folders {
             if folder.created.load(Ordering::Relaxed) {

@@ -15,3 +15,4 @@ mod memory;
 mod meter;
 mod raw;
 mod rig;
+mod together;

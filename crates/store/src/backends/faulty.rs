@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Append, Backend, Operation, ReadAt};
+use super::{Append, Backend, Operation, ReadAt, WriteLock};
 use crate::{Result, StoreError};
 
 /// One fault to inject into a [`FaultyBackend`].
@@ -224,6 +224,10 @@ impl FaultyBackend {
 impl Backend for FaultyBackend {
     fn place(&self) -> String {
         self.inner.place()
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
+        self.inner.lock(wait)
     }
 
     fn list(&self) -> Result<Vec<String>> {

@@ -3,12 +3,12 @@
 //! Durability is that of POSIX: bytes after fsync of the file, names after fsync of the folder.
 //! All files are opened with `O_CLOEXEC` (the standard library's default).
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::{Append, Backend, ReadAt, check_name};
+use super::{Append, Backend, ReadAt, WriteLock, check_name};
 use crate::{Result, StoreError};
 
 /// A folder whose regular files are the stored files.
@@ -91,6 +91,17 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 impl Backend for FileBackend {
     fn place(&self) -> String {
         self.folder.display().to_string()
+    }
+
+    /// The lock hangs on the folder itself, so it leaves no file behind.
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
+        let folder = File::open(&self.folder).map_err(|error| self.error("lock", "", error))?;
+        match if wait { folder.lock().map_err(TryLockError::Error) } else { folder.try_lock() } {
+            Ok(()) => Ok(Some(WriteLock::on(folder))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            // Some network file systems know no locks; going on is what one did before.
+            Err(TryLockError::Error(_)) => Ok(Some(WriteLock::default())),
+        }
     }
 
     fn list(&self) -> Result<Vec<String>> {
