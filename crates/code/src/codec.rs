@@ -181,6 +181,10 @@ impl Codec {
         // The program must read what the plan says, even if a pass found a source superfluous.
         let same = fused.inputs() == dag.inputs();
         let program = Program::compile(if same { &fused } else { &dag }, self.kernel)?;
+        let program = match self.code.packet() {
+            Some(packet) => program.in_packets(self.shape().alpha, packet)?,
+            None => program,
+        };
         Ok(Arc::new(RepairPlan::new(choice.strategy, choice.lost, dag, program)))
     }
 

@@ -57,6 +57,13 @@ pub(crate) trait Code: Send + Sync {
         "natural"
     }
 
+    /// The length of a packet in bytes, for codes that work on a chunk in blocks of alpha packets
+    /// (Jerasure's `packetsize`), each block alone. Without it a chunk is one block: a packet is a
+    /// sub-chunk. With it only whole chunks are read.
+    fn packet(&self) -> Option<usize> {
+        None
+    }
+
     /// The way to rebuild `lost` that reads the fewest bytes.
     fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
         choose_decode(self.shape(), lost, available)

@@ -6,9 +6,11 @@
 //! a slice stay in the second-level cache however large the chunks are.
 
 mod compile;
+mod packets;
 
 use crate::{CodeError, Dag};
 use kiln_gf::{Buffers, Footprint, Kernel, Product, Sequence};
+use packets::Packets;
 
 /// Bytes of scratch that a run aims to stay within: half of a common second-level cache.
 const SCRATCH_BYTES: usize = 512 << 10;
@@ -31,6 +33,7 @@ const SLICE_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct Program {
     sequence: Sequence,
+    packets: Option<Packets>,
 }
 
 impl Program {
@@ -47,7 +50,17 @@ impl Program {
         let inputs = dag.reads().iter().map(|reads| reads.sub_chunks()).collect();
         let buffers = Buffers { inputs, outputs: parts.outputs, scratch: parts.slots };
         let sequence = Sequence::new(products, parts.calls, parts.operands, buffers)?;
-        Ok(Program { sequence })
+        Ok(Program { sequence, packets: None })
+    }
+
+    /// The same program on chunks that are blocks of `alpha` packets of `packet` bytes, each block
+    /// coded alone; the last block of a chunk has shorter packets where the length asks for it.
+    ///
+    /// # Errors
+    /// Some buffer is not a whole chunk, or a number is zero.
+    pub(crate) fn in_packets(self, alpha: usize, packet: usize) -> Result<Program, CodeError> {
+        let packets = Packets::new(self.sequence.buffers(), alpha, packet)?;
+        Ok(Program { packets: Some(packets), ..self })
     }
 
     /// Intermediate values that are alive at once, at most.
@@ -73,11 +86,17 @@ impl Program {
         outputs: &mut [&mut [u8]],
         footprint: Footprint,
     ) -> Result<(), CodeError> {
-        let slice = match self.slots() {
-            // Nothing passes from step to step, so nothing is gained by slices.
-            0 => usize::MAX,
-            slots => (SCRATCH_BYTES / slots).clamp(SLICE_MIN, SLICE_MAX) / 64 * 64,
+        let slice = match self.sequence.calls() {
+            // Nothing passes from call to call, so nothing is gained by slices.
+            1 => usize::MAX,
+            _ => (SCRATCH_BYTES / self.slots().max(1)).clamp(SLICE_MIN, SLICE_MAX) / 64 * 64,
         };
-        Ok(self.sequence.run(inputs, outputs, slice, footprint)?)
+        let run = |inputs: &[&[u8]], outputs: &mut [&mut [u8]]| {
+            Ok(self.sequence.run(inputs, outputs, slice, footprint)?)
+        };
+        match &self.packets {
+            Some(packets) => packets.each_block(inputs, outputs, run),
+            None => run(inputs, outputs),
+        }
     }
 }
