@@ -4,7 +4,7 @@ use crate::CodeError;
 use std::collections::BTreeMap;
 
 /// Profile keys that say where chunks go or how large they are, not what their bytes are.
-const PLACEMENT_KEYS: [&str; 9] = [
+const PLACEMENT_KEYS: [&str; 8] = [
     "crush-root",
     "crush-failure-domain",
     "crush-device-class",
@@ -13,7 +13,6 @@ const PLACEMENT_KEYS: [&str; 9] = [
     "directory",
     "stripe_unit",
     "jerasure-per-chunk-alignment",
-    "packetsize",
 ];
 
 /// The spec of a Ceph profile such as `plugin=clay k=8 m=4 d=11 scalar_mds=isa`, words separated
@@ -85,6 +84,7 @@ impl<'a> Profile<'a> {
 
     fn isa(&mut self) -> Result<String, CodeError> {
         let (k, m) = self.numbers()?;
+        self.words.remove("packetsize");
         let matrix = self.isa_matrix(m)?;
         Ok(format!("rs:{k}+{m},matrix={matrix}"))
     }
@@ -103,8 +103,23 @@ impl<'a> Profile<'a> {
 
     fn jerasure(&mut self) -> Result<String, CodeError> {
         let (k, m) = self.numbers()?;
-        let matrix = self.jerasure_matrix()?;
-        Ok(format!("rs:{k}+{m},matrix={matrix}"))
+        let packet = self.words.remove("packetsize").unwrap_or("2048");
+        let technique = self.words.get("technique").copied().unwrap_or_default();
+        let Some(code) = bit_matrix_code(technique) else {
+            let matrix = self.jerasure_matrix()?;
+            return Ok(format!("rs:{k}+{m},matrix={matrix}"));
+        };
+        self.words.remove("technique");
+        let w = self.words.remove("w");
+        let (family, rest) = match code {
+            ("liber8tion", rest) => match w {
+                None | Some("8") => ("liber8tion", rest.to_owned()),
+                Some(w) => return Err(self.bad(format!("w={w}; liber8tion has w=8"))),
+            },
+            ("cauchy", rest) => ("cauchy", format!(",w={}{rest}", w.unwrap_or("8"))),
+            (family, rest) => (family, format!(",w={}{rest}", w.unwrap_or("7"))),
+        };
+        Ok(format!("{family}:{k}+{m}{rest},packet={packet}"))
     }
 
     fn jerasure_matrix(&mut self) -> Result<&'static str, CodeError> {
@@ -117,7 +132,8 @@ impl<'a> Profile<'a> {
                 Err(self.bad(format!("w={w} is not supported; only w=8 is (GF(2^8))")))
             }
             (other, _) => Err(self.bad(format!(
-                "technique '{other}' is not supported yet; supported: reed_sol_van, reed_sol_r6_op"
+                "technique '{other}'; supported here: reed_sol_van, reed_sol_r6_op, and with \
+                 plugin jerasure cauchy_orig, cauchy_good, liberation, blaum_roth, liber8tion"
             ))),
         }
     }
@@ -129,14 +145,30 @@ impl<'a> Profile<'a> {
             "jerasure" => {
                 // Ceph's clay takes w from its own default of 8, whatever the profile says.
                 self.words.remove("w");
+                self.words.remove("packetsize");
                 self.jerasure_matrix()?
             }
-            "isa" => self.isa_matrix(m)?,
+            "isa" => {
+                self.words.remove("packetsize");
+                self.isa_matrix(m)?
+            }
             other => {
                 return Err(self.bad(format!("scalar_mds '{other}'; supported: jerasure, isa")));
             }
         };
         let d = d.map_or(String::new(), |d| format!(",d={d}"));
         Ok(format!("clay:{k}+{m}{d},mds={mds},coupling=ceph"))
+    }
+}
+
+/// The family and fixed options of a technique that codes in packets.
+fn bit_matrix_code(technique: &str) -> Option<(&'static str, &'static str)> {
+    match technique {
+        "cauchy_orig" => Some(("cauchy", ",matrix=orig")),
+        "cauchy_good" => Some(("cauchy", ",matrix=good")),
+        "liberation" => Some(("liberation", "")),
+        "blaum_roth" => Some(("blaum-roth", "")),
+        "liber8tion" => Some(("liber8tion", "")),
+        _ => None,
     }
 }

@@ -1,9 +1,18 @@
 //! The codes: one file and one row of [`CODES`] each.
 
+mod blaum_roth;
+mod cauchy;
 mod clay;
+mod evenodd;
+mod liber8tion;
+mod liberation;
+mod rdp;
 mod reed_solomon;
 mod replication;
 mod scalar;
+mod star;
+mod xcode;
+mod xor;
 
 #[cfg(test)]
 mod battery;
@@ -33,7 +42,19 @@ pub struct CodeFamily {
 }
 
 /// All code families.
-pub static CODES: &[CodeFamily] = &[reed_solomon::FAMILY, clay::FAMILY, replication::FAMILY];
+pub static CODES: &[CodeFamily] = &[
+    reed_solomon::FAMILY,
+    clay::FAMILY,
+    replication::FAMILY,
+    cauchy::FAMILY,
+    liberation::FAMILY,
+    blaum_roth::FAMILY,
+    liber8tion::FAMILY,
+    rdp::FAMILY,
+    evenodd::FAMILY,
+    star::FAMILY,
+    xcode::FAMILY,
+];
 
 /// Which chunks a repair may use and which it uses; made by [`Code::choose`].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -234,6 +234,17 @@ mod tests {
                 "clay:8+4,mds=isa,coupling=ceph",
             ),
             ("plugin=clay k=4 m=2", "clay:4+2,mds=jerasure,coupling=ceph"),
+            (
+                "plugin=jerasure k=4 m=2 technique=cauchy_good w=4 packetsize=32",
+                "cauchy:4+2,w=4,packet=32",
+            ),
+            (
+                "plugin=jerasure k=6 m=3 technique=cauchy_orig",
+                "cauchy:6+3,w=8,matrix=orig,packet=2048",
+            ),
+            ("plugin=jerasure k=7 m=2 technique=liberation", "liberation:7+2,packet=2048"),
+            ("plugin=jerasure k=4 m=2 technique=blaum_roth w=6", "blaum-roth:4+2,w=6,packet=2048"),
+            ("plugin=jerasure k=8 m=2 technique=liber8tion", "liber8tion:8+2,packet=2048"),
         ];
         for (profile, spec) in cases {
             assert_eq!(canonical(profile), spec);
@@ -242,7 +253,7 @@ mod tests {
 
     #[test]
     fn bad_specs_say_what_is_wrong_and_what_is_known() {
-        assert!(refused("turbo:4+2").contains("known codes: rs, clay, rep"));
+        assert!(refused("turbo:4+2").contains("known codes: rs, clay, rep, cauchy"));
         assert!(refused("rs").contains("no ':'"));
         assert!(refused("rs:4").contains("k+m"));
         assert!(refused("rs:0+2").contains("1 to 256"));
@@ -258,9 +269,36 @@ mod tests {
         assert!(refused(&"x".repeat(5000)).contains("limit is 1024"));
         assert!(refused("plugin=lrc k=4 m=2").contains("known: isa, jerasure, clay"));
         assert!(refused("plugin=jerasure k=4 m=2 w=16").contains("only w=8"));
-        assert!(refused("plugin=jerasure k=4 m=2 technique=liberation").contains("not supported"));
+        assert!(refused("plugin=jerasure k=4 m=2 technique=magic").contains("blaum_roth"));
+        assert!(refused("plugin=clay k=4 m=2 technique=liberation").contains("supported here"));
         assert!(refused("plugin=isa m=2").contains("no k="));
         assert!(refused("plugin=isa k=4 m=2 d=5").contains("no parameter 'd'"));
+    }
+
+    #[test]
+    fn parameters_of_xor_codes_say_what_would_be_legal() {
+        for (spec, legal) in [
+            ("liberation:4+3", "2 parity chunks: liberation:4+2"),
+            ("liberation:11+2,w=9", "11, 13, 17, 19"),
+            ("liberation:4+2,w=2", "from 4 to 257 here: 5, 7"),
+            ("liberation:4+2,packet=12", "a multiple of 8"),
+            ("blaum-roth:10+2,w=11", "10, 12, 16, 18"),
+            ("liber8tion:9+2", "at most 8 data chunks"),
+            ("cauchy:10+4,w=3", "w from 4 to 13, 16 or 32"),
+            ("cauchy:10+4,w=14", "w from 4 to 13, 16 or 32"),
+            ("cauchy:10+4,matrix=best", "known: good, orig"),
+            ("rdp:10+2,p=10", "11, 13, 17, 19"),
+            ("rdp:10+4", "rdp:10+2"),
+            ("evenodd:11+2,p=9", "11, 13, 17, 19"),
+            ("star:11+2", "star:11+3"),
+            ("xcode:10+2,p=11", "13, 17, 19, 23"),
+        ] {
+            assert!(refused(spec).contains(legal), "{}", refused(spec));
+        }
+        assert_eq!(canonical("evenodd:11+2,p=11"), "evenodd:11+2");
+        assert_eq!(canonical("rdp:9+2,p=13"), "rdp:9+2,p=13");
+        let spec: CodeSpec = "cauchy:10+4".parse().unwrap();
+        assert_eq!(spec.explicit(), "cauchy:10+4,w=4,matrix=good,packet=sub-chunk");
     }
 
     #[test]
@@ -282,7 +320,9 @@ mod tests {
         }
 
         #[test]
-        fn nearly_right_text_neither(text in "(rs|clay|rep|plugin=clay)[:, ]?[0-9k=m+,d]{0,30}") {
+        fn nearly_right_text_neither(
+            text in "(rs|clay|rep|rdp|cauchy|plugin=clay)[:, ]?[0-9k=m+,dpw]{0,30}",
+        ) {
             if let Ok(spec) = text.parse::<CodeSpec>() {
                 prop_assert_eq!(spec.to_string().parse::<CodeSpec>().unwrap(), spec.clone());
                 prop_assert_eq!(spec.explicit().parse::<CodeSpec>().unwrap(), spec);

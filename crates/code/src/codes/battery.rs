@@ -5,7 +5,7 @@ use crate::dag::At;
 use crate::{CodeSpec, Codec, RepairPlan, Shape};
 
 /// Codes of every family small enough for exhaustive patterns; Clay's are generated below.
-const SMALL: [&str; 14] = [
+const SMALL: [&str; 31] = [
     "rep:2",
     "rep:3",
     "rep:5",
@@ -20,6 +20,23 @@ const SMALL: [&str; 14] = [
     "clay:4+2,mds=isa,coupling=ceph",
     "clay:4+3,d=5,mds=jerasure,coupling=ceph",
     "clay:5+3,mds=isa-cauchy,coupling=ceph",
+    "cauchy:4+2",
+    "cauchy:7+3",
+    "cauchy:6+4,w=5,matrix=orig",
+    "cauchy:10+4,w=8",
+    "liberation:1+2",
+    "liberation:7+2",
+    "liberation:4+2,w=11",
+    "blaum-roth:6+2",
+    "blaum-roth:5+2,w=10,packet=64",
+    "liber8tion:8+2",
+    "rdp:6+2",
+    "rdp:5+2,p=11",
+    "evenodd:5+2",
+    "evenodd:4+2,p=7",
+    "star:5+3",
+    "star:4+3,p=7",
+    "xcode:5+2",
 ];
 
 fn codec(spec: &str) -> Codec {
@@ -172,7 +189,23 @@ fn random_large_codes() {
 /// The matrix of every repair, times what the helpers hold, is what was lost: for all data.
 #[test]
 fn matrices_are_exact() {
-    let small = ["rs:4+2", "rep:3", "clay:2+2", "clay:4+2", "clay:3+3,d=4", "clay:3+3", "clay:5+2"];
+    let small = [
+        "rs:4+2",
+        "rep:3",
+        "clay:2+2",
+        "clay:4+2",
+        "clay:3+3,d=4",
+        "clay:3+3",
+        "clay:5+2",
+        "cauchy:4+3",
+        "liberation:4+2",
+        "blaum-roth:4+2",
+        "liber8tion:3+2",
+        "rdp:4+2",
+        "evenodd:4+2",
+        "star:3+3",
+        "xcode:3+2",
+    ];
     for spec in small {
         let codec = codec(spec);
         let Shape { k, m, alpha } = codec.shape();
@@ -202,7 +235,23 @@ fn matrices_are_exact() {
 /// lengths, over dirty buffers.
 #[test]
 fn programs_run_what_dags_say() {
-    let specs = ["rs:3+2", "rs:10+4", "rep:3", "clay:4+2", "clay:5+3,d=6", "clay:10+4", "clay:6+2"];
+    let specs = [
+        "rs:3+2",
+        "rs:10+4",
+        "rep:3",
+        "clay:4+2",
+        "clay:5+3,d=6",
+        "clay:10+4",
+        "clay:6+2",
+        "cauchy:10+4,w=8",
+        "liberation:11+2",
+        "blaum-roth:10+2",
+        "liber8tion:8+2",
+        "rdp:10+2",
+        "evenodd:11+2",
+        "star:11+3",
+        "xcode:9+2",
+    ];
     for kernel in kiln_gf::available() {
         for spec in specs {
             let codec = Codec::with_kernel(&spec.parse().unwrap(), kernel).unwrap();

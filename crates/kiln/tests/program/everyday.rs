@@ -6,8 +6,15 @@ use std::process::Stdio;
 
 use crate::rig::{Rig, data, shard};
 
-const CODES: &[(&str, usize, usize)] =
-    &[("rs:4+2", 4, 2), ("clay:4+2", 4, 2), ("rs:10+4", 10, 4), ("clay:5+3,d=6", 5, 3)];
+const CODES: &[(&str, usize, usize)] = &[
+    ("rs:4+2", 4, 2),
+    ("clay:4+2", 4, 2),
+    ("rs:10+4", 10, 4),
+    ("clay:5+3,d=6", 5, 3),
+    ("evenodd:5+2", 5, 2),
+    ("star:4+3", 4, 3),
+    ("liberation:4+2,packet=512", 4, 2),
+];
 
 #[test]
 fn encode_verify_lose_repair_decode() {

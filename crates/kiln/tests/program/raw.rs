@@ -42,7 +42,7 @@ fn chunks_of_ceph() {
 
 #[test]
 fn raw_round_trips() {
-    for (spec, n) in [("rs:4+2", 6), ("clay:4+2", 6), ("rs:10+4", 14)] {
+    for (spec, n) in [("rs:4+2", 6), ("clay:4+2", 6), ("rdp:4+2", 6), ("rs:10+4", 14)] {
         for (flags, bytes) in [("", 100_001), ("--chunk 4096", 100_001), ("--chunk 1024", 1)] {
             let rig = Rig::new();
             let data = rig.data("object", bytes, 1);

@@ -1,0 +1,46 @@
+//! The Liber8tion code (Plank, "The RAID-6 Liber8tion Code", IJHPCA 2009): m = 2, w = 8, at most 8
+//! data chunks. The blocks of Q were found by search, so they are a table.
+
+use super::CodeFamily;
+use super::xor::{self, Equations, XorCode};
+use crate::Shape;
+use crate::spec::Param;
+
+pub(super) const FAMILY: CodeFamily = CodeFamily {
+    name: "liber8tion",
+    about: "Liber8tion: two parities by XOR only, 8 sub-chunks a chunk, at most 8 data chunks",
+    syntax: "liber8tion:k+2[,packet=BYTES]",
+    example: "liber8tion:8+2",
+    resolve: |words| {
+        xor::only_parities(words, 2)?;
+        if words.k > W {
+            let reason = format!("liber8tion has at most {W} data chunks; liberation has more");
+            return Err(words.bad("k", &words.k.to_string(), reason));
+        }
+        let packet: Param = xor::take_packet(words)?;
+        Ok(vec![packet])
+    },
+    build: |spec| {
+        let shape = Shape { k: spec.k(), m: 2, alpha: W };
+        let equations = Equations::of_blocks(shape, |r, j, l| match r {
+            0 => vec![l],
+            _ => (0..W).filter(|&column| BLOCKS[j][l] >> column & 1 == 1).collect(),
+        });
+        Ok(Box::new(XorCode::new(equations, xor::packet(spec))))
+    },
+};
+
+const W: usize = 8;
+
+/// `BLOCKS[j][l]`: the set columns of row l of Q's block for data chunk j, bit c for column c.
+#[rustfmt::skip]
+const BLOCKS: [[u8; W]; W] = [
+    [0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80],
+    [0x80, 0x08, 0x01, 0x04, 0xc0, 0x02, 0x20, 0x10],
+    [0x40, 0x0c, 0x10, 0x01, 0x80, 0x08, 0x02, 0x20],
+    [0x04, 0x20, 0x80, 0x40, 0x01, 0x18, 0x10, 0x02],
+    [0x20, 0x40, 0x03, 0x80, 0x04, 0x10, 0x08, 0x01],
+    [0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0x05],
+    [0x08, 0x01, 0x40, 0x20, 0x02, 0x80, 0x30, 0x04],
+    [0x10, 0x80, 0x02, 0x22, 0x08, 0x04, 0x01, 0x40],
+];

@@ -1,0 +1,16 @@
+//! STAR (Huang and Xu, FAST 2005): EVENODD with a third parity along diagonals of the other slope.
+
+use super::xor::{self, XorCode};
+use super::{CodeFamily, evenodd};
+
+pub(super) const FAMILY: CodeFamily = CodeFamily {
+    name: "star",
+    about: "STAR: three parities by XOR only, EVENODD with the other diagonals too",
+    syntax: "star:k+3[,p=PRIME]",
+    example: "star:11+3",
+    resolve: |words| {
+        xor::only_parities(words, 3)?;
+        Ok(vec![xor::take_prime(words, "p", words.k)?])
+    },
+    build: |spec| Ok(Box::new(XorCode::new(evenodd::equations(spec, 3)?, None))),
+};

@@ -1,0 +1,185 @@
+//! What all XOR codes share. A family gives its *equations*, sets of sub-chunks that XOR to zero;
+//! encode, decode and cheap repair follow from them.
+//!
+//! Besides the sub-chunks of the n chunks an equation may name auxiliary values that no chunk
+//! stores (the S of EVENODD): they are computed once and shared, which is what keeps the number of
+//! XORs at the family's own.
+
+mod bits;
+mod params;
+mod recover;
+mod solve;
+
+use super::{Choice, Code, choose_decode};
+use crate::dag::{At, DagBuilder, Hint};
+use crate::{CodeError, CodeSpec, Dag, Shape, Strategy};
+use solve::Start;
+
+pub(super) use params::{
+    PRIME_MAX, is_prime, number, only_parities, packet, take_packet, take_prime,
+};
+
+/// The equations of a code over its variables: `chunk * alpha + position`, then the auxiliary.
+#[derive(Debug, Clone)]
+pub(super) struct Equations {
+    shape: Shape,
+    auxiliary: usize,
+    list: Vec<Vec<u32>>,
+}
+
+impl Equations {
+    pub(super) fn new(shape: Shape) -> Equations {
+        Equations { shape, auxiliary: 0, list: Vec::new() }
+    }
+
+    /// Equations of a bit matrix (Jerasure's layout): position l of parity r is the XOR of the
+    /// positions `columns(r, j, l)` of every data chunk j.
+    pub(super) fn of_blocks(
+        shape: Shape,
+        columns: impl Fn(usize, usize, usize) -> Vec<usize>,
+    ) -> Equations {
+        let mut equations = Equations::new(shape);
+        for r in 0..shape.m {
+            for l in 0..shape.alpha {
+                let mut cells = vec![equations.cell(shape.k + r, l)];
+                for j in 0..shape.k {
+                    cells.extend(columns(r, j, l).into_iter().map(|c| equations.cell(j, c)));
+                }
+                equations.add(cells);
+            }
+        }
+        equations
+    }
+
+    pub(super) fn cell(&self, chunk: usize, position: usize) -> u32 {
+        (chunk * self.shape.alpha + position) as u32
+    }
+
+    /// A new value that equations may share and no chunk stores.
+    pub(super) fn auxiliary(&mut self) -> u32 {
+        self.auxiliary += 1;
+        (self.cells() + self.auxiliary - 1) as u32
+    }
+
+    /// Says that these variables XOR to zero.
+    pub(super) fn add(&mut self, cells: Vec<u32>) {
+        self.list.push(cells);
+    }
+
+    fn cells(&self) -> usize {
+        self.shape.n() * self.shape.alpha
+    }
+
+    fn variables(&self) -> usize {
+        self.cells() + self.auxiliary
+    }
+
+    fn cells_of(&self, chunk: usize) -> std::ops::Range<u32> {
+        self.cell(chunk, 0)..self.cell(chunk + 1, 0)
+    }
+
+    fn at(&self, cell: u32) -> At {
+        let alpha = self.shape.alpha as u32;
+        At { chunk: cell / alpha, position: cell % alpha }
+    }
+
+    /// Column n is the place of auxiliary values.
+    fn hint(&self, variable: u32) -> Hint {
+        match (variable as usize).checked_sub(self.cells()) {
+            Some(index) => Hint { layer: index as u32, column: self.shape.n() as u32 },
+            None => {
+                let At { chunk, position } = self.at(variable);
+                Hint { layer: position, column: chunk }
+            }
+        }
+    }
+}
+
+/// A code made of equations.
+#[derive(Debug)]
+pub(super) struct XorCode {
+    equations: Equations,
+    packet: Option<usize>,
+}
+
+impl XorCode {
+    pub(super) fn new(equations: Equations, packet: Option<usize>) -> XorCode {
+        XorCode { equations, packet }
+    }
+
+    /// For parameters whose source does not promise an MDS code: tries every loss of m chunks.
+    ///
+    /// # Errors
+    /// Some loss cannot be decoded; the error names it.
+    pub(super) fn check_mds(self, spec: &CodeSpec, hint: &str) -> Result<XorCode, CodeError> {
+        let Shape { k, m, .. } = self.shape();
+        let mut lost: Vec<usize> = (0..m).collect();
+        loop {
+            let helpers = (0..k + m).filter(|chunk| !lost.contains(chunk)).collect();
+            let choice = Choice { strategy: Strategy::Decode, lost: lost.clone(), helpers };
+            if self.emit(&choice).is_err() {
+                let reason = format!("chunks {lost:?} together could not be rebuilt; {hint}");
+                return Err(CodeError::Unsupported { spec: spec.to_string(), reason });
+            }
+            if !crate::average::next_combination(&mut lost, k + m) {
+                return Ok(self);
+            }
+        }
+    }
+}
+
+impl Code for XorCode {
+    fn shape(&self) -> Shape {
+        self.equations.shape
+    }
+
+    fn packet(&self) -> Option<usize> {
+        self.packet
+    }
+
+    /// One lost chunk: mixed recovery where it reads less than k chunks. Blocks of packets are
+    /// read whole: a sub-chunk is not one range of bytes there.
+    fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
+        let decode = choose_decode(self.shape(), lost, available)?;
+        let ([chunk], None) = (lost, self.packet) else { return Ok(decode) };
+        let Shape { k, alpha, .. } = self.shape();
+        match recover::cheapest(&self.equations, *chunk, available) {
+            Some(recovery) if recovery.reads.len() < k * alpha => Ok(Choice {
+                strategy: Strategy::Repair,
+                lost: lost.to_vec(),
+                // All of them: the search is made again when the DAG is, and must find the same.
+                helpers: available.to_vec(),
+            }),
+            _ => Ok(decode),
+        }
+    }
+
+    fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {
+        let equations = &self.equations;
+        let cells = |chunks: &[usize]| -> Vec<u32> {
+            chunks.iter().flat_map(|&chunk| equations.cells_of(chunk)).collect()
+        };
+        let wanted = cells(&choice.lost);
+        let (used, known): (Vec<u32>, Vec<u32>) = match (choice.strategy, &choice.lost[..]) {
+            (Strategy::Repair, [chunk]) => {
+                let recovery = recover::cheapest(equations, *chunk, &choice.helpers);
+                let recovery = recovery.ok_or_else(|| CodeError::Internal("no recovery".into()))?;
+                (recovery.equations, recovery.reads)
+            }
+            _ => ((0..equations.list.len() as u32).collect(), cells(&choice.helpers)),
+        };
+        let solved = |start: Start| -> Result<Dag, CodeError> {
+            let mut builder = DagBuilder::new();
+            let symbols = solve::solve(equations, &used, &known, &wanted, start, &mut builder)?;
+            for (&cell, symbol) in wanted.iter().zip(symbols) {
+                builder.output(equations.at(cell), symbol);
+            }
+            builder.finish()
+        };
+        let (one, other) = (solved(Start::Shortest)?, solved(Start::Hub)?);
+        Ok(if other.work() < one.work() { other } else { one })
+    }
+}
+
+#[cfg(test)]
+mod tests;
