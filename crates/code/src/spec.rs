@@ -44,6 +44,29 @@ pub struct CodeSpec {
 }
 
 impl CodeSpec {
+    /// The code of a family for k data and m parity chunks, all parameters by default.
+    ///
+    /// # Errors
+    /// The family is unknown, or has no code of these numbers.
+    ///
+    /// ```
+    /// use kiln_code::CodeSpec;
+    /// assert_eq!(CodeSpec::of_family("rdp", 4, 2)?.to_string(), "rdp:4+2");
+    /// assert_eq!(CodeSpec::of_family("rep", 1, 2)?.to_string(), "rep:3");
+    /// assert!(CodeSpec::of_family("rdp", 4, 3).is_err());
+    /// # Ok::<(), kiln_code::CodeError>(())
+    /// ```
+    pub fn of_family(family: &str, k: usize, m: usize) -> Result<CodeSpec, CodeError> {
+        match family {
+            "rep" if k == 1 => format!("rep:{}", m.saturating_add(1)).parse(),
+            "rep" => {
+                let (spec, reason) = (format!("rep with k={k}"), "copies have k = 1".into());
+                Err(CodeError::Unsupported { spec, reason })
+            }
+            family => format!("{family}:{k}+{m}").parse(),
+        }
+    }
+
     /// The code family, e.g. `clay`.
     pub fn family(&self) -> &'static str {
         self.family

@@ -1,5 +1,7 @@
 //! `kiln codes`
 
+mod compare;
+
 use clap::Args;
 use kiln_code::{CODES, Codec};
 use serde::Serialize;
@@ -14,7 +16,8 @@ Examples:
   kiln codes                 all codes
   kiln codes clay:10+4       one code: what it stores and what a repair costs
   kiln codes 'plugin=clay k=8 m=4 d=11 scalar_mds=isa technique=reed_sol_van'
-                             a Ceph profile: the same bytes as in Ceph";
+                             a Ceph profile: the same bytes as in Ceph
+  kiln codes --compare 10+2  all codes of 10+2 side by side, with their speed here";
 
 /// List the codes, or show one with its costs
 ///
@@ -25,6 +28,10 @@ pub struct Codes {
     /// Show this code, e.g. clay:10+4
     #[arg(value_name = "SPEC")]
     spec: Option<String>,
+
+    /// Compare all codes of these chunk numbers: operations, update and repair cost, speed here
+    #[arg(long, value_name = "K+M", conflicts_with = "spec")]
+    compare: Option<String>,
 }
 
 /// One row of the list.
@@ -70,9 +77,10 @@ impl Command for Codes {
     const EXAMPLES: &'static str = EXAMPLES;
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
-        match self.spec {
-            None => list(setup)?,
-            Some(spec) => one(&setup::codec(&spec)?, setup)?,
+        match (self.spec, self.compare) {
+            (Some(spec), _) => one(&setup::codec(&spec)?, setup)?,
+            (None, Some(numbers)) => compare::run(&numbers, setup)?,
+            (None, None) => list(setup)?,
         }
         Ok(Exit::Done)
     }
@@ -96,7 +104,8 @@ fn list(setup: &Setup) -> Result<(), Failure> {
             format!("{}\n{about}    e.g. {}\n", row.syntax, row.example)
         })
         .collect();
-    let hint = "\nkiln codes SPEC shows what a code stores and what its repair costs.\n";
+    let hint = "\nkiln codes SPEC shows what a code stores and what its repair costs,\n\
+                kiln codes --compare K+M compares them.\n";
     Stream::Stdout.text(&(texts.join("\n") + hint))
 }
 

@@ -123,6 +123,26 @@ fn codes_and_plans_tell_the_papers_numbers() {
 }
 
 #[test]
+fn codes_compare_side_by_side() {
+    let rig = Rig::new();
+    let report = rig.kiln("codes --compare 6+2 --json").ok().json();
+    let row = |code: &str| {
+        let rows = report["codes"].as_array().unwrap();
+        rows.iter().find(|row| row["code"] == code).unwrap_or_else(|| panic!("no {code}")).clone()
+    };
+    assert_eq!(row("rdp:6+2")["xors"], 2.0 * 5.0 / 6.0);
+    assert_eq!(row("rdp:6+2")["multiplications"], 0.0);
+    assert_eq!(row("rs:6+2")["updates"], 2.0);
+    assert_eq!(row("clay:6+2")["repair_chunks_mean"], 3.5);
+    assert!(row("liberation:6+2")["encode_bytes_per_second"].as_f64().unwrap() > 0.0);
+    let impossible = report["impossible"].as_array().unwrap();
+    assert!(impossible.iter().any(|row| row["family"] == "star"));
+    rig.kiln("codes --compare six").fails(3, &["K+M"]);
+    rig.kiln("codes --compare 255+2").fails(3, &["256 at most"]);
+    rig.kiln("codes rs:4+2 --compare 4+2").fails(3, &["cannot be used"]);
+}
+
+#[test]
 fn the_rate_limit_holds() {
     let rig = Rig::new();
     rig.data("object", 2 << 20, 1);

@@ -1,0 +1,137 @@
+//! `kiln codes --compare K+M`: the codes for some k and m side by side.
+
+use std::time::{Duration, Instant};
+
+use kiln_code::{CODES, CodeSpec, Codec};
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::print::{Stream, table, wrapped};
+use crate::setup::Setup;
+
+/// Data of the stripe that is encoded to take the time.
+const DATA_BYTES: usize = 16 << 20;
+/// How long each code is measured.
+const MEASURED: Duration = Duration::from_millis(100);
+
+#[derive(Serialize)]
+struct Comparison {
+    k: usize,
+    m: usize,
+    codes: Vec<Row>,
+    /// Families that have no code of these numbers.
+    impossible: Vec<Impossible>,
+}
+
+/// One code. Operations are for each byte of data.
+#[derive(Serialize)]
+struct Row {
+    code: String,
+    alpha: usize,
+    multiplications: f64,
+    xors: f64,
+    /// Parity bytes that change with one byte of data.
+    updates: f64,
+    /// Chunks read to rebuild one, on average.
+    repair_chunks_mean: f64,
+    /// Data encoded in a second by one thread, from memory to memory.
+    encode_bytes_per_second: f64,
+}
+
+#[derive(Serialize)]
+struct Impossible {
+    family: &'static str,
+    reason: String,
+}
+
+/// Compares all families at these chunk numbers.
+pub fn run(numbers: &str, setup: &Setup) -> Result<(), Failure> {
+    let pair = numbers.split_once('+').and_then(|(k, m)| Some((k.parse().ok()?, m.parse().ok()?)));
+    let Some((k, m)) = pair else {
+        let problem = format!("'{numbers}' is not K+M, e.g. 10+4");
+        return Err(Failure::Flag { flag: "--compare", problem });
+    };
+    // Reed-Solomon has every code there can be: where it has none, no family has.
+    CodeSpec::of_family("rs", k, m)?;
+    let mut report = Comparison { k, m, codes: Vec::new(), impossible: Vec::new() };
+    for family in CODES {
+        let codec = CodeSpec::of_family(family.name, k, m).and_then(|spec| Codec::new(&spec));
+        match codec {
+            Ok(codec) => report.codes.push(row(&codec, setup.seed)?),
+            Err(error) => {
+                let reason = error.to_string();
+                report.impossible.push(Impossible { family: family.name, reason });
+            }
+        }
+    }
+    match setup.json {
+        true => Stream::Stdout.json(&report),
+        false => Stream::Stdout.text(&text(&report)),
+    }
+}
+
+fn row(codec: &Codec, seed: u64) -> Result<Row, Failure> {
+    let cost = codec.coding_cost()?;
+    Ok(Row {
+        code: codec.spec().to_string(),
+        alpha: codec.shape().alpha,
+        multiplications: cost.multiplications,
+        xors: cost.xors,
+        updates: cost.updates,
+        repair_chunks_mean: codec.average_cost(1, seed)?.mean_chunks,
+        encode_bytes_per_second: encode_speed(codec)?,
+    })
+}
+
+/// Encodes one stripe again and again and takes the fastest: what else the machine does only ever
+/// slows a run down.
+fn encode_speed(codec: &Codec) -> Result<f64, Failure> {
+    let shape = codec.shape();
+    let sub_chunk = (DATA_BYTES / (shape.k * shape.alpha)).next_multiple_of(64);
+    let chunk = sub_chunk * shape.alpha;
+    let byte = |i: usize, j: usize| (i.wrapping_mul(0x9e37_79b1) >> 13) as u8 ^ j as u8;
+    let data: Vec<Vec<u8>> =
+        (0..shape.k).map(|j| (0..chunk).map(|i| byte(i, j)).collect()).collect();
+    let sources: Vec<&[u8]> = data.iter().map(|chunk| &chunk[..]).collect();
+    let mut parity = vec![vec![0; chunk]; shape.m];
+    let mut results: Vec<&mut [u8]> = parity.iter_mut().map(|chunk| &mut chunk[..]).collect();
+    // The first run compiles the plan and touches the memory.
+    codec.encode(&sources, &mut results)?;
+    let (begin, mut fastest) = (Instant::now(), Duration::MAX);
+    while begin.elapsed() < MEASURED {
+        let start = Instant::now();
+        codec.encode(&sources, &mut results)?;
+        fastest = fastest.min(start.elapsed());
+    }
+    Ok((shape.k * chunk) as f64 / fastest.as_secs_f64().max(1e-9))
+}
+
+fn text(report: &Comparison) -> String {
+    let rows: Vec<Vec<String>> = report
+        .codes
+        .iter()
+        .map(|row| {
+            vec![
+                row.code.clone(),
+                row.alpha.to_string(),
+                format!("{:.2}", row.multiplications),
+                format!("{:.2}", row.xors),
+                format!("{:.2}", row.updates),
+                format!("{:.2}", row.repair_chunks_mean),
+                format!("{:.2}", row.encode_bytes_per_second / 1e9),
+            ]
+        })
+        .collect();
+    let head = ["code", "sub-chunks", "mult", "xors", "update", "repair", "encode GB/s"];
+    let mut text = table(&head, &rows);
+    text += &wrapped(
+        "mult, xors: operations of an encode for each byte of data. update: parity bytes that \
+         change with one byte of data. repair: shards read to rebuild one, on average. encode: one \
+         thread here, from memory to memory.",
+        "",
+    );
+    for Impossible { reason, .. } in &report.impossible {
+        text += &wrapped(reason, "  ");
+    }
+    text
+}
