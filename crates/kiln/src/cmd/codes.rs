@@ -117,7 +117,7 @@ fn one(codec: &Codec, setup: &Setup) -> Result<(), Failure> {
     let mut text = format!("{}\n{}", card.code, wrapped(card.about, "  "));
     let spread = match card.repair_chunks_min == card.repair_chunks_max {
         true => String::new(),
-        false => format!(", {} to {}", card.repair_chunks_min, card.repair_chunks_max),
+        false => format!(", {:.2} to {:.2}", card.repair_chunks_min, card.repair_chunks_max),
     };
     let lines = [
         ("in full", card.explicit),

@@ -8,9 +8,12 @@ use crate::average::next_random;
 /// Choices up to this number are all tried; above it a seeded descent looks for a good one.
 const EXHAUSTIVE_MAX: usize = 1 << 14;
 /// Work of a descent, in words of bit sets looked at.
-const DESCENT_WORDS: usize = 1 << 24;
+const DESCENT_WORDS: usize = 1 << 22;
 /// Equations with more unknowns than this (Cauchy's) make no cheap recovery.
 const UNKNOWNS_MAX: usize = 3;
+
+/// The cost of choices that wait for each other.
+const IMPOSSIBLE: (u32, u32) = (u32::MAX, u32::MAX);
 
 /// Which equations rebuild a chunk, and the sub-chunks they read, ascending.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,9 +104,16 @@ impl Search {
         (0..self.alpha).all(|u| walk.visit(u)).then_some((walk.reads, walk.equations))
     }
 
-    fn cost(&self, assignment: &Assignment) -> usize {
-        let count = |bits: &Vec<u64>| bits.iter().map(|word| word.count_ones() as usize).sum();
-        self.reads(assignment).map_or(usize::MAX, |(bits, _)| count(&bits))
+    /// Sub-chunks read, and runs of them: fewer runs are better where the bytes are the same.
+    fn cost(&self, assignment: &Assignment) -> (u32, u32) {
+        let Some((bits, _)) = self.reads(assignment) else { return IMPOSSIBLE };
+        let (mut count, mut runs, mut before) = (0, 0, 0);
+        for word in bits {
+            count += word.count_ones();
+            runs += (word & !(word << 1 | before)).count_ones();
+            before = word >> 63;
+        }
+        (count, runs)
     }
 
     fn best(&self) -> Option<Assignment> {
@@ -114,7 +124,7 @@ impl Search {
             Some(choices) => self.all(choices),
             None => self.descend(),
         };
-        (self.cost(&best) < usize::MAX).then_some(best)
+        (self.cost(&best) < IMPOSSIBLE).then_some(best)
     }
 
     fn all(&self, choices: usize) -> Assignment {
@@ -158,7 +168,7 @@ impl Search {
         mut now: Assignment,
         state: &mut u64,
         budget: &mut usize,
-    ) -> (Assignment, usize) {
+    ) -> (Assignment, (u32, u32)) {
         let mut cost = self.cost(&now);
         let mut quiet = 0;
         while quiet < self.ways.len() && *budget > 0 {
