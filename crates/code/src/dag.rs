@@ -50,6 +50,14 @@ pub struct Step<'a> {
     pub first: u32,
 }
 
+impl Step<'_> {
+    /// The new vertices, by row.
+    pub fn vertices(&self) -> Range<usize> {
+        let first = self.first as usize;
+        first..first + self.matrix.rows()
+    }
+}
+
 #[derive(Debug, Clone)]
 struct StepRecord {
     matrix: u32,

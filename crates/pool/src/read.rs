@@ -5,7 +5,7 @@ use std::io::Write;
 use kiln_store::DigestBuilder;
 
 use crate::frame::{Frame, Held};
-use crate::stripe::{Chunks, Planner, StripeReader};
+use crate::stripe::{Chunks, Planner, StripeReader, frames};
 use crate::tally::{Tally, indices};
 use crate::{DecodeReport, PoolError, Result, Settings, ShardSet, pipeline};
 
@@ -70,13 +70,10 @@ pub(crate) fn decode_stripes(
     let shape = chunks.codec().shape();
     let reader = StripeReader::new(chunks, Planner::Decode, &[]);
     let wanted: Vec<usize> = (0..shape.k).collect();
-    let capacity = chunks.chunk_capacity();
-    let count = pipeline::slots(settings, (capacity * shape.n()) as u64);
-    let frames = (0..count).map(|_| Frame::new(shape.n(), 0, capacity)).collect();
     let mut tally = Tally::new(shape.n());
     settings.observer.begin("decode", Some(chunks.object_bytes()));
     pipeline::run(
-        frames,
+        frames(chunks, 0, settings),
         settings.threads(),
         0,
         |stripe, _| Ok(stripe < chunks.stripes()),

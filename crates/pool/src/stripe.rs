@@ -11,7 +11,7 @@ use kiln_code::{CodeError, Codec, RepairPlan};
 use kiln_store::{ReadCost, StoreError};
 
 use crate::frame::{Frame, Held};
-use crate::{PoolError, Result};
+use crate::{PoolError, Result, Settings, pipeline};
 
 /// Where the chunks of an object's stripes can be read: shards, or bare chunk files.
 pub(crate) trait Chunks: Sync {
@@ -42,6 +42,14 @@ pub(crate) trait Chunks: Sync {
     fn chunk_capacity(&self) -> usize {
         if self.stripes() == 0 { 0 } else { self.sub_len(0) * self.codec().shape().alpha }
     }
+}
+
+/// Frames for a pipeline over these chunks, with `spare` buffers more in each: as many as memory
+/// allows and can be in use at once.
+pub(crate) fn frames(chunks: &dyn Chunks, spare: usize, settings: &Settings<'_>) -> Vec<Frame> {
+    let (n, capacity) = (chunks.codec().shape().n(), chunks.chunk_capacity());
+    let count = pipeline::slots(settings, (capacity * (n + spare)) as u64);
+    (0..count).map(|_| Frame::new(n, spare, capacity)).collect()
 }
 
 /// Which plans rebuild what is lost.

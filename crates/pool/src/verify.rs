@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::frame::{Frame, Held};
 use crate::lanes::in_parallel;
-use crate::stripe::{Chunks, Planner, StripeReader};
+use crate::stripe::{Chunks, Planner, StripeReader, frames};
 use crate::tally::{Findings, Tally};
 use crate::{
     Damage, MAX_DAMAGE_ENTRIES, PoolError, Result, Settings, ShardSet, VerifyReport, pipeline,
@@ -173,14 +173,11 @@ pub(crate) fn scan(
 ) -> Result<ScanResult> {
     let shape = chunks.codec().shape();
     let reader = StripeReader::new(chunks, Planner::Decode, excluded);
-    let capacity = chunks.chunk_capacity();
     let spare = if recompute { shape.m } else { 0 };
-    let count = pipeline::slots(settings, (capacity * (shape.n() + spare)) as u64);
-    let frames = (0..count).map(|_| Frame::new(shape.n(), spare, capacity)).collect();
     let mut result = ScanResult { tally: Tally::new(shape.n()), ..ScanResult::default() };
     settings.observer.begin("verify", Some(chunks.object_bytes()));
     pipeline::run(
-        frames,
+        frames(chunks, spare, settings),
         settings.threads(),
         0,
         |stripe, _| Ok(stripe < chunks.stripes()),

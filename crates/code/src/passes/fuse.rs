@@ -74,8 +74,7 @@ pub fn fuse(dag: &Dag) -> Result<Dag, CodeError> {
 fn only_users(dag: &Dag, steps: &[Step<'_>]) -> Vec<Option<usize>> {
     let mut owner = vec![usize::MAX; dag.vertices()];
     for (index, step) in steps.iter().enumerate() {
-        let first = step.first as usize;
-        owner[first..first + step.matrix.rows()].fill(index);
+        owner[step.vertices()].fill(index);
     }
     let mut users: Vec<Option<usize>> = vec![None; steps.len()];
     let mut shared = vec![false; steps.len()];

@@ -3,7 +3,6 @@
 use crate::Dag;
 use crate::dag::Step;
 use kiln_gf::{Call, Matrix, Unit};
-use std::ops::Range;
 
 /// What a program is made of, but for the prepared matrices. `Call::product` indexes the DAG's
 /// matrices, and then `copy`.
@@ -28,11 +27,6 @@ pub(super) fn compile(dag: &Dag) -> Parts {
     Parts { calls, operands, outputs, slots, copy }
 }
 
-fn vertices_of(step: &Step<'_>) -> Range<usize> {
-    let first = step.first as usize;
-    first..first + step.matrix.rows()
-}
-
 /// The order of the steps: as the code emitted them, but a step that only makes outputs comes as
 /// soon as its sources are there, so that their slots are free again early.
 fn schedule(dag: &Dag, steps: &[Step<'_>]) -> Vec<usize> {
@@ -43,9 +37,9 @@ fn schedule(dag: &Dag, steps: &[Step<'_>]) -> Vec<usize> {
         for &source in step.sources {
             feeds[source as usize] = true;
         }
-        owner[vertices_of(step)].fill(index as u32);
+        owner[step.vertices()].fill(index as u32);
     }
-    let is_sink = |step: &Step<'_>| !feeds[vertices_of(step)].contains(&true);
+    let is_sink = |step: &Step<'_>| !feeds[step.vertices()].contains(&true);
     let mut waiting = vec![0_u32; steps.len()];
     let mut wakes: Vec<Vec<u32>> = vec![Vec::new(); steps.len()];
     for (index, step) in steps.iter().enumerate().filter(|(_, step)| is_sink(step)) {
@@ -132,14 +126,14 @@ impl Compiler {
     fn step(&mut self, step: &Step<'_>) {
         // Results get their slots before the sources give theirs back: a step must not write
         // where it still reads.
-        for vertex in vertices_of(step) {
+        for vertex in step.vertices() {
             if self.place[vertex].is_none() {
                 let unit = self.slot();
                 self.place[vertex] = Some(Unit { region: self.scratch, unit });
             }
         }
         let sources: Vec<usize> = step.sources.iter().map(|&s| s as usize).collect();
-        self.call(step.matrix_index as u32, sources.iter().copied(), vertices_of(step));
+        self.call(step.matrix_index as u32, sources.iter().copied(), step.vertices());
         for source in sources {
             self.uses[source] -= 1;
             match self.place[source] {

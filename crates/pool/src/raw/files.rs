@@ -203,7 +203,15 @@ impl Chunks for RawFiles<'_> {
         buf: &mut [u8],
     ) -> Result<ReadCost, StoreError> {
         let mut cost = ReadCost::default();
-        let Some((_, file)) = &self.files[chunk] else { return Ok(cost) };
+        let Some((_, file)) = &self.files[chunk] else {
+            // Success would leave the buffer as it was: another stripe's bytes.
+            return Err(StoreError::Damaged {
+                place: "the folders given".to_owned(),
+                name: name(&self.object, chunk),
+                part: "chunk file".to_owned(),
+                what: "it is missing".to_owned(),
+            });
+        };
         let start = stripe * (self.sub_chunk * self.codec.shape().alpha) as u64;
         let mut rest = buf;
         for run in runs {

@@ -2,7 +2,7 @@
 
 use crate::frame::Frame;
 use crate::lanes::{Lane, Lanes};
-use crate::stripe::{Chunks, Planner, StripeReader};
+use crate::stripe::{Chunks, Planner, StripeReader, frames};
 use crate::tally::Tally;
 use crate::{Result, Settings, pipeline};
 
@@ -28,14 +28,11 @@ impl Rebuild<'_> {
         let chunks = self.chunks;
         let n = chunks.codec().shape().n();
         let reader = StripeReader::new(chunks, Planner::Repair, self.discard);
-        let capacity = chunks.chunk_capacity();
-        let count = pipeline::slots(settings, (capacity * n) as u64);
-        let frames = (0..count).map(|_| Frame::new(n, 0, capacity)).collect();
         let mut tally = Tally::new(n);
         let stripes = chunks.stripes();
         settings.observer.begin("repair", Some(self.total_bytes()));
         pipeline::run(
-            frames,
+            frames(chunks, 0, settings),
             settings.threads(),
             self.first,
             |stripe, _| Ok(stripe < stripes),
