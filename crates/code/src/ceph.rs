@@ -157,7 +157,15 @@ impl<'a> Profile<'a> {
             }
         };
         let d = d.map_or(String::new(), |d| format!(",d={d}"));
-        Ok(format!("clay:{k}+{m}{d},mds={mds},coupling=ceph"))
+        let spec = format!("clay:{k}+{m}{d},mds={mds},coupling=ceph");
+        // Ceph ignores keys that it does not know, so a profile always means its own order.
+        match self.words.remove("order") {
+            None | Some("natural") => Ok(spec),
+            Some(order) => Err(self.bad(format!(
+                "order={order}; Ceph's plugin clay knows the natural order only. The same code in \
+                 that order is {spec},order={order}"
+            ))),
+        }
     }
 }
 

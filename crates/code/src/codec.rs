@@ -1,6 +1,7 @@
 //! A code ready for work: plans and programs made once, kept in a bounded cache, shared by threads.
 
 use crate::codes::{self, Choice, Code};
+use crate::order::Layers;
 use crate::{CodeError, CodeSpec, Program, RepairPlan, Shape, passes};
 use kiln_gf::{Footprint, Kernel};
 use std::collections::VecDeque;
@@ -72,6 +73,11 @@ impl Codec {
     /// The order of sub-chunks on disk.
     pub fn order(&self) -> &str {
         self.code.order()
+    }
+
+    /// The layers that the order permutes; nothing for codes without orders.
+    pub fn layers(&self) -> Option<&Layers> {
+        self.code.layers()
     }
 
     /// Encodes one stripe: m parity chunks from k data chunks, all of one length, a multiple of

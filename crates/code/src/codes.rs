@@ -17,6 +17,7 @@ mod xor;
 #[cfg(test)]
 mod battery;
 
+use crate::order::Layers;
 use crate::spec::{Param, Words};
 use crate::{CodeError, CodeSpec, Dag, Shape, Strategy};
 
@@ -76,6 +77,11 @@ pub(crate) trait Code: Send + Sync {
     /// The order of the sub-chunks on disk.
     fn order(&self) -> &str {
         "natural"
+    }
+
+    /// The layers that an order permutes, for codes whose sub-chunks have one.
+    fn layers(&self) -> Option<&Layers> {
+        None
     }
 
     /// The length of a packet in bytes, for codes that work on a chunk in blocks of alpha packets

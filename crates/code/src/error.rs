@@ -52,6 +52,14 @@ pub enum CodeError {
         /// Why not, and what would be legal.
         reason: String,
     },
+    /// There is no such order of layers, or these layers cannot have it.
+    #[error("order '{order}': {reason}")]
+    BadOrder {
+        /// What was given, cut where it is long.
+        order: String,
+        /// Why not, and what would be legal.
+        reason: String,
+    },
     /// The parameters give no MDS code, or one larger than this library handles.
     #[error("{spec} is not possible: {reason}")]
     Unsupported {

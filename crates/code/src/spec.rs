@@ -240,6 +240,11 @@ mod tests {
         assert_eq!(canonical(" rs:6+3,matrix=isa "), "rs:6+3,matrix=isa");
         assert_eq!(canonical("rep:3"), "rep:3");
         assert_eq!(canonical("clay:10+4,order=natural,d=11"), "clay:10+4,d=11");
+        assert_eq!(canonical("clay:4+2,order=gray"), "clay:4+2,order=gray");
+        assert_eq!(
+            canonical("plugin=clay k=4 m=2 order=natural"),
+            "clay:4+2,mds=jerasure,coupling=ceph"
+        );
         let spec: CodeSpec = "clay:4+2".parse().unwrap();
         assert_eq!(spec.explicit(), "clay:4+2,d=5,mds=cauchy,coupling=kiln,order=natural");
         assert_eq!(canonical(&spec.explicit()), "clay:4+2");
@@ -294,6 +299,8 @@ mod tests {
         assert!(refused("plugin=jerasure k=4 m=2 w=16").contains("only w=8"));
         assert!(refused("plugin=jerasure k=4 m=2 technique=magic").contains("blaum_roth"));
         assert!(refused("plugin=clay k=4 m=2 technique=liberation").contains("supported here"));
+        let ordered = refused("plugin=clay k=4 m=2 order=gray");
+        assert!(ordered.contains("clay:4+2,mds=jerasure,coupling=ceph,order=gray"), "{ordered}");
         assert!(refused("plugin=isa m=2").contains("no k="));
         assert!(refused("plugin=isa k=4 m=2 d=5").contains("no parameter 'd'"));
     }

@@ -5,7 +5,7 @@ use crate::dag::At;
 use crate::{CodeSpec, Codec, RepairPlan, Shape};
 
 /// Codes of every family small enough for exhaustive patterns; Clay's are generated below.
-const SMALL: [&str; 31] = [
+const SMALL: [&str; 34] = [
     "rep:2",
     "rep:3",
     "rep:5",
@@ -20,6 +20,9 @@ const SMALL: [&str; 31] = [
     "clay:4+2,mds=isa,coupling=ceph",
     "clay:4+3,d=5,mds=jerasure,coupling=ceph",
     "clay:5+3,mds=isa-cauchy,coupling=ceph",
+    "clay:4+2,order=gray",
+    "clay:4+3,d=5,mds=jerasure,coupling=ceph,order=gray",
+    "clay:5+4,order=gray",
     "cauchy:4+2",
     "cauchy:7+3",
     "cauchy:6+4,w=5,matrix=orig",
@@ -242,6 +245,7 @@ fn programs_run_what_dags_say() {
         "clay:4+2",
         "clay:5+3,d=6",
         "clay:10+4",
+        "clay:10+4,order=gray",
         "clay:6+2",
         "cauchy:10+4,w=8",
         "liberation:11+2",

@@ -7,7 +7,8 @@
 //!
 //! - encode and decode: paper section 3 ("Decoding"), layers by increasing intersection score;
 //! - repair of one chunk: section 3; of several: appendix A and Algorithm 1;
-//! - any (k, m, d): section 3 ("Clay codes for any (n, k, d)"), by virtual nodes.
+//! - any (k, m, d): section 3 ("Clay codes for any (n, k, d)"), by virtual nodes;
+//! - any order of the layers along a chunk: `order.rs`.
 
 mod choose;
 mod emit;
@@ -15,23 +16,27 @@ mod grid;
 
 use super::scalar::{self, ScalarMds};
 use super::{Choice, Code, CodeFamily};
+use crate::order::{self, Layers, Order};
 use crate::spec::{Param, Words};
 use crate::{CodeError, CodeSpec, Dag, Shape};
 use grid::Grid;
 use kiln_gf::{Matrix, generator};
 
 /// The largest sub-packetization. DAGs grow with n * alpha; this keeps them within some 100 MiB.
-pub(super) const ALPHA_MAX: usize = 16_384;
+pub(super) const ALPHA_MAX: usize = crate::order::LAYERS_MAX;
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "clay",
     about: "Clay (MSR): the overhead of rs, but rebuilding a chunk reads a fraction of it; \
             d helpers read 1/(d-k+1) of a chunk each",
-    syntax: "clay:k+m[,d=k..k+m-1][,mds=MATRIX][,coupling=kiln|ceph][,order=natural]",
+    syntax: "clay:k+m[,d=k..k+m-1][,mds=MATRIX][,coupling=kiln|ceph][,order=ORDER]",
     example: "clay:10+4",
     resolve,
     build: |spec| Ok(Box::new(Clay::new(spec)?)),
 };
+
+/// The order by default.
+const NATURAL: &str = "natural";
 
 fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
     let (k, last) = (words.k, words.k + words.m - 1);
@@ -48,7 +53,8 @@ fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
         }
     };
     let coupling = one_of(words, "coupling", &["kiln", "ceph"])?;
-    let order = one_of(words, "order", &["natural"])?;
+    let order = words.take("order").unwrap_or(NATURAL);
+    let order = Param::new("order", order::canonical(order)?, NATURAL);
     Ok(vec![Param::new("d", d.to_string(), &last.to_string()), mds, coupling, order])
 }
 
@@ -58,6 +64,9 @@ pub(super) struct Clay {
     scalar: ScalarMds,
     /// Rows: C0, C1, U0, U1 of a pair in terms of C0, C1. Member 0 is the one with the larger x.
     pair: Matrix,
+    layers: Layers,
+    /// Which layer the sub-chunk at a position is.
+    order: Order,
 }
 
 impl Clay {
@@ -74,13 +83,23 @@ impl Clay {
             _ => generator(mds)?.parity(2, 2)?,
         };
         coupling.check_mds()?;
-        Ok(Clay { grid, scalar, pair: Matrix::identity(2).stack(&coupling)? })
+        let layers = Layers::new(grid.k, grid.m, grid.q)?;
+        let order = Order::new(&layers, spec.value("order"))?;
+        Ok(Clay { grid, scalar, pair: Matrix::identity(2).stack(&coupling)?, layers, order })
     }
 }
 
 impl Code for Clay {
     fn shape(&self) -> Shape {
         Shape { k: self.grid.k, m: self.grid.m, alpha: self.grid.alpha }
+    }
+
+    fn order(&self) -> &str {
+        self.order.name()
+    }
+
+    fn layers(&self) -> Option<&Layers> {
+        Some(&self.layers)
     }
 
     fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {

@@ -26,14 +26,15 @@ pub(super) fn emit(clay: &Clay, choice: &Choice) -> Result<Dag, CodeError> {
     for &chunk in &choice.lost {
         for z in 0..clay.grid.alpha {
             let symbol = emitter.coupled(clay.grid.node_of(chunk), z)?;
-            emitter.builder.output(at(chunk, z), symbol);
+            emitter.builder.output(at(clay, chunk, z), symbol);
         }
     }
     emitter.builder.finish()
 }
 
-fn at(chunk: usize, z: usize) -> At {
-    At { chunk: chunk as u32, position: z as u32 }
+/// Where a layer lies in a chunk: the one place that knows of the order.
+fn at(clay: &Clay, chunk: usize, z: usize) -> At {
+    At { chunk: chunk as u32, position: clay.order.positions()[z] }
 }
 
 struct Emitter<'a> {
@@ -163,7 +164,7 @@ impl<'a> Emitter<'a> {
     /// C of a node that is read or zero.
     fn stored(&mut self, node: usize, z: usize) -> Symbol {
         match self.grid.chunk_of(node) {
-            Some(chunk) => self.builder.input(at(chunk, z), hint(node, z)),
+            Some(chunk) => self.builder.input(at(self.clay, chunk, z), hint(node, z)),
             None => Symbol::Zero,
         }
     }

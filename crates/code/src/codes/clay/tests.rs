@@ -28,7 +28,7 @@ fn assert_definition(spec: &str) {
     let parity = codec.encode_plan().unwrap().dag().eval(&word).unwrap();
     word.extend(parity);
     let stored = |node: usize, z: usize| match grid.chunk_of(node) {
-        Some(chunk) => word[chunk * grid.alpha + z],
+        Some(chunk) => word[chunk * grid.alpha + clay.order.position(z).unwrap()],
         None => 0,
     };
     let uncoupled = |node: usize, z: usize| {
@@ -68,6 +68,8 @@ fn stored_symbols_fulfil_the_definition() {
         "clay:1+3",
         "clay:5+1",
         "clay:16+4",
+        "clay:10+4,order=gray",
+        "clay:10+4,d=11,mds=isa,coupling=ceph,order=gray",
     ];
     for spec in specs {
         assert_definition(spec);

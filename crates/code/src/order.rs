@@ -1,0 +1,178 @@
+//! Orders of the layers along a chunk (Ma et al., "Repair I/O Optimization for Clay Codes via
+//! Gray-Code Based Sub-Chunk Reorganization in Ceph").
+//!
+//! A repair of one chunk reads the layers in which the lost node has its dot. How many reads that
+//! takes depends on the order in which the layers lie along a chunk: an order in which neighbours
+//! differ in one digit, a Gray code, needs the fewest over all nodes together (Theorem 2).
+//!
+//! The paper encodes in natural order and moves sub-chunks before they are written, and back after
+//! they are read. Here an order *relabels*: the sub-chunk at position p of a chunk *is* layer
+//! `order[p]`. No byte moves at write or read, data chunks stay the user's bytes, and the runs are
+//! the same. To add an order: write `order/x.rs` and one row in [`ORDERS`].
+
+mod gray;
+mod layers;
+mod natural;
+
+#[cfg(test)]
+mod battery;
+
+pub(crate) use layers::LAYERS_MAX;
+pub use layers::Layers;
+
+use crate::CodeError;
+
+/// One way to order layers: its name in a spec, and how to make it.
+///
+/// ```
+/// let names: Vec<&str> = kiln_code::order::ORDERS.iter().map(|kind| kind.name).collect();
+/// assert!(names.contains(&"natural") && names.contains(&"gray"));
+/// ```
+#[derive(Debug)]
+pub struct OrderKind {
+    /// The word in a spec, before any colon.
+    pub name: &'static str,
+    /// What comes after `order=`.
+    pub syntax: &'static str,
+    /// What it is good for, in one sentence.
+    pub about: &'static str,
+    /// Whether neighbours always differ in one digit, so that the sum of runs is the least.
+    pub is_gray: bool,
+    /// What stands after the colon, complete and in the one way it is written; empty if nothing.
+    pub(crate) canonical: fn(&str) -> Result<String, String>,
+    /// The layer of every position, from canonical arguments.
+    pub(crate) make: fn(&Layers, &str) -> Result<Vec<u32>, String>,
+}
+
+/// All orders; the first is the default.
+pub static ORDERS: &[OrderKind] = &[natural::KIND, gray::KIND];
+
+/// For orders that take no arguments.
+fn no_arguments(arguments: &str) -> Result<String, String> {
+    match arguments {
+        "" => Ok(String::new()),
+        _ => Err("it takes nothing after its name".into()),
+    }
+}
+
+/// The kind that an order's text names, and its canonical arguments.
+fn parse(text: &str) -> Result<(&'static OrderKind, String), CodeError> {
+    let bad = |reason| CodeError::BadOrder { order: shorten(text), reason };
+    let (name, arguments) = text.split_once(':').unwrap_or((text, ""));
+    let kind = ORDERS.iter().find(|kind| kind.name == name).ok_or_else(|| {
+        let known: Vec<&str> = ORDERS.iter().map(|kind| kind.name).collect();
+        bad(format!("no such order; known: {}", known.join(", ")))
+    })?;
+    Ok((kind, (kind.canonical)(arguments).map_err(bad)?))
+}
+
+/// The one way in which an order is written, e.g. in a shard.
+///
+/// # Errors
+/// No such order, or arguments that it does not take.
+pub(crate) fn canonical(text: &str) -> Result<String, CodeError> {
+    let (kind, arguments) = parse(text)?;
+    Ok(match arguments.is_empty() {
+        true => kind.name.into(),
+        false => format!("{}:{arguments}", kind.name),
+    })
+}
+
+/// Long enough to be known again, short enough for a line.
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.into(),
+    }
+}
+
+/// An order: which layer lies at which position of a chunk.
+///
+/// ```
+/// use kiln_code::order::{Layers, Order};
+/// let layers = Layers::new(4, 2, 2)?; // Clay 4+2: 8 layers of 3 binary digits
+/// let order = Order::new(&layers, "gray")?;
+/// assert_eq!(order.layers(), [0, 1, 3, 2, 6, 7, 5, 4]); // Table II of the paper
+/// assert_eq!(order.position(6), Some(4));
+/// assert!(Order::new(&layers, "spiral").is_err());
+/// # Ok::<(), kiln_code::CodeError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    name: String,
+    layers: Vec<u32>,
+    positions: Vec<u32>,
+}
+
+impl Order {
+    /// The order that a spec's `order=` names.
+    ///
+    /// # Errors
+    /// No such order, or one that these layers do not have.
+    pub fn new(layers: &Layers, text: &str) -> Result<Order, CodeError> {
+        let (kind, arguments) = parse(text)?;
+        let bad = |reason| CodeError::BadOrder { order: shorten(text), reason };
+        let list = (kind.make)(layers, &arguments).map_err(bad)?;
+        Order::named(layers, canonical(text)?, list)
+    }
+
+    /// An order from a list: the layer of every position.
+    ///
+    /// # Errors
+    /// The list is not a permutation of the layers.
+    ///
+    /// ```
+    /// use kiln_code::order::{Layers, Order};
+    /// let layers = Layers::new(2, 2, 2)?;
+    /// assert!(Order::from_list(&layers, vec![3, 1, 0, 2]).is_ok());
+    /// assert!(Order::from_list(&layers, vec![3, 1, 1, 2]).is_err());
+    /// # Ok::<(), kiln_code::CodeError>(())
+    /// ```
+    pub fn from_list(layers: &Layers, list: Vec<u32>) -> Result<Order, CodeError> {
+        Order::named(layers, "list".into(), list)
+    }
+
+    fn named(layers: &Layers, name: String, list: Vec<u32>) -> Result<Order, CodeError> {
+        let bad = |reason| CodeError::BadOrder { order: shorten(&name), reason };
+        let positions = positions(&list, layers.count()).map_err(bad)?;
+        Ok(Order { name, layers: list, positions })
+    }
+
+    /// What comes after `order=` in a spec.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The layer of every position.
+    pub fn layers(&self) -> &[u32] {
+        &self.layers
+    }
+
+    /// The position of every layer.
+    pub fn positions(&self) -> &[u32] {
+        &self.positions
+    }
+
+    /// The position of a layer, if there is such a layer.
+    pub fn position(&self, layer: usize) -> Option<usize> {
+        self.positions.get(layer).map(|&position| position as usize)
+    }
+}
+
+/// The position of every layer, or why the list is no permutation of `count` layers.
+fn positions(list: &[u32], count: usize) -> Result<Vec<u32>, String> {
+    if list.len() != count {
+        return Err(format!("it lists {} layers, the code has {count}", list.len()));
+    }
+    let mut positions = vec![u32::MAX; count];
+    for (position, &layer) in list.iter().enumerate() {
+        match positions.get_mut(layer as usize) {
+            None => return Err(format!("there is no layer {layer}, the last is {}", count - 1)),
+            Some(known) if *known != u32::MAX => {
+                return Err(format!("layer {layer} is there twice"));
+            }
+            Some(known) => *known = position as u32,
+        }
+    }
+    Ok(positions)
+}
