@@ -1,6 +1,7 @@
 //! The codes: one file and one row of [`CODES`] each.
 
 mod blaum_roth;
+mod butterfly;
 mod cauchy;
 mod clay;
 mod evenodd;
@@ -55,6 +56,7 @@ pub static CODES: &[CodeFamily] = &[
     evenodd::FAMILY,
     star::FAMILY,
     xcode::FAMILY,
+    butterfly::FAMILY,
 ];
 
 /// Which chunks a repair may use and which it uses; made by [`Code::choose`].

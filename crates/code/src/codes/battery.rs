@@ -5,7 +5,7 @@ use crate::dag::At;
 use crate::{CodeSpec, Codec, RepairPlan, Shape};
 
 /// Codes of every family small enough for exhaustive patterns; Clay's are generated below.
-const SMALL: [&str; 34] = [
+const SMALL: [&str; 39] = [
     "rep:2",
     "rep:3",
     "rep:5",
@@ -23,6 +23,11 @@ const SMALL: [&str; 34] = [
     "clay:4+2,order=gray",
     "clay:4+3,d=5,mds=jerasure,coupling=ceph,order=gray",
     "clay:5+4,order=gray",
+    "butterfly:1+2",
+    "butterfly:2+2",
+    "butterfly:3+2",
+    "butterfly:6+2",
+    "butterfly:8+2",
     "cauchy:4+2",
     "cauchy:7+3",
     "cauchy:6+4,w=5,matrix=orig",
@@ -200,6 +205,8 @@ fn matrices_are_exact() {
         "clay:3+3,d=4",
         "clay:3+3",
         "clay:5+2",
+        "butterfly:2+2",
+        "butterfly:4+2",
         "cauchy:4+3",
         "liberation:4+2",
         "blaum-roth:4+2",
@@ -247,6 +254,7 @@ fn programs_run_what_dags_say() {
         "clay:10+4",
         "clay:10+4,order=gray",
         "clay:6+2",
+        "butterfly:4+2",
         "cauchy:10+4,w=8",
         "liberation:11+2",
         "blaum-roth:10+2",

@@ -13,6 +13,7 @@ mod solve;
 use super::{Choice, Code, choose_decode};
 use crate::dag::{At, DagBuilder, Hint};
 use crate::{CodeError, CodeSpec, Dag, Shape, Strategy};
+use recover::Recovery;
 use solve::Start;
 
 pub(super) use params::{
@@ -25,11 +26,13 @@ pub(super) struct Equations {
     shape: Shape,
     auxiliary: usize,
     list: Vec<Vec<u32>>,
+    /// For each equation where its sum belongs, when that is not where its unknown does.
+    places: Vec<Option<Hint>>,
 }
 
 impl Equations {
     pub(super) fn new(shape: Shape) -> Equations {
-        Equations { shape, auxiliary: 0, list: Vec::new() }
+        Equations { shape, auxiliary: 0, list: Vec::new(), places: Vec::new() }
     }
 
     /// Equations of a bit matrix (Jerasure's layout): position l of parity r is the XOR of the
@@ -64,6 +67,14 @@ impl Equations {
     /// Says that these variables XOR to zero.
     pub(super) fn add(&mut self, cells: Vec<u32>) {
         self.list.push(cells);
+        self.places.push(None);
+    }
+
+    /// As [`Equations::add`] for a link of a chain, whatever is computed from it belonging to
+    /// `place`.
+    pub(super) fn add_at(&mut self, cells: Vec<u32>, place: Hint) {
+        self.list.push(cells);
+        self.places.push(Some(place));
     }
 
     fn cells(&self) -> usize {
@@ -100,11 +111,20 @@ impl Equations {
 pub(super) struct XorCode {
     equations: Equations,
     packet: Option<usize>,
+    half_reads: Option<HalfReads>,
 }
+
+/// A family's own rule for the reads that rebuild one chunk from all others.
+pub(super) type HalfReads = fn(Shape, usize) -> Option<Vec<At>>;
 
 impl XorCode {
     pub(super) fn new(equations: Equations, packet: Option<usize>) -> XorCode {
-        XorCode { equations, packet }
+        XorCode { equations, packet, half_reads: None }
+    }
+
+    /// For families that know the optimal reads of a repair, so that nothing is searched.
+    pub(super) fn with_half_reads(self, rule: HalfReads) -> XorCode {
+        XorCode { half_reads: Some(rule), ..self }
     }
 
     /// For parameters whose source does not promise an MDS code: tries every loss of m chunks.
@@ -128,6 +148,25 @@ impl XorCode {
     }
 }
 
+impl XorCode {
+    /// The cheapest recovery of one chunk: by the family's rule, or by search.
+    fn recovery(&self, lost: usize, available: &[usize]) -> Option<Recovery> {
+        let equations = &self.equations;
+        let Some(rule) = self.half_reads else {
+            return recover::cheapest(equations, lost, available);
+        };
+        let reads = rule(equations.shape, lost)?;
+        let readable = |at: &At| available.contains(&(at.chunk as usize));
+        reads.iter().all(readable).then(|| Recovery {
+            equations: (0..equations.list.len() as u32).collect(),
+            reads: reads
+                .iter()
+                .map(|at| equations.cell(at.chunk as usize, at.position as usize))
+                .collect(),
+        })
+    }
+}
+
 impl Code for XorCode {
     fn shape(&self) -> Shape {
         self.equations.shape
@@ -143,7 +182,7 @@ impl Code for XorCode {
         let decode = choose_decode(self.shape(), lost, available)?;
         let ([chunk], None) = (lost, self.packet) else { return Ok(decode) };
         let Shape { k, alpha, .. } = self.shape();
-        match recover::cheapest(&self.equations, *chunk, available) {
+        match self.recovery(*chunk, available) {
             Some(recovery) if recovery.reads.len() < k * alpha => Ok(Choice {
                 strategy: Strategy::Repair,
                 lost: lost.to_vec(),
@@ -162,7 +201,7 @@ impl Code for XorCode {
         let wanted = cells(&choice.lost);
         let (used, known): (Vec<u32>, Vec<u32>) = match (choice.strategy, &choice.lost[..]) {
             (Strategy::Repair, [chunk]) => {
-                let recovery = recover::cheapest(equations, *chunk, &choice.helpers);
+                let recovery = self.recovery(*chunk, &choice.helpers);
                 let recovery = recovery.ok_or_else(|| CodeError::Internal("no recovery".into()))?;
                 (recovery.equations, recovery.reads)
             }

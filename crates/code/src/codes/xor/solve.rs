@@ -51,6 +51,7 @@ fn undetermined() -> CodeError {
 struct Solver<'a> {
     equations: &'a Equations,
     lists: Vec<&'a [u32]>,
+    places: Vec<Option<Hint>>,
     symbols: Vec<Option<Symbol>>,
     /// Where each unknown variable occurs.
     users: Vec<Vec<u32>>,
@@ -73,6 +74,7 @@ impl<'a> Solver<'a> {
             symbols[v as usize] = Some(builder.input(equations.at(v), equations.hint(v)));
         }
         let lists: Vec<&[u32]> = used.iter().map(|&e| &equations.list[e as usize][..]).collect();
+        let places = used.iter().map(|&e| equations.places[e as usize]).collect();
         let mut users = vec![Vec::new(); symbols.len()];
         let mut open = vec![0; lists.len()];
         for (e, list) in lists.iter().enumerate() {
@@ -81,7 +83,7 @@ impl<'a> Solver<'a> {
                 open[e] += 1;
             }
         }
-        Solver { equations, lists, symbols, users, open, start, builder }
+        Solver { equations, lists, places, symbols, users, open, start, builder }
     }
 
     /// Takes equations with one unknown, short ones first, until there are none.
@@ -92,7 +94,8 @@ impl<'a> Solver<'a> {
         while let Some(Reverse((_, e))) = heap.pop() {
             let Some(v) = self.only_unknown(e) else { continue };
             let terms: Vec<Symbol> = self.known_terms(e);
-            let symbol = self.xor(&terms, v)?;
+            let hint = self.places[e].unwrap_or_else(|| self.equations.hint(v));
+            let symbol = xor(self.builder, &terms, hint)?;
             for e in self.set(v, symbol) {
                 heap.push(entry(&self.lists, e));
             }
