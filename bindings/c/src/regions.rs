@@ -1,0 +1,138 @@
+//! Pointers of the caller as slices, checked as far as pointers can be.
+
+use crate::failure::Failure;
+
+/// The longest buffer that a slice can be.
+const LEN_MAX: usize = isize::MAX as usize;
+
+/// A list of numbers.
+///
+/// # Safety
+/// `at` is null, or leads to `count` numbers that nobody changes during the call.
+pub(crate) unsafe fn numbers(at: *const u32, count: usize) -> Result<Vec<usize>, Failure> {
+    // No code has more chunks; a length from nowhere must not be believed.
+    const MOST: usize = 1 << 16;
+    match (at.is_null(), count) {
+        (_, 0) => Ok(Vec::new()),
+        (true, _) => Err(Failure::invalid("a list of chunks: a null pointer")),
+        (_, count) if count > MOST => {
+            Err(Failure::invalid(format!("a list of {count} chunks; no code has so many")))
+        }
+        // SAFETY: not null, and `count` numbers as promised.
+        _ => Ok(unsafe { std::slice::from_raw_parts(at, count) }
+            .iter()
+            .map(|&index| index as usize)
+            .collect()),
+    }
+}
+
+/// Buffers that a call reads and buffers that it writes, proved not to overlap.
+pub(crate) struct Regions<'a> {
+    pub inputs: Vec<&'a [u8]>,
+    pub outputs: Vec<&'a mut [u8]>,
+}
+
+/// What the caller gave: a list of pointers and the length of each buffer.
+pub(crate) struct Given<'a> {
+    pub pointers: *const *const u8,
+    pub lens: &'a [usize],
+}
+
+impl Given<'_> {
+    /// # Safety
+    /// `pointers` is null, or leads to as many pointers as there are lengths.
+    unsafe fn spans(&self, what: &str) -> Result<Vec<(*const u8, usize)>, Failure> {
+        if self.pointers.is_null() && !self.lens.is_empty() {
+            return Err(Failure::invalid(format!("{what}: a null pointer")));
+        }
+        let mut spans = Vec::with_capacity(self.lens.len());
+        for (index, &len) in self.lens.iter().enumerate() {
+            // SAFETY: not null, and one pointer for each length as promised.
+            let at = unsafe { *self.pointers.add(index) };
+            if at.is_null() {
+                return Err(Failure::invalid(format!("{what} {index}: a null pointer")));
+            }
+            if len > LEN_MAX || at.addr().checked_add(len).is_none() {
+                let reason = format!("{what} {index}: {len} bytes are more than memory has");
+                return Err(Failure::invalid(reason));
+            }
+            spans.push((at, len));
+        }
+        Ok(spans)
+    }
+}
+
+impl<'a> Regions<'a> {
+    /// # Safety
+    /// The lists lead to pointers, and the pointers to as many bytes as the lengths say; nobody
+    /// changes inputs or touches outputs during `'a`.
+    ///
+    /// # Errors
+    /// A null pointer, an absurd length, or an output that overlaps another buffer.
+    pub(crate) unsafe fn new(
+        inputs: &Given<'_>,
+        outputs: &Given<'_>,
+    ) -> Result<Regions<'a>, Failure> {
+        // SAFETY: as promised.
+        let (inputs, outputs) = unsafe { (inputs.spans("input")?, outputs.spans("output")?) };
+        let mut all: Vec<(usize, usize, bool)> = Vec::with_capacity(inputs.len() + outputs.len());
+        all.extend(inputs.iter().map(|&(at, len)| (at.addr(), at.addr() + len, false)));
+        all.extend(outputs.iter().map(|&(at, len)| (at.addr(), at.addr() + len, true)));
+        all.retain(|span| span.0 < span.1);
+        all.sort_unstable();
+        // The furthest end so far, of outputs and of all.
+        let (mut end_out, mut end_all) = (0, 0);
+        for (start, end, out) in all {
+            if start < end_out || (out && start < end_all) {
+                return Err(Failure::invalid("an output overlaps another buffer"));
+            }
+            end_all = end.max(end_all);
+            if out {
+                end_out = end;
+            }
+        }
+        // SAFETY: pointers and lengths as promised; outputs were just seen to overlap nothing.
+        unsafe {
+            Ok(Regions {
+                inputs: inputs
+                    .iter()
+                    .map(|&(at, len)| std::slice::from_raw_parts(at, len))
+                    .collect(),
+                outputs: outputs
+                    .iter()
+                    .map(|&(at, len)| std::slice::from_raw_parts_mut(at.cast_mut(), len))
+                    .collect(),
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(inputs: &[(usize, usize)], outputs: &[(usize, usize)]) -> bool {
+        let mut arena = [0_u8; 64];
+        let base = arena.as_mut_ptr();
+        // SAFETY: offsets stay within the arena.
+        let list = |spans: &[(usize, usize)]| -> (Vec<*const u8>, Vec<usize>) {
+            spans.iter().map(|&(at, len)| (unsafe { base.add(at) }.cast_const(), len)).unzip()
+        };
+        let ((ins, in_lens), (outs, out_lens)) = (list(inputs), list(outputs));
+        let inputs = Given { pointers: ins.as_ptr(), lens: &in_lens };
+        let outputs = Given { pointers: outs.as_ptr(), lens: &out_lens };
+        // SAFETY: as many pointers as lengths, all within the arena.
+        unsafe { Regions::new(&inputs, &outputs) }.is_ok()
+    }
+
+    #[test]
+    fn outputs_overlap_nothing_and_inputs_may_be_shared() {
+        assert!(check(&[(0, 8), (0, 8), (4, 8)], &[(12, 4), (16, 4)]));
+        assert!(!check(&[(0, 8)], &[(7, 4)]));
+        assert!(!check(&[], &[(0, 8), (4, 1)]));
+        assert!(!check(&[(0, 32)], &[(8, 4)]));
+        assert!(!check(&[(8, 4)], &[(0, 32)]));
+        assert!(check(&[(8, 0)], &[(0, 32)]));
+        assert!(!check(&[(0, 1), (2, 30), (3, 1)], &[(20, 1)]));
+    }
+}
