@@ -8,12 +8,13 @@ KERNELS ?= scalar avx2 avx512 gfni
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
-.PHONY: help setup build test lint demo kernels bench-core fuzz clean
+.PHONY: help setup build test lint demo kernels ceph-plugin ceph-host bench-core fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
 	@echo 'make test    all checks and tests, as CI runs them'
 	@echo 'make build   the program, as $(KILN)'
+	@echo 'make ceph-plugin  libec_kiln.so for the Ceph of this machine, in $(CEPH)'
 	@echo 'make bench-core  coding speed against other libraries (QUICK=1: headline ratios)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each)'
 	@echo 'make lint    formatting and clippy'
@@ -33,6 +34,7 @@ lint: setup
 test: lint
 	$(CARGO) test --workspace
 	@$(MAKE) --no-print-directory kernels
+	@$(MAKE) --no-print-directory ceph-host
 
 # The suite above ran with the fastest kernel; the bytes must be the same with every other. What
 # never runs a kernel (the DAGs of all loss patterns) or runs all of them by itself is not repeated.
@@ -49,6 +51,23 @@ kernels: setup
 	        *) echo "$$reason"; exit 1 ;; \
 	    esac; \
 	done
+
+# The plugin for this machine's Ceph, beside links to the stock ones.
+CEPH := $(TARGET)/ceph
+
+ceph-plugin: setup
+	$(CARGO) build --release -p kiln-c
+	sh bindings/ceph/build.sh '$(TARGET)/release/libkiln_c.a' '$(CEPH)'
+
+# Drives the plugin as an OSD would, beside Ceph's own. Exit code 3 of the build: no Ceph here.
+ceph-host: setup
+	@$(CARGO) build -p kiln-c
+	@sh bindings/ceph/build.sh '$(TARGET)/debug/libkiln_c.a' '$(CEPH)-test'; status=$$?; \
+	case $$status in \
+	    0) echo '== plugin of Ceph'; '$(CEPH)-test/host' '$(CEPH)-test' ;; \
+	    3) echo '== plugin of Ceph: SKIPPED, see above' ;; \
+	    *) exit $$status ;; \
+	esac
 
 demo: build
 	$(PYTHON) demo/demo.py --kiln '$(KILN)' $(if $(DATA),--data '$(DATA)') $(if $(KEEP),--keep)

@@ -19,29 +19,8 @@ skip() {
     echo "!! PEER LEFT OUT: $1: $2" | tee -a "$OUT/SKIPPED" >&2
 }
 
-# Installs Debian packages unless they are there. Maintainer scripts want a TMPDIR of their own:
-# some machines clean the common one under their feet.
-packages() {
-    missing=
-    for package; do
-        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q ' installed' ||
-            missing="$missing $package"
-    done
-    [ -z "$missing" ] && return 0
-    command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || return 1
-    mkdir -p "$OUT/tmp"
-    for attempt in install update; do
-        [ $attempt = update ] && { apt-get -q update >>"$OUT/apt.log" 2>&1 || return 1; }
-        # shellcheck disable=SC2086
-        TMPDIR="$OUT/tmp" DEBIAN_FRONTEND=noninteractive apt-get install -qy \
-            --no-install-recommends $missing >>"$OUT/apt.log" 2>&1 && return 0
-    done
-    return 1
-}
-
-version() {
-    dpkg-query -W -f '${Version}' "$1" 2>/dev/null | tr -d '"\\ '
-}
+LOG_DIR=$OUT
+. "$HERE/../../.ci/packages.sh"
 
 # Nothing to do if the library is newer than what it is made of.
 fresh() {
@@ -70,14 +49,14 @@ fresh ceiling "$HERE/ceiling.c" ||
 if ! packages libisal-dev; then
     skip isal "Debian package libisal-dev cannot be installed"
 elif ! fresh isal "$HERE/isal.c"; then
-    make_peer isal gcc $FLAGS "-DPEER_VERSION=\"$(version libisal-dev)\"" \
+    make_peer isal gcc $FLAGS "-DPEER_VERSION=\"$(package_version libisal-dev)\"" \
         -o "$OUT/isal.so" "$HERE/isal.c" -lisal
 fi
 
 if ! packages libjerasure-dev; then
     skip jerasure "Debian package libjerasure-dev cannot be installed"
 elif ! fresh jerasure "$HERE/jerasure.c"; then
-    make_peer jerasure gcc $FLAGS "-DPEER_VERSION=\"$(version libjerasure-dev)\"" \
+    make_peer jerasure gcc $FLAGS "-DPEER_VERSION=\"$(package_version libjerasure-dev)\"" \
         -I/usr/include/jerasure -o "$OUT/jerasure.so" "$HERE/jerasure.c" -lJerasure
 fi
 
@@ -97,12 +76,14 @@ if ! fresh crates "$HERE/rust/src/lib.rs" "$HERE/rust/Cargo.toml"; then
 fi
 
 CEPH=/usr/lib/$LIB/ceph
+SHIM=$HERE/../../bindings/ceph
 if ! packages ceph-osd libradospp-dev g++; then
     skip ceph "Debian packages ceph-osd and libradospp-dev cannot be installed"
-elif case $(version ceph-osd) in 16.2.*) false ;; esac; then
-    skip ceph "the plugin interface written here is that of 16.2, not $(version ceph-osd)"
-elif ! fresh ceph "$HERE/ceph.cc"; then
-    make_peer ceph g++ -std=c++17 $FLAGS "-DPEER_VERSION=\"$(version ceph-osd)\"" \
+elif case $(package_version ceph-osd) in 16.2.*) false ;; esac; then
+    skip ceph "the plugin interface written here is that of 16.2, not $(package_version ceph-osd)"
+elif ! fresh ceph "$HERE/ceph.cc" "$SHIM/tests/host.h"; then
+    make_peer ceph g++ -std=c++17 $FLAGS "-I$SHIM" "-I$SHIM/tests" \
+        '-DCEPH_INTERFACE="interface_16.h"' "-DPEER_VERSION=\"$(package_version ceph-osd)\"" \
         "-DPLUGIN_DIR=\"$CEPH/erasure-code\"" -o "$OUT/ceph.so" "$HERE/ceph.cc" \
         -lrados "$CEPH/libceph-common.so.2" -Wl,-rpath,"$CEPH" -ldl
 fi

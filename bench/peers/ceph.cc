@@ -1,13 +1,9 @@
 // Ceph's own erasure-code plugins, loaded as a Ceph OSD loads them.
 //
 // The plugins come with Debian's ceph-osd package, and buffers with libceph-common. What an OSD
-// gives them besides is written here: the interface's virtual table as it is in Ceph 16.2, and a
-// registry with which a plugin (clay) finds another (isa).
+// gives them besides is in bindings/ceph.
+#include "host.h"
 #include "peer.h"
-
-#include <dlfcn.h>
-#include <rados/buffer.h>
-#include <rados/librados.h>
 
 #include <cstdio>
 #include <cstring>
@@ -26,91 +22,9 @@
 #error "PLUGIN_DIR: the folder of libec_isa.so"
 #endif
 
-class CrushWrapper;
-class CephContext;
 using ceph::bufferlist;
-using Profile = std::map<std::string, std::string>;
-using Buffers = std::map<int, bufferlist>;
-
-extern "C" int ceph_arch_probe(void);
-
-namespace ceph {
-namespace global {
-extern CephContext *g_ceph_context;
-}
-
-// Order and signatures of the virtual functions are Ceph 16.2's binary interface.
-class ErasureCodeInterface {
-  public:
-    virtual ~ErasureCodeInterface() = default;
-    virtual int init(Profile &profile, std::ostream *log) = 0;
-    virtual const Profile &get_profile() const = 0;
-    virtual int create_rule(const std::string &, CrushWrapper &, std::ostream *) const = 0;
-    virtual unsigned get_chunk_count() const = 0;
-    virtual unsigned get_data_chunk_count() const = 0;
-    virtual unsigned get_coding_chunk_count() const = 0;
-    virtual int get_sub_chunk_count() = 0;
-    virtual unsigned get_chunk_size(unsigned object) const = 0;
-    virtual int minimum_to_decode(const std::set<int> &want, const std::set<int> &available,
-                                  std::map<int, std::vector<std::pair<int, int>>> *out) = 0;
-    virtual int minimum_to_decode_with_cost(const std::set<int> &, const std::map<int, int> &,
-                                            std::set<int> *) = 0;
-    virtual int encode(const std::set<int> &want, const bufferlist &in, Buffers *out) = 0;
-    virtual int encode_chunks(const std::set<int> &want, Buffers *chunks) = 0;
-    virtual int decode(const std::set<int> &want, const Buffers &in, Buffers *out, int size) = 0;
-    virtual int decode_chunks(const std::set<int> &want, const Buffers &in, Buffers *out) = 0;
-    virtual const std::vector<int> &get_chunk_mapping() const = 0;
-    virtual int decode_concat(const Buffers &in, bufferlist *out) = 0;
-};
-using ErasureCodeInterfaceRef = std::shared_ptr<ErasureCodeInterface>;
-
-class ErasureCodePlugin {
-  public:
-    void *library = nullptr;
-    virtual ~ErasureCodePlugin() = default;
-    virtual int factory(const std::string &dir, Profile &profile, ErasureCodeInterfaceRef *out,
-                        std::ostream *log) = 0;
-};
-
-// A plugin calls these three by name; the members are ours.
-class ErasureCodePluginRegistry {
-  public:
-    static ErasureCodePluginRegistry singleton;
-    int add(const std::string &name, ErasureCodePlugin *plugin);
-    int factory(const std::string &name, const std::string &dir, Profile &profile,
-                ErasureCodeInterfaceRef *out, std::ostream *log);
-
-  private:
-    std::map<std::string, ErasureCodePlugin *> plugins;
-};
-
-ErasureCodePluginRegistry ErasureCodePluginRegistry::singleton;
-
-int ErasureCodePluginRegistry::add(const std::string &name, ErasureCodePlugin *plugin) {
-    plugins[name] = plugin;
-    return 0;
-}
-
-int ErasureCodePluginRegistry::factory(const std::string &name, const std::string &dir,
-                                       Profile &profile, ErasureCodeInterfaceRef *out,
-                                       std::ostream *log) {
-    if (plugins.count(name) == 0) {
-        std::string path = dir + "/libec_" + name + ".so";
-        void *library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
-        if (library == nullptr) {
-            *log << dlerror();
-            return -ENOENT;
-        }
-        auto init = reinterpret_cast<int (*)(const char *, const char *)>(
-            dlsym(library, "__erasure_code_init"));
-        if (init == nullptr || init(name.c_str(), dir.c_str()) != 0 || plugins.count(name) == 0) {
-            *log << path << " does not register itself";
-            return -ENOEXEC;
-        }
-    }
-    return plugins[name]->factory(dir, profile, out, log);
-}
-}  // namespace ceph
+using ceph::Buffers;
+using ceph::Profile;
 
 namespace {
 
@@ -120,24 +34,8 @@ struct Engine {
     ceph::ErasureCodeInterfaceRef plugin;
 };
 
-// Plugins look up their symbols in the global scope, where an OSD's are.
-const char *host_is_ready() {
-    static const char *problem = []() -> const char * {
-        const void *ours[] = {reinterpret_cast<const void *>(&kp_open),
-                              reinterpret_cast<const void *>(&ceph_arch_probe)};
-        for (const void *symbol : ours) {
-            Dl_info info;
-            if (dladdr(symbol, &info) == 0 ||
-                dlopen(info.dli_fname, RTLD_LAZY | RTLD_GLOBAL | RTLD_NOLOAD) == nullptr)
-                return "cannot make the host's symbols global";
-        }
-        ceph_arch_probe();
-        // Logging of the plugins wants a context; librados makes one without a cluster.
-        rados_t cluster;
-        if (rados_create(&cluster, nullptr) < 0) return "rados_create failed";
-        ceph::global::g_ceph_context = static_cast<CephContext *>(rados_cct(cluster));
-        return nullptr;
-    }();
+const char *prepare() {
+    static const char *problem = host_is_ready(reinterpret_cast<const void *>(&kp_open));
     return problem;
 }
 
@@ -166,7 +64,7 @@ void *kp_open(const char *engine, const char *code, uint32_t k, uint32_t m, uint
         snprintf(error, error_len, "%s: not for %s", engine, code);
         return nullptr;
     }
-    if (const char *problem = host_is_ready()) {
+    if (const char *problem = prepare()) {
         snprintf(error, error_len, "%s: %s", engine, problem);
         return nullptr;
     }

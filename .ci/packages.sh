@@ -1,0 +1,27 @@
+# Sourced by scripts: Debian packages and their versions. LOG_DIR is where apt-get's output goes.
+
+# packages NAME...: installs those that are missing (Debian, as root); fails when it cannot.
+# Maintainer scripts want a TMPDIR of their own: some machines clean the common one under their
+# feet.
+packages() {
+    missing=
+    for package; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q ' installed' ||
+            missing="$missing $package"
+    done
+    [ -z "$missing" ] && return 0
+    command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || return 1
+    mkdir -p "$LOG_DIR/tmp"
+    for attempt in install update; do
+        [ $attempt = update ] && { apt-get -q update >>"$LOG_DIR/apt.log" 2>&1 || return 1; }
+        # shellcheck disable=SC2086 # several words are wanted
+        TMPDIR="$LOG_DIR/tmp" DEBIAN_FRONTEND=noninteractive apt-get install -qy \
+            --no-install-recommends $missing >>"$LOG_DIR/apt.log" 2>&1 && return 0
+    done
+    return 1
+}
+
+# The installed version of a package.
+package_version() {
+    dpkg-query -W -f '${Version}' "$1" 2>/dev/null | tr -d '"\\ '
+}

@@ -1,0 +1,77 @@
+// What a plugin of Ceph 16.2 and its host agree on, written from the binary interface: the order
+// and signatures of virtual functions, and the names that a plugin resolves in its host.
+#pragma once
+
+#include <rados/buffer.h>
+
+#include <iosfwd>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Placement rules belong to Ceph; a plugin asks for one of the ordinary kind. The class has no
+// virtual functions, and a plugin only ever holds a reference to it.
+class CrushWrapper {
+  public:
+    int add_simple_rule(std::string name, std::string root, std::string failure_domain,
+                        std::string device_class, std::string mode, int rule_type,
+                        std::ostream *log);
+};
+
+namespace ceph {
+
+using Profile = std::map<std::string, std::string>;
+using Buffers = std::map<int, bufferlist>;
+using Runs = std::vector<std::pair<int, int>>;  // (first sub-chunk, how many)
+
+class ErasureCodeInterface {
+  public:
+    virtual ~ErasureCodeInterface() = default;
+    virtual int init(Profile &profile, std::ostream *log) = 0;
+    virtual const Profile &get_profile() const = 0;
+    virtual int create_rule(const std::string &name, CrushWrapper &crush,
+                            std::ostream *log) const = 0;
+    virtual unsigned get_chunk_count() const = 0;
+    virtual unsigned get_data_chunk_count() const = 0;
+    virtual unsigned get_coding_chunk_count() const = 0;
+    virtual int get_sub_chunk_count() = 0;
+    virtual unsigned get_chunk_size(unsigned object) const = 0;
+    virtual int minimum_to_decode(const std::set<int> &want, const std::set<int> &available,
+                                  std::map<int, Runs> *minimum) = 0;
+    virtual int minimum_to_decode_with_cost(const std::set<int> &want,
+                                            const std::map<int, int> &available,
+                                            std::set<int> *minimum) = 0;
+    virtual int encode(const std::set<int> &want, const bufferlist &in, Buffers *out) = 0;
+    virtual int encode_chunks(const std::set<int> &want, Buffers *chunks) = 0;
+    virtual int decode(const std::set<int> &want, const Buffers &in, Buffers *out,
+                       int chunk_size) = 0;
+    virtual int decode_chunks(const std::set<int> &want, const Buffers &in, Buffers *out) = 0;
+    virtual const std::vector<int> &get_chunk_mapping() const = 0;
+    virtual int decode_concat(const Buffers &in, bufferlist *out) = 0;
+};
+using ErasureCodeInterfaceRef = std::shared_ptr<ErasureCodeInterface>;
+
+class ErasureCodePlugin {
+  public:
+    void *library = nullptr;
+    virtual ~ErasureCodePlugin() = default;
+    virtual int factory(const std::string &directory, Profile &profile,
+                        ErasureCodeInterfaceRef *code, std::ostream *log) = 0;
+};
+
+// The host keeps the plugins; only these members are called by name, and none has a body here.
+class ErasureCodePluginRegistry {
+  public:
+    static ErasureCodePluginRegistry singleton;
+    int add(const std::string &name, ErasureCodePlugin *plugin);
+    int factory(const std::string &name, const std::string &directory, Profile &profile,
+                ErasureCodeInterfaceRef *code, std::ostream *log);
+
+    // For hosts other than Ceph (tests, benches), which define the members above.
+    std::map<std::string, ErasureCodePlugin *> plugins;
+};
+
+}  // namespace ceph
