@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Folders that hold no sources of ours.
 const SKIPPED: &[&str] = &[".git", "target", "out", "vectors", "corpus", "__pycache__"];
 /// Texts that people write. Everything else is data.
-const TEXTS: &[&str] = &["rs", "md", "toml", "py", "sh", "yml", "yaml", "c", "h"];
+const TEXTS: &[&str] = &["rs", "md", "toml", "py", "sh", "yml", "yaml", "c", "h", "cc"];
 /// Texts without an extension.
 const NAMES: &[&str] = &["Makefile", "run", "setup"];
 
