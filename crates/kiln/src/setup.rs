@@ -3,6 +3,7 @@
 mod nodes;
 mod output;
 mod raw;
+mod reads;
 
 use std::time::Instant;
 
@@ -12,6 +13,7 @@ use kiln_pool::Settings;
 pub use nodes::Folders;
 pub use output::{Output, Place};
 pub use raw::{Format, RawFlags, RawSetup};
+pub use reads::ReadFlags;
 
 use crate::args::Common;
 use crate::exit::Failure;

@@ -1,6 +1,6 @@
 //! Buffers of one stripe, used again and again.
 
-use kiln_store::checksums;
+use kiln_store::{ReadCost, checksums};
 
 /// Cache line: kernels like their operands to start at one.
 const LINE: usize = 64;
@@ -56,12 +56,38 @@ pub(crate) enum Held {
 pub(crate) struct Cost {
     /// Bytes of chunk data read.
     pub bytes: u64,
-    /// Contiguous reads.
+    /// Contiguous runs.
     pub runs: u64,
+    /// Bytes asked of the device for them.
+    pub device_bytes: u64,
+    /// Reads asked of the device for them.
+    pub device_reads: u64,
     /// Of these bytes, what was read to help others.
     pub sent: u64,
     /// Bytes of checksum tables read.
     pub metadata: u64,
+}
+
+impl Cost {
+    /// Adds what a read cost.
+    pub(crate) fn add(&mut self, read: &ReadCost, helps: bool) {
+        self.bytes += read.data_bytes;
+        self.runs += read.runs;
+        self.device_bytes += read.device_bytes;
+        self.device_reads += read.device_reads;
+        self.sent += if helps { read.data_bytes } else { 0 };
+        self.metadata += read.metadata_bytes;
+    }
+
+    /// Adds the costs of another stripe.
+    pub(crate) fn merge(&mut self, other: &Cost) {
+        self.bytes += other.bytes;
+        self.runs += other.runs;
+        self.device_bytes += other.device_bytes;
+        self.device_reads += other.device_reads;
+        self.sent += other.sent;
+        self.metadata += other.metadata;
+    }
 }
 
 /// All buffers and findings of one stripe in flight.

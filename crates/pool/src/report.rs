@@ -193,8 +193,12 @@ pub struct NodeLoad {
     pub index: usize,
     /// Chunk bytes read from its store.
     pub bytes_read: u64,
-    /// Contiguous reads.
+    /// Contiguous runs of them.
     pub read_runs: u64,
+    /// Bytes asked of its device for these runs; see [`RepairReport::device_bytes_read`].
+    pub device_bytes_read: u64,
+    /// Reads asked of its device for these runs.
+    pub device_reads: u64,
     /// Chunk bytes it sends to the rebuilding node.
     pub bytes_sent: u64,
     /// Chunk bytes it receives from others.
@@ -245,8 +249,19 @@ pub struct RepairReport {
     pub helpers: Vec<usize>,
     /// Chunk bytes read from helpers.
     pub bytes_read: u64,
-    /// Contiguous reads of chunk bytes.
+    /// Contiguous runs of chunk bytes.
     pub read_runs: u64,
+    /// Bytes asked of devices for these runs: more than `bytes_read` where reads must be aligned
+    /// (direct reads) or gaps are read through because that is cheaper.
+    pub device_bytes_read: u64,
+    /// Reads asked of devices for these runs: fewer than `read_runs` where runs were joined.
+    pub device_reads: u64,
+    /// Bytes of all reads that this process asked of the nodes' stores, for headers, checksum
+    /// tables and looks at what is there too; filled by the caller. With direct reads the devices'
+    /// own statistics say the same.
+    pub issued_bytes: u64,
+    /// All reads that this process asked of the nodes' stores; filled by the caller.
+    pub issued_reads: u64,
     /// Chunk bytes that helpers send to the rebuilding node.
     pub bytes_sent: u64,
     /// Largest of max(sent, received) over the nodes.

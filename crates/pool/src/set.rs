@@ -222,6 +222,11 @@ impl Chunks for ShardSet {
             }),
         }
     }
+
+    fn cost_of(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost {
+        let member = self.members[chunk].as_ref();
+        member.map_or_else(ReadCost::default, |member| member.reader.cost_of(stripe, runs))
+    }
 }
 
 /// The codec that shards name, checked against their own numbers.

@@ -38,6 +38,9 @@ pub(crate) trait Chunks: Sync {
         buf: &mut [u8],
     ) -> Result<ReadCost, StoreError>;
 
+    /// What reading these runs asks of the device, without what is only metadata.
+    fn cost_of(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost;
+
     /// Bytes of the longest chunk.
     fn chunk_capacity(&self) -> usize {
         if self.stripes() == 0 { 0 } else { self.sub_len(0) * self.codec().shape().alpha }
@@ -204,19 +207,10 @@ impl<'a> StripeReader<'a> {
         let (cost, failure) = match self.chunks.read(chunk, stripe, runs, buf) {
             Ok(cost) => (cost, None),
             // What a failed read cost is not told; the disk did the work all the same.
-            Err(error) => (
-                ReadCost { data_bytes: bytes as u64, runs: runs.len() as u64, metadata_bytes: 0 },
-                Some(error),
-            ),
+            Err(error) => (self.chunks.cost_of(chunk, stripe, runs), Some(error)),
         };
-        let total = &mut frame.costs[chunk];
-        total.bytes += cost.data_bytes;
-        total.runs += cost.runs;
-        total.metadata += cost.metadata_bytes;
-        let Some(error) = failure else {
-            total.sent += if helps { cost.data_bytes } else { 0 };
-            return true;
-        };
+        frame.costs[chunk].add(&cost, helps && failure.is_none());
+        let Some(error) = failure else { return true };
         self.records[chunk].failures.fetch_add(1, Ordering::Relaxed);
         frame.held[chunk] = Held::Nothing;
         frame.bad.push((chunk, error.to_string()));

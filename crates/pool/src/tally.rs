@@ -35,10 +35,7 @@ impl Tally {
     /// Adds one stripe.
     pub(crate) fn add(&mut self, stripe: u64, frame: &mut Frame) {
         for (sum, cost) in self.costs.iter_mut().zip(&frame.costs) {
-            sum.bytes += cost.bytes;
-            sum.runs += cost.runs;
-            sum.sent += cost.sent;
-            sum.metadata += cost.metadata;
+            sum.merge(cost);
         }
         match frame.strategy {
             Some("repair") => self.repaired = true,

@@ -3,6 +3,7 @@
 //! The contract is small on purpose: append-only writing, random reading, atomic rename. Every
 //! row of [`BACKENDS`] passes the same battery of tests.
 
+pub mod direct;
 pub mod faulty;
 pub mod file;
 pub mod memory;
@@ -12,6 +13,7 @@ mod battery;
 
 use std::fmt::Debug;
 use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::{Result, StoreError};
@@ -100,6 +102,75 @@ pub trait ReadAt: Send + Sync {
 
     /// Fills `buf` from `offset` bytes on; past the end gives [`StoreError::Truncated`].
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
+
+    /// Fills all buffers, together where the place can do that: one helper's runs then cost one
+    /// round of its device. By itself this method reads one after the other.
+    ///
+    /// # Errors
+    /// As [`ReadAt::read_at`]; all buffers are then undefined.
+    fn read_batch(&self, reads: &mut [BatchRead<'_>]) -> Result<()> {
+        reads.iter_mut().try_for_each(|read| self.read_at(read.offset, read.buf))
+    }
+
+    /// What offsets and lengths of the device's reads are multiples of: 1 unless reads go past
+    /// the page cache. See [`issued`].
+    fn alignment(&self) -> u64 {
+        1
+    }
+}
+
+/// One read of a batch, see [`ReadAt::read_batch`].
+///
+/// ```
+/// use kiln_store::{Append, Backend, BatchRead, MemoryBackend};
+/// let disk = MemoryBackend::new();
+/// disk.append("a", 0)?.append(b"some bytes")?;
+/// let (mut first, mut last) = ([0; 4], [0; 5]);
+/// let mut batch = [BatchRead::new(0, &mut first), BatchRead::new(5, &mut last)];
+/// disk.open("a")?.read_batch(&mut batch)?;
+/// assert_eq!((&first, &last), (b"some", b"bytes"));
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+#[derive(Debug)]
+pub struct BatchRead<'a> {
+    /// Byte offset in the file.
+    pub offset: u64,
+    /// What to fill.
+    pub buf: &'a mut [u8],
+}
+
+impl<'a> BatchRead<'a> {
+    /// A read of `buf.len()` bytes.
+    pub fn new(offset: u64, buf: &'a mut [u8]) -> BatchRead<'a> {
+        BatchRead { offset, buf }
+    }
+}
+
+/// The reads that a batch of these byte ranges (ascending) becomes where offsets must be multiples
+/// of `alignment`: each range grown to the next multiples, ranges that then touch or overlap
+/// joined. With an alignment of 1 the ranges stay as they are.
+///
+/// ```
+/// use kiln_store::issued;
+/// let wanted = [100..200, 300..400, 5000..5100];
+/// assert_eq!(issued(&wanted, 1), wanted);
+/// assert_eq!(issued(&wanted, 512), [0..512, 4608..5120]);
+/// ```
+#[must_use]
+pub fn issued(wanted: &[Range<u64>], alignment: u64) -> Vec<Range<u64>> {
+    if alignment <= 1 {
+        return wanted.to_vec();
+    }
+    let mut reads: Vec<Range<u64>> = Vec::with_capacity(wanted.len());
+    for range in wanted.iter().filter(|range| !range.is_empty()) {
+        let start = range.start / alignment * alignment;
+        let end = range.end.next_multiple_of(alignment);
+        match reads.last_mut() {
+            Some(last) if last.start <= start && start <= last.end => last.end = last.end.max(end),
+            _ => reads.push(start..end),
+        }
+    }
+    reads
 }
 
 /// An open file for appending.
@@ -189,6 +260,14 @@ pub static BACKENDS: &[BackendKind] = &[
         open: |path| Ok(Arc::new(file::FileBackend::create(path)?)),
     },
     BackendKind {
+        name: "direct",
+        about: "the same folder, read past the page cache, reads of a batch submitted together",
+        open: |path| {
+            let folder = file::FileBackend::create(path)?;
+            Ok(Arc::new(folder.with_reads(direct::ReadMode::DIRECT)))
+        },
+    },
+    BackendKind {
         name: "memory",
         about: "memory of this process, for tests; forgets everything at exit",
         open: |_| Ok(Arc::new(memory::MemoryBackend::new())),
@@ -199,7 +278,8 @@ pub static BACKENDS: &[BackendKind] = &[
 ///
 /// ```
 /// assert_eq!(kiln_store::backend_kind("file")?.name, "file");
-/// assert!(kiln_store::backend_kind("tape").unwrap_err().to_string().contains("file, memory"));
+/// let error = kiln_store::backend_kind("tape").unwrap_err().to_string();
+/// assert!(error.contains("file, direct, memory"));
 /// # Ok::<(), kiln_store::StoreError>(())
 /// ```
 pub fn backend_kind(name: &str) -> Result<&'static BackendKind> {

@@ -43,11 +43,13 @@ mod checksum;
 mod error;
 pub mod shard;
 
+pub use backends::direct::ReadMode;
 pub use backends::faulty::{Fault, FaultAction, FaultyBackend};
 pub use backends::file::FileBackend;
 pub use backends::memory::MemoryBackend;
 pub use backends::{
-    Append, BACKENDS, Backend, BackendKind, Operation, ReadAt, WriteLock, backend_kind, check_name,
+    Append, BACKENDS, Backend, BackendKind, BatchRead, Operation, ReadAt, WriteLock, backend_kind,
+    check_name, issued,
 };
 pub use checksum::{Digest, DigestBuilder, checksum, checksums};
 pub use error::StoreError;

@@ -10,7 +10,7 @@ use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::lists;
 use crate::print::{Stream, count, pace};
-use crate::setup::{Folders, Output, Place, RawFlags, RawSetup, Setup};
+use crate::setup::{Folders, Output, Place, RawFlags, RawSetup, ReadFlags, Setup};
 use crate::sizes;
 
 const EXAMPLES: &str = "\
@@ -37,6 +37,9 @@ pub struct Decode {
     output: PathBuf,
 
     #[command(flatten)]
+    reads: ReadFlags,
+
+    #[command(flatten)]
     raw: RawFlags,
 
     /// Replace FILE if it exists
@@ -50,7 +53,7 @@ impl Command for Decode {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let raw = self.raw.setup()?;
-        let folders = Folders::to_read(&self.folders)?;
+        let folders = Folders::to_read(&self.folders, self.reads.mode())?;
         let place = Place::new(&self.output);
         let outcome = self.decode(raw.as_ref(), &folders, &place, setup);
         setup.observer.finish();

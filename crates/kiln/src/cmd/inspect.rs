@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kiln_pool::{PoolError, SetReport, discover};
-use kiln_store::{FileBackend, ShardReader, ShardState};
+use kiln_store::{FileBackend, ReadMode, ShardReader, ShardState};
 use serde::Serialize;
 
 use crate::cmd::Command;
@@ -67,7 +67,9 @@ impl Command for Inspect {
             self.paths.into_iter().partition(|path| path.is_file());
         let objects = match folders.is_empty() {
             true => Vec::new(),
-            false => objects(&Folders::to_read(&folders)?, self.object.as_deref())?,
+            false => {
+                objects(&Folders::to_read(&folders, ReadMode::Cached)?, self.object.as_deref())?
+            }
         };
         let files: Vec<FileReport> =
             files.iter().map(|path| file(path)).collect::<Result<_, _>>()?;

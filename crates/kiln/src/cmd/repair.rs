@@ -11,7 +11,7 @@ use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::lists::{self, Indices};
 use crate::print::{Stream, pace, table};
-use crate::setup::{Folders, RawFlags, Setup};
+use crate::setup::{Folders, RawFlags, ReadFlags, Setup};
 use crate::sizes;
 
 /// No code has more chunks.
@@ -55,6 +55,9 @@ pub struct Repair {
     dry_run: bool,
 
     #[command(flatten)]
+    reads: ReadFlags,
+
+    #[command(flatten)]
     raw: RawFlags,
 }
 
@@ -64,7 +67,7 @@ impl Command for Repair {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let raw = self.raw.setup()?;
-        let folders = Folders::to_read(&self.folders)?;
+        let folders = Folders::to_read(&self.folders, self.reads.mode())?;
         let to = Folders::to_write("--to", self.to.as_slice())?;
         let targets: BTreeMap<_, _> = to
             .nodes()
@@ -88,6 +91,7 @@ impl Command for Repair {
         to.remove_empty();
         let mut report = outcome?;
         report.seconds = setup.seconds();
+        (report.issued_reads, report.issued_bytes) = folders.issued();
         show(&report, setup)?;
         Ok(Exit::Done)
     }

@@ -10,7 +10,7 @@ use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::lists;
 use crate::print::{Stream, count, pace};
-use crate::setup::{Folders, RawFlags, Setup};
+use crate::setup::{Folders, RawFlags, ReadFlags, Setup};
 use crate::sizes;
 
 const EXAMPLES: &str = "\
@@ -39,6 +39,9 @@ pub struct Verify {
     quick: bool,
 
     #[command(flatten)]
+    reads: ReadFlags,
+
+    #[command(flatten)]
     raw: RawFlags,
 }
 
@@ -48,7 +51,7 @@ impl Command for Verify {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let raw = self.raw.setup()?;
-        let folders = Folders::to_read(&self.folders)?;
+        let folders = Folders::to_read(&self.folders, self.reads.mode())?;
         let settings = setup.settings();
         let outcome = match raw {
             Some(raw) => verify_raw(&raw.request(), folders.nodes(), &settings),

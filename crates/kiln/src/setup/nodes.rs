@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use kiln_pool::Node;
-use kiln_store::{Append, Backend, FileBackend, ReadAt, StoreError, WriteLock};
+use kiln_store::{Append, Backend, FileBackend, ReadAt, ReadMode, StoreError, WriteLock};
 
 use crate::exit::Failure;
 
@@ -16,6 +16,7 @@ use crate::exit::Failure;
 #[derive(Debug)]
 struct LazyFolder {
     path: PathBuf,
+    mode: ReadMode,
     opened: OnceLock<FileBackend>,
     created: AtomicBool,
 }
@@ -30,7 +31,7 @@ impl LazyFolder {
         if !there {
             return Ok(None);
         }
-        let backend = FileBackend::open(&self.path)?;
+        let backend = FileBackend::open(&self.path)?.with_reads(self.mode);
         Ok(Some(self.opened.get_or_init(|| backend)))
     }
 
@@ -38,7 +39,7 @@ impl LazyFolder {
         if let Some(backend) = self.existing()? {
             return Ok(backend);
         }
-        let backend = FileBackend::create(&self.path)?;
+        let backend = FileBackend::create(&self.path)?.with_reads(self.mode);
         self.created.store(true, Ordering::Relaxed);
         Ok(self.opened.get_or_init(|| backend))
     }
@@ -112,23 +113,38 @@ impl Folders {
                 return Err(Failure::Io { action: "use", path: path.clone(), source });
             }
         }
-        let folders: Vec<Arc<LazyFolder>> = paths.iter().map(|path| lazy(path)).collect();
+        Ok(Folders::new(paths, ReadMode::Cached))
+    }
+
+    fn new(paths: &[PathBuf], mode: ReadMode) -> Folders {
+        let lazy = |path: &PathBuf| {
+            let (path, opened, created) = (path.clone(), OnceLock::new(), AtomicBool::new(false));
+            Arc::new(LazyFolder { path, mode, opened, created })
+        };
+        let folders: Vec<Arc<LazyFolder>> = paths.iter().map(lazy).collect();
         let nodes = folders.iter().map(|folder| Node::new(folder.place(), folder.clone() as _));
-        Ok(Folders { nodes: nodes.collect(), folders })
+        Folders { nodes: nodes.collect(), folders }
     }
 
     /// Folders to read from; at least one must exist. The others may be lost nodes.
     ///
     /// # Errors
     /// As [`Folders::to_write`], or nothing there at all.
-    pub fn to_read(paths: &[PathBuf]) -> Result<Folders, Failure> {
+    pub fn to_read(paths: &[PathBuf], mode: ReadMode) -> Result<Folders, Failure> {
         if let Some(first) = paths.first()
             && !paths.iter().any(|path| path.exists())
         {
             let source = io::Error::from(io::ErrorKind::NotFound);
             return Err(Failure::Io { action: "open", path: first.clone(), source });
         }
-        Folders::to_write("DIR", paths)
+        Folders::to_write("DIR", paths)?;
+        Ok(Folders::new(paths, mode))
+    }
+
+    /// Reads asked of all folders so far, and their bytes.
+    pub fn issued(&self) -> (u64, u64) {
+        let opened = self.folders.iter().filter_map(|folder| folder.opened.get());
+        opened.map(FileBackend::issued).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
     }
 
     /// The nodes.
@@ -145,12 +161,4 @@ impl Folders {
             }
         }
     }
-}
-
-fn lazy(path: &Path) -> Arc<LazyFolder> {
-    Arc::new(LazyFolder {
-        path: path.to_owned(),
-        opened: OnceLock::new(),
-        created: AtomicBool::new(false),
-    })
 }

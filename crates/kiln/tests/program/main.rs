@@ -14,5 +14,6 @@ mod kill;
 mod memory;
 mod meter;
 mod raw;
+mod reads;
 mod rig;
 mod together;

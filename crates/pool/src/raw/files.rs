@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use kiln_code::Codec;
-use kiln_store::{ReadAt, ReadCost, StoreError};
+use kiln_store::{BatchRead, ReadAt, ReadCost, StoreError, issued};
 
 use super::RawRequest;
 use crate::stripe::Chunks;
@@ -202,7 +202,6 @@ impl Chunks for RawFiles<'_> {
         runs: &[Range<u32>],
         buf: &mut [u8],
     ) -> Result<ReadCost, StoreError> {
-        let mut cost = ReadCost::default();
         let Some((_, file)) = &self.files[chunk] else {
             // Success would leave the buffer as it was: another stripe's bytes.
             return Err(StoreError::Damaged {
@@ -212,15 +211,38 @@ impl Chunks for RawFiles<'_> {
                 what: "it is missing".to_owned(),
             });
         };
-        let start = stripe * (self.sub_chunk * self.codec.shape().alpha) as u64;
+        let mut batch = Vec::with_capacity(runs.len());
         let mut rest = buf;
-        for run in runs {
+        for (range, run) in self.ranges(stripe, runs).into_iter().zip(runs) {
             let (now, later) = rest.split_at_mut(run.len() * self.sub_chunk);
-            file.read_at(start + u64::from(run.start) * self.sub_chunk as u64, now)?;
-            cost.data_bytes += now.len() as u64;
-            cost.runs += 1;
+            batch.push(BatchRead::new(range.start, now));
             rest = later;
         }
-        Ok(cost)
+        file.read_batch(&mut batch)?;
+        Ok(self.cost_of(chunk, stripe, runs))
+    }
+
+    fn cost_of(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost {
+        let wanted = self.ranges(stripe, runs);
+        let alignment = self.files[chunk].as_ref().map_or(1, |(_, file)| file.alignment());
+        let reads = issued(&wanted, alignment);
+        let bytes = |ranges: &[Range<u64>]| ranges.iter().map(|r| r.end - r.start).sum();
+        ReadCost {
+            data_bytes: bytes(&wanted),
+            runs: runs.len() as u64,
+            device_bytes: bytes(&reads),
+            device_reads: reads.len() as u64,
+            metadata_bytes: 0,
+        }
+    }
+}
+
+impl RawFiles<'_> {
+    /// The bytes of a file that runs lie in.
+    fn ranges(&self, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>> {
+        let sub = self.sub_chunk as u64;
+        let start = stripe * sub * self.codec.shape().alpha as u64;
+        let at = |position: u32| start + u64::from(position) * sub;
+        runs.iter().map(|run| at(run.start)..at(run.end)).collect()
     }
 }

@@ -43,16 +43,16 @@ pub(crate) fn estimate_stripes(
 ) -> Result<Tally> {
     let shape = chunks.codec().shape();
     let mut tally = Tally::new(shape.n());
+    let all = 0..shape.alpha as u32;
     // The stripe loop meets few patterns: whole shards, and shards cut short somewhere.
     let mut last: Option<(Vec<usize>, Vec<usize>, Arc<RepairPlan>)> = None;
     for stripe in 0..chunks.stripes() {
-        let sub_len = chunks.sub_len(stripe) as u64;
         let readable = |c: &usize| !discard.contains(c) && chunks.covers(*c, stripe);
         let available: Vec<usize> = (0..shape.n()).filter(readable).collect();
         let lost: Vec<usize> = targets.iter().copied().filter(|t| !available.contains(t)).collect();
         for &own in targets.iter().filter(|target| available.contains(target)) {
-            tally.costs[own].bytes += sub_len * shape.alpha as u64;
-            tally.costs[own].runs += 1;
+            let whole = chunks.cost_of(own, stripe, std::slice::from_ref(&all));
+            tally.costs[own].add(&whole, false);
         }
         if lost.is_empty() {
             continue;
@@ -66,11 +66,8 @@ pub(crate) fn estimate_stripes(
             tally.helped[helper.chunk] = true;
             // Chunks of targets are whole in memory by then.
             if !targets.contains(&helper.chunk) {
-                let bytes = helper.sub_chunks() as u64 * sub_len;
-                let cost = &mut tally.costs[helper.chunk];
-                cost.bytes += bytes;
-                cost.sent += bytes;
-                cost.runs += helper.runs.len() as u64;
+                let cost = chunks.cost_of(helper.chunk, stripe, &helper.runs);
+                tally.costs[helper.chunk].add(&cost, true);
             }
         }
         match plan.strategy().name() {

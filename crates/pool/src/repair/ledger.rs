@@ -68,6 +68,8 @@ impl Ledger {
         for (load, cost) in self.loads.iter_mut().zip(&pass.tally.costs) {
             load.bytes_read += cost.bytes;
             load.read_runs += cost.runs;
+            load.device_bytes_read += cost.device_bytes;
+            load.device_reads += cost.device_reads;
             load.bytes_sent += cost.sent;
         }
         let mut forwarded = 0;
@@ -120,6 +122,8 @@ impl Ledger {
             helpers: indices(&self.helped),
             bytes_read: nodes.iter().map(|load| load.bytes_read).sum(),
             read_runs: nodes.iter().map(|load| load.read_runs).sum(),
+            device_bytes_read: nodes.iter().map(|load| load.device_bytes_read).sum(),
+            device_reads: nodes.iter().map(|load| load.device_reads).sum(),
             bytes_sent: self.sent,
             max_node_load: nodes
                 .iter()
@@ -128,6 +132,8 @@ impl Ledger {
                 .unwrap_or(0),
             bytes_written: self.written,
             metadata_bytes_read: self.metadata_bytes,
+            issued_bytes: 0,
+            issued_reads: 0,
             scan_bytes_read: self.scan_bytes,
             resumed_bytes: self.resumed_bytes,
             seconds: 0.0,

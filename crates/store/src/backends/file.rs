@@ -7,7 +7,9 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::direct::{self, DirectReader, Lanes, Meter, ReadMode};
 use super::{Append, Backend, ReadAt, WriteLock, check_name};
 use crate::{Result, StoreError};
 
@@ -24,6 +26,9 @@ use crate::{Result, StoreError};
 #[derive(Debug, Clone)]
 pub struct FileBackend {
     folder: PathBuf,
+    mode: ReadMode,
+    lanes: Arc<Lanes>,
+    meter: Arc<Meter>,
 }
 
 impl FileBackend {
@@ -35,7 +40,28 @@ impl FileBackend {
         let folder = folder.as_ref().to_path_buf();
         let place = folder.display().to_string();
         fs::read_dir(&folder).map_err(|error| StoreError::io("open folder", &place, "", error))?;
-        Ok(Self { folder })
+        let (mode, lanes, meter) = (ReadMode::default(), Arc::default(), Arc::default());
+        Ok(Self { folder, mode, lanes, meter })
+    }
+
+    /// The same folder, read in another way. Files that are open already stay as they are.
+    #[must_use]
+    pub fn with_reads(self, mode: ReadMode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// How it reads.
+    #[must_use]
+    pub fn read_mode(&self) -> ReadMode {
+        self.mode
+    }
+
+    /// Reads that this folder (and its clones) asked of the system so far, and their bytes:
+    /// everything, checksum tables and alignment included. With direct reads this is what the
+    /// device is asked for, unless the file system cuts a read where the file is in pieces.
+    #[must_use]
+    pub fn issued(&self) -> (u64, u64) {
+        self.meter.so_far()
     }
 
     /// Opens a folder, creating it (and its parents) if absent.
@@ -123,9 +149,18 @@ impl Backend for FileBackend {
         let path = self.path(name)?;
         self.check_regular("open", name, &path)?;
         let fail = |error| self.error("open", name, error);
+        let (place, name, meter) = (self.place(), name.to_string(), Arc::clone(&self.meter));
+        if let ReadMode::Direct { together } = self.mode
+            && let Some((file, align)) = direct::open(&path).map_err(fail)?
+        {
+            let len = file.metadata().map_err(fail)?.len();
+            let lanes = Arc::clone(&self.lanes);
+            let reader = DirectReader { file, len, align, together, lanes, meter, place, name };
+            return Ok(Box::new(reader));
+        }
         let file = File::open(path).map_err(fail)?;
         let len = file.metadata().map_err(fail)?.len();
-        Ok(Box::new(FileReader { file, len, place: self.place(), name: name.to_string() }))
+        Ok(Box::new(FileReader { file, len, meter, place, name }))
     }
 
     fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
@@ -166,6 +201,7 @@ impl Backend for FileBackend {
 struct FileReader {
     file: File,
     len: u64,
+    meter: Arc<Meter>,
     place: String,
     name: String,
 }
@@ -177,6 +213,7 @@ impl ReadAt for FileReader {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         super::check_range(&self.place, &self.name, offset, buf.len(), self.len)?;
+        self.meter.add(1, buf.len() as u64);
         self.file
             .read_exact_at(buf, offset)
             .map_err(|error| StoreError::io("read", &self.place, &self.name, error))

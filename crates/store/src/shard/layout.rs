@@ -157,6 +157,13 @@ impl Layout {
             + u64::from(sub) * self.sub_len(stripe) as u64
     }
 
+    /// The bytes of the file that runs of sub-chunks of a stripe lie in, a range for each.
+    #[must_use]
+    pub fn ranges(&self, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>> {
+        let range = |run: &Range<u32>| self.offset(stripe, run.start)..self.offset(stripe, run.end);
+        runs.iter().map(range).collect()
+    }
+
     /// Byte offset and length of a segment's checksum table, without padding.
     #[must_use]
     pub fn table(&self, segment: u64) -> (u64, u64) {

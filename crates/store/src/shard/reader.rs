@@ -8,7 +8,8 @@ use super::info::{Flaw, Kind, TAIL, parse_record, parse_tail};
 use super::layout::BLOCK;
 use super::table::{self, Origin};
 use crate::{
-    Backend, Digest, DigestBuilder, Layout, ReadAt, Result, ShardInfo, StoreError, checksum,
+    Backend, BatchRead, Digest, DigestBuilder, Layout, ReadAt, Result, ShardInfo, StoreError,
+    checksum, issued,
 };
 
 /// Tables kept in memory per open shard: several threads work on neighbouring stripes, which lie
@@ -35,15 +36,19 @@ pub enum ShardState {
 /// What a read cost.
 ///
 /// ```
-/// let cost = kiln_store::ReadCost { data_bytes: 8192, runs: 2, metadata_bytes: 0 };
+/// let cost = kiln_store::ReadCost { data_bytes: 8192, runs: 2, ..Default::default() };
 /// assert_eq!(cost.data_bytes / cost.runs, 4096);
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadCost {
     /// Bytes of chunk data read.
     pub data_bytes: u64,
-    /// Contiguous reads of chunk data.
+    /// Contiguous runs of chunk data.
     pub runs: u64,
+    /// Bytes asked of the device for them: more where reads must be aligned.
+    pub device_bytes: u64,
+    /// Reads asked of the device for them: fewer where aligned runs touch each other.
+    pub device_reads: u64,
     /// Bytes of checksum tables read, padding included; 0 where the table was in memory.
     pub metadata_bytes: u64,
 }
@@ -191,7 +196,7 @@ impl ShardReader {
     }
 
     /// Reads runs of sub-chunk positions of one stripe into `buf`, one after the other, with one
-    /// read per run, and verifies every sub-chunk.
+    /// read per run, all submitted together, and verifies every sub-chunk.
     ///
     /// `buf` must have room for exactly these sub-chunks. The segment's checksum table is read
     /// first, once, and kept for later calls.
@@ -212,24 +217,58 @@ impl ShardReader {
             return Err(self.misuse("read_runs", what));
         }
         let (table, metadata_bytes) = self.table(self.layout.segment_of(stripe))?;
-        let sums = &table[self.table_range(stripe)];
-        let mut bad = Vec::new();
+        let mut batch = Vec::with_capacity(runs.len());
         let mut rest = &mut *buf;
         for run in runs {
             let len = (run.end - run.start) as usize * sub_len;
             let (piece, after) = std::mem::take(&mut rest).split_at_mut(len);
             rest = after;
-            self.file.read_at(self.layout.offset(stripe, run.start), piece)?;
-            let found = piece.chunks_exact(sub_len).zip(run.clone());
-            bad.extend(found.filter(|(b, sub)| checksum(b) != sums[*sub as usize]).map(|f| f.1));
+            batch.push(BatchRead::new(self.layout.offset(stripe, run.start), piece));
         }
+        self.file.read_batch(&mut batch)?;
+        let bad = self.bad_among(stripe, &table, runs, buf);
         if !bad.is_empty() {
-            bad.sort_unstable();
-            bad.dedup();
             let (place, name) = (self.place.clone(), self.name.clone());
             return Err(StoreError::BadSubChunks { place, name, stripe, subs: bad });
         }
-        Ok(ReadCost { data_bytes: buf.len() as u64, runs: runs.len() as u64, metadata_bytes })
+        Ok(ReadCost { metadata_bytes, ..self.cost_of(stripe, runs) })
+    }
+
+    /// What [`ShardReader::read_runs`] asks of the device for these runs, tables left out. Nothing
+    /// is read for it.
+    #[must_use]
+    pub fn cost_of(&self, stripe: u64, runs: &[Range<u32>]) -> ReadCost {
+        let wanted = self.layout.ranges(stripe, runs);
+        let bytes =
+            |ranges: &[Range<u64>]| ranges.iter().map(|range| range.end - range.start).sum();
+        let reads = issued(&wanted, self.file.alignment());
+        ReadCost {
+            data_bytes: bytes(&wanted),
+            runs: runs.len() as u64,
+            device_bytes: bytes(&reads),
+            device_reads: reads.len() as u64,
+            metadata_bytes: 0,
+        }
+    }
+
+    /// What offsets of reads are multiples of: 1 unless reads go past the page cache.
+    #[must_use]
+    pub fn alignment(&self) -> u64 {
+        self.file.alignment()
+    }
+
+    /// The sub-chunks whose bytes do not have their recorded checksums, ascending.
+    fn bad_among(&self, stripe: u64, table: &[u32], runs: &[Range<u32>], bytes: &[u8]) -> Vec<u32> {
+        let sums = &table[self.table_range(stripe)];
+        let found =
+            bytes.chunks_exact(self.layout.sub_len(stripe)).zip(runs.iter().cloned().flatten());
+        let mut bad: Vec<u32> = found
+            .filter(|(b, sub)| checksum(b) != sums[*sub as usize])
+            .map(|(_, sub)| sub)
+            .collect();
+        bad.sort_unstable();
+        bad.dedup();
+        bad
     }
 
     /// The recorded checksums of a stripe's chunk: alpha of them, in order of position.

@@ -1,0 +1,25 @@
+//! How stored bytes are read.
+
+use clap::Args;
+use kiln_store::ReadMode;
+
+// Flags of every command that reads shards. No doc comment: clap would print it as the summary.
+#[derive(Debug, Args)]
+pub struct ReadFlags {
+    /// Read from the devices, past the page cache; runs of a shard are submitted together.
+    /// KILN_URING=off submits them one after the other
+    #[arg(long)]
+    pub direct: bool,
+}
+
+impl ReadFlags {
+    /// The flags as the stores take them.
+    pub fn mode(&self) -> ReadMode {
+        if self.direct { direct() } else { ReadMode::Cached }
+    }
+}
+
+/// Direct reads as this process is to do them.
+pub fn direct() -> ReadMode {
+    ReadMode::Direct { together: std::env::var_os("KILN_URING").is_none_or(|word| word != "off") }
+}

@@ -1,0 +1,114 @@
+//! Reads that the plan promises, that the program reports and that the kernel counts are the same.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::rig::{Rig, say, shard};
+
+/// 96 stripes of clay:4+2 with sub-chunks of 4 KiB.
+const BYTES: usize = 96 * 4 * 8 * 4096;
+
+/// What the kernel counted while a command ran.
+struct Counted {
+    report: Value,
+    /// Calls of read and its kin.
+    calls: i64,
+    /// Bytes that came from a device.
+    device: i64,
+}
+
+impl Counted {
+    fn number(&self, key: &str) -> i64 {
+        self.report[key].as_i64().unwrap()
+    }
+}
+
+/// Runs the program through a shell, whose counters hold those of the children it waited for.
+fn counted(rig: &Rig, words: &str, uring: &str) -> Counted {
+    let command = rig.command(words);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "\"$@\" > report && exec cat /proc/self/io", "sh"]);
+    shell.arg(command.get_program()).args(command.get_args()).env("KILN_URING", uring);
+    let output = shell.current_dir(rig.path("")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let io = String::from_utf8(output.stdout).unwrap();
+    let number = |key: &str| {
+        io.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim().parse().unwrap()
+    };
+    let report = serde_json::from_slice(&rig.read("report")).unwrap();
+    Counted { report, calls: number("syscr:"), device: number("read_bytes:") }
+}
+
+/// Repairs one shard; checks it, and that the plan promised just these reads.
+fn repaired(rig: &Rig, index: usize, flags: &str, uring: &str) -> Counted {
+    let whole = rig.read(shard(index));
+    rig.remove(shard(index));
+    let dry = rig.kiln(&format!("repair shards --json --dry-run {flags}")).ok().json();
+    let run = counted(rig, &format!("repair shards --json {flags}"), uring);
+    assert!(rig.read(shard(index)) == whole, "shard {index} differs");
+    for key in ["bytes_read", "read_runs", "device_bytes_read", "device_reads", "nodes"] {
+        assert_eq!(dry[key], run.report[key], "{key} of shard {index} {flags}");
+    }
+    run
+}
+
+#[test]
+fn runs_of_the_plan_are_calls_of_the_process() {
+    let rig = Rig::new();
+    rig.encoded("clay:4+2", "--sub-chunk 4096", BYTES);
+    for flags in ["", "--direct"] {
+        // Shard 0 is repaired by one run a helper and stripe, shard 5 by four. What the process
+        // reads besides (its own libraries, headers, tables) is the same for both.
+        let (few, many) = (repaired(&rig, 0, flags, "off"), repaired(&rig, 5, flags, "off"));
+        assert_eq!((few.number("read_runs"), many.number("read_runs")), (5 * 96, 5 * 96 * 4));
+        for run in [&few, &many] {
+            assert_eq!(run.number("device_reads"), run.number("read_runs"));
+            assert_eq!(run.number("device_bytes_read"), run.number("bytes_read"));
+        }
+        let more = many.number("issued_reads") - few.number("issued_reads");
+        assert_eq!(more, 5 * 96 * 3, "{flags}");
+        let counted = many.calls - few.calls;
+        // What the system's libraries read for themselves may differ by a call or two.
+        assert!((counted - more).abs() <= 8, "{flags}: the kernel counted {counted}, not {more}");
+    }
+}
+
+#[test]
+fn direct_reads_are_bytes_of_the_device() {
+    let rig = Rig::new();
+    // Sub-chunks of 1 KiB: no multiple of what some devices read, so there may be slack.
+    rig.encoded("clay:4+2", "--sub-chunk 1024", BYTES / 4);
+    for uring in ["on", "off"] {
+        let run = repaired(&rig, 5, "--direct", uring);
+        let (asked, issued) = (run.number("device_bytes_read"), run.number("issued_bytes"));
+        assert!(run.number("bytes_read") <= asked && asked < issued, "{:?}", run.report);
+        if run.device == 0 {
+            say("SKIPPED: the temporary folder is on no device, so none can be counted");
+            return;
+        }
+        // The program itself and the file system's own blocks may come from the device too.
+        let beyond = run.device - issued;
+        assert!((0..4 << 20).contains(&beyond), "{} counted, {issued} asked", run.device);
+    }
+}
+
+#[test]
+fn direct_reads_give_the_same_everywhere() {
+    let rig = Rig::new();
+    let data = rig.encoded("rs:3+2", "--chunk 5000", 1_000_003);
+    rig.remove(shard(1));
+    for flags in ["", "--direct"] {
+        rig.kiln(&format!("decode shards -o back --force -q {flags}")).ok();
+        assert!(rig.read("back") == data, "{flags}");
+        let report = rig.kiln(&format!("verify shards --json {flags}")).code(1).json();
+        assert_eq!(report["missing"], serde_json::json!([1]));
+    }
+    rig.kiln("encode object -c rs:3+2 -o raw -q --format raw --chunk 5000").ok();
+    let whole = rig.read("raw/object.4");
+    rig.remove("raw/object.4");
+    let words = "repair raw --direct --format raw -c rs:3+2 --chunk 5000 --json";
+    let report = rig.kiln(words).ok().json();
+    assert!(rig.read("raw/object.4") == whole);
+    assert!(report["device_bytes_read"].as_u64() >= report["bytes_read"].as_u64());
+}
