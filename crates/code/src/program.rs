@@ -9,7 +9,7 @@ mod compile;
 mod packets;
 
 use crate::{CodeError, Dag};
-use kiln_gf::{Buffers, Footprint, Kernel, Product, Sequence};
+use kiln_gf::{Buffers, Footprint, Kernel, Listing, Product, Sequence};
 use packets::Packets;
 
 /// Bytes of scratch that a run aims to stay within: half of a common second-level cache.
@@ -49,7 +49,9 @@ impl Program {
         let products = matrices.map(|matrix| Product::new(kernel, matrix)).collect();
         let inputs = dag.reads().iter().map(|reads| reads.sub_chunks()).collect();
         let buffers = Buffers { inputs, outputs: parts.outputs, scratch: parts.slots };
-        let sequence = Sequence::new(products, parts.calls, parts.operands, buffers)?;
+        let (calls, operands) = (parts.calls, parts.operands);
+        let listing = Listing { products, calls, operands, ..Listing::default() };
+        let sequence = Sequence::new(listing, buffers)?;
         Ok(Program { sequence, packets: None })
     }
 

@@ -161,6 +161,24 @@ pub enum GfError {
         /// The region both lie in.
         region: u32,
     },
+    /// An operand of a block lies in a region of another kind than the block says.
+    #[error("operand {index} of a block lies in region {region}, which is of another kind")]
+    WrongSide {
+        /// Which operand.
+        index: usize,
+        /// The region it lies in.
+        region: u32,
+    },
+    /// A unit of an output or of scratch is read before anything is written to it.
+    #[error("source {index} is unit {unit} of region {region}, which is not written before")]
+    Unwritten {
+        /// Which source.
+        index: usize,
+        /// The region.
+        region: u32,
+        /// The unit.
+        unit: u32,
+    },
     /// A buffer of this size cannot be had.
     #[error("no memory for a buffer of {len} bytes")]
     NoMemory {

@@ -11,9 +11,11 @@ use std::sync::OnceLock;
 
 use crate::GfError;
 
+pub use block::{Block, Routine, Side, Value};
 pub use product::Product;
-pub use sequence::{Buffers, Call, Footprint, Sequence, Unit};
+pub use sequence::{Buffers, Call, Footprint, Listing, Sequence, Shift, Unit};
 
+mod block;
 mod product;
 mod scalar;
 mod sequence;
@@ -45,6 +47,25 @@ mod absent {
     #[derive(Debug)]
     pub enum Code {}
 
+    /// As [`Code`], for blocks.
+    #[cfg(not(all(target_arch = "x86_64", unix)))]
+    #[derive(Debug)]
+    pub enum BlockCode {}
+
+    #[cfg(not(all(target_arch = "x86_64", unix)))]
+    impl BlockCode {
+        /// Never called: there is no such code.
+        ///
+        /// # Safety
+        /// None is needed.
+        pub(super) unsafe fn run(
+            &self,
+            _job: &super::engine::Job<'_>,
+            _bytes: std::ops::Range<usize>,
+        ) {
+        }
+    }
+
     pub(super) fn detect() -> Option<&'static dyn super::Kernel> {
         None
     }
@@ -71,6 +92,12 @@ pub const KERNEL_VARIABLE: &str = "KILN_KERNEL";
 pub trait Kernel: engine::Engine + Sync + Send + Debug {
     /// Short name, as in `KILN_KERNEL`.
     fn name(&self) -> &'static str;
+
+    /// Whether blocks become machine code: then a block is worth more than products that store
+    /// every intermediate value.
+    fn compiles_blocks(&self) -> bool {
+        false
+    }
 
     /// One line for people.
     fn about(&self) -> &'static str {
@@ -187,7 +214,41 @@ pub fn active() -> Result<&'static dyn Kernel, GfError> {
 mod engine {
     use std::sync::Arc;
 
-    pub use super::jit::Code;
+    use super::Block;
+    pub use super::jit::{BlockCode, Code};
+
+    /// How the code of a block runs.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Way {
+        /// Whole vectors, ordinary loads and stores.
+        Cached,
+        /// Whole vectors; inputs are fetched ahead, outputs (at multiples of 64) go past the
+        /// caches.
+        Memory,
+        /// Less than a vector.
+        Rest,
+    }
+
+    impl Way {
+        /// All of them, in the order of their numbers.
+        pub const ALL: [Way; 3] = [Way::Cached, Way::Memory, Way::Rest];
+    }
+
+    /// One call of a block.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Job<'a> {
+        /// First byte of every operand.
+        pub slots: &'a [*mut u8],
+        /// One repetition each: bytes by which operands are moved, by [`super::Side`].
+        pub shifts: &'a [[usize; 3]],
+        /// Bytes of each operand.
+        pub len: usize,
+        /// Whether the data is in memory.
+        pub memory: bool,
+        /// Whether outputs may go past the caches: they lie at multiples of 64, and nothing reads
+        /// them.
+        pub stream: bool,
+    }
 
     /// The coefficients that a pass will have.
     pub struct Shape<'a> {
@@ -233,6 +294,11 @@ mod engine {
 
         /// Code for passes with these coefficients, where the kernel makes any.
         fn prepare(&self, _shape: &Shape<'_>) -> Option<Arc<Code>> {
+            None
+        }
+
+        /// Code for a block, where the kernel makes any.
+        fn assemble(&self, _block: &Block, _way: Way) -> Option<BlockCode> {
             None
         }
 

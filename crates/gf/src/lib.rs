@@ -29,6 +29,7 @@ pub mod matrix;
 
 pub use buf::AlignedBuf;
 pub use error::GfError;
-pub use kernel::{Buffers, Call, Footprint, KERNELS, Kernel, KernelRow, Product, Sequence, Unit};
-pub use kernel::{active, available, by_name};
+pub use kernel::{Block, Routine, Side, Value};
+pub use kernel::{Buffers, Call, Footprint, Listing, Sequence, Shift, Unit};
+pub use kernel::{KERNELS, Kernel, KernelRow, Product, active, available, by_name};
 pub use matrix::{GENERATORS, Generator, Matrix, generator};

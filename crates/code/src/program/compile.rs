@@ -153,7 +153,7 @@ impl Compiler {
             self.operands.extend(self.place[vertex]);
             self.operands.push(here);
             let (sources, results) = (start..start + 1, start + 1..start + 2);
-            self.calls.push(Call { product, sources, results });
+            self.calls.push(Call::Product { product, sources, results });
         }
         (!repeats.is_empty()).then(|| Matrix::identity(1))
     }
@@ -169,7 +169,7 @@ impl Compiler {
         let middle = self.operands.len() as u32;
         self.operands.extend(results.filter_map(|v| self.place[v]));
         let end = self.operands.len() as u32;
-        self.calls.push(Call { product, sources: start..middle, results: middle..end });
+        self.calls.push(Call::Product { product, sources: start..middle, results: middle..end });
     }
 
     fn slot(&mut self) -> u32 {

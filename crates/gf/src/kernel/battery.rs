@@ -4,6 +4,7 @@ use super::*;
 use crate::field::mul;
 use crate::{AlignedBuf, Matrix};
 
+mod blocks;
 #[cfg(unix)]
 mod guard;
 
@@ -44,10 +45,11 @@ fn xor(a: &[u8], b: &[u8]) -> Vec<u8> {
 fn one_call(product: &Product) -> Sequence {
     let (rows, cols) = (product.rows() as u32, product.cols() as u32);
     let operands = (0..cols + rows).map(|region| Unit { region, unit: 0 }).collect();
-    let calls = vec![Call { product: 0, sources: 0..cols, results: cols..cols + rows }];
+    let calls = vec![Call::Product { product: 0, sources: 0..cols, results: cols..cols + rows }];
     let (inputs, outputs) = (vec![1; cols as usize], vec![1; rows as usize]);
     let buffers = Buffers { inputs, outputs, scratch: 0 };
-    Sequence::new(vec![product.clone()], calls, operands, buffers).unwrap()
+    let products = vec![product.clone()];
+    Sequence::new(Listing { products, calls, operands, ..Listing::default() }, buffers).unwrap()
 }
 
 /// Runs a product in all three ways on operands of `len` bytes at odd addresses, between bytes

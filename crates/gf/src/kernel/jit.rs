@@ -7,6 +7,8 @@
 //! whole vectors; the bytes that are left over go to the `gfni` kernel, and so does all where no
 //! executable memory can be had.
 
+mod allocate;
+mod block;
 mod emit;
 mod pages;
 
@@ -14,8 +16,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::avx512::WIDTH;
-use super::engine::{Engine, Pass, Shape};
-use super::{Kernel, gfni};
+use super::engine::{Engine, Pass, Shape, Way};
+use super::{Block, Kernel, gfni};
+pub use block::BlockCode;
 use pages::Pages;
 
 /// A value of this type proves that the CPU has GFNI, AVX-512F and AVX-512BW.
@@ -31,6 +34,11 @@ pub(super) fn detect() -> Option<&'static dyn Kernel> {
 impl Kernel for Jit {
     fn name(&self) -> &'static str {
         "jit"
+    }
+
+    fn compiles_blocks(&self) -> bool {
+        static ALLOWED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+        *ALLOWED.get_or_init(|| Pages::new(&[0xc3]).is_some())
     }
 }
 
@@ -105,6 +113,10 @@ impl Engine for Jit {
 
     fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<Code>> {
         Code::new(shape).map(Arc::new)
+    }
+
+    fn assemble(&self, block: &Block, way: Way) -> Option<BlockCode> {
+        BlockCode::new(self, block, way)
     }
 
     unsafe fn pass(&self, pass: &Pass<'_>) {

@@ -1,17 +1,19 @@
-//! Many products in a row over the same buffers: checked once, then run without checks per call.
+//! Many products and blocks in a row over the same buffers: checked once, then run without checks
+//! per call.
 
-use std::collections::HashSet;
 use std::ops::Range;
 use std::ptr;
 
-use super::Product;
-use crate::{AlignedBuf, GfError};
+use super::engine::Job;
+use super::{Product, Routine, Side};
+use crate::GfError;
+use crate::field::mul;
+
+mod check;
+mod scratch;
 
 /// Bytes in a cache line.
 const LINE: usize = 64;
-/// Scratch units start this much further than a slice, so that equal offsets of neighbouring
-/// units do not compete for the same cache sets: an odd number of lines.
-const STAGGER: usize = LINE;
 
 /// Where the data of a [`Sequence::run`] is.
 ///
@@ -43,20 +45,76 @@ pub struct Unit {
     pub unit: u32,
 }
 
-/// One product of a sequence: `results` = matrix x `sources`.
+/// One step of a sequence; ranges are of the [`Listing`]'s lists.
 ///
 /// ```
-/// let call = kiln_gf::Call { product: 0, sources: 0..2, results: 2..3 };
-/// assert_eq!(call.sources.len(), 2);
+/// let call = kiln_gf::Call::Product { product: 0, sources: 0..2, results: 2..3 };
+/// assert!(matches!(call, kiln_gf::Call::Product { product: 0, .. }));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
-    /// Index into the products.
-    pub product: u32,
-    /// Range of the operands that are read.
-    pub sources: Range<u32>,
-    /// Range of the operands that are written.
-    pub results: Range<u32>,
+pub enum Call {
+    /// `results` = matrix x `sources`.
+    Product {
+        /// Index into the products.
+        product: u32,
+        /// Range of the operands that are read.
+        sources: Range<u32>,
+        /// Range of the operands that are written.
+        results: Range<u32>,
+    },
+    /// A block, once for every shift.
+    Block {
+        /// Index into the routines.
+        routine: u32,
+        /// Range of the operands, one for each operand of the block, of its side.
+        operands: Range<u32>,
+        /// Range of the shifts.
+        shifts: Range<u32>,
+    },
+}
+
+/// How many units further on the operands of a repetition are than those the call names.
+///
+/// ```
+/// assert_eq!(kiln_gf::Shift::default().inputs, 0);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shift {
+    /// Of the operands in inputs.
+    pub inputs: u32,
+    /// Of the operands in outputs.
+    pub outputs: u32,
+    /// Of the operands in scratch.
+    pub scratch: u32,
+}
+
+impl Shift {
+    fn of(&self, side: Side) -> u32 {
+        match side {
+            Side::Input => self.inputs,
+            Side::Output => self.outputs,
+            Side::Scratch => self.scratch,
+        }
+    }
+}
+
+/// What a [`Sequence`] is made of.
+///
+/// ```
+/// assert!(kiln_gf::Listing::default().calls.is_empty());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    /// Matrices, prepared.
+    pub products: Vec<Product>,
+    /// Blocks, prepared.
+    pub routines: Vec<Routine>,
+    /// What is done, in this order.
+    pub calls: Vec<Call>,
+    /// Operands of the calls.
+    pub operands: Vec<Unit>,
+    /// Repetitions of blocks.
+    pub shifts: Vec<Shift>,
 }
 
 /// The buffers a sequence works on, in units: what a run must bring.
@@ -78,145 +136,143 @@ pub struct Buffers {
 /// A call as the loop wants it.
 #[derive(Debug)]
 struct Checked {
-    product: u32,
-    sources: Range<usize>,
-    results: Range<usize>,
+    work: Work,
     /// Whether all results are outputs that no later call reads: they may go past the caches.
     last: bool,
-    /// Operands that this call is the first to read from an input.
-    fresh: Range<usize>,
 }
 
-/// A program of products over units of buffers, checked when made.
+#[derive(Debug)]
+enum Work {
+    Product {
+        product: usize,
+        sources: Range<usize>,
+        results: Range<usize>,
+        /// Operands that this call is the first to read from an input.
+        fresh: Range<usize>,
+    },
+    Block {
+        routine: usize,
+        operands: Range<usize>,
+        shifts: Range<usize>,
+    },
+}
+
+/// A program of products and blocks over units of buffers, checked when made.
 ///
 /// Because every operand is a whole unit and every call was checked to write no unit that it
-/// reads, a run has only the buffers left to check, whatever their length.
+/// reads (but for a block that loads an operand before it stores it), a run has only the buffers
+/// left to check, whatever their length.
 ///
 /// ```
-/// use kiln_gf::{Buffers, Call, Footprint, Matrix, Product, Sequence, Unit, active};
+/// use kiln_gf::{Buffers, Call, Footprint, Listing, Matrix, Product, Sequence, Unit, active};
 /// let sum = Product::new(active()?, &Matrix::new(1, 2, vec![1, 1])?);
 /// let operands = [0, 1, 2].map(|region| Unit { region, unit: 0 }).to_vec();
-/// let calls = vec![Call { product: 0, sources: 0..2, results: 2..3 }];
+/// let calls = vec![Call::Product { product: 0, sources: 0..2, results: 2..3 }];
 /// let buffers = Buffers { inputs: vec![1, 1], outputs: vec![1], scratch: 0 };
-/// let sequence = Sequence::new(vec![sum], calls, operands, buffers)?;
+/// let listing = Listing { products: vec![sum], calls, operands, ..Listing::default() };
+/// let sequence = Sequence::new(listing, buffers)?;
 /// let mut out = [0xee; 3];
 /// sequence.run(&[&[1, 2, 3], &[4, 5, 6]], &mut [&mut out], 4096, Footprint::Cached)?;
 /// assert_eq!(out, [5, 7, 5]);
+/// assert_eq!(sequence.eval(&[1, 4])?, [5]);
+/// # Ok::<(), kiln_gf::GfError>(())
+/// ```
+///
+/// A block that is repeated for two units of every operand:
+///
+/// ```
+/// # use kiln_gf::{Block, Buffers, Call, Footprint, Listing, Routine, Sequence, Shift, Side, Unit};
+/// let mut block = Block::new();
+/// let (from, to) = (block.operand(Side::Input), block.operand(Side::Output));
+/// let value = block.load(from);
+/// let twice = block.sum(&[(value, 2)]);
+/// block.store(to, twice);
+/// let operands = [0, 1].map(|region| Unit { region, unit: 0 }).to_vec();
+/// let shifts = [0, 1].map(|unit| Shift { inputs: unit, outputs: unit, scratch: 0 }).to_vec();
+/// let calls = vec![Call::Block { routine: 0, operands: 0..2, shifts: 0..2 }];
+/// let routines = vec![Routine::new(kiln_gf::active()?, block)?];
+/// let listing = Listing { routines, calls, operands, shifts, ..Listing::default() };
+/// let buffers = Buffers { inputs: vec![2], outputs: vec![2], scratch: 0 };
+/// let sequence = Sequence::new(listing, buffers)?;
+/// let mut out = [0; 4];
+/// sequence.run(&[&[1, 2, 3, 4]], &mut [&mut out], 4096, Footprint::Cached)?;
+/// assert_eq!(out, [2, 4, 6, 8]);
 /// # Ok::<(), kiln_gf::GfError>(())
 /// ```
 #[derive(Debug)]
 pub struct Sequence {
     products: Vec<Product>,
+    routines: Vec<Routine>,
     calls: Vec<Checked>,
     operands: Vec<Unit>,
+    shifts: Vec<Shift>,
     fresh: Vec<Unit>,
     buffers: Buffers,
-    most_sources: usize,
-    most_results: usize,
+    /// Most operands of one call.
+    most: usize,
 }
 
 impl Sequence {
-    /// Checks and keeps a program.
-    ///
-    /// # Errors
-    /// An index is out of range, a call does not have one operand a column and row of its
-    /// matrix, writes an input, or writes a unit that it also reads or writes elsewhere.
-    pub fn new(
-        products: Vec<Product>,
-        calls: Vec<Call>,
-        operands: Vec<Unit>,
-        buffers: Buffers,
-    ) -> Result<Sequence, GfError> {
-        let mut sequence = Sequence {
-            products,
-            calls: Vec::with_capacity(calls.len()),
-            operands,
-            fresh: Vec::new(),
-            buffers,
-            most_sources: 0,
-            most_results: 0,
-        };
-        let mut read_later: HashSet<Unit> = HashSet::new();
-        let mut last = vec![false; calls.len()];
-        for (index, call) in calls.iter().enumerate().rev() {
-            let (sources, results) = sequence.check(call)?;
-            let first_output = sequence.buffers.inputs.len() as u32;
-            let scratch = first_output + sequence.buffers.outputs.len() as u32;
-            let is_output = |unit: &Unit| (first_output..scratch).contains(&unit.region);
-            last[index] = results.iter().all(|unit| is_output(unit) && !read_later.contains(unit));
-            read_later.extend(sources);
-        }
-        let mut seen: HashSet<Unit> = HashSet::new();
-        for (call, last) in calls.iter().zip(last) {
-            let (sources, results) = (span(&call.sources), span(&call.results));
-            sequence.most_sources = sequence.most_sources.max(sources.len());
-            sequence.most_results = sequence.most_results.max(results.len());
-            let start = sequence.fresh.len();
-            for unit in &sequence.operands[sources.clone()] {
-                if (unit.region as usize) < sequence.buffers.inputs.len() && seen.insert(*unit) {
-                    sequence.fresh.push(*unit);
-                }
-            }
-            let fresh = start..sequence.fresh.len();
-            let product = call.product;
-            sequence.calls.push(Checked { product, sources, results, last, fresh });
-        }
-        Ok(sequence)
-    }
-
     /// The buffers that a run works on.
     pub fn buffers(&self) -> &Buffers {
         &self.buffers
     }
 
-    /// Products called.
+    /// Calls of a run, each over all slices.
     pub fn calls(&self) -> usize {
         self.calls.len()
     }
 
-    fn check(&self, call: &Call) -> Result<(&[Unit], &[Unit]), GfError> {
-        let shape = |what, expected, found| GfError::Shape { what, expected, found };
-        let product = self.products.get(call.product as usize);
-        let product = product.ok_or_else(|| {
-            shape("products of a sequence", self.products.len(), call.product as usize)
-        })?;
-        let all = self.operands.len();
-        let part = |range: &Range<u32>| self.operands.get(span(range));
-        let sources = part(&call.sources);
-        let sources = sources.ok_or_else(|| shape("operands", all, call.sources.end as usize))?;
-        let results = part(&call.results);
-        let results = results.ok_or_else(|| shape("operands", all, call.results.end as usize))?;
-        product.check_counts(sources.len(), results.len())?;
-        for (side, units) in [("source", sources), ("destination", results)] {
-            for (index, unit) in units.iter().enumerate() {
-                let (region, offset, size) = (unit.region, unit.unit as usize, self.units(unit));
-                if offset >= size {
-                    return Err(GfError::OutOfBounds { side, index, region, offset, len: 1, size });
+    /// What the sequence computes, on one byte a unit of every input: one byte a unit of every
+    /// output. The oracle, independent of every kernel; units that no call writes are zero.
+    ///
+    /// # Errors
+    /// The number of bytes is not the number of units of all inputs.
+    pub fn eval(&self, inputs: &[u8]) -> Result<Vec<u8>, GfError> {
+        let Buffers { inputs: ins, outputs: outs, scratch } = &self.buffers;
+        let expected = ins.iter().sum();
+        if inputs.len() != expected {
+            let (what, found) = ("units of all inputs", inputs.len());
+            return Err(GfError::Shape { what, expected, found });
+        }
+        let mut starts = vec![0];
+        for units in ins.iter().chain(outs).chain([scratch]) {
+            starts.push(starts[starts.len() - 1] + units);
+        }
+        let mut bytes = inputs.to_vec();
+        bytes.resize(starts[starts.len() - 1], 0);
+        let at = |unit: &Unit| starts[unit.region as usize] + unit.unit as usize;
+        for call in &self.calls {
+            match &call.work {
+                Work::Product { product, sources, results, .. } => {
+                    let sources: Vec<u8> =
+                        self.operands[sources.clone()].iter().map(|unit| bytes[at(unit)]).collect();
+                    let matrix = self.products[*product].matrix();
+                    for (r, unit) in self.operands[results.clone()].iter().enumerate() {
+                        let terms = matrix.row(r).iter().zip(&sources);
+                        bytes[at(unit)] = terms.fold(0, |sum, (&c, &s)| sum ^ mul(c, s));
+                    }
+                }
+                Work::Block { routine, operands, shifts } => {
+                    let block = self.routines[*routine].block();
+                    for shift in &self.shifts[shifts.clone()] {
+                        let places: Vec<usize> = self.operands[operands.clone()]
+                            .iter()
+                            .zip(block.sides())
+                            .map(|(unit, &side)| at(unit) + shift.of(side) as usize)
+                            .collect();
+                        let before: Vec<u8> = places.iter().map(|&place| bytes[place]).collect();
+                        for (operand, after) in block.eval(&before).into_iter().enumerate() {
+                            if block.uses(operand as u32).1 {
+                                bytes[places[operand]] = after;
+                            }
+                        }
+                    }
                 }
             }
         }
-        for (index, result) in results.iter().enumerate() {
-            let region = result.region;
-            if (region as usize) < self.buffers.inputs.len() {
-                return Err(GfError::ReadOnly { index, region });
-            }
-            let overlap = |side, other| GfError::Overlap { index, side, other, region };
-            if let Some(other) = sources.iter().position(|unit| unit == result) {
-                return Err(overlap("source", other));
-            }
-            if let Some(other) = results[..index].iter().position(|unit| unit == result) {
-                return Err(overlap("destination", other));
-            }
-        }
-        Ok((sources, results))
-    }
-
-    /// Units of the region of an operand; 0 when there is no such region.
-    fn units(&self, unit: &Unit) -> usize {
-        let Buffers { inputs, outputs, scratch } = &self.buffers;
-        let region = unit.region as usize;
-        let all = inputs.iter().chain(outputs).chain([scratch]);
-        all.copied().nth(region).unwrap_or(0)
+        let first = expected;
+        Ok(bytes[first..first + outs.iter().sum::<usize>()].to_vec())
     }
 
     /// Runs all calls, `slice` bytes of every unit at a time, so that what passes from call to
@@ -234,16 +290,24 @@ impl Sequence {
     ) -> Result<(), GfError> {
         let unit_len = self.unit_len(inputs, outputs)?;
         let slice = slice.clamp(1, unit_len.max(1));
-        let stride = slice.next_multiple_of(LINE) + STAGGER;
-        let mut scratch = AlignedBuf::try_zeroed(self.buffers.scratch * stride)?;
+        // An odd number of lines: equal offsets of neighbouring units do not compete for the same
+        // cache sets.
+        let stride = (slice.div_ceil(LINE) | 1) * LINE;
+        let mut scratch = scratch::borrow(self.buffers.scratch * stride)?;
         let mut regions: Vec<Region> = Vec::with_capacity(inputs.len() + outputs.len() + 1);
-        // Inputs are only read: `check` refused calls that write to them.
+        // Inputs are only read: they were checked not to be results.
         regions.extend(inputs.iter().map(|i| Region::new(i.as_ptr().cast_mut(), unit_len)));
         regions.extend(outputs.iter_mut().map(|o| Region::new(o.as_mut_ptr(), unit_len)));
         regions.push(Region::new(scratch.as_mut_ptr(), stride));
         let last = regions.len() - 1;
-        let mut sources = vec![ptr::null(); self.most_sources];
-        let mut results = vec![ptr::null_mut(); self.most_results];
+        let mut places = vec![ptr::null_mut(); self.most];
+        let strides = [unit_len, unit_len, stride];
+        let shifts: Vec<[usize; 3]> = self
+            .shifts
+            .iter()
+            .map(|shift| [Side::Input, Side::Output, Side::Scratch].map(|s| shift.of(s) as usize))
+            .map(|[i, o, s]| [i * strides[0], o * strides[1], s * strides[2]])
+            .collect();
         let mut start = 0;
         while start < unit_len {
             let len = slice.min(unit_len - start);
@@ -256,25 +320,12 @@ impl Sequence {
                         None => self.fetch(&self.calls[0], &regions, len..len + ahead),
                     }
                 }
-                // SAFETY: `check` found the region of every operand.
-                let at = |unit: &Unit| unsafe {
-                    regions.get_unchecked(unit.region as usize).unit(unit.unit)
-                };
-                for (place, unit) in sources.iter_mut().zip(&self.operands[call.sources.clone()]) {
-                    *place = at(unit).cast_const();
-                }
-                for (place, unit) in results.iter_mut().zip(&self.operands[call.results.clone()]) {
-                    *place = at(unit);
-                }
-                let stream = call.last && footprint == Footprint::Memory;
-                let product = &self.products[call.product as usize];
-                let sources = &mut sources[..call.sources.len()];
-                let results = &mut results[..call.results.len()];
-                // SAFETY: all units were checked to lie in their regions, whose lengths
-                // `unit_len` checked, and the slice to lie in the unit; a call was checked to
-                // write no input and no unit it reads or writes twice; the borrows of the
-                // buffers last until the end of this function.
-                unsafe { product.execute(sources, results, len, false, stream) };
+                let pass = Pass { regions: &regions, shifts: &shifts, len, footprint };
+                // SAFETY: all units, moved by every shift, were checked to lie in their regions,
+                // whose lengths `unit_len` checked, and the slice lies in the unit; a call was
+                // checked to write no input and nothing that it uses as another operand; the
+                // borrows of the buffers last until the end of this function.
+                unsafe { self.call(call, &pass, &mut places) };
             }
             for region in &mut regions[..last] {
                 region.advance(len);
@@ -287,14 +338,58 @@ impl Sequence {
         Ok(())
     }
 
-    /// Asks for the lines of a call's sources that no earlier call has read.
+    /// One call on one slice.
+    ///
+    /// # Safety
+    /// All its units, moved by every shift, lie in their regions, with `len` bytes left in each,
+    /// readable and, but for inputs, writable; `places` has room for all operands.
+    unsafe fn call(&self, call: &Checked, pass: &Pass<'_>, places: &mut [*mut u8]) {
+        // SAFETY: the caller promises that the region of every operand exists.
+        let at = |unit: &Unit| {
+            unsafe { pass.regions.get_unchecked(unit.region as usize) }.unit(unit.unit)
+        };
+        let memory = pass.footprint == Footprint::Memory;
+        match &call.work {
+            Work::Product { product, sources, results, .. } => {
+                let (from, to) = places.split_at_mut(sources.len());
+                for (place, unit) in from.iter_mut().zip(&self.operands[sources.clone()]) {
+                    *place = at(unit);
+                }
+                for (place, unit) in to.iter_mut().zip(&self.operands[results.clone()]) {
+                    *place = at(unit);
+                }
+                let (from, to) = (cast_const(from), &mut to[..results.len()]);
+                let product = &self.products[*product];
+                // SAFETY: as the caller promises; operands were checked when the sequence was made.
+                unsafe { product.execute(from, to, pass.len, false, call.last && memory) };
+            }
+            Work::Block { routine, operands, shifts } => {
+                let routine = &self.routines[*routine];
+                let shifts = &pass.shifts[shifts.clone()];
+                let even = shifts.iter().all(|shift| shift[1].is_multiple_of(LINE));
+                let mut aligned = even;
+                let units = self.operands[operands.clone()].iter().zip(routine.block().sides());
+                for (place, (unit, side)) in places.iter_mut().zip(units) {
+                    *place = at(unit);
+                    aligned &= *side != Side::Output || place.addr().is_multiple_of(LINE);
+                }
+                let slots = &places[..operands.len()];
+                let job =
+                    Job { slots, shifts, len: pass.len, memory, stream: call.last && aligned };
+                // SAFETY: as above.
+                unsafe { routine.execute(&job) };
+            }
+        }
+    }
+
+    /// Asks for the lines of a product's sources that no earlier call has read.
     fn fetch(&self, call: &Checked, regions: &[Region], bytes: Range<usize>) {
-        for unit in &self.fresh[call.fresh.clone()] {
+        let Work::Product { fresh, .. } = &call.work else { return };
+        for unit in &self.fresh[fresh.clone()] {
             let from = regions[unit.region as usize].unit(unit.unit).wrapping_add(bytes.start);
             super::prefetch(from, bytes.len());
         }
     }
-
     /// Checks all buffers and returns the bytes of a unit.
     fn unit_len(&self, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> Result<usize, GfError> {
         let count = |side, expected, found| match expected == found {
@@ -320,8 +415,20 @@ impl Sequence {
     }
 }
 
-fn span(range: &Range<u32>) -> Range<usize> {
-    range.start as usize..range.end as usize
+/// The same addresses, for reading.
+fn cast_const(places: &mut [*mut u8]) -> &mut [*const u8] {
+    let (start, len) = (places.as_mut_ptr(), places.len());
+    // SAFETY: both kinds of pointers have one layout, and the borrow is handed on.
+    unsafe { std::slice::from_raw_parts_mut(start.cast(), len) }
+}
+
+/// What is the same for all calls on a slice.
+struct Pass<'a> {
+    regions: &'a [Region],
+    /// As the sequence's, in bytes, by side.
+    shifts: &'a [[usize; 3]],
+    len: usize,
+    footprint: Footprint,
 }
 
 /// A buffer during a run.

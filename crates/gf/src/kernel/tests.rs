@@ -78,11 +78,15 @@ fn sequence(calls: &[(Two, Two)]) -> Result<Sequence, GfError> {
     let product = Product::new(&scalar::SCALAR, &Matrix::from_fn(2, 2, |r, c| 1 + (r * c) as u8));
     let unit = |(region, unit)| Unit { region, unit };
     let operands = calls.iter().flat_map(|(s, r)| [s[0], s[1], r[0], r[1]]).map(unit).collect();
-    let call =
-        |i: u32| Call { product: 0, sources: 4 * i..4 * i + 2, results: 4 * i + 2..4 * i + 4 };
+    let call = |i: u32| Call::Product {
+        product: 0,
+        sources: 4 * i..4 * i + 2,
+        results: 4 * i + 2..4 * i + 4,
+    };
     let calls = (0..calls.len() as u32).map(call).collect();
     let buffers = Buffers { inputs: vec![2], outputs: vec![3], scratch: 2 };
-    Sequence::new(vec![product], calls, operands, buffers)
+    let products = vec![product];
+    Sequence::new(Listing { products, calls, operands, ..Listing::default() }, buffers)
 }
 
 #[test]
@@ -106,9 +110,11 @@ fn calls_are_checked() {
     let overlap = |index, side, other| GfError::Overlap { index, side, other, region: 1 };
     assert_eq!(check([(0, 0), (1, 1)], [(1, 0), (1, 1)]), overlap(1, "source", 1));
     assert_eq!(check([(0, 0), (0, 1)], [(1, 1), (1, 1)]), overlap(1, "destination", 0));
-    let (products, buffers) = (Vec::new(), Buffers::default());
-    let calls = vec![Call { product: 0, sources: 0..0, results: 0..0 }];
-    assert!(Sequence::new(products, calls, Vec::new(), buffers).is_err());
+    let calls = vec![Call::Product { product: 0, sources: 0..0, results: 0..0 }];
+    let listing = Listing { calls, ..Listing::default() };
+    assert!(Sequence::new(listing, Buffers::default()).is_err());
+    let unwritten = GfError::Unwritten { index: 1, region: 2, unit: 1 };
+    assert_eq!(check([(0, 0), (2, 1)], [(1, 0), (1, 1)]), unwritten);
 }
 
 #[test]
@@ -152,4 +158,5 @@ fn sequences_and_products_may_change_threads() {
     fn shareable<T: Send + Sync>() {}
     shareable::<Sequence>();
     shareable::<Product>();
+    shareable::<Routine>();
 }

@@ -1,0 +1,243 @@
+//! Blocks against their definition: random straight lines on every kernel, every length.
+
+use super::*;
+
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.0 >> 33) as usize % limit
+    }
+
+    fn factor(&mut self, others: usize) -> u8 {
+        match self.below(3) {
+            0 => 1,
+            // Few different ones in one block, many in another.
+            _ => (self.below(others) * 37 + 2) as u8,
+        }
+    }
+}
+
+/// A block that loads `loads` operands, computes `sums` values of up to `terms` terms each, and
+/// stores some of them; scratch operands are loaded and stored.
+pub(super) fn random_block(random: &mut Random, loads: usize, sums: usize, terms: usize) -> Block {
+    let mut block = Block::new();
+    let others = 1 + random.below(40);
+    let mut values = Vec::new();
+    let kept: Vec<u32> = (0..1 + random.below(3)).map(|_| block.operand(Side::Scratch)).collect();
+    values.extend(kept.iter().map(|&operand| block.load(operand)));
+    for _ in 0..loads {
+        let operand = block.operand(Side::Input);
+        values.push(block.load(operand));
+    }
+    for _ in 0..sums {
+        let count = 1 + random.below(terms);
+        let terms: Vec<(Value, u8)> = (0..count)
+            .map(|_| (values[random.below(values.len())], random.factor(others)))
+            .collect();
+        values.push(block.sum(&terms));
+    }
+    for operand in kept {
+        block.store(operand, values[random.below(values.len())]);
+    }
+    for _ in 0..1 + random.below(sums) {
+        let operand = block.operand(Side::Output);
+        block.store(operand, values[random.below(values.len())]);
+    }
+    block
+}
+
+/// A sequence that clears scratch and runs a block on `repeats` units of every operand, units in
+/// an order that is not that of the repetitions.
+pub(super) fn repeated(kernel: &'static dyn Kernel, block: &Block, repeats: u32) -> Sequence {
+    let nothing = {
+        let mut block = Block::new();
+        let operand = block.operand(Side::Scratch);
+        let zero = block.sum(&[]);
+        block.store(operand, zero);
+        block
+    };
+    let count = |side| block.sides().iter().filter(|&&s| s == side).count();
+    let (inputs, outputs) = (count(Side::Input), count(Side::Output));
+    let units = repeats as usize;
+    let scratch = (inputs + outputs) as u32;
+    let (mut next, mut kept) = ([0, inputs as u32], 0);
+    let mut operands: Vec<Unit> = Vec::new();
+    for side in block.sides() {
+        operands.push(match side {
+            Side::Scratch => {
+                kept += repeats;
+                Unit { region: scratch, unit: kept - repeats }
+            }
+            Side::Input | Side::Output => {
+                next[*side as usize] += 1;
+                Unit { region: next[*side as usize] - 1, unit: 0 }
+            }
+        });
+    }
+    let mut shifts: Vec<Shift> =
+        (0..kept).map(|unit| Shift { scratch: unit, ..Shift::default() }).collect();
+    let order = (0..repeats).map(|i| (i * 7 + 3) % repeats);
+    shifts.extend(order.map(|u| Shift { inputs: u, outputs: u, scratch: repeats - 1 - u }));
+    let first = operands.len() as u32;
+    operands.push(Unit { region: scratch, unit: 0 });
+    let all = shifts.len() as u32;
+    let calls = vec![
+        Call::Block { routine: 0, operands: first..first + 1, shifts: 0..kept },
+        Call::Block { routine: 1, operands: 0..first, shifts: kept..all },
+        // Once more, on what the first round left in scratch.
+        Call::Block { routine: 1, operands: 0..first, shifts: kept..all },
+    ];
+    let routines = [nothing, block.clone()].map(|block| Routine::new(kernel, block).unwrap());
+    let (products, routines) = (Vec::new(), routines.to_vec());
+    let listing = Listing { products, routines, calls, operands, shifts };
+    let buffers = Buffers {
+        inputs: vec![units; inputs],
+        outputs: vec![units; outputs],
+        scratch: kept as usize,
+    };
+    Sequence::new(listing, buffers).unwrap()
+}
+
+/// Runs over buffers at odd addresses between bytes that must not change, and compares with the
+/// definition.
+fn check_block(sequence: &Sequence, len: usize, skew: usize, slice: usize, footprint: Footprint) {
+    let Buffers { inputs, outputs, .. } = sequence.buffers();
+    let units = outputs[0];
+    let data: Vec<Vec<u8>> = (0..inputs.len()).map(|j| bytes(j + len, units * len)).collect();
+    let data: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+    let pitch = (units * len + 2 * skew).max(1).next_multiple_of(64);
+    let mut out = AlignedBuf::zeroed(pitch * outputs.len());
+    out.fill(0xa7);
+    let mut wanted = out.clone();
+    for byte in 0..len {
+        let column: Vec<u8> =
+            data.iter().flat_map(|chunk| (0..units).map(|u| chunk[u * len + byte])).collect();
+        for (index, value) in sequence.eval(&column).unwrap().into_iter().enumerate() {
+            let (output, unit) = (index / units, index % units);
+            wanted[output * pitch + skew + unit * len + byte] = value;
+        }
+    }
+    let mut dsts: Vec<&mut [u8]> =
+        out.chunks_mut(pitch).map(|chunk| &mut chunk[skew..][..units * len]).collect();
+    sequence.run(&data, &mut dsts, slice, footprint).unwrap();
+    assert!(out[..] == wanted[..], "len {len} skew {skew} slice {slice} {footprint:?}");
+}
+
+#[test]
+fn random_blocks_of_every_length() {
+    let mut random = Random(11);
+    for (loads, sums, terms) in [(1, 1, 1), (3, 4, 3), (8, 12, 5)] {
+        let block = random_block(&mut random, loads, sums, terms);
+        each_kernel(|kernel| {
+            for repeats in [1, 3] {
+                let sequence = repeated(kernel, &block, repeats);
+                for len in (0..=257).step_by(if loads == 3 { 1 } else { 13 }) {
+                    check_block(&sequence, len, len % 3, 128, Footprint::Cached);
+                    check_block(&sequence, len, 0, len, Footprint::Memory);
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn random_blocks_of_every_size() {
+    // From blocks that fit the registers to blocks that need the stack, or are too long for code.
+    let mut random = Random(12);
+    for round in 0..60 {
+        let (loads, sums) = (1 + random.below(40), 1 + random.below(2 + 2 * round));
+        let terms = 1 + random.below(12);
+        let block = random_block(&mut random, loads, sums, terms);
+        each_kernel(|kernel| {
+            if !kernel.compiles_blocks() && round % 8 != 0 {
+                return; // they all interpret
+            }
+            let sequence = repeated(kernel, &block, 1 + round as u32 % 4);
+            for (len, footprint) in
+                [(64, Footprint::Memory), (320, Footprint::Memory), (77, Footprint::Cached)]
+            {
+                check_block(&sequence, len, 0, 192, footprint);
+            }
+        });
+    }
+    let long = random_block(&mut random, 30, 400, 12);
+    each_kernel(|kernel| check_block(&repeated(kernel, &long, 2), 100, 0, 64, Footprint::Cached));
+}
+
+/// Blocks of ordinary size must really become code: otherwise the tests above test nothing.
+#[test]
+fn code_is_made_of_blocks() {
+    use crate::kernel::engine::Way;
+    each_kernel(|kernel| {
+        let mut random = Random(13);
+        let block = random_block(&mut random, 30, 60, 8);
+        for way in Way::ALL {
+            assert_eq!(kernel.assemble(&block, way).is_some(), kernel.compiles_blocks());
+        }
+    });
+}
+
+#[test]
+fn blocks_that_ask_for_too_much_are_refused() {
+    let mut other = Block::new();
+    let input = other.operand(Side::Input);
+    let foreign = other.load(input);
+    let refused = |make: &dyn Fn(&mut Block)| {
+        let mut block = Block::new();
+        make(&mut block);
+        Routine::new(&scalar::SCALAR, block).unwrap_err()
+    };
+    assert!(matches!(refused(&|b| _ = b.load(0)), GfError::Shape { .. }));
+    assert!(matches!(refused(&|b| _ = b.sum(&[(foreign, 2)])), GfError::Shape { .. }));
+    let read_only = refused(&|b| {
+        let operand = b.operand(Side::Input);
+        let value = b.load(operand);
+        b.store(operand, value);
+    });
+    assert_eq!(read_only, GfError::ReadOnly { index: 0, region: 0 });
+    let twice = refused(&|b| {
+        let operand = b.operand(Side::Output);
+        let zero = b.sum(&[]);
+        b.store(operand, zero);
+        b.store(operand, zero);
+    });
+    assert!(matches!(twice, GfError::Shape { .. }));
+}
+
+#[test]
+fn calls_of_blocks_are_checked() {
+    let mut block = Block::new();
+    let (from, to) = (block.operand(Side::Input), block.operand(Side::Scratch));
+    let out = block.operand(Side::Output);
+    let value = block.load(from);
+    let old = block.load(to);
+    let sum = block.sum(&[(value, 1), (old, 1)]);
+    block.store(to, sum);
+    block.store(out, sum);
+    let check = |units: [(u32, u32); 3], shift: Shift| {
+        let operands = units.map(|(region, unit)| Unit { region, unit }).to_vec();
+        let products = vec![Product::new(&scalar::SCALAR, &Matrix::zero(1, 0))];
+        let routines = vec![Routine::new(&scalar::SCALAR, block.clone()).unwrap()];
+        let calls = vec![
+            Call::Product { product: 0, sources: 0..0, results: 1..2 },
+            Call::Block { routine: 0, operands: 0..3, shifts: 0..1 },
+        ];
+        let listing = Listing { products, routines, calls, operands, shifts: vec![shift] };
+        Sequence::new(listing, Buffers { inputs: vec![2], outputs: vec![2], scratch: 2 }).map(drop)
+    };
+    let shift = |inputs, outputs, scratch| Shift { inputs, outputs, scratch };
+    let none = Shift::default();
+    let good = [(0, 0), (2, 0), (1, 0)];
+    assert_eq!(check(good, none), Ok(()));
+    assert_eq!(check(good, shift(1, 1, 0)), Ok(()));
+    let unwritten = GfError::Unwritten { index: 1, region: 2, unit: 1 };
+    assert_eq!(check(good, shift(0, 0, 1)), Err(unwritten));
+    assert!(matches!(check(good, shift(2, 0, 0)), Err(GfError::OutOfBounds { .. })));
+    assert!(matches!(check(good, shift(0, u32::MAX, 0)), Err(GfError::OutOfBounds { .. })));
+    assert_eq!(
+        check([(1, 0), (2, 0), (1, 1)], none),
+        Err(GfError::WrongSide { index: 0, region: 1 })
+    );
+}

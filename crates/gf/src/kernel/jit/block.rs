@@ -1,0 +1,291 @@
+//! The machine code of a block, and calling it.
+
+use std::fmt;
+use std::mem::offset_of;
+use std::ops::Range;
+
+use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
+
+use super::super::block::Block;
+use super::super::engine::{Engine, Job, Way};
+use super::allocate::{self, Straight};
+use super::pages::Pages;
+
+/// What the code gets: it takes everything from here into registers.
+#[repr(C)]
+struct Arguments {
+    /// First byte of every operand.
+    slots: *const *mut u8,
+    /// First and end of the repetitions.
+    shifts: *const [usize; 3],
+    end: *const [usize; 3],
+    /// Bytes of each operand: whole vectors, or less than one.
+    len: usize,
+    maps: *const u64,
+    /// Which bytes of a vector less than whole.
+    mask: u64,
+    /// What is fetched next: the repetition, how far it is in, and what is left of it.
+    ahead: *const [usize; 3],
+    ahead_at: usize,
+    ahead_left: usize,
+}
+
+type Entry = unsafe extern "sysv64" fn(*const Arguments);
+
+/// How many vectors of every operand lie between what is fetched and what is used.
+const AHEAD: usize = 3;
+
+const ARGUMENTS: Register = Register::RDI;
+/// Hold the fields of [`Arguments`] of these names.
+const SLOTS: Register = Register::RDI;
+const SHIFTS: Register = Register::RSI;
+const MAPS: Register = Register::RDX;
+const END: Register = Register::RCX;
+const LEN: Register = Register::R8;
+/// What is left of the operands of this repetition.
+const LEFT: Register = Register::R15;
+/// Where the code is in the operands, by side.
+const AT: [Register; 3] = [Register::RAX, Register::R10, Register::R11];
+const AHEAD_AT: Register = Register::RBX;
+const AHEAD_SHIFTS: Register = Register::RBP;
+const AHEAD_LEFT: Register = Register::R9;
+/// Hold addresses of operands, in turn.
+const BASES: [Register; 3] = [Register::R12, Register::R13, Register::R14];
+/// The registers that belong to the caller.
+const SAVED: [Register; 6] =
+    [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
+
+/// Machine code for one block and one way.
+pub struct BlockCode {
+    pages: Pages,
+    maps: Vec<u64>,
+}
+
+impl fmt::Debug for BlockCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlockCode({} maps)", self.maps.len())
+    }
+}
+
+impl BlockCode {
+    pub(super) fn new(engine: &dyn Engine, block: &Block, way: Way) -> Option<BlockCode> {
+        let straight = allocate::allocate(block, way)?;
+        let bytes = Assembler::new(block, way).all(&straight).ok()?;
+        let map = |&coefficient: &u8| {
+            let mut map = [0; 8];
+            engine.tabulate(coefficient, &mut map);
+            u64::from_le_bytes(map)
+        };
+        let maps = straight.maps.iter().map(map).collect();
+        Some(BlockCode { pages: Pages::new(&bytes)?, maps })
+    }
+
+    /// Runs all repetitions on these bytes of every operand: whole vectors, or less than one.
+    ///
+    /// # Safety
+    /// As [`super::super::Routine::execute`]; the code was made for the block, for the way that the
+    /// range asks for.
+    pub(in super::super) unsafe fn run(&self, job: &Job<'_>, bytes: Range<usize>) {
+        if job.shifts.is_empty() || bytes.is_empty() {
+            return;
+        }
+        let (len, mut moved) = (bytes.len(), Vec::new());
+        let slots = match bytes.start {
+            0 => job.slots,
+            start => {
+                moved.extend(job.slots.iter().map(|slot| slot.wrapping_add(start)));
+                &moved
+            }
+        };
+        let vectors = len.div_ceil(64);
+        let ahead = &job.shifts[(AHEAD / vectors).min(job.shifts.len() - 1)..];
+        let into = AHEAD % vectors * 64;
+        let all = job.shifts.as_ptr_range();
+        let arguments = Arguments {
+            slots: slots.as_ptr(),
+            shifts: all.start,
+            end: all.end,
+            len,
+            maps: self.maps.as_ptr(),
+            mask: !0 >> (64 - len.min(64)),
+            ahead: ahead.as_ptr(),
+            ahead_at: ahead[0][0] + into,
+            ahead_left: (vectors * 64) - into,
+        };
+        // SAFETY: the pages hold what `Assembler::all` made, an `Entry`, and live as long as
+        // `self`.
+        let entry: Entry = unsafe { std::mem::transmute(self.pages.address(0)) };
+        // SAFETY: there is at least one repetition and one byte; the caller promises the rest.
+        unsafe { entry(&arguments) };
+    }
+}
+
+/// A base and an index that instructions of the body use.
+pub(super) struct Body {
+    next_base: usize,
+}
+
+impl Body {
+    pub(super) fn new() -> Body {
+        Body { next_base: 0 }
+    }
+
+    /// Loads the address of an operand; returns the instruction and the place of the vector.
+    pub(super) fn place(
+        &mut self,
+        block: &Block,
+        operand: u32,
+    ) -> Result<(Instruction, MemoryOperand), IcedError> {
+        let base = BASES[self.next_base % BASES.len()];
+        self.next_base += 1;
+        let from = MemoryOperand::with_base_displ(SLOTS, 8 * i64::from(operand));
+        let load = Instruction::with2(Code::Mov_r64_rm64, base, from)?;
+        let at = AT[block.sides()[operand as usize] as usize];
+        Ok((load, MemoryOperand::with_base_index(base, at)))
+    }
+
+    /// The place that is fetched while the operand of an address that was just loaded is used.
+    pub(super) fn ahead(place: &MemoryOperand) -> MemoryOperand {
+        MemoryOperand::with_base_index(place.base, AHEAD_AT)
+    }
+
+    /// The place of a value that has no register.
+    pub(super) fn spilled(slot: usize) -> MemoryOperand {
+        MemoryOperand::with_base_displ_size(Register::RSP, 64 * slot as i64, 1)
+    }
+
+    /// The map with this index, for all quarters of a vector.
+    pub(super) fn map(index: usize) -> MemoryOperand {
+        let place = MemoryOperand::with_base_displ_size(MAPS, 8 * index as i64, 1);
+        MemoryOperand { is_broadcast: true, ..place }
+    }
+}
+
+struct Assembler<'a> {
+    block: &'a Block,
+    way: Way,
+    encoder: Encoder,
+    ip: u64,
+    /// Bytes of the values on the stack; above them lies the stack pointer to go back to.
+    spill_bytes: i32,
+}
+
+impl Assembler<'_> {
+    fn new(block: &Block, way: Way) -> Assembler<'_> {
+        Assembler { block, way, encoder: Encoder::new(64), ip: 0, spill_bytes: 0 }
+    }
+
+    fn all(mut self, straight: &Straight) -> Result<Vec<u8>, IcedError> {
+        self.enter(straight)?;
+        // One repetition: from where its operands are moved to.
+        let repetition = self.ip;
+        for (side, at) in AT.into_iter().enumerate() {
+            self.load(at, SHIFTS, 8 * side)?;
+        }
+        self.emit(Instruction::with2(Code::Mov_r64_rm64, LEFT, LEN)?)?;
+        // One vector of all operands.
+        let vector = self.ip;
+        for instruction in &straight.body {
+            self.emit(*instruction)?;
+        }
+        for at in AT {
+            self.add(at, 64)?;
+        }
+        if self.way == Way::Memory {
+            self.advance_ahead()?;
+        }
+        if self.way != Way::Rest {
+            self.emit(Instruction::with2(Code::Sub_rm64_imm8, LEFT, 64)?)?;
+            self.emit(Instruction::with_branch(Code::Jne_rel32_64, vector)?)?;
+        }
+        self.add(SHIFTS, size_of::<[usize; 3]>() as i32)?;
+        self.emit(Instruction::with2(Code::Cmp_r64_rm64, SHIFTS, END)?)?;
+        self.emit(Instruction::with_branch(Code::Jb_rel32_64, repetition)?)?;
+        self.leave()
+    }
+
+    fn enter(&mut self, straight: &Straight) -> Result<(), IcedError> {
+        for register in SAVED {
+            self.emit(Instruction::with1(Code::Push_r64, register)?)?;
+        }
+        // Values without a register lie on the stack, at multiples of 64.
+        let bytes = (64 * straight.spilled) as i32;
+        self.emit(Instruction::with2(Code::Mov_r64_rm64, LEFT, Register::RSP)?)?;
+        self.emit(Instruction::with2(Code::Sub_rm64_imm32, Register::RSP, bytes + 8)?)?;
+        self.emit(Instruction::with2(Code::And_rm64_imm8, Register::RSP, -64)?)?;
+        let saved = MemoryOperand::with_base_displ(Register::RSP, i64::from(bytes));
+        // The stack pointer is a multiple of 64 below what was asked for: there is room above.
+        self.emit(Instruction::with2(Code::Mov_rm64_r64, saved, LEFT)?)?;
+        self.load(SHIFTS, ARGUMENTS, offset_of!(Arguments, shifts))?;
+        self.load(END, ARGUMENTS, offset_of!(Arguments, end))?;
+        self.load(LEN, ARGUMENTS, offset_of!(Arguments, len))?;
+        self.load(MAPS, ARGUMENTS, offset_of!(Arguments, maps))?;
+        self.load(AHEAD_SHIFTS, ARGUMENTS, offset_of!(Arguments, ahead))?;
+        self.load(AHEAD_AT, ARGUMENTS, offset_of!(Arguments, ahead_at))?;
+        self.load(AHEAD_LEFT, ARGUMENTS, offset_of!(Arguments, ahead_left))?;
+        if self.way == Way::Rest {
+            let mask =
+                MemoryOperand::with_base_displ(ARGUMENTS, offset_of!(Arguments, mask) as i64);
+            self.emit(Instruction::with2(Code::VEX_Kmovq_kr_km64, Register::K1, mask)?)?;
+        }
+        self.load(SLOTS, ARGUMENTS, offset_of!(Arguments, slots))?;
+        for instruction in &straight.before {
+            self.emit(*instruction)?;
+        }
+        self.spill_bytes = bytes;
+        Ok(())
+    }
+
+    /// Moves on what is fetched; after the last repetition it stays where it is.
+    fn advance_ahead(&mut self) -> Result<(), IcedError> {
+        self.add(AHEAD_AT, 64)?;
+        self.emit(Instruction::with2(Code::Sub_rm64_imm8, AHEAD_LEFT, 64)?)?;
+        let next = |assembler: &mut Self| -> Result<(), IcedError> {
+            let size = size_of::<[usize; 3]>() as i64;
+            let [next, last, _] = BASES;
+            let place = MemoryOperand::with_base_displ(AHEAD_SHIFTS, size);
+            assembler.emit(Instruction::with2(Code::Lea_r64_m, next, place)?)?;
+            let place = MemoryOperand::with_base_displ(END, -size);
+            assembler.emit(Instruction::with2(Code::Lea_r64_m, last, place)?)?;
+            assembler.emit(Instruction::with2(Code::Cmp_r64_rm64, next, END)?)?;
+            assembler.emit(Instruction::with2(Code::Cmovae_r64_rm64, next, last)?)?;
+            assembler.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_SHIFTS, next)?)?;
+            assembler.load(AHEAD_AT, AHEAD_SHIFTS, 0)?;
+            assembler.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_LEFT, LEN)?)
+        };
+        // The jump over this needs its length, which does not depend on where it stands.
+        let mut trial = Assembler::new(self.block, self.way);
+        next(&mut trial)?;
+        let jump = Instruction::with_branch(Code::Jne_rel32_64, 0)?;
+        let over = self.ip + Encoder::new(64).encode(&jump, 0)? as u64 + trial.ip;
+        self.emit(Instruction::with_branch(Code::Jne_rel32_64, over)?)?;
+        next(self)?;
+        debug_assert_eq!(self.ip, over);
+        Ok(())
+    }
+
+    fn leave(mut self) -> Result<Vec<u8>, IcedError> {
+        let saved = MemoryOperand::with_base_displ(Register::RSP, i64::from(self.spill_bytes));
+        self.emit(Instruction::with2(Code::Mov_r64_rm64, Register::RSP, saved)?)?;
+        for register in SAVED.into_iter().rev() {
+            self.emit(Instruction::with1(Code::Pop_r64, register)?)?;
+        }
+        self.emit(Instruction::with(Code::VEX_Vzeroupper))?;
+        self.emit(Instruction::with(Code::Retnq))?;
+        Ok(self.encoder.take_buffer())
+    }
+
+    fn load(&mut self, to: Register, base: Register, offset: usize) -> Result<(), IcedError> {
+        let from = MemoryOperand::with_base_displ(base, offset as i64);
+        self.emit(Instruction::with2(Code::Mov_r64_rm64, to, from)?)
+    }
+
+    fn add(&mut self, to: Register, bytes: i32) -> Result<(), IcedError> {
+        self.emit(Instruction::with2(Code::Add_rm64_imm32, to, bytes)?)
+    }
+
+    fn emit(&mut self, instruction: Instruction) -> Result<(), IcedError> {
+        self.ip += self.encoder.encode(&instruction, self.ip)? as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,256 @@
+//! Making a sequence: everything that a run relies on is checked here.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::{Buffers, Call, Checked, Listing, Sequence, Shift, Unit, Work};
+use crate::GfError;
+use crate::kernel::Side;
+
+impl Sequence {
+    /// Checks and keeps a program.
+    ///
+    /// # Errors
+    /// An index is out of range; a call does not have the operands that its matrix or block asks
+    /// for, writes an input, or writes a unit that it also uses as another operand; an output or
+    /// scratch unit is read before it is written.
+    pub fn new(listing: Listing, buffers: Buffers) -> Result<Sequence, GfError> {
+        let Listing { products, routines, calls, operands, shifts } = listing;
+        let mut sequence = Sequence {
+            products,
+            routines,
+            calls: Vec::with_capacity(calls.len()),
+            operands,
+            shifts,
+            fresh: Vec::new(),
+            buffers,
+            most: 0,
+        };
+        let mut written = Units::new(&sequence.buffers);
+        for call in &calls {
+            let work = sequence.check(call, &mut written)?;
+            sequence.calls.push(Checked { work, last: false });
+        }
+        sequence.find_last();
+        sequence.find_fresh();
+        Ok(sequence)
+    }
+
+    fn check(&mut self, call: &Call, written: &mut Units) -> Result<Work, GfError> {
+        let work = match call {
+            Call::Product { product, sources, results } => {
+                let product = in_list(*product, self.products.len(), "products of a sequence")?;
+                let sources = within(sources, self.operands.len(), "operands")?;
+                let results = within(results, self.operands.len(), "operands")?;
+                self.products[product].check_counts(sources.len(), results.len())?;
+                self.check_product(
+                    &self.operands[sources.clone()],
+                    &self.operands[results.clone()],
+                )?;
+                written.read("source", self.operands[sources.clone()].iter().copied())?;
+                written.write("destination", self.operands[results.clone()].iter().copied())?;
+                self.most = self.most.max(sources.len() + results.len());
+                Work::Product { product, sources, results, fresh: 0..0 }
+            }
+            Call::Block { routine, operands, shifts } => {
+                let routine = in_list(*routine, self.routines.len(), "routines of a sequence")?;
+                let operands = within(operands, self.operands.len(), "operands")?;
+                let shifts = within(shifts, self.shifts.len(), "shifts")?;
+                self.check_block(routine, &self.operands[operands.clone()])?;
+                let block = self.routines[routine].block();
+                for shift in &self.shifts[shifts.clone()] {
+                    let moved = moved(&self.operands[operands.clone()], block.sides(), shift);
+                    let uses =
+                        || (0..).map(|operand| block.uses(operand)).zip(moved.iter().copied());
+                    let loads = uses().filter(|((loads, _), _)| *loads).map(|(_, unit)| unit);
+                    written.read("source", loads)?;
+                    let stores = uses().filter(|((_, stores), _)| *stores).map(|(_, unit)| unit);
+                    written.write("destination", stores)?;
+                }
+                self.most = self.most.max(operands.len());
+                Work::Block { routine, operands, shifts }
+            }
+        };
+        Ok(work)
+    }
+
+    fn check_product(&self, sources: &[Unit], results: &[Unit]) -> Result<(), GfError> {
+        for (index, result) in results.iter().enumerate() {
+            let region = result.region;
+            if (region as usize) < self.buffers.inputs.len() {
+                return Err(GfError::ReadOnly { index, region });
+            }
+            let overlap = |side, other| GfError::Overlap { index, side, other, region };
+            if let Some(other) = sources.iter().position(|unit| unit == result) {
+                return Err(overlap("source", other));
+            }
+            if let Some(other) = results[..index].iter().position(|unit| unit == result) {
+                return Err(overlap("destination", other));
+            }
+        }
+        Ok(())
+    }
+
+    /// One operand for each of the block, of its side, and nothing that is stored is another
+    /// operand: as all operands of a region move together, that holds for every repetition.
+    fn check_block(&self, routine: usize, units: &[Unit]) -> Result<(), GfError> {
+        let block = self.routines[routine].block();
+        let (what, expected, found) = ("operands of a block", block.sides().len(), units.len());
+        if expected != found {
+            return Err(GfError::Shape { what, expected, found });
+        }
+        let mut seen: HashSet<Unit> = HashSet::new();
+        let mut stored: Vec<(usize, Unit)> = Vec::new();
+        for (index, (unit, side)) in units.iter().zip(block.sides()).enumerate() {
+            let region = unit.region;
+            let (inputs, outputs) = (self.buffers.inputs.len(), self.buffers.outputs.len());
+            let found = match region as usize {
+                r if r < inputs => Side::Input,
+                r if r < inputs + outputs => Side::Output,
+                _ => Side::Scratch,
+            };
+            if found != *side {
+                return Err(GfError::WrongSide { index, region });
+            }
+            if block.uses(index as u32).1 {
+                stored.push((index, *unit));
+            } else {
+                seen.insert(*unit);
+            }
+        }
+        for (index, unit) in stored {
+            if !seen.insert(unit) {
+                let other = units.iter().position(|known| *known == unit).unwrap_or(index);
+                let (side, region) = ("operand", unit.region);
+                return Err(GfError::Overlap { index, side, other, region });
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks the calls whose results are outputs that nothing reads.
+    fn find_last(&mut self) {
+        let first = self.buffers.inputs.len() as u32;
+        let outputs = first..first + self.buffers.outputs.len() as u32;
+        let mut read_later: HashSet<Unit> = HashSet::new();
+        for index in (0..self.calls.len()).rev() {
+            let is_last = |unit: &Unit, read_later: &HashSet<Unit>| {
+                outputs.contains(&unit.region) && !read_later.contains(unit)
+            };
+            self.calls[index].last = match &self.calls[index].work {
+                Work::Product { sources, results, .. } => {
+                    let results = &self.operands[results.clone()];
+                    let last = results.iter().all(|unit| is_last(unit, &read_later));
+                    read_later.extend(&self.operands[sources.clone()]);
+                    last
+                }
+                Work::Block { routine, operands, shifts } => {
+                    let block = self.routines[*routine].block();
+                    let units = &self.operands[operands.clone()];
+                    let is_output = |unit: &Unit| outputs.contains(&unit.region);
+                    let mut last = true;
+                    for shift in &self.shifts[shifts.clone()] {
+                        let moved = moved(units, block.sides(), shift);
+                        let uses = moved.iter().enumerate().filter(|(_, unit)| is_output(unit));
+                        for (operand, unit) in uses {
+                            let (loaded, stored) = block.uses(operand as u32);
+                            last &= !stored || !read_later.contains(unit);
+                            if loaded {
+                                read_later.insert(*unit);
+                                last = false;
+                            }
+                        }
+                    }
+                    last
+                }
+            };
+        }
+    }
+
+    /// Notes for each product what it is the first to read.
+    fn find_fresh(&mut self) {
+        let mut seen: HashSet<Unit> = HashSet::new();
+        for call in &mut self.calls {
+            let Work::Product { sources, fresh, .. } = &mut call.work else { continue };
+            let start = self.fresh.len();
+            for unit in &self.operands[sources.clone()] {
+                if (unit.region as usize) < self.buffers.inputs.len() && seen.insert(*unit) {
+                    self.fresh.push(*unit);
+                }
+            }
+            *fresh = start..self.fresh.len();
+        }
+    }
+}
+
+fn in_list(index: u32, len: usize, what: &'static str) -> Result<usize, GfError> {
+    let index = index as usize;
+    match index < len {
+        true => Ok(index),
+        false => Err(GfError::Shape { what, expected: len, found: index }),
+    }
+}
+
+fn within(range: &Range<u32>, len: usize, what: &'static str) -> Result<Range<usize>, GfError> {
+    let range = range.start as usize..range.end as usize;
+    match range.start <= range.end && range.end <= len {
+        true => Ok(range),
+        false => Err(GfError::Shape { what, expected: len, found: range.end }),
+    }
+}
+
+/// The units of a repetition. Those that would not have a number are the last one there could be,
+/// which no region has.
+fn moved(units: &[Unit], sides: &[Side], shift: &Shift) -> Vec<Unit> {
+    let moved = units.iter().zip(sides).map(|(unit, &side)| Unit {
+        region: unit.region,
+        unit: unit.unit.saturating_add(shift.of(side)),
+    });
+    moved.collect()
+}
+
+/// Which units hold something.
+struct Units {
+    /// By region: units, and whether each was written; inputs are written from the start.
+    regions: Vec<Vec<bool>>,
+}
+
+impl Units {
+    fn new(buffers: &Buffers) -> Units {
+        let inputs = buffers.inputs.iter().map(|&units| vec![true; units]);
+        let others = buffers.outputs.iter().chain([&buffers.scratch]);
+        Units { regions: inputs.chain(others.map(|&units| vec![false; units])).collect() }
+    }
+
+    fn read(
+        &mut self,
+        side: &'static str,
+        units: impl Iterator<Item = Unit>,
+    ) -> Result<(), GfError> {
+        for (index, unit) in units.enumerate() {
+            if !*self.at(side, index, unit)? {
+                return Err(GfError::Unwritten { index, region: unit.region, unit: unit.unit });
+            }
+        }
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        side: &'static str,
+        units: impl Iterator<Item = Unit>,
+    ) -> Result<(), GfError> {
+        for (index, unit) in units.enumerate() {
+            *self.at(side, index, unit)? = true;
+        }
+        Ok(())
+    }
+
+    fn at(&mut self, side: &'static str, index: usize, at: Unit) -> Result<&mut bool, GfError> {
+        let (region, offset) = (at.region, at.unit as usize);
+        let units = self.regions.get_mut(region as usize);
+        let size = units.as_ref().map_or(0, |units| units.len());
+        let outside = GfError::OutOfBounds { side, index, region, offset, len: 1, size };
+        units.and_then(|units| units.get_mut(offset)).ok_or(outside)
+    }
+}
