@@ -194,6 +194,21 @@ impl Codec {
         Ok(Arc::new(RepairPlan::new(choice.strategy, choice.lost, dag, program)))
     }
 
+    /// The DAG of a repair as the code emits it, before any pass, and without compiling it: what
+    /// a planner places on nodes.
+    ///
+    /// # Errors
+    /// As [`Codec::repair_plan`].
+    pub fn repair_dag(
+        &self,
+        lost: &[usize],
+        available: &[usize],
+    ) -> Result<(crate::Strategy, crate::Dag), CodeError> {
+        let (lost, available) = self.sorted(lost, available)?;
+        let (choice, dag) = self.dag_of(&lost, &available)?;
+        Ok((choice.strategy, dag))
+    }
+
     /// The choice and DAG of a repair without compiling it: for planning tables.
     pub(crate) fn dag_of(
         &self,

@@ -10,7 +10,7 @@
 
 mod build;
 
-pub use build::{DagBuilder, MatrixId, StepOut, Symbol};
+pub use build::{DagBuilder, MatrixId, Names, StepOut, Symbol};
 
 use crate::CodeError;
 use kiln_gf::{Matrix, field};

@@ -46,7 +46,7 @@ pub use codes::{CODES, CodeFamily};
 pub use coding_cost::CodingCost;
 pub use dag::{Dag, DagBuilder, Hint, Symbol};
 pub use error::CodeError;
-pub use kiln_gf::Footprint;
+pub use kiln_gf::{Footprint, Kernel, Matrix, active, field};
 pub use order::{Layers, Order};
 pub use program::Program;
 pub use repair_plan::{HelperReads, RepairPlan, Strategy};

@@ -35,6 +35,23 @@ impl StepOut {
     }
 }
 
+/// What a builder's vertices are called in the finished DAG; see [`DagBuilder::finish_named`].
+#[derive(Debug, Clone)]
+pub struct Names {
+    /// By vertex of the builder; the largest number for those that were dropped.
+    vertices: Vec<u32>,
+}
+
+impl Names {
+    /// The vertex of the finished DAG; nothing for zeros and for what no output needs.
+    pub fn vertex(&self, symbol: Symbol) -> Option<u32> {
+        match symbol {
+            Symbol::Zero => None,
+            Symbol::Vertex(v) => self.vertices.get(v as usize).copied().filter(|&v| v != u32::MAX),
+        }
+    }
+}
+
 /// What a vertex of the builder is.
 #[derive(Debug, Clone, Copy)]
 enum Origin {
@@ -182,7 +199,16 @@ impl DagBuilder {
     ///
     /// # Errors
     /// An output is zero by construction or given twice: no MDS code does that.
-    pub fn finish(mut self) -> Result<Dag, CodeError> {
+    pub fn finish(self) -> Result<Dag, CodeError> {
+        Ok(self.finish_named()?.0)
+    }
+
+    /// As [`DagBuilder::finish`], with what became of the builder's vertices, for those who hold
+    /// more about a vertex than a hint.
+    ///
+    /// # Errors
+    /// As [`DagBuilder::finish`].
+    pub fn finish_named(mut self) -> Result<(Dag, Names), CodeError> {
         self.outputs.sort_by_key(|&(at, _)| at);
         if self.outputs.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return Err(CodeError::Internal("an output is given twice".into()));
@@ -227,7 +253,7 @@ impl DagBuilder {
         kept
     }
 
-    fn number(self, needed: &[bool], kept: Vec<Kept>) -> Dag {
+    fn number(self, needed: &[bool], kept: Vec<Kept>) -> (Dag, Names) {
         let mut inputs: Vec<(At, u32)> = Vec::new();
         for (vertex, origin) in self.origins.iter().enumerate() {
             if let (Origin::Input(at), true) = (origin, needed[vertex]) {
@@ -265,6 +291,7 @@ impl DagBuilder {
         };
         let outputs = self.outputs.iter().map(|(at, symbol)| (*at, named(symbol))).collect();
         let inputs = inputs.into_iter().map(|(at, _)| at).collect();
-        Dag { inputs, steps, sources, matrices, hints, outputs }
+        let dag = Dag { inputs, steps, sources, matrices, hints, outputs };
+        (dag, Names { vertices: names })
     }
 }

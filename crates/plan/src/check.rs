@@ -1,0 +1,205 @@
+//! The proof that a placed plan is the repair: its parts are executed on symbols.
+//!
+//! Every node starts with its disk, works through its rounds, and may use only what it has by
+//! then. What arrives at the targets is compared with what the problem's DAG computes: on all unit
+//! vectors where that is quick, which proves equality, else on random vectors over the field. A
+//! wrong sub-chunk agrees on one random vector with probability 1/256, on all with 256^-64.
+
+use crate::{Part, Parts, Plan, PlanError, Round, Source};
+use kiln_code::dag::At;
+use kiln_code::{Dag, field};
+use std::collections::{BTreeMap, HashMap};
+
+/// How a plan was proved equal to its repair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// On all unit vectors: the matrices are equal.
+    Exact,
+    /// On random vectors over GF(2^8).
+    Random {
+        /// How many.
+        vectors: usize,
+    },
+}
+
+/// Values of a sub-chunk in that many independent experiments.
+const LANES: usize = 64;
+type Lanes = [u8; LANES];
+
+/// Multiplications of lanes up to which a proof is exact: some 20 ms.
+const EXACT_WORK: usize = 1 << 19;
+
+/// Seed of the random vectors. A plan is not an adversary, so any will do.
+const SEED: u64 = 0x6b69_6c6e;
+
+pub(crate) fn check(plan: &Plan, parts: &Parts) -> Result<Proof, PlanError> {
+    let (repair, placed) = (plan.problem().dag(), plan.dag());
+    let inputs = repair.inputs();
+    if let Some(&at) = placed.inputs().iter().find(|at| inputs.binary_search(at).is_err()) {
+        return Err(PlanError::Reads { at });
+    }
+    let work = |dag: &Dag| -> usize {
+        dag.steps().map(|step| step.matrix.rows() * step.matrix.cols()).sum()
+    };
+    let passes = inputs.len().div_ceil(LANES);
+    let exact = (work(repair) + work(placed)).saturating_mul(passes) <= EXACT_WORK;
+    if !exact {
+        let mut state = SEED;
+        let values: Vec<Lanes> = inputs.iter().map(|_| random(&mut state)).collect();
+        compare(plan, parts, &values)?;
+        return Ok(Proof::Random { vectors: LANES });
+    }
+    for pass in 0..passes {
+        let mut values = vec![[0; LANES]; inputs.len()];
+        for (lane, value) in values.iter_mut().skip(pass * LANES).take(LANES).enumerate() {
+            value[lane] = 1;
+        }
+        compare(plan, parts, &values)?;
+    }
+    Ok(Proof::Exact)
+}
+
+/// Compares plan and repair on one set of values of the repair's inputs.
+fn compare(plan: &Plan, parts: &Parts, values: &[Lanes]) -> Result<(), PlanError> {
+    let repair = plan.problem().dag();
+    let disk: HashMap<At, Lanes> = repair.inputs().iter().copied().zip(values.to_vec()).collect();
+    let mut run =
+        Run { plan, parts, disk, has: HashMap::new(), sent: HashMap::new(), got: BTreeMap::new() };
+    let mut rounds: Vec<(u32, &Part, &Round)> = Vec::new();
+    for part in parts.parts() {
+        rounds.extend(part.rounds.iter().map(|round| (round.round, part, round)));
+    }
+    rounds.sort_by_key(|(number, part, _)| (*number, part.node));
+    for (_, part, round) in rounds {
+        run.round(part.node, round)?;
+    }
+    let wanted = eval(repair, values);
+    for (&(at, _), value) in repair.outputs().iter().zip(wanted) {
+        match run.got.get(&at).map(Vec::as_slice) {
+            Some([got]) if *got == value => {}
+            Some([_]) => return Err(PlanError::Wrong { at }),
+            other => return Err(PlanError::Delivery { at, times: other.map_or(0, <[_]>::len) }),
+        }
+    }
+    match run.got.len() == repair.outputs().len() {
+        true => Ok(()),
+        false => Err(PlanError::Internal("something is persisted that nobody wants".into())),
+    }
+}
+
+/// The state of the cluster while the parts are executed.
+struct Run<'a> {
+    plan: &'a Plan,
+    parts: &'a Parts,
+    disk: HashMap<At, Lanes>,
+    /// What each node has: by node and piece.
+    has: HashMap<(usize, u32), Vec<Lanes>>,
+    /// In which round a piece was sent to a node.
+    sent: HashMap<(usize, u32), u32>,
+    got: BTreeMap<At, Vec<Lanes>>,
+}
+
+impl Run<'_> {
+    fn round(&mut self, node: usize, round: &Round) -> Result<(), PlanError> {
+        for &piece in &round.reads {
+            let values = self.read(node, piece)?;
+            self.has.insert((node, piece), values);
+        }
+        for &piece in &round.receives {
+            let missing = PlanError::Missing { node, piece, round: round.round };
+            let at = self.sent.get(&(node, piece)).filter(|&&at| at < round.round);
+            at.ok_or(missing.clone())?;
+            let home = self.parts.pieces().get(piece as usize).map(|piece| piece.home);
+            let values = home.and_then(|home| self.has.get(&(home, piece)));
+            let values = values.ok_or(missing)?.clone();
+            self.has.insert((node, piece), values);
+        }
+        if let Some(dag) = &round.dag {
+            self.compute(node, round, dag)?;
+        }
+        for &(piece, to) in &round.sends {
+            self.held(node, piece, round.round)?;
+            self.sent.insert((to, piece), round.round);
+        }
+        for persist in &round.persists {
+            let values = self.held(node, persist.piece, round.round)?.clone();
+            let chunk = persist.chunk as u32;
+            if self.plan.problem().target(chunk) != Some(node)
+                || values.len() != persist.positions.len()
+            {
+                return Err(PlanError::Internal("a piece is persisted at the wrong node".into()));
+            }
+            for (&position, value) in persist.positions.iter().zip(values) {
+                self.got.entry(At { chunk, position }).or_default().push(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a node reads from its own disk.
+    fn read(&self, node: usize, piece: u32) -> Result<Vec<Lanes>, PlanError> {
+        let wrong = || PlanError::Internal(format!("node {node} cannot read piece {piece}"));
+        let piece = self.parts.pieces().get(piece as usize).ok_or_else(wrong)?;
+        let Source::Disk { chunk, runs } = &piece.source else { return Err(wrong()) };
+        let chunk = *chunk as u32;
+        if self.plan.problem().home(chunk) != Some(node) {
+            return Err(wrong());
+        }
+        let positions = runs.iter().cloned().flatten();
+        let value = |position| self.disk.get(&At { chunk, position }).copied().ok_or_else(wrong);
+        positions.map(value).collect()
+    }
+
+    fn held(&self, node: usize, piece: u32, round: u32) -> Result<&Vec<Lanes>, PlanError> {
+        self.has.get(&(node, piece)).ok_or(PlanError::Missing { node, piece, round })
+    }
+
+    fn compute(&mut self, node: usize, round: &Round, dag: &Dag) -> Result<(), PlanError> {
+        let mut inputs = Vec::with_capacity(dag.inputs().len());
+        for &piece in &round.inputs {
+            inputs.extend_from_slice(self.held(node, piece, round.round)?);
+        }
+        // The executor takes a piece as one buffer: the DAG must read all of it, in order.
+        let mut ats = Vec::with_capacity(inputs.len());
+        for &piece in &round.inputs {
+            let length = self.held(node, piece, round.round)?.len() as u32;
+            ats.extend((0..length).map(|position| At { chunk: piece, position }));
+        }
+        if ats != dag.inputs() {
+            return Err(PlanError::Internal(format!("node {node} reads a part of a piece")));
+        }
+        for (&(at, _), value) in dag.outputs().iter().zip(eval(dag, &inputs)) {
+            self.has.entry((node, at.chunk)).or_default().push(value);
+        }
+        Ok(())
+    }
+}
+
+/// What a DAG computes, in all experiments at once.
+fn eval(dag: &Dag, inputs: &[Lanes]) -> Vec<Lanes> {
+    let mut values = inputs.to_vec();
+    values.reserve(dag.vertices().saturating_sub(values.len()));
+    for step in dag.steps() {
+        for row in 0..step.matrix.rows() {
+            let mut sum = [0; LANES];
+            for (&c, &source) in step.matrix.row(row).iter().zip(step.sources) {
+                if c != 0 {
+                    let products = &field::MUL[c as usize];
+                    for (sum, &value) in sum.iter_mut().zip(&values[source as usize]) {
+                        *sum ^= products[value as usize];
+                    }
+                }
+            }
+            values.push(sum);
+        }
+    }
+    dag.outputs().iter().map(|&(_, vertex)| values[vertex as usize]).collect()
+}
+
+fn random(state: &mut u64) -> Lanes {
+    let mut lanes = [0; LANES];
+    for bytes in lanes.chunks_exact_mut(8) {
+        bytes.copy_from_slice(&crate::seed::next(state).to_le_bytes());
+    }
+    lanes
+}

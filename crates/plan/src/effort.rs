@@ -1,0 +1,54 @@
+//! How long a strategy may search, without a clock.
+
+use std::fmt;
+
+/// The seed of a search, its limits and a way to stop it.
+///
+/// ```
+/// use kiln_plan::Effort;
+/// let mut asked = 0;
+/// let mut effort = Effort::new(7).with_moves(1_000_000).until(|| { asked += 1; asked > 2 });
+/// assert!(!effort.is_over(0) && !effort.is_over(1) && effort.is_over(2));
+/// ```
+pub struct Effort<'a> {
+    /// Where its random numbers start: the same seed gives the same plan.
+    pub seed: u64,
+    /// The most moves of a search.
+    pub moves: u64,
+    stop: Option<Box<dyn FnMut() -> bool + 'a>>,
+}
+
+impl fmt::Debug for Effort<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Effort(seed {}, {} moves)", self.seed, self.moves)
+    }
+}
+
+impl Default for Effort<'_> {
+    fn default() -> Self {
+        Effort::new(1)
+    }
+}
+
+impl<'a> Effort<'a> {
+    /// Two million moves: a fraction of a second on the DAG of a common code.
+    pub fn new(seed: u64) -> Effort<'a> {
+        Effort { seed, moves: 2_000_000, stop: None }
+    }
+
+    /// With another limit of moves.
+    pub fn with_moves(self, moves: u64) -> Effort<'a> {
+        Effort { moves, ..self }
+    }
+
+    /// Stops early, with the best plan so far, once `stop` says so. It is asked now and then. Only
+    /// runs that it does not stop give the same plan for the same seed.
+    pub fn until(self, stop: impl FnMut() -> bool + 'a) -> Effort<'a> {
+        Effort { stop: Some(Box::new(stop)), ..self }
+    }
+
+    /// Whether a search that made `moves` moves has to end.
+    pub fn is_over(&mut self, moves: u64) -> bool {
+        moves >= self.moves || self.stop.as_mut().is_some_and(|stop| stop())
+    }
+}

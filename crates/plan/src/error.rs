@@ -1,0 +1,115 @@
+//! The one error type of this crate.
+
+use kiln_code::CodeError;
+use kiln_code::dag::At;
+
+/// What can go wrong between a DAG and a proven plan.
+///
+/// ```
+/// let error = kiln_plan::strategy("luck").unwrap_err();
+/// assert!(error.to_string().contains("central"));
+/// assert!(!error.is_retryable());
+/// ```
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A number of the cluster snapshot makes no sense.
+    #[error("node {node}: {what} is {value}; {expected}")]
+    Cluster {
+        /// Index of the node.
+        node: usize,
+        /// Which number.
+        what: &'static str,
+        /// What was given.
+        value: f64,
+        /// What would be legal.
+        expected: &'static str,
+    },
+    /// Too many nodes, chunks or vertices.
+    #[error("{what}: {got}, the limit is {limit}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        got: usize,
+        /// How many are possible.
+        limit: usize,
+    },
+    /// The DAG reads a chunk, or makes one, and nobody said which node that concerns.
+    #[error("no node is given for chunk {chunk}, which is {role}")]
+    NoNode {
+        /// The chunk.
+        chunk: usize,
+        /// `read` or `rebuilt`.
+        role: &'static str,
+    },
+    /// A node's index is outside of the cluster.
+    #[error("node {node} of {nodes}: {role}")]
+    BadNode {
+        /// What was given.
+        node: usize,
+        /// How many nodes the cluster has.
+        nodes: usize,
+        /// What it was given for.
+        role: &'static str,
+    },
+    /// A strategy of that name is not known.
+    #[error("unknown strategy '{name}'; known strategies: {known}")]
+    UnknownStrategy {
+        /// What was given.
+        name: String,
+        /// All names, comma separated.
+        known: String,
+    },
+    /// A placement does not fit its DAG.
+    #[error("a placement of {got} vertices for a DAG that computes {expected}")]
+    Placement {
+        /// Vertices that the DAG computes.
+        expected: usize,
+        /// Vertices that were placed.
+        got: usize,
+    },
+    /// The plan reads something that the repair does not.
+    #[error("the plan reads sub-chunk {} of chunk {}, the repair does not", at.position, at.chunk)]
+    Reads {
+        /// What is read.
+        at: At,
+    },
+    /// A node needs a piece in a round, and has not got it by then.
+    #[error("node {node} needs piece {piece} in round {round} and has not got it")]
+    Missing {
+        /// Index of the node.
+        node: usize,
+        /// The piece.
+        piece: u32,
+        /// The round.
+        round: u32,
+    },
+    /// The plan does not deliver a sub-chunk, delivers it twice, or to another node.
+    #[error("sub-chunk {} of chunk {} is delivered {times} times", at.position, at.chunk)]
+    Delivery {
+        /// Which sub-chunk.
+        at: At,
+        /// How often it is.
+        times: usize,
+    },
+    /// The plan computes something else than the repair.
+    #[error("sub-chunk {} of chunk {} is computed wrongly", at.position, at.chunk)]
+    Wrong {
+        /// Which sub-chunk.
+        at: At,
+    },
+    /// The code's own error.
+    #[error(transparent)]
+    Code(#[from] CodeError),
+    /// A plan breaks a rule of this crate: a bug of this library.
+    #[error("internal error, please report: {0}")]
+    Internal(String),
+}
+
+impl PlanError {
+    /// Whether the same call may succeed later. Planning is pure, so never.
+    pub fn is_retryable(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,47 @@
+//! Where every sub-chunk of a repair is computed: linear DAGs placed on the nodes of a cluster.
+//!
+//! A [`Problem`] is a DAG, a [`Cluster`] snapshot, and who stores what. A strategy of
+//! [`STRATEGIES`] turns it into a [`Plan`]: a node for every computed vertex. [`Plan::check`]
+//! proves that the placed plan computes what the DAG computes, [`Plan::costs`] says what every node
+//! reads, sends, receives and computes, and [`Plan::parts`] is what the nodes execute.
+//!
+//! Nothing here knows which code a DAG came from; hints of its vertices are all that is used.
+//!
+//! ```
+//! use kiln_code::Codec;
+//! use kiln_plan::{Effort, Problem, strategy};
+//!
+//! let codec = Codec::new(&"rs:4+2".parse()?)?;
+//! let (_, dag) = codec.repair_dag(&[0], &[1, 2, 3, 4, 5])?;
+//! let problem = Problem::on_own_nodes(dag)?;
+//! let plan = strategy("central")?.plan(&problem, &mut Effort::default())?;
+//! plan.check()?;
+//! let costs = plan.costs();
+//! assert_eq!(costs.nodes()[0].received, 4); // node 0 is new and gets four chunks
+//! assert_eq!((costs.max_load(), costs.bandwidth()), (4, 4));
+//! # Ok::<(), kiln_plan::PlanError>(())
+//! ```
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod check;
+mod cluster;
+mod cost;
+mod edges;
+mod effort;
+mod error;
+mod parts;
+mod plan;
+mod problem;
+mod seed;
+mod strategies;
+
+pub use check::Proof;
+pub use cluster::{Cluster, Node};
+pub use cost::{Costs, NodeCost};
+pub use effort::Effort;
+pub use error::PlanError;
+pub use parts::{Part, Parts, Persist, Piece, Round, Source};
+pub use plan::Plan;
+pub use problem::Problem;
+pub use strategies::{STRATEGIES, Strategy, strategy};

@@ -1,0 +1,179 @@
+//! What is to be planned: a DAG, the machines, and which of them a chunk concerns.
+
+use crate::{Cluster, PlanError};
+use kiln_code::Dag;
+use kiln_code::dag::{At, DagBuilder, Hint, Symbol};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The most vertices of a DAG that is planned.
+const VERTICES_MAX: usize = 1 << 24;
+
+/// A repair to be placed on nodes. Cheap to clone: the DAG and the cluster are shared.
+///
+/// A new node may be outside of the stripe or store other chunks of it; a client that reads a lost
+/// chunk is the node where it is to be "rebuilt".
+///
+/// ```
+/// use kiln_code::Codec;
+/// use kiln_plan::{Cluster, Problem};
+/// use std::sync::Arc;
+///
+/// let codec = Codec::new(&"rs:2+1".parse()?)?;
+/// let (_, dag) = codec.repair_dag(&[0], &[1, 2])?;
+/// let cluster = Arc::new(Cluster::uniform(10)?);
+/// // Chunk 1 is on node 4, chunk 2 on node 9; chunk 0 is to come to node 7.
+/// let problem = Problem::new(Arc::new(dag), cluster, &[(1, 4), (2, 9)], &[(0, 7)])?;
+/// assert_eq!(problem.workers(), [4, 7, 9]);
+/// # Ok::<(), kiln_plan::PlanError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Problem {
+    dag: Arc<Dag>,
+    cluster: Arc<Cluster>,
+    homes: Arc<BTreeMap<u32, usize>>,
+    targets: Arc<BTreeMap<u32, usize>>,
+    workers: Arc<[usize]>,
+}
+
+impl Problem {
+    /// A repair whose helpers' chunks are stored by `homes` and whose lost chunks are wanted by
+    /// `targets`, as (chunk, node). Further entries are ignored.
+    ///
+    /// # Errors
+    /// A chunk of the DAG has no node, a node is not in the cluster, or the DAG is too large.
+    pub fn new(
+        dag: Arc<Dag>,
+        cluster: Arc<Cluster>,
+        homes: &[(usize, usize)],
+        targets: &[(usize, usize)],
+    ) -> Result<Problem, PlanError> {
+        let (got, limit) = (dag.vertices(), VERTICES_MAX);
+        if got > limit {
+            return Err(PlanError::TooMany { what: "vertices of a DAG", got, limit });
+        }
+        let nodes = cluster.nodes().len();
+        let chosen = |chunks: Vec<u32>, list: &[(usize, usize)], role| {
+            let mut map = BTreeMap::new();
+            for chunk in chunks {
+                let known = list.iter().find(|entry| entry.0 == chunk as usize);
+                let &(chunk, node) =
+                    known.ok_or(PlanError::NoNode { chunk: chunk as usize, role })?;
+                if node >= nodes {
+                    return Err(PlanError::BadNode { node, nodes, role });
+                }
+                map.insert(chunk as u32, node);
+            }
+            Ok(map)
+        };
+        let read = dag.reads().iter().map(|reads| reads.chunk as u32).collect();
+        let homes = chosen(read, homes, "read")?;
+        let mut made: Vec<u32> = dag.outputs().iter().map(|(at, _)| at.chunk).collect();
+        made.dedup();
+        let targets = chosen(made, targets, "rebuilt")?;
+        let mut workers: Vec<usize> = homes.values().chain(targets.values()).copied().collect();
+        workers.sort_unstable();
+        workers.dedup();
+        let (homes, targets) = (Arc::new(homes), Arc::new(targets));
+        Ok(Problem { dag, cluster, homes, targets, workers: workers.into() })
+    }
+
+    /// The usual picture of the papers: equal nodes, chunk i belongs to node i, and the node of a
+    /// lost chunk is a new, empty one.
+    ///
+    /// # Errors
+    /// The DAG is too large.
+    pub fn on_own_nodes(dag: Dag) -> Result<Problem, PlanError> {
+        let chunks = dag.inputs().iter().chain(dag.outputs().iter().map(|(at, _)| at));
+        let count = chunks.map(|at| at.chunk as usize + 1).max().unwrap_or(0);
+        let all: Vec<(usize, usize)> = (0..count).map(|i| (i, i)).collect();
+        Problem::new(Arc::new(dag), Arc::new(Cluster::uniform(count)?), &all, &all)
+    }
+
+    /// The same problem for some of the sub-chunks only: a degraded read of a range. What only
+    /// the others need is neither computed nor read.
+    ///
+    /// # Errors
+    /// No sub-chunk is wanted.
+    pub fn of_range(&self, wanted: impl Fn(At) -> bool) -> Result<Problem, PlanError> {
+        let dag = Arc::new(restricted(&self.dag, wanted)?);
+        let list = |map: &BTreeMap<u32, usize>| -> Vec<(usize, usize)> {
+            map.iter().map(|(&chunk, &node)| (chunk as usize, node)).collect()
+        };
+        Problem::new(dag, self.cluster.clone(), &list(&self.homes), &list(&self.targets))
+    }
+
+    /// The same problem with further nodes that may compute, though they store nothing of it.
+    ///
+    /// # Errors
+    /// A node is not in the cluster.
+    pub fn with_workers(mut self, more: &[usize]) -> Result<Problem, PlanError> {
+        let nodes = self.cluster.nodes().len();
+        if let Some(&node) = more.iter().find(|&&node| node >= nodes) {
+            return Err(PlanError::BadNode { node, nodes, role: "a worker" });
+        }
+        let mut workers: Vec<usize> = self.workers.iter().chain(more).copied().collect();
+        workers.sort_unstable();
+        workers.dedup();
+        self.workers = workers.into();
+        Ok(self)
+    }
+
+    /// What is computed: the code's own DAG.
+    pub fn dag(&self) -> &Arc<Dag> {
+        &self.dag
+    }
+
+    /// The machines.
+    pub fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+
+    /// The node that stores a chunk which is read.
+    pub fn home(&self, chunk: u32) -> Option<usize> {
+        self.homes.get(&chunk).copied()
+    }
+
+    /// The node where a chunk is rebuilt.
+    pub fn target(&self, chunk: u32) -> Option<usize> {
+        self.targets.get(&chunk).copied()
+    }
+
+    /// The nodes where chunks are rebuilt, by chunk.
+    pub fn targets(&self) -> impl Iterator<Item = (u32, usize)> {
+        self.targets.iter().map(|(&chunk, &node)| (chunk, node))
+    }
+
+    /// Nodes that may compute: who stores or gets something, and who was added. Ascending.
+    pub fn workers(&self) -> &[usize] {
+        &self.workers
+    }
+}
+
+/// The part of a DAG that some of its outputs need.
+fn restricted(dag: &Dag, wanted: impl Fn(At) -> bool) -> Result<Dag, PlanError> {
+    let mut builder = DagBuilder::new();
+    let hint = |v: u32| dag.hint(v).unwrap_or_default();
+    let mut symbols: Vec<Symbol> = Vec::with_capacity(dag.vertices());
+    for (v, &at) in dag.inputs().iter().enumerate() {
+        symbols.push(builder.input(at, hint(v as u32)));
+    }
+    let matrices: Vec<_> = dag.matrices().iter().map(|matrix| builder.matrix(matrix)).collect();
+    for step in dag.steps() {
+        let sources: Vec<Symbol> = step.sources.iter().map(|&s| symbols[s as usize]).collect();
+        let hints: Vec<Hint> = step.vertices().map(|v| hint(v as u32)).collect();
+        let out = builder.step(matrices[step.matrix_index], &sources, &hints)?;
+        symbols.extend((0..hints.len()).map(|row| out.symbol(row)));
+    }
+    let mut count = 0;
+    for &(at, v) in dag.outputs().iter().filter(|(at, _)| wanted(*at)) {
+        builder.output(at, symbols[v as usize]);
+        count += 1;
+    }
+    if count == 0 {
+        return Err(
+            kiln_code::CodeError::Shape { what: "sub-chunks wanted", expected: 1, got: 0 }.into()
+        );
+    }
+    Ok(builder.finish()?)
+}

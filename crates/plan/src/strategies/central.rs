@@ -1,0 +1,34 @@
+//! Everything at the node that wants it: the least traffic, all of it through one link.
+
+use super::Strategy;
+use crate::{Effort, Plan, PlanError, Problem};
+
+pub(super) const STRATEGY: Strategy = Strategy {
+    name: "central",
+    about: "the new node reads from all helpers and computes alone: least traffic, one busy link",
+    searches: false,
+    promise: |problem, costs| {
+        // Sub-chunks that the new node stores itself do not travel; with one new node nothing
+        // travels twice.
+        problem.targets().count() > 1 || costs.bandwidth() <= problem.dag().inputs().len()
+    },
+    place,
+};
+
+fn place(problem: &Problem, _: &mut Effort<'_>) -> Result<Plan, PlanError> {
+    Plan::new(problem, problem.dag().clone(), nodes(problem), STRATEGY.name)
+}
+
+/// The central node of every computed vertex. With several new nodes the one with the fastest link
+/// computes everything and hands the others their chunks.
+pub(crate) fn nodes(problem: &Problem) -> Vec<usize> {
+    let dag = problem.dag();
+    let rate = |node: usize| problem.cluster().nodes()[node].rate_down();
+    let mut best: Option<usize> = None;
+    for (_, node) in problem.targets() {
+        if best.is_none_or(|best| rate(node) > rate(best)) {
+            best = Some(node);
+        }
+    }
+    vec![best.unwrap_or(0); dag.vertices() - dag.inputs().len()]
+}
