@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod blocks;
 mod check;
 mod cluster;
 mod cost;

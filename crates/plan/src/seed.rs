@@ -9,7 +9,6 @@ pub(crate) fn next(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-#[cfg(test)]
 /// A number below `limit`, which is small against 2^32.
 pub(crate) fn below(state: &mut u64, limit: usize) -> usize {
     (((next(state) >> 32) * limit as u64) >> 32) as usize

@@ -1,6 +1,7 @@
 //! The strategies: one file and one row of [`STRATEGIES`] each.
 
 mod central;
+mod chain;
 
 #[cfg(test)]
 mod battery;
@@ -38,7 +39,7 @@ impl Strategy {
 }
 
 /// All strategies.
-pub static STRATEGIES: &[Strategy] = &[central::STRATEGY];
+pub static STRATEGIES: &[Strategy] = &[central::STRATEGY, chain::STRATEGY];
 
 /// The strategy of a name.
 ///
