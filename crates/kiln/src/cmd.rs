@@ -5,6 +5,7 @@ mod decode;
 mod encode;
 mod inspect;
 mod plan;
+mod probe;
 mod repair;
 mod verify;
 
@@ -45,6 +46,7 @@ pub static COMMANDS: &[Row] = &[
     row::<inspect::Inspect>(),
     row::<codes::Codes>(),
     row::<plan::Plan>(),
+    row::<probe::Probe>(),
 ];
 
 const fn row<C: Command>() -> Row {

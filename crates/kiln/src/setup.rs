@@ -1,5 +1,6 @@
 //! From what the user typed to ready parts: commands never see a raw flag.
 
+pub mod device;
 mod nodes;
 mod output;
 mod raw;
@@ -13,7 +14,7 @@ use kiln_pool::Settings;
 pub use nodes::Folders;
 pub use output::{Output, Place};
 pub use raw::{Format, RawFlags, RawSetup};
-pub use reads::ReadFlags;
+pub use reads::{ReadFlags, direct};
 
 use crate::args::Common;
 use crate::exit::Failure;

@@ -11,6 +11,7 @@
 //! | `pipeline` | the one bounded pipeline: source, workers, ordered sink |
 //! | `set` | [`discover`]: which shards of an object are there, and how they are |
 //! | `stripe` | reading one stripe with verification and re-planning |
+//! | `reads` | which reads a device is asked for, by what it costs |
 //! | `write`, `read`, `verify`, `repair` | the four operations on shards |
 //! | `raw` | the same four on bare chunks without metadata |
 //! | `report`, `error` | what comes back |
@@ -28,6 +29,7 @@ mod node;
 mod pipeline;
 pub mod raw;
 mod read;
+pub mod reads;
 mod repair;
 mod report;
 mod set;

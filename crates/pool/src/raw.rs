@@ -265,7 +265,7 @@ pub fn repair_raw(
         let places: Vec<Node> =
             targets.iter().map(|&index| files.place(repair, index)).collect::<Result<_>>()?;
         let tally = if repair.dry_run {
-            estimate_stripes(&files, &targets, &repair.lost)?
+            estimate_stripes(&files, &targets, &repair.lost, repair.devices.as_ref())?
         } else {
             rebuild(&files, repair, &targets, &places, settings)?
         };
@@ -293,7 +293,8 @@ fn rebuild(
         .map(|(&index, node)| node.store.append(&part(object, index), 0))
         .collect::<Result<_, _>>()?;
     let mut lanes = Lanes::new(lanes, settings.threads());
-    let job = Rebuild { chunks: files, targets, discard: &repair.lost, first: 0 };
+    let devices = repair.devices.as_ref();
+    let job = Rebuild { chunks: files, targets, discard: &repair.lost, first: 0, devices };
     let result = job.run(&mut lanes, settings).and_then(|tally| {
         in_parallel(lanes.into_inner(), |_, mut file: Box<dyn Append>| file.sync())?;
         Ok(tally)

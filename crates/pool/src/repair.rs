@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 pub(crate) use self::dry::estimate_stripes;
 pub(crate) use self::ledger::{Ledger, PassSums};
 pub(crate) use self::stripes::{Rebuild, chunk_bytes};
+use crate::reads::Devices;
 use crate::tally::indices;
 use crate::verify::{check_digests, scan};
 use crate::{Node, PoolError, RepairReport, Result, Settings, ShardSet, discover, node};
@@ -49,6 +50,9 @@ pub struct RepairRequest {
     pub targets: BTreeMap<usize, Node>,
     /// Write nothing, report what the plan would cost.
     pub dry_run: bool,
+    /// Plan reads for the devices of nodes. Without it, or when some node with a shard has no
+    /// device there, every run is read as it is.
+    pub devices: Option<Devices>,
 }
 
 /// Rebuilds what is missing or damaged, and renames what is misnamed.

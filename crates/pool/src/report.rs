@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use crate::Depth;
+use crate::reads::ReadsReport;
 
 /// Entries that one report lists at most as damaged; `damaged_count` counts all.
 pub const MAX_DAMAGE_ENTRIES: usize = 1000;
@@ -256,6 +257,9 @@ pub struct RepairReport {
     pub device_bytes_read: u64,
     /// Reads asked of devices for these runs: fewer than `read_runs` where runs were joined.
     pub device_reads: u64,
+    /// What the read planner decided; only where reads were planned for devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads: Option<ReadsReport>,
     /// Bytes of all reads that this process asked of the nodes' stores, for headers, checksum
     /// tables and looks at what is there too; filled by the caller. With direct reads the devices'
     /// own statistics say the same.

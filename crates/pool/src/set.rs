@@ -163,6 +163,17 @@ impl ShardSet {
         ShardInfo { index: index as u16, ..self.info.clone() }
     }
 
+    /// Reads the shard of an index.
+    fn reader(&self, index: usize) -> Result<&ShardReader, StoreError> {
+        let member = self.members[index].as_ref();
+        member.map(|member| &member.reader).ok_or_else(|| StoreError::Damaged {
+            place: self.node_name(index),
+            name: names::shard(self.object(), index),
+            part: "shard".to_owned(),
+            what: "it is missing".to_owned(),
+        })
+    }
+
     /// Name of the node that holds an index, or a word for none.
     pub(crate) fn node_name(&self, index: usize) -> String {
         let member = self.members[index].as_ref();
@@ -212,15 +223,38 @@ impl Chunks for ShardSet {
         runs: &[Range<u32>],
         buf: &mut [u8],
     ) -> Result<ReadCost, StoreError> {
-        match &self.members[chunk] {
-            Some(member) => member.reader.read_runs(stripe, runs, buf),
-            None => Err(StoreError::Damaged {
-                place: self.node_name(chunk),
-                name: names::shard(self.object(), chunk),
-                part: "shard".to_owned(),
-                what: "it is missing".to_owned(),
-            }),
-        }
+        self.reader(chunk)?.read_runs(stripe, runs, buf)
+    }
+
+    fn node_name(&self, chunk: usize) -> String {
+        ShardSet::node_name(self, chunk)
+    }
+
+    fn ranges(&self, _chunk: usize, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>> {
+        self.layout.ranges(stripe, runs)
+    }
+
+    fn alignment(&self, chunk: usize) -> u64 {
+        self.members[chunk].as_ref().map_or(1, |member| member.reader.alignment())
+    }
+
+    fn read_ranges(
+        &self,
+        chunk: usize,
+        ranges: &[Range<u64>],
+        bytes: &mut [u8],
+    ) -> Result<(), StoreError> {
+        self.reader(chunk)?.read_unchecked(ranges, bytes)
+    }
+
+    fn check(
+        &self,
+        chunk: usize,
+        stripe: u64,
+        runs: &[Range<u32>],
+        bytes: &[u8],
+    ) -> Result<u64, StoreError> {
+        self.reader(chunk)?.check_runs(stripe, runs, bytes)
     }
 
     fn cost_of(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost {

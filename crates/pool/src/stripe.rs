@@ -11,6 +11,8 @@ use kiln_code::{CodeError, Codec, RepairPlan};
 use kiln_store::{ReadCost, StoreError};
 
 use crate::frame::{Frame, Held};
+use crate::reads::ReadsReport;
+use crate::reads::ahead::Ahead;
 use crate::{PoolError, Result, Settings, pipeline};
 
 /// Where the chunks of an object's stripes can be read: shards, or bare chunk files.
@@ -40,6 +42,29 @@ pub(crate) trait Chunks: Sync {
 
     /// What reading these runs asks of the device, without what is only metadata.
     fn cost_of(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost;
+
+    /// Name of the node that holds a chunk's shard.
+    fn node_name(&self, chunk: usize) -> String;
+    /// The bytes of a shard's file that runs of a stripe lie in, a range for each.
+    fn ranges(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>>;
+    /// What offsets of reads of a shard's file are multiples of.
+    fn alignment(&self, chunk: usize) -> u64;
+    /// Reads ranges of a shard's file as they are; what is used must pass [`Chunks::check`].
+    fn read_ranges(
+        &self,
+        chunk: usize,
+        ranges: &[Range<u64>],
+        bytes: &mut [u8],
+    ) -> Result<(), StoreError>;
+    /// Checks runs that were read in this way, where there are checksums; gives the bytes of
+    /// metadata read for that.
+    fn check(
+        &self,
+        chunk: usize,
+        stripe: u64,
+        runs: &[Range<u32>],
+        bytes: &[u8],
+    ) -> Result<u64, StoreError>;
 
     /// Bytes of the longest chunk.
     fn chunk_capacity(&self) -> usize {
@@ -83,6 +108,8 @@ impl Record {
 pub(crate) struct StripeReader<'a> {
     chunks: &'a dyn Chunks,
     planner: Planner,
+    /// Reads whole windows of stripes as its planner says.
+    ahead: Option<Ahead<'a>>,
     /// Chunks that may be read at all.
     usable: Vec<bool>,
     records: Vec<Record>,
@@ -94,7 +121,17 @@ impl<'a> StripeReader<'a> {
         let n = chunks.codec().shape().n();
         let usable = (0..n).map(|i| !excluded.contains(&i)).collect();
         let records = (0..n).map(|_| Record::default()).collect();
-        StripeReader { chunks, planner, usable, records }
+        StripeReader { chunks, planner, ahead: None, usable, records }
+    }
+
+    /// The same, with reads planned for the devices they go to.
+    pub(crate) fn planned(self, ahead: Option<Ahead<'a>>) -> Self {
+        StripeReader { ahead, ..self }
+    }
+
+    /// What the read planner decided, if there is one and it was asked.
+    pub(crate) fn reads_report(&self) -> Option<ReadsReport> {
+        self.ahead.as_ref().and_then(Ahead::report)
     }
 
     /// Prepares the frame for a stripe.
@@ -160,9 +197,10 @@ impl<'a> StripeReader<'a> {
             .collect();
         let good: Vec<usize> =
             all.iter().copied().filter(|&c| !self.records[c].is_hopeless()).collect();
-        let plan = |available: &[usize]| match self.planner {
-            Planner::Repair => codec.repair_plan(lost, available),
-            Planner::Decode => codec.decode_plan(lost, available),
+        let plan = |available: &[usize]| match (self.planner, &self.ahead) {
+            (Planner::Repair, Some(ahead)) => ahead.plan(lost, available),
+            (Planner::Repair, None) => codec.repair_plan(lost, available),
+            (Planner::Decode, _) => codec.decode_plan(lost, available),
         };
         let first = plan(&good);
         let answer = if first.is_err() && good.len() < all.len() { plan(&all) } else { first };
@@ -204,7 +242,11 @@ impl<'a> StripeReader<'a> {
         let bytes = runs.iter().map(|run| run.len()).sum::<usize>() * frame.sub_len;
         self.records[chunk].tries.fetch_add(1, Ordering::Relaxed);
         let buf = frame.bufs[chunk].writable(bytes);
-        let (cost, failure) = match self.chunks.read(chunk, stripe, runs, buf) {
+        let read = match &self.ahead {
+            Some(ahead) => ahead.read(chunk, stripe, runs, buf),
+            None => self.chunks.read(chunk, stripe, runs, buf),
+        };
+        let (cost, failure) = match read {
             Ok(cost) => (cost, None),
             // What a failed read cost is not told; the disk did the work all the same.
             Err(error) => (self.chunks.cost_of(chunk, stripe, runs), Some(error)),

@@ -1,6 +1,7 @@
 //! Adding up what the stripes of a run cost and showed.
 
 use crate::frame::{Cost, Frame};
+use crate::reads::ReadsReport;
 use crate::{Damage, MAX_DAMAGE_ENTRIES};
 
 /// Sums over stripes. Its size does not grow with the object's.
@@ -20,6 +21,8 @@ pub(crate) struct Tally {
     pub direct: bool,
     /// The damage found.
     pub findings: Findings,
+    /// What the read planner decided.
+    pub reads: Option<ReadsReport>,
 }
 
 impl Tally {

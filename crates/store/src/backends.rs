@@ -146,6 +146,34 @@ impl<'a> BatchRead<'a> {
     }
 }
 
+/// Reads ranges of a file, one after the other into `bytes`, all submitted together. Ranges may
+/// reach past the end of the file, as aligned ones do; the bytes there stay as they were.
+///
+/// ```
+/// use kiln_store::{Append, Backend, MemoryBackend, read_ranges};
+/// let disk = MemoryBackend::new();
+/// disk.append("a", 0)?.append(b"some bytes")?;
+/// let mut bytes = [b'.'; 12];
+/// read_ranges(&*disk.open("a")?, &[0..4, 5..13], &mut bytes)?;
+/// assert_eq!(&bytes, b"somebytes...");
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+///
+/// # Errors
+/// As [`ReadAt::read_batch`].
+pub fn read_ranges(file: &dyn ReadAt, ranges: &[Range<u64>], bytes: &mut [u8]) -> Result<()> {
+    let len = file.len();
+    let mut batch = Vec::with_capacity(ranges.len());
+    let mut rest = bytes;
+    for range in ranges {
+        let (now, later) = rest.split_at_mut((range.end - range.start) as usize);
+        let there = len.saturating_sub(range.start).min(now.len() as u64) as usize;
+        batch.push(BatchRead::new(range.start, &mut now[..there]));
+        rest = later;
+    }
+    file.read_batch(&mut batch)
+}
+
 /// The reads that a batch of these byte ranges (ascending) becomes where offsets must be multiples
 /// of `alignment`: each range grown to the next multiples, ranges that then touch or overlap
 /// joined. With an alignment of 1 the ranges stay as they are.

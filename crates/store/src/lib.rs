@@ -43,13 +43,13 @@ mod checksum;
 mod error;
 pub mod shard;
 
-pub use backends::direct::ReadMode;
+pub use backends::direct::{ReadMode, open_device};
 pub use backends::faulty::{Fault, FaultAction, FaultyBackend};
 pub use backends::file::FileBackend;
 pub use backends::memory::MemoryBackend;
 pub use backends::{
     Append, BACKENDS, Backend, BackendKind, BatchRead, Operation, ReadAt, WriteLock, backend_kind,
-    check_name, issued,
+    check_name, issued, read_ranges,
 };
 pub use checksum::{Digest, DigestBuilder, checksum, checksums};
 pub use error::StoreError;

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kiln_pool::raw::repair_raw;
+use kiln_pool::reads::Devices;
 use kiln_pool::{RepairReport, RepairRequest, discover};
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::lists::{self, Indices};
 use crate::print::{Stream, pace, table};
-use crate::setup::{Folders, RawFlags, ReadFlags, Setup};
+use crate::setup::{self, Folders, RawFlags, ReadFlags, Setup, device};
 use crate::sizes;
 
 /// No code has more chunks.
@@ -24,6 +25,8 @@ Examples:
       give the folders in the order used for encode: a lost shard goes back to its own
   kiln repair shards --lost 3 --to /newdisk   rebuild shard 3 there
   kiln repair shards --dry-run                say what it would read and write
+  kiln repair shards --direct                 read past the page cache, runs submitted together
+  kiln probe /disk0; ...; kiln repair /disk0 ...   reads planned for what the disks are good at
 
 An interrupted repair resumes where it was when the same command is given again.";
 
@@ -54,6 +57,15 @@ pub struct Repair {
     #[arg(long)]
     dry_run: bool,
 
+    /// What reads cost on the devices, as kiln probe measured it. Without this flag a folder's
+    /// own model counts, where every folder has one
+    #[arg(long, value_name = "FILE")]
+    device_model: Option<PathBuf>,
+
+    /// Read every run by itself, even where models of the devices are known
+    #[arg(long, conflicts_with = "device_model")]
+    as_runs: bool,
+
     #[command(flatten)]
     reads: ReadFlags,
 
@@ -67,7 +79,10 @@ impl Command for Repair {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let raw = self.raw.setup()?;
-        let folders = Folders::to_read(&self.folders, self.reads.mode())?;
+        let devices = self.devices()?;
+        // A model is of the device, not of the page cache.
+        let mode = if devices.is_some() { setup::direct() } else { self.reads.mode() };
+        let folders = Folders::to_read(&self.folders, mode)?;
         let to = Folders::to_write("--to", self.to.as_slice())?;
         let targets: BTreeMap<_, _> = to
             .nodes()
@@ -79,6 +94,7 @@ impl Command for Repair {
             scan: self.scan,
             targets,
             dry_run: self.dry_run,
+            devices,
         };
         let (nodes, settings) = (folders.nodes(), setup.settings());
         let outcome = match raw {
@@ -94,6 +110,17 @@ impl Command for Repair {
         (report.issued_reads, report.issued_bytes) = folders.issued();
         show(&report, setup)?;
         Ok(Exit::Done)
+    }
+}
+
+impl Repair {
+    /// What is known of the folders' devices.
+    fn devices(&self) -> Result<Option<Devices>, Failure> {
+        if self.as_runs {
+            return Ok(None);
+        }
+        let model = self.device_model.as_deref().map(device::load).transpose()?;
+        device::devices(&self.folders, model.as_ref())
     }
 }
 
@@ -140,6 +167,16 @@ fn summary(report: &RepairReport) -> String {
         report.read_runs,
         sizes::show(report.bytes_written),
     );
+    if report.device_bytes_read != report.bytes_read || report.device_reads != report.read_runs {
+        text += &format!(
+            "asked of the devices: {} in {} reads\n",
+            sizes::show(report.device_bytes_read),
+            report.device_reads,
+        );
+    }
+    if let Some(reads) = &report.reads {
+        text += &format!("reads planned: {}\n", reads.why);
+    }
     if report.resumed_bytes > 0 {
         text += &format!("resumed after {}\n", sizes::show(report.resumed_bytes));
     }

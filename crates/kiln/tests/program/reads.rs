@@ -112,3 +112,37 @@ fn direct_reads_give_the_same_everywhere() {
     assert!(rig.read("raw/object.4") == whole);
     assert!(report["device_bytes_read"].as_u64() >= report["bytes_read"].as_u64());
 }
+
+#[test]
+fn a_probed_device_gets_planned_reads() {
+    let rig = Rig::new();
+    let data = rig.encoded("clay:4+2", "--sub-chunk 512", 40 * 4 * 8 * 512);
+    let shards = rig.names("shards");
+    let report = rig.kiln("probe shards --seconds 0.3 --scratch 4MiB --json").ok().json();
+    let mut names = rig.names("shards");
+    assert_eq!(names.remove(0), ".kiln-device");
+    assert_eq!(names, shards, "no scratch file is left, no shard was touched");
+    assert!(report["model"]["read_seconds"].as_f64().unwrap() > 0.0, "{report}");
+    assert!(report["samples"].as_array().unwrap().len() >= 4);
+    // Any device: the model is taken by itself, and what it plans is what is done.
+    let run = repaired(&rig, 5, "", "on");
+    let reads = &run.report["reads"];
+    let seconds = |key: &str| reads[key].as_f64().unwrap();
+    let simple = seconds("expected_seconds_as_runs").min(seconds("expected_seconds_whole_chunks"));
+    assert!(seconds("expected_seconds") <= simple * 1.000_001, "{reads}");
+    // A device where only reads cost anything: as few as can be. Nothing says otherwise: five
+    // helpers on one device are more reads than four whole chunks.
+    let model = "{\"version\":1,\"read_seconds\":1.0,\"byte_seconds\":1e-12,\"start_seconds\":0.0,\
+         \"combine\":\"sum\",\"parallelism\":1.0,\"depth\":1,\"alignment\":512,\"worst_fit\":0.0}";
+    std::fs::write(rig.path("slow.json"), model).unwrap();
+    let run = repaired(&rig, 5, "--device-model slow.json", "on");
+    assert_eq!((run.number("device_reads"), &run.report["strategy"]), (4, &"decode".into()));
+    let run = repaired(&rig, 5, "--as-runs --direct", "on");
+    assert!(run.report.get("reads").is_none());
+    rig.decodes_to(&data);
+    // Commands that find a model they cannot use say so.
+    std::fs::write(rig.path("shards/.kiln-device"), model.replace("1e-12", "-1.0")).unwrap();
+    rig.kiln("repair shards").fails(4, &["kiln-device", "byte_seconds", "kiln probe"]);
+    rig.kiln("probe nowhere").fails(4, &["nowhere"]);
+    rig.kiln("probe shards --seconds 0").fails(3, &["--seconds"]);
+}

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use kiln_code::Codec;
-use kiln_store::{BatchRead, ReadAt, ReadCost, StoreError, issued};
+use kiln_store::{BatchRead, ReadAt, ReadCost, StoreError, issued, read_ranges};
 
 use super::RawRequest;
 use crate::stripe::Chunks;
@@ -202,18 +202,10 @@ impl Chunks for RawFiles<'_> {
         runs: &[Range<u32>],
         buf: &mut [u8],
     ) -> Result<ReadCost, StoreError> {
-        let Some((_, file)) = &self.files[chunk] else {
-            // Success would leave the buffer as it was: another stripe's bytes.
-            return Err(StoreError::Damaged {
-                place: "the folders given".to_owned(),
-                name: name(&self.object, chunk),
-                part: "chunk file".to_owned(),
-                what: "it is missing".to_owned(),
-            });
-        };
+        let file = self.file(chunk)?;
         let mut batch = Vec::with_capacity(runs.len());
         let mut rest = buf;
-        for (range, run) in self.ranges(stripe, runs).into_iter().zip(runs) {
+        for (range, run) in self.ranges_of(stripe, runs).into_iter().zip(runs) {
             let (now, later) = rest.split_at_mut(run.len() * self.sub_chunk);
             batch.push(BatchRead::new(range.start, now));
             rest = later;
@@ -222,10 +214,40 @@ impl Chunks for RawFiles<'_> {
         Ok(self.cost_of(chunk, stripe, runs))
     }
 
+    fn node_name(&self, chunk: usize) -> String {
+        RawFiles::node_name(self, chunk)
+    }
+
+    fn ranges(&self, _chunk: usize, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>> {
+        self.ranges_of(stripe, runs)
+    }
+
+    fn alignment(&self, chunk: usize) -> u64 {
+        self.files[chunk].as_ref().map_or(1, |(_, file)| file.alignment())
+    }
+
+    fn read_ranges(
+        &self,
+        chunk: usize,
+        ranges: &[Range<u64>],
+        bytes: &mut [u8],
+    ) -> Result<(), StoreError> {
+        read_ranges(self.file(chunk)?, ranges, bytes)
+    }
+
+    fn check(
+        &self,
+        _chunk: usize,
+        _stripe: u64,
+        _runs: &[Range<u32>],
+        _bytes: &[u8],
+    ) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
     fn cost_of(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost {
-        let wanted = self.ranges(stripe, runs);
-        let alignment = self.files[chunk].as_ref().map_or(1, |(_, file)| file.alignment());
-        let reads = issued(&wanted, alignment);
+        let wanted = self.ranges_of(stripe, runs);
+        let reads = issued(&wanted, self.alignment(chunk));
         let bytes = |ranges: &[Range<u64>]| ranges.iter().map(|r| r.end - r.start).sum();
         ReadCost {
             data_bytes: bytes(&wanted),
@@ -238,8 +260,20 @@ impl Chunks for RawFiles<'_> {
 }
 
 impl RawFiles<'_> {
+    /// The file of an index.
+    fn file(&self, index: usize) -> Result<&dyn ReadAt, StoreError> {
+        // Success without a file would leave a buffer as it was: another stripe's bytes.
+        let file = self.files[index].as_ref().map(|(_, file)| &**file);
+        file.ok_or_else(|| StoreError::Damaged {
+            place: "the folders given".to_owned(),
+            name: name(&self.object, index),
+            part: "chunk file".to_owned(),
+            what: "it is missing".to_owned(),
+        })
+    }
+
     /// The bytes of a file that runs lie in.
-    fn ranges(&self, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>> {
+    fn ranges_of(&self, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>> {
         let sub = self.sub_chunk as u64;
         let start = stripe * sub * self.codec.shape().alpha as u64;
         let at = |position: u32| start + u64::from(position) * sub;

@@ -7,6 +7,8 @@ use kiln_code::{CodeError, RepairPlan};
 use super::ledger::{Ledger, PassSums};
 use super::stripes::chunk_bytes;
 use super::{RepairRequest, place};
+use crate::reads::Devices;
+use crate::reads::ahead::Ahead;
 use crate::stripe::Chunks;
 use crate::tally::Tally;
 use crate::{PoolError, Result, ShardSet};
@@ -25,7 +27,7 @@ pub(super) fn estimate(
     for &index in targets {
         places.push(place::target(set, req, index, &places)?);
     }
-    let tally = estimate_stripes(set, targets, &req.lost)?;
+    let tally = estimate_stripes(set, targets, &req.lost, req.devices.as_ref())?;
     ledger.add(&PassSums {
         targets,
         target_nodes: places.iter().map(|place| place.node.name.clone()).collect(),
@@ -40,10 +42,16 @@ pub(crate) fn estimate_stripes(
     chunks: &dyn Chunks,
     targets: &[usize],
     discard: &[usize],
+    devices: Option<&Devices>,
 ) -> Result<Tally> {
     let shape = chunks.codec().shape();
     let mut tally = Tally::new(shape.n());
     let all = 0..shape.alpha as u32;
+    let ahead = Ahead::new(chunks, devices, 0);
+    let cost_of = |chunk, stripe, runs: &[_]| match &ahead {
+        Some(ahead) => ahead.cost(chunk, stripe, runs),
+        None => chunks.cost_of(chunk, stripe, runs),
+    };
     // The stripe loop meets few patterns: whole shards, and shards cut short somewhere.
     let mut last: Option<(Vec<usize>, Vec<usize>, Arc<RepairPlan>)> = None;
     for stripe in 0..chunks.stripes() {
@@ -51,14 +59,14 @@ pub(crate) fn estimate_stripes(
         let available: Vec<usize> = (0..shape.n()).filter(readable).collect();
         let lost: Vec<usize> = targets.iter().copied().filter(|t| !available.contains(t)).collect();
         for &own in targets.iter().filter(|target| available.contains(target)) {
-            let whole = chunks.cost_of(own, stripe, std::slice::from_ref(&all));
+            let whole = cost_of(own, stripe, std::slice::from_ref(&all));
             tally.costs[own].add(&whole, false);
         }
         if lost.is_empty() {
             continue;
         }
         if last.as_ref().is_none_or(|(l, a, _)| (l, a) != (&lost, &available)) {
-            let plan = plan(chunks, stripe, &lost, &available)?;
+            let plan = plan(chunks, ahead.as_ref(), stripe, &lost, &available)?;
             last = Some((lost, available, plan));
         }
         let Some((_, _, plan)) = &last else { continue };
@@ -66,7 +74,7 @@ pub(crate) fn estimate_stripes(
             tally.helped[helper.chunk] = true;
             // Chunks of targets are whole in memory by then.
             if !targets.contains(&helper.chunk) {
-                let cost = chunks.cost_of(helper.chunk, stripe, &helper.runs);
+                let cost = cost_of(helper.chunk, stripe, &helper.runs);
                 tally.costs[helper.chunk].add(&cost, true);
             }
         }
@@ -75,17 +83,23 @@ pub(crate) fn estimate_stripes(
             _ => tally.decoded = true,
         }
     }
+    tally.reads = ahead.and_then(|ahead| ahead.report());
     Ok(tally)
 }
 
 fn plan(
     chunks: &dyn Chunks,
+    ahead: Option<&Ahead<'_>>,
     stripe: u64,
     lost: &[usize],
     available: &[usize],
 ) -> Result<Arc<RepairPlan>> {
     let shape = chunks.codec().shape();
-    chunks.codec().repair_plan(lost, available).map_err(|error| match error {
+    let plan = match ahead {
+        Some(ahead) => ahead.plan(lost, available),
+        None => chunks.codec().repair_plan(lost, available),
+    };
+    plan.map_err(|error| match error {
         CodeError::NotRecoverable { .. } => PoolError::StripeLost {
             object: chunks.object().to_owned(),
             stripe,

@@ -1,6 +1,7 @@
 //! Sums over the passes of a repair, and the report made of them.
 
 use super::stripes::received;
+use crate::reads::ReadsReport;
 use crate::stripe::Chunks;
 use crate::tally::{Findings, Tally, indices};
 use crate::{Moved, NodeLoad, RepairReport, ShardSet};
@@ -29,6 +30,8 @@ pub(crate) struct Ledger {
     pub sent: u64,
     /// No digest was recorded to check a rebuilt shard against.
     pub unverified: bool,
+    /// What the read planner decided first.
+    pub reads: Option<ReadsReport>,
 }
 
 /// What one pass did.
@@ -87,6 +90,9 @@ impl Ledger {
         for index in indices(&pass.tally.helped) {
             self.helped[index] = true;
         }
+        if self.reads.is_none() {
+            self.reads.clone_from(&pass.tally.reads);
+        }
         self.repaired |= pass.tally.repaired;
         self.decoded |= pass.tally.decoded;
         self.metadata_bytes += pass.tally.metadata();
@@ -134,6 +140,7 @@ impl Ledger {
             metadata_bytes_read: self.metadata_bytes,
             issued_bytes: 0,
             issued_reads: 0,
+            reads: self.reads,
             scan_bytes_read: self.scan_bytes,
             resumed_bytes: self.resumed_bytes,
             seconds: 0.0,

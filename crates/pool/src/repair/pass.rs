@@ -70,7 +70,8 @@ impl Job<'_> {
             }
         })?;
         let (set, indices, discard) = (self.set, self.targets, self.discard);
-        let rebuild = Rebuild { chunks: set, targets: indices, discard, first };
+        let devices = self.req.devices.as_ref();
+        let rebuild = Rebuild { chunks: set, targets: indices, discard, first, devices };
         let mut lanes = Lanes::new(writers, settings.threads());
         let mut tally = rebuild.run(&mut lanes, settings)?;
         let mut writers = lanes.into_inner();

@@ -2,6 +2,8 @@
 
 use crate::frame::Frame;
 use crate::lanes::{Lane, Lanes};
+use crate::reads::Devices;
+use crate::reads::ahead::Ahead;
 use crate::stripe::{Chunks, Planner, StripeReader, frames};
 use crate::tally::Tally;
 use crate::{Result, Settings, pipeline};
@@ -16,6 +18,8 @@ pub(crate) struct Rebuild<'a> {
     pub discard: &'a [usize],
     /// The first stripe to rebuild.
     pub first: u64,
+    /// Devices to plan reads for.
+    pub devices: Option<&'a Devices>,
 }
 
 impl Rebuild<'_> {
@@ -27,7 +31,8 @@ impl Rebuild<'_> {
     ) -> Result<Tally> {
         let chunks = self.chunks;
         let n = chunks.codec().shape().n();
-        let reader = StripeReader::new(chunks, Planner::Repair, self.discard);
+        let ahead = Ahead::new(chunks, self.devices, self.first);
+        let reader = StripeReader::new(chunks, Planner::Repair, self.discard).planned(ahead);
         let mut tally = Tally::new(n);
         let stripes = chunks.stripes();
         settings.observer.begin("repair", Some(self.total_bytes()));
@@ -52,6 +57,7 @@ impl Rebuild<'_> {
                 Ok(())
             },
         )?;
+        tally.reads = reader.reads_report();
         Ok(tally)
     }
 

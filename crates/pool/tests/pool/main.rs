@@ -6,6 +6,7 @@ mod faults;
 mod havoc;
 mod helpers;
 mod places;
+mod planned;
 mod raw;
 mod repair;
 mod round_trip;

@@ -1,9 +1,10 @@
 //! Reads past the page cache: aligned, submitted together, counted as the device sees them.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -288,6 +289,29 @@ impl DirectReader {
     }
 }
 
+/// Opens a file or a block device by its path, to read from it past the page cache: for measuring
+/// it. Nothing is written.
+///
+/// ```no_run
+/// let disk = kiln_store::open_device("/dev/sdb".as_ref(), true)?;
+/// println!("{} bytes, reads of multiples of {}", disk.len(), disk.alignment());
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+///
+/// # Errors
+/// [`StoreError::Io`] when it cannot be opened, or has no direct reads.
+pub fn open_device(path: &Path, together: bool) -> Result<Box<dyn ReadAt>> {
+    let (place, name) = (path.display().to_string(), String::new());
+    let fail = |error| StoreError::io("open", &place, "", error);
+    let what = "it cannot be read past the page cache";
+    let refused = || fail(io::Error::new(io::ErrorKind::Unsupported, what));
+    let (mut file, align) = open(path).map_err(fail)?.ok_or_else(refused)?;
+    // The metadata of a block device tells no size.
+    let len = file.seek(SeekFrom::End(0)).map_err(fail)?;
+    let (lanes, meter) = Default::default();
+    Ok(Box::new(DirectReader { file, len, align, together, lanes, meter, place, name }))
+}
+
 /// Turns `O_DIRECT` off.
 #[cfg(target_os = "linux")]
 fn forgo_direct(file: &File) -> io::Result<()> {
@@ -303,7 +327,7 @@ fn forgo_direct(_file: &File) -> io::Result<()> {
 
 /// Opens a file for direct reads; `None` where the file system does not have them.
 #[cfg(target_os = "linux")]
-pub(super) fn open(path: &std::path::Path) -> io::Result<Option<(File, Alignment)>> {
+pub(super) fn open(path: &Path) -> io::Result<Option<(File, Alignment)>> {
     use std::os::unix::fs::OpenOptionsExt;
     let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
     match std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -314,7 +338,7 @@ pub(super) fn open(path: &std::path::Path) -> io::Result<Option<(File, Alignment
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn open(_path: &std::path::Path) -> io::Result<Option<(File, Alignment)>> {
+pub(super) fn open(_path: &Path) -> io::Result<Option<(File, Alignment)>> {
     Ok(None)
 }
 

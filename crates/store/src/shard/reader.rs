@@ -9,7 +9,7 @@ use super::layout::BLOCK;
 use super::table::{self, Origin};
 use crate::{
     Backend, BatchRead, Digest, DigestBuilder, Layout, ReadAt, Result, ShardInfo, StoreError,
-    checksum, issued,
+    checksum, issued, read_ranges,
 };
 
 /// Tables kept in memory per open shard: several threads work on neighbouring stripes, which lie
@@ -226,11 +226,7 @@ impl ShardReader {
             batch.push(BatchRead::new(self.layout.offset(stripe, run.start), piece));
         }
         self.file.read_batch(&mut batch)?;
-        let bad = self.bad_among(stripe, &table, runs, buf);
-        if !bad.is_empty() {
-            let (place, name) = (self.place.clone(), self.name.clone());
-            return Err(StoreError::BadSubChunks { place, name, stripe, subs: bad });
-        }
+        self.all_good(stripe, &table, runs, buf)?;
         Ok(ReadCost { metadata_bytes, ..self.cost_of(stripe, runs) })
     }
 
@@ -255,6 +251,44 @@ impl ShardReader {
     #[must_use]
     pub fn alignment(&self) -> u64 {
         self.file.alignment()
+    }
+
+    /// Reads ranges of the file as they are, one after the other into `bytes`, all submitted
+    /// together. Ranges may reach past the end of the file, where the bytes stay as they were.
+    /// Whatever is used of the bytes must pass [`ShardReader::check_runs`].
+    ///
+    /// # Errors
+    /// What the disk gave; `bytes` are then undefined.
+    pub fn read_unchecked(&self, ranges: &[Range<u64>], bytes: &mut [u8]) -> Result<()> {
+        read_ranges(&*self.file, ranges, bytes)
+    }
+
+    /// Checks runs of sub-chunks, one after the other in `bytes`, that were read in another way;
+    /// gives the bytes read for the checksum table.
+    ///
+    /// # Errors
+    /// As [`ShardReader::read_runs`].
+    pub fn check_runs(&self, stripe: u64, runs: &[Range<u32>], bytes: &[u8]) -> Result<u64> {
+        self.check_stripe("check_runs", stripe)?;
+        let (table, metadata_bytes) = self.table(self.layout.segment_of(stripe))?;
+        self.all_good(stripe, &table, runs, bytes)?;
+        Ok(metadata_bytes)
+    }
+
+    /// Refuses bytes among which a sub-chunk is bad, naming all that are.
+    fn all_good(
+        &self,
+        stripe: u64,
+        table: &[u32],
+        runs: &[Range<u32>],
+        bytes: &[u8],
+    ) -> Result<()> {
+        let subs = self.bad_among(stripe, table, runs, bytes);
+        if subs.is_empty() {
+            return Ok(());
+        }
+        let (place, name) = (self.place.clone(), self.name.clone());
+        Err(StoreError::BadSubChunks { place, name, stripe, subs })
     }
 
     /// The sub-chunks whose bytes do not have their recorded checksums, ascending.

@@ -1,0 +1,253 @@
+//! `kiln probe`
+
+mod measure;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kiln_pool::Observer;
+use kiln_pool::reads::fit::{Sample, fit};
+use kiln_pool::reads::{Combine, DeviceModel};
+use kiln_store::{Backend, FileBackend, ReadAt, ReadMode, open_device};
+use serde::Serialize;
+
+use crate::args::size;
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, table};
+use crate::setup::device::{self, MODEL_FILE};
+use crate::setup::{Setup, direct};
+use crate::sizes;
+
+/// The file to read in a folder. Hidden, and removed at the end.
+const SCRATCH: &str = ".kiln-probe.part";
+/// Bytes written to it at a time.
+const BLOCK: usize = 1 << 20;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln probe /mnt/disk3              measure, and keep the result in /mnt/disk3/.kiln-device
+  kiln probe /dev/sdb -o sdb.json    measure a device (reads only), keep the result in a file
+  kiln repair shards --device-model sdb.json --dry-run
+  kiln plan --code clay:16+2,order=gray --device-model sdb.json
+
+In a folder a scratch file is written, read and removed; no other file is touched. kiln repair
+plans its reads by the result as soon as all its folders have one.";
+
+/// Measure what reads cost on a device
+///
+/// Reads at random places, past the page cache, in several sizes and numbers in flight, and finds
+/// the cost of a read, the cost of a byte, and how many reads at once are worth while. A repair
+/// then knows which gaps between sub-chunks are cheaper to read through than to skip.
+#[derive(Debug, Args)]
+pub struct Probe {
+    /// A folder on the device, or the device itself
+    #[arg(value_name = "DIR|DEVICE")]
+    target: PathBuf,
+
+    /// Where to keep the result [default: .kiln-device in DIR; nowhere for DEVICE]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Seconds of reading, about
+    #[arg(long, value_name = "N", default_value_t = 10.0)]
+    seconds: f64,
+
+    /// Bytes of the scratch file in DIR
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "128MiB")]
+    scratch: u64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    target: String,
+    /// The file that holds the model now.
+    stored: Option<String>,
+    model: DeviceModel,
+    /// Bytes that cost as much as a read.
+    gap_bytes: u64,
+    meaning: Vec<String>,
+    bytes_read: u64,
+    seconds: f64,
+    samples: Vec<Sample>,
+}
+
+impl Command for Probe {
+    const NAME: &'static str = "probe";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        self.check()?;
+        let folder = self.target.is_dir();
+        setup.observer.begin("probe", None);
+        let (measured, alignment) = match folder {
+            true => self.measure_folder(setup),
+            false => {
+                let together = direct() == ReadMode::DIRECT;
+                self.measure(&*open_device(&self.target, together)?, setup)
+            }
+        }?;
+        setup.observer.finish();
+        let target = self.target.display().to_string();
+        let model = fit(&measured.samples, alignment).ok_or_else(|| Failure::NotUsable {
+            path: self.target.clone(),
+            problem: "too small to measure: 64 KiB are the least".into(),
+        })?;
+        let report = Report {
+            target,
+            stored: self.store(folder, &model)?.map(|path| path.display().to_string()),
+            gap_bytes: model.gap_bytes(),
+            meaning: meaning(&model),
+            model,
+            bytes_read: measured.bytes,
+            seconds: setup.seconds(),
+            samples: measured.samples,
+        };
+        show(&report, setup)?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Probe {
+    fn check(&self) -> Result<(), Failure> {
+        let flag = |flag, problem: &str| Err(Failure::Flag { flag, problem: problem.into() });
+        if !(0.1..=600.0).contains(&self.seconds) {
+            return flag("--seconds", "must be 0.1 to 600");
+        }
+        if !((1 << 20)..=(1 << 40)).contains(&self.scratch) {
+            return flag("--scratch", "must be 1 MiB to 1 TiB");
+        }
+        Ok(())
+    }
+
+    fn measure(
+        &self,
+        file: &dyn ReadAt,
+        setup: &Setup,
+    ) -> Result<(measure::Measured, u64), Failure> {
+        let said = |bytes| setup.observer.advance(bytes);
+        let measured = measure::measure(file, self.seconds, setup.seed, said)?;
+        Ok((measured, file.alignment()))
+    }
+
+    fn measure_folder(&self, setup: &Setup) -> Result<(measure::Measured, u64), Failure> {
+        let store = FileBackend::open(&self.target)?.with_reads(direct());
+        let outcome = write_scratch(&store, self.scratch, setup.seed)
+            .and_then(|()| Ok(store.open(SCRATCH)?))
+            .and_then(|file| match file.alignment() {
+                1 => Err(Failure::NotUsable {
+                    path: self.target.clone(),
+                    problem: "its file system cannot be read past the page cache".into(),
+                }),
+                _ => self.measure(&*file, setup),
+            });
+        let removed = store.remove(SCRATCH);
+        let measured = outcome?;
+        removed?;
+        Ok(measured)
+    }
+
+    /// Keeps the model; gives the file.
+    fn store(&self, folder: bool, model: &DeviceModel) -> Result<Option<PathBuf>, Failure> {
+        let path = match &self.output {
+            Some(path) => path.clone(),
+            None if folder => self.target.join(MODEL_FILE),
+            None => return Ok(None),
+        };
+        let name = path.file_name().and_then(|name| name.to_str());
+        let Some(name) = name else {
+            let problem = format!("{} names no file", path.display());
+            return Err(Failure::Flag { flag: "--output", problem });
+        };
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        device::save(parent.unwrap_or(Path::new(".")), name, model)?;
+        Ok(Some(path))
+    }
+}
+
+/// Bytes that no device can compress, durable, so that reads find them on the device.
+fn write_scratch(store: &FileBackend, bytes: u64, seed: u64) -> Result<(), Failure> {
+    let mut file = store.append(SCRATCH, 0)?;
+    let (mut random, mut block) = (seed, vec![0; BLOCK]);
+    for _ in 0..bytes / BLOCK as u64 {
+        for word in block.chunks_exact_mut(8) {
+            word.copy_from_slice(&measure::next(&mut random).to_le_bytes());
+        }
+        file.append(&block)?;
+    }
+    Ok(file.sync()?)
+}
+
+/// The model in words.
+fn meaning(model: &DeviceModel) -> Vec<String> {
+    let gap = sizes::show(model.gap_bytes());
+    let mut lines = vec![format!(
+        "a read costs {}, a MiB {}",
+        time(model.read_seconds),
+        time(model.byte_seconds * f64::from(1 << 20))
+    )];
+    lines.push(match model.combine {
+        Combine::Sum => format!("gaps below {gap} are cheaper to read through than to skip"),
+        Combine::Larger => format!(
+            "reads and bytes have limits of their own: below {gap} a read the number of reads \
+             binds, and gaps cost nothing as long as it does"
+        ),
+    });
+    lines.push(match model.parallelism {
+        gain if gain < 1.15 => "reads together are no faster than one after the other".to_owned(),
+        gain => format!(
+            "reads together are {gain:.1} times as fast as one after the other, from {} in flight \
+             on",
+            model.depth
+        ),
+    });
+    if model.worst_fit > 0.25 {
+        lines.push(format!(
+            "the measurements differ from this by up to {:.0}%: other work on the device, or one \
+             that is not so simple",
+            100.0 * model.worst_fit
+        ));
+    }
+    lines
+}
+
+/// A time for people.
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{s:.2} s"),
+        s if s >= 1e-3 => format!("{:.2} ms", s * 1e3),
+        s => format!("{:.2} us", s * 1e6),
+    }
+}
+
+fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
+    if setup.json {
+        return Stream::Stdout.json(report);
+    }
+    if setup.quiet {
+        return Ok(());
+    }
+    let mut text = format!("{}:\n", report.target);
+    for line in &report.meaning {
+        text += &format!("  {line}\n");
+    }
+    if setup.verbose {
+        let row = |sample: &Sample| {
+            let rate = (sample.bytes as f64 / sample.seconds_each) as u64;
+            vec![
+                sizes::show(sample.bytes),
+                sample.depth.to_string(),
+                time(sample.seconds_each),
+                format!("{}/s", sizes::show(rate)),
+            ]
+        };
+        let rows: Vec<Vec<String>> = report.samples.iter().map(row).collect();
+        text += &table(&["read", "in flight", "each", "rate"], &rows);
+    }
+    if let Some(stored) = &report.stored {
+        text += &format!("kept in {stored}\n");
+    }
+    let read = sizes::show(report.bytes_read);
+    text += &format!("{:.1} s, {read} read\n", report.seconds);
+    Stream::Stdout.text(&text)
+}

@@ -1,0 +1,84 @@
+//! What is known of the devices behind folders: files that `kiln probe` writes.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use kiln_pool::reads::{DeviceModel, Devices};
+use kiln_store::{Backend, FileBackend};
+
+use crate::exit::Failure;
+
+/// Where a folder keeps the model of its device. Hidden, so no other command takes it for a shard.
+pub const MODEL_FILE: &str = ".kiln-device";
+/// No model is longer.
+const MODEL_BYTES_MAX: u64 = 1 << 16;
+
+/// Reads a model from a file.
+///
+/// # Errors
+/// The file cannot be read or is no model.
+pub fn load(path: &Path) -> Result<DeviceModel, Failure> {
+    let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
+    let wrong = |problem| Failure::NotUsable { path: path.to_owned(), problem };
+    let size = std::fs::metadata(path).map_err(failed)?.len();
+    if size > MODEL_BYTES_MAX {
+        return Err(wrong(format!("{size} bytes are too many for a device model")));
+    }
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let model: DeviceModel = serde_json::from_str(&text)
+        .map_err(|error| wrong(format!("no device model, as kiln probe writes them: {error}")))?;
+    let checked = model.check().map_err(|what| {
+        wrong(format!("no device model to reckon with: {what}; run kiln probe again"))
+    });
+    checked.map(|()| model)
+}
+
+/// Writes a model to a folder: beside, durable, then in place.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn save(folder: &Path, name: &str, model: &DeviceModel) -> Result<(), Failure> {
+    let store = FileBackend::open(folder)?;
+    let path = folder.join(name);
+    let text = serde_json::to_string_pretty(model).map_err(|error| Failure::Io {
+        action: "write",
+        path,
+        source: error.into(),
+    })?;
+    let part = format!("{name}.part");
+    let mut file = store.append(&part, 0)?;
+    file.append(format!("{text}\n").as_bytes())?;
+    file.sync()?;
+    Ok(store.rename(&part, name)?)
+}
+
+/// The devices of folders: all as `model` says, or each as its own file says. Folders of one file
+/// system share a device.
+///
+/// `None` when a folder that is there has no model.
+///
+/// # Errors
+/// A model that cannot be read.
+pub fn devices(
+    folders: &[PathBuf],
+    model: Option<&DeviceModel>,
+) -> Result<Option<Devices>, Failure> {
+    let mut devices = Devices::default();
+    let mut known: Vec<(u64, usize)> = Vec::new();
+    for folder in folders.iter().filter(|folder| folder.exists()) {
+        let own = folder.join(MODEL_FILE);
+        let model = match model {
+            Some(model) => model.clone(),
+            None if own.exists() => load(&own)?,
+            None => return Ok(None),
+        };
+        let system = std::fs::metadata(folder).map_or(u64::MAX, |kind| kind.dev());
+        let device = match known.iter().find(|(other, _)| *other == system) {
+            Some((_, device)) => *device,
+            None => devices.add(model),
+        };
+        known.push((system, device));
+        devices.place(folder.display().to_string(), device);
+    }
+    Ok(Some(devices).filter(|_| !known.is_empty()))
+}
