@@ -8,11 +8,10 @@ pub mod faulty;
 pub mod file;
 pub mod memory;
 
-#[cfg(test)]
-mod battery;
+#[cfg(any(test, feature = "battery"))]
+pub mod battery;
 
 use std::fmt::Debug;
-use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -79,14 +78,19 @@ pub trait Backend: Send + Sync + Debug {
 /// ```
 #[derive(Debug, Default)]
 pub struct WriteLock {
-    /// The open file (or folder) that the system's lock hangs on.
-    _held: Option<File>,
+    /// What the lock hangs on, for example an open file that the system locks.
+    _held: Option<Box<dyn Held>>,
 }
 
+/// What a lock can hang on: anything that gives it back when dropped.
+trait Held: Debug + Send + Sync {}
+
+impl<T: Debug + Send + Sync> Held for T {}
+
 impl WriteLock {
-    /// A lock that lasts as long as this file is open.
-    pub(crate) fn on(file: File) -> WriteLock {
-        WriteLock { _held: Some(file) }
+    /// A lock that lasts until this value is dropped.
+    pub fn on(held: impl Debug + Send + Sync + 'static) -> WriteLock {
+        WriteLock { _held: Some(Box::new(held)) }
     }
 }
 

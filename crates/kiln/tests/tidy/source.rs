@@ -70,11 +70,16 @@ fn read(path: String) -> Source {
     Source { path, text, code, test_lines }
 }
 
+/// Whether an attribute lets its item be compiled for tests alone, those of other crates included.
+fn is_test_gate(line: &str) -> bool {
+    line.trim() == "#[cfg(test)]" || line.trim().starts_with("#[cfg(any(test, feature = ")
+}
+
 /// Marks `#[cfg(test)]` items with a body.
 fn mark_test_modules(code: &str, test_lines: &mut [bool]) {
     let lines: Vec<&str> = code.lines().collect();
     for start in 0..lines.len() {
-        if lines[start].trim() != "#[cfg(test)]" {
+        if !is_test_gate(lines[start]) {
             continue;
         }
         let end = body_end(&lines, start + 1).unwrap_or(start + 1);
@@ -93,7 +98,7 @@ fn mark_test_files(sources: &mut [Source]) {
             "lib.rs" | "main.rs" | "mod.rs" => folder.to_owned(),
             _ => format!("{folder}/{}", file.trim_end_matches(".rs")),
         };
-        for pair in lines.windows(2).filter(|pair| pair[0].trim() == "#[cfg(test)]") {
+        for pair in lines.windows(2).filter(|pair| is_test_gate(pair[0])) {
             let words: Vec<&str> = pair[1].trim().trim_end_matches(';').split(' ').collect();
             if let Some(at) = words.iter().position(|word| *word == "mod")
                 && pair[1].trim().ends_with(';')

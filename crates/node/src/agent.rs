@@ -1,0 +1,623 @@
+//! The agent as a state machine: what connections and disks report goes in, what is to be sent and
+//! done comes out. It has no clock, socket or disk; see [`crate::net`] for those.
+//!
+//! An agent serves one place of storage (a folder) to whoever holds the cluster's key. Requests of
+//! a connection are answered in any order, except that appends to one file keep theirs. What a
+//! connection has opened or locked ends with it.
+
+mod connection;
+mod failure;
+mod queue;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kiln_store::StoreError;
+
+use self::connection::{Connection, Handle, Pending, Write};
+pub use self::failure::{failed, store_error};
+use self::queue::Queue;
+use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION};
+use crate::{NodeError, Result};
+
+/// Number of a connection, given by the shell.
+pub type ConnectionId = u64;
+/// Number of a disk job, given by the agent.
+pub type JobId = u64;
+/// Number of an open file or lock, given by the agent; unlike handles never used again.
+pub type Slot = u64;
+
+/// How often a lock that another one holds is tried again.
+const LOCK_RETRY: Duration = Duration::from_millis(50);
+
+/// What an agent allows. Everything that grows has a limit here.
+///
+/// ```
+/// use kiln_node::agent::Limits;
+/// assert!(Limits::default().requests >= 16);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: usize,
+    /// Open files and locks of a connection.
+    pub handles: usize,
+    /// Requests of a connection that are under way at once.
+    pub requests: u32,
+    /// Bytes that a connection's requests under way carry or ask for.
+    pub credit: u32,
+    /// Disk jobs at once.
+    pub jobs: usize,
+    /// A connection that says nothing for so long is closed.
+    pub idle: Duration,
+    /// A connection must say `Hello` within this time.
+    pub hello: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 256,
+            handles: 1024,
+            requests: 64,
+            credit: 16 << 20,
+            jobs: 16,
+            idle: Duration::from_secs(30),
+            hello: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    /// A connection was accepted (and, with TLS, has shown the cluster's key).
+    Connected {
+        /// Its number.
+        connection: ConnectionId,
+        /// A number drawn at random for it.
+        session: u64,
+    },
+    /// A frame arrived.
+    Frame {
+        /// On this connection.
+        connection: ConnectionId,
+        /// The frame.
+        frame: Frame,
+    },
+    /// The last bytes of the reply to a request were handed to the system.
+    Sent {
+        /// On this connection.
+        connection: ConnectionId,
+        /// The request.
+        request: u64,
+    },
+    /// A connection ended.
+    Closed {
+        /// Its number.
+        connection: ConnectionId,
+    },
+    /// A disk job ended.
+    Finished {
+        /// Its number.
+        job: JobId,
+        /// How.
+        outcome: Result<DiskDone, StoreError>,
+    },
+    /// Time passed; see [`Agent::wake_at`].
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Action {
+    /// Send a frame.
+    Send {
+        /// On this connection.
+        connection: ConnectionId,
+        /// With this session.
+        session: u64,
+        /// The frame.
+        frame: Frame,
+    },
+    /// Close a connection after what was sent.
+    Close {
+        /// Its number.
+        connection: ConnectionId,
+        /// Why, for the log.
+        why: String,
+    },
+    /// Do this on the disk, then report [`Event::Finished`].
+    Start {
+        /// Number of the job.
+        job: JobId,
+        /// What is to be done.
+        work: Disk,
+    },
+    /// Forget an open file or lock; nothing is reported.
+    Drop {
+        /// What is to be forgotten.
+        slot: Slot,
+    },
+}
+
+/// One operation of a [`kiln_store::Backend`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Disk {
+    /// A page of the names after this one; as many as fit half of the largest body.
+    List {
+        /// The last known name.
+        after: String,
+    },
+    /// Open for reading.
+    Open {
+        /// The open file's number from now on.
+        slot: Slot,
+        /// Its name.
+        name: String,
+    },
+    /// Read.
+    Read {
+        /// The open file.
+        slot: Slot,
+        /// The first byte.
+        offset: u64,
+        /// Number of bytes.
+        len: u32,
+    },
+    /// Open for appending.
+    Append {
+        /// The open file's number from now on.
+        slot: Slot,
+        /// Its name.
+        name: String,
+        /// Length to cut it to.
+        at: u64,
+    },
+    /// Append.
+    Write {
+        /// The open file.
+        slot: Slot,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// Make appended bytes durable.
+    Sync {
+        /// The open file.
+        slot: Slot,
+    },
+    /// Rename.
+    Rename {
+        /// Old name.
+        from: String,
+        /// New name.
+        to: String,
+    },
+    /// Remove.
+    Remove {
+        /// Name.
+        name: String,
+    },
+    /// Try to lock the place.
+    Lock {
+        /// The lock's number from now on.
+        slot: Slot,
+    },
+}
+
+/// What came of a disk job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DiskDone {
+    /// A page of names.
+    Names {
+        /// The names, ascending.
+        names: Vec<String>,
+        /// Whether there are more.
+        more: bool,
+    },
+    /// A file is open.
+    Opened {
+        /// Its length in bytes.
+        len: u64,
+    },
+    /// Bytes that were read.
+    Bytes(Bytes),
+    /// It is done.
+    Done,
+    /// Whether the lock was free (and is ours now).
+    Locked(bool),
+}
+
+/// An agent. See the module.
+///
+/// ```
+/// use std::time::Duration;
+/// use kiln_node::agent::{Action, Agent, Event, Limits};
+/// use kiln_node::proto::{Frame, Message};
+/// let mut agent = Agent::new("rack-3", Limits::default());
+/// let now = Duration::ZERO;
+/// agent.handle(now, Event::Connected { connection: 1, session: 42 });
+/// let hello = Message::Hello { lowest: 1, highest: 1, place: "rack-4".into() };
+/// let frame = Frame::new(0, hello);
+/// let actions = agent.handle(now, Event::Frame { connection: 1, frame });
+/// // Somebody who looks for rack-4 is told so and let go.
+/// assert!(matches!(actions[..], [Action::Send { .. }, Action::Close { .. }]));
+/// ```
+#[derive(Debug)]
+pub struct Agent {
+    place: String,
+    limits: Limits,
+    connections: BTreeMap<ConnectionId, Connection>,
+    queue: Queue,
+    running: BTreeMap<JobId, Pending>,
+    next_job: JobId,
+    next_slot: Slot,
+    /// Locks that others hold, and when they are tried again.
+    locks: Vec<(Duration, Pending)>,
+    actions: Vec<Action>,
+    counts: Counts,
+}
+
+/// What an agent has done since its start.
+///
+/// ```
+/// use kiln_node::agent::{Agent, Limits};
+/// assert_eq!(Agent::new("a", Limits::default()).counts().requests, 0);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests that arrived.
+    pub requests: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Bytes of files that were sent.
+    pub bytes_sent: u64,
+    /// Bytes of files that were received.
+    pub bytes_received: u64,
+    /// Connections that were closed because they broke a rule or said nothing.
+    pub expelled: u64,
+    /// Requests that nobody wanted any more when their turn came.
+    pub late: u64,
+}
+
+impl Agent {
+    /// An agent for the place of this name.
+    #[must_use]
+    pub fn new(place: &str, limits: Limits) -> Agent {
+        Agent {
+            place: place.to_owned(),
+            limits,
+            connections: BTreeMap::new(),
+            queue: Queue::default(),
+            running: BTreeMap::new(),
+            next_job: 1,
+            next_slot: 1,
+            locks: Vec::new(),
+            actions: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Connections, requests that wait for the disk, and disk jobs under way.
+    #[must_use]
+    pub fn load(&self) -> (usize, usize, usize) {
+        (self.connections.len(), self.queue.len(), self.running.len())
+    }
+
+    /// Takes note of an event; gives what is to be done, in order.
+    pub fn handle(&mut self, now: Duration, event: Event) -> Vec<Action> {
+        match event {
+            Event::Connected { connection, session } => self.connected(now, connection, session),
+            Event::Frame { connection, frame } => self.frame(now, connection, frame),
+            Event::Sent { connection, request } => {
+                if let Some(connection) = self.connections.get_mut(&connection) {
+                    connection.settled(request);
+                }
+            }
+            Event::Closed { connection } => self.forget(connection),
+            Event::Finished { job, outcome } => self.finished(now, job, outcome),
+            Event::Tick => self.tick(now),
+        }
+        self.start_jobs(now);
+        std::mem::take(&mut self.actions)
+    }
+
+    /// When a [`Event::Tick`] is due at the latest.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Duration> {
+        let connections = self.connections.values().map(|c| c.expires(&self.limits));
+        connections.chain(self.locks.iter().map(|(at, _)| *at)).min()
+    }
+
+    fn connected(&mut self, now: Duration, id: ConnectionId, session: u64) {
+        if self.connections.len() >= self.limits.connections {
+            self.counts.expelled += 1;
+            let why = format!("{} connections are open already", self.connections.len());
+            self.actions.push(Action::Close { connection: id, why });
+            return;
+        }
+        self.connections.insert(id, Connection::new(now, session));
+    }
+
+    fn frame(&mut self, now: Duration, id: ConnectionId, frame: Frame) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.heard = now;
+        let taken = match connection.ready {
+            false => self.hello(id, &frame),
+            true => self.request(now, id, frame),
+        };
+        if let Err(error) = taken {
+            self.expel(id, &error.to_string());
+        }
+    }
+
+    /// The first frame must be `Hello`, for a version that we speak and for this place.
+    fn hello(&mut self, id: ConnectionId, frame: &Frame) -> Result<()> {
+        let Message::Hello { lowest, highest, place } = &frame.message else {
+            return Err(NodeError::protocol("the first frame is no Hello"));
+        };
+        let mine = format!("this is {:?}", self.place);
+        let why = if frame.id != 0 || !frame.payload.is_empty() {
+            Some("a Hello has request number 0 and no payload".to_owned())
+        } else if !(*lowest..=*highest).contains(&VERSION) {
+            Some(format!("wire versions {lowest} to {highest} are not spoken here, {VERSION} is"))
+        } else {
+            (!place.is_empty() && *place != self.place).then_some(mine)
+        };
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        if let Some(why) = why {
+            let refused = frame.reply(failure::refused(&why));
+            self.actions.push(Action::Send { connection: id, session: 0, frame: refused });
+            return Err(NodeError::protocol(why));
+        }
+        connection.ready = true;
+        let welcome = Message::Welcome {
+            version: VERSION,
+            place: self.place.clone(),
+            session: connection.session,
+            requests: self.limits.requests,
+            credit: self.limits.credit,
+        };
+        let frame = frame.reply(welcome);
+        self.actions.push(Action::Send { connection: id, session: 0, frame });
+        Ok(())
+    }
+
+    fn request(&mut self, now: Duration, id: ConnectionId, frame: Frame) -> Result<()> {
+        self.counts.requests += 1;
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        if frame.message.role() != Role::Request {
+            return Err(NodeError::protocol("a reply where only requests may come"));
+        }
+        if !matches!(frame.message, Message::Write { .. }) && !frame.payload.is_empty() {
+            return Err(NodeError::protocol("a payload where none belongs"));
+        }
+        connection.admit(&frame, &self.limits)?;
+        let deadline =
+            (frame.deadline_ms > 0).then(|| now + Duration::from_millis(frame.deadline_ms.into()));
+        let mut pending = Pending::new(id, &frame, deadline);
+        match self.work(id, frame, &mut pending)? {
+            Some(work) => self.queue.push(pending, work),
+            None => self.advance_writes(id, pending.handle),
+        }
+        Ok(())
+    }
+
+    /// What a request asks of the disk; `None` when it is answered, or waits for its turn.
+    fn work(
+        &mut self,
+        id: ConnectionId,
+        frame: Frame,
+        pending: &mut Pending,
+    ) -> Result<Option<Disk>> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(None) };
+        Ok(Some(match frame.message {
+            Message::List { after } => Disk::List { after },
+            Message::Rename { from, to } => Disk::Rename { from, to },
+            Message::Remove { name } => Disk::Remove { name },
+            Message::Open { .. } | Message::Append { .. } | Message::Lock { .. } => {
+                if connection.handles.len() >= self.limits.handles {
+                    let text = format!("{} files are open already", connection.handles.len());
+                    self.answer(pending, failure::busy(&text));
+                    return Ok(None);
+                }
+                let slot = self.next_slot;
+                self.next_slot += 1;
+                let (handle, disk) = connection.open(slot, frame.message);
+                (pending.handle, pending.slot) = (Some(handle), Some(slot));
+                disk
+            }
+            Message::Read { handle, offset, len } => match connection.handles.get(&handle) {
+                Some(Handle { slot, opened: true, .. }) if len as usize <= PAYLOAD_MAX => {
+                    Disk::Read { slot: *slot, offset, len }
+                }
+                _ => return Err(NodeError::protocol("a read of nothing open, or of too much")),
+            },
+            Message::Write { handle, at } => {
+                self.counts.bytes_received += frame.payload.len() as u64;
+                connection.write(handle, Write::Bytes { at, bytes: frame.payload }, pending)?;
+                return Ok(None);
+            }
+            Message::Sync { handle } => {
+                connection.write(handle, Write::Sync, pending)?;
+                return Ok(None);
+            }
+            Message::Close { handle } => {
+                connection.write(handle, Write::Close, pending)?;
+                return Ok(None);
+            }
+            Message::Ping {} => {
+                self.answer(pending, Message::Done {});
+                return Ok(None);
+            }
+            Message::Cancel { request } => {
+                self.cancel(id, request);
+                return Ok(None);
+            }
+            _ => return Err(NodeError::protocol("a message that only opens a connection")),
+        }))
+    }
+
+    /// Starts or answers what is next in the queue of an open file.
+    fn advance_writes(&mut self, id: ConnectionId, handle: Option<u32>) {
+        let Some(handle) = handle else { return };
+        loop {
+            let Some(connection) = self.connections.get_mut(&id) else { return };
+            match connection.next_write(handle) {
+                None => return,
+                Some((pending, connection::Next::Disk(work))) => {
+                    return self.queue.push(pending, work);
+                }
+                Some((pending, connection::Next::Answer(message))) => {
+                    self.answer(&pending, message);
+                }
+                Some((pending, connection::Next::Drop(slot, lock))) => {
+                    self.actions.push(Action::Drop { slot });
+                    self.answer(&pending, Message::Done {});
+                    if lock {
+                        self.locks.iter_mut().for_each(|(at, _)| *at = Duration::ZERO);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Withdraws a request that has not begun.
+    fn cancel(&mut self, id: ConnectionId, request: u64) {
+        let mine = |p: &Pending| p.connection == id && p.request == request;
+        let waiting = self.locks.iter().position(|(_, pending)| mine(pending));
+        let found = match waiting {
+            Some(at) => Some(self.locks.remove(at).1),
+            None => self.queue.remove(mine),
+        };
+        if let Some(pending) = found {
+            self.abandon(&pending, failure::cancelled());
+        }
+    }
+
+    /// Answers a request that was not begun; what it would have opened is forgotten.
+    fn abandon(&mut self, pending: &Pending, message: Message) {
+        self.answer(pending, message);
+        if let Some(connection) = self.connections.get_mut(&pending.connection) {
+            connection.abandoned(pending);
+        }
+        self.advance_writes(pending.connection, pending.handle);
+    }
+
+    fn start_jobs(&mut self, now: Duration) {
+        while self.running.len() < self.limits.jobs {
+            let Some((pending, work)) = self.queue.pop() else { break };
+            if pending.deadline.is_some_and(|deadline| deadline < now) {
+                self.counts.late += 1;
+                self.abandon(&pending, failure::late());
+                continue;
+            }
+            let job = self.next_job;
+            self.next_job += 1;
+            self.running.insert(job, pending);
+            self.actions.push(Action::Start { job, work });
+        }
+    }
+
+    fn finished(&mut self, now: Duration, job: JobId, outcome: Result<DiskDone, StoreError>) {
+        let Some(pending) = self.running.remove(&job) else { return };
+        let Some(connection) = self.connections.get_mut(&pending.connection) else {
+            // The one who asked is gone; what was opened for it goes too.
+            if let (Some(slot), Ok(DiskDone::Opened { .. } | DiskDone::Locked(true))) =
+                (pending.slot, &outcome)
+            {
+                self.actions.push(Action::Drop { slot });
+            }
+            return;
+        };
+        if matches!(outcome, Ok(DiskDone::Locked(false))) && pending.wait {
+            self.locks.push((now + LOCK_RETRY, pending));
+            return;
+        }
+        connection.finished(&pending, &outcome);
+        let (message, payload) = match outcome {
+            Ok(DiskDone::Names { names, more }) => (Message::Names { names, more }, Bytes::new()),
+            Ok(DiskDone::Bytes(bytes)) => (Message::Data {}, bytes),
+            Ok(DiskDone::Locked(false)) => (Message::Busy {}, Bytes::new()),
+            Ok(DiskDone::Opened { len }) => {
+                (Message::Opened { handle: pending.handle.unwrap_or(0), len }, Bytes::new())
+            }
+            Ok(DiskDone::Locked(true)) => {
+                (Message::Opened { handle: pending.handle.unwrap_or(0), len: 0 }, Bytes::new())
+            }
+            Ok(DiskDone::Done) => (Message::Done {}, Bytes::new()),
+            Err(error) => (failed(&error), Bytes::new()),
+        };
+        self.counts.bytes_sent += payload.len() as u64;
+        self.answer_with(&pending, message, payload);
+        self.advance_writes(pending.connection, pending.handle);
+    }
+
+    fn answer(&mut self, pending: &Pending, message: Message) {
+        self.answer_with(pending, message, Bytes::new());
+    }
+
+    fn answer_with(&mut self, pending: &Pending, message: Message, payload: Bytes) {
+        self.counts.failed += u64::from(matches!(message, Message::Failed { .. }));
+        let Some(connection) = self.connections.get(&pending.connection) else { return };
+        let frame = Frame::new(pending.request, message).at(pending.priority).with(payload);
+        let (connection, session) = (pending.connection, connection.session);
+        self.actions.push(Action::Send { connection, session, frame });
+    }
+
+    fn tick(&mut self, now: Duration) {
+        let expired = |(_, c): &(&ConnectionId, &Connection)| c.expires(&self.limits) <= now;
+        let silent: Vec<_> = self.connections.iter().filter(expired).map(|(id, _)| *id).collect();
+        for id in silent {
+            self.expel(id, "it said nothing for too long");
+        }
+        let due = self.locks.extract_if(.., |(at, _)| *at <= now).map(|(_, pending)| pending);
+        for pending in due.collect::<Vec<_>>() {
+            match pending.slot {
+                Some(slot) => self.queue.push(pending, Disk::Lock { slot }),
+                None => self.abandon(&pending, failure::cancelled()),
+            }
+        }
+    }
+
+    /// Closes a connection that broke a rule.
+    fn expel(&mut self, id: ConnectionId, why: &str) {
+        self.counts.expelled += 1;
+        self.actions.push(Action::Close { connection: id, why: why.to_owned() });
+        self.forget(id);
+    }
+
+    /// Drops everything that a connection held. Jobs under way end by themselves.
+    fn forget(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        self.queue.forget(id);
+        self.locks.retain(|(_, pending)| pending.connection != id);
+        for slot in connection.slots() {
+            self.actions.push(Action::Drop { slot });
+        }
+        // Perhaps a lock was among them.
+        self.locks.iter_mut().for_each(|(at, _)| *at = Duration::ZERO);
+    }
+}
+
+impl Pending {
+    fn new(connection: ConnectionId, frame: &Frame, deadline: Option<Duration>) -> Pending {
+        let priority = match frame.message {
+            Message::Ping {} | Message::Cancel { .. } => Priority::Control,
+            _ => frame.priority,
+        };
+        let wait = matches!(frame.message, Message::Lock { wait: true });
+        let (handle, slot, request) = (None, None, frame.id);
+        Pending { connection, request, priority, deadline, handle, slot, wait }
+    }
+}
+
+#[cfg(test)]
+mod tests;

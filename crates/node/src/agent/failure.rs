@@ -1,0 +1,126 @@
+//! Failures of storage as messages, and back.
+
+use std::io;
+
+use kiln_store::{Operation, StoreError, check_name};
+
+use crate::NodeError;
+use crate::proto::Message;
+
+/// Kinds of failure on the wire. Numbers are for ever.
+const OTHER: u8 = 0;
+const NOT_FOUND: u8 = 1;
+const FULL: u8 = 2;
+const DENIED: u8 = 3;
+const BAD_NAME: u8 = 4;
+const TRUNCATED: u8 = 5;
+const BUSY: u8 = 6;
+const LATE: u8 = 7;
+const CANCELLED: u8 = 8;
+const MISUSE: u8 = 9;
+const REFUSED: u8 = 10;
+
+/// The message that tells a failure of storage.
+///
+/// ```
+/// use kiln_node::agent::{failed, store_error};
+/// use kiln_store::{Backend, MemoryBackend};
+/// let error = MemoryBackend::new().open("a").err().unwrap();
+/// let back = store_error(failed(&error), "kiln://far", "an open", "a");
+/// assert!(matches!(back, kiln_node::NodeError::Store(error) if error.is_not_found()));
+/// ```
+#[must_use]
+pub fn failed(error: &StoreError) -> Message {
+    let (kind, op, name) = match error {
+        StoreError::Io { op, name, source, .. } => {
+            let kind = match source.kind() {
+                _ if error.is_full() => FULL,
+                io::ErrorKind::NotFound => NOT_FOUND,
+                io::ErrorKind::PermissionDenied => DENIED,
+                _ if error.is_retryable() => BUSY,
+                _ => OTHER,
+            };
+            (kind, *op, name.as_str())
+        }
+        StoreError::BadName { name, .. } => (BAD_NAME, "use", name.as_str()),
+        StoreError::Truncated { name, .. } => (TRUNCATED, "read", name.as_str()),
+        StoreError::Misuse { op, name, .. } => (MISUSE, *op, name.as_str()),
+        _ => (OTHER, "use", ""),
+    };
+    let text = match error {
+        StoreError::Io { source, .. } => source.to_string(),
+        other => other.to_string(),
+    };
+    let (need, have) = match error {
+        StoreError::Truncated { need, have, .. } => (*need, *have),
+        _ => (0, 0),
+    };
+    Message::Failed { kind, op: op.into(), name: name.into(), text, need, have }
+}
+
+/// What a `Failed` means to the side that asked `what` of `place`, about the file `name`.
+#[must_use]
+pub fn store_error(message: Message, place: &str, what: &str, name: &str) -> NodeError {
+    let Message::Failed { kind, op, text, need, have, .. } = message else {
+        return NodeError::protocol(format!("{place} answered {what} by {}", message.name()));
+    };
+    let (place, name) = (place.to_owned(), name.to_owned());
+    let io_kind = match kind {
+        TRUNCATED => return StoreError::Truncated { place, name, need, have }.into(),
+        BAD_NAME => {
+            let known = check_name(&name).err();
+            let other = StoreError::BadName { name, why: "the agent refuses it" };
+            return known.unwrap_or(other).into();
+        }
+        MISUSE => return StoreError::Misuse { op: verb(&op), name, what: text }.into(),
+        LATE | CANCELLED => {
+            return NodeError::GaveUp { what: what.to_owned(), place, why: text };
+        }
+        REFUSED => return NodeError::Refused { place, why: text },
+        NOT_FOUND => io::ErrorKind::NotFound,
+        FULL => io::ErrorKind::StorageFull,
+        DENIED => io::ErrorKind::PermissionDenied,
+        BUSY => io::ErrorKind::ResourceBusy,
+        _ => io::ErrorKind::Other,
+    };
+    StoreError::Io { op: verb(&op), place, name, source: io::Error::new(io_kind, text) }.into()
+}
+
+/// The verb among those that errors of storage use.
+fn verb(op: &str) -> &'static str {
+    use Operation::{Create, List, Open, Read, Remove, Rename, Sync, Write};
+    let verbs = [List, Open, Read, Create, Write, Sync, Rename, Remove].map(Operation::verb);
+    let known = verbs.into_iter().chain(["cut", "lock", "open folder", "create folder"]);
+    known.into_iter().find(|verb| *verb == op).unwrap_or("use")
+}
+
+fn plain(kind: u8, text: &str) -> Message {
+    let (op, name, text) = ("use".to_owned(), String::new(), text.to_owned());
+    Message::Failed { kind, op, name, text, need: 0, have: 0 }
+}
+
+pub(super) fn refused(why: &str) -> Message {
+    plain(REFUSED, why)
+}
+
+pub(super) fn busy(why: &str) -> Message {
+    plain(BUSY, why)
+}
+
+pub(super) fn late() -> Message {
+    plain(LATE, "its time was up before it could be begun")
+}
+
+pub(super) fn cancelled() -> Message {
+    plain(CANCELLED, "it was cancelled")
+}
+
+/// A write after one that failed.
+pub(super) fn broken(name: &str) -> Message {
+    plain(MISUSE, &format!("an earlier write to {name:?} failed; open it again"))
+}
+
+/// A write that does not continue the file.
+pub(super) fn misplaced(name: &str, at: u64, end: u64) -> Message {
+    plain(MISUSE, &format!("a write at {at} of {name:?}, which ends at {end}"))
+}

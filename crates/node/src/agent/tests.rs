@@ -1,0 +1,253 @@
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// An agent with a connection that has said Hello.
+struct Rig {
+    agent: Agent,
+    now: Duration,
+    next: u64,
+}
+
+impl Rig {
+    fn new(limits: Limits) -> Rig {
+        let mut rig = Rig { agent: Agent::new("here", limits), now: Duration::ZERO, next: 1 };
+        rig.connect(1);
+        rig
+    }
+
+    fn connect(&mut self, connection: ConnectionId) {
+        let hello = Message::Hello { lowest: 1, highest: 9, place: String::new() };
+        assert!(self.event(Event::Connected { connection, session: 7 }).is_empty());
+        let frame = Frame::new(0, hello);
+        let actions = self.event(Event::Frame { connection, frame });
+        let [Action::Send { session: 0, frame, .. }] = &actions[..] else { panic!("{actions:?}") };
+        assert!(matches!(&frame.message, Message::Welcome { session: 7, .. }));
+    }
+
+    fn event(&mut self, event: Event) -> Vec<Action> {
+        self.agent.handle(self.now, event)
+    }
+
+    fn ask(&mut self, frame: Frame) -> Vec<Action> {
+        let frame = Frame { id: self.next, ..frame };
+        self.next += 1;
+        self.event(Event::Frame { connection: 1, frame })
+    }
+
+    fn say(&mut self, message: Message) -> Vec<Action> {
+        self.ask(Frame::new(0, message))
+    }
+
+    fn finish(&mut self, job: JobId, done: DiskDone) -> Vec<Action> {
+        self.event(Event::Finished { job, outcome: Ok(done) })
+    }
+}
+
+fn started(actions: &[Action]) -> (JobId, Disk) {
+    match actions {
+        [Action::Start { job, work }] => (*job, work.clone()),
+        other => panic!("one job expected: {other:?}"),
+    }
+}
+
+fn answer(actions: &[Action]) -> Message {
+    match actions {
+        [Action::Send { frame, .. }, ..] => frame.message.clone(),
+        other => panic!("an answer expected: {other:?}"),
+    }
+}
+
+fn closes(actions: &[Action]) -> bool {
+    actions.iter().any(|action| matches!(action, Action::Close { .. }))
+}
+
+fn data(bytes: &'static [u8]) -> Frame {
+    Frame::new(0, Message::Write { handle: 1, at: 0 }).with(Bytes::from_static(bytes))
+}
+
+#[test]
+fn writes_to_a_file_keep_their_order_and_close_comes_last() {
+    let mut rig = Rig::new(Limits::default());
+    let (job, work) = started(&rig.say(Message::Append { name: "a".into(), at: 0 }));
+    assert!(matches!(work, Disk::Append { .. }));
+    let opened = rig.finish(job, DiskDone::Opened { len: 0 });
+    assert_eq!(answer(&opened), Message::Opened { handle: 1, len: 0 });
+    let (first, _) = started(&rig.ask(data(b"one")));
+    let second = Frame::new(0, Message::Write { handle: 1, at: 3 });
+    assert!(rig.ask(second.with(Bytes::from_static(b"two"))).is_empty());
+    assert!(rig.say(Message::Sync { handle: 1 }).is_empty());
+    assert!(rig.say(Message::Close { handle: 1 }).is_empty());
+    let actions = rig.finish(first, DiskDone::Done);
+    assert_eq!(answer(&actions), Message::Done {});
+    let (second, work) = started(&actions[1..]);
+    assert!(matches!(work, Disk::Write { bytes, .. } if bytes == "two"));
+    let (sync, work) = started(&rig.finish(second, DiskDone::Done)[1..]);
+    assert!(matches!(work, Disk::Sync { .. }));
+    let actions = rig.finish(sync, DiskDone::Done);
+    assert!(
+        matches!(actions[..], [Action::Send { .. }, Action::Drop { .. }, Action::Send { .. }]),
+        "{actions:?}"
+    );
+}
+
+#[test]
+fn after_a_failed_or_misplaced_write_nothing_is_written() {
+    let mut rig = Rig::new(Limits::default());
+    let (job, _) = started(&rig.say(Message::Append { name: "a".into(), at: 0 }));
+    rig.finish(job, DiskDone::Opened { len: 0 });
+    let (job, _) = started(&rig.ask(data(b"one")));
+    rig.ask(Frame::new(0, Message::Write { handle: 1, at: 3 }));
+    let full = std::io::ErrorKind::StorageFull.into();
+    let full = StoreError::Io { op: "write", place: "x".into(), name: "a".into(), source: full };
+    let actions = rig.event(Event::Finished { job, outcome: Err(full) });
+    assert_eq!(actions.len(), 2, "{actions:?}");
+    for action in &actions {
+        assert!(matches!(action, Action::Send { frame, .. }
+            if matches!(frame.message, Message::Failed { .. })));
+    }
+    assert!(matches!(answer(&rig.say(Message::Sync { handle: 1 })), Message::Failed { .. }));
+    // A replayed write: its place in the file is taken already.
+    let (job, _) = started(&rig.say(Message::Append { name: "a".into(), at: 5 }));
+    rig.finish(job, DiskDone::Opened { len: 5 });
+    let replayed = rig.say(Message::Write { handle: 2, at: 0 });
+    assert!(matches!(answer(&replayed), Message::Failed { .. }));
+}
+
+#[test]
+fn whoever_breaks_a_rule_is_let_go_and_changes_nothing() {
+    let breaches: &[fn(&mut Rig) -> Vec<Action>] = &[
+        // A request number that was used before: a replay.
+        |rig| {
+            rig.say(Message::Ping {});
+            rig.next = 1;
+            rig.say(Message::Remove { name: "a".into() })
+        },
+        |rig| rig.say(Message::Done {}),
+        |rig| rig.say(Message::Read { handle: 5, offset: 0, len: 1 }),
+        |rig| rig.ask(data(b"to nothing open")),
+        |rig| rig.say(Message::Close { handle: 1 }),
+        |rig| rig.say(Message::Hello { lowest: 1, highest: 1, place: String::new() }),
+        |rig| rig.ask(Frame { message: Message::Ping {}, ..data(b"payload") }),
+        |rig| {
+            let (job, _) = started(&rig.say(Message::Open { name: "a".into() }));
+            rig.finish(job, DiskDone::Opened { len: 1 << 40 });
+            rig.say(Message::Read { handle: 1, offset: 0, len: PAYLOAD_MAX as u32 + 1 })
+        },
+        // A stranger who begins with something else than Hello.
+        |rig| {
+            rig.event(Event::Connected { connection: 2, session: 1 });
+            let frame = Frame::new(1, Message::Remove { name: "a".into() });
+            rig.event(Event::Frame { connection: 2, frame })
+        },
+    ];
+    for (number, breach) in breaches.iter().enumerate() {
+        let mut rig = Rig::new(Limits::default());
+        let actions = breach(&mut rig);
+        assert!(closes(&actions), "breach {number}: {actions:?}");
+        let starts = actions.iter().any(|action| matches!(action, Action::Start { .. }));
+        assert!(!starts, "breach {number}: {actions:?}");
+        assert_eq!(rig.agent.counts().expelled, 1);
+    }
+}
+
+#[test]
+fn credit_is_a_limit_and_comes_back_when_replies_are_sent() {
+    let mut rig = Rig::new(Limits { credit: 100, requests: 3, ..Limits::default() });
+    let (job, _) = started(&rig.say(Message::Open { name: "a".into() }));
+    rig.finish(job, DiskDone::Opened { len: 1000 });
+    rig.event(Event::Sent { connection: 1, request: 1 });
+    for _ in 0..2 {
+        let (job, _) = started(&rig.say(Message::Read { handle: 1, offset: 0, len: 50 }));
+        rig.finish(job, DiskDone::Bytes(vec![0; 50].into()));
+    }
+    rig.event(Event::Sent { connection: 1, request: 2 });
+    started(&rig.say(Message::Read { handle: 1, offset: 0, len: 50 }));
+    assert!(closes(&rig.say(Message::Read { handle: 1, offset: 0, len: 1 })));
+}
+
+#[test]
+fn clients_go_first_and_repair_is_never_starved() {
+    let mut rig = Rig::new(Limits { jobs: 1, ..Limits::default() });
+    let list = || Frame::new(0, Message::List { after: String::new() });
+    let (mut job, _) = started(&rig.ask(list()));
+    rig.ask(list().at(Priority::Repair));
+    let repair = rig.next - 1;
+    for _ in 0..20 {
+        assert!(rig.ask(list()).is_empty());
+    }
+    let mut answered = Vec::new();
+    for _ in 0..22 {
+        let actions = rig.finish(job, DiskDone::Names { names: Vec::new(), more: false });
+        if let Action::Send { frame, .. } = &actions[0] {
+            answered.push(frame.id);
+        }
+        if let Some(Action::Start { job: next, .. }) = actions.get(1) {
+            job = *next;
+        }
+    }
+    let turn = answered.iter().position(|id| *id == repair).unwrap();
+    assert!((1..=8).contains(&turn), "{answered:?}");
+}
+
+#[test]
+fn late_and_cancelled_requests_are_not_begun() {
+    let mut rig = Rig::new(Limits { jobs: 1, ..Limits::default() });
+    let (job, _) = started(&rig.say(Message::List { after: String::new() }));
+    let late = Frame::new(0, Message::Remove { name: "a".into() });
+    rig.ask(Frame { deadline_ms: 100, ..late });
+    rig.say(Message::Remove { name: "b".into() });
+    let cancelled = rig.next - 1;
+    let actions = rig.say(Message::Cancel { request: cancelled });
+    assert!(matches!(answer(&actions), Message::Failed { .. }));
+    rig.now += SECOND;
+    let actions = rig.finish(job, DiskDone::Names { names: Vec::new(), more: false });
+    assert_eq!(actions.len(), 2, "{actions:?}");
+    assert!(actions.iter().all(|action| matches!(action, Action::Send { .. })));
+    assert_eq!(rig.agent.counts().late, 1);
+}
+
+#[test]
+fn locks_wait_and_are_given_back_with_their_connection() {
+    let mut rig = Rig::new(Limits::default());
+    rig.connect(2);
+    let (job, _) = started(&rig.say(Message::Lock { wait: false }));
+    rig.finish(job, DiskDone::Locked(true));
+    let (job, _) = started(&rig.say(Message::Lock { wait: false }));
+    assert_eq!(answer(&rig.finish(job, DiskDone::Locked(false))), Message::Busy {});
+    let frame = Frame::new(1, Message::Lock { wait: true });
+    let (job, _) = started(&rig.event(Event::Frame { connection: 2, frame }));
+    assert!(rig.finish(job, DiskDone::Locked(false)).is_empty());
+    assert_eq!(rig.agent.wake_at(), Some(LOCK_RETRY));
+    let actions = rig.event(Event::Closed { connection: 1 });
+    assert!(matches!(actions[..], [Action::Drop { slot: 1 }]), "{actions:?}");
+    let (job, work) = started(&rig.event(Event::Tick));
+    assert!(matches!(work, Disk::Lock { slot: 3 }));
+    let actions = rig.finish(job, DiskDone::Locked(true));
+    assert!(matches!(answer(&actions), Message::Opened { .. }));
+}
+
+#[test]
+fn the_silent_are_let_go_and_what_they_open_late_is_dropped() {
+    let mut rig = Rig::new(Limits::default());
+    let (job, _) = started(&rig.say(Message::Open { name: "a".into() }));
+    rig.now += rig.agent.limits.idle;
+    assert_eq!(rig.agent.wake_at(), Some(rig.now));
+    assert!(closes(&rig.event(Event::Tick)));
+    let actions = rig.finish(job, DiskDone::Opened { len: 1 });
+    assert!(matches!(actions[..], [Action::Drop { slot: 1 }]), "{actions:?}");
+    assert_eq!(rig.agent.load(), (0, 0, 0));
+    // One who never says Hello has less time.
+    rig.event(Event::Connected { connection: 9, session: 1 });
+    rig.now += rig.agent.limits.hello;
+    assert!(closes(&rig.event(Event::Tick)));
+}
+
+#[test]
+fn open_files_are_limited() {
+    let mut rig = Rig::new(Limits { handles: 2, ..Limits::default() });
+    for _ in 0..2 {
+        started(&rig.say(Message::Open { name: "a".into() }));
+    }
+    assert!(matches!(answer(&rig.say(Message::Open { name: "a".into() })), Message::Failed { .. }));
+}

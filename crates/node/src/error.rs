@@ -1,0 +1,127 @@
+//! The crate's one error type.
+
+use std::io;
+
+use kiln_store::StoreError;
+
+/// Result of everything in this crate.
+pub type Result<T, E = NodeError> = std::result::Result<T, E>;
+
+/// What can go wrong between nodes: what, where, and what to do about it.
+///
+/// ```
+/// use kiln_node::NodeError;
+/// let error = NodeError::Late { what: "a read".into(), place: "kiln://10.0.0.7:7440".into() };
+/// assert!(error.is_retryable());
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// Bytes that are no frame of this protocol, or a frame at a time when it may not come. The
+    /// connection is closed and nothing of the frame was acted upon.
+    #[error("protocol: {what}")]
+    Protocol {
+        /// Which rule is broken.
+        what: String,
+    },
+    /// The other side speaks other versions of the protocol.
+    #[error("{place} speaks wire versions {theirs}, this program speaks {ours}")]
+    Version {
+        /// The other side.
+        place: String,
+        /// Its versions.
+        theirs: String,
+        /// Ours.
+        ours: String,
+    },
+    /// An address or a file of the cluster key that cannot be used.
+    #[error("{what:?} is refused: {why}")]
+    Setup {
+        /// The text or file.
+        what: String,
+        /// What is wrong with it and what would be right.
+        why: String,
+    },
+    /// The other side is not who it should be, or we are not for it.
+    #[error("{place} refused the connection: {why}")]
+    Refused {
+        /// The other side.
+        place: String,
+        /// Its reason.
+        why: String,
+    },
+    /// The connection could not be made, or broke.
+    #[error("cannot {op} {place}: {source}")]
+    Io {
+        /// What was tried, as a verb.
+        op: &'static str,
+        /// The other side.
+        place: String,
+        /// The reason given.
+        #[source]
+        source: io::Error,
+    },
+    /// No answer came in time.
+    #[error("{place} did not answer {what} in time")]
+    Late {
+        /// What was asked.
+        what: String,
+        /// The other side.
+        place: String,
+    },
+    /// The other side gave up a request, since it was told to or is too busy.
+    #[error("{place} gave up {what}: {why}")]
+    GaveUp {
+        /// What was asked.
+        what: String,
+        /// The other side.
+        place: String,
+        /// Why.
+        why: String,
+    },
+    /// Storage failed, here or at the other side.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl NodeError {
+    /// Whether the same call may succeed when simply tried again.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Io { .. } | Self::Late { .. } | Self::GaveUp { .. } => true,
+            Self::Store(error) => error.is_retryable(),
+            Self::Protocol { .. }
+            | Self::Version { .. }
+            | Self::Setup { .. }
+            | Self::Refused { .. } => false,
+        }
+    }
+
+    /// As an error of storage, for those who use a remote place as a backend.
+    #[must_use]
+    pub fn into_store(self, op: &'static str, place: &str, name: &str) -> StoreError {
+        let kind = match &self {
+            Self::Store(_) => io::ErrorKind::Other,
+            Self::Io { source, .. } => source.kind(),
+            Self::Late { .. } => io::ErrorKind::TimedOut,
+            Self::GaveUp { .. } => io::ErrorKind::ResourceBusy,
+            Self::Refused { .. } | Self::Setup { .. } => io::ErrorKind::PermissionDenied,
+            Self::Protocol { .. } | Self::Version { .. } => io::ErrorKind::InvalidData,
+        };
+        match self {
+            Self::Store(error) => error,
+            other => StoreError::Io {
+                op,
+                place: place.to_string(),
+                name: name.to_string(),
+                source: io::Error::new(kind, other.to_string()),
+            },
+        }
+    }
+
+    /// Shorthand for [`NodeError::Protocol`].
+    pub(crate) fn protocol(what: impl Into<String>) -> Self {
+        Self::Protocol { what: what.into() }
+    }
+}

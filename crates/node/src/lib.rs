@@ -1,0 +1,21 @@
+//! Agents and the coordinator: repair over a network, with every helper computing.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `proto` | the wire: frames, limits, the one enum of messages; pure |
+//! | `agent` | the agent as a state machine: events and the time in, actions out; pure |
+//! | `link` | the asking side of a connection as a state machine; pure |
+//! | `net` | sockets, TLS, disks, threads: the only asynchronous code |
+//!
+//! The state machines have no clock, socket or disk: the shell in `net` runs them in real time,
+//! the simulation in virtual time.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod agent;
+mod error;
+pub mod link;
+pub mod net;
+pub mod proto;
+
+pub use error::{NodeError, Result};

@@ -1,0 +1,15 @@
+//! Sockets, TLS, disks and threads: the shell around the state machines, and the only
+//! asynchronous code of kiln.
+
+mod address;
+mod dial;
+mod disk;
+mod key;
+mod remote;
+mod serve;
+mod stream;
+
+pub use address::{Address, DEFAULT_PORT};
+pub use key::ClusterKey;
+pub use remote::{Network, RemoteBackend};
+pub use serve::{AgentSetup, Report, Serving, serve};

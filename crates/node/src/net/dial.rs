@@ -1,0 +1,258 @@
+//! The shell of a link: makes the connection, moves its frames, keeps the time.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::TlsConnector;
+
+use super::stream::{Outgoing, Stream, read_frame, write_frames};
+use super::{Address, ClusterKey};
+use crate::link::{Action, Ask, Event, Link, Token};
+use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority};
+use crate::{NodeError, Result};
+
+/// A connection must be made within this time.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Takes the answer to one question.
+pub(super) type Answer = Box<dyn FnOnce(Result<Frame>) + Send>;
+
+/// What is asked of a peer.
+pub(super) struct Question {
+    pub message: Message,
+    pub payload: Bytes,
+    pub priority: Priority,
+    pub patience: Duration,
+    pub answer: Answer,
+}
+
+/// A connection to an agent. Dropping it closes the connection.
+#[derive(Debug)]
+pub(super) struct Peer {
+    address: String,
+    questions: mpsc::UnboundedSender<Question>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Peer {
+    /// Begins to connect, on the runtime given. Failure to connect is the answer to the questions.
+    pub fn connect(
+        runtime: &tokio::runtime::Handle,
+        address: &Address,
+        key: Option<ClusterKey>,
+    ) -> Peer {
+        // Bounded by the link: it answers questions that are too many at once.
+        let (questions, asked) = mpsc::unbounded_channel();
+        let ended = Arc::new(AtomicBool::new(false));
+        let dialer =
+            Dialer { address: address.clone(), key, start: Instant::now(), ended: ended.clone() };
+        runtime.spawn(dialer.run(asked));
+        Peer { address: address.to_string(), questions, ended }
+    }
+
+    /// Whether the connection is over.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Asks; the answer comes on a thread of the runtime and must not take long.
+    pub fn ask(&self, question: Question) {
+        if let Err(refused) = self.questions.send(question) {
+            let question = refused.0;
+            (question.answer)(Err(NodeError::Io {
+                op: "talk to",
+                place: self.address.clone(),
+                source: io::ErrorKind::ConnectionAborted.into(),
+            }));
+        }
+    }
+}
+
+/// The task behind a peer.
+struct Dialer {
+    address: Address,
+    key: Option<ClusterKey>,
+    start: Instant,
+    ended: Arc<AtomicBool>,
+}
+
+/// What the halves of a connection report.
+enum Heard {
+    Frame(Frame),
+    Ended(io::Error),
+}
+
+impl Dialer {
+    async fn run(self, mut asked: mpsc::UnboundedReceiver<Question>) {
+        let mut link = Link::new(&self.address.to_string(), &self.address.place, Duration::ZERO);
+        let mut post = Post { answers: HashMap::new(), next: 1, writer: None, session: None };
+        let mut halves = tokio::task::JoinSet::new();
+        let (tell, mut heard) = mpsc::channel(64);
+        // Questions that come meanwhile wait in the channel.
+        let first = match self.connect().await {
+            Ok(stream) => {
+                let (reading, writing) = tokio::io::split(stream);
+                let (writer, queue) = mpsc::unbounded_channel();
+                let (session, seen) = watch::channel(0);
+                post.writer = Some(writer);
+                post.session = Some(session);
+                halves.spawn(read(reading, seen, tell.clone()));
+                halves.spawn(write(writing, queue, tell));
+                Event::Connected
+            }
+            Err(error) => Event::Closed(error),
+        };
+        post.act(link.handle(self.start.elapsed(), first));
+        while !link.has_ended() {
+            let event = tokio::select! {
+                question = asked.recv() => match question {
+                    Some(question) => Event::Ask(post.ask(question)),
+                    None => break,
+                },
+                Some(heard) = heard.recv() => match heard {
+                    Heard::Frame(frame) => Event::Frame(frame),
+                    Heard::Ended(error) => Event::Closed(error),
+                },
+                () = sleep_until(self.start + link.wake_at()) => Event::Tick,
+            };
+            post.act(link.handle(self.start.elapsed(), event));
+        }
+        self.ended.store(true, Ordering::Release);
+        asked.close();
+        while let Some(question) = asked.recv().await {
+            let event = Event::Ask(post.ask(question));
+            post.act(link.handle(self.start.elapsed(), event));
+        }
+        // Says goodbye (TLS wants that), but not for ever.
+        drop(post);
+        let _ =
+            timeout(Duration::from_secs(1), async { while halves.join_next().await.is_some() {} })
+                .await;
+    }
+
+    async fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+        timeout(CONNECT, self.dial()).await.map_err(late)?
+    }
+
+    async fn dial(&self) -> io::Result<Box<dyn Stream>> {
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for socket in tokio::net::lookup_host(self.address.socket()).await? {
+            if self.address.plain && !socket.ip().is_loopback() {
+                let why = "kiln+plain is for loopback addresses only; use kiln:// and a key";
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            }
+            match TcpStream::connect(socket).await {
+                Ok(stream) => return self.secure(stream).await,
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn secure(&self, stream: TcpStream) -> io::Result<Box<dyn Stream>> {
+        stream.set_nodelay(true)?;
+        if self.address.plain {
+            return Ok(Box::new(stream));
+        }
+        let Some(key) = &self.key else {
+            let why = "the cluster's key is needed (--key)";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        };
+        let name = ClusterKey::name().map_err(io::Error::other)?;
+        let stream = TlsConnector::from(key.client()).connect(name, stream).await?;
+        Ok(Box::new(stream))
+    }
+}
+
+/// Questions under way and the way out.
+struct Post {
+    answers: HashMap<Token, Answer>,
+    next: Token,
+    writer: Option<mpsc::UnboundedSender<Outgoing>>,
+    session: Option<watch::Sender<u64>>,
+}
+
+impl Post {
+    fn ask(&mut self, question: Question) -> Ask {
+        let token = self.next;
+        self.next += 1;
+        self.answers.insert(token, question.answer);
+        let (message, payload) = (question.message, question.payload);
+        let (priority, patience) = (question.priority, question.patience);
+        Ask { token, message, payload, priority, patience }
+    }
+
+    fn act(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Send { session, frame } => {
+                    if let Some(writer) = &self.writer {
+                        // A writer that ended reports why by itself.
+                        let _ = writer.send(Outgoing::Frame(session, frame));
+                    }
+                }
+                Action::Answer { token, answer } => {
+                    if let Some(take) = self.answers.remove(&token) {
+                        take(answer);
+                    }
+                }
+                Action::Session(session) => {
+                    if let Some(told) = &self.session {
+                        let _ = told.send(session);
+                    }
+                }
+                Action::Close => self.writer = None,
+            }
+        }
+    }
+}
+
+/// The reading half. The session is told before any frame of it can arrive, since it is the
+/// answer to a frame that we handed over; but the link must have seen it first.
+async fn read(
+    mut stream: ReadHalf<Box<dyn Stream>>,
+    mut session: watch::Receiver<u64>,
+    tell: mpsc::Sender<Heard>,
+) {
+    let mut now = 0;
+    let mut first = true;
+    loop {
+        let heard = match read_frame(&mut stream, now, PAYLOAD_MAX).await {
+            Ok(Some(frame)) => Heard::Frame(frame),
+            Ok(None) => Heard::Ended(io::ErrorKind::UnexpectedEof.into()),
+            Err(NodeError::Io { source, .. }) => Heard::Ended(source),
+            Err(other) => {
+                Heard::Ended(io::Error::new(io::ErrorKind::InvalidData, other.to_string()))
+            }
+        };
+        let over = matches!(heard, Heard::Ended(_));
+        if tell.send(heard).await.is_err() || over {
+            return;
+        }
+        if first {
+            if session.changed().await.is_err() {
+                return;
+            }
+            (now, first) = (*session.borrow(), false);
+        }
+    }
+}
+
+async fn write(
+    mut stream: WriteHalf<Box<dyn Stream>>,
+    queue: mpsc::UnboundedReceiver<Outgoing>,
+    tell: mpsc::Sender<Heard>,
+) {
+    if let Err(error) = write_frames(&mut stream, queue, None, |_| ()).await {
+        let _ = tell.send(Heard::Ended(error)).await;
+    }
+}

@@ -1,0 +1,322 @@
+//! An agent's place as a [`Backend`]: blocking calls over the asynchronous core.
+
+mod files;
+
+use std::fmt;
+use std::io;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use kiln_store::{Append, Backend, ReadAt, StoreError, WriteLock, check_name};
+
+use self::files::{RemoteAppender, RemoteReader};
+use super::dial::{Peer, Question};
+use super::{Address, ClusterKey};
+use crate::proto::{Frame, Message, Priority};
+use crate::{NodeError, Result};
+
+/// How long answers are waited for: the disk may be busy with others.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The same where the disk has to make things durable.
+const SYNC_PATIENCE: Duration = Duration::from_secs(300);
+/// After a failure to connect, so long nobody tries again: a dead node must not cost every
+/// request its whole time.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Makes connections to agents; clones share its threads.
+///
+/// ```
+/// use kiln_node::net::Network;
+/// use kiln_store::Backend;
+/// let network = Network::new(None, 1)?;
+/// let place = network.open(&"kiln+plain://127.0.0.1:1".parse()?);
+/// // Nothing listens there, and that is said at once.
+/// assert!(place.list().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Network {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    runtime: Option<tokio::runtime::Runtime>,
+    key: Option<ClusterKey>,
+    priority: Priority,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Does not wait, so it may happen anywhere.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Network(key: {})", self.inner.key.is_some())
+    }
+}
+
+impl Network {
+    /// A network with the cluster's key and `threads` threads (at least 1) for its connections.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn new(key: Option<ClusterKey>, threads: usize) -> Result<Network> {
+        let failed = |source| NodeError::Io {
+            op: "start",
+            place: "the network's threads".to_owned(),
+            source,
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads.max(1))
+            .thread_name("kiln-net")
+            .enable_all()
+            .build()
+            .map_err(failed)?;
+        let priority = Priority::Client;
+        Ok(Network { inner: Arc::new(Inner { runtime: Some(runtime), key, priority }) })
+    }
+
+    /// The place of the agent at this address. Connects when it is first used, and again after
+    /// the connection broke.
+    #[must_use]
+    pub fn open(&self, address: &Address) -> RemoteBackend {
+        let remote = Remote {
+            network: self.clone(),
+            address: address.clone(),
+            place: address.to_string(),
+            state: Mutex::default(),
+        };
+        RemoteBackend { remote: Arc::new(remote) }
+    }
+
+    /// The runtime of its connections, for others' tasks.
+    fn runtime(&self) -> Option<tokio::runtime::Handle> {
+        self.inner.runtime.as_ref().map(|runtime| runtime.handle().clone())
+    }
+}
+
+/// The storage of a remote agent.
+///
+/// Reads go on after the connection broke and came back; appends, and whatever was done under a
+/// lock, do not: they fail, and so nobody writes who has lost the right to.
+#[derive(Debug, Clone)]
+pub struct RemoteBackend {
+    remote: Arc<Remote>,
+}
+
+/// What all open files of a remote place share.
+#[derive(Debug)]
+struct Remote {
+    network: Network,
+    address: Address,
+    place: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    peer: Option<Arc<Peer>>,
+    /// When the last attempt to connect failed.
+    failed: Option<(Instant, io::ErrorKind, String)>,
+    /// Connections on which locks are held.
+    locks: Vec<Arc<Peer>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An answer that will come.
+type Coming = Receiver<Result<Frame>>;
+
+impl Remote {
+    /// The connection, made anew when the last one has ended.
+    fn peer(&self) -> Result<Arc<Peer>> {
+        let mut state = locked(&self.state);
+        if let Some(peer) = &state.peer
+            && !peer.has_ended()
+        {
+            return Ok(Arc::clone(peer));
+        }
+        if let Some((at, kind, text)) = &state.failed
+            && at.elapsed() < PAUSE
+        {
+            let source = io::Error::new(*kind, text.clone());
+            return Err(NodeError::Io { op: "connect to", place: self.place.clone(), source });
+        }
+        let Some(runtime) = self.network.runtime() else {
+            return Err(NodeError::protocol("the network is shutting down"));
+        };
+        let key = self.network.inner.key.clone();
+        let peer = Arc::new(Peer::connect(&runtime, &self.address, key));
+        state.peer = Some(Arc::clone(&peer));
+        Ok(peer)
+    }
+
+    /// The connection for something that changes the place: not a new one while a lock is held
+    /// that went with the old one.
+    fn peer_to_write(&self) -> Result<Arc<Peer>> {
+        if locked(&self.state).locks.iter().any(|peer| peer.has_ended()) {
+            let why = "the connection broke, and with it the lock on this place; run it again";
+            let source = io::Error::new(io::ErrorKind::ConnectionAborted, why);
+            return Err(NodeError::Io { op: "write to", place: self.place.clone(), source });
+        }
+        self.peer()
+    }
+
+    fn begin(&self, peer: &Peer, message: Message, payload: Bytes, patience: Duration) -> Coming {
+        let (tell, answer) = sync_channel(1);
+        peer.ask(Question {
+            message,
+            payload,
+            priority: self.network.inner.priority,
+            patience,
+            // Nobody listens any more when an earlier part of the same call failed.
+            answer: Box::new(move |result| drop(tell.send(result))),
+        });
+        answer
+    }
+
+    /// Waits for an answer; that it comes in time is the link's duty.
+    fn end(&self, coming: &Coming) -> Result<Frame> {
+        let gone = || {
+            let source = io::ErrorKind::ConnectionAborted.into();
+            NodeError::Io { op: "talk to", place: self.place.clone(), source }
+        };
+        let answer = coming.recv().unwrap_or_else(|_| Err(gone()));
+        if let Err(NodeError::Io { op: "connect to", source, .. }) = &answer {
+            let (now, text) = (Instant::now(), source.to_string());
+            locked(&self.state).failed = Some((now, source.kind(), text));
+        }
+        answer
+    }
+
+    fn ask(&self, peer: &Peer, message: Message, patience: Duration) -> Result<Frame> {
+        self.end(&self.begin(peer, message, Bytes::new(), patience))
+    }
+
+    /// Asks what can be asked twice without harm: once more when the connection had ended.
+    fn ask_again(&self, message: &Message) -> Result<(Arc<Peer>, Frame)> {
+        let peer = self.peer()?;
+        let answer = match self.ask(&peer, message.clone(), PATIENCE) {
+            Err(NodeError::Io { op: "talk to", .. }) if peer.has_ended() => {
+                let peer = self.peer()?;
+                return Ok((Arc::clone(&peer), self.ask(&peer, message.clone(), PATIENCE)?));
+            }
+            other => other?,
+        };
+        Ok((peer, answer))
+    }
+
+    /// An answer of another kind than the question asks for.
+    fn unexpected(&self, frame: &Frame) -> NodeError {
+        NodeError::protocol(format!("{} answered by {}", self.place, frame.message.name()))
+    }
+
+    fn store_error(&self, error: NodeError, op: &'static str, name: &str) -> StoreError {
+        error.into_store(op, &self.place, name)
+    }
+}
+
+impl Backend for RemoteBackend {
+    fn place(&self) -> String {
+        self.remote.place.clone()
+    }
+
+    fn list(&self) -> Result<Vec<String>, StoreError> {
+        let fail = |error| self.remote.store_error(error, "list", "");
+        let mut all: Vec<String> = Vec::new();
+        loop {
+            let after = all.last().cloned().unwrap_or_default();
+            let asked = self.remote.ask_again(&Message::List { after }).map_err(fail)?;
+            let (names, more) = match asked.1.message {
+                Message::Names { names, more } => (names, more),
+                _ => return Err(fail(self.remote.unexpected(&asked.1))),
+            };
+            let ascending = all.last().into_iter().chain(&names).is_sorted();
+            if !ascending || (more && names.is_empty()) {
+                return Err(fail(NodeError::protocol("names that are not in order")));
+            }
+            all.extend(names);
+            if !more {
+                return Ok(all);
+            }
+        }
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
+        check_name(name)?;
+        let reader = RemoteReader::open(Arc::clone(&self.remote), name);
+        Ok(Box::new(reader.map_err(|error| self.remote.store_error(error, "open", name))?))
+    }
+
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>, StoreError> {
+        check_name(name)?;
+        let appender = RemoteAppender::open(Arc::clone(&self.remote), name, at);
+        Ok(Box::new(appender.map_err(|error| self.remote.store_error(error, "create", name))?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        check_name(from)?;
+        check_name(to)?;
+        let message = Message::Rename { from: from.to_owned(), to: to.to_owned() };
+        let asked =
+            self.remote.peer_to_write().and_then(|p| self.remote.ask(&p, message, SYNC_PATIENCE));
+        asked.map(drop).map_err(|error| self.remote.store_error(error, "rename", from))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        check_name(name)?;
+        let message = Message::Remove { name: name.to_owned() };
+        let asked =
+            self.remote.peer_to_write().and_then(|p| self.remote.ask(&p, message, SYNC_PATIENCE));
+        asked.map(drop).map_err(|error| self.remote.store_error(error, "remove", name))
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
+        let fail = |error| self.remote.store_error(error, "lock", "");
+        let peer = self.remote.peer().map_err(fail)?;
+        // Whoever waits does so as long as the agent lives: the link sees to that.
+        let patience = if wait { Duration::ZERO } else { PATIENCE };
+        let frame = self.remote.ask(&peer, Message::Lock { wait }, patience).map_err(fail)?;
+        match frame.message {
+            Message::Busy {} => Ok(None),
+            Message::Opened { handle, .. } => {
+                locked(&self.remote.state).locks.push(Arc::clone(&peer));
+                let remote = Arc::clone(&self.remote);
+                Ok(Some(WriteLock::on(HeldLock { remote, peer, handle })))
+            }
+            _ => Err(fail(self.remote.unexpected(&frame))),
+        }
+    }
+}
+
+/// Gives a lock back when dropped.
+#[derive(Debug)]
+struct HeldLock {
+    remote: Arc<Remote>,
+    peer: Arc<Peer>,
+    handle: u32,
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        let mut state = locked(&self.remote.state);
+        if let Some(at) = state.locks.iter().position(|peer| Arc::ptr_eq(peer, &self.peer)) {
+            state.locks.swap_remove(at);
+        }
+        drop(state);
+        if !self.peer.has_ended() {
+            let close = Message::Close { handle: self.handle };
+            // Waited for, so that who asks for the lock next gets it.
+            let _ = self.remote.ask(&self.peer, close, PATIENCE);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Files that are open at an agent.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use bytes::{Bytes, BytesMut};
+use kiln_store::{Append, ReadAt, StoreError};
+
+use super::{Coming, PATIENCE, Peer, Remote, SYNC_PATIENCE, locked};
+use crate::Result;
+use crate::proto::{Message, PAYLOAD_MAX};
+
+/// Reads or writes of one call that are under way at once, at most.
+const AT_ONCE: usize = 4;
+
+/// A file open for reading. When its connection breaks it is opened again; a file of another
+/// length under the name is then taken for what it is: another file.
+pub(super) struct RemoteReader {
+    remote: Arc<Remote>,
+    name: String,
+    len: u64,
+    open: Mutex<(Arc<Peer>, u32)>,
+}
+
+impl RemoteReader {
+    pub fn open(remote: Arc<Remote>, name: &str) -> Result<RemoteReader> {
+        let (peer, handle, len) = open(&remote, name)?;
+        let open = Mutex::new((peer, handle));
+        Ok(RemoteReader { remote, name: name.to_owned(), len, open })
+    }
+
+    /// The open handle, after a broken connection a new one.
+    fn handle(&self) -> Result<(Arc<Peer>, u32)> {
+        let mut open = locked(&self.open);
+        if open.0.has_ended() {
+            let (peer, handle, len) = self::open(&self.remote, &self.name)?;
+            if len != self.len {
+                let (place, name) = (self.remote.place.clone(), self.name.clone());
+                return Err(StoreError::Truncated { place, name, need: self.len, have: len }.into());
+            }
+            *open = (peer, handle);
+        }
+        Ok((Arc::clone(&open.0), open.1))
+    }
+
+    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let (peer, handle) = self.handle()?;
+        let mut coming: VecDeque<(Coming, &mut [u8])> = VecDeque::new();
+        let mut at = offset;
+        for piece in buf.chunks_mut(PAYLOAD_MAX) {
+            if coming.len() >= AT_ONCE
+                && let Some((first, piece)) = coming.pop_front()
+            {
+                self.take(&first, piece)?;
+            }
+            let len = piece.len() as u32;
+            let message = Message::Read { handle, offset: at, len };
+            at += u64::from(len);
+            coming.push_back((self.remote.begin(&peer, message, Bytes::new(), PATIENCE), piece));
+        }
+        coming.into_iter().try_for_each(|(coming, piece)| self.take(&coming, piece))
+    }
+
+    fn take(&self, coming: &Coming, piece: &mut [u8]) -> Result<()> {
+        let frame = self.remote.end(coming)?;
+        if frame.message != (Message::Data {}) || frame.payload.len() != piece.len() {
+            return Err(self.remote.unexpected(&frame));
+        }
+        piece.copy_from_slice(&frame.payload);
+        Ok(())
+    }
+}
+
+fn open(remote: &Remote, name: &str) -> Result<(Arc<Peer>, u32, u64)> {
+    let (peer, frame) = remote.ask_again(&Message::Open { name: name.to_owned() })?;
+    match frame.message {
+        Message::Opened { handle, len } => Ok((peer, handle, len)),
+        _ => Err(remote.unexpected(&frame)),
+    }
+}
+
+impl ReadAt for RemoteReader {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        let need = offset.saturating_add(buf.len() as u64);
+        if need > self.len {
+            let (place, name) = (self.remote.place.clone(), self.name.clone());
+            return Err(StoreError::Truncated { place, name, need, have: self.len });
+        }
+        let mut done = self.read(offset, buf);
+        if done.is_err() && locked(&self.open).0.has_ended() {
+            done = self.read(offset, buf);
+        }
+        done.map_err(|error| self.remote.store_error(error, "read", &self.name))
+    }
+}
+
+impl Drop for RemoteReader {
+    fn drop(&mut self) {
+        let (peer, handle) = &*locked(&self.open);
+        if !peer.has_ended() {
+            // Nobody waits for the answer.
+            let close = Message::Close { handle: *handle };
+            drop(self.remote.begin(peer, close, Bytes::new(), PATIENCE));
+        }
+    }
+}
+
+/// A file open for appending. Bytes go out in large pieces and are not waited for one by one: an
+/// error shows at a later append, or at the sync.
+pub(super) struct RemoteAppender {
+    remote: Arc<Remote>,
+    peer: Arc<Peer>,
+    name: String,
+    handle: u32,
+    len: u64,
+    /// Bytes of the file that were sent.
+    sent: u64,
+    buffer: BytesMut,
+    coming: VecDeque<Coming>,
+}
+
+impl RemoteAppender {
+    pub fn open(remote: Arc<Remote>, name: &str, at: u64) -> Result<RemoteAppender> {
+        let peer = remote.peer_to_write()?;
+        let message = Message::Append { name: name.to_owned(), at };
+        let frame = remote.ask(&peer, message, PATIENCE)?;
+        let Message::Opened { handle, len } = frame.message else {
+            return Err(remote.unexpected(&frame));
+        };
+        let (name, buffer, coming) = (name.to_owned(), BytesMut::new(), VecDeque::new());
+        Ok(RemoteAppender { remote, peer, name, handle, len, sent: len, buffer, coming })
+    }
+
+    fn send(&mut self) {
+        let bytes = self.buffer.split().freeze();
+        if !bytes.is_empty() {
+            let message = Message::Write { handle: self.handle, at: self.sent };
+            self.sent += bytes.len() as u64;
+            self.coming.push_back(self.remote.begin(&self.peer, message, bytes, SYNC_PATIENCE));
+        }
+    }
+
+    /// Waits until at most `left` pieces are under way.
+    fn settle(&mut self, left: usize) -> Result<()> {
+        while self.coming.len() > left {
+            let Some(first) = self.coming.pop_front() else { break };
+            self.remote.end(&first)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            if self.buffer.capacity() == 0 {
+                self.buffer.reserve(PAYLOAD_MAX);
+            }
+            let room = PAYLOAD_MAX - self.buffer.len();
+            let (piece, rest) = bytes.split_at(room.min(bytes.len()));
+            self.buffer.extend_from_slice(piece);
+            self.len += piece.len() as u64;
+            bytes = rest;
+            if self.buffer.len() == PAYLOAD_MAX {
+                self.send();
+                self.settle(AT_ONCE)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_all(&mut self) -> Result<()> {
+        self.send();
+        self.settle(0)?;
+        let message = Message::Sync { handle: self.handle };
+        self.remote.ask(&self.peer, message, SYNC_PATIENCE).map(drop)
+    }
+}
+
+impl Append for RemoteAppender {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let written = self.write(bytes);
+        written.map_err(|error| self.remote.store_error(error, "write", &self.name))
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        let synced = self.sync_all();
+        synced.map_err(|error| self.remote.store_error(error, "sync", &self.name))
+    }
+}
+
+impl Drop for RemoteAppender {
+    fn drop(&mut self) {
+        if self.peer.has_ended() {
+            return;
+        }
+        // Whoever did not sync is owed no error, but the bytes should be there.
+        self.send();
+        let _ = self.settle(0);
+        let _ = self.remote.ask(&self.peer, Message::Close { handle: self.handle }, PATIENCE);
+    }
+}

@@ -1,0 +1,108 @@
+//! Frames over a byte stream.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc::{Sender, UnboundedReceiver};
+
+use crate::proto::{Frame, HEADER, Header, Priority};
+use crate::{NodeError, Result};
+
+/// A connection's bytes, with or without TLS.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// Reads the next frame; `None` at the end of the stream. A payload of more than `payload_max`
+/// bytes is refused before room is made for it.
+pub(super) async fn read_frame(
+    stream: &mut (impl AsyncRead + Unpin),
+    session: u64,
+    payload_max: usize,
+) -> Result<Option<Frame>> {
+    let mut bytes = [0; HEADER];
+    match stream.read(&mut bytes).await.map_err(broken)? {
+        0 => return Ok(None),
+        got => stream.read_exact(&mut bytes[got..]).await.map_err(broken)?,
+    };
+    let header = Header::parse(&bytes, session)?;
+    if header.payload as usize > payload_max {
+        return Err(NodeError::protocol("a payload before the connection is open for it"));
+    }
+    let mut body = vec![0; header.body as usize];
+    stream.read_exact(&mut body).await.map_err(broken)?;
+    let payload = read_payload(stream, header.payload as usize).await.map_err(broken)?;
+    Frame::parse(&header, &body, payload).map(Some)
+}
+
+/// Reads without clearing the buffer first.
+async fn read_payload(stream: &mut (impl AsyncRead + Unpin), len: usize) -> io::Result<Bytes> {
+    let mut bytes = BytesMut::with_capacity(len);
+    let mut rest = stream.take(len as u64);
+    while bytes.len() < len {
+        if rest.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(bytes.freeze())
+}
+
+/// Something for the writing half of a connection.
+pub(super) enum Outgoing {
+    /// A frame with its session.
+    Frame(u64, Frame),
+    /// Write what is left, then close.
+    Close,
+}
+
+/// Writes what comes until `Close` or the senders' end: clients' frames before those of repair.
+/// `told`, if any, hears of each frame what `event` makes of its number. The queue is bounded by
+/// the credit of the connection.
+pub(super) async fn write_frames<E>(
+    stream: &mut (impl AsyncWrite + Unpin),
+    mut queue: UnboundedReceiver<Outgoing>,
+    told: Option<&Sender<E>>,
+    event: impl Fn(u64) -> E,
+) -> io::Result<()> {
+    let mut later = std::collections::VecDeque::new();
+    let mut open = true;
+    loop {
+        let next = match (queue.try_recv(), open) {
+            (Ok(next), true) => Some(next),
+            (_, true) if later.is_empty() => {
+                stream.flush().await?;
+                queue.recv().await
+            }
+            _ => None,
+        };
+        let (session, frame) = match next {
+            Some(Outgoing::Frame(session, frame)) if frame.priority == Priority::Repair => {
+                later.push_back((session, frame));
+                continue;
+            }
+            Some(Outgoing::Frame(session, frame)) => (session, frame),
+            Some(Outgoing::Close) => {
+                open = false;
+                continue;
+            }
+            None => match later.pop_front() {
+                Some(next) => next,
+                None => break,
+            },
+        };
+        stream.write_all(&frame.head(session)).await?;
+        stream.write_all(&frame.payload).await?;
+        if let Some(told) = told {
+            // Who does not listen any more ends this connection by other means.
+            let _ = told.send(event(frame.id)).await;
+        }
+    }
+    stream.flush().await?;
+    stream.shutdown().await
+}
+
+/// An error of the stream itself.
+pub(super) fn broken(source: io::Error) -> NodeError {
+    NodeError::Io { op: "talk to", place: "the other side".to_owned(), source }
+}

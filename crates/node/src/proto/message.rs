@@ -1,0 +1,207 @@
+//! The one enum of messages. To add one: a row here, with the next number; numbers are for ever.
+
+use super::field::{Field, Reader};
+use crate::{NodeError, Result};
+
+/// Which side of a connection may say it. The side that connected asks, the other one replies.
+///
+/// ```
+/// use kiln_node::proto::{Message, Role};
+/// assert_eq!(Message::Ping {}.role(), Role::Request);
+/// assert_eq!(Message::Done {}.role(), Role::Reply);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The side that connected.
+    Request,
+    /// The side that was connected to.
+    Reply,
+}
+
+macro_rules! messages {
+    ($($(#[doc = $doc:literal])* $number:literal $role:ident $name:ident {
+        $($(#[doc = $field_doc:literal])* $field:ident: $type:ty,)*
+    })*) => {
+        /// What can be said on a connection.
+        ///
+        /// ```
+        /// use kiln_node::proto::Message;
+        /// let message = Message::Read { handle: 3, offset: 4096, len: 512 };
+        /// assert_eq!((message.kind(), message.name()), (6, "Read"));
+        /// ```
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Message {
+            $($(#[doc = $doc])* $name { $($(#[doc = $field_doc])* $field: $type,)* },)*
+        }
+
+        impl Message {
+            /// Its number on the wire.
+            #[must_use]
+            pub fn kind(&self) -> u16 {
+                match self { $(Self::$name { .. } => $number,)* }
+            }
+
+            /// Its name, for messages and logs.
+            #[must_use]
+            pub fn name(&self) -> &'static str {
+                match self { $(Self::$name { .. } => stringify!($name),)* }
+            }
+
+            /// Who may say it.
+            #[must_use]
+            pub fn role(&self) -> Role {
+                match self { $(Self::$name { .. } => Role::$role,)* }
+            }
+
+            /// Appends the fields.
+            pub(super) fn put(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(Self::$name { $($field,)* } => { $(Field::put($field, out);)* let _ = out; })*
+                }
+            }
+
+            /// Reads the fields of the message with this number.
+            pub(super) fn take(kind: u16, reader: &mut Reader<'_>) -> Result<Self> {
+                match kind {
+                    $($number => {
+                        let _ = &reader;
+                        Ok(Self::$name { $($field: Field::take(reader)?,)* })
+                    })*
+                    _ => Err(NodeError::protocol(format!("message {kind} is unknown"))),
+                }
+            }
+        }
+
+        /// Name and number of every message, for tests and documentation.
+        pub static MESSAGES: &[(u16, &str)] = &[$(($number, stringify!($name)),)*];
+    };
+}
+
+messages! {
+    /// The first frame of a connection, with request number 0 and session 0.
+    1 Request Hello {
+        /// The lowest version spoken.
+        lowest: u8,
+        /// The highest version spoken.
+        highest: u8,
+        /// Name of the place that is meant; empty: whichever is there.
+        place: String,
+    }
+    /// The answer to `Hello`, still with session 0; all later frames use the session it names.
+    2 Reply Welcome {
+        /// The version that is spoken from here on.
+        version: u8,
+        /// Name of the place.
+        place: String,
+        /// A number drawn for this connection.
+        session: u64,
+        /// Requests that may be under way at once.
+        requests: u32,
+        /// Bytes that requests under way may carry or ask for together: the credit.
+        credit: u32,
+    }
+    /// Asks for the names of the files, after a name (empty: from the first on).
+    3 Request List {
+        /// The last name that is known already.
+        after: String,
+    }
+    /// A page of names, ascending.
+    4 Reply Names {
+        /// The names.
+        names: Vec<String>,
+        /// Whether there are more.
+        more: bool,
+    }
+    /// Opens a file for reading.
+    5 Request Open {
+        /// Its name.
+        name: String,
+    }
+    /// Reads from an open file.
+    6 Request Read {
+        /// The open file.
+        handle: u32,
+        /// The first byte.
+        offset: u64,
+        /// Bytes wanted, at most the largest payload.
+        len: u32,
+    }
+    /// Bytes of a file, as payload.
+    7 Reply Data {}
+    /// Opens a file for appending, as the contract of backends says.
+    8 Request Append {
+        /// Its name.
+        name: String,
+        /// Length to which it is cut.
+        at: u64,
+    }
+    /// Something is open, until it is closed or the connection ends.
+    9 Reply Opened {
+        /// The number by which later requests of this connection name it.
+        handle: u32,
+        /// Length of the file in bytes.
+        len: u64,
+    }
+    /// Appends the payload. Writes to one handle are done in the order in which they arrive.
+    10 Request Write {
+        /// The open file.
+        handle: u32,
+        /// Its length before; a write that does not fit the end is refused.
+        at: u64,
+    }
+    /// Makes all bytes appended so far durable.
+    11 Request Sync {
+        /// The open file.
+        handle: u32,
+    }
+    /// Closes a file, or gives a lock back.
+    12 Request Close {
+        /// What is open.
+        handle: u32,
+    }
+    /// Renames a file, durably.
+    13 Request Rename {
+        /// Its name.
+        from: String,
+        /// Its new name.
+        to: String,
+    }
+    /// Removes a file, durably.
+    14 Request Remove {
+        /// Its name.
+        name: String,
+    }
+    /// Locks the place against other writers; answered by `Opened` or, without `wait`, `Busy`.
+    15 Request Lock {
+        /// Whether to wait until it is free.
+        wait: bool,
+    }
+    /// Another one holds the lock.
+    16 Reply Busy {}
+    /// It is done.
+    17 Reply Done {}
+    /// It was not done.
+    18 Reply Failed {
+        /// What kind of failure, see `FORMATS.md`.
+        kind: u8,
+        /// The operation that failed, as a verb.
+        op: String,
+        /// The file.
+        name: String,
+        /// The reason, for people.
+        text: String,
+        /// Bytes needed, for a file that is too short.
+        need: u64,
+        /// Bytes there are.
+        have: u64,
+    }
+    /// Nobody wants the reply to a request any more. Has no reply of its own; the request is still
+    /// answered, by `Failed` or by what was done before this came.
+    19 Request Cancel {
+        /// The request.
+        request: u64,
+    }
+    /// Is anybody there?
+    20 Request Ping {}
+}
