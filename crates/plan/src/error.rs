@@ -53,6 +53,14 @@ pub enum PlanError {
         /// What it was given for.
         role: &'static str,
     },
+    /// A stripe of a recovery cannot be planned.
+    #[error("stripe {stripe}: {reason}")]
+    BadStripe {
+        /// Its place in the layout.
+        stripe: usize,
+        /// Why not.
+        reason: String,
+    },
     /// A strategy of that name is not known.
     #[error("unknown strategy '{name}'; known strategies: {known}")]
     UnknownStrategy {

@@ -31,9 +31,11 @@ mod cost;
 mod edges;
 mod effort;
 mod error;
+mod general;
 mod parts;
 mod plan;
 mod problem;
+mod recovery;
 mod seed;
 mod strategies;
 
@@ -45,4 +47,7 @@ pub use error::PlanError;
 pub use parts::{Part, Parts, Persist, Piece, Round, Source};
 pub use plan::Plan;
 pub use problem::Problem;
+pub use recovery::{
+    Destination, Emit, Job, Layout, RecoveryOptions, RecoveryPlan, RiskClass, Stripe,
+};
 pub use strategies::{STRATEGIES, Strategy, strategy};

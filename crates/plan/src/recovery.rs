@@ -1,0 +1,304 @@
+//! Full-node recovery: many stripes repaired at once over one cluster.
+//!
+//! A stripe alone has few choices; a hundred stripes over twenty machines have so many that their
+//! repairs can fill all links evenly. So the choices are made together: for every stripe the node
+//! that gets the lost chunk and one of a *menu* of proved plans (central, hub, chains, ... and
+//! other helpers where the code needs fewer than there are). Stripes with the least redundancy left
+//! come first, and what they need is balanced before anything else is placed.
+//!
+//! [`RecoveryPlan::bound`] says what no plan can beat; see `docs/results/plan.md` for its proof.
+
+mod balance;
+mod bound;
+mod layout;
+mod menu;
+
+pub use layout::{Layout, Stripe};
+
+use crate::{Cluster, Plan, PlanError, Problem};
+use kiln_code::{CodeError, Dag, Shape};
+use menu::Menu;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The most stripes of one recovery plan; larger recoveries are planned in batches.
+const STRIPES_MAX: usize = 4_000_000;
+
+/// Where rebuilt chunks go.
+///
+/// ```
+/// use kiln_plan::Destination;
+/// let replacement = Destination::Nodes(vec![20]);
+/// assert_ne!(replacement, Destination::Spread);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// To all machines that are alive: each chunk to one that stores nothing of its stripe.
+    Spread,
+    /// To these nodes only: one replacement, or several new ones.
+    Nodes(Vec<usize>),
+}
+
+/// How to plan a recovery.
+///
+/// ```
+/// use kiln_plan::RecoveryOptions;
+/// let options = RecoveryOptions { seed: 7, ..RecoveryOptions::default() };
+/// assert!(options.strategies.contains(&"central"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecoveryOptions {
+    /// Names of strategies whose plans are on the menu.
+    pub strategies: Vec<&'static str>,
+    /// Where random choices start: the same seed gives the same plan.
+    pub seed: u64,
+    /// How often all stripes are looked at again to improve the balance; 0 plans every stripe
+    /// alone: its first strategy and a random node, as without joint planning.
+    pub sweeps: usize,
+    /// Moves of a strategy that searches, for each pattern of losses.
+    pub moves: u64,
+}
+
+impl Default for RecoveryOptions {
+    fn default() -> Self {
+        let strategies = crate::STRATEGIES.iter().map(|row| row.name);
+        // Searching strategies that no structure helps are left to single repairs.
+        let useful = |name: &&str| !["anneal", "brute", "pareto"].contains(name);
+        RecoveryOptions {
+            strategies: strategies.filter(useful).collect(),
+            seed: 1,
+            sweeps: 12,
+            moves: 100_000,
+        }
+    }
+}
+
+/// Emits the DAG that rebuilds lost chunks from available ones: [`kiln_code::Codec::repair_dag`].
+pub type Emit<'a> = &'a dyn Fn(&[usize], &[usize]) -> Result<Dag, CodeError>;
+
+/// One stripe's repair in a [`RecoveryPlan`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job<'a> {
+    /// The stripe's place in the layout.
+    pub stripe: usize,
+    /// Its lost chunks, ascending.
+    pub lost: &'a [usize],
+    /// The node that gets each of them.
+    pub targets: &'a [u16],
+    /// The strategy of its plan.
+    pub strategy: &'static str,
+}
+
+/// Stripes of equal risk: how many chunks they miss, and when they are safe.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RiskClass {
+    /// Chunks that each of its stripes misses.
+    pub lost: usize,
+    /// How many stripes.
+    pub stripes: usize,
+    /// Chunks that the busiest link has carried when they are done, riskier ones included, in
+    /// units of the mean link.
+    pub makespan: f64,
+}
+
+/// A recovery of many stripes; made by [`RecoveryPlan::new`].
+///
+/// ```
+/// use kiln_code::{Codec, Shape};
+/// use kiln_plan::{Cluster, Destination, Layout, RecoveryOptions, RecoveryPlan};
+/// use std::sync::Arc;
+///
+/// let codec = Codec::new(&"clay:4+2".parse()?)?;
+/// let cluster = Arc::new(Cluster::uniform(12)?);
+/// // 60 stripes that lost the chunk which was on node 0; the other chunks are anywhere.
+/// let layout = Layout::random(codec.shape(), 12, &[0], 60, 1)?;
+/// let emit = |lost: &[usize], available: &[usize]| Ok(codec.repair_dag(lost, available)?.1);
+/// let options = RecoveryOptions::default();
+/// let plan = RecoveryPlan::new(cluster, layout, &emit, Destination::Spread, &options)?;
+/// assert_eq!(plan.jobs().count(), 60);
+/// assert!(plan.makespan() < 1.1 * plan.bound());
+/// plan.plan(0)?.check()?; // every stripe's plan can be had, and proved
+/// # Ok::<(), kiln_plan::PlanError>(())
+/// ```
+#[derive(Debug)]
+pub struct RecoveryPlan {
+    cluster: Arc<Cluster>,
+    layout: Layout,
+    menu: Menu,
+    /// Stripes in the order in which they are to be repaired.
+    order: Vec<u32>,
+    /// By stripe: the entry of the menu, and where its targets begin.
+    entries: Vec<u32>,
+    starts: Vec<u32>,
+    targets: Vec<u16>,
+    sent: Vec<f64>,
+    received: Vec<f64>,
+    classes: Vec<RiskClass>,
+    bound: f64,
+}
+
+impl RecoveryPlan {
+    /// Plans the repair of all stripes of `layout` that miss chunks.
+    ///
+    /// # Errors
+    /// A stripe cannot be rebuilt, or has no node to put a chunk on without two of its chunks on
+    /// one node; a destination or home is not in the cluster; there are too many stripes.
+    pub fn new(
+        cluster: Arc<Cluster>,
+        layout: Layout,
+        emit: Emit<'_>,
+        destination: Destination,
+        options: &RecoveryOptions,
+    ) -> Result<RecoveryPlan, PlanError> {
+        let (got, limit) = (layout.len(), STRIPES_MAX);
+        if got > limit {
+            return Err(PlanError::TooMany { what: "stripes of a recovery", got, limit });
+        }
+        layout.check(cluster.nodes().len())?;
+        let menu = Menu::new(&layout, emit, &destination, options)?;
+        let mut balance = balance::Balance::new(&cluster, &layout, &menu, &destination)?;
+        let bound = bound::least(&cluster, &layout, &menu, balance.receivers());
+        balance.set_bound(bound);
+        let mut order: Vec<u32> = Vec::new();
+        let mut classes = Vec::new();
+        let mut seed = options.seed;
+        for (lost, mut stripes) in by_risk(&layout) {
+            shuffle(&mut stripes, &mut seed);
+            balance.place(&stripes, options, &mut seed)?;
+            let makespan = balance.makespan() / layout.shape().alpha as f64;
+            classes.push(RiskClass { lost, stripes: stripes.len(), makespan });
+            order.extend(stripes);
+        }
+        let balance::Placed { entries, starts, targets, sent, received } = balance.finish();
+        Ok(RecoveryPlan {
+            cluster,
+            layout,
+            menu,
+            order,
+            entries,
+            starts,
+            targets,
+            sent,
+            received,
+            classes,
+            bound,
+        })
+    }
+
+    /// The repairs, most-at-risk stripes first.
+    pub fn jobs(&self) -> impl ExactSizeIterator<Item = Job<'_>> {
+        (0..self.order.len()).map(|index| self.job(index))
+    }
+
+    fn job(&self, index: usize) -> Job<'_> {
+        let stripe = self.order[index] as usize;
+        let entry = self.menu.entry(self.entries[stripe]);
+        let start = self.starts[stripe] as usize;
+        let targets = &self.targets[start..start + entry.lost.len()];
+        Job { stripe, lost: &entry.lost, targets, strategy: entry.plan.strategy() }
+    }
+
+    /// The placed plan of the job at `index`, on the nodes of the cluster.
+    ///
+    /// # Errors
+    /// There is no such job.
+    pub fn plan(&self, index: usize) -> Result<Plan, PlanError> {
+        if index >= self.order.len() {
+            let (got, limit) = (index, self.order.len());
+            return Err(PlanError::TooMany { what: "index of a job", got, limit });
+        }
+        let job = self.job(index);
+        let entry = self.menu.entry(self.entries[job.stripe]);
+        let stripe = self.layout.stripe(job.stripe);
+        let mut nodes: Vec<usize> =
+            stripe.homes().iter().map(|home| home.map_or(0, usize::from)).collect();
+        for (&lost, &target) in job.lost.iter().zip(job.targets) {
+            nodes[lost] = usize::from(target);
+        }
+        let all: Vec<(usize, usize)> = nodes.iter().copied().enumerate().collect();
+        let dag = entry.plan.problem().dag().clone();
+        let problem = Problem::new(dag, self.cluster.clone(), &all, &all)?;
+        let placed = entry.plan.dag();
+        let computed = placed.inputs().len()..placed.vertices();
+        let place = computed.map(|v| nodes[entry.plan.node(v)]).collect();
+        Plan::new(&problem, placed.clone(), place, entry.plan.strategy())
+    }
+
+    /// Time on the busiest link until all is done, in chunks over the mean link. With equal links:
+    /// the chunks that the busiest node sends or receives, whichever is more.
+    pub fn makespan(&self) -> f64 {
+        self.classes.last().map_or(0.0, |class| class.makespan)
+    }
+
+    /// What no plan can beat that reads the optimum from disks, in the unit of the makespan.
+    pub fn bound(&self) -> f64 {
+        self.bound / self.layout.shape().alpha as f64
+    }
+
+    /// Seconds until all is done, for chunks of `bytes`.
+    pub fn seconds(&self, bytes: u64) -> f64 {
+        self.makespan() * bytes as f64 / mean_rate(&self.cluster)
+    }
+
+    /// Chunks that every node sends, by node of the cluster.
+    pub fn sent(&self) -> impl Iterator<Item = f64> {
+        self.sent.iter().map(|count| count / self.layout.shape().alpha as f64)
+    }
+
+    /// Chunks that every node receives, by node of the cluster.
+    pub fn received(&self) -> impl Iterator<Item = f64> {
+        self.received.iter().map(|count| count / self.layout.shape().alpha as f64)
+    }
+
+    /// Classes of risk in the order in which they are repaired.
+    pub fn classes(&self) -> &[RiskClass] {
+        &self.classes
+    }
+
+    /// How many stripes each strategy repairs.
+    pub fn strategies(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for job in self.jobs() {
+            *counts.entry(job.strategy).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The numbers of the code.
+    pub fn shape(&self) -> Shape {
+        self.layout.shape()
+    }
+
+    /// The cluster snapshot that the plan was made for.
+    pub fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+}
+
+/// The mean rate of a cluster's links, both ways, in bytes a second.
+pub(crate) fn mean_rate(cluster: &Cluster) -> f64 {
+    let rates = cluster.nodes().iter().flat_map(|node| [node.rate_up(), node.rate_down()]);
+    rates.sum::<f64>() / (2 * cluster.nodes().len().max(1)) as f64
+}
+
+/// Damaged stripes by the number of chunks they miss, the most first.
+fn by_risk(layout: &Layout) -> Vec<(usize, Vec<u32>)> {
+    let mut classes: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    for (index, stripe) in layout.stripes().enumerate() {
+        let lost = stripe.lost().count();
+        if lost > 0 {
+            classes.entry(lost).or_default().push(index as u32);
+        }
+    }
+    classes.into_iter().rev().collect()
+}
+
+/// A random order, so that whoever works through it uses all links at any time.
+fn shuffle(list: &mut [u32], seed: &mut u64) {
+    for last in (1..list.len()).rev() {
+        list.swap(last, crate::seed::below(seed, last + 1));
+    }
+}
+
+#[cfg(test)]
+mod tests;

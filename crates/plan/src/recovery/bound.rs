@@ -1,0 +1,90 @@
+//! What no recovery plan can beat.
+//!
+//! Five reasons, each a time that the links need; the bound is the longest:
+//!
+//! 1. a helper sends at least the rank of its contribution to each repair that reads it;
+//! 2. the senders together send at least all contributions;
+//! 3. the receivers of all kinds together receive as much;
+//! 4. the destinations receive what was lost;
+//! 5. a destination that receives less than all contributions of a repair leaves helpers to add
+//!    up, and then they send more: with r received by the target of an MDS code's single repair
+//!    from d = n-1 helpers, all helpers send T >= w d(d-1)/(q(k-1)) - r(q-1)/(k-1). Summed over all
+//!    repairs, with what the destinations can receive in the time for the sum of r.
+
+use super::Layout;
+use super::menu::Menu;
+use crate::Cluster;
+
+/// The least makespan in sub-chunks over the mean link. Reasons 1 and 2 count plans that read what
+/// the code's own repair reads.
+pub(super) fn least(cluster: &Cluster, layout: &Layout, menu: &Menu, receivers: &[u16]) -> f64 {
+    let mean = super::mean_rate(cluster);
+    let nodes = cluster.nodes();
+    let (mut send, mut travel, mut arrive) = (vec![0.0; nodes.len()], 0.0, 0.0);
+    let mut line = Line::default();
+    let mut alive = vec![false; nodes.len()];
+    for stripe in layout.stripes() {
+        let lost: Vec<usize> = stripe.lost().collect();
+        for &home in stripe.raw() {
+            if let Some(alive) = alive.get_mut(usize::from(home)) {
+                *alive = true;
+            }
+        }
+        let Some(pattern) = menu.pattern(&lost) else { continue };
+        for (&home, &must) in stripe.raw().iter().zip(&pattern.must_send) {
+            if let Some(send) = send.get_mut(usize::from(home)) {
+                *send += f64::from(must);
+            }
+        }
+        travel += f64::from(pattern.must_travel);
+        arrive += f64::from(pattern.must_arrive);
+        line.add(layout.shape(), lost.len());
+    }
+    let rate = |node: usize, up: bool| match up {
+        true => nodes[node].rate_up() / mean,
+        false => nodes[node].rate_down() / mean,
+    };
+    let busiest = (0..nodes.len()).map(|j| send[j] / rate(j, true)).fold(0.0, f64::max);
+    let destinations: f64 = receivers.iter().map(|&node| rate(usize::from(node), false)).sum();
+    let helpers: f64 = (0..nodes.len()).filter(|&j| alive[j]).map(|j| rate(j, true)).sum();
+    let into = |node: usize| alive[node] || receivers.contains(&(node as u16));
+    let all_down: f64 = (0..nodes.len()).filter(|&j| into(j)).map(|j| rate(j, false)).sum();
+    let arrive = arrive / destinations;
+    let parts =
+        [busiest, travel / helpers, travel / all_down, arrive, line.time(helpers, destinations)];
+    parts.into_iter().filter(|time| time.is_finite()).fold(0.0, f64::max)
+}
+
+/// Reason 5 summed over stripes: traffic >= `most` - `slope` * received, for received up to `all`.
+#[derive(Debug, Default)]
+struct Line {
+    most: f64,
+    slope: f64,
+    all: f64,
+}
+
+impl Line {
+    /// Adds a stripe; one that lost several chunks needs traffic of its own, which only helps.
+    fn add(&mut self, shape: kiln_code::Shape, lost: usize) {
+        if lost != 1 || shape.k < 2 || shape.m < 1 {
+            return;
+        }
+        let (k, d, w) = (shape.k as f64, (shape.n() - 1) as f64, shape.alpha as f64);
+        let q = d - k + 1.0;
+        self.most += w * d * (d - 1.0) / (q * (k - 1.0));
+        self.slope = (q - 1.0) / (k - 1.0);
+        self.all += w * d / q;
+    }
+
+    /// The least t with helpers * t >= most - slope * min(all, destinations * t).
+    fn time(&self, helpers: f64, destinations: f64) -> f64 {
+        if self.most == 0.0 {
+            return 0.0;
+        }
+        let t = self.most / (helpers + self.slope * destinations);
+        match destinations * t <= self.all {
+            true => t,
+            false => (self.most - self.slope * self.all) / helpers,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Which node stores which chunk of every stripe.
+
+use crate::seed::below;
+use crate::{Cluster, PlanError};
+use kiln_code::Shape;
+
+/// The mark of a chunk that is lost; a cluster has fewer nodes.
+const LOST: u16 = u16::MAX;
+
+/// Where the chunks of many stripes of one code are: two bytes a chunk.
+///
+/// ```
+/// use kiln_code::Shape;
+/// use kiln_plan::Layout;
+/// let mut layout = Layout::new(Shape { k: 2, m: 1, alpha: 1 });
+/// layout.push(&[Some(4), None, Some(7)])?;
+/// assert_eq!(layout.stripe(0).lost().collect::<Vec<_>>(), [1]);
+/// assert!(layout.push(&[Some(4), None]).is_err());
+/// # Ok::<(), kiln_plan::PlanError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Layout {
+    shape: Shape,
+    homes: Vec<u16>,
+}
+
+/// One stripe of a [`Layout`].
+#[derive(Debug, Clone, Copy)]
+pub struct Stripe<'a> {
+    homes: &'a [u16],
+}
+
+impl<'a> Stripe<'a> {
+    /// The node of every chunk; nothing for a lost one.
+    pub fn homes(&self) -> Vec<Option<u16>> {
+        self.homes.iter().map(|&home| (home != LOST).then_some(home)).collect()
+    }
+
+    /// The lost chunks, ascending.
+    pub fn lost(&self) -> impl Iterator<Item = usize> + use<'a> {
+        (0..self.homes.len()).filter(|&chunk| self.homes[chunk] == LOST)
+    }
+
+    /// Whether a node stores a chunk of it.
+    pub(super) fn has(&self, node: u16) -> bool {
+        self.homes.contains(&node)
+    }
+
+    pub(super) fn raw(&self) -> &'a [u16] {
+        self.homes
+    }
+}
+
+impl Layout {
+    /// No stripes yet.
+    pub fn new(shape: Shape) -> Layout {
+        Layout { shape, homes: Vec::new() }
+    }
+
+    /// Adds a stripe: the node of every chunk, nothing for a lost one.
+    ///
+    /// # Errors
+    /// It has not one entry for each of the n chunks, or a number that no node has.
+    pub fn push(&mut self, homes: &[Option<u16>]) -> Result<(), PlanError> {
+        let (got, expected) = (homes.len(), self.shape.n());
+        if got != expected {
+            return Err(PlanError::BadStripe {
+                stripe: self.len(),
+                reason: format!("it names {got} chunks, the code has {expected}"),
+            });
+        }
+        if homes.contains(&Some(LOST)) {
+            return Err(PlanError::BadNode {
+                node: usize::from(LOST),
+                nodes: usize::from(LOST),
+                role: "a home of a chunk",
+            });
+        }
+        self.homes.extend(homes.iter().map(|home| home.unwrap_or(LOST)));
+        Ok(())
+    }
+
+    /// `stripes` stripes with a chunk on a node of `failed` each, all chunks on distinct random
+    /// nodes of `nodes`; what was on failed nodes is lost. Stripes that lost more than can be
+    /// rebuilt are drawn again: this is for plans, not for durability.
+    ///
+    /// # Errors
+    /// There are fewer nodes than chunks, or no failed node among them.
+    pub fn random(
+        shape: Shape,
+        nodes: usize,
+        failed: &[usize],
+        stripes: usize,
+        seed: u64,
+    ) -> Result<Layout, PlanError> {
+        Cluster::uniform(nodes)?;
+        let n = shape.n();
+        if n > nodes {
+            let reason = format!("{n} chunks need {n} nodes, there are {nodes}");
+            return Err(PlanError::BadStripe { stripe: 0, reason });
+        }
+        if let Some(&node) = failed.iter().find(|&&node| node >= nodes) {
+            return Err(PlanError::BadNode { node, nodes, role: "a failed node" });
+        }
+        if failed.is_empty() {
+            let reason = "no node has failed".into();
+            return Err(PlanError::BadStripe { stripe: 0, reason });
+        }
+        let mut layout = Layout { shape, homes: Vec::with_capacity(stripes * n) };
+        let mut state = seed;
+        let mut order: Vec<u16> = (0..nodes as u16).collect();
+        while layout.len() < stripes {
+            // The first chosen is a failed node, so that every stripe has something to repair.
+            let first = failed[below(&mut state, failed.len())] as u16;
+            let at = order.iter().position(|&node| node == first).unwrap_or(0);
+            order.swap(0, at);
+            for i in 1..n {
+                order.swap(i, i + below(&mut state, nodes - i));
+            }
+            let turn = below(&mut state, n);
+            order.swap(0, turn);
+            let home = |&node: &u16| if failed.contains(&usize::from(node)) { LOST } else { node };
+            let homes: Vec<u16> = order[..n].iter().map(home).collect();
+            if homes.iter().filter(|&&home| home == LOST).count() <= shape.m {
+                layout.homes.extend(homes);
+            }
+        }
+        Ok(layout)
+    }
+
+    /// The numbers of the code.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// How many stripes.
+    pub fn len(&self) -> usize {
+        self.homes.len() / self.shape.n()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.homes.is_empty()
+    }
+
+    /// A stripe by its place.
+    ///
+    /// # Panics
+    /// There is none at `index`.
+    pub fn stripe(&self, index: usize) -> Stripe<'_> {
+        let n = self.shape.n();
+        Stripe { homes: &self.homes[index * n..(index + 1) * n] }
+    }
+
+    /// All stripes.
+    pub fn stripes(&self) -> impl ExactSizeIterator<Item = Stripe<'_>> {
+        self.homes.chunks_exact(self.shape.n()).map(|homes| Stripe { homes })
+    }
+
+    /// Every home is a node, no node has two chunks of a stripe, and enough chunks are left.
+    pub(super) fn check(&self, nodes: usize) -> Result<(), PlanError> {
+        let mut seen = vec![u32::MAX; nodes];
+        for (index, stripe) in self.stripes().enumerate() {
+            let lost = stripe.lost().count();
+            if lost > self.shape.m {
+                let (k, left) = (self.shape.k, self.shape.n() - lost);
+                let reason = format!("{left} chunks are left, {k} are needed: not recoverable");
+                return Err(PlanError::BadStripe { stripe: index, reason });
+            }
+            for &home in stripe.raw().iter().filter(|&&home| home != LOST) {
+                let node = usize::from(home);
+                let Some(mark) = seen.get_mut(node) else {
+                    return Err(PlanError::BadNode { node, nodes, role: "a home of a chunk" });
+                };
+                if std::mem::replace(mark, index as u32) == index as u32 {
+                    let reason = format!("node {node} has two of its chunks");
+                    return Err(PlanError::BadStripe { stripe: index, reason });
+                }
+            }
+        }
+        Ok(())
+    }
+}
