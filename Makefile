@@ -8,13 +8,15 @@ KERNELS ?= scalar avx2 avx512 gfni
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
-.PHONY: help setup build test lint demo kernels ceph-plugin ceph-host bench-core fuzz clean
+.PHONY: help setup build test lint demo kernels ceph-plugin ceph-host ceph-cluster \
+    ceph-up ceph-test ceph-down bench-core fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
 	@echo 'make test    all checks and tests, as CI runs them'
 	@echo 'make build   the program, as $(KILN)'
 	@echo 'make ceph-plugin  libec_kiln.so for the Ceph of this machine, in $(CEPH)'
+	@echo 'make ceph-up, ceph-test, ceph-down  a cluster of 16 OSDs here, with the plugin'
 	@echo 'make bench-core  coding speed against other libraries (QUICK=1: headline ratios)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each)'
 	@echo 'make lint    formatting and clippy'
@@ -34,7 +36,7 @@ lint: setup
 test: lint
 	$(CARGO) test --workspace
 	@$(MAKE) --no-print-directory kernels
-	@$(MAKE) --no-print-directory ceph-host
+	@$(MAKE) --no-print-directory ceph-cluster
 
 # The suite above ran with the fastest kernel; the bytes must be the same with every other. What
 # never runs a kernel (the DAGs of all loss patterns) or runs all of them by itself is not repeated.
@@ -68,6 +70,34 @@ ceph-host: setup
 	    3) echo '== plugin of Ceph: SKIPPED, see above' ;; \
 	    *) exit $$status ;; \
 	esac
+
+# A real cluster. Debian's Python module rados is for the system's own Python.
+CEPH_PYTHON   := /usr/bin/python3
+CEPH_PACKAGES := ceph-mon ceph-mgr ceph-osd ceph-common python3-rados
+CEPH_OSDS     ?= 16
+
+ceph-packages = LOG_DIR='$(TARGET)' && mkdir -p "$$LOG_DIR" && . .ci/packages.sh && \
+    packages $(CEPH_PACKAGES)
+
+# The bounded form, part of `make test`; made by ceph-host, so that Ceph is of a known release.
+ceph-cluster: ceph-host
+	@if [ ! -e '$(CEPH)-test/host' ]; then echo '== cluster of Ceph: SKIPPED, see above'; \
+	elif $(ceph-packages); then echo '== cluster of Ceph'; \
+	    $(CEPH_PYTHON) bindings/ceph/cluster_test.py '$(TARGET)/ceph-cluster-test' \
+	        --plugins '$(CEPH)-test'; \
+	else echo '== cluster of Ceph: SKIPPED: cannot install $(CEPH_PACKAGES)'; fi
+
+ceph-up: ceph-plugin
+	$(ceph-packages)
+	$(CEPH_PYTHON) bindings/ceph/cluster.py up '$(CEPH)-cluster' --plugins '$(CEPH)' \
+	    --osds $(CEPH_OSDS)
+
+ceph-test: ceph-up
+	$(CEPH_PYTHON) bindings/ceph/cluster_test.py '$(CEPH)-cluster' --plugins '$(CEPH)' \
+	    --size full --keep
+
+ceph-down:
+	$(CEPH_PYTHON) bindings/ceph/cluster.py down '$(CEPH)-cluster'
 
 demo: build
 	$(PYTHON) demo/demo.py --kiln '$(KILN)' $(if $(DATA),--data '$(DATA)') $(if $(KEEP),--keep)

@@ -192,7 +192,7 @@ static void refused(const std::string &text, const std::string &says) {
 
 // Two losses in one section of the grid: half of 12 chunks, where Ceph's clay reads 10.
 static void several_losses_are_cheap() {
-    for (const char *order : {"natural"}) {
+    for (const char *order : {"natural", "gray"}) {
         const Code code = loaded(std::string("plugin=kiln k=10 m=4 order=") + order);
         const int read = recover(code, encoded(code, object(100000, 3)), {0, 1});
         CHECK(read == 6 * code->get_sub_chunk_count(), "%d sub-chunks", read);
@@ -201,6 +201,20 @@ static void several_losses_are_cheap() {
         CHECK(stock->minimum_to_decode({0, 1}, all_but(stock, {0, 1}), &minimum) == 0, "stock");
         CHECK(minimum.size() == 10, "stock reads %zu chunks", minimum.size());
     }
+}
+
+// Gray's order: the same sub-chunks to read, in about half as many runs.
+static void gray_reads_seldom() {
+    size_t runs[2] = {0, 0};
+    for (int gray : {0, 1}) {
+        const Code code = loaded(gray ? "plugin=kiln k=14 m=2 order=gray" : "plugin=kiln k=14 m=2");
+        for (int i = 0; i < 16; i++) {
+            std::map<int, Runs> minimum;
+            CHECK(code->minimum_to_decode({i}, all_but(code, {i}), &minimum) == 0, "minimum");
+            runs[gray] += minimum.begin()->second.size();
+        }
+    }
+    CHECK(runs[0] == 510 && runs[1] == 263, "%zu and %zu runs", runs[0], runs[1]);
 }
 
 static void short_runs() {
@@ -227,7 +241,7 @@ int main(int argc, char **argv) {
         }
     same_as("plugin=kiln code=rs matrix=isa k=10 m=4", "plugin=isa k=10 m=4" + van);
     for (const char *profile :
-         {"k=4 m=2", "k=6 m=3 d=8", "k=8 m=4 d=10", "k=10 m=4", "code=rs k=10 m=4",
+         {"k=4 m=2", "k=4 m=2 order=gray", "k=10 m=4 order=gray", "k=6 m=3 d=8", "k=8 m=4 d=10", "k=10 m=4", "code=rs k=10 m=4",
           "code=rs k=6 m=3 matrix=vandermonde", "k=10 m=4 scalar_mds=isa technique=reed_sol_van"}) {
         const Code code = loaded(std::string("plugin=kiln ") + profile);
         each_loss(code, 70001);
@@ -238,6 +252,7 @@ int main(int argc, char **argv) {
     refused("plugin=kiln k=4 m=2 colour=red", "colour");
     refused("plugin=kiln k=four m=2", "four");
     several_losses_are_cheap();
+    gray_reads_seldom();
     short_runs();
     printf("%d checks passed\n", checks);
     return 0;

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""kiln's plugin in a real Ceph cluster: write, overwrite, append, lose OSDs, recover, scrub.
+
+    cluster_test.py FOLDER --plugins DIR [--osds 8] [--size small|full]
+
+Makes a cluster in FOLDER, or uses the one that is there, and says what it did. Every object is
+compared by its SHA-256 after every step. Stock pools stand beside kiln's. Ends with the cluster
+removed, unless --keep.
+"""
+
+import argparse
+import hashlib
+import random
+import signal
+import sys
+import time
+
+from cluster import Cluster, Trouble, rados
+
+KIB, MIB = 1 << 10, 1 << 20
+
+VAN = "technique=reed_sol_van"
+POOLS = {
+    "small": {
+        "kiln-rs": "plugin=kiln code=rs k=4 m=2 stripe_unit=64K",
+        "kiln-natural": "plugin=kiln code=clay k=4 m=2 stripe_unit=64K",
+        "kiln-gray": "plugin=kiln code=clay k=4 m=2 order=gray stripe_unit=64K",
+        "kiln-as-clay": f"plugin=kiln code=clay k=4 m=2 scalar_mds=isa {VAN} stripe_unit=64K",
+        "stock-clay": f"plugin=clay k=4 m=2 scalar_mds=isa {VAN} stripe_unit=64K",
+    },
+    "full": {
+        "kiln-rs": "plugin=kiln code=rs k=10 m=4 stripe_unit=64K",
+        "kiln-natural": "plugin=kiln code=clay k=10 m=4 stripe_unit=1M",
+        "kiln-gray": "plugin=kiln code=clay k=10 m=4 order=gray stripe_unit=1M",
+        "kiln-as-clay": f"plugin=kiln code=clay k=6 m=3 scalar_mds=isa {VAN} stripe_unit=65664",
+        "stock-clay": f"plugin=clay k=10 m=4 scalar_mds=isa {VAN} stripe_unit=1M",
+        "stock-isa": f"plugin=isa k=10 m=4 {VAN} stripe_unit=64K",
+        "stock-jerasure": f"plugin=jerasure k=10 m=4 {VAN} stripe_unit=64K",
+    },
+}
+BAD = {
+    "code=turbo k=4 m=2": "known codes",
+    "code=clay k=4 m=2 d=9": "d=9",
+    "code=rs k=4 m=2 colour=red": "colour",
+    "code=rs k=4 m=2 matrix=nothing": "matrix",
+}
+SIZES = {
+    "small": [1, 4095, 4096, 65537, 262144, 300001, 1500000, 4 * MIB],
+    "full": [1, 4095, 4096, 65537, 262144, 1500000, 4 * MIB, 20 * MIB + 7, 33 * MIB],
+}
+
+
+def content(rng, size):
+    """Bytes that differ from place to place and from object to object."""
+    return rng.randbytes(size)
+
+
+class Objects:
+    """What was written to a pool, as it must read back."""
+
+    def __init__(self, cluster, pool, seed):
+        self.pool, self.rng = pool, random.Random(f"{seed}/{pool}")
+        self.io = cluster.connection.open_ioctx(pool)
+        self.bytes = {}
+
+    def write(self, sizes):
+        """New objects."""
+        for size in sizes:
+            name = f"object-{len(self.bytes)}"
+            self.bytes[name] = bytearray(content(self.rng, size))
+            self.io.write_full(name, bytes(self.bytes[name]))
+
+    def change(self):
+        """Overwrites a part of some objects and appends to others."""
+        for name, old in list(self.bytes.items()):
+            kind = self.rng.randrange(4)
+            new = content(self.rng, self.rng.randrange(1, 100_000))
+            if kind == 0:
+                self.io.append(name, new)
+                old.extend(new)
+            elif kind == 1:
+                at = self.rng.randrange(len(old))
+                self.io.write(name, new, at)
+                old[at:at + len(new)] = new
+            elif kind == 2 and len(self.bytes) > 4:
+                self.io.remove_object(name)
+                del self.bytes[name]
+
+    def compare(self, when):
+        """Reads everything back."""
+        names = {listed.key for listed in self.io.list_objects()}
+        if names != set(self.bytes):
+            raise Trouble(f"{self.pool}, {when}: other objects than were written")
+        for name, expected in self.bytes.items():
+            got = self.io.read(name, len(expected) + 1)
+            if hashlib.sha256(got).digest() != hashlib.sha256(expected).digest():
+                raise Trouble(f"{self.pool}, {when}: {name} reads back wrong")
+
+
+class Run:
+    """One run over all pools."""
+
+    def __init__(self, cluster, osds, size, seed):
+        self.cluster, self.osds, self.size = cluster, osds, size
+        self.rng = random.Random(seed)
+        self.begin = time.monotonic()
+        self.pools = []
+        for name, profile in POOLS[size].items():
+            advice = cluster.pool(name, profile)
+            for line in advice.splitlines():
+                if "stripe_unit" in line:
+                    print(f"  {name}: {line}")
+            self.pools.append(Objects(cluster, name, seed))
+
+    def say(self, words):
+        print(f"{time.monotonic() - self.begin:7.1f} s  {words}", flush=True)
+
+    def compare(self, when):
+        for objects in self.pools:
+            objects.compare(when)
+        total = sum(len(objects.bytes) for objects in self.pools)
+        self.say(f"{when}: {total} objects read back right")
+
+    def change(self):
+        for objects in self.pools:
+            objects.change()
+
+    def lose(self, osds):
+        """Loses OSDs, reads and writes without them, gives them empty disks, recovers."""
+        words = " and ".join(f"osd.{osd}" for osd in osds)
+        for osd in osds:
+            self.cluster.lose_osd(osd)
+        self.compare(f"{words} lost")
+        self.change()
+        self.compare(f"{words} lost, objects changed")
+        for osd in osds:
+            self.cluster.replace_osd(osd)
+        self.cluster.wait_for(lambda: self.cluster.up() == self.osds, "new OSDs to be up")
+        self.cluster.settle()
+        self.compare(f"{words} recovered")
+
+    def scrub(self):
+        """A deep scrub of everything must find nothing."""
+        groups = [group["pgid"] for group in self.groups()]
+        before = {group["pgid"]: group["last_deep_scrub_stamp"] for group in self.groups()}
+        for group in groups:
+            self.cluster.command("pg deep-scrub", pgid=group)
+
+        def done():
+            now = {group["pgid"]: group["last_deep_scrub_stamp"] for group in self.groups()}
+            return all(now[group] != before[group] for group in groups)
+        self.cluster.wait_for(done, "deep scrubs")
+        self.cluster.settle()
+        bad = [state for state in self.cluster.states() if "inconsistent" in state]
+        errors = sum(group["stat_sum"]["num_scrub_errors"] for group in self.groups())
+        if bad or errors:
+            raise Trouble(f"deep scrub: {bad} {errors} errors")
+        self.say(f"deep scrub of {len(groups)} placement groups: clean")
+
+    def groups(self):
+        """Placement groups of the pools under test."""
+        dump = self.cluster.command("pg dump", manager=True, dumpcontents=["pgs"])
+        own = {self.cluster.connection.pool_lookup(objects.pool) for objects in self.pools}
+        return [row for row in dump["pg_stats"] if int(row["pgid"].split(".")[0]) in own]
+
+    def bad_profiles(self):
+        """A profile that cannot be says why, when it is set."""
+        for words, says in BAD.items():
+            try:
+                self.cluster.command("osd erasure-code-profile set", name="bad",
+                                     profile=["plugin=kiln", *words.split()])
+            except Trouble as refusal:
+                if says in str(refusal):
+                    continue
+                raise Trouble(f"{words}: refused, but with '{refusal}'") from None
+            raise Trouble(f"{words}: taken")
+        self.say(f"{len(BAD)} bad profiles refused with their reason")
+
+    def all(self):
+        self.bad_profiles()
+        self.say(f"{len(self.pools)} pools: {', '.join(POOLS[self.size])}")
+        for objects in self.pools:
+            objects.write(SIZES[self.size])
+        self.compare("written")
+        self.change()
+        self.compare("overwritten, appended, removed")
+        first, second, third = self.rng.sample(range(self.osds), 3)
+        self.lose([first])
+        self.lose([second, third])
+        self.scrub()
+        self.compare("at the end")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder")
+    parser.add_argument("--plugins", required=True)
+    parser.add_argument("--osds", type=int, default=8)
+    parser.add_argument("--size", choices=list(POOLS), default="small")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", action="store_true", help="leave the cluster running")
+    options = parser.parse_args()
+    rados()
+    # Ended from outside, it still takes the cluster down.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ceph-test: terminated"))
+    cluster = Cluster(options.folder)
+    if cluster.conf.exists() and not options.keep:
+        cluster.down()
+    try:
+        if cluster.conf.exists():
+            cluster.restart()
+        else:
+            cluster.make(options.osds, options.plugins)
+        osds = len(list(cluster.folder.glob("osd.*")))
+        Run(cluster, osds, options.size, options.seed).all()
+    finally:
+        if not options.keep:
+            cluster.down()
+    print("all well")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (Trouble, OSError) as trouble:
+        sys.exit(f"ceph-test: {trouble}")
