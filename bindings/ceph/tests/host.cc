@@ -241,7 +241,8 @@ int main(int argc, char **argv) {
         }
     same_as("plugin=kiln code=rs matrix=isa k=10 m=4", "plugin=isa k=10 m=4" + van);
     for (const char *profile :
-         {"k=4 m=2", "k=4 m=2 order=gray", "k=10 m=4 order=gray", "k=6 m=3 d=8", "k=8 m=4 d=10", "k=10 m=4", "code=rs k=10 m=4",
+         {"k=4 m=2", "k=4 m=2 order=gray", "k=10 m=4 order=gray",
+          "k=6 m=3 d=8", "k=8 m=4 d=10", "k=10 m=4", "code=rs k=10 m=4",
           "code=rs k=6 m=3 matrix=vandermonde", "k=10 m=4 scalar_mds=isa technique=reed_sol_van"}) {
         const Code code = loaded(std::string("plugin=kiln ") + profile);
         each_loss(code, 70001);
