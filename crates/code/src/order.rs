@@ -10,12 +10,21 @@
 //! `order[p]`. No byte moves at write or read, data chunks stay the user's bytes, and the runs are
 //! the same. To add an order: write `order/x.rs` and one row in [`ORDERS`].
 
+mod balanced;
+mod fewest;
 mod gray;
 mod layers;
+mod list;
 mod natural;
+mod recursive;
+mod runs;
+mod smooth;
+mod weights;
 
 #[cfg(test)]
 mod battery;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use layers::LAYERS_MAX;
 pub use layers::Layers;
@@ -45,7 +54,8 @@ pub struct OrderKind {
 }
 
 /// All orders; the first is the default.
-pub static ORDERS: &[OrderKind] = &[natural::KIND, gray::KIND];
+pub static ORDERS: &[OrderKind] =
+    &[natural::KIND, gray::KIND, fewest::KIND, balanced::KIND, recursive::KIND, list::KIND];
 
 /// For orders that take no arguments.
 fn no_arguments(arguments: &str) -> Result<String, String> {
@@ -116,10 +126,11 @@ impl Order {
         Order::named(layers, canonical(text)?, list)
     }
 
-    /// An order from a list: the layer of every position.
+    /// An order from a list: the layer of every position. It gets the name of the order that has
+    /// this list, or one that spells it out.
     ///
     /// # Errors
-    /// The list is not a permutation of the layers.
+    /// The list is not a permutation of the layers, or too long to be carried by a spec.
     ///
     /// ```
     /// use kiln_code::order::{Layers, Order};
@@ -129,7 +140,25 @@ impl Order {
     /// # Ok::<(), kiln_code::CodeError>(())
     /// ```
     pub fn from_list(layers: &Layers, list: Vec<u32>) -> Result<Order, CodeError> {
-        Order::named(layers, "list".into(), list)
+        for plain in ["natural", "gray", "fewest", "balanced"] {
+            let order = Order::new(layers, plain)?;
+            if order.layers == list {
+                return Ok(order);
+            }
+        }
+        let order = Order::named(layers, list::KIND.name.into(), list)?;
+        let text = list::pack(layers, &order.layers);
+        if text.len() > list::TEXT_MAX {
+            let reason = format!(
+                "{} layers in this order take {} bytes in a spec, a shard has room for {}; orders \
+                 that have a name are shorter, and those whose neighbours differ in one digit",
+                layers.count(),
+                text.len(),
+                list::TEXT_MAX
+            );
+            return Err(CodeError::BadOrder { order: order.name, reason });
+        }
+        Ok(Order { name: format!("{}:{text}", list::KIND.name), ..order })
     }
 
     fn named(layers: &Layers, name: String, list: Vec<u32>) -> Result<Order, CodeError> {

@@ -186,7 +186,14 @@ fn parse(text: &str) -> Result<CodeSpec, CodeError> {
             known: if known.is_empty() { "none".into() } else { known.join(", ") },
         });
     }
-    Ok(CodeSpec { family: family.name, k, m, params })
+    let spec = CodeSpec { family: family.name, k, m, params };
+    match spec.explicit().len() {
+        // Shards carry the explicit form.
+        len if len > SPEC_LEN_MAX => Err(syntax(&format!(
+            "{len} bytes long with every parameter written out, the limit is {SPEC_LEN_MAX}"
+        ))),
+        _ => Ok(spec),
+    }
 }
 
 fn family(name: &str) -> Result<&'static CodeFamily, CodeError> {
@@ -291,7 +298,9 @@ mod tests {
         assert!(refused("rs:4+2,matrix=isa,matrix=isa").contains("given twice"));
         assert!(refused("clay:4+2,d=6").contains("d is from k = 4 to n-1 = 5"));
         assert!(refused("clay:4+2,d=five").contains("not a whole number"));
-        assert!(refused("clay:4+2,order=spiral").contains("known: natural"));
+        assert!(refused("clay:4+2,order=spiral").contains("known: natural, gray"));
+        assert!(refused("clay:4+2,order=gray:x").contains("not a number"));
+        assert!(refused(&format!("clay:4+2,order=list:{}", "x".repeat(995))).contains("1024"));
         assert!(refused("rep:1").contains("one copy"));
         assert!(refused("rep:3,x=1").contains("it takes: none"));
         assert!(refused(&"x".repeat(5000)).contains("limit is 1024"));

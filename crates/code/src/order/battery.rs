@@ -25,9 +25,9 @@ fn digits_that_differ(layers: &Layers, a: u32, b: u32) -> usize {
 
 #[test]
 fn every_order_is_a_permutation_and_keeps_its_word() {
-    for (k, m, q) in grids(1024) {
+    for (k, m, q) in grids(256) {
         let layers = Layers::new(k, m, q).unwrap();
-        for kind in ORDERS {
+        for kind in ORDERS.iter().filter(|kind| kind.name != "list") {
             let order = Order::new(&layers, kind.name).unwrap();
             assert_eq!(order.layers().len(), layers.count(), "{} {k}+{m} q={q}", kind.name);
             for (position, &layer) in order.layers().iter().enumerate() {
@@ -42,15 +42,18 @@ fn every_order_is_a_permutation_and_keeps_its_word() {
 
 #[test]
 fn names_are_canonical_and_unknown_ones_list_the_known() {
-    for kind in ORDERS {
+    for kind in ORDERS.iter().filter(|kind| kind.name != "list") {
         let name = canonical(kind.name).unwrap();
         assert_eq!(canonical(&name).unwrap(), name);
         let layers = Layers::new(4, 2, 2).unwrap();
         assert_eq!(Order::new(&layers, kind.name).unwrap().name(), name);
     }
     let error = canonical("spiral").unwrap_err().to_string();
-    assert!(error.contains("natural, gray"), "{error}");
-    assert!(canonical("gray:up").is_err());
+    assert!(error.contains("natural, gray, fewest"), "{error}");
+    for bad in ["gray:up", "gray:1.", "gray:0/1", "natural:1", "gray:+1"] {
+        assert!(canonical(bad).is_err(), "{bad}");
+    }
+    assert_eq!(canonical("gray:02.0.1/3-0").unwrap(), "gray:2.0.1/3-0");
 }
 
 #[test]
