@@ -118,8 +118,13 @@ impl Cluster {
         &self.nodes
     }
 
+    /// The domain of a node as a number: nodes of one domain have the same.
+    pub fn domain(&self, node: usize) -> Option<u32> {
+        self.domains.get(node).copied()
+    }
+
     /// Whether two nodes are in one failure domain.
     pub fn together(&self, a: usize, b: usize) -> bool {
-        self.domains.get(a) == self.domains.get(b)
+        self.domain(a) == self.domain(b)
     }
 }

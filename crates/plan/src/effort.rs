@@ -31,9 +31,9 @@ impl Default for Effort<'_> {
 }
 
 impl<'a> Effort<'a> {
-    /// Two million moves: a fraction of a second on the DAG of a common code.
+    /// 300,000 moves: a second or so.
     pub fn new(seed: u64) -> Effort<'a> {
-        Effort { seed, moves: 2_000_000, stop: None }
+        Effort { seed, moves: 300_000, stop: None }
     }
 
     /// With another limit of moves.

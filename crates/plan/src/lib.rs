@@ -25,6 +25,7 @@
 #![deny(missing_docs)]
 
 mod blocks;
+mod bound;
 mod check;
 mod cluster;
 mod cost;
@@ -39,6 +40,7 @@ mod recovery;
 mod seed;
 mod strategies;
 
+pub use bound::Bound;
 pub use check::Proof;
 pub use cluster::{Cluster, Node};
 pub use cost::{Costs, NodeCost};
@@ -50,4 +52,4 @@ pub use problem::Problem;
 pub use recovery::{
     Destination, Emit, Job, Layout, RecoveryOptions, RecoveryPlan, RiskClass, Stripe,
 };
-pub use strategies::{STRATEGIES, Strategy, strategy};
+pub use strategies::{STRATEGIES, Strategy, frontier, strategy};

@@ -2,9 +2,13 @@
 
 mod central;
 mod chain;
+mod hub;
+mod sums;
 
 #[cfg(test)]
 mod battery;
+
+pub use hub::frontier;
 
 use crate::{Costs, Effort, Plan, PlanError, Problem};
 
@@ -39,7 +43,8 @@ impl Strategy {
 }
 
 /// All strategies.
-pub static STRATEGIES: &[Strategy] = &[central::STRATEGY, chain::STRATEGY];
+pub static STRATEGIES: &[Strategy] =
+    &[central::STRATEGY, sums::PIPELINE, sums::PPR, hub::STRATEGY, chain::STRATEGY];
 
 /// The strategy of a name.
 ///

@@ -1,0 +1,209 @@
+//! The hub rule: every layer is solved at one node, the *hub*, that stores most of what it needs.
+//!
+//! For a code of coupled layers (Clay, d = n-1, chunk (x0, y0) lost): take a column y1 other than
+//! y0 without virtual nodes; the hub of layer z is node (z_y1, y1). It stores q of the sub-chunks
+//! that the layer needs, and all that layers of other hubs share with it stays with it, so nothing
+//! is sent twice. A solved sub-chunk goes to the new node, or to the mate that couples it with what
+//! it stores. That meets the bound of [`crate::Bound`] with maximum load w as long as
+//! k - 1 <= q^2. For larger k the layers are shared among the hubs of two columns and more.
+//!
+//! None of this asks for a code: layers come from hints, everything else from the DAG.
+
+mod layers;
+mod search;
+mod shape;
+mod teams;
+
+use super::{Strategy, central};
+use crate::edges::Edges;
+use crate::{Bound, Effort, Plan, PlanError, Problem};
+use layers::Layers;
+use shape::Shape;
+use teams::Team;
+
+pub(super) const STRATEGY: Strategy = Strategy {
+    name: "hub",
+    about: "each layer of a coupled code is solved where most of it is stored: the least traffic \
+            at the least maximum load, by a rule",
+    searches: true,
+    promise: |problem, costs| {
+        let central = Plan::new(problem, problem.dag().clone(), central::nodes(problem), "central");
+        central.is_ok_and(|central| costs.max_load() <= central.costs().max_load())
+    },
+    place,
+};
+
+fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> {
+    let Some(hubs) = Hubs::new(problem) else {
+        let why = "its DAG has no layers that could be solved apart: everything at the new node";
+        return fall_back(problem, why);
+    };
+    let plan = hubs.plan(hubs.best(effort))?;
+    let (ours, alone) = (plan.costs(), central_plan(problem)?);
+    let theirs = alone.costs();
+    match (ours.max_load(), ours.bandwidth()) < (theirs.max_load(), theirs.bandwidth()) {
+        true => Ok(plan),
+        false => fall_back(problem, "hubs would load no link less: everything at the new node"),
+    }
+}
+
+fn central_plan(problem: &Problem) -> Result<Plan, PlanError> {
+    Plan::new(problem, problem.dag().clone(), central::nodes(problem), STRATEGY.name)
+}
+
+fn fall_back(problem: &Problem, why: &str) -> Result<Plan, PlanError> {
+    Ok(central_plan(problem)?.with_note(format!("central instead of hub: {why}")))
+}
+
+/// The plans between the least maximum load and the least traffic: first that of the strategy
+/// `hub`, then, with the layers of one hub after the other solved at the new node, up to the
+/// central plan. For d = n-1 all lie on the bound, but for the first one where k - 1 > q^2.
+///
+/// # Errors
+/// Only an internal one.
+///
+/// ```
+/// use kiln_code::Codec;
+/// use kiln_plan::{Effort, Problem, frontier};
+/// let codec = Codec::new(&"clay:2+2".parse()?)?;
+/// let problem = Problem::on_own_nodes(codec.repair_dag(&[0], &[1, 2, 3])?.1)?;
+/// let plans = frontier(&problem, &mut Effort::default())?;
+/// let points: Vec<(usize, usize)> =
+///     plans.iter().map(|p| (p.costs().max_load(), p.costs().bandwidth())).collect();
+/// assert_eq!(points, [(4, 8), (5, 7), (6, 6)]);
+/// # Ok::<(), kiln_plan::PlanError>(())
+/// ```
+pub fn frontier(problem: &Problem, effort: &mut Effort<'_>) -> Result<Vec<Plan>, PlanError> {
+    let mut plans = vec![place(problem, effort)?];
+    if let Some(hubs) = Hubs::new(problem)
+        && let Some(team) = hubs.best_team()
+        && let Some((_, target)) = problem.targets().next()
+    {
+        for moved in 1..=team.members.len() {
+            let hub = |layer| match team.of_layer[layer] {
+                Some(member) if (member as usize) >= moved => team.members[member as usize],
+                _ => target as u16,
+            };
+            plans.push(hubs.plan((0..hubs.shape.layers).map(hub).collect())?);
+        }
+    } else {
+        plans.push(central_plan(problem)?);
+    }
+    Ok(plans)
+}
+
+/// A problem with its layers and teams.
+struct Hubs<'a> {
+    problem: &'a Problem,
+    edges: Edges,
+    shape: Shape,
+    teams: Vec<Team>,
+    nodes: usize,
+}
+
+impl<'a> Hubs<'a> {
+    fn new(problem: &'a Problem) -> Option<Hubs<'a>> {
+        let edges = Edges::new(problem.dag());
+        let shape = Shape::new(problem, &edges)?;
+        let nodes = problem.cluster().nodes().len();
+        let teams = teams::teams(&shape, nodes);
+        (!teams.is_empty()).then_some(Hubs { problem, edges, shape, teams, nodes })
+    }
+
+    fn plan(&self, hubs: Vec<u16>) -> Result<Plan, PlanError> {
+        let places = self.layers(hubs).places(&self.edges);
+        Plan::new(self.problem, self.problem.dag().clone(), places, STRATEGY.name)
+    }
+
+    /// The least load that is possible at all: what is wanted by the node that wants most.
+    fn limit(&self) -> i64 {
+        let mut wanted = vec![0; self.nodes];
+        for (at, _) in self.problem.dag().outputs() {
+            wanted[self.problem.target(at.chunk).unwrap_or(0)] += 1;
+        }
+        wanted.into_iter().max().unwrap_or(0)
+    }
+
+    fn layers(&self, hubs: Vec<u16>) -> Layers<'_> {
+        Layers::new(&self.shape, hubs, self.nodes, self.limit())
+    }
+
+    /// One team's hubs; layers without a member go to whoever has the fewest so far.
+    fn of_team(&self, team: &Team) -> Vec<u16> {
+        let mut count = vec![0_usize; self.nodes];
+        let known: Vec<Option<u16>> = (0..self.shape.layers).map(|l| team.hub(l)).collect();
+        known.iter().flatten().for_each(|&hub| count[hub as usize] += 1);
+        let fill = |hub: Option<u16>| {
+            hub.unwrap_or_else(|| {
+                let others = self
+                    .problem
+                    .workers()
+                    .iter()
+                    .filter(|&&node| self.problem.targets().all(|(_, target)| target != node));
+                let least = others.copied().min_by_key(|&node| count[node]).unwrap_or(0);
+                count[least] += 1;
+                least as u16
+            })
+        };
+        known.into_iter().map(fill).collect()
+    }
+
+    fn best_team(&self) -> Option<&Team> {
+        let score = |team: &&Team| {
+            let layers = self.layers(self.of_team(team));
+            (layers.max_load(), layers.total)
+        };
+        self.teams.iter().min_by_key(score)
+    }
+
+    /// The best hubs: by the rule where it meets the limit, else by search.
+    fn best(&self, effort: &mut Effort<'_>) -> Vec<u16> {
+        let limit = self.limit();
+        let bound = Bound::of(self.problem);
+        let floor = bound.map_or(0, |bound| bound.sub_chunks(limit as usize) as i64);
+        let mut starts: Vec<Vec<u16>> = self.teams.iter().map(|team| self.of_team(team)).collect();
+        starts.extend(self.shared());
+        let score = |hubs: &Vec<u16>| {
+            let layers = self.layers(hubs.clone());
+            (layers.overload, layers.total)
+        };
+        let Some(start) = starts.into_iter().min_by_key(score) else { return Vec::new() };
+        if score(&start) <= (0, floor) || !self.shape.exact {
+            return start;
+        }
+        let others: Vec<u16> = self.problem.workers().iter().map(|&node| node as u16).collect();
+        let choices = search::choices(&self.teams, self.shape.layers, &others);
+        let state = self.layers(start);
+        search::search(state, &choices, floor, effort)
+    }
+
+    /// Layers shared between two full teams, so that no hub of either has more than its half: cell
+    /// (a, b) of their members belongs to the first team for half of the differences b - a. An odd
+    /// number of members leaves one difference over, which a third team's members decide.
+    fn shared(&self) -> Vec<Vec<u16>> {
+        let full: Vec<&Team> = self.teams.iter().filter(|team| team.is_full()).collect();
+        let mut list = Vec::new();
+        for (i, first) in full.iter().enumerate() {
+            let Some(second) = full.get(i + 1) else { break };
+            let third = full.get(if i + 2 < full.len() { i + 2 } else { 0 });
+            let q = first.members.len();
+            if second.members.len() != q {
+                continue;
+            }
+            let hub = |layer: usize| {
+                let digit = |team: &Team| team.of_layer[layer].map_or(0, usize::from);
+                let difference = (digit(second) + q - digit(first)) % q;
+                let ours = match difference.cmp(&(q / 2)) {
+                    std::cmp::Ordering::Less => true,
+                    std::cmp::Ordering::Equal if q % 2 == 1 => {
+                        third.is_some_and(|third| digit(third) < q / 2)
+                    }
+                    _ => false,
+                };
+                (if ours { first } else { second }).hub(layer).unwrap_or(0)
+            };
+            list.push((0..self.shape.layers).map(hub).collect());
+        }
+        list
+    }
+}
