@@ -52,4 +52,4 @@ pub use problem::Problem;
 pub use recovery::{
     Destination, Emit, Job, Layout, RecoveryOptions, RecoveryPlan, RiskClass, Stripe,
 };
-pub use strategies::{STRATEGIES, Strategy, frontier, strategy};
+pub use strategies::{STRATEGIES, Strategy, alternatives, frontier, strategy};

@@ -8,7 +8,7 @@ mod sums;
 #[cfg(test)]
 mod battery;
 
-pub use hub::frontier;
+pub use hub::{alternatives, frontier};
 
 use crate::{Costs, Effort, Plan, PlanError, Problem};
 

@@ -92,6 +92,20 @@ pub fn frontier(problem: &Problem, effort: &mut Effort<'_>) -> Result<Vec<Plan>,
     Ok(plans)
 }
 
+/// A plan for every team of hubs, least load first: equally good plans that load different nodes,
+/// for planning many repairs at once. Without a search. Empty where the DAG has no layers.
+///
+/// # Errors
+/// Only an internal one.
+pub fn alternatives(problem: &Problem) -> Result<Vec<Plan>, PlanError> {
+    let Some(hubs) = Hubs::new(problem) else { return Ok(Vec::new()) };
+    let plans: Result<Vec<Plan>, PlanError> =
+        hubs.teams.iter().map(|team| hubs.plan(hubs.of_team(team))).collect();
+    let mut plans = plans?;
+    plans.sort_by_cached_key(|plan| (plan.costs().max_load(), plan.costs().bandwidth()));
+    Ok(plans)
+}
+
 /// A problem with its layers and teams.
 struct Hubs<'a> {
     problem: &'a Problem,

@@ -143,7 +143,7 @@ impl Shape {
             }
         }
         let mut known: HashMap<u32, usize> = HashMap::new();
-        let mut index = vec![(0, 0); edges.inputs];
+        let mut index = Vec::with_capacity(edges.inputs);
         for v in 0..edges.inputs {
             let root = root(&mut group, v as u32);
             let next = self.components.len();
@@ -152,7 +152,7 @@ impl Shape {
                 self.components.push(Component::default());
             }
             let home = problem.home(problem.dag().inputs()[v].chunk).unwrap_or(0);
-            index[v] = (c, self.components[c].homes.len());
+            index.push((c, self.components[c].homes.len()));
             self.components[c].homes.push(home as u16);
         }
         for (v, &(c, i)) in index.iter().enumerate() {
@@ -205,8 +205,8 @@ impl Shape {
             sink_of[v] = self.sinks.len();
             self.sinks.push(Sink { vertex: v as u32, mate: first.map(home), target });
         }
-        for v in edges.inputs..edges.vertices() {
-            if self.kinds[v] == Kind::Sink {
+        for (v, targets) in wanted.into_iter().enumerate() {
+            if matches!(self.kinds[v], Kind::Sink | Kind::Read) {
                 continue;
             }
             let (mut sinks, layer) = (Vec::new(), self.layer_of[v]);
@@ -216,7 +216,6 @@ impl Shape {
                     _ => self.exact &= self.layer_of[user as usize] == layer,
                 }
             }
-            let targets = std::mem::take(&mut wanted[v]);
             if !sinks.is_empty() || !targets.is_empty() {
                 self.exact &= self.kinds[v] == Kind::Main;
                 self.outs[layer as usize].push(Out { sinks, targets });
