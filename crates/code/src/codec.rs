@@ -2,7 +2,7 @@
 
 use crate::codes::{self, Choice, Code};
 use crate::order::Layers;
-use crate::{CodeError, CodeSpec, Program, RepairPlan, Shape, passes};
+use crate::{CodeError, CodeSpec, Program, RepairPlan, Shape, Strategy, passes};
 use kiln_gf::{Footprint, Kernel};
 use std::collections::VecDeque;
 use std::fmt;
@@ -78,6 +78,15 @@ impl Codec {
     /// The layers that the order permutes; nothing for codes without orders.
     pub fn layers(&self) -> Option<&Layers> {
         self.code.layers()
+    }
+
+    /// How `lost` would be rebuilt from some of `available`, without making the plan.
+    ///
+    /// # Errors
+    /// As [`Codec::repair_plan`].
+    pub fn strategy(&self, lost: &[usize], available: &[usize]) -> Result<Strategy, CodeError> {
+        let (lost, available) = self.sorted(lost, available)?;
+        Ok(self.code.choose(&lost, &available)?.strategy)
     }
 
     /// Encodes one stripe: m parity chunks from k data chunks, all of one length, a multiple of

@@ -11,6 +11,7 @@
 //! the same. To add an order: write `order/x.rs` and one row in [`ORDERS`].
 
 mod balanced;
+mod cost;
 mod fewest;
 mod gray;
 mod layers;
@@ -26,6 +27,7 @@ mod battery;
 #[cfg(test)]
 mod tests;
 
+pub use cost::{OrderCost, PairCost};
 pub(crate) use layers::LAYERS_MAX;
 pub use layers::Layers;
 
@@ -47,6 +49,8 @@ pub struct OrderKind {
     pub about: &'static str,
     /// Whether neighbours always differ in one digit, so that the sum of runs is the least.
     pub is_gray: bool,
+    /// Whether the name alone means nothing.
+    pub needs_text: bool,
     /// What stands after the colon, complete and in the one way it is written; empty if nothing.
     pub(crate) canonical: fn(&str) -> Result<String, String>,
     /// The layer of every position, from canonical arguments.

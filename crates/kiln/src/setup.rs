@@ -2,6 +2,7 @@
 
 pub mod device;
 mod nodes;
+mod order;
 mod output;
 mod raw;
 mod reads;
@@ -82,12 +83,12 @@ impl Setup {
     }
 }
 
-/// The code that a spec or a Ceph profile names.
+/// The code that a spec or a Ceph profile names; `order=` may name a file.
 ///
 /// # Errors
-/// Unknown code or impossible parameters.
+/// Unknown code or impossible parameters; an order's file that cannot be used.
 pub fn codec(spec: &str) -> Result<Codec, Failure> {
-    let spec: CodeSpec = spec.parse()?;
+    let spec: CodeSpec = order::resolve(spec)?.parse()?;
     Ok(Codec::new(&spec)?)
 }
 

@@ -24,6 +24,7 @@ pub(super) const KIND: OrderKind = OrderKind {
     about: "a Gray code whose runs are spread evenly over the nodes, so that every repair takes \
             about as long: as few runs in all as 'gray' where d-k+1 divides k+m",
     is_gray: true,
+    needs_text: false,
     canonical: no_arguments,
     make: |layers, _| Ok(smooth(layers, unnamed(layers, balanced(layers))?)),
 };

@@ -28,6 +28,7 @@ pub(super) const KIND: OrderKind = OrderKind {
     about: "the Gray code with the fewest runs over the nodes that exist; where d-k+1 divides k+m \
             it is 'gray', else it needs fewer runs than any order that ignores virtual nodes",
     is_gray: true,
+    needs_text: false,
     canonical: no_arguments,
     make: |layers, _| {
         let short = short_sections(layers);

@@ -15,6 +15,7 @@ pub(super) const KIND: OrderKind = OrderKind {
             q = 2; few for the first sections, many for the last. The digits may be named from \
             the slowest to the fastest, each with the ends of its sweep",
     is_gray: true,
+    needs_text: false,
     canonical: |arguments| match arguments {
         "" => Ok(String::new()),
         _ => Ok(print(&parse(arguments)?)),

@@ -14,6 +14,7 @@ pub(super) const KIND: OrderKind = OrderKind {
     syntax: "list:TEXT, or the name of a file that lists all layers",
     about: "any order that a file lists, packed into the spec, so that shards need no file",
     is_gray: false,
+    needs_text: true,
     canonical: |text| match text.is_empty() || text.bytes().any(|byte| value_of(byte).is_none()) {
         true => Err("what follows 'list:' is written by kiln from a file with all layers".into()),
         false => Ok(text.into()),

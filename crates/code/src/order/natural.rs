@@ -7,6 +7,7 @@ pub(super) const KIND: OrderKind = OrderKind {
     syntax: "natural",
     about: "layers as they are numbered, as Ceph stores them",
     is_gray: false,
+    needs_text: false,
     canonical: no_arguments,
     make: |layers, _| Ok((0..layers.count() as u32).collect()),
 };

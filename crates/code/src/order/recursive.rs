@@ -18,6 +18,7 @@ pub(super) const KIND: OrderKind = OrderKind {
             BASE (2) how many of the fastest digits it shuffles (2 or 3, if d-k+1 is 2), LEAN \
             (0 to 256) how much it favours the slower one of those",
     is_gray: true,
+    needs_text: false,
     canonical: |arguments| Ok(parse(arguments)?.print()),
     make: |layers, arguments| Ok(parse(arguments)?.generate(layers)),
 };

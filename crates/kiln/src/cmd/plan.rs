@@ -1,5 +1,7 @@
 //! `kiln plan`
 
+mod orders;
+
 use clap::Args;
 use kiln_code::Codec;
 use kiln_pool::default_sub_chunk;
@@ -19,6 +21,7 @@ Examples:
   kiln plan --code clay:10+4 --lost 0          one loss, helper by helper
   kiln plan --code clay:10+4 --lost 0,5,12     three losses at once
   kiln plan --code clay:10+4 --average 2       the average over all pairs of losses
+  kiln plan --code clay:16+2 --orders          the orders of its layers: runs of every lost chunk
 
 A run is one contiguous read. Nothing is read or written: the numbers come from the code alone.";
 
@@ -40,6 +43,9 @@ pub struct Plan {
     /// Bytes of a chunk [default: as kiln encode takes for a large file]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     chunk: Option<u64>,
+
+    #[command(flatten)]
+    orders: orders::Flags,
 }
 
 /// The cost of one loss, for one stripe.
@@ -102,6 +108,9 @@ impl Command for Plan {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let codec = setup::codec(&self.code)?;
+        if self.orders.wanted() {
+            return self.orders.run(&codec, setup);
+        }
         let alpha = codec.shape().alpha;
         let usual = || u64::from(default_sub_chunk(codec.shape())) * alpha as u64;
         let chunk = self.chunk.unwrap_or_else(usual);

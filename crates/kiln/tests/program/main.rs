@@ -13,6 +13,7 @@ mod havoc;
 mod kill;
 mod memory;
 mod meter;
+mod orders;
 mod raw;
 mod reads;
 mod rig;

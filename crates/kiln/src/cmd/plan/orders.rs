@@ -1,0 +1,224 @@
+//! `kiln plan --orders`: what each order of a code's layers costs its repairs.
+
+mod picture;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kiln_code::order::{Layers, Order, OrderCost};
+use kiln_code::{CodeError, Codec};
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, table};
+use crate::setup::Setup;
+
+// Flags of `kiln plan` that are about orders. No doc comment: clap would print it.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// Compare the orders of the code's layers: the reads of a helper for every lost chunk
+    #[arg(long, conflicts_with_all = ["lost", "average"])]
+    orders: bool,
+
+    /// How often each chunk is lost, as numbers a,b,c... or a file of them; finds the best order
+    #[arg(long, value_name = "LIST|FILE", requires = "orders")]
+    weights: Option<String>,
+
+    /// Draw a chunk in each order, with the runs of each lost chunk, as SVG
+    #[arg(long, value_name = "FILE", requires = "orders")]
+    picture: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    code: String,
+    q: usize,
+    t: usize,
+    alpha: usize,
+    chunks: usize,
+    virtual_nodes: usize,
+    /// Runs over all chunks in natural order, and the least that any order can have.
+    s_seq: usize,
+    s_min: usize,
+    /// 1 - s_min / s_seq, and what that comes to for many sections (without virtual nodes).
+    reduction: f64,
+    reduction_limit: f64,
+    weights: Option<Vec<f64>>,
+    /// What the weighted sum cannot be below.
+    weighted_bound: Option<f64>,
+    orders: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    order: String,
+    s_total: usize,
+    s_min: usize,
+    fewest_runs: usize,
+    most_runs: usize,
+    /// By lost chunk.
+    runs: Vec<usize>,
+    /// By digit.
+    flips: Vec<usize>,
+    weighted: Option<f64>,
+    two_losses: TwoLosses,
+}
+
+/// Pairs that are rebuilt with less than k chunks read.
+#[derive(Serialize)]
+struct TwoLosses {
+    pairs: usize,
+    repairable: usize,
+    mean_runs: Option<f64>,
+    most_runs: usize,
+}
+
+impl Flags {
+    /// Whether `kiln plan` is about orders.
+    pub fn wanted(&self) -> bool {
+        self.orders
+    }
+
+    /// Compares the orders of a code.
+    pub fn run(&self, codec: &Codec, setup: &Setup) -> Result<Exit, Failure> {
+        let weights = self.weights.as_deref().map(weights).transpose()?;
+        let costs = OrderCost::of_all(codec, weights.as_deref())?;
+        let layers = codec.layers().ok_or_else(|| CodeError::Internal("no layers".into()))?;
+        let report = report(codec, layers, weights, &costs)?;
+        if let Some(path) = &self.picture {
+            let orders: Vec<Order> = costs
+                .iter()
+                .map(|cost| Order::new(layers, &cost.order))
+                .collect::<Result<_, _>>()?;
+            let text = picture::draw(&report.code, layers, &orders);
+            std::fs::write(path, text).map_err(|source| Failure::Io {
+                action: "write",
+                path: path.clone(),
+                source,
+            })?;
+        }
+        match setup.json {
+            true => Stream::Stdout.json(&report)?,
+            false => Stream::Stdout.text(&show(&report))?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Numbers, or a file with numbers.
+fn weights(text: &str) -> Result<Vec<f64>, Failure> {
+    let bad = |problem| Failure::Flag { flag: "--weights", problem };
+    let numbers = match text.contains(',') {
+        true => text.to_owned(),
+        false => std::fs::read_to_string(text).map_err(|source| Failure::Io {
+            action: "read",
+            path: text.into(),
+            source,
+        })?,
+    };
+    let words = numbers.split([',', ' ', '\n', '\t']).filter(|word| !word.is_empty());
+    words.map(|word| word.parse().map_err(|_| bad(format!("'{word}' is not a number")))).collect()
+}
+
+fn report(
+    codec: &Codec,
+    layers: &Layers,
+    weights: Option<Vec<f64>>,
+    costs: &[OrderCost],
+) -> Result<Report, Failure> {
+    let bound = weights.as_deref().map(|weights| layers.weighted_bound(weights)).transpose()?;
+    let row = |cost: &OrderCost| {
+        let pairs = cost.pairs;
+        let mean = pairs.runs as f64 / pairs.repairable as f64;
+        Row {
+            order: cost.order.clone(),
+            s_total: cost.s_total,
+            s_min: layers.s_min(),
+            fewest_runs: cost.range.0,
+            most_runs: cost.range.1,
+            runs: cost.runs.clone(),
+            flips: cost.flips.clone(),
+            weighted: cost.weighted,
+            two_losses: TwoLosses {
+                pairs: pairs.pairs,
+                repairable: pairs.repairable,
+                mean_runs: (pairs.repairable > 0).then_some(mean),
+                most_runs: pairs.most,
+            },
+        }
+    };
+    Ok(Report {
+        code: codec.spec().to_string(),
+        q: layers.q(),
+        t: layers.t(),
+        alpha: layers.count(),
+        chunks: layers.chunks(),
+        virtual_nodes: layers.q() * layers.t() - layers.chunks(),
+        s_seq: layers.s_seq(),
+        s_min: layers.s_min(),
+        reduction: 1.0 - layers.least_share(),
+        reduction_limit: 1.0 - layers.share_limit(),
+        weights,
+        weighted_bound: bound,
+        orders: costs.iter().map(row).collect(),
+    })
+}
+
+/// Long orders are lists: the table shows how they begin.
+fn brief(order: &str) -> String {
+    match order.char_indices().nth(24) {
+        Some((end, _)) => format!("{}..", &order[..end]),
+        None => order.to_owned(),
+    }
+}
+
+fn show(report: &Report) -> String {
+    let with_weights = report.weights.is_some();
+    let mut text = format!(
+        "{}: {} layers of {} digits in base {}, {} virtual nodes\n\
+         runs over all chunks: natural {}, least possible {} ({:.1} % fewer)\n\n",
+        report.code,
+        report.alpha,
+        report.t,
+        report.q,
+        report.virtual_nodes,
+        report.s_seq,
+        report.s_min,
+        100.0 * report.reduction,
+    );
+    let mut head = vec!["order", "runs", "a chunk", "two losses", "dearest pair"];
+    if with_weights {
+        head.push("weighted");
+    }
+    let rows: Vec<Vec<String>> = report
+        .orders
+        .iter()
+        .map(|row| {
+            let mean = row.two_losses.mean_runs;
+            let mut words = vec![
+                brief(&row.order),
+                row.s_total.to_string(),
+                format!("{}-{}", row.fewest_runs, row.most_runs),
+                mean.map_or("decode".into(), |mean| format!("{mean:.1}")),
+                mean.map_or("-".into(), |_| row.two_losses.most_runs.to_string()),
+            ];
+            words.extend(row.weighted.map(|sum| format!("{sum:.2}")));
+            words
+        })
+        .collect();
+    text += &table(&head, &rows);
+    if let Some(bound) = report.weighted_bound {
+        text += &format!("no order has a weighted sum below {bound:.2}\n");
+    }
+    text.push('\n');
+    let names: Vec<String> = report.orders.iter().map(|row| brief(&row.order)).collect();
+    let mut head = vec!["lost"];
+    head.extend(names.iter().map(String::as_str));
+    let rows: Vec<Vec<String>> = (0..report.chunks)
+        .map(|chunk| {
+            let runs = report.orders.iter().map(|row| row.runs[chunk].to_string());
+            std::iter::once(chunk.to_string()).chain(runs).collect()
+        })
+        .collect();
+    text + &table(&head, &rows)
+}

@@ -1,0 +1,91 @@
+//! `order=FILE` in a code spec: the file's list of layers, packed into the spec itself, so that
+//! shards need no file afterwards.
+
+use std::path::{Path, PathBuf};
+
+use kiln_code::order::ORDERS;
+use kiln_code::{CodeSpec, Codec, Order};
+
+use crate::exit::Failure;
+
+/// More is no list of layers: the most there can be, with room for comments.
+const FILE_MAX: u64 = 1 << 20;
+
+/// The spec with an order in place of the file that it names; as it is when it names none.
+///
+/// # Errors
+/// The file cannot be read, or lists no order of this code that a shard can carry.
+pub fn resolve(spec: &str) -> Result<String, Failure> {
+    let is_order = |piece: &&str| piece.trim_start().starts_with("order=");
+    let Some(piece) = spec.split(',').find(is_order).filter(|_| spec.starts_with("clay:")) else {
+        return Ok(spec.to_owned());
+    };
+    let value = piece.trim().trim_start_matches("order=");
+    let name = value.split(':').next().unwrap_or_default();
+    let is_known = ORDERS.iter().any(|kind| kind.name == name);
+    // Another unknown word is left to the parser, whose error lists what is known.
+    if is_known || !(value.contains(std::path::MAIN_SEPARATOR) || Path::new(value).exists()) {
+        return Ok(spec.to_owned());
+    }
+    let path = PathBuf::from(value);
+    let list = read(&path)?;
+    let others: Vec<&str> = spec.split(',').filter(|other| other != &piece).collect();
+    let plain: CodeSpec = others.join(",").parse()?;
+    let codec = Codec::new(&plain)?;
+    let layers = codec.layers().ok_or_else(|| not_usable(&path, "this code has no layers"))?;
+    let order =
+        Order::from_list(layers, list).map_err(|error| not_usable(&path, &error.to_string()))?;
+    Ok(format!("{},order={}", others.join(","), order.name()))
+}
+
+fn not_usable(path: &Path, problem: &str) -> Failure {
+    Failure::Flag { flag: "order", problem: format!("{}: {problem}", path.display()) }
+}
+
+/// Numbers with anything but digits between them; `#` begins a comment.
+fn read(path: &Path) -> Result<Vec<u32>, Failure> {
+    let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
+    let size = std::fs::metadata(path).map_err(failed)?.len();
+    if size > FILE_MAX {
+        return Err(not_usable(path, "too long for a list of layers"));
+    }
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let words = lines.flat_map(|line| line.split([' ', '\t', ',', ';', '[', ']']));
+    words
+        .filter(|word| !word.is_empty())
+        .map(|word| {
+            let bad = |_| not_usable(path, &format!("'{word}' is not the number of a layer"));
+            word.parse().map_err(bad)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_files_order_goes_into_the_spec() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("layers");
+        let spec = |rest: &str| format!("clay:4+2,order={}{rest}", file.display());
+        std::fs::write(&file, "# mine\n2, 5 0 7\n4;3 [6 1]\n").unwrap();
+        let resolved = resolve(&spec(",coupling=ceph")).unwrap();
+        let codec = crate::setup::codec(&resolved).unwrap();
+        assert!(resolved.starts_with("clay:4+2,coupling=ceph,order=list:"), "{resolved}");
+        let order = Order::new(codec.layers().unwrap(), codec.order()).unwrap();
+        assert_eq!(order.layers(), [2, 5, 0, 7, 4, 3, 6, 1]);
+        std::fs::write(&file, "0 1 3 2 6 7 5 4").unwrap();
+        assert_eq!(resolve(&spec("")).unwrap(), "clay:4+2,order=gray");
+        for (text, problem) in [("0 1 2", "lists 3 layers"), ("0 x", "'x' is not")] {
+            std::fs::write(&file, text).unwrap();
+            let error = resolve(&spec("")).unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
+        assert!(resolve("clay:4+2,order=/no/such/file").is_err());
+        for same in ["clay:4+2,order=gray", "clay:4+2,order=spiral", "rs:4+2", "clay:4+2"] {
+            assert_eq!(resolve(same).unwrap(), same);
+        }
+    }
+}
