@@ -39,6 +39,7 @@ mod problem;
 mod recovery;
 mod seed;
 mod strategies;
+mod tally;
 
 pub use bound::Bound;
 pub use check::Proof;
@@ -52,4 +53,4 @@ pub use problem::Problem;
 pub use recovery::{
     Destination, Emit, Job, Layout, RecoveryOptions, RecoveryPlan, RiskClass, Stripe,
 };
-pub use strategies::{STRATEGIES, Strategy, alternatives, frontier, strategy};
+pub use strategies::{STRATEGIES, Strategy, alternatives, frontier, spectrum, strategy};

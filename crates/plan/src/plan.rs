@@ -74,6 +74,11 @@ impl Plan {
         Plan { note: Some(note.into()), ..self }
     }
 
+    /// The same plan under the name of the strategy that took it over.
+    pub(crate) fn named(self, strategy: &'static str) -> Plan {
+        Plan { strategy, ..self }
+    }
+
     /// What was planned.
     pub fn problem(&self) -> &Problem {
         &self.problem

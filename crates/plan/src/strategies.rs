@@ -1,13 +1,17 @@
 //! The strategies: one file and one row of [`STRATEGIES`] each.
 
+mod anneal;
+mod brute;
 mod central;
 mod chain;
 mod hub;
+mod pareto;
 mod sums;
 
 #[cfg(test)]
 mod battery;
 
+pub use brute::spectrum;
 pub use hub::{alternatives, frontier};
 
 use crate::{Costs, Effort, Plan, PlanError, Problem};
@@ -43,8 +47,16 @@ impl Strategy {
 }
 
 /// All strategies.
-pub static STRATEGIES: &[Strategy] =
-    &[central::STRATEGY, sums::PIPELINE, sums::PPR, hub::STRATEGY, chain::STRATEGY];
+pub static STRATEGIES: &[Strategy] = &[
+    central::STRATEGY,
+    sums::PIPELINE,
+    sums::PPR,
+    hub::STRATEGY,
+    chain::STRATEGY,
+    anneal::STRATEGY,
+    pareto::STRATEGY,
+    brute::STRATEGY,
+];
 
 /// The strategy of a name.
 ///

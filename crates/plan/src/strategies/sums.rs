@@ -98,6 +98,23 @@ fn rows(dag: &Dag) -> Option<Vec<(At, Terms)>> {
     Some(dag.outputs().iter().map(|&(at, v)| (at, sums[v as usize].clone())).collect())
 }
 
+/// The same function with every output straight from what is read; nothing when that is too long.
+pub(super) fn flat(dag: &Dag) -> Option<Dag> {
+    let rows = rows(dag)?;
+    let mut builder = DagBuilder::new();
+    let hint = |v: u32| dag.hint(v).unwrap_or_default();
+    for (at, terms) in rows {
+        let coefficients = terms.iter().map(|&(_, c)| c).collect();
+        let matrix = Matrix::new(1, terms.len(), coefficients).ok()?;
+        let id = builder.matrix(&matrix);
+        let input = |&(v, _): &(u32, u8)| builder.input(dag.inputs()[v as usize], hint(v));
+        let sources: Vec<Symbol> = terms.iter().map(input).collect();
+        let out = builder.step(id, &sources, &[Hint::default()]).ok()?;
+        builder.output(at, out.symbol(0));
+    }
+    builder.finish().ok()
+}
+
 fn compose(step: &Step<'_>, row: usize, sums: &[Terms]) -> Terms {
     let mut sum: BTreeMap<u32, u8> = BTreeMap::new();
     for (&c, &source) in step.matrix.row(row).iter().zip(step.sources).filter(|&(&c, _)| c != 0) {

@@ -1,0 +1,115 @@
+//! The heuristic of ParaRC (section 4): a search on the Pareto frontier, for comparison.
+//!
+//! From a random placement, all neighbours (one vertex elsewhere) of every placement in the
+//! un-searched pool are looked at. One that no candidate beats in both maximum load and bandwidth
+//! becomes a candidate and is searched later. When the pool is empty, the search starts again from
+//! another random placement, as the paper proposes.
+
+use super::{Strategy, central};
+use crate::edges::Edges;
+use crate::seed::below;
+use crate::tally::Tally;
+use crate::{Effort, Plan, PlanError, Problem};
+use std::collections::VecDeque;
+
+/// How often a search asks whether it is over, in neighbours.
+const ASK_EVERY: u64 = 1 << 10;
+/// The most placements that wait to be searched; the latest go first.
+const POOL_MAX: usize = 1 << 12;
+
+pub(super) const STRATEGY: Strategy = Strategy {
+    name: "pareto",
+    about: "ParaRC's own heuristic, for comparison: random placements improved one vertex at a \
+            time along the frontier of load and traffic",
+    searches: true,
+    promise: |problem, costs| {
+        let place = central::nodes(problem);
+        let central = Plan::new(problem, problem.dag().clone(), place, "central");
+        central.is_ok_and(|central| costs.max_load() <= central.costs().max_load())
+    },
+    place,
+};
+
+/// A candidate: its score and the worker of every computed vertex.
+type Candidate = ((u32, u32), Vec<u16>);
+
+fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> {
+    let (dag, edges) = (problem.dag(), Edges::new(problem.dag()));
+    let workers = problem.workers();
+    let count = dag.vertices() - dag.inputs().len();
+    let mut random = effort.seed;
+    let mut best: Option<Candidate> = None;
+    let mut moves = 0;
+    while !effort.is_over(moves) && count > 0 {
+        let start: Vec<u16> =
+            (0..count).map(|_| below(&mut random, workers.len()) as u16).collect();
+        let found =
+            run(Tally::new(problem, dag, &edges, &start), workers.len(), &mut moves, effort);
+        if best.as_ref().is_none_or(|best| found.0 < best.0) {
+            best = Some(found);
+        }
+    }
+    let central = central::nodes(problem);
+    let plan = match best {
+        Some((_, place)) => {
+            let nodes = place.into_iter().map(|worker| workers[worker as usize]).collect();
+            Plan::new(problem, dag.clone(), nodes, STRATEGY.name)?
+        }
+        None => Plan::new(problem, dag.clone(), central.clone(), STRATEGY.name)?,
+    };
+    let alone = Plan::new(problem, dag.clone(), central, STRATEGY.name)?;
+    match plan.costs().max_load() <= alone.costs().max_load() {
+        true => Ok(plan),
+        false => Ok(alone
+            .with_note("central instead of pareto: nothing better was found in the moves allowed")),
+    }
+}
+
+/// One run from a random start; returns the candidate of the least maximum load.
+fn run(
+    mut tally: Tally<'_>,
+    workers: usize,
+    moves: &mut u64,
+    effort: &mut Effort<'_>,
+) -> Candidate {
+    let first = (tally.score(), tally.places().to_vec());
+    let mut pool: VecDeque<Candidate> = VecDeque::from([first.clone()]);
+    let mut candidates = vec![first];
+    let inputs = tally.inputs();
+    while let Some((score, place)) = pool.pop_front() {
+        // Beaten since it came into the pool: its neighbours would be as well.
+        if candidates.iter().any(|(other, _)| other.0 < score.0 && other.1 < score.1) {
+            continue;
+        }
+        for (index, &worker) in place.iter().enumerate() {
+            tally.place(inputs + index, worker);
+        }
+        for v in inputs..inputs + place.len() {
+            let own = tally.worker(v);
+            for to in (0..workers as u16).filter(|&to| to != own) {
+                *moves += 1;
+                if (*moves).is_multiple_of(ASK_EVERY) && effort.is_over(*moves) {
+                    return least(candidates);
+                }
+                tally.place(v, to);
+                let score = tally.score();
+                let beaten = |(other, _): &Candidate| other.0 <= score.0 && other.1 <= score.1;
+                if !candidates.iter().any(beaten) {
+                    candidates.retain(|(other, _)| !(score.0 <= other.0 && score.1 <= other.1));
+                    let candidate = (score, tally.places().to_vec());
+                    candidates.push(candidate.clone());
+                    pool.push_back(candidate);
+                    if pool.len() > POOL_MAX {
+                        pool.pop_front();
+                    }
+                }
+            }
+            tally.place(v, own);
+        }
+    }
+    least(candidates)
+}
+
+fn least(candidates: Vec<Candidate>) -> Candidate {
+    candidates.into_iter().min().unwrap_or_default()
+}
