@@ -1,6 +1,7 @@
 //! What the user typed: the command line, parsed but not yet acted upon.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -48,6 +49,10 @@ pub struct Common {
     #[arg(long, global = true, value_name = "SIZE", value_parser = size,
           help_heading = "Common options")]
     pub limit_rate: Option<u64>,
+
+    /// The cluster's key, for agents (kiln://host:port) [default: the file named by KILN_KEY]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Common options")]
+    pub key: Option<PathBuf>,
 
     /// Seed of anything that is sampled, so that a run can be repeated
     #[arg(

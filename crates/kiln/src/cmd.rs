@@ -1,5 +1,6 @@
 //! The table of commands. To add one: write `cmd/x.rs` and one row in [`COMMANDS`].
 
+mod agent;
 mod codes;
 mod decode;
 mod encode;
@@ -46,6 +47,7 @@ pub static COMMANDS: &[Row] = &[
     row::<inspect::Inspect>(),
     row::<codes::Codes>(),
     row::<plan::Plan>(),
+    row::<agent::Agent>(),
     row::<probe::Probe>(),
 ];
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use kiln_code::CodeError;
+use kiln_node::NodeError;
 use kiln_pool::{ErrorKind, PoolError};
 use kiln_store::StoreError;
 use thiserror::Error;
@@ -68,6 +69,9 @@ pub enum Failure {
     /// A shard or folder.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// An agent, or the way to it.
+    #[error(transparent)]
+    Node(#[from] NodeError),
     /// A file that is neither a shard nor in a node folder.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -113,7 +117,11 @@ impl Failure {
                 ErrorKind::Io => Exit::Io,
                 ErrorKind::Refused => Exit::Refused,
             },
-            Failure::Store(_) | Failure::Io { .. } | Failure::NotUsable { .. } => Exit::Io,
+            Failure::Node(NodeError::Setup { .. }) => Exit::Usage,
+            Failure::Node(_)
+            | Failure::Store(_)
+            | Failure::Io { .. }
+            | Failure::NotUsable { .. } => Exit::Io,
             Failure::Exists { .. } | Failure::Busy { .. } => Exit::Refused,
         }
     }

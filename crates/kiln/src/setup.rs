@@ -7,9 +7,12 @@ mod output;
 mod raw;
 mod reads;
 
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use kiln_code::{CodeSpec, Codec};
+use kiln_node::net::{Address, ClusterKey, Network};
 use kiln_pool::Settings;
 
 pub use nodes::Folders;
@@ -27,6 +30,9 @@ const MAX_THREADS: usize = 1024;
 /// Buffers of one operation in bytes; with the rest of the program it stays well below 512 MiB.
 const MEMORY: u64 = 192 << 20;
 
+/// Threads that move bytes to and from agents.
+const NETWORK_THREADS: usize = 2;
+
 /// What every command gets.
 pub struct Setup {
     /// Reports are JSON.
@@ -41,6 +47,8 @@ pub struct Setup {
     pub observer: Terminal,
     threads: usize,
     start: Instant,
+    key: Option<PathBuf>,
+    network: OnceLock<Network>,
 }
 
 impl Setup {
@@ -69,12 +77,53 @@ impl Setup {
             observer: Terminal::new(!common.quiet && !common.json, common.limit_rate),
             threads,
             start: Instant::now(),
+            key: common.key.clone().or_else(|| std::env::var_os("KILN_KEY").map(PathBuf::from)),
+            network: OnceLock::new(),
         })
     }
 
     /// What an operation may use.
     pub fn settings(&self) -> Settings<'_> {
         Settings { threads: self.threads, memory: MEMORY, observer: &self.observer }
+    }
+
+    /// Threads that compute.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The file of the cluster's key, as named by `--key` or `KILN_KEY`.
+    pub fn key_path(&self) -> Option<&Path> {
+        self.key.as_deref()
+    }
+
+    /// The cluster's key.
+    ///
+    /// # Errors
+    /// None is named, or the file is none.
+    pub fn key(&self) -> Result<ClusterKey, Failure> {
+        match &self.key {
+            Some(path) => Ok(ClusterKey::load(path)?),
+            None => {
+                let problem = "the cluster's key is needed; kiln agent --init makes one".to_owned();
+                Err(Failure::Flag { flag: "--key", problem })
+            }
+        }
+    }
+
+    /// Connections to agents, of which one is at this address: without TLS no key is needed.
+    ///
+    /// # Errors
+    /// As [`Setup::key`], or no threads.
+    pub fn network(&self, address: &Address) -> Result<&Network, Failure> {
+        if let Some(network) = self.network.get() {
+            // One network serves both kinds; without a key it refuses what needs one.
+            return Ok(network);
+        }
+        let keyless = address.plain && self.key.is_none();
+        let key = if keyless { None } else { Some(self.key()?) };
+        let network = Network::new(key, NETWORK_THREADS)?;
+        Ok(self.network.get_or_init(|| network))
     }
 
     /// Seconds since the command began.

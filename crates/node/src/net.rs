@@ -5,11 +5,13 @@ mod address;
 mod dial;
 mod disk;
 mod key;
+mod monitor;
 mod remote;
 mod serve;
 mod stream;
 
 pub use address::{Address, DEFAULT_PORT};
 pub use key::ClusterKey;
+pub use monitor::Monitor;
 pub use remote::{Network, RemoteBackend};
-pub use serve::{AgentSetup, Report, Serving, serve};
+pub use serve::{AgentSetup, Report, Serving, Watcher, serve};

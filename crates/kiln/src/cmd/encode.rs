@@ -83,7 +83,7 @@ impl Command for Encode {
             );
             return Err(Failure::Flag { flag: "--output", problem });
         }
-        let folders = Folders::to_write("--output", &self.output)?;
+        let folders = Folders::to_write(setup, "--output", &self.output)?;
         let sub_chunk = setup::sub_chunk(codec.shape().alpha, self.sub_chunk, self.chunk)?;
         let mut source = source(&self.input)?;
         let outcome = self.encode(&codec, &name, sub_chunk, &mut *source, &folders, setup);

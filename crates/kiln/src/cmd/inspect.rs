@@ -67,9 +67,10 @@ impl Command for Inspect {
             self.paths.into_iter().partition(|path| path.is_file());
         let objects = match folders.is_empty() {
             true => Vec::new(),
-            false => {
-                objects(&Folders::to_read(&folders, ReadMode::Cached)?, self.object.as_deref())?
-            }
+            false => objects(
+                &Folders::to_read(setup, &folders, ReadMode::Cached)?,
+                self.object.as_deref(),
+            )?,
         };
         let files: Vec<FileReport> =
             files.iter().map(|path| file(path)).collect::<Result<_, _>>()?;

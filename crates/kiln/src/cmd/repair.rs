@@ -82,8 +82,8 @@ impl Command for Repair {
         let devices = self.devices()?;
         // A model is of the device, not of the page cache.
         let mode = if devices.is_some() { setup::direct() } else { self.reads.mode() };
-        let folders = Folders::to_read(&self.folders, mode)?;
-        let to = Folders::to_write("--to", self.to.as_slice())?;
+        let folders = Folders::to_read(setup, &self.folders, mode)?;
+        let to = Folders::to_write(setup, "--to", self.to.as_slice())?;
         let targets: BTreeMap<_, _> = to
             .nodes()
             .iter()

@@ -51,7 +51,7 @@ impl Command for Verify {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let raw = self.raw.setup()?;
-        let folders = Folders::to_read(&self.folders, self.reads.mode())?;
+        let folders = Folders::to_read(setup, &self.folders, self.reads.mode())?;
         let settings = setup.settings();
         let outcome = match raw {
             Some(raw) => verify_raw(&raw.request(), folders.nodes(), &settings),

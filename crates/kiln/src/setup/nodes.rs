@@ -1,15 +1,17 @@
-//! Folders as nodes.
+//! Folders, and agents' places, as nodes.
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use kiln_node::net::Address;
 use kiln_pool::Node;
 use kiln_store::{Append, Backend, FileBackend, ReadAt, ReadMode, StoreError, WriteLock};
 
 use crate::exit::Failure;
+use crate::setup::Setup;
 
 /// A folder that need not exist yet: it is created by the first write, so a command that is
 /// refused (or only reads) leaves no empty folders behind. A lost node folder is such a folder.
@@ -89,7 +91,16 @@ impl Backend for LazyFolder {
     }
 }
 
-/// The folders of a command, as nodes, in the order given.
+/// The agent that a path names, if it is meant as an address and not as a folder.
+fn address(path: &Path) -> Result<Option<Address>, Failure> {
+    match path.to_str().filter(|text| Address::is_meant(text)) {
+        Some(text) => Ok(Some(text.parse()?)),
+        None => Ok(None),
+    }
+}
+
+/// The folders of a command, as nodes, in the order given. An address of an agent, `kiln://...`,
+/// stands for the folder that the agent serves.
 pub struct Folders {
     nodes: Vec<Node>,
     folders: Vec<Arc<LazyFolder>>,
@@ -100,45 +111,45 @@ impl Folders {
     ///
     /// # Errors
     /// A folder given twice, or a path that is a file.
-    pub fn to_write(flag: &'static str, paths: &[PathBuf]) -> Result<Folders, Failure> {
-        let mut seen = BTreeSet::new();
-        for path in paths {
-            let same = path.canonicalize().unwrap_or_else(|_| path.clone());
-            if !seen.insert(same) {
-                let problem = format!("{} is given twice", path.display());
-                return Err(Failure::Flag { flag, problem });
-            }
-            if path.exists() && !path.is_dir() {
-                let source = io::Error::from(io::ErrorKind::NotADirectory);
-                return Err(Failure::Io { action: "use", path: path.clone(), source });
-            }
-        }
-        Ok(Folders::new(paths, ReadMode::Cached))
+    pub fn to_write(
+        setup: &Setup,
+        flag: &'static str,
+        paths: &[PathBuf],
+    ) -> Result<Folders, Failure> {
+        check(flag, paths)?;
+        Folders::new(setup, paths, ReadMode::Cached)
     }
 
-    fn new(paths: &[PathBuf], mode: ReadMode) -> Folders {
-        let lazy = |path: &PathBuf| {
+    fn new(setup: &Setup, paths: &[PathBuf], mode: ReadMode) -> Result<Folders, Failure> {
+        let (mut nodes, mut folders) = (Vec::new(), Vec::new());
+        for path in paths {
+            if let Some(address) = address(path)? {
+                let remote = setup.network(&address)?.open(&address);
+                nodes.push(Node::new(address.to_string(), Arc::new(remote)));
+                continue;
+            }
             let (path, opened, created) = (path.clone(), OnceLock::new(), AtomicBool::new(false));
-            Arc::new(LazyFolder { path, mode, opened, created })
-        };
-        let folders: Vec<Arc<LazyFolder>> = paths.iter().map(lazy).collect();
-        let nodes = folders.iter().map(|folder| Node::new(folder.place(), folder.clone() as _));
-        Folders { nodes: nodes.collect(), folders }
+            let folder = Arc::new(LazyFolder { path, mode, opened, created });
+            nodes.push(Node::new(folder.place(), folder.clone() as _));
+            folders.push(folder);
+        }
+        Ok(Folders { nodes, folders })
     }
 
     /// Folders to read from; at least one must exist. The others may be lost nodes.
     ///
     /// # Errors
     /// As [`Folders::to_write`], or nothing there at all.
-    pub fn to_read(paths: &[PathBuf], mode: ReadMode) -> Result<Folders, Failure> {
+    pub fn to_read(setup: &Setup, paths: &[PathBuf], mode: ReadMode) -> Result<Folders, Failure> {
+        let there = |path: &PathBuf| path.exists() || !matches!(address(path), Ok(None));
         if let Some(first) = paths.first()
-            && !paths.iter().any(|path| path.exists())
+            && !paths.iter().any(there)
         {
             let source = io::Error::from(io::ErrorKind::NotFound);
             return Err(Failure::Io { action: "open", path: first.clone(), source });
         }
-        Folders::to_write("DIR", paths)?;
-        Ok(Folders::new(paths, mode))
+        check("DIR", paths)?;
+        Folders::new(setup, paths, mode)
     }
 
     /// Reads asked of all folders so far, and their bytes.
@@ -161,4 +172,21 @@ impl Folders {
             }
         }
     }
+}
+
+/// Refuses a folder (or agent) that is given twice, and a path that is a file.
+fn check(flag: &'static str, paths: &[PathBuf]) -> Result<(), Failure> {
+    let mut seen = BTreeSet::new();
+    for path in paths {
+        let same = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if !seen.insert(same) {
+            let problem = format!("{} is given twice", path.display());
+            return Err(Failure::Flag { flag, problem });
+        }
+        if path.exists() && !path.is_dir() {
+            let source = io::Error::from(io::ErrorKind::NotADirectory);
+            return Err(Failure::Io { action: "use", path: path.clone(), source });
+        }
+    }
+    Ok(())
 }

@@ -83,6 +83,39 @@ impl Serving {
 
     /// How it is doing; all zeros when it has ended.
     pub async fn report(&self) -> Report {
+        self.watcher().report().await
+    }
+
+    /// Somebody else may ask how it is doing.
+    #[must_use]
+    pub fn watcher(&self) -> Watcher {
+        Watcher { questions: self.questions.clone() }
+    }
+}
+
+/// Asks an agent of this process how it is doing.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use kiln_node::net::{AgentSetup, serve};
+/// # use kiln_store::MemoryBackend;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// let setup = AgentSetup::plain("here", Arc::new(MemoryBackend::new()));
+/// let agent = serve(setup, "127.0.0.1:0").await?;
+/// let watcher = agent.watcher();
+/// assert_eq!(watcher.report().await.load, (0, 0, 0));
+/// # Ok::<(), kiln_node::NodeError>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Watcher {
+    questions: mpsc::Sender<oneshot::Sender<Report>>,
+}
+
+impl Watcher {
+    /// How the agent is doing; all zeros when it has ended.
+    pub async fn report(&self) -> Report {
         let (answer, report) = oneshot::channel();
         if self.questions.send(answer).await.is_err() {
             return Report::default();

@@ -1,0 +1,176 @@
+//! `kiln agent`
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use kiln_node::agent::Limits;
+use kiln_node::net::{AgentSetup, ClusterKey, DEFAULT_PORT, Monitor, serve};
+use kiln_store::FileBackend;
+use serde::Serialize;
+
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::print::Stream;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln agent --init --key cluster.key            make the cluster's key; copy it to every machine
+  kiln agent --dir /srv/kiln --key cluster.key   serve the folder to holders of the key
+  kiln agent --dir /srv/kiln --plain             the same for this machine only, without TLS
+
+Then any command takes the agent where it takes a folder:
+  kiln encode photos.tar -c rs:4+2 --key cluster.key -o kiln://host0 -o kiln://host1 ...
+  kiln repair kiln://host0 kiln://host1 ... --key cluster.key
+
+The agent ends cleanly on SIGTERM or SIGINT. KILN_LOG=debug tells more in its log.";
+
+/// Serve a folder of this machine to other machines
+///
+/// The agent gives the files of one folder, and nothing else, to whoever holds the cluster's key.
+/// Its log goes to standard error (as JSON with --json), and one line on standard output says
+/// where it listens.
+#[derive(Debug, Args)]
+pub struct Agent {
+    /// Folder to serve; created when absent
+    #[arg(long, value_name = "DIR", required_unless_present = "init")]
+    dir: Option<PathBuf>,
+
+    /// Address to listen on [default: 0.0.0.0:7440, with --plain 127.0.0.1:7440]
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+
+    /// Name that clients may ask for, as in kiln://host/NAME [default: the folder's name]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Serve without TLS, to this machine only
+    #[arg(long, conflicts_with = "init")]
+    plain: bool,
+
+    /// Address for metrics in Prometheus' format, e.g. 127.0.0.1:9440
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
+
+    /// Make the cluster's key (--key FILE, which must not exist) and end
+    #[arg(long, conflicts_with_all = ["dir", "listen", "name", "metrics"])]
+    init: bool,
+}
+
+/// What is said on standard output.
+#[derive(Serialize)]
+struct Started {
+    address: String,
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<String>,
+}
+
+impl Command for Agent {
+    const NAME: &'static str = "agent";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        if self.init {
+            return init(setup);
+        }
+        let Some(dir) = &self.dir else {
+            return Err(Failure::Flag { flag: "--dir", problem: "is needed".to_owned() });
+        };
+        let key = if self.plain { None } else { Some(setup.key()?) };
+        let backend = Arc::new(FileBackend::create(dir)?);
+        let name = self.name.clone().unwrap_or_else(|| folder_name(dir));
+        let default = if self.plain { "127.0.0.1" } else { "0.0.0.0" };
+        let listen = self.listen.clone().unwrap_or_else(|| format!("{default}:{DEFAULT_PORT}"));
+        let agent = AgentSetup { place: name.clone(), backend, key, limits: Limits::default() };
+        log_to_stderr(setup.json);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(setup.threads())
+            .thread_name("kiln-agent")
+            .enable_all()
+            .build()
+            .map_err(|source| Failure::Io {
+                action: "start threads for",
+                path: dir.clone(),
+                source,
+            })?;
+        runtime.block_on(self.serve(agent, &listen, setup))
+    }
+}
+
+impl Agent {
+    async fn serve(&self, agent: AgentSetup, listen: &str, setup: &Setup) -> Result<Exit, Failure> {
+        let (name, plain) = (agent.place.clone(), agent.key.is_none());
+        let serving = serve(agent, listen).await?;
+        let monitor = match &self.metrics {
+            Some(listen) => Some(Monitor::start(serving.watcher(), &name, listen).await?),
+            None => None,
+        };
+        let scheme = if plain { "kiln+plain" } else { "kiln" };
+        let started = Started {
+            address: format!("{scheme}://{}/{name}", serving.address()),
+            name,
+            metrics: monitor
+                .as_ref()
+                .map(|monitor| format!("http://{}/metrics", monitor.address())),
+        };
+        match setup.json {
+            true => Stream::Stdout.json(&started)?,
+            false => Stream::Stdout.text(&format!("serving {}\n", started.address))?,
+        }
+        tracing::info!(address = started.address, "agent started");
+        let why = until_told().await;
+        tracing::info!(why, "agent ends");
+        Ok(Exit::Done)
+    }
+}
+
+/// Makes the key of a new cluster.
+fn init(setup: &Setup) -> Result<Exit, Failure> {
+    let Some(path) = setup.key_path() else {
+        let problem = "name the file for the new key".to_owned();
+        return Err(Failure::Flag { flag: "--key", problem });
+    };
+    ClusterKey::create(path)?;
+    if !setup.quiet && !setup.json {
+        let text = format!(
+            "{} is the cluster's key: copy it to every machine, show it to nobody\n",
+            path.display()
+        );
+        Stream::Stdout.text(&text)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The name of a place that was given none.
+fn folder_name(dir: &Path) -> String {
+    let full = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    full.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Waits for a signal to end.
+async fn until_told() -> &'static str {
+    use tokio::signal::unix::{SignalKind, signal};
+    // Where signals cannot be watched they end the process by themselves, as they always do.
+    let (Ok(mut term), Ok(mut int)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => "SIGTERM",
+        _ = int.recv() => "SIGINT",
+    }
+}
+
+fn log_to_stderr(json: bool) {
+    let level = std::env::var("KILN_LOG").unwrap_or_else(|_| "info".to_owned());
+    let filter = tracing_subscriber::EnvFilter::new(level);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Somebody may have set up a log already; theirs stays.
+    let _ = match json {
+        true => log.json().try_init(),
+        false => log.with_ansi(false).try_init(),
+    };
+}

@@ -1,0 +1,154 @@
+//! Folders of other machines: agents as processes of their own, over the loopback interface.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, ExitStatus};
+
+use serde_json::Value;
+
+use crate::rig::{Rig, flip};
+
+/// An agent process; ended by its id when dropped.
+pub struct Agent {
+    child: Child,
+    pub address: String,
+    pub started: Value,
+}
+
+impl Agent {
+    /// Serves a folder of the rig with these further flags.
+    pub fn start(rig: &Rig, folder: &str, flags: &str) -> Agent {
+        Agent::listening(rig, folder, flags, "127.0.0.1:0")
+    }
+
+    pub fn listening(rig: &Rig, folder: &str, flags: &str, listen: &str) -> Agent {
+        let words = format!("agent --dir {folder} --listen {listen} --json {flags}");
+        let mut child = rig.start(&words);
+        // Kept open: it says nothing more, but must not find a closed pipe.
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut text = String::new();
+        while lines.read_line(&mut text).unwrap() > 0 && !text.ends_with("}\n") {}
+        let Ok(started) = serde_json::from_str::<Value>(&text) else {
+            child.kill().unwrap();
+            panic!("no agent: {text} {:?}", child.wait_with_output().unwrap());
+        };
+        // Its log is not looked at, but a full pipe must not stop it.
+        let mut log = child.stderr.take().unwrap();
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        Agent { child, address: started["address"].as_str().unwrap().to_owned(), started }
+    }
+
+    /// Agents for so many folders `d0`, `d1`, ...
+    pub fn several(rig: &Rig, count: usize, flags: &str) -> Vec<Agent> {
+        (0..count).map(|i| Agent::start(rig, &format!("d{i}"), flags)).collect()
+    }
+
+    /// Kills it, as a power cut would.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end.
+    fn terminate(mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Their addresses, each with a word before it.
+pub fn list(agents: &[Agent], word: &str) -> String {
+    agents.iter().map(|agent| format!("{word} {} ", agent.address)).collect()
+}
+
+#[test]
+fn every_command_works_on_agents_as_on_folders() {
+    let rig = Rig::new();
+    rig.kiln("agent --init --key cluster.key").ok();
+    rig.kiln("agent --init --key cluster.key").fails(4, &["cluster.key"]);
+    let mut agents = Agent::several(&rig, 6, "--key cluster.key");
+    assert!(agents[0].address.starts_with("kiln://127.0.0.1:"));
+    assert!(agents[3].address.ends_with("/d3"));
+    let data = rig.data("object", 3_000_000, 5);
+    let key = "--key cluster.key -q";
+    let out = list(&agents, "-o");
+    rig.kiln(&format!("encode object -c clay:4+2 {out} {key}")).ok();
+    for index in 0..6 {
+        assert_eq!(rig.names(&format!("d{index}")), [format!("object.{index:02}.kiln")]);
+    }
+    let all = list(&agents, "");
+    rig.kiln(&format!("verify {all} {key}")).ok();
+    flip(&rig.path("d1/object.01.kiln"), 300_000, 3);
+    rig.kiln(&format!("verify {all} {key}")).code(1);
+
+    agents.remove(4).kill();
+    let spare = Agent::start(&rig, "spare", "--key cluster.key");
+    rig.kiln(&format!("decode {all} -o back {key}")).ok();
+    assert!(rig.read("back") == data);
+    let living = list(&agents, "");
+    let words = format!("repair {living} --to {} --scan --json {key}", spare.address);
+    let report = rig.kiln(&words).ok().json();
+    assert_eq!(report["lost"], serde_json::json!([1, 4]));
+    agents.push(spare);
+    let all = list(&agents, "");
+    let ended = rig.kiln(&format!("verify {all} --json {key}")).ok();
+    assert_eq!(ended.json()["damaged_count"].as_u64().unwrap_or(0), 0);
+    assert_eq!(rig.names("spare"), ["object.04.kiln"]);
+}
+
+#[test]
+fn whoever_has_no_key_or_another_one_is_refused() {
+    let rig = Rig::new();
+    rig.kiln("agent --init --key cluster.key").ok();
+    rig.kiln("agent --init --key other.key").ok();
+    let agent = Agent::start(&rig, "d0", "--key cluster.key");
+    rig.data("object", 1000, 1);
+    let encode = format!("encode object -c rs:2+1 -o {}", agent.address);
+    rig.kiln(&encode).fails(3, &["--key"]);
+    rig.kiln(&format!("{encode} --key other.key")).fails(4, &["certificate"]);
+    let elsewhere = agent.address.replace("/d0", "/d1");
+    rig.kiln(&format!("encode object -c rs:2+1 -o {elsewhere} --key cluster.key"))
+        .fails(4, &["this is \"d0\""]);
+    let plain = agent.address.replace("kiln:", "kiln+plain:");
+    rig.kiln(&format!("encode object -c rs:2+1 -o {plain}")).code(4);
+    assert!(rig.names("d0").is_empty());
+    rig.kiln("agent --dir d0 --plain --listen 0.0.0.0:0").fails(3, &["loopback"]);
+    rig.kiln("agent --dir d0").fails(3, &["--key"]);
+    rig.kiln(&format!("{encode} --key object")).fails(3, &["chmod 600"]);
+}
+
+#[test]
+fn an_agent_tells_its_metrics_and_ends_when_told() {
+    let rig = Rig::new();
+    let agent = Agent::start(&rig, "d0", "--plain --name here --metrics 127.0.0.1:0");
+    let data = rig.data("object", 100_000, 1);
+    rig.kiln(&format!("encode object -c rs:2+1 -o {} -q", agent.address)).ok();
+    rig.kiln(&format!("decode {} -o back -q", agent.address)).ok();
+    assert!(rig.read("back") == data);
+    let url = agent.started["metrics"].as_str().unwrap();
+    let host = url.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let value = |name: &str| -> u64 {
+        let wanted = format!("{name}{{place=\"here\"}} ");
+        let line = answer.lines().find_map(|line| line.strip_prefix(&wanted));
+        line.unwrap_or_else(|| panic!("{name}: {answer}")).parse().unwrap()
+    };
+    assert!(value("kiln_received_bytes_total") > 150_000);
+    assert!(value("kiln_sent_bytes_total") > 100_000);
+    assert_eq!(value("kiln_connections_expelled_total"), 0);
+    assert!(answer.ends_with("# EOF\n"));
+    assert!(agent.terminate().success());
+}

@@ -1,0 +1,113 @@
+//! Metrics of an agent over HTTP, in the text format of Prometheus.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::serve::{Report, Watcher};
+use crate::{NodeError, Result};
+
+/// A request line and headers fit in this, or are not read.
+const REQUEST_MAX: usize = 4096;
+/// Who does not ask within this time is let go.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Answers `GET /metrics`; dropping it ends that.
+#[derive(Debug)]
+pub struct Monitor {
+    address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Monitor {
+    /// Starts to answer on the runtime that calls.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub async fn start(watcher: Watcher, place: &str, listen: &str) -> Result<Monitor> {
+        let failed = |source| NodeError::Io { op: "listen on", place: listen.to_owned(), source };
+        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let place = place.to_owned();
+        let task = tokio::spawn(async move {
+            // One at a time: whoever asks for metrics does so every few seconds.
+            while let Ok((stream, _)) = listener.accept().await {
+                let report = watcher.report().await;
+                let _ = timeout(PATIENCE, answer(stream, &place, report)).await;
+            }
+        });
+        Ok(Monitor { address, task })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn answer(mut stream: TcpStream, place: &str, report: Report) -> std::io::Result<()> {
+    let mut request = Vec::new();
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_MAX {
+        if stream.read_buf(&mut request).await? == 0 {
+            return Ok(());
+        }
+    }
+    let (status, body) = match request.starts_with(b"GET /metrics ") {
+        true => ("200 OK", metrics(place, &report)),
+        false => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: application/openmetrics-text; version=1.0.0; \
+         charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+/// The report as text.
+fn metrics(place: &str, report: &Report) -> String {
+    let mut registry =
+        Registry::with_labels([("place".into(), place.to_owned().into())].into_iter());
+    let counts = &report.counts;
+    let counters = [
+        ("kiln_requests", "Requests that arrived", counts.requests),
+        ("kiln_requests_failed", "Requests that failed", counts.failed),
+        ("kiln_requests_late", "Requests dropped since their deadline had passed", counts.late),
+        ("kiln_sent_bytes", "Bytes of files sent", counts.bytes_sent),
+        ("kiln_received_bytes", "Bytes of files received", counts.bytes_received),
+        ("kiln_connections_expelled", "Connections closed for breaking a rule", counts.expelled),
+    ];
+    for (name, help, value) in counters {
+        registry.register(name, help, ConstCounter::new(value));
+    }
+    let (connections, waiting, running) = report.load;
+    let gauges = [
+        ("kiln_connections", "Connections", connections),
+        ("kiln_requests_waiting", "Requests that wait for the disk", waiting),
+        ("kiln_disk_jobs", "Disk jobs under way", running),
+    ];
+    for (name, help, value) in gauges {
+        registry.register(name, help, ConstGauge::new(value as i64));
+    }
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = encode(&mut text, &registry);
+    text
+}
