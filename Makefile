@@ -9,7 +9,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
 .PHONY: help setup build test lint demo kernels ceph-plugin ceph-host ceph-cluster \
-    ceph-up ceph-test ceph-down bench-core fuzz clean
+    ceph-up ceph-test ceph-down bench-ceph bench-core fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -17,6 +17,7 @@ help:
 	@echo 'make build   the program, as $(KILN)'
 	@echo 'make ceph-plugin  libec_kiln.so for the Ceph of this machine, in $(CEPH)'
 	@echo 'make ceph-up, ceph-test, ceph-down  a cluster of 16 OSDs here, with the plugin'
+	@echo 'make bench-ceph  what recovery and coding cost inside Ceph (QUICK=1: 4+2 only)'
 	@echo 'make bench-core  coding speed against other libraries (QUICK=1: headline ratios)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each)'
 	@echo 'make lint    formatting and clippy'
@@ -98,6 +99,11 @@ ceph-test: ceph-up
 
 ceph-down:
 	$(CEPH_PYTHON) bindings/ceph/cluster.py down '$(CEPH)-cluster'
+
+bench-ceph: ceph-plugin
+	$(ceph-packages)
+	$(CEPH_PYTHON) bench/ceph/bench.py '$(CEPH)-bench' --plugins '$(CEPH)' \
+	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
 
 demo: build
 	$(PYTHON) demo/demo.py --kiln '$(KILN)' $(if $(DATA),--data '$(DATA)') $(if $(KEEP),--keep)
