@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -36,6 +37,7 @@ CODES = {
 FULL = [(4, 2, [4, 64, 1024]), (6, 3, [108, 864]), (10, 4, [64, 1024, 4096]),
         (14, 2, [64, 1024])]
 QUICK = [(4, 2, [64])]
+FLAGS = ["norecover", "nobackfill"]
 
 
 class Meter:
@@ -120,9 +122,14 @@ class Bench:
         for osd in lost:
             self.cluster.lose_osd(osd)
         start = Meter(self.cluster, helpers)
+        # Nothing is recovered before all lost OSDs are back, else two losses are two repairs.
+        for flag in FLAGS:
+            self.cluster.command("osd set", key=flag)
         for osd in lost:
             self.cluster.replace_osd(osd)
         self.cluster.wait_for(lambda: self.cluster.up() == self.osds, "OSDs to be up")
+        for flag in FLAGS:
+            self.cluster.command("osd unset", key=flag)
         self.cluster.settle()
         moved = between(start, Meter(self.cluster, helpers), self.idle)
         new = Meter(self.cluster, lost)
@@ -166,28 +173,30 @@ def main():
     sizes = QUICK if options.quick else FULL
     if options.only:
         sizes = [row for row in sizes if f"{row[0]}+{row[1]}" == options.only]
-    report = dict(computing=computing(options.plugins,
-                                      [(k, m, unit) for k, m, units in sizes for unit in units]))
+    cells = [(k, m, unit) for k, m, units in sizes for unit in units]
+    report = dict(computing=computing(options.plugins, cells), recovery=[])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench-ceph: terminated"))
     cluster = Cluster(options.folder)
+    if cluster.conf.exists():
+        cluster.down()
     try:
         osds = max(k + m for k, m, _ in sizes)
         cluster.make(osds, options.plugins)
         bench = Bench(cluster, options.quick)
-        rows = []
+        report["idle_per_second"] = bench.idle
         for k, m, units in sizes:
             for unit in units:
                 every = unit == 1024 and (k, m) == (10, 4)
                 shards = range(k + m) if every else [0, k // 2, k + m - 1]
                 for name in CODES:
                     losses = [[shard] for shard in (shards if "clay" in name else [0])]
-                    rows += bench.cell(k, m, unit, name, losses + [[0, 1]])
-        report["recovery"] = rows
-        report["idle_per_second"] = bench.idle
+                    report["recovery"] += bench.cell(k, m, unit, name, losses + [[0, 1]])
     finally:
+        # What was measured is kept, whatever ended the run.
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "ceph.json").write_text(json.dumps(report, indent=1) + "\n")
         if cluster.conf.exists():
             cluster.down()
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "ceph.json").write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":
