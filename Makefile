@@ -9,7 +9,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
 .PHONY: help setup build test lint demo kernels ceph-plugin ceph-host ceph-cluster \
-    ceph-up ceph-test ceph-down bench-ceph bench-core fuzz clean
+    ceph-up ceph-test ceph-down bench-core bench-xor fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -17,8 +17,8 @@ help:
 	@echo 'make build   the program, as $(KILN)'
 	@echo 'make ceph-plugin  libec_kiln.so for the Ceph of this machine, in $(CEPH)'
 	@echo 'make ceph-up, ceph-test, ceph-down  a cluster of 16 OSDs here, with the plugin'
-	@echo 'make bench-ceph  what recovery and coding cost inside Ceph (QUICK=1: 4+2 only)'
 	@echo 'make bench-core  coding speed against other libraries (QUICK=1: headline ratios)'
+	@echo 'make bench-xor   XOR codes: orders, schedules and Jerasure (QUICK=1: headline ratios)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each)'
 	@echo 'make lint    formatting and clippy'
 	@echo 'make clean   remove what was built'
@@ -100,11 +100,6 @@ ceph-test: ceph-up
 ceph-down:
 	$(CEPH_PYTHON) bindings/ceph/cluster.py down '$(CEPH)-cluster'
 
-bench-ceph: ceph-plugin
-	$(ceph-packages)
-	$(CEPH_PYTHON) bench/ceph/bench.py '$(CEPH)-bench' --plugins '$(CEPH)' \
-	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
-
 demo: build
 	$(PYTHON) demo/demo.py --kiln '$(KILN)' $(if $(DATA),--data '$(DATA)') $(if $(KEEP),--keep)
 
@@ -115,6 +110,13 @@ bench-core: setup
 	sh bench/peers/build.sh '$(PEERS)'
 	$(CARGO) build --release -p kiln-bench
 	'$(TARGET)/release/kiln-bench' $(if $(QUICK),--quick,core) --peers '$(PEERS)' \
+	    --out '$(TARGET)/bench' $(BENCH_ARGS)
+
+# XOR codes as in the paper on their scheduling, with kiln and Jerasure beside its orders.
+bench-xor: setup
+	sh bench/peers/build.sh '$(PEERS)'
+	$(CARGO) build --release -p kiln-bench
+	'$(TARGET)/release/kiln-bench' xor $(if $(QUICK),--quick) --peers '$(PEERS)' \
 	    --out '$(TARGET)/bench' $(BENCH_ARGS)
 
 # Coverage-guided fuzzing of all parsers; a crash leaves its input in target/fuzz.

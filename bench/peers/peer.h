@@ -28,8 +28,9 @@ const char *kp_engines(void);
 /* Name and version of the library under test, for reports. Static text. */
 const char *kp_version(void);
 
-/* Opens an engine for a code ("rs" or "clay") with k data, m parity, d helpers for a repair (rs:
- * k) and chunks of `chunk` bytes. NULL with a text in `error` if the engine does not do this. */
+/* Opens an engine for a code ("rs", "clay", or one of bit matrices with its numbers, e.g.
+ * "liberation,w=11,packet=1024") with k data, m parity, d helpers for a repair (rs: k) and chunks
+ * of `chunk` bytes. NULL with a text in `error` if the engine does not do this. */
 void *kp_open(const char *engine, const char *code, uint32_t k, uint32_t m, uint32_t d,
               uint64_t chunk, char *error, size_t error_len);
 

@@ -85,7 +85,8 @@ pub static CASES: &[Case] = &[
 /// There is none; the error lists what there is.
 pub fn case(name: &str) -> Result<&'static Case, BenchError> {
     CASES.iter().find(|case| case.name == name).ok_or_else(|| {
-        let known: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+        let known: Vec<&str> =
+            CASES.iter().map(|case| case.name).chain([crate::xor::NAME]).collect();
         BenchError::UnknownCase { name: name.to_string(), known: known.join(", ") }
     })
 }

@@ -18,6 +18,7 @@ mod peer;
 mod peers;
 mod report;
 mod threads;
+mod xor;
 
 use cases::{CASES, Setup, case};
 use clap::Parser;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         for case in CASES {
             println!("{:8} {}", case.name, case.about);
         }
+        println!("{:8} {}", xor::NAME, xor::ABOUT);
         return ExitCode::SUCCESS;
     }
     match run(&args) {
@@ -83,16 +85,18 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), BenchError> {
-    let case = case(if args.quick { "quick" } else { &args.case })?;
     // Before peers are loaded: threads of their run-times inherit the core.
     let core = measure::pin(args.core);
+    let clock = if args.cpu_time { Clock::Cpu } else { Clock::Wall };
+    if args.case == xor::NAME {
+        let (quick, peers, out) = (args.quick, args.peers.as_path(), args.out.as_deref());
+        return xor::run(&xor::Options { quick, tiny: false, peers, out, core, clock });
+    }
+    let case = case(if args.quick { "quick" } else { &args.case })?;
     let setup = Setup {
         engines: Engines::load(&args.peers),
         huge_pages: !args.small_pages,
-        effort: Effort {
-            clock: if args.cpu_time { Clock::Cpu } else { Clock::Wall },
-            ..case.effort
-        },
+        effort: Effort { clock, ..case.effort },
         only: args.only.clone(),
         tiny: false,
     };

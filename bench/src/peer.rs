@@ -136,13 +136,13 @@ impl Peer {
         Ok(names.split_whitespace().map(engine).collect())
     }
 
-    fn open(&self, job: &Job, k: usize, m: usize) -> Result<Handle<'_>, BenchError> {
+    fn open(&self, code: &str, job: &Job, k: usize, m: usize) -> Result<Handle<'_>, BenchError> {
         let unsupported = |reason| BenchError::Unsupported { engine: self.name.clone(), reason };
         if job.n() > CHUNKS_MAX || k + m > CHUNKS_MAX {
             return Err(unsupported(format!("more than {CHUNKS_MAX} chunks")));
         }
         let name = CString::new(self.name.as_str()).unwrap_or_default();
-        let code = CString::new(job.family.name()).unwrap_or_default();
+        let code = CString::new(code).unwrap_or_default();
         let mut error = [0u8; TEXT];
         // SAFETY: as peer.h says; both strings end in zero, the text has room for TEXT bytes.
         let raw = unsafe {
@@ -207,7 +207,7 @@ impl Peer {
         shape: Shape,
     ) -> Result<Box<dyn Task + '_>, BenchError> {
         let job = Job { chunk: shape.len, ..*job };
-        let handle = self.open(&job, reads.len(), shape.outputs)?;
+        let handle = self.open(job.family.name(), &job, reads.len(), shape.outputs)?;
         Ok(Box::new(Traffic { handle, reads, shape }))
     }
 }
@@ -231,7 +231,22 @@ impl Engine for Peer {
     }
 
     fn prepare(&self, job: &Job) -> Result<Box<dyn Task + '_>, BenchError> {
-        let handle = self.open(job, job.k, job.m)?;
+        self.prepare_code(job.family.name(), job)
+    }
+
+    fn same_bytes_as(&self, job: &Job) -> Option<String> {
+        let row = SAME_BYTES.iter().find(|(name, _)| *name == self.name)?;
+        Some(row.1.replace("{}", &format!("{}+{}", job.k, job.m)))
+    }
+}
+
+impl Peer {
+    /// As [`Engine::prepare`] for a code that `peer.h` names and no [`Job`] does.
+    ///
+    /// # Errors
+    /// The library has no such code or operation.
+    pub fn prepare_code(&self, code: &str, job: &Job) -> Result<Box<dyn Task + '_>, BenchError> {
+        let handle = self.open(code, job, job.k, job.m)?;
         let reads = match job.operation {
             Operation::Encode => (0..job.k).map(Reads::whole).collect(),
             Operation::Decode(_) => job.survivors().into_iter().map(Reads::whole).collect(),
@@ -239,11 +254,6 @@ impl Engine for Peer {
         };
         let lost = job.lost().into_iter().map(|chunk| chunk as u32).collect();
         Ok(Box::new(Call { handle, job: *job, reads, lost }))
-    }
-
-    fn same_bytes_as(&self, job: &Job) -> Option<String> {
-        let row = SAME_BYTES.iter().find(|(name, _)| *name == self.name)?;
-        Some(row.1.replace("{}", &format!("{}+{}", job.k, job.m)))
     }
 }
 

@@ -73,6 +73,8 @@ impl Engines {
         let rs = name == "kiln" || !name.contains("clay");
         match (name.starts_with("ceiling:"), job.family) {
             (true, _) => job.operation != Operation::Repair(2),
+            // Codes of bit matrices: the case `xor` asks for them.
+            _ if name.starts_with("jerasure-") => false,
             (_, Family::Clay) => clay,
             (_, Family::Rs) => rs,
         }

@@ -117,6 +117,20 @@ pub enum CodeError {
         /// What was given.
         got: usize,
     },
+    /// No schedule of that name.
+    #[error("unknown schedule '{name}'; known schedules: {known}")]
+    UnknownSchedule {
+        /// What was given.
+        name: String,
+        /// All known schedules, comma separated.
+        known: String,
+    },
+    /// A schedule of XORs was asked of a DAG that multiplies.
+    #[error("schedules order XORs, but this code multiplies by {coefficient}")]
+    Multiplies {
+        /// The first coefficient above one.
+        coefficient: u8,
+    },
     /// The field or a kernel refused.
     #[error(transparent)]
     Field(#[from] GfError),

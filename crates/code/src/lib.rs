@@ -37,6 +37,7 @@ pub mod order;
 pub mod passes;
 pub mod program;
 pub mod repair_plan;
+pub mod schedule;
 pub mod spec;
 pub mod stripe;
 
@@ -50,5 +51,6 @@ pub use kiln_gf::{Footprint, Kernel, Matrix, active, field};
 pub use order::{Layers, Order};
 pub use program::Program;
 pub use repair_plan::{HelperReads, RepairPlan, Strategy};
+pub use schedule::{SCHEDULES, Schedule, schedule};
 pub use spec::CodeSpec;
 pub use stripe::Shape;

@@ -7,8 +7,9 @@
 
 mod compile;
 mod packets;
+mod scheduled;
 
-use crate::{CodeError, Dag};
+use crate::{CodeError, Dag, Schedule};
 use kiln_gf::{Buffers, Footprint, Kernel, Listing, Product, Sequence};
 use packets::Packets;
 
@@ -34,6 +35,8 @@ const SLICE_MAX: usize = 4096;
 pub struct Program {
     sequence: Sequence,
     packets: Option<Packets>,
+    /// Bytes of every sub-chunk that all calls do before the next ones are begun.
+    slice: usize,
 }
 
 impl Program {
@@ -44,6 +47,9 @@ impl Program {
     /// # Errors
     /// Only an internal one.
     pub fn compile(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Program, CodeError> {
+        if let Some(sequence) = scheduled::resident(dag, kernel)? {
+            return Ok(Program { sequence, packets: None, slice: usize::MAX });
+        }
         let parts = compile::compile(dag);
         let matrices = dag.matrices().iter().chain(&parts.copy);
         let products = matrices.map(|matrix| Product::new(kernel, matrix)).collect();
@@ -52,7 +58,43 @@ impl Program {
         let (calls, operands) = (parts.calls, parts.operands);
         let listing = Listing { products, calls, operands, ..Listing::default() };
         let sequence = Sequence::new(listing, buffers)?;
-        Ok(Program { sequence, packets: None })
+        let slice = match sequence.calls() {
+            // Nothing passes from call to call, so nothing is gained by slices.
+            1 => usize::MAX,
+            _ => (SCRATCH_BYTES / parts.slots.max(1)).clamp(SLICE_MIN, SLICE_MAX) / 64 * 64,
+        };
+        Ok(Program { sequence, packets: None, slice })
+    }
+
+    /// Compiles a schedule: every loop of it becomes one block of straight-line code, run over whole
+    /// sub-chunks. With `packets`, chunks are blocks of so many packets of so many bytes.
+    ///
+    /// # Errors
+    /// Some chunk is not whole, but there are packets.
+    ///
+    /// ```
+    /// use kiln_code::{Codec, Program, schedule::schedule};
+    /// let codec = Codec::new(&"rdp:2+2,p=3".parse()?)?;
+    /// let plan = codec.encode_plan()?;
+    /// let by_word = (schedule("by-data-word")?.make)(plan.dag())?;
+    /// let kernel = kiln_gf::active()?;
+    /// let program = Program::of_schedule(&by_word, kernel, None)?;
+    /// let (mut p, mut q) = ([0; 4], [0; 4]);
+    /// program.run(&[&[1, 2, 3, 4], &[5, 6, 7, 8]], &mut [&mut p, &mut q])?;
+    /// assert_eq!(p, [1 ^ 5, 2 ^ 6, 3 ^ 7, 4 ^ 8]);
+    /// # Ok::<(), kiln_code::CodeError>(())
+    /// ```
+    pub fn of_schedule(
+        schedule: &Schedule,
+        kernel: &'static dyn Kernel,
+        packets: Option<(usize, usize)>,
+    ) -> Result<Program, CodeError> {
+        let sequence = scheduled::compile(schedule, kernel)?;
+        let program = Program { sequence, packets: None, slice: usize::MAX };
+        match packets {
+            Some((alpha, packet)) => program.in_packets(alpha, packet),
+            None => Ok(program),
+        }
     }
 
     /// The same program on chunks that are blocks of `alpha` packets of `packet` bytes, each block
@@ -88,17 +130,9 @@ impl Program {
         outputs: &mut [&mut [u8]],
         footprint: Footprint,
     ) -> Result<(), CodeError> {
-        let slice = match self.sequence.calls() {
-            // Nothing passes from call to call, so nothing is gained by slices.
-            1 => usize::MAX,
-            _ => (SCRATCH_BYTES / self.slots().max(1)).clamp(SLICE_MIN, SLICE_MAX) / 64 * 64,
-        };
-        let run = |inputs: &[&[u8]], outputs: &mut [&mut [u8]]| {
-            Ok(self.sequence.run(inputs, outputs, slice, footprint)?)
-        };
         match &self.packets {
-            Some(packets) => packets.each_block(inputs, outputs, run),
-            None => run(inputs, outputs),
+            Some(packets) => packets.run(&self.sequence, inputs, outputs, self.slice, footprint),
+            None => Ok(self.sequence.run(inputs, outputs, self.slice, footprint)?),
         }
     }
 }

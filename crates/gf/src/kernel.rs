@@ -12,10 +12,12 @@ use std::sync::OnceLock;
 use crate::GfError;
 
 pub use block::{Block, Routine, Side, Value};
+pub use fans::{FAN_MAX, Fan, Fans};
 pub use product::Product;
 pub use sequence::{Buffers, Call, Footprint, Listing, Sequence, Shift, Unit};
 
 mod block;
+mod fans;
 mod product;
 mod scalar;
 mod sequence;

@@ -31,5 +31,6 @@ pub use buf::AlignedBuf;
 pub use error::GfError;
 pub use kernel::{Block, Routine, Side, Value};
 pub use kernel::{Buffers, Call, Footprint, Listing, Sequence, Shift, Unit};
+pub use kernel::{FAN_MAX, Fan, Fans};
 pub use kernel::{KERNELS, Kernel, KernelRow, Product, active, available, by_name};
 pub use matrix::{GENERATORS, Generator, Matrix, generator};

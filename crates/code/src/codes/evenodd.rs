@@ -9,13 +9,13 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "evenodd",
     about: "EVENODD: two parities by XOR only, rows and diagonals; p-1 sub-chunks a chunk, \
             p a prime from k on; rebuilding a chunk reads about 3/4 of k",
-    syntax: "evenodd:k+2[,p=PRIME]",
+    syntax: "evenodd:k+2[,p=PRIME][,packet=BYTES]",
     example: "evenodd:11+2",
     resolve: |words| {
         xor::only_parities(words, 2)?;
-        Ok(vec![xor::take_prime(words, "p", words.k)?])
+        Ok(vec![xor::take_prime(words, "p", words.k)?, xor::take_packet(words)?])
     },
-    build: |spec| Ok(Box::new(XorCode::new(equations(spec, 2)?, None))),
+    build: |spec| Ok(Box::new(XorCode::new(equations(spec, 2)?, xor::packet(spec)))),
 };
 
 /// The equations of EVENODD (m = 2) and of STAR, which has diagonals of the other slope as well.

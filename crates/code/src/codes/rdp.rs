@@ -9,11 +9,11 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "rdp",
     about: "Row-Diagonal Parity: two parities with the fewest XORs; p-1 sub-chunks a chunk, \
             p a prime above k; rebuilding a chunk reads 3/4 of k",
-    syntax: "rdp:k+2[,p=PRIME]",
+    syntax: "rdp:k+2[,p=PRIME][,packet=BYTES]",
     example: "rdp:10+2",
     resolve: |words| {
         xor::only_parities(words, 2)?;
-        Ok(vec![xor::take_prime(words, "p", words.k + 1)?])
+        Ok(vec![xor::take_prime(words, "p", words.k + 1)?, xor::take_packet(words)?])
     },
     build,
 };
@@ -36,5 +36,5 @@ fn build(spec: &CodeSpec) -> Result<Box<dyn Code>, CodeError> {
         cells.push(equations.cell(k + 1, d));
         equations.add(cells);
     }
-    Ok(Box::new(XorCode::new(equations, None)))
+    Ok(Box::new(XorCode::new(equations, xor::packet(spec))))
 }

@@ -6,11 +6,11 @@ use super::{CodeFamily, evenodd};
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "star",
     about: "STAR: three parities by XOR only, EVENODD with the other diagonals too",
-    syntax: "star:k+3[,p=PRIME]",
+    syntax: "star:k+3[,p=PRIME][,packet=BYTES]",
     example: "star:11+3",
     resolve: |words| {
         xor::only_parities(words, 3)?;
-        Ok(vec![xor::take_prime(words, "p", words.k)?])
+        Ok(vec![xor::take_prime(words, "p", words.k)?, xor::take_packet(words)?])
     },
-    build: |spec| Ok(Box::new(XorCode::new(evenodd::equations(spec, 3)?, None))),
+    build: |spec| Ok(Box::new(XorCode::new(evenodd::equations(spec, 3)?, xor::packet(spec)))),
 };

@@ -16,11 +16,11 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "xcode",
     about: "X-Code, with data and parity in chunks of their own: two parities with the fewest \
             XORs; p sub-chunks a chunk, p a prime from k+2 on; dear partial updates",
-    syntax: "xcode:k+2[,p=PRIME]",
+    syntax: "xcode:k+2[,p=PRIME][,packet=BYTES]",
     example: "xcode:9+2",
     resolve: |words| {
         xor::only_parities(words, 2)?;
-        Ok(vec![xor::take_prime(words, "p", words.k + 2)?])
+        Ok(vec![xor::take_prime(words, "p", words.k + 2)?, xor::take_packet(words)?])
     },
     build,
 };
@@ -46,5 +46,5 @@ fn build(spec: &CodeSpec) -> Result<Box<dyn Code>, CodeError> {
             equations.add(cells);
         }
     }
-    Ok(Box::new(XorCode::new(equations, None)))
+    Ok(Box::new(XorCode::new(equations, xor::packet(spec))))
 }

@@ -1,7 +1,8 @@
 //! Chunks that are blocks of packets (Jerasure's `packetsize`): the program runs block by block.
 
 use crate::CodeError;
-use kiln_gf::Buffers;
+use kiln_gf::{Buffers, Footprint, Sequence};
+use std::ops::Range;
 
 /// How a chunk is cut into blocks.
 #[derive(Debug, Clone, Copy)]
@@ -25,29 +26,33 @@ impl Packets {
         }
     }
 
-    /// Calls `run` for every block. Buffers of unequal or odd lengths go to `run` as they are: it
-    /// knows the error.
-    pub(super) fn each_block(
+    /// Runs block by block; a last block that is shorter has shorter packets. Buffers of unequal or
+    /// odd lengths go to the sequence as they are: it knows the error.
+    pub(super) fn run(
         &self,
+        sequence: &Sequence,
         inputs: &[&[u8]],
         outputs: &mut [&mut [u8]],
-        run: impl Fn(&[&[u8]], &mut [&mut [u8]]) -> Result<(), CodeError>,
+        slice: usize,
+        footprint: Footprint,
     ) -> Result<(), CodeError> {
         let len = inputs.first().map_or(0, |input| input.len());
         let even = inputs.iter().all(|input| input.len() == len)
             && outputs.iter().all(|output| output.len() == len);
         let block = self.alpha.saturating_mul(self.packet);
         if !even || !len.is_multiple_of(self.alpha) || len <= block {
-            return run(inputs, outputs);
+            return Ok(sequence.run(inputs, outputs, slice, footprint)?);
         }
-        let mut sources: Vec<&[u8]> = Vec::with_capacity(inputs.len());
-        for start in (0..len).step_by(block) {
-            let range = start..(start + block).min(len);
-            sources.clear();
-            sources.extend(inputs.iter().map(|input| &input[range.clone()]));
+        let whole = len / block * block;
+        let part = |range: Range<usize>, outputs: &mut [&mut [u8]], packet| {
+            let sources: Vec<&[u8]> = inputs.iter().map(|input| &input[range.clone()]).collect();
             let mut results: Vec<&mut [u8]> =
                 outputs.iter_mut().map(|output| &mut output[range.clone()]).collect();
-            run(&sources, &mut results)?;
+            sequence.run_packets(&sources, &mut results, packet, slice, footprint)
+        };
+        part(0..whole, outputs, self.packet)?;
+        if whole < len {
+            part(whole..len, outputs, (len - whole) / self.alpha)?;
         }
         Ok(())
     }

@@ -10,10 +10,12 @@ use crate::GfError;
 use crate::field::mul;
 
 mod check;
-mod scratch;
+pub(super) mod scratch;
 
 /// Bytes in a cache line.
 const LINE: usize = 64;
+/// Blocks that are taken together, at most.
+const TOGETHER: usize = 256;
 
 /// Where the data of a [`Sequence::run`] is.
 ///
@@ -288,49 +290,112 @@ impl Sequence {
         slice: usize,
         footprint: Footprint,
     ) -> Result<(), GfError> {
+        let packet = self.unit_len(inputs, outputs)?;
+        let layout = Layout { packet, blocks: 1, steps: [0, 0] };
+        self.walk(inputs, outputs, layout, slice, footprint)
+    }
+
+    /// Runs over buffers that are blocks one after the other, each of which holds every unit as a
+    /// packet of `packet` bytes: as if each block were a buffer of its own. All inputs have one
+    /// number of units, and so have all outputs.
+    ///
+    /// # Errors
+    /// As [`Sequence::run`]; a buffer is not whole blocks.
+    ///
+    /// ```
+    /// # use kiln_gf::{Buffers, Call, Footprint, Listing, Matrix, Product, Sequence, Unit, active};
+    /// // The two units of a block are added up; a buffer of two blocks.
+    /// let sum = Product::new(active()?, &Matrix::new(1, 2, vec![1, 1])?);
+    /// let operands = [(0, 0), (0, 1), (1, 0)].map(|(region, unit)| Unit { region, unit }).to_vec();
+    /// let calls = vec![Call::Product { product: 0, sources: 0..2, results: 2..3 }];
+    /// let listing = Listing { products: vec![sum], calls, operands, ..Listing::default() };
+    /// let buffers = Buffers { inputs: vec![2], outputs: vec![1], scratch: 0 };
+    /// let mut out = [0; 4];
+    /// let data: &[u8] = &[1, 2, 4, 8, 16, 32, 64, 128];
+    /// let sequence = Sequence::new(listing, buffers)?;
+    /// sequence.run_packets(&[data], &mut [&mut out], 2, 4096, Footprint::Cached)?;
+    /// assert_eq!(out, [1 + 4, 2 + 8, 16 + 64, 32 + 128]);
+    /// # Ok::<(), kiln_gf::GfError>(())
+    /// ```
+    pub fn run_packets(
+        &self,
+        inputs: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+        packet: usize,
+        slice: usize,
+        footprint: Footprint,
+    ) -> Result<(), GfError> {
+        let layout = self.layout(inputs, outputs, packet)?;
+        self.walk(inputs, outputs, layout, slice, footprint)
+    }
+
+    /// How buffers of whole blocks are cut.
+    pub(super) fn layout(
+        &self,
+        inputs: &[&[u8]],
+        outputs: &[&mut [u8]],
+        packet: usize,
+    ) -> Result<Layout, GfError> {
         let unit_len = self.unit_len(inputs, outputs)?;
-        let slice = slice.clamp(1, unit_len.max(1));
+        let (blocks, packet) = match unit_len.checked_rem(packet) {
+            Some(0) => (unit_len / packet, packet),
+            _ => return Err(GfError::Shape { what: "packet", expected: unit_len, found: packet }),
+        };
+        let mut steps = [0, 0];
+        for (step, units) in steps.iter_mut().zip([&self.buffers.inputs, &self.buffers.outputs]) {
+            let first = units.first().copied().unwrap_or(0);
+            if let Some(&found) = units.iter().find(|&&units| units != first) {
+                return Err(GfError::Shape { what: "units of a block", expected: first, found });
+            }
+            *step = first * packet;
+        }
+        Ok(Layout { packet, blocks, steps })
+    }
+
+    /// Runs over buffers whose lengths were checked.
+    fn walk(
+        &self,
+        inputs: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+        layout: Layout,
+        slice: usize,
+        footprint: Footprint,
+    ) -> Result<(), GfError> {
+        let Layout { packet, blocks, steps } = layout;
+        let slice = slice.clamp(1, packet.max(1));
         // An odd number of lines: equal offsets of neighbouring units do not compete for the same
         // cache sets.
         let stride = (slice.div_ceil(LINE) | 1) * LINE;
         let mut scratch = scratch::borrow(self.buffers.scratch * stride)?;
         let mut regions: Vec<Region> = Vec::with_capacity(inputs.len() + outputs.len() + 1);
         // Inputs are only read: they were checked not to be results.
-        regions.extend(inputs.iter().map(|i| Region::new(i.as_ptr().cast_mut(), unit_len)));
-        regions.extend(outputs.iter_mut().map(|o| Region::new(o.as_mut_ptr(), unit_len)));
+        regions.extend(inputs.iter().map(|i| Region::new(i.as_ptr().cast_mut(), packet)));
+        regions.extend(outputs.iter_mut().map(|o| Region::new(o.as_mut_ptr(), packet)));
         regions.push(Region::new(scratch.as_mut_ptr(), stride));
-        let last = regions.len() - 1;
         let mut places = vec![ptr::null_mut(); self.most];
-        let strides = [unit_len, unit_len, stride];
-        let shifts: Vec<[usize; 3]> = self
-            .shifts
-            .iter()
-            .map(|shift| [Side::Input, Side::Output, Side::Scratch].map(|s| shift.of(s) as usize))
-            .map(|[i, o, s]| [i * strides[0], o * strides[1], s * strides[2]])
-            .collect();
-        let mut start = 0;
-        while start < unit_len {
-            let len = slice.min(unit_len - start);
-            let ahead = slice.min(unit_len - start - len);
-            for (index, call) in self.calls.iter().enumerate() {
-                if footprint == Footprint::Memory {
-                    match self.calls.get(index + 1) {
-                        Some(next) => self.fetch(next, &regions, 0..len),
-                        // The next slice starts where this one ends.
-                        None => self.fetch(&self.calls[0], &regions, len..len + ahead),
-                    }
-                }
-                let pass = Pass { regions: &regions, shifts: &shifts, len, footprint };
-                // SAFETY: all units, moved by every shift, were checked to lie in their regions,
-                // whose lengths `unit_len` checked, and the slice lies in the unit; a call was
-                // checked to write no input and nothing that it uses as another operand; the
-                // borrows of the buffers last until the end of this function.
-                unsafe { self.call(call, &pass, &mut places) };
+        let together = if slice < packet { 1 } else { self.together().min(blocks) };
+        let mut shifts: Vec<[usize; 3]> = Vec::with_capacity(self.shifts.len() * together);
+        for block in 0..together {
+            shifts.extend(self.shifts.iter().map(|shift| {
+                let units =
+                    [Side::Input, Side::Output, Side::Scratch].map(|s| shift.of(s) as usize);
+                let [input, output, scratch] = units;
+                let [input, output] = [input * packet, output * packet];
+                [input + block * steps[0], output + block * steps[1], scratch * stride]
+            }));
+        }
+        let mut done = 0;
+        while done < blocks {
+            let count = together.min(blocks - done);
+            // The last batch may have fewer blocks.
+            let shifts = &shifts[..self.shifts.len() * count];
+            let pass = Pass { regions: &regions, shifts, len: packet, footprint };
+            self.block(&pass, slice, &mut places);
+            for (index, region) in regions.iter_mut().enumerate().take(inputs.len() + outputs.len())
+            {
+                region.advance(steps[usize::from(index >= inputs.len())] * count);
             }
-            for region in &mut regions[..last] {
-                region.advance(len);
-            }
-            start += len;
+            done += count;
         }
         if footprint == Footprint::Memory {
             super::drain_streams();
@@ -338,15 +403,65 @@ impl Sequence {
         Ok(())
     }
 
+    /// How many blocks one pass takes: where nothing passes from call to call, blocks are
+    /// repetitions of the only call.
+    fn together(&self) -> usize {
+        match &self.calls[..] {
+            [Checked { work: Work::Block { shifts, .. }, .. }]
+                if shifts.len() == self.shifts.len() =>
+            {
+                TOGETHER
+            }
+            _ => 1,
+        }
+    }
+
+    /// All calls on one block of the buffers, or the only call on some of them.
+    fn block(&self, pass: &Pass<'_>, slice: usize, places: &mut [*mut u8]) {
+        let mut start = 0;
+        while start < pass.len {
+            let len = slice.min(pass.len - start);
+            let ahead = slice.min(pass.len - start - len);
+            for (index, call) in self.calls.iter().enumerate() {
+                if pass.footprint == Footprint::Memory {
+                    match self.calls.get(index + 1) {
+                        Some(next) => self.fetch(next, pass.regions, start..start + len),
+                        // The next slice starts where this one ends.
+                        None => {
+                            let next = start + len..start + len + ahead;
+                            self.fetch(&self.calls[0], pass.regions, next);
+                        }
+                    }
+                }
+                // SAFETY: all units, moved by every shift, were checked to lie in their regions,
+                // whose lengths `unit_len` checked, and the slice lies in the unit; blocks and
+                // packets divide these lengths; a call was checked to write no input and nothing
+                // that it uses as another operand; the borrows of the buffers outlive this call.
+                unsafe { self.call(call, pass, start..start + len, places) };
+            }
+            start += len;
+        }
+    }
+
     /// One call on one slice.
     ///
     /// # Safety
-    /// All its units, moved by every shift, lie in their regions, with `len` bytes left in each,
+    /// All its units, moved by every shift, lie in their regions, with these bytes in each,
     /// readable and, but for inputs, writable; `places` has room for all operands.
-    unsafe fn call(&self, call: &Checked, pass: &Pass<'_>, places: &mut [*mut u8]) {
-        // SAFETY: the caller promises that the region of every operand exists.
+    unsafe fn call(
+        &self,
+        call: &Checked,
+        pass: &Pass<'_>,
+        bytes: Range<usize>,
+        places: &mut [*mut u8],
+    ) {
+        let (len, scratch) = (bytes.len(), pass.regions.len() - 1);
+        // Scratch holds one slice only.
         let at = |unit: &Unit| {
-            unsafe { pass.regions.get_unchecked(unit.region as usize) }.unit(unit.unit)
+            let region = unit.region as usize;
+            let start = if region == scratch { 0 } else { bytes.start };
+            // SAFETY: the caller promises that the region of every operand exists.
+            unsafe { pass.regions.get_unchecked(region) }.unit(unit.unit).wrapping_add(start)
         };
         let memory = pass.footprint == Footprint::Memory;
         match &call.work {
@@ -361,11 +476,14 @@ impl Sequence {
                 let (from, to) = (cast_const(from), &mut to[..results.len()]);
                 let product = &self.products[*product];
                 // SAFETY: as the caller promises; operands were checked when the sequence was made.
-                unsafe { product.execute(from, to, pass.len, false, call.last && memory) };
+                unsafe { product.execute(from, to, len, false, call.last && memory) };
             }
             Work::Block { routine, operands, shifts } => {
                 let routine = &self.routines[*routine];
-                let shifts = &pass.shifts[shifts.clone()];
+                let shifts = match self.together() {
+                    1 => &pass.shifts[shifts.clone()],
+                    _ => pass.shifts,
+                };
                 let even = shifts.iter().all(|shift| shift[1].is_multiple_of(LINE));
                 let mut aligned = even;
                 let units = self.operands[operands.clone()].iter().zip(routine.block().sides());
@@ -374,8 +492,7 @@ impl Sequence {
                     aligned &= *side != Side::Output || place.addr().is_multiple_of(LINE);
                 }
                 let slots = &places[..operands.len()];
-                let job =
-                    Job { slots, shifts, len: pass.len, memory, stream: call.last && aligned };
+                let job = Job { slots, shifts, len, memory, stream: call.last && aligned };
                 // SAFETY: as above.
                 unsafe { routine.execute(&job) };
             }
@@ -390,6 +507,7 @@ impl Sequence {
             super::prefetch(from, bytes.len());
         }
     }
+
     /// Checks all buffers and returns the bytes of a unit.
     fn unit_len(&self, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> Result<usize, GfError> {
         let count = |side, expected, found| match expected == found {
@@ -422,11 +540,22 @@ fn cast_const(places: &mut [*mut u8]) -> &mut [*const u8] {
     unsafe { std::slice::from_raw_parts_mut(start.cast(), len) }
 }
 
-/// What is the same for all calls on a slice.
+/// How units lie in the buffers of a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    /// Bytes of a unit in a block.
+    packet: usize,
+    pub(super) blocks: usize,
+    /// Bytes from block to block, in inputs and in outputs.
+    pub(super) steps: [usize; 2],
+}
+
+/// What is the same for all calls on a block, or on those that are taken together.
 struct Pass<'a> {
     regions: &'a [Region],
-    /// As the sequence's, in bytes, by side.
+    /// As the sequence's, in bytes, by side; for every block where they are taken together.
     shifts: &'a [[usize; 3]],
+    /// Bytes of a unit.
     len: usize,
     footprint: Footprint,
 }

@@ -14,10 +14,10 @@ thread_local! {
 }
 
 /// Memory that goes back to its thread when dropped.
-pub(super) struct Scratch(AlignedBuf);
+pub(in crate::kernel) struct Scratch(AlignedBuf);
 
 /// At least so many bytes, with what earlier runs of this thread left in them.
-pub(super) fn borrow(len: usize) -> Result<Scratch, GfError> {
+pub(in crate::kernel) fn borrow(len: usize) -> Result<Scratch, GfError> {
     let spare = SPARE.take();
     match spare.len() >= len {
         true => Ok(Scratch(spare)),

@@ -1,0 +1,120 @@
+//! The ratios that are promised, each the worst over the codes it is about.
+
+use super::Report;
+use super::codes::{CODES, Code};
+use super::contest::{Point, Who};
+use super::ground::Place;
+use crate::measure::paired_ratio;
+
+/// One promise.
+pub struct Promise {
+    /// Key in the JSON line.
+    pub key: &'static str,
+    /// What it should be at least.
+    pub bar: f64,
+    /// What it says, for the page.
+    pub about: &'static str,
+    ratio: fn(&Report, &Code) -> Option<f64>,
+}
+
+/// All promises.
+pub const PROMISES: &[Promise] = &[
+    Promise {
+        key: "alg2_over_alg1_u64",
+        bar: 1.21,
+        about: "peak of Algorithm 2 over that of Algorithm 1, 64-bit words, in cache or the \
+                paper's buffer, every code",
+        ratio: |report, code| {
+            let at = |place, who| report.peak(code, "encode", place, &[who]).map(rate);
+            let peak = |who| {
+                let places = [Place::Cache, Place::Paper].into_iter();
+                places.filter_map(|place| at(place, who)).max_by(f64::total_cmp)
+            };
+            Some(peak(Who::ByWordWords)? / peak(Who::TraditionalWords)?)
+        },
+    },
+    Promise {
+        key: "best_over_jerasure_cache",
+        bar: 3.5,
+        about: "kiln's peak over Jerasure's in cache, Liberation 11+2 and Blaum-Roth 10+2",
+        ratio: |report, code| jerasure(report, code, Place::Cache),
+    },
+    Promise {
+        key: "best_over_jerasure_dram",
+        bar: 2.0,
+        about: "the same from DRAM",
+        ratio: |report, code| jerasure(report, code, Place::Dram),
+    },
+    Promise {
+        key: "best_over_paper_orders_vector",
+        bar: 1.5,
+        about: "kiln's peak over the better of the paper's orders with vectors, in cache, every \
+                code",
+        ratio: |report, code| {
+            let orders = [Who::TraditionalVectors, Who::ByWordVectors];
+            let ours = report.peak(code, "encode", Place::Cache, &[Who::Kiln])?;
+            Some(over(ours, report.peak(code, "encode", Place::Cache, &orders)?))
+        },
+    },
+    Promise {
+        key: "decode2_over_encode",
+        bar: 0.6,
+        about: "kiln's peak at decoding two lost data chunks over that at encoding, in cache, \
+                every code",
+        ratio: |report, code| {
+            let peak = |operation| report.peak(code, operation, Place::Cache, &[Who::Kiln]);
+            Some(rate(peak("decode 2")?) / rate(peak("encode")?))
+        },
+    },
+];
+
+fn rate(point: &Point) -> f64 {
+    point.rate.median
+}
+
+fn jerasure(report: &Report, code: &Code, place: Place) -> Option<f64> {
+    if !code.bar {
+        return None;
+    }
+    let theirs = [Who::JerasureDumb, Who::JerasureSmart];
+    let ours = report.peak(code, "encode", place, &[Who::Kiln])?;
+    Some(over(ours, report.peak(code, "encode", place, &theirs)?))
+}
+
+/// The ratio of two peaks: by rounds where both have the same rounds.
+fn over(ours: &Point, theirs: &Point) -> f64 {
+    match ours.packet == theirs.packet {
+        true => paired_ratio(&theirs.seconds, &ours.seconds),
+        false => rate(ours) / rate(theirs),
+    }
+}
+
+impl Report {
+    /// The fastest point of some contenders, over all sizes of packets.
+    pub fn peak(&self, code: &Code, operation: &str, place: Place, who: &[Who]) -> Option<&Point> {
+        let points = self.points.iter().filter(|point| {
+            point.code == code.spec
+                && point.operation == operation
+                && point.place == place
+                && who.contains(&point.who)
+        });
+        points.max_by(|a, b| rate(a).total_cmp(&rate(b)))
+    }
+
+    /// A promise's ratio, of each code that it is about.
+    pub fn ratios(&self, promise: &Promise) -> Vec<(&'static str, f64)> {
+        let ratio = |code: &'static Code| Some((code.spec, (promise.ratio)(self, code)?));
+        CODES.iter().filter_map(ratio).collect()
+    }
+
+    /// The worst ratio of every promise as one line of JSON; what was not measured is null.
+    pub fn headline(&self) -> String {
+        let entry = |promise: &Promise| {
+            let ratios = self.ratios(promise);
+            let worst = ratios.iter().map(|(_, ratio)| *ratio).min_by(f64::total_cmp);
+            let number = worst.map_or("null".to_string(), |ratio| format!("{ratio:.3}"));
+            format!("\"{}\": {number}", promise.key)
+        };
+        format!("{{{}}}", PROMISES.iter().map(entry).collect::<Vec<_>>().join(", "))
+    }
+}

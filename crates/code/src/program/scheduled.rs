@@ -1,0 +1,167 @@
+//! Schedules of XORs as programs: every loop of a schedule becomes a block.
+
+use crate::schedule::{Op, Schedule};
+use crate::{CodeError, Dag, passes};
+use kiln_gf::{Block, Buffers, Call, Kernel, Listing, Routine, Sequence, Shift, Side, Unit, Value};
+use std::collections::HashMap;
+
+/// More XORs than this make code that does not stay in the caches of instructions.
+const XORS_MAX: usize = 8192;
+
+/// XORs for each word read from which on there may be common subexpressions.
+const DENSE: usize = 4;
+
+/// A DAG of XORs as one block with its sums in registers, where the kernel makes code of blocks. A
+/// single step has nothing to gain: it is a product.
+pub(super) fn resident(
+    dag: &Dag,
+    kernel: &'static dyn Kernel,
+) -> Result<Option<Sequence>, CodeError> {
+    let (multiplications, xors) = dag.work();
+    if !kernel.compiles_blocks() || multiplications > 0 || dag.steps().len() < 2 {
+        return Ok(None);
+    }
+    // Array codes have nothing to share; and a pair that is shared takes a register for longer, so
+    // an eighth of the XORs must be worth it.
+    let dense = xors >= DENSE * dag.inputs().len();
+    let shared = dense.then(|| passes::share(dag)).transpose()?;
+    let dag = shared.as_ref().filter(|shared| shared.work().1 * 8 <= xors * 7).unwrap_or(dag);
+    if dag.work().1 > XORS_MAX {
+        return Ok(None);
+    }
+    Ok(Some(compile(&(passes::resident::ROW.make)(dag)?, kernel)?))
+}
+
+/// Compiles a schedule. Loops of the same form share their code.
+pub(super) fn compile(
+    schedule: &Schedule,
+    kernel: &'static dyn Kernel,
+) -> Result<Sequence, CodeError> {
+    let mut listing = Listing { shifts: vec![Shift::default()], ..Listing::default() };
+    let mut routines: HashMap<Block, u32> = HashMap::new();
+    let needed = needed_later(schedule);
+    for (group, needed) in schedule.groups().iter().zip(needed) {
+        let mut loops = Loop::new(schedule);
+        group.iter().for_each(|op| loops.add(*op));
+        let (block, units) = loops.finish(&needed);
+        let routine = match routines.get(&block) {
+            Some(&known) => known,
+            None => {
+                let index = listing.routines.len() as u32;
+                listing.routines.push(Routine::new(kernel, block.clone())?);
+                routines.insert(block, index);
+                index
+            }
+        };
+        let start = listing.operands.len() as u32;
+        listing.operands.extend(units);
+        let operands = start..listing.operands.len() as u32;
+        listing.calls.push(Call::Block { routine, operands, shifts: 0..1 });
+    }
+    Ok(Sequence::new(listing, schedule.buffers().clone())?)
+}
+
+/// For every group the words that later groups read, outputs not among them: they are stored.
+fn needed_later(schedule: &Schedule) -> Vec<Vec<bool>> {
+    let words = schedule.inputs() + schedule.outputs() + schedule.temporaries();
+    let mut needed = vec![false; words];
+    let mut all = Vec::with_capacity(schedule.groups().len());
+    for group in schedule.groups().iter().rev() {
+        all.push(needed.clone());
+        for op in group {
+            match *op {
+                Op::Zero { .. } => {}
+                Op::Copy { from, .. } => needed[from as usize] = true,
+                // A sum that goes on reads what an earlier group left.
+                Op::Xor { from, to } => {
+                    needed[from as usize] = true;
+                    needed[to as usize] = true;
+                }
+            }
+        }
+    }
+    all.reverse();
+    all
+}
+
+/// A block while operations are added to it.
+struct Loop<'a> {
+    schedule: &'a Schedule,
+    block: Block,
+    /// The operand of a word.
+    operands: HashMap<u32, u32>,
+    units: Vec<Unit>,
+    /// What a word holds now, if this loop has read or made it.
+    values: HashMap<u32, Value>,
+    /// Words that were made, in order.
+    made: Vec<u32>,
+}
+
+impl<'a> Loop<'a> {
+    fn new(schedule: &'a Schedule) -> Loop<'a> {
+        Loop {
+            schedule,
+            block: Block::new(),
+            operands: HashMap::new(),
+            units: Vec::new(),
+            values: HashMap::new(),
+            made: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, op: Op) {
+        let (to, value) = match op {
+            Op::Zero { to } => (to, self.block.sum(&[])),
+            Op::Copy { from, to } => (to, self.value(from)),
+            Op::Xor { from, to } => {
+                let (sum, term) = (self.value(to), self.value(from));
+                (to, self.block.sum(&[(sum, 1), (term, 1)]))
+            }
+        };
+        self.values.insert(to, value);
+        if !self.made.contains(&to) {
+            self.made.push(to);
+        }
+    }
+
+    fn value(&mut self, word: u32) -> Value {
+        if let Some(&value) = self.values.get(&word) {
+            return value;
+        }
+        let operand = self.operand(word);
+        let value = self.block.load(operand);
+        self.values.insert(word, value);
+        value
+    }
+
+    fn operand(&mut self, word: u32) -> u32 {
+        if let Some(&operand) = self.operands.get(&word) {
+            return operand;
+        }
+        let Buffers { inputs, outputs, .. } = self.schedule.buffers();
+        // Every word of a schedule has a place.
+        let unit = self.schedule.place(word).unwrap_or(Unit { region: 0, unit: 0 });
+        let side = match unit.region as usize {
+            region if region < inputs.len() => Side::Input,
+            region if region < inputs.len() + outputs.len() => Side::Output,
+            _ => Side::Scratch,
+        };
+        let operand = self.block.operand(side);
+        self.operands.insert(word, operand);
+        self.units.push(unit);
+        operand
+    }
+
+    /// Stores what is wanted.
+    fn finish(mut self, needed: &[bool]) -> (Block, Vec<Unit>) {
+        let outputs = self.schedule.inputs()..self.schedule.inputs() + self.schedule.outputs();
+        for word in std::mem::take(&mut self.made) {
+            if outputs.contains(&(word as usize)) || needed[word as usize] {
+                let operand = self.operand(word);
+                let value = self.values[&word];
+                self.block.store(operand, value);
+            }
+        }
+        (self.block, self.units)
+    }
+}

@@ -1,0 +1,264 @@
+//! Schedules: in which order a DAG of XORs becomes operations on words.
+//!
+//! A DAG says which sub-chunks are summed; a [`Schedule`] says in which order, which sum starts by
+//! a copy, and what runs in one loop. The orders differ in what they find in cache, not in their
+//! results: [`Schedule::prove`] evaluates both symbolically, for all data at once.
+//!
+//! Words are packets of a sub-chunk's length: those that are read, those that are made, and
+//! temporary ones that no chunk stores (the S of EVENODD).
+
+mod fans;
+mod symbolic;
+mod vectors;
+mod words;
+
+use crate::dag::{At, Dag};
+use crate::{CodeError, passes};
+use kiln_gf::{Buffers, Unit};
+
+pub use vectors::VectorKernel;
+pub use words::WordKernel;
+
+/// One operation on whole words, by index: inputs, then outputs, then temporary words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// `to` becomes zero.
+    Zero {
+        /// The word that is written.
+        to: u32,
+    },
+    /// `to` becomes `from`.
+    Copy {
+        /// The word that is read.
+        from: u32,
+        /// The word that is written.
+        to: u32,
+    },
+    /// `from` is added to `to`.
+    Xor {
+        /// The word that is read.
+        from: u32,
+        /// The word that is read and written.
+        to: u32,
+    },
+}
+
+/// An order of operations that computes what a DAG says.
+///
+/// ```
+/// use kiln_code::{Codec, schedule::schedule};
+/// let codec = Codec::new(&"rdp:4+2".parse()?)?;
+/// let plan = codec.encode_plan()?;
+/// let by_word = (schedule("by-data-word")?.make)(plan.dag())?;
+/// by_word.prove(plan.dag())?;
+/// assert_eq!(by_word.xors(), plan.dag().work().1); // an order changes no count
+/// # Ok::<(), kiln_code::CodeError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    /// Where each word lies.
+    places: Vec<Unit>,
+    buffers: Buffers,
+    inputs: usize,
+    outputs: usize,
+    /// Operations that run in one loop over the bytes of a word, all of them on each position.
+    groups: Vec<Vec<Op>>,
+}
+
+/// One row of [`SCHEDULES`].
+#[derive(Debug)]
+pub struct ScheduleRow {
+    /// Short name.
+    pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// Orders the operations of a DAG.
+    ///
+    /// # Errors
+    /// The DAG multiplies.
+    pub make: fn(&Dag) -> Result<Schedule, CodeError>,
+}
+
+/// All schedules.
+pub static SCHEDULES: &[ScheduleRow] =
+    &[passes::traditional::ROW, passes::by_data_word::ROW, passes::resident::ROW];
+
+/// The schedule with this name.
+///
+/// # Errors
+/// There is none; the error lists what there is.
+pub fn schedule(name: &str) -> Result<&'static ScheduleRow, CodeError> {
+    SCHEDULES.iter().find(|row| row.name == name).ok_or_else(|| {
+        let known: Vec<&str> = SCHEDULES.iter().map(|row| row.name).collect();
+        CodeError::UnknownSchedule { name: name.to_owned(), known: known.join(", ") }
+    })
+}
+
+impl Schedule {
+    /// Words that are read.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Words that are made.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Words that are neither.
+    pub fn temporaries(&self) -> usize {
+        self.buffers.scratch
+    }
+
+    /// The buffers that a run works on, in words: one a chunk, then the temporary words.
+    pub fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    /// The buffer and position of a word.
+    pub fn place(&self, word: u32) -> Option<Unit> {
+        self.places.get(word as usize).copied()
+    }
+
+    /// Operations that run in one loop, in order.
+    pub fn groups(&self) -> &[Vec<Op>] {
+        &self.groups
+    }
+
+    /// XORs of two words.
+    pub fn xors(&self) -> usize {
+        self.ops().filter(|op| matches!(op, Op::Xor { .. })).count()
+    }
+
+    fn ops(&self) -> impl Iterator<Item = Op> {
+        self.groups.iter().flatten().copied()
+    }
+}
+
+/// A sum of a DAG: a vertex and what it is the XOR of.
+#[derive(Debug, Clone)]
+pub(crate) struct Sum {
+    pub vertex: u32,
+    pub terms: Vec<u32>,
+}
+
+/// The sums of a DAG, each after its terms.
+///
+/// # Errors
+/// The DAG multiplies.
+pub(crate) fn sums(dag: &Dag) -> Result<Vec<Sum>, CodeError> {
+    let mut sums = Vec::with_capacity(dag.vertices() - dag.inputs().len());
+    for step in dag.steps() {
+        for (r, vertex) in step.vertices().enumerate() {
+            let row = step.matrix.row(r);
+            if let Some(&coefficient) = row.iter().find(|&&c| c > 1) {
+                return Err(CodeError::Multiplies { coefficient });
+            }
+            let terms = step.sources.iter().zip(row).filter(|&(_, &c)| c == 1);
+            sums.push(Sum { vertex: vertex as u32, terms: terms.map(|(&s, _)| s).collect() });
+        }
+    }
+    Ok(sums)
+}
+
+/// Collects the operations of a schedule: knows the word of every vertex of the DAG.
+pub(crate) struct Draft {
+    schedule: Schedule,
+    /// The word of each vertex.
+    words: Vec<u32>,
+    /// Whether a word holds something.
+    begun: Vec<bool>,
+    /// Outputs whose value has another word already.
+    repeats: Vec<Op>,
+}
+
+impl Draft {
+    pub(crate) fn new(dag: &Dag) -> Draft {
+        const NONE: u32 = u32::MAX;
+        let mut schedule = Schedule {
+            places: Vec::new(),
+            buffers: Buffers::default(),
+            inputs: dag.inputs().len(),
+            outputs: dag.outputs().len(),
+            groups: Vec::new(),
+        };
+        let outputs: Vec<At> = dag.outputs().iter().map(|&(at, _)| at).collect();
+        let (mut all, inputs) = places(0, dag.inputs());
+        let (made, outputs) = places(inputs.len(), &outputs);
+        all.extend(made);
+        let mut words = vec![NONE; dag.vertices()];
+        (0..schedule.inputs).for_each(|input| words[input] = input as u32);
+        let mut repeats = Vec::new();
+        for (index, &(_, vertex)) in dag.outputs().iter().enumerate() {
+            let to = (schedule.inputs + index) as u32;
+            match words[vertex as usize] {
+                NONE => words[vertex as usize] = to,
+                from => repeats.push(Op::Copy { from, to }),
+            }
+        }
+        let scratch = (inputs.len() + outputs.len()) as u32;
+        let mut temporaries = 0;
+        for word in words.iter_mut().filter(|word| **word == NONE) {
+            *word = all.len() as u32;
+            all.push(Unit { region: scratch, unit: temporaries });
+            temporaries += 1;
+        }
+        schedule.buffers = Buffers { inputs, outputs, scratch: temporaries as usize };
+        schedule.places = all;
+        let mut begun = vec![false; schedule.places.len()];
+        begun[..schedule.inputs].fill(true);
+        Draft { schedule, words, begun, repeats }
+    }
+
+    /// Adds a vertex to a sum: the first one is copied.
+    pub(crate) fn add(&mut self, from: u32, to: u32) -> Op {
+        let (from, to) = (self.words[from as usize], self.words[to as usize]);
+        match std::mem::replace(&mut self.begun[to as usize], true) {
+            true => Op::Xor { from, to },
+            false => Op::Copy { from, to },
+        }
+    }
+
+    /// Makes a sum of nothing.
+    pub(crate) fn zero(&mut self, vertex: u32) -> Op {
+        let to = self.words[vertex as usize];
+        self.begun[to as usize] = true;
+        Op::Zero { to }
+    }
+
+    /// Appends operations that run in one loop.
+    pub(crate) fn group(&mut self, ops: Vec<Op>) {
+        if !ops.is_empty() {
+            self.schedule.groups.push(ops);
+        }
+    }
+
+    /// Takes the outputs that repeat another value, for a last loop or as part of one.
+    pub(crate) fn repeats(&mut self) -> Vec<Op> {
+        std::mem::take(&mut self.repeats)
+    }
+
+    pub(crate) fn finish(self) -> Schedule {
+        self.schedule
+    }
+}
+
+/// Places of sub-chunks in one buffer a chunk, from buffer `first` on, and the words of each.
+fn places(first: usize, at: &[At]) -> (Vec<Unit>, Vec<usize>) {
+    let mut sizes: Vec<usize> = Vec::new();
+    let mut chunk = None;
+    let place = |at: &At| {
+        if chunk.replace(at.chunk) != Some(at.chunk) {
+            sizes.push(0);
+        }
+        let region = (first + sizes.len() - 1) as u32;
+        let size = sizes.last_mut();
+        let unit = size.map_or(0, |size| std::mem::replace(size, *size + 1)) as u32;
+        Unit { region, unit }
+    };
+    let places = at.iter().map(place).collect();
+    (places, sizes)
+}
+
+#[cfg(test)]
+mod tests;
