@@ -2,12 +2,21 @@
 
 mod agent;
 mod codes;
+mod cp;
 mod decode;
 mod encode;
+mod get;
 mod inspect;
+mod ls;
 mod plan;
+mod pool;
 mod probe;
+mod put;
 mod repair;
+mod rm;
+mod scrub;
+mod stat;
+mod status;
 mod verify;
 
 use clap::{ArgMatches, Args};
@@ -45,6 +54,15 @@ pub static COMMANDS: &[Row] = &[
     row::<verify::Verify>(),
     row::<repair::Repair>(),
     row::<inspect::Inspect>(),
+    row::<pool::Pool>(),
+    row::<put::Put>(),
+    row::<get::Get>(),
+    row::<ls::Ls>(),
+    row::<stat::Stat>(),
+    row::<rm::Rm>(),
+    row::<cp::Cp>(),
+    row::<scrub::Scrub>(),
+    row::<status::Status>(),
     row::<codes::Codes>(),
     row::<plan::Plan>(),
     row::<agent::Agent>(),

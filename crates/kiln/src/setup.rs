@@ -4,6 +4,7 @@ pub mod device;
 mod nodes;
 mod order;
 mod output;
+mod pool;
 mod raw;
 mod reads;
 
@@ -17,6 +18,7 @@ use kiln_pool::Settings;
 
 pub use nodes::Folders;
 pub use output::{Output, Place};
+pub use pool::{PoolFlags, create_node, fresh_run, now_ms, open_node};
 pub use raw::{Format, RawFlags, RawSetup};
 pub use reads::{ReadFlags, direct};
 

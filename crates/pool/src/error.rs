@@ -92,6 +92,41 @@ pub enum PoolError {
         /// Object that was to be written.
         object: String,
     },
+    /// The pool has no object of that name.
+    #[error("no object {name:?} in the pool")]
+    NoObject {
+        /// The name.
+        name: String,
+    },
+    /// So many nodes are away that a newer version of the object may be only there.
+    #[error(
+        "object {name:?}: {} domains of nodes are away ({}), so the newest version cannot be told; \
+         bring {} of them back",
+        away.len(), away.join(", "), away.len() + 1 - copies
+    )]
+    Uncertain {
+        /// The object.
+        name: String,
+        /// Domains with nodes that do not answer or cannot be read.
+        away: Vec<String>,
+        /// Copies of a manifest.
+        copies: usize,
+    },
+    /// A new version is in place, but its manifest on fewer nodes than the policy asks for.
+    #[error(
+        "object {name:?}: the new version is in place, but only {have} of {want} copies of its \
+         manifest could be written ({why}); run kiln repair, or put it again"
+    )]
+    Thin {
+        /// The object.
+        name: String,
+        /// Copies in place.
+        have: usize,
+        /// Copies that the policy asks for.
+        want: usize,
+        /// What failed.
+        why: String,
+    },
     /// What was rebuilt does not match what was recorded.
     #[error("object {object:?}: rebuilt shard {index} does not match its recorded digest; {todo}")]
     Mismatch {
@@ -120,6 +155,12 @@ pub enum PoolError {
     /// The code refused.
     #[error(transparent)]
     Code(#[from] CodeError),
+    /// The local index failed; it can be deleted.
+    #[error("the local index failed: {what}; it can be deleted, the pool needs it not")]
+    Index {
+        /// What the database says.
+        what: String,
+    },
     /// A thread of a pipeline panicked: a bug in kiln.
     #[error("internal error: {what} (a bug in kiln, please report it)")]
     Internal {
@@ -132,9 +173,12 @@ impl PoolError {
     /// What the error means to the caller.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            PoolError::Usage { .. } | PoolError::SeveralObjects { .. } => ErrorKind::Usage,
+            PoolError::Usage { .. }
+            | PoolError::SeveralObjects { .. }
+            | PoolError::NoObject { .. } => ErrorKind::Usage,
             PoolError::NotFound { .. }
             | PoolError::NotRecoverable { .. }
+            | PoolError::Uncertain { .. }
             | PoolError::StripeLost { .. } => ErrorKind::NotRecoverable,
             PoolError::Refused { .. } | PoolError::Changed { .. } | PoolError::Mismatch { .. } => {
                 ErrorKind::Refused
@@ -144,6 +188,8 @@ impl PoolError {
             PoolError::Input { .. }
             | PoolError::Output { .. }
             | PoolError::Store(_)
+            | PoolError::Thin { .. }
+            | PoolError::Index { .. }
             | PoolError::Internal { .. } => ErrorKind::Io,
         }
     }

@@ -1,4 +1,4 @@
-//! Objects as stripes over nodes: encode, decode, verify and repair.
+//! Objects as stripes over nodes: encode, decode, verify and repair, one by one or as a pool.
 //!
 //! An object is cut into stripes; each stripe is k data and m parity chunks; all chunks with one
 //! index make a shard; each shard lives on one [`Node`]. This crate moves the bytes: it reads and
@@ -14,19 +14,29 @@
 //! | `reads` | which reads a device is asked for, by what it costs |
 //! | `write`, `read`, `verify`, `repair` | the four operations on shards |
 //! | `raw` | the same four on bare chunks without metadata |
+//! | `config`, `policy`, `placement`, `key`, `manifest` | what a pool is, where objects go |
+//! | `pool` | many objects over many nodes: put, get, remove, scrub, repair, index |
+//! | `queue` | what to repair next, as pure logic |
 //! | `report`, `error` | what comes back |
 //!
 //! No clock and no randomness live here: run identifiers come from the caller, and `seconds` in
 //! reports is filled by the caller.
 #![forbid(unsafe_code)]
 
+mod config;
 mod error;
 mod frame;
 mod geometry;
+mod key;
 mod lanes;
+mod manifest;
 mod names;
 mod node;
 mod pipeline;
+mod placement;
+mod policy;
+mod pool;
+pub mod queue;
 pub mod raw;
 mod read;
 pub mod reads;
@@ -40,9 +50,22 @@ mod tally;
 mod verify;
 mod write;
 
+pub use config::{MAX_NODES, NodeConfig, PoolConfig};
 pub use error::{ErrorKind, PoolError, Result};
 pub use geometry::default_sub_chunk;
+pub use key::{Key, MAX_NAME, NodeFile};
+pub use manifest::{
+    Body, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE, MAX_MANIFEST, MAX_NODE_ID, Manifest, Place,
+    Placed,
+};
 pub use node::Node;
+pub use placement::{Candidate, place, ranked};
+pub use policy::{Class, INLINE, Policy};
+pub use pool::{
+    Finding, GetReport, GetRequest, Index, Listed, MendRequest, Mended, NodeStatus, Opener, Pool,
+    PoolStatus, PutReport, PutRequest, RecoverReport, RecoverRequest, Refreshed, ScrubReport,
+    ScrubRequest, ShardState, StatReport,
+};
 pub use read::decode;
 pub use repair::{RepairRequest, repair};
 pub use report::{

@@ -40,10 +40,14 @@ impl Node {
 /// do; says whether it had to, since what was looked at before may then be stale.
 ///
 /// While it waits for one node it holds no other, so that nobody can wait for it meanwhile.
-///
 /// # Errors
 /// A node that cannot be opened.
-pub(crate) fn lock(nodes: &[Node], settings: &Settings<'_>) -> Result<(Vec<WriteLock>, bool)> {
+/// `tell` says to the user that it waits.
+pub(crate) fn lock(
+    nodes: &[Node],
+    settings: &Settings<'_>,
+    tell: bool,
+) -> Result<(Vec<WriteLock>, bool)> {
     let mut waited = false;
     let mut first: Option<(usize, WriteLock)> = None;
     loop {
@@ -65,7 +69,7 @@ pub(crate) fn lock(nodes: &[Node], settings: &Settings<'_>) -> Result<(Vec<Write
             return Ok((locks, waited));
         };
         drop((locks, first.take()));
-        if !waited {
+        if tell && !waited {
             let text = format!("another kiln writes to {}; waiting for it", node.store.place());
             settings.observer.warn(&text);
         }

@@ -78,7 +78,7 @@ pub fn repair(
         return Ok(ledger.into_report(set, true));
     }
     let nodes = place::all_nodes(set, req);
-    let (_locks, waited) = node::lock(&nodes, settings)?;
+    let (_locks, waited) = node::lock(&nodes, settings, true)?;
     let fresh = if waited { Some(again_discovered(set, &nodes)?) } else { None };
     let mut set = moves::settle(fresh.as_ref().unwrap_or(set), &nodes, &mut ledger)?;
     let mut targets = first_targets(&set, req);

@@ -164,6 +164,24 @@ impl<'a> StripeReader<'a> {
         }
     }
 
+    /// Reads one run of a chunk's sub-chunks, for a reader that needs no more of it. The bytes are
+    /// the frame's until it reads again.
+    pub(crate) fn read_run<'f>(
+        &self,
+        stripe: u64,
+        frame: &'f mut Frame,
+        chunk: usize,
+        run: Range<u32>,
+    ) -> Option<&'f [u8]> {
+        if !self.may_read(chunk, stripe, frame) {
+            return None;
+        }
+        let bytes = run.len() * frame.sub_len;
+        let runs = std::iter::once(run).collect::<Vec<_>>();
+        let read = self.load(chunk, stripe, &runs, frame, false);
+        read.then(|| frame.bufs[chunk].readable(bytes))
+    }
+
     /// Rebuilds those of `wanted` that are not held whole, from what is held and what can be read.
     ///
     /// # Errors

@@ -76,7 +76,7 @@ pub fn encode(
     let n = req.codec.shape().n();
     check_nodes(nodes, n)?;
     let info = shard_info(req, source)?;
-    let _locks = node::lock(nodes, settings)?;
+    let _locks = node::lock(nodes, settings, true)?;
     match prepare(req, &info, nodes, settings)? {
         Start::Done { info } => finished(req, &info, nodes, settings),
         Start::At { info, stripes, leftovers } => {

@@ -42,6 +42,13 @@ pub trait Backend: Send + Sync + Debug {
     /// Names of the regular files here, sorted; sub-folders are not entered.
     fn list(&self) -> Result<Vec<String>>;
 
+    /// Shows every name that [`Backend::list`] would give, in no order, and stops at the first
+    /// error of `see`. For places with millions of files: a backend that can do it without
+    /// holding all names in memory has its own.
+    fn each_name(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+        self.list()?.iter().try_for_each(|name| see(name))
+    }
+
     /// Opens a file for reading; one that is absent gives an error with `is_not_found()`.
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>>;
 

@@ -1,5 +1,7 @@
 //! `kiln repair`
 
+mod pool;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -12,8 +14,10 @@ use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::lists::{self, Indices};
 use crate::print::{Stream, pace, table};
-use crate::setup::{self, Folders, RawFlags, ReadFlags, Setup, device};
+use crate::setup::{self, Folders, Format, PoolFlags, RawFlags, ReadFlags, Setup, device};
 use crate::sizes;
+
+pub use pool::show as show_recovery;
 
 /// No code has more chunks.
 const MAX_SHARDS: usize = 256;
@@ -28,6 +32,9 @@ Examples:
   kiln repair shards --direct                 read past the page cache, runs submitted together
   kiln probe /disk0; ...; kiln repair /disk0 ...   reads planned for what the disks are good at
 
+  kiln repair                                 the whole pool, the most endangered objects first
+  kiln repair --pool /etc/photos.toml --limit-rate 50MiB
+
 An interrupted repair resumes where it was when the same command is given again.";
 
 /// Rebuild lost and damaged shards
@@ -37,8 +44,8 @@ An interrupted repair resumes where it was when the same command is given again.
 /// checksum; every sub-chunk read on the way is checked too.
 #[derive(Debug, Args)]
 pub struct Repair {
-    /// Folders with the shards
-    #[arg(required = true, value_name = "DIR")]
+    /// Folders with the shards; without any, the pool is repaired
+    #[arg(value_name = "DIR")]
     folders: Vec<PathBuf>,
 
     /// Shards to rebuild in any case, e.g. 3 or 0,4-6
@@ -69,6 +76,13 @@ pub struct Repair {
     #[command(flatten)]
     reads: ReadFlags,
 
+    /// Of a pool: rebuild the shards of nodes that are away on other nodes
+    #[arg(long, conflicts_with = "folders")]
+    away: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+
     #[command(flatten)]
     raw: RawFlags,
 }
@@ -78,6 +92,10 @@ impl Command for Repair {
     const EXAMPLES: &'static str = EXAMPLES;
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        if self.folders.is_empty() {
+            self.refuse_folder_flags()?;
+            return pool::run(&self.pool, self.away, self.dry_run, setup);
+        }
         let raw = self.raw.setup()?;
         let devices = self.devices()?;
         // A model is of the device, not of the page cache.
@@ -121,6 +139,27 @@ impl Repair {
         }
         let model = self.device_model.as_deref().map(device::load).transpose()?;
         device::devices(&self.folders, model.as_ref())
+    }
+}
+
+impl Repair {
+    /// Flags that only shards in folders know; silently ignoring one could hide a mistake.
+    fn refuse_folder_flags(&self) -> Result<(), Failure> {
+        let given = [
+            ("--lost", self.lost.is_some()),
+            ("--to", self.to.is_some()),
+            ("--scan", self.scan),
+            ("--device-model", self.device_model.is_some()),
+            ("--as-runs", self.as_runs),
+            ("--format raw", self.raw.format == Format::Raw),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((flag, _)) => {
+                let problem = "only for shards in folders: name the folders".into();
+                Err(Failure::Flag { flag, problem })
+            }
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod kill;
 mod memory;
 mod meter;
 mod orders;
+mod pool;
 mod raw;
 mod reads;
 mod rig;

@@ -21,6 +21,8 @@ pub static CHECKS: &[Check] = &[
     ),
     ("remove is idempotent and open says not found", remove_is_idempotent_and_open_says_not_found),
     ("names are listed sorted", names_are_listed_sorted),
+    ("each name is shown once", each_name_is_shown_once_and_an_error_ends_it),
+    ("one writer at a time holds the lock", one_writer_at_a_time_holds_the_lock),
     (
         "names that are not plain are refused everywhere",
         names_that_are_not_plain_are_refused_everywhere,
@@ -118,6 +120,35 @@ fn names_are_listed_sorted(disk: &dyn Backend) {
         write(disk, name, name.as_bytes());
     }
     assert_eq!(disk.list().unwrap(), [".hidden.part", "a.09.kiln", "a.10.kiln", "b", "ü"]);
+}
+
+fn each_name_is_shown_once_and_an_error_ends_it(disk: &dyn Backend) {
+    for name in ["b", ".hidden", "a"] {
+        write(disk, name, b"x");
+    }
+    let mut seen = Vec::new();
+    let all = disk.each_name(&mut |name| {
+        seen.push(name.to_owned());
+        Ok(())
+    });
+    all.unwrap();
+    seen.sort();
+    assert_eq!(seen, disk.list().unwrap());
+    let mut calls = 0;
+    let end = disk.each_name(&mut |name| {
+        calls += 1;
+        check_name(name)?;
+        check_name("")
+    });
+    assert!(end.is_err() && calls == 1);
+}
+
+fn one_writer_at_a_time_holds_the_lock(disk: &dyn Backend) {
+    let held = disk.lock(false).unwrap();
+    assert!(held.is_some() && disk.lock(false).unwrap().is_none());
+    drop(held);
+    let again = disk.lock(true).unwrap();
+    assert!(again.is_some() && disk.lock(false).unwrap().is_none());
 }
 
 fn names_that_are_not_plain_are_refused_everywhere(disk: &dyn Backend) {

@@ -235,6 +235,11 @@ impl Backend for FaultyBackend {
         self.inner.list()
     }
 
+    fn each_name(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+        self.pass(Operation::List, "")?;
+        self.inner.each_name(see)
+    }
+
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
         self.pass(Operation::Open, name)?;
         let inner = self.inner.open(name)?;

@@ -131,18 +131,31 @@ impl Backend for FileBackend {
     }
 
     fn list(&self) -> Result<Vec<String>> {
-        let fail = |error| self.error("list", "", error);
         let mut names = Vec::new();
+        self.each_name(&mut |name| {
+            names.push(name.to_owned());
+            Ok(())
+        })?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn each_name(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+        let fail = |error| self.error("list", "", error);
         for entry in fs::read_dir(&self.folder).map_err(fail)? {
             let entry = entry.map_err(fail)?;
             // Names that are not UTF-8 cannot be ours; a file removed meanwhile is no error.
             let Ok(name) = entry.file_name().into_string() else { continue };
-            if fs::metadata(entry.path()).is_ok_and(|kind| kind.is_file()) {
-                names.push(name);
+            // Mostly the folder itself tells the kind, which saves a look at every file.
+            let regular = match entry.file_type() {
+                Ok(kind) if !kind.is_symlink() => kind.is_file(),
+                _ => fs::metadata(entry.path()).is_ok_and(|kind| kind.is_file()),
+            };
+            if regular {
+                see(&name)?;
             }
         }
-        names.sort_unstable();
-        Ok(names)
+        Ok(())
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {

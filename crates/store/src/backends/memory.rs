@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::{Append, Backend, ReadAt, check_name, check_range};
+use super::{Append, Backend, ReadAt, WriteLock, check_name, check_range};
 use crate::{Result, StoreError};
 
 /// A crash keeps or loses unsynced bytes in units of this many bytes.
@@ -31,6 +31,19 @@ const PLACE: &str = "memory";
 #[derive(Debug, Clone, Default)]
 pub struct MemoryBackend {
     names: Arc<Mutex<Names>>,
+    /// Whether somebody holds the write lock, and how those that wait hear of its end.
+    locked: Arc<(Mutex<bool>, Condvar)>,
+}
+
+/// Held by the one that may write.
+#[derive(Debug)]
+struct MemoryLock(Arc<(Mutex<bool>, Condvar)>);
+
+impl Drop for MemoryLock {
+    fn drop(&mut self) {
+        *lock(&self.0.0) = false;
+        self.0.1.notify_one();
+    }
 }
 
 type Shared = Arc<Mutex<Contents>>;
@@ -133,6 +146,19 @@ fn absent(op: &'static str, name: &str) -> StoreError {
 impl Backend for MemoryBackend {
     fn place(&self) -> String {
         PLACE.to_string()
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
+        let (flag, freed) = &*self.locked;
+        let mut locked = lock(flag);
+        while *locked {
+            if !wait {
+                return Ok(None);
+            }
+            locked = freed.wait(locked).unwrap_or_else(PoisonError::into_inner);
+        }
+        *locked = true;
+        Ok(Some(WriteLock::on(MemoryLock(self.locked.clone()))))
     }
 
     fn list(&self) -> Result<Vec<String>> {

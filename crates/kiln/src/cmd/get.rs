@@ -1,0 +1,113 @@
+//! `kiln get`
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kiln_pool::{GetReport, GetRequest, Observer};
+
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::lists;
+use crate::print::{Stream, count, pace};
+use crate::setup::{Output, Place, PoolFlags, Setup};
+use crate::sizes;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln get photos/2024/beach.jpg                 into beach.jpg
+  kiln get backup/photos.tar -o - | tar -x
+  kiln get movie.mkv --range 1GiB+1MiB -o part   one MiB from the first GiB on";
+
+/// Get an object out of a pool
+///
+/// Missing and damaged pieces are rebuilt on the way; every byte is checked. A range reads only
+/// what it needs.
+#[derive(Debug, Args)]
+pub struct Get {
+    /// Name of the object
+    name: String,
+
+    /// File to write; - writes to standard output [default: the last part of NAME]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Only LENGTH bytes from START on; sizes as in 64KiB
+    #[arg(long, value_name = "START+LENGTH", value_parser = range)]
+    range: Option<Range<u64>>,
+
+    /// Replace FILE if it exists
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let Some((start, len)) = text.split_once('+') else {
+        return Err(format!("'{text}' is no range: write START+LENGTH, e.g. 1MiB+64KiB"));
+    };
+    let (start, len) = (sizes::parse(start)?, sizes::parse(len)?);
+    Ok(start..start.saturating_add(len))
+}
+
+impl Command for Get {
+    const NAME: &'static str = "get";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let pool = self.pool.open(setup)?;
+        // First see whether there is anything to get, then touch the output.
+        pool.manifest(&self.name)?;
+        let last = self.name.rsplit('/').next().unwrap_or_default();
+        let path = self.output.unwrap_or_else(|| Path::new(last).to_owned());
+        let place = Place::new(&path);
+        let mut output = Output::open(&place, self.force)?;
+        let req = GetRequest { name: &self.name, range: self.range };
+        let outcome = pool.get(&req, &mut output, &setup.settings());
+        setup.observer.finish();
+        let mut report = outcome?;
+        output.finish()?;
+        report.seconds = setup.seconds();
+        let stream = if place == Place::Stdout { Stream::Stderr } else { Stream::Stdout };
+        warn(&report, setup);
+        show(&report, stream, setup)?;
+        Ok(Exit::Done)
+    }
+}
+
+/// The bytes are right in spite of damage; whoever keeps the pool should still know.
+pub fn warn(report: &GetReport, setup: &Setup) {
+    if report.lost.is_empty() && report.damaged_count == 0 {
+        return;
+    }
+    let mut found = Vec::new();
+    if !report.lost.is_empty() {
+        found.push(format!("{} could not be used", lists::named(&report.lost)));
+    }
+    if report.damaged_count > 0 {
+        found.push(format!("{} found", count(report.damaged_count, "damaged place")));
+    }
+    let found = found.join(" and ");
+    setup.observer.warn(&format!("{}: {found}; the bytes are right, but scrub", report.object));
+}
+
+fn show(report: &GetReport, stream: Stream, setup: &Setup) -> Result<(), Failure> {
+    if setup.json {
+        return stream.json(report);
+    }
+    if setup.quiet {
+        return Ok(());
+    }
+    let how = if report.degraded { ", partly rebuilt" } else { "" };
+    let mut text = format!("{} ({}){how}\n", report.object, sizes::show(report.bytes_written));
+    if setup.verbose {
+        text += &format!("read {} in {} runs\n", sizes::show(report.bytes_read), report.read_runs);
+        for damage in &report.damaged {
+            text += &format!("  {damage}\n");
+        }
+    }
+    text += &format!("{}\n", pace(report.bytes_written, report.seconds));
+    stream.text(&text)
+}

@@ -1,0 +1,83 @@
+//! `kiln ls`
+
+use std::io::{self, BufWriter, Write};
+
+use clap::Args;
+use kiln_pool::{Listed, PoolError};
+
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::setup::{PoolFlags, Setup};
+use crate::sizes;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln ls
+  kiln ls photos/2024/ -l
+  kiln ls --json | jq -r '.objects[] | select(.size > 1e9) | .name'";
+
+/// List the objects of a pool
+///
+/// In order of name; output streams, so pools with millions of objects need no memory for it.
+#[derive(Debug, Args)]
+pub struct Ls {
+    /// Only objects whose names begin with this
+    #[arg(default_value = "")]
+    prefix: String,
+
+    /// Also size, version and code
+    #[arg(short, long)]
+    long: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+impl Command for Ls {
+    const NAME: &'static str = "ls";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let pool = self.pool.open(setup)?;
+        let index = self.pool.index(&pool, setup)?;
+        setup.observer.finish();
+        let mut out = BufWriter::new(io::stdout().lock());
+        let closed = |source| PoolError::Output { source };
+        let mut first = true;
+        if setup.json {
+            out.write_all(b"{\"objects\":[").map_err(closed)?;
+        }
+        index.each(&self.prefix, None, |listed| {
+            let line = match setup.json {
+                true => {
+                    let comma = if std::mem::take(&mut first) { "" } else { "," };
+                    let json = serde_json::to_string(&listed);
+                    let json = json.map_err(|error| closed(error.into()))?;
+                    format!("{comma}\n{json}")
+                }
+                false => self.line(&listed),
+            };
+            out.write_all(line.as_bytes()).map_err(closed)?;
+            Ok(true)
+        })?;
+        if setup.json {
+            out.write_all(b"\n]}\n").map_err(closed)?;
+        }
+        out.flush().map_err(closed)?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Ls {
+    fn line(&self, listed: &Listed) -> String {
+        // A name is shown on one line whatever is in it.
+        let name: String =
+            listed.name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        if !self.long {
+            return format!("{name}\n");
+        }
+        let code = listed.code.split(',').next().unwrap_or_default();
+        let size = sizes::show(listed.size);
+        format!("{size:>12}  {:>3}  {code:<12}  {name}\n", listed.version)
+    }
+}

@@ -1,0 +1,118 @@
+//! `kiln pool`
+
+mod add_node;
+mod create;
+mod drain;
+
+use clap::{Args, Subcommand};
+use kiln_pool::{NodeConfig, PoolConfig};
+
+use crate::cmd::{Command, status};
+use crate::exit::{Exit, Failure};
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln pool create pool.toml -c clay:10+4 --node /disk0 --node /disk1 ... --node /disk13
+  kiln pool create pool.toml -c rs:4+2 --node /a,domain=rack1 --node /b,domain=rack2,weight=2 ...
+  kiln pool add-node n14 /disk14
+  kiln pool add-node n03 --replace          its disk was replaced by an empty one
+  kiln pool drain n05                       move everything off a node, then drop it
+  kiln pool status";
+
+/// Make and change pools: many objects over many disks
+///
+/// A pool is described by one TOML file; its data and all it knows of it lie on its nodes. Other
+/// commands (put, get, ls, stat, rm, cp, scrub, repair, status) take it by --pool, by $KILN_POOL,
+/// or as pool.toml in the current folder.
+#[derive(Debug, Args)]
+pub struct Pool {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a new pool
+    Create(create::Create),
+    /// How the pool is: nodes, objects, what is endangered
+    Status(status::Status),
+    /// Add a node, or take an empty disk in place of a lost one
+    AddNode(add_node::AddNode),
+    /// Move everything off a node, verified, then drop it
+    Drain(drain::Drain),
+}
+
+impl Command for Pool {
+    const NAME: &'static str = "pool";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        match self.action {
+            Action::Create(create) => create.run(setup),
+            Action::Status(status) => status.run(setup),
+            Action::AddNode(add) => add.run(setup),
+            Action::Drain(drain) => drain.run(setup),
+        }
+    }
+}
+
+/// Reads `PLACE[,id=..][,domain=..][,weight=..]`; a place without a scheme is a folder.
+fn node(text: &str, id: &str) -> Result<NodeConfig, Failure> {
+    let wrong = |problem: String| Failure::Flag { flag: "--node", problem };
+    let mut words = text.split(',');
+    let place = words.next().unwrap_or_default();
+    if place.is_empty() {
+        return Err(wrong("write a folder or URL first, e.g. /disk3,domain=rack1".into()));
+    }
+    let url = if place.contains("://") {
+        place.to_owned()
+    } else {
+        let path = std::path::absolute(place).map_err(|source| Failure::Io {
+            action: "find",
+            path: place.into(),
+            source,
+        })?;
+        let path = path.to_str().ok_or_else(|| wrong(format!("{place} is not UTF-8")))?;
+        format!("file://{path}")
+    };
+    let mut node = NodeConfig::new(id, &url);
+    for word in words {
+        match word.split_once('=') {
+            Some(("id", id)) => {
+                if node.domain == node.id {
+                    node.domain = id.to_owned();
+                }
+                node.id = id.to_owned();
+            }
+            Some(("domain", domain)) => node.domain = domain.to_owned(),
+            Some(("weight", weight)) => {
+                let number = weight.parse();
+                node.weight = number.map_err(|_| wrong(format!("weight {weight:?}: a number")))?;
+            }
+            _ => return Err(wrong(format!("{word:?}: write id=, domain= or weight="))),
+        }
+    }
+    Ok(node)
+}
+
+/// The most shards of any code of the pool must find domains, and so must its manifests.
+fn check_domains(config: &PoolConfig) -> Result<(), Failure> {
+    let mut domains: Vec<&str> =
+        (config.node.iter()).filter(|node| !node.draining).map(|node| &node.domain[..]).collect();
+    domains.sort_unstable();
+    domains.dedup();
+    let mut most = config.policy.manifest_copies;
+    for class in config.policy.class.iter().filter(|class| !class.is_inline()) {
+        let spec: kiln_code::CodeSpec = class.code.parse()?;
+        most = most.max(spec.k() + spec.m());
+    }
+    if domains.len() >= most {
+        return Ok(());
+    }
+    let problem = format!(
+        "the pool's codes need nodes in {most} distinct domains, there are {}",
+        domains.len()
+    );
+    Err(Failure::Flag { flag: "--node", problem })
+}

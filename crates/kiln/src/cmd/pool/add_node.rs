@@ -1,0 +1,61 @@
+//! `kiln pool add-node`
+
+use clap::Args;
+use kiln_pool::Pool;
+
+use super::node;
+use crate::exit::{Exit, Failure};
+use crate::print::Stream;
+use crate::setup::{PoolFlags, Setup, create_node};
+
+// Arguments; the summary is in `pool.rs`.
+#[derive(Debug, Args)]
+pub struct AddNode {
+    /// Id of the node
+    #[arg(value_name = "ID")]
+    id: String,
+
+    /// PLACE[,domain=DOMAIN][,weight=NUMBER]; not needed to replace a disk in its old place
+    #[arg(value_name = "NODE")]
+    node: Option<String>,
+
+    /// The node is there already, and its disk was lost: take an empty one in its place
+    #[arg(long)]
+    replace: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+impl AddNode {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let _lock = self.pool.lock("config")?;
+        let mut config = self.pool.config()?;
+        let wrong = |problem: String| Failure::Flag { flag: "ID", problem };
+        let new = self.node.as_deref().map(|text| node(text, &self.id)).transpose()?;
+        match (config.position(&self.id), new, self.replace) {
+            (Some(_), _, false) => {
+                let id = &self.id;
+                return Err(wrong(format!("node {id} is there; give --replace for a new disk")));
+            }
+            (None, _, true) => return Err(wrong(format!("there is no node {}", self.id))),
+            (None, None, false) => return Err(wrong("where is it? name a folder or URL".into())),
+            (None, Some(new), false) => config.node.push(new),
+            (Some(at), Some(new), true) => config.node[at] = new,
+            (Some(_), None, true) => {}
+        }
+        config.revision += 1;
+        config.check()?;
+        Pool::take_node(&config, &self.id, &create_node)?;
+        self.pool.write(&config)?;
+        let pool = self.pool.open(setup)?;
+        pool.write_description()?;
+        if setup.json {
+            Stream::Stdout.json(&config)?;
+        } else if !setup.quiet {
+            let did = if self.replace { "has a new disk; run kiln repair" } else { "was added" };
+            Stream::Stdout.text(&format!("node {} {did}\n", self.id))?;
+        }
+        Ok(Exit::Done)
+    }
+}

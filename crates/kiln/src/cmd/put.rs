@@ -1,0 +1,118 @@
+//! `kiln put`
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kiln_pool::{FileSource, Observer, PutReport, PutRequest, Source, StreamSource};
+
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, pace};
+use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
+use crate::sizes;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln put photos.tar                         as the object photos.tar
+  kiln put beach.jpg photos/2024/beach.jpg
+  tar -c photos | kiln put - backup/photos.tar --force";
+
+/// Put a file into a pool
+///
+/// Readers see the old object, or none, until the new one is complete and on disk; then the new
+/// one. The code follows from the size, as the pool's policy says.
+#[derive(Debug, Args)]
+pub struct Put {
+    /// File to put; - reads standard input
+    input: PathBuf,
+
+    /// Name of the object [default: the file's name]
+    name: Option<String>,
+
+    /// Replace an object of that name
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+impl Command for Put {
+    const NAME: &'static str = "put";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let name = match (&self.name, self.input.file_name()) {
+            (Some(name), _) => name.clone(),
+            (None, Some(name)) if self.input != Path::new("-") => {
+                name.to_string_lossy().into_owned()
+            }
+            _ => {
+                let problem = "standard input has no name: give one for the object".into();
+                return Err(Failure::Flag { flag: "NAME", problem });
+            }
+        };
+        let mut source = source(&self.input)?;
+        let pool = self.pool.open(setup)?;
+        let req =
+            PutRequest { name: &name, run: fresh_run(), now_ms: now_ms(), replace: self.force };
+        let outcome = pool.put(&req, &mut *source, &setup.settings());
+        setup.observer.finish();
+        let mut report = outcome?;
+        report.seconds = setup.seconds();
+        if !report.missing.is_empty() {
+            let text = format!(
+                "{name}: {} of {} shards were left out because their nodes are away; run kiln \
+                 repair when they are back",
+                report.missing.len(),
+                report.nodes.len()
+            );
+            setup.observer.warn(&text);
+        }
+        show(&report, setup)?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Opens a file, or standard input.
+pub fn source(input: &Path) -> Result<Box<dyn Source>, Failure> {
+    if input == Path::new("-") {
+        return Ok(Box::new(StreamSource::new(io::stdin())));
+    }
+    let failed = |source| Failure::Io { action: "open", path: input.to_owned(), source };
+    let meta = input.metadata().map_err(failed)?;
+    if meta.is_dir() {
+        let problem = format!("{} is a folder; use kiln cp", input.display());
+        return Err(Failure::Flag { flag: "INPUT", problem });
+    }
+    if meta.is_file() {
+        return Ok(Box::new(FileSource::open(input).map_err(failed)?));
+    }
+    Ok(Box::new(StreamSource::new(File::open(input).map_err(failed)?)))
+}
+
+fn show(report: &PutReport, setup: &Setup) -> Result<(), Failure> {
+    if setup.json {
+        return Stream::Stdout.json(report);
+    }
+    if setup.quiet {
+        return Ok(());
+    }
+    let mut text = format!(
+        "{} ({}) put as {}, version {}\n",
+        report.object,
+        sizes::show(report.size),
+        report.code,
+        report.version
+    );
+    if setup.verbose {
+        for (index, node) in report.nodes.iter().enumerate() {
+            text += &format!("{index:>5}  {node}\n");
+        }
+        text += &format!("manifest on {}\n", report.manifests.join(", "));
+    }
+    text += &format!("{}\n", pace(report.size, report.seconds));
+    Stream::Stdout.text(&text)
+}

@@ -1,0 +1,82 @@
+//! `kiln repair` without folders: a whole pool.
+
+use kiln_pool::{RecoverReport, RecoverRequest};
+
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, count, pace};
+use crate::setup::{PoolFlags, Setup, now_ms};
+use crate::sizes;
+
+/// Repairs a pool.
+pub fn run(flags: &PoolFlags, away: bool, dry_run: bool, setup: &Setup) -> Result<Exit, Failure> {
+    let pool = flags.open(setup)?;
+    let _lock = if dry_run { None } else { Some(flags.lock("repair")?) };
+    let index = flags.index(&pool, setup)?;
+    let req = RecoverRequest { now_ms: now_ms(), away, dry_run };
+    let outcome = pool.recover(&index, &req, &setup.settings());
+    setup.observer.finish();
+    let mut report = outcome?;
+    report.seconds = setup.seconds();
+    show(&report, setup)?;
+    Ok(exit(&report))
+}
+
+fn exit(report: &RecoverReport) -> Exit {
+    match (report.unreadable, report.failed_count, report.waiting) {
+        (0, 0, 0) => Exit::Done,
+        (0, 0, _) => Exit::Damaged,
+        (0, ..) => Exit::Io,
+        _ => Exit::NotRecoverable,
+    }
+}
+
+/// Prints what a repair of a pool did.
+pub fn show(report: &RecoverReport, setup: &Setup) -> Result<(), Failure> {
+    if setup.json {
+        return Stream::Stdout.json(report);
+    }
+    if setup.quiet {
+        return Ok(());
+    }
+    let did = if report.dry_run { "would be repaired" } else { "repaired and verified" };
+    let mut text = match report.damaged {
+        0 => format!("{}: nothing to repair\n", count(report.objects, "object")),
+        damaged => format!("{} of {damaged} damaged objects {did}\n", report.repaired),
+    };
+    if report.bytes_written > 0 && !report.dry_run {
+        let ratio = report.bytes_read as f64 / report.bytes_written as f64;
+        text += &format!(
+            "read {} in {} runs, {ratio:.2} bytes for each of the {} rebuilt\n",
+            sizes::show(report.bytes_read),
+            report.read_runs,
+            sizes::show(report.bytes_written)
+        );
+    }
+    if report.dry_run {
+        text += &format!("would write {}\n", sizes::show(report.bytes_written));
+    }
+    if report.resumed_bytes > 0 {
+        text += &format!("resumed after {}\n", sizes::show(report.resumed_bytes));
+    }
+    if report.waiting > 0 {
+        text += &format!(
+            "{} wait for nodes that are away; --away rebuilds elsewhere\n",
+            count(report.waiting, "object")
+        );
+    }
+    if report.unreadable > 0 {
+        text += &format!("{} NOT READABLE now\n", count(report.unreadable, "object"));
+    }
+    for (object, why) in &report.failed {
+        text += &format!("  {object}: {why}\n");
+    }
+    if setup.verbose {
+        for mended in &report.details {
+            for (index, node) in &mended.rebuilt {
+                text += &format!("  {}: shard {index} on {node}\n", mended.object);
+            }
+        }
+    }
+    text += &format!("{}\n", pace(report.bytes_written, report.seconds));
+    Stream::Stdout.text(&text)
+}

@@ -1,0 +1,72 @@
+//! `kiln rm`
+
+use clap::Args;
+use kiln_pool::PoolError;
+use serde::Serialize;
+
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, count};
+use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln rm photos/2024/beach.jpg
+  kiln rm -r photos/2024            all objects whose names begin with photos/2024/";
+
+/// Remove objects from a pool
+///
+/// Nobody finds an object once the command has ended, even if a node that was away comes back
+/// with its shards; the next scrub removes those.
+#[derive(Debug, Args)]
+pub struct Rm {
+    /// Names of objects
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+
+    /// NAME is a folder: remove all objects in it
+    #[arg(short, long)]
+    recursive: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+#[derive(Serialize)]
+struct Report {
+    removed: Vec<String>,
+}
+
+impl Command for Rm {
+    const NAME: &'static str = "rm";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let pool = self.pool.open(setup)?;
+        let mut names = self.names;
+        if self.recursive {
+            let index = self.pool.index(&pool, setup)?;
+            let folders = std::mem::take(&mut names);
+            for folder in folders {
+                let prefix = format!("{}/", folder.trim_end_matches('/'));
+                index.each(&prefix, None, |listed| {
+                    names.push(listed.name);
+                    Ok(true)
+                })?;
+                if names.is_empty() {
+                    return Err(PoolError::NoObject { name: prefix }.into());
+                }
+            }
+        }
+        for name in &names {
+            pool.remove(name, fresh_run(), now_ms(), &setup.settings())?;
+        }
+        setup.observer.finish();
+        if setup.json {
+            Stream::Stdout.json(&Report { removed: names })?;
+        } else if !setup.quiet {
+            Stream::Stdout.text(&format!("{} removed\n", count(names.len() as u64, "object")))?;
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,120 @@
+//! `kiln scrub`
+
+use clap::Args;
+use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::{Depth, ScrubReport, ScrubRequest};
+
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, count, pace};
+use crate::setup::{PoolFlags, Setup, now_ms};
+use crate::sizes;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln scrub                     reads every byte of every object
+  kiln scrub photos/ --quick     only headers and trailers, only objects below photos/
+  kiln scrub --limit-rate 50MiB  in the background
+  kiln scrub && echo all is well";
+
+/// Look for rot, missing pieces and leftovers in a pool
+///
+/// What is damaged is remembered for the next kiln repair. Files that belong to no object (of
+/// interrupted puts, of nodes that were away) are removed. Exit code 1 means: damage was found,
+/// and repair can mend it; 2 means that an object cannot be read.
+#[derive(Debug, Args)]
+pub struct Scrub {
+    /// Only objects whose names begin with this
+    #[arg(default_value = "")]
+    prefix: String,
+
+    /// Look at headers and trailers only: finds what is missing, not rot
+    #[arg(long, conflicts_with = "deep")]
+    quick: bool,
+
+    /// Also compute parity again and compare it with what is stored
+    #[arg(long)]
+    deep: bool,
+
+    /// Unfinished files older than so many hours are leftovers; a put that takes longer fails
+    #[arg(long, value_name = "HOURS", default_value_t = 24)]
+    grace: u64,
+
+    /// Change nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+impl Command for Scrub {
+    const NAME: &'static str = "scrub";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let pool = self.pool.open(setup)?;
+        let _lock = self.pool.lock("repair")?;
+        let index = self.pool.index(&pool, setup)?;
+        let mut queue = RepairQueue::new(Rules::default());
+        let depth = match (self.quick, self.deep) {
+            (true, _) => Depth::Headers,
+            (false, false) => Depth::Data,
+            (false, true) => Depth::Parity,
+        };
+        let req = ScrubRequest {
+            depth,
+            now_ms: now_ms(),
+            grace_ms: self.grace.saturating_mul(3_600_000),
+            prefix: &self.prefix,
+            dry_run: self.dry_run,
+        };
+        let outcome = pool.scrub(&index, &mut queue, &req, &setup.settings());
+        setup.observer.finish();
+        let mut report = outcome?;
+        report.seconds = setup.seconds();
+        show(&report, setup)?;
+        Ok(match (report.unreadable, report.clean) {
+            (0, true) => Exit::Done,
+            (0, false) => Exit::Damaged,
+            _ => Exit::NotRecoverable,
+        })
+    }
+}
+
+fn show(report: &ScrubReport, setup: &Setup) -> Result<(), Failure> {
+    if setup.json {
+        return Stream::Stdout.json(report);
+    }
+    if setup.quiet {
+        return Ok(());
+    }
+    let mut text =
+        format!("{} of {} scrubbed: ", count(report.objects, "object"), sizes::show(report.bytes));
+    text += &match (report.unreadable, report.damaged) {
+        (0, 0) => "all whole\n".to_owned(),
+        (0, damaged) => format!("{damaged} damaged but safe; run kiln repair\n"),
+        (unreadable, damaged) => format!("{unreadable} NOT READABLE, {damaged} damaged\n"),
+    };
+    for finding in &report.findings {
+        let lost: Vec<String> = finding.lost.iter().map(u16::to_string).collect();
+        let what = match (finding.margin, lost.is_empty()) {
+            (..0, _) => "NOT READABLE".to_owned(),
+            (_, true) => "manifest".to_owned(),
+            (margin, false) => format!("shards {}, bears {margin} more", lost.join(",")),
+        };
+        text += &format!("  {}: {what}\n", finding.object);
+        if setup.verbose {
+            finding.notes.iter().for_each(|note| text += &format!("    {note}\n"));
+        }
+    }
+    if report.leftovers > 0 {
+        let (all, removed) = (report.leftovers, report.leftovers_removed);
+        text += &format!("{} found, {removed} removed\n", count(all, "leftover file"));
+    }
+    if !report.away.is_empty() {
+        text += &format!("away: {}\n", report.away.join(", "));
+    }
+    text += &format!("{}\n", pace(report.bytes_read, report.seconds));
+    Stream::Stdout.text(&text)
+}

@@ -1,0 +1,83 @@
+//! `kiln stat`
+
+use clap::Args;
+use kiln_pool::StatReport;
+
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, count};
+use crate::setup::{PoolFlags, Setup};
+use crate::sizes;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln stat photos/2024/beach.jpg";
+
+/// Show where an object's shards and manifests are
+///
+/// Looks at headers and trailers only; kiln scrub reads everything. Exit code 1 means that
+/// something is missing, 2 that too much is.
+#[derive(Debug, Args)]
+pub struct Stat {
+    /// Name of the object
+    name: String,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+impl Command for Stat {
+    const NAME: &'static str = "stat";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let report = self.pool.open(setup)?.stat(&self.name)?;
+        let lost = report.shards.iter().filter(|shard| shard.trouble.is_some()).count();
+        show(&report, lost, setup)?;
+        let thin = report.copies.len() < report.object.manifests.len();
+        Ok(match (lost, thin) {
+            (0, false) => Exit::Done,
+            (lost, _) if lost <= report.m => Exit::Damaged,
+            _ => Exit::NotRecoverable,
+        })
+    }
+}
+
+fn show(report: &StatReport, lost: usize, setup: &Setup) -> Result<(), Failure> {
+    if setup.json {
+        return Stream::Stdout.json(report);
+    }
+    let object = &report.object;
+    let mut text = format!(
+        "{}: {} ({} bytes), {}, version {}\n",
+        object.name,
+        sizes::show(object.size),
+        object.size,
+        object.code,
+        object.version
+    );
+    if !report.shards.is_empty() {
+        text += &format!(
+            "  {} of {} sub-chunks of {} a chunk; {} of {} shards are missing or damaged, {} \
+             may be\n",
+            count(report.stripes, "stripe"),
+            report.alpha,
+            sizes::show(report.sub_chunk),
+            lost,
+            report.shards.len(),
+            report.m
+        );
+    }
+    for shard in &report.shards {
+        let trouble = shard.trouble.as_deref().unwrap_or("");
+        text += format!("{:>5}  {}  {trouble}", shard.index, shard.node).trim_end();
+        text.push('\n');
+    }
+    text += &format!(
+        "  manifest on {} ({} of {} there)\n",
+        object.manifests.join(", "),
+        report.copies.len(),
+        object.manifests.len()
+    );
+    Stream::Stdout.text(&text)
+}

@@ -1,0 +1,142 @@
+//! The pool that a command works on.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use kiln_pool::{Index, NodeConfig, Observer, Pool, PoolConfig, PoolError};
+use kiln_store::{Backend, FileBackend, StoreError};
+use uuid::Uuid;
+
+use crate::exit::Failure;
+use crate::setup::Setup;
+
+/// Most bytes of a pool's description.
+const MAX_DESCRIPTION: u64 = 1 << 20;
+
+// Which pool. No doc comment: clap would take it for the summary.
+#[derive(Debug, Args)]
+pub struct PoolFlags {
+    /// The pool's description [default: $KILN_POOL, else pool.toml]
+    #[arg(short, long, value_name = "FILE")]
+    pub pool: Option<PathBuf>,
+}
+
+impl PoolFlags {
+    /// The file that describes the pool.
+    pub fn path(&self) -> PathBuf {
+        let named = self.pool.clone().or_else(|| std::env::var_os("KILN_POOL").map(PathBuf::from));
+        named.unwrap_or_else(|| "pool.toml".into())
+    }
+
+    /// Reads the description.
+    ///
+    /// # Errors
+    /// No such file, or no pool in it.
+    pub fn config(&self) -> Result<PoolConfig, Failure> {
+        let path = self.path();
+        let failed = |source| Failure::Io { action: "read", path: path.clone(), source };
+        let mut text = String::new();
+        let file = File::open(&path).map_err(failed)?;
+        file.take(MAX_DESCRIPTION + 1).read_to_string(&mut text).map_err(failed)?;
+        Ok(PoolConfig::from_toml(&text)?)
+    }
+
+    /// Opens the pool; says which nodes are away.
+    ///
+    /// # Errors
+    /// As [`PoolFlags::config`], or no node can be used.
+    pub fn open(&self, setup: &Setup) -> Result<Pool, Failure> {
+        let pool = Pool::open(self.config()?, &open_node)?;
+        if !setup.quiet {
+            for (node, why) in pool.away() {
+                setup.observer.warn(&format!("node {} is away: {why}", node.id));
+            }
+        }
+        Ok(pool)
+    }
+
+    /// The local index beside the description, brought up to date.
+    ///
+    /// # Errors
+    /// A node that fails while it is read.
+    pub fn index(&self, pool: &Pool, setup: &Setup) -> Result<Index, Failure> {
+        let path = self.path().with_extension("index.redb");
+        let index = Index::open(&path).or_else(|error| {
+            // Where nothing can be written, the index lasts as long as the command.
+            setup.observer.warn(&format!("{error}; listing takes longer"));
+            Index::in_memory()
+        })?;
+        let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        index.refresh(pool, &boot, &setup.observer)?;
+        Ok(index)
+    }
+
+    /// Keeps other changes of the description, or other repairs, out until it is dropped.
+    ///
+    /// # Errors
+    /// The lock's file cannot be made; [`PoolError::Refused`] when somebody else holds it.
+    pub fn lock(&self, what: &'static str) -> Result<File, Failure> {
+        let path = self.path().with_extension(format!("{what}.lock"));
+        let failed = |source| Failure::Io { action: "lock", path: path.clone(), source };
+        let mut options = OpenOptions::new();
+        let file = options.create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(std::fs::TryLockError::WouldBlock) => {
+                let what = format!("another kiln works on this pool ({what}); wait for its end");
+                Err(PoolError::Refused { what }.into())
+            }
+            Err(std::fs::TryLockError::Error(source)) => Err(failed(source)),
+        }
+    }
+
+    /// Writes a description: durable under its name, or as it was.
+    ///
+    /// # Errors
+    /// The disk is full or failed.
+    pub fn write(&self, config: &PoolConfig) -> Result<(), Failure> {
+        let path = self.path();
+        let text = config.to_toml()?;
+        let temporary = path.with_extension("toml.part");
+        let failed = |source| Failure::Io { action: "write", path: path.clone(), source };
+        let mut file = File::create(&temporary).map_err(failed)?;
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+        std::fs::rename(&temporary, &path).map_err(failed)?;
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        let folder = File::open(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+        folder.sync_all().map_err(failed)
+    }
+}
+
+/// Opens the place of a node that should be there.
+pub fn open_node(node: &NodeConfig) -> Result<Arc<dyn Backend>, StoreError> {
+    Ok(Arc::new(FileBackend::open(folder(node)?)?))
+}
+
+/// Opens the place of a new node, and makes the folder if need be.
+pub fn create_node(node: &NodeConfig) -> Result<Arc<dyn Backend>, StoreError> {
+    Ok(Arc::new(FileBackend::create(folder(node)?)?))
+}
+
+fn folder(node: &NodeConfig) -> Result<&Path, StoreError> {
+    node.url.strip_prefix("file://").map(Path::new).ok_or_else(|| StoreError::UnknownBackend {
+        name: node.url.clone(),
+        known: "file:///folder".into(),
+    })
+}
+
+/// A fresh identity for data.
+pub fn fresh_run() -> [u8; 16] {
+    *Uuid::new_v4().as_bytes()
+}
+
+/// The time, in ms since 1970.
+pub fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    // A clock before 1970 is no reason to refuse; times only tell how old something is.
+    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+}

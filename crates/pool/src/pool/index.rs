@@ -1,0 +1,357 @@
+//! A local index of a pool's objects, which only speeds listing: it can be deleted at any time.
+//!
+//! Writers do not touch it. Whoever wants to list reads the nodes' logs of changes from where the
+//! index stopped and looks at what changed; where a log cannot tell (first use, another boot, a
+//! log cut), all manifests are read once. Memory stays bounded: names stream from the nodes into
+//! the database.
+
+mod entry;
+mod scan;
+
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+
+use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+
+pub use self::entry::Listed;
+use super::Pool;
+use super::changes::{self, Position};
+use crate::{Key, Observer, PoolError, Result};
+
+/// Name to entry.
+const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");
+/// Key to name.
+const KEYS: TableDefinition<'_, &[u8], &str> = TableDefinition::new("keys");
+/// Node to the place in its log up to which the index knows everything.
+const LOGS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("logs");
+/// What the index is of.
+const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
+/// Key to indices of shards that a scrub found damaged.
+const DAMAGE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("damage");
+
+/// Stands among damaged indices for copies of the manifest; no code has so many shards.
+pub(crate) const THE_MANIFEST: u16 = u16::MAX;
+
+/// Changed when the tables change: an index of another format is made anew.
+const FORMAT: &[u8] = b"1";
+/// Beyond this many changed objects reading all manifests is the quicker way.
+const MOST_CHANGES: usize = 50_000;
+/// Entries between two commits of the database.
+const BATCH: usize = 20_000;
+
+/// The index of one pool. Only one process at a time has it open; others wait.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, Silent};
+/// # use kiln_store::MemoryBackend;
+/// use kiln_pool::Index;
+/// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:1+1")?);
+/// # config.node.push(NodeConfig::new("a", "memory://a"));
+/// # let disk = Arc::new(MemoryBackend::new());
+/// # let pool = Pool::create(config, &|_| Ok(disk.clone()))?;
+/// let index = Index::in_memory()?;
+/// index.refresh(&pool, b"this boot", &Silent)?;
+/// assert_eq!(index.len()?, 0);
+/// # Ok::<(), kiln_pool::PoolError>(())
+/// ```
+#[derive(Debug)]
+pub struct Index {
+    db: Database,
+    _lock: Option<File>,
+}
+
+/// How an index was brought up to date.
+///
+/// ```
+/// assert_ne!(kiln_pool::Refreshed::All(3), kiln_pool::Refreshed::Changes(3));
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Refreshed {
+    /// By looking at so many objects that had changed.
+    Changes(u64),
+    /// By reading so many manifests.
+    All(u64),
+}
+
+/// Any error of the database.
+fn broken(error: impl Into<redb::Error>) -> PoolError {
+    PoolError::Index { what: error.into().to_string() }
+}
+
+impl Index {
+    /// Opens the index in this file; waits while another process has it open. A file that is no
+    /// sound index is made anew.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn open(path: &Path) -> Result<Index> {
+        let fail = |error: std::io::Error| PoolError::Index {
+            what: format!("{}: {error}", path.display()),
+        };
+        let mut lock = path.as_os_str().to_owned();
+        lock.push(".lock");
+        let options = OpenOptions::new().create(true).truncate(false).write(true).open(lock);
+        let lock = options.map_err(fail)?;
+        lock.lock().map_err(fail)?;
+        let db = match Database::create(path) {
+            Ok(db) => db,
+            Err(_) => {
+                // It holds nothing that the pool does not hold.
+                std::fs::remove_file(path).map_err(fail)?;
+                Database::create(path).map_err(broken)?
+            }
+        };
+        Index { db, _lock: Some(lock) }.prepared()
+    }
+
+    /// An index that is forgotten with this value.
+    ///
+    /// # Errors
+    /// None that are known.
+    pub fn in_memory() -> Result<Index> {
+        let backend = redb::backends::InMemoryBackend::new();
+        let db = Database::builder().create_with_backend(backend).map_err(broken)?;
+        Index { db, _lock: None }.prepared()
+    }
+
+    /// Makes sure that all tables are there.
+    fn prepared(self) -> Result<Index> {
+        let tx = self.db.begin_write().map_err(broken)?;
+        tx.open_table(OBJECTS).map_err(broken)?;
+        tx.open_table(KEYS).map_err(broken)?;
+        tx.open_table(LOGS).map_err(broken)?;
+        tx.open_table(META).map_err(broken)?;
+        tx.open_table(DAMAGE).map_err(broken)?;
+        tx.commit().map_err(broken)?;
+        Ok(self)
+    }
+
+    /// Brings the index up to date. `epoch` tells one boot of this machine from another: logs of
+    /// changes are not synced, so what they said before a crash counts no more.
+    ///
+    /// # Errors
+    /// A node that fails while it is read; the database.
+    pub fn refresh(&self, pool: &Pool, epoch: &[u8], observer: &dyn Observer) -> Result<Refreshed> {
+        let (mut positions, mut keys) = (Vec::new(), Vec::new());
+        let mut whole = !self.describes(pool, epoch)?;
+        for (at, store) in pool.present() {
+            let id = &pool.nodes[at].config.id;
+            let (end, new) = changes::since(store, &self.position(id)?)?;
+            positions.push((id.clone(), end));
+            match new {
+                Some(new) => keys.extend(new),
+                None => whole = true,
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        if whole || keys.len() > MOST_CHANGES {
+            let manifests = self.scan(pool, observer)?;
+            self.settle(pool, epoch, &positions)?;
+            return Ok(Refreshed::All(manifests));
+        }
+        for batch in keys.chunks(BATCH) {
+            let mut found = Vec::with_capacity(batch.len());
+            for key in batch {
+                if let Some(manifest) = pool.ask(key)?.newest {
+                    found.push((*key, Listed::of(&manifest)));
+                }
+            }
+            self.store(&found)?;
+        }
+        if !keys.is_empty() {
+            self.settle(pool, epoch, &positions)?;
+        }
+        Ok(Refreshed::Changes(keys.len() as u64))
+    }
+
+    /// Shows objects in order of name, from `start` on, as long as they begin with `prefix` and
+    /// `see` says `true`.
+    ///
+    /// # Errors
+    /// The database; errors of `see`.
+    pub fn each(
+        &self,
+        prefix: &str,
+        start: Option<&str>,
+        mut see: impl FnMut(Listed) -> Result<bool>,
+    ) -> Result<()> {
+        let tx = self.db.begin_read().map_err(broken)?;
+        let table = tx.open_table(OBJECTS).map_err(broken)?;
+        let from = start.filter(|start| *start > prefix).unwrap_or(prefix);
+        for row in table.range::<&str>(from..).map_err(broken)? {
+            let (name, value) = row.map_err(broken)?;
+            if !name.value().starts_with(prefix) {
+                break;
+            }
+            let Some(listed) = Listed::from_bytes(name.value(), value.value()) else { continue };
+            if !listed.deleted && !see(listed)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Names in the index, those of removed objects included.
+    ///
+    /// # Errors
+    /// The database.
+    pub fn len(&self) -> Result<u64> {
+        let tx = self.db.begin_read().map_err(broken)?;
+        tx.open_table(OBJECTS).map_err(broken)?.len().map_err(broken)
+    }
+
+    /// Whether nothing is in it.
+    ///
+    /// # Errors
+    /// The database.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// What is known of an object by its key, removed ones included.
+    pub(crate) fn by_key(&self, key: &Key) -> Result<Option<Listed>> {
+        let tx = self.db.begin_read().map_err(broken)?;
+        let keys = tx.open_table(KEYS).map_err(broken)?;
+        let Some(name) = keys.get(&key.0[..]).map_err(broken)? else { return Ok(None) };
+        let table = tx.open_table(OBJECTS).map_err(broken)?;
+        let value = table.get(name.value()).map_err(broken)?;
+        Ok(value.and_then(|value| Listed::from_bytes(name.value(), value.value())))
+    }
+
+    /// Removed objects of which the pool still keeps a note.
+    pub(crate) fn tombstones(&self) -> Result<Vec<Listed>> {
+        let tx = self.db.begin_read().map_err(broken)?;
+        let table = tx.open_table(OBJECTS).map_err(broken)?;
+        let mut gone = Vec::new();
+        for row in table.iter().map_err(broken)? {
+            let (name, value) = row.map_err(broken)?;
+            let listed = Listed::from_bytes(name.value(), value.value());
+            gone.extend(listed.filter(|listed| listed.deleted));
+            if gone.len() >= BATCH {
+                break;
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Remembers which shards of an object are damaged; none: it is whole.
+    pub(crate) fn set_damage(&self, damage: &[(Key, Vec<u16>)]) -> Result<()> {
+        let tx = self.db.begin_write().map_err(broken)?;
+        {
+            let mut table = tx.open_table(DAMAGE).map_err(broken)?;
+            for (key, indices) in damage {
+                if indices.is_empty() {
+                    table.remove(&key.0[..]).map_err(broken)?;
+                } else {
+                    let bytes: Vec<u8> = indices.iter().flat_map(|i| i.to_le_bytes()).collect();
+                    table.insert(&key.0[..], &bytes[..]).map_err(broken)?;
+                }
+            }
+        }
+        tx.commit().map_err(broken)
+    }
+
+    /// Shards that a scrub found damaged, of at most `limit` objects.
+    pub(crate) fn damage(&self, limit: usize) -> Result<Vec<(Key, Vec<u16>)>> {
+        let tx = self.db.begin_read().map_err(broken)?;
+        let table = tx.open_table(DAMAGE).map_err(broken)?;
+        let mut all = Vec::new();
+        for row in table.iter().map_err(broken)?.take(limit) {
+            let (key, value) = row.map_err(broken)?;
+            let Ok(key) = key.value().try_into() else { continue };
+            let pairs = value.value().chunks_exact(2);
+            all.push((Key(key), pairs.map(|b| u16::from_le_bytes([b[0], b[1]])).collect()));
+        }
+        Ok(all)
+    }
+
+    /// Shards of one object that a scrub found damaged.
+    pub(crate) fn damage_of(&self, key: &Key) -> Result<Vec<u16>> {
+        let tx = self.db.begin_read().map_err(broken)?;
+        let table = tx.open_table(DAMAGE).map_err(broken)?;
+        let value = table.get(&key.0[..]).map_err(broken)?;
+        let indices = |bytes: &[u8]| {
+            bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect()
+        };
+        Ok(value.map_or_else(Vec::new, |value| indices(value.value())))
+    }
+
+    /// Forgets objects of which nothing is left.
+    pub(crate) fn forget(&self, names: &[String]) -> Result<()> {
+        let tx = self.db.begin_write().map_err(broken)?;
+        {
+            let mut objects = tx.open_table(OBJECTS).map_err(broken)?;
+            let mut keys = tx.open_table(KEYS).map_err(broken)?;
+            for name in names {
+                objects.remove(&name[..]).map_err(broken)?;
+                keys.remove(&Key::of(name)?.0[..]).map_err(broken)?;
+            }
+        }
+        tx.commit().map_err(broken)
+    }
+
+    /// Adds or replaces entries.
+    fn store(&self, entries: &[(Key, Listed)]) -> Result<()> {
+        let tx = self.db.begin_write().map_err(broken)?;
+        {
+            let mut objects = tx.open_table(OBJECTS).map_err(broken)?;
+            let mut keys = tx.open_table(KEYS).map_err(broken)?;
+            for (key, listed) in entries {
+                objects.insert(&listed.name[..], &listed.to_bytes()[..]).map_err(broken)?;
+                keys.insert(&key.0[..], &listed.name[..]).map_err(broken)?;
+            }
+        }
+        tx.commit().map_err(broken)
+    }
+
+    fn position(&self, node: &str) -> Result<Position> {
+        let tx = self.db.begin_read().map_err(broken)?;
+        let table = tx.open_table(LOGS).map_err(broken)?;
+        let value = table.get(node).map_err(broken)?;
+        Ok(value.and_then(|value| Position::from_bytes(value.value())).unwrap_or_default())
+    }
+
+    /// Whether the index is a complete one of this pool, these nodes and this boot.
+    fn describes(&self, pool: &Pool, epoch: &[u8]) -> Result<bool> {
+        let tx = self.db.begin_read().map_err(broken)?;
+        let table = tx.open_table(META).map_err(broken)?;
+        let is = |key: &str, value: &[u8]| -> Result<bool> {
+            Ok(table.get(key).map_err(broken)?.is_some_and(|known| known.value() == value))
+        };
+        Ok(is("format", FORMAT)? && is("epoch", epoch)? && is("of", nodes(pool).as_bytes())?)
+    }
+
+    /// Notes that everything before these positions is in the index.
+    fn settle(&self, pool: &Pool, epoch: &[u8], positions: &[(String, Position)]) -> Result<()> {
+        let tx = self.db.begin_write().map_err(broken)?;
+        {
+            let mut logs = tx.open_table(LOGS).map_err(broken)?;
+            for (node, position) in positions {
+                logs.insert(&node[..], &position.to_bytes()[..]).map_err(broken)?;
+            }
+            let mut meta = tx.open_table(META).map_err(broken)?;
+            for (key, value) in
+                [("format", FORMAT), ("epoch", epoch), ("of", nodes(pool).as_bytes())]
+            {
+                meta.insert(key, value).map_err(broken)?;
+            }
+        }
+        tx.commit().map_err(broken)
+    }
+}
+
+/// The pool, and those of its nodes that can be used with where they are: a node that comes back
+/// or is replaced may hold anything.
+fn nodes(pool: &Pool) -> String {
+    let mut text = pool.config.id.clone();
+    for (at, _) in pool.present() {
+        let node = &pool.nodes[at].config;
+        text.push_str(&format!("\n{} {}", node.id, node.url));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! Repair of a whole pool: what the queue says, one object after the other.
+
+use serde::Serialize;
+
+use super::Pool;
+use super::index::Index;
+use super::mend::{MendRequest, Mended, Quiet};
+use crate::queue::{RepairQueue, Rules};
+use crate::{PoolError, Result, Settings};
+
+/// Objects that a report tells in detail at most.
+const MAX_TOLD: usize = 1000;
+
+/// How to repair a pool.
+///
+/// ```
+/// assert!(!kiln_pool::RecoverRequest::default().dry_run);
+/// ```
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoverRequest {
+    /// The time, in ms since 1970.
+    pub now_ms: u64,
+    /// Rebuild the shards of nodes that are away on other nodes.
+    pub away: bool,
+    /// Write nothing, tell what would be done.
+    pub dry_run: bool,
+}
+
+/// What a repair of a pool did.
+///
+/// ```
+/// assert_eq!(kiln_pool::RecoverReport::default().repaired, 0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RecoverReport {
+    /// Objects in the pool.
+    pub objects: u64,
+    /// Objects that lacked something.
+    pub damaged: u64,
+    /// Objects repaired (or, in a dry run, that would be).
+    pub repaired: u64,
+    /// Objects left as they are because what they lack is on nodes that are away.
+    pub waiting: u64,
+    /// Objects that could not be repaired, and why; at most 1000.
+    pub failed: Vec<(String, String)>,
+    /// How many could not be repaired.
+    pub failed_count: u64,
+    /// Of these, how many are lost.
+    pub unreadable: u64,
+    /// Chunk bytes read.
+    pub bytes_read: u64,
+    /// Contiguous reads of chunk bytes.
+    pub read_runs: u64,
+    /// Chunk bytes written (in a dry run, that would be).
+    pub bytes_written: u64,
+    /// Of these, kept from an interrupted repair.
+    pub resumed_bytes: u64,
+    /// Details of at most 1000 objects.
+    pub details: Vec<Mended>,
+    /// A dry run.
+    pub dry_run: bool,
+    /// Wall time, filled by the caller.
+    pub seconds: f64,
+}
+
+impl Pool {
+    /// Repairs all objects, the most endangered first. The index must be fresh.
+    ///
+    /// # Errors
+    /// The index. An object that cannot be repaired is told in the report, and the others are.
+    pub fn recover(
+        &self,
+        index: &Index,
+        req: &RecoverRequest,
+        settings: &Settings<'_>,
+    ) -> Result<RecoverReport> {
+        let mut report = RecoverReport { dry_run: req.dry_run, ..RecoverReport::default() };
+        loop {
+            // Whoever asks for a repair has waited long enough, and fails one object only once.
+            let rules = Rules {
+                transient_wait_ms: 0,
+                first_backoff_ms: u64::MAX,
+                most_backoff_ms: u64::MAX,
+                in_flight: 1,
+                ..Rules::default()
+            };
+            let mut queue = RepairQueue::new(rules);
+            let status = self.survey(index, &mut queue, req.now_ms)?;
+            report.objects = status.objects;
+            report.damaged += queue.len() as u64;
+            report.unreadable += status.unreadable;
+            settings.observer.begin("repair", Some(queue.bytes()));
+            let before = report.repaired;
+            self.work_off(index, &mut queue, req, &mut report, settings)?;
+            // More was damaged than the queue could hold: go on as long as that helps.
+            if !queue.overflowed() || report.repaired == before || req.dry_run {
+                return Ok(report);
+            }
+        }
+    }
+
+    fn work_off(
+        &self,
+        index: &Index,
+        queue: &mut RepairQueue,
+        req: &RecoverRequest,
+        report: &mut RecoverReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        let quiet = Quiet(settings.observer);
+        let inner = Settings { observer: &quiet, ..*settings };
+        while let Some(damaged) = queue.next(req.now_ms) {
+            let key = damaged.key;
+            let Some(listed) = index.by_key(&key)? else {
+                queue.withdraw(&key);
+                continue;
+            };
+            if damaged.transient && !req.away {
+                report.waiting += 1;
+                queue.done(&key);
+                continue;
+            }
+            if req.dry_run {
+                report.repaired += 1;
+                report.bytes_written += damaged.bytes;
+                queue.done(&key);
+                continue;
+            }
+            let mend = MendRequest {
+                now_ms: req.now_ms,
+                away: req.away,
+                suspects: index.damage_of(&key)?,
+            };
+            match self.mend(&listed.name, &mend, &inner) {
+                Ok(mended) => {
+                    index.set_damage(&[(key, Vec::new())])?;
+                    report.add(mended);
+                    queue.done(&key);
+                }
+                Err(PoolError::NoObject { .. }) => queue.done(&key),
+                Err(error) => {
+                    settings.observer.warn(&error.to_string());
+                    report.failed_count += 1;
+                    if report.failed.len() < MAX_TOLD {
+                        report.failed.push((listed.name, error.to_string()));
+                    }
+                    queue.failed(&key, req.now_ms);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RecoverReport {
+    fn add(&mut self, mended: Mended) {
+        self.repaired += u64::from(mended.manifest || !mended.rebuilt.is_empty());
+        self.waiting += u64::from(!mended.left.is_empty());
+        self.bytes_read += mended.bytes_read;
+        self.read_runs += mended.read_runs;
+        self.bytes_written += mended.bytes_written;
+        self.resumed_bytes += mended.resumed_bytes;
+        if self.details.len() < MAX_TOLD {
+            self.details.push(mended);
+        }
+    }
+}

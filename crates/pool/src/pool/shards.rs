@@ -1,0 +1,223 @@
+//! The shards of one object, opened where its manifest says that they are.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use kiln_code::Codec;
+use kiln_store::{Digest, Layout, ReadCost, ShardInfo, ShardReader, ShardState, StoreError};
+
+use super::Pool;
+use crate::lanes::in_parallel;
+use crate::stripe::Chunks;
+use crate::{Body, Key, Manifest, NodeFile, Placed, PoolError, Result};
+
+/// One shard as it was found.
+pub(crate) enum Member {
+    /// Usable; damaged when one of its ends is.
+    Here {
+        /// Reads it.
+        reader: Box<ShardReader>,
+        /// What is wrong with it all the same.
+        damage: Option<String>,
+    },
+    /// Its node cannot be used.
+    Away(String),
+    /// Its node has no such shard, or something else under its name.
+    Lost(String),
+}
+
+/// The shards of one version of one object.
+pub(crate) struct ObjectShards {
+    pub manifest: Manifest,
+    pub placed: Placed,
+    pub codec: Arc<Codec>,
+    pub layout: Layout,
+    pub members: Vec<Member>,
+}
+
+impl ObjectShards {
+    /// Opens what can be opened; nothing but headers and trailers is read.
+    ///
+    /// # Errors
+    /// The manifest is of an object without shards, or names a code that this program cannot do.
+    pub(crate) fn open(pool: &Pool, manifest: &Manifest) -> Result<ObjectShards> {
+        let (Body::Shards(placed), Some(info)) = (&manifest.body, manifest.shard_info(0)) else {
+            return Err(PoolError::Internal { what: "an object without shards".into() });
+        };
+        let codec = pool.codec(&placed.spec)?;
+        let (shape, said) = (codec.shape(), placed.shape());
+        if shape != said {
+            let detail = format!("its manifest says {said:?}, its code {} is {shape:?}", info.spec);
+            return Err(PoolError::NotRecoverable { object: manifest.name.clone(), detail });
+        }
+        let layout = info.layout()?;
+        let key = Key::of(&manifest.name)?;
+        let members = in_parallel((0..placed.places.len()).collect(), |_, index: usize| {
+            Ok::<_, PoolError>(member(pool, manifest, placed, key, index))
+        })?;
+        let (manifest, placed) = (manifest.clone(), placed.clone());
+        Ok(ObjectShards { manifest, placed, codec, layout, members })
+    }
+
+    /// What a shard with this index says of itself.
+    pub(crate) fn info_of(&self, index: usize) -> ShardInfo {
+        let info = self.manifest.shard_info(index as u16);
+        // `open` refuses objects without shards.
+        info.unwrap_or_else(|| unreachable!("an object without shards"))
+    }
+
+    /// Digests of all shards, as recorded when the object was put.
+    pub(crate) fn digests(&self) -> Vec<Digest> {
+        self.placed.places.iter().map(|place| place.digest).collect()
+    }
+
+    /// Indices without a usable shard.
+    pub(crate) fn gone(&self) -> Vec<usize> {
+        self.indices(|member| !matches!(member, Member::Here { .. }))
+    }
+
+    /// Indices whose shard is damaged in its structure.
+    pub(crate) fn damaged(&self) -> Vec<usize> {
+        self.indices(|member| matches!(member, Member::Here { damage: Some(_), .. }))
+    }
+
+    /// Reads the shard of an index.
+    fn reader(&self, index: usize) -> Result<&ShardReader, StoreError> {
+        match &self.members[index] {
+            Member::Here { reader, .. } => Ok(reader),
+            Member::Away(why) | Member::Lost(why) => Err(StoreError::Damaged {
+                place: self.placed.places[index].node.clone(),
+                name: format!("shard {index}"),
+                part: "shard".to_owned(),
+                what: why.clone(),
+            }),
+        }
+    }
+
+    fn indices(&self, wanted: impl Fn(&Member) -> bool) -> Vec<usize> {
+        (0..self.members.len()).filter(|&index| wanted(&self.members[index])).collect()
+    }
+
+    /// What is wrong with a shard, in words.
+    pub(crate) fn trouble(&self, index: usize) -> Option<&str> {
+        match &self.members[index] {
+            Member::Here { damage, .. } => damage.as_deref(),
+            Member::Away(why) | Member::Lost(why) => Some(why),
+        }
+    }
+}
+
+fn member(pool: &Pool, manifest: &Manifest, placed: &Placed, key: Key, index: usize) -> Member {
+    let node = &placed.places[index].node;
+    let Some(at) = pool.config().position(node) else {
+        return Member::Lost(format!("node {node} is no longer part of the pool"));
+    };
+    let store = match &pool.nodes[at].store {
+        Ok(store) => store,
+        Err(why) => return Member::Away(why.clone()),
+    };
+    let name = NodeFile::Shard { key, run: manifest.run, index: index as u16 }.name();
+    let mut reader = match ShardReader::open(&**store, &name) {
+        Ok(reader) => reader,
+        Err(error) if error.is_not_found() || error.is_damage() => {
+            return Member::Lost(error.to_string());
+        }
+        Err(error) => return Member::Away(error.to_string()),
+    };
+    let expected = manifest.shard_info(index as u16);
+    let said = ShardInfo { size: Some(manifest.size), ..reader.info().clone() };
+    if Some(said) != expected || reader.size().is_some_and(|size| size != manifest.size) {
+        return Member::Lost(format!("{name} in {}: it is another shard", store.place()));
+    }
+    // It says the same size or none, so this cannot fail.
+    let _ = reader.with_size(manifest.size);
+    let mut damage = reader.damage().map(|what| format!("{name} in {}: {what}", store.place()));
+    let recorded = placed.places.iter().map(|place| &place.digest);
+    if reader.digests().is_some_and(|digests| !digests.iter().eq(recorded)) {
+        let place = store.place();
+        damage = Some(format!("{name} in {place}: its digests are not the manifest's"));
+    }
+    Member::Here { reader: Box::new(reader), damage }
+}
+
+impl Chunks for ObjectShards {
+    fn object(&self) -> &str {
+        &self.manifest.name
+    }
+
+    fn codec(&self) -> &Codec {
+        &self.codec
+    }
+
+    fn object_bytes(&self) -> u64 {
+        self.manifest.size
+    }
+
+    fn stripes(&self) -> u64 {
+        self.layout.stripes()
+    }
+
+    fn sub_len(&self, stripe: u64) -> usize {
+        self.layout.sub_len(stripe)
+    }
+
+    fn stripe_bytes(&self, stripe: u64) -> u64 {
+        self.layout.stripe_bytes(stripe)
+    }
+
+    fn covers(&self, chunk: usize, stripe: u64) -> bool {
+        let Member::Here { reader, .. } = &self.members[chunk] else { return false };
+        if reader.state() != ShardState::NoTrailer {
+            return true;
+        }
+        // Without its segment's table a chunk cannot be verified, so it is as good as lost.
+        let (offset, len) = self.layout.table(self.layout.segment_of(stripe));
+        offset + len <= reader.file_len()
+    }
+
+    fn read(
+        &self,
+        chunk: usize,
+        stripe: u64,
+        runs: &[Range<u32>],
+        buf: &mut [u8],
+    ) -> Result<ReadCost, StoreError> {
+        self.reader(chunk)?.read_runs(stripe, runs, buf)
+    }
+
+    fn cost_of(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost {
+        let reader = self.reader(chunk);
+        reader.map_or_else(|_| ReadCost::default(), |reader| reader.cost_of(stripe, runs))
+    }
+
+    fn node_name(&self, chunk: usize) -> String {
+        self.placed.places[chunk].node.clone()
+    }
+
+    fn ranges(&self, _chunk: usize, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>> {
+        self.layout.ranges(stripe, runs)
+    }
+
+    fn alignment(&self, chunk: usize) -> u64 {
+        self.reader(chunk).map_or(1, ShardReader::alignment)
+    }
+
+    fn read_ranges(
+        &self,
+        chunk: usize,
+        ranges: &[Range<u64>],
+        bytes: &mut [u8],
+    ) -> Result<(), StoreError> {
+        self.reader(chunk)?.read_unchecked(ranges, bytes)
+    }
+
+    fn check(
+        &self,
+        chunk: usize,
+        stripe: u64,
+        runs: &[Range<u32>],
+        bytes: &[u8],
+    ) -> Result<u64, StoreError> {
+        self.reader(chunk)?.check_runs(stripe, runs, bytes)
+    }
+}

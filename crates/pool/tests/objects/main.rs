@@ -1,0 +1,5 @@
+//! Pools over memory nodes.
+
+mod everyday;
+mod model;
+mod world;

@@ -1,0 +1,131 @@
+//! A pool over memory nodes that can go away, rot and come back.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kiln_pool::{
+    GetReport, GetRequest, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PoolError, PutReport,
+    PutRequest, Settings, Silent, StreamSource,
+};
+use kiln_store::{Backend, FaultyBackend, MemoryBackend, StoreError};
+
+/// Position-dependent bytes.
+pub fn data(len: usize, seed: u64) -> Vec<u8> {
+    (0..len as u64)
+        .map(|i| {
+            let z = (i ^ seed.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            (z.rotate_left(17) >> 11) as u8 ^ (i as u8)
+        })
+        .collect()
+}
+
+pub fn settings() -> Settings<'static> {
+    Settings { threads: 2, memory: 8 << 20, observer: &Silent }
+}
+
+/// One node's disk.
+#[derive(Clone)]
+pub struct Disk {
+    pub memory: Arc<MemoryBackend>,
+    pub faulty: FaultyBackend,
+}
+
+impl Disk {
+    pub fn new(memory: MemoryBackend) -> Disk {
+        let memory = Arc::new(memory);
+        Disk { faulty: FaultyBackend::new(memory.clone()), memory }
+    }
+}
+
+/// All disks of a pool, and which of them answer.
+pub struct World {
+    pub config: PoolConfig,
+    pub disks: Vec<Disk>,
+    pub away: BTreeSet<usize>,
+    runs: AtomicU64,
+}
+
+impl World {
+    /// `count` nodes, each a domain of its own, with a policy around a code.
+    pub fn new(code: &str, count: usize) -> World {
+        let mut policy = Policy::for_code(code).unwrap();
+        for class in &mut policy.class {
+            // Small sizes, so that small objects have several stripes.
+            class.below = class.below.map(|below| if below == 4096 { 100 } else { 5_000 });
+            class.sub_chunk = (class.code != "inline").then_some(64);
+        }
+        World::with_policy(policy, count)
+    }
+
+    pub fn with_policy(policy: Policy, count: usize) -> World {
+        let mut config = PoolConfig::new([7; 16], "test", policy);
+        for at in 0..count {
+            config.node.push(NodeConfig::new(&format!("n{at:02}"), &format!("memory://{at}")));
+        }
+        let disks = (0..count).map(|_| Disk::new(MemoryBackend::new())).collect();
+        let world = World { config, disks, away: BTreeSet::new(), runs: AtomicU64::new(0) };
+        Pool::create(world.config.clone(), &|node| world.open_node(node)).unwrap();
+        world
+    }
+
+    pub fn open_node(&self, node: &NodeConfig) -> Result<Arc<dyn Backend>, StoreError> {
+        let at: usize = node.url.trim_start_matches("memory://").parse().unwrap();
+        if self.away.contains(&at) {
+            let source = ErrorKind::NotConnected.into();
+            let (place, name) = (node.url.clone(), String::new());
+            return Err(StoreError::Io { op: "open", place, name, source });
+        }
+        Ok(Arc::new(self.disks[at].faulty.clone()))
+    }
+
+    /// The pool as a process that starts now sees it.
+    pub fn pool(&self) -> Pool {
+        Pool::open(self.config.clone(), &|node| self.open_node(node)).unwrap()
+    }
+
+    pub fn run(&self) -> [u8; 16] {
+        let mut run = [0xA5; 16];
+        let count = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
+        run[..8].copy_from_slice(&count.to_be_bytes());
+        run
+    }
+
+    pub fn put(&self, name: &str, bytes: &[u8]) -> Result<PutReport, PoolError> {
+        let req = PutRequest { name, run: self.run(), now_ms: 1_000, replace: true };
+        self.pool().put(&req, &mut StreamSource::new(bytes), &settings())
+    }
+
+    pub fn get(&self, name: &str) -> Result<Vec<u8>, PoolError> {
+        self.part_of(name, None).map(|(bytes, _)| bytes)
+    }
+
+    pub fn part_of(
+        &self,
+        name: &str,
+        range: Option<std::ops::Range<u64>>,
+    ) -> Result<(Vec<u8>, GetReport), PoolError> {
+        let mut out = Vec::new();
+        let report = self.pool().get(&GetRequest { name, range }, &mut out, &settings())?;
+        Ok((out, report))
+    }
+
+    pub fn remove(&self, name: &str) -> Result<(), PoolError> {
+        self.pool().remove(name, self.run(), 1_000, &settings())
+    }
+
+    /// Names of the pool's own files on a node.
+    pub fn files(&self, node: usize) -> Vec<String> {
+        let names = self.disks[node].memory.list().unwrap();
+        names.into_iter().filter(|name| NodeFile::parse(name).is_some()).collect()
+    }
+
+    /// A node's disk is replaced by an empty one, which the pool takes.
+    pub fn replace_disk(&mut self, node: usize) {
+        self.disks[node] = Disk::new(MemoryBackend::new());
+        self.away.remove(&node);
+        let id = self.config.node[node].id.clone();
+        Pool::take_node(&self.config, &id, &|node| self.open_node(node)).unwrap();
+    }
+}
