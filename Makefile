@@ -121,7 +121,7 @@ bench-xor: setup
 
 # Coverage-guided fuzzing of all parsers; a crash leaves its input in target/fuzz.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := spec shard wire
+FUZZ_TARGETS := spec shard wire pool
 FUZZ_HOST    := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 FUZZ_FLAGS   := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \

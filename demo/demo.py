@@ -19,6 +19,8 @@ import tarfile
 import time
 from pathlib import Path
 
+import pool
+
 MIB = 1 << 20
 CODES = ["rs:10+4", "clay:10+4"]
 NODES = 14
@@ -102,6 +104,13 @@ def prepare(data, out):
     raise Trouble("found no tree with 512 MiB of files; name some data: make demo DATA=path")
 
 
+def tree_files(data):
+    """Files for the pool: those of DATA, or of a tree that every machine has."""
+    if data is not None:
+        return walk(data) if data.is_dir() else iter([data])
+    return next(walk(tree) for tree in TREES if Path(tree).is_dir())
+
+
 def sha256(path):
     digest = hashlib.sha256()
     with open(path, "rb") as file:
@@ -127,13 +136,13 @@ class Kiln:
     def __init__(self, path):
         self.path = path
 
-    def run(self, *words):
+    def run(self, *words, codes=(0,)):
         """Runs a command, returns its JSON report and the seconds it took."""
         command = [str(self.path), *map(str, words), "--json"]
         start = time.monotonic()
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         seconds = time.monotonic() - start
-        if done.returncode != 0:
+        if done.returncode not in codes:
             words = " ".join(command)
             raise Trouble(f"'{words}' ended with {done.returncode}: {done.stderr.strip()}")
         return json.loads(done.stdout), seconds
@@ -240,6 +249,8 @@ def main():
         print(f"\nClay read {clay['ratio']:.2f} chunks per chunk rebuilt, Reed-Solomon "
               f"{rs['ratio']:g}; every count equals the plan "
               f"({time.monotonic() - start:.0f} s in all).")
+        print()
+        pool.show(kiln, tree_files(args.data), out, Trouble)
     except Trouble as trouble:
         sys.exit(f"demo: {trouble}")
     finally:

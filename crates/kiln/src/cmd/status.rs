@@ -49,7 +49,10 @@ impl Command for Status {
 impl Status {
     fn look(&self, setup: &Setup) -> Result<PoolStatus, Failure> {
         let start = setup.seconds();
-        let pool = kiln_pool::Pool::open(self.pool.config()?, &crate::setup::open_node)?;
+        let pool = {
+            let config = self.pool.config()?;
+            kiln_pool::Pool::open(config, &|node| crate::setup::open_node(setup, node))?
+        };
         let index = self.pool.index(&pool, setup)?;
         let mut queue = RepairQueue::new(Rules::default());
         let mut status = pool.survey(&index, &mut queue, now_ms())?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use kiln_node::net::Address;
 use kiln_pool::{Index, NodeConfig, Observer, Pool, PoolConfig, PoolError};
 use kiln_store::{Backend, FileBackend, StoreError};
 use uuid::Uuid;
@@ -50,7 +51,7 @@ impl PoolFlags {
     /// # Errors
     /// As [`PoolFlags::config`], or no node can be used.
     pub fn open(&self, setup: &Setup) -> Result<Pool, Failure> {
-        let pool = Pool::open(self.config()?, &open_node)?;
+        let pool = Pool::open(self.config()?, &|node| open_node(setup, node))?;
         if !setup.quiet {
             for (node, why) in pool.away() {
                 setup.observer.warn(&format!("node {} is away: {why}", node.id));
@@ -113,20 +114,42 @@ impl PoolFlags {
 }
 
 /// Opens the place of a node that should be there.
-pub fn open_node(node: &NodeConfig) -> Result<Arc<dyn Backend>, StoreError> {
-    Ok(Arc::new(FileBackend::open(folder(node)?)?))
+///
+/// # Errors
+/// The folder is absent, the agent's address or the cluster's key is wrong.
+pub fn open_node(setup: &Setup, node: &NodeConfig) -> Result<Arc<dyn Backend>, StoreError> {
+    place_of(setup, node, |folder| FileBackend::open(folder))
 }
 
 /// Opens the place of a new node, and makes the folder if need be.
-pub fn create_node(node: &NodeConfig) -> Result<Arc<dyn Backend>, StoreError> {
-    Ok(Arc::new(FileBackend::create(folder(node)?)?))
+///
+/// # Errors
+/// As [`open_node`].
+pub fn create_node(setup: &Setup, node: &NodeConfig) -> Result<Arc<dyn Backend>, StoreError> {
+    place_of(setup, node, |folder| FileBackend::create(folder))
 }
 
-fn folder(node: &NodeConfig) -> Result<&Path, StoreError> {
-    node.url.strip_prefix("file://").map(Path::new).ok_or_else(|| StoreError::UnknownBackend {
-        name: node.url.clone(),
-        known: "file:///folder".into(),
-    })
+fn place_of(
+    setup: &Setup,
+    node: &NodeConfig,
+    folder: impl FnOnce(&Path) -> Result<FileBackend, StoreError>,
+) -> Result<Arc<dyn Backend>, StoreError> {
+    if let Some(path) = node.url.strip_prefix("file://") {
+        return Ok(Arc::new(folder(Path::new(path))?));
+    }
+    if !Address::is_meant(&node.url) {
+        let known = "file:///folder, kiln://host:port".into();
+        return Err(StoreError::UnknownBackend { name: node.url.clone(), known });
+    }
+    let address: Address = node.url.parse().map_err(|error| unusable(node, error))?;
+    let network = setup.network(&address).map_err(|error| unusable(node, error))?;
+    Ok(Arc::new(network.open(&address)))
+}
+
+/// What keeps a node from being reached, as its place's error: other nodes may do.
+fn unusable(node: &NodeConfig, error: impl std::fmt::Display) -> StoreError {
+    let source = std::io::Error::other(error.to_string());
+    StoreError::Io { op: "reach", place: node.url.clone(), name: String::new(), source }
 }
 
 /// A fresh identity for data.

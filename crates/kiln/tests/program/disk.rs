@@ -109,3 +109,20 @@ fn read_only_disk() {
         rig.kiln("verify fixed/shards other --deep").ok();
     });
 }
+
+#[test]
+fn full_node_of_a_pool() {
+    where_mounts_work("disk::full_node_of_a_pool", |rig| {
+        let _small = Mount::new(rig, "d01", "size=2m").unwrap();
+        crate::pool::create(rig, "rs:2+1", 3);
+        let old = rig.data("old", 1 << 20, 1);
+        rig.kiln("put old object -q").ok();
+        rig.data("new", 8 << 20, 2);
+        rig.kiln("put new object --force").fails(4, &["d01", "space"]);
+        rig.kiln("get object -o back -q").ok();
+        assert!(rig.read("back") == old, "the old version stays");
+        rig.kiln("scrub --grace 0").ok();
+        let parts = |node: &str| rig.names(node).iter().any(|name| name.ends_with(".part"));
+        assert!(!["d00", "d01", "d02"].into_iter().any(parts), "nothing is left of the new one");
+    });
+}

@@ -16,6 +16,7 @@ mod memory;
 mod meter;
 mod orders;
 mod pool;
+mod pool_kill;
 mod raw;
 mod reads;
 mod rig;

@@ -1,5 +1,6 @@
 //! Pools over memory nodes.
 
+mod crash;
 mod everyday;
 mod model;
 mod world;

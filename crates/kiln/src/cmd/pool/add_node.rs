@@ -46,7 +46,7 @@ impl AddNode {
         }
         config.revision += 1;
         config.check()?;
-        Pool::take_node(&config, &self.id, &create_node)?;
+        Pool::take_node(&config, &self.id, &|node| create_node(setup, node))?;
         self.pool.write(&config)?;
         let pool = self.pool.open(setup)?;
         pool.write_description()?;

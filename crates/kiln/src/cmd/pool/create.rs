@@ -46,7 +46,7 @@ impl Create {
         }
         // First the description: without it nobody could tell what half-made nodes belong to.
         flags.write(&config)?;
-        if let Err(error) = Pool::create(config.clone(), &create_node) {
+        if let Err(error) = Pool::create(config.clone(), &|node| create_node(setup, node)) {
             // Nodes that were taken stay so; they hold nothing yet.
             let _ = std::fs::remove_file(&self.file);
             return Err(error.into());

@@ -71,7 +71,7 @@ impl Drain {
         config.node.remove(at);
         config.revision += 1;
         self.pool.write(&config)?;
-        Pool::open(config, &crate::setup::open_node)?.write_description()?;
+        Pool::open(config, &|node| crate::setup::open_node(setup, node))?.write_description()?;
         Ok(Exit::Done)
     }
 }

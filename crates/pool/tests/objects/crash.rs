@@ -1,0 +1,238 @@
+//! Power cuts at every moment of a put, an overwrite, a removal and a repair: afterwards an object
+//! is the old one or the new one, and a scrub with a repair makes the pool whole.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::{Index, MendRequest, Pool, PoolError, RecoverRequest, ScrubRequest, Silent};
+use kiln_store::{Append, Backend, ReadAt, StoreError, WriteLock};
+
+use crate::world::*;
+
+/// A disk whose power fails, with that of all others, after so many operations.
+#[derive(Debug)]
+struct Fused {
+    inner: Arc<dyn Backend>,
+    left: Arc<AtomicI64>,
+}
+
+fn pass(left: &AtomicI64) -> Result<(), StoreError> {
+    if left.fetch_sub(1, Ordering::SeqCst) > 0 {
+        return Ok(());
+    }
+    let (place, name) = ("dark".to_owned(), String::new());
+    Err(StoreError::Io { op: "reach", place, name, source: std::io::Error::other("no power") })
+}
+
+struct FusedFile<F> {
+    inner: F,
+    left: Arc<AtomicI64>,
+}
+
+impl Backend for Fused {
+    fn place(&self) -> String {
+        self.inner.place()
+    }
+
+    fn list(&self) -> Result<Vec<String>, StoreError> {
+        pass(&self.left)?;
+        self.inner.list()
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
+        pass(&self.left)?;
+        let inner = self.inner.open(name)?;
+        Ok(Box::new(FusedFile { inner, left: self.left.clone() }))
+    }
+
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>, StoreError> {
+        pass(&self.left)?;
+        let inner = self.inner.append(name, at)?;
+        Ok(Box::new(FusedFile { inner, left: self.left.clone() }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        pass(&self.left)?;
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        pass(&self.left)?;
+        self.inner.remove(name)
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
+        self.inner.lock(wait)
+    }
+}
+
+impl ReadAt for FusedFile<Box<dyn ReadAt>> {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        pass(&self.left)?;
+        self.inner.read_at(offset, buf)
+    }
+}
+
+impl Append for FusedFile<Box<dyn Append>> {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        pass(&self.left)?;
+        self.inner.append(bytes)
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        pass(&self.left)?;
+        self.inner.sync()
+    }
+}
+
+/// Does something with the power on for so many operations; returns how many were left.
+fn with_power(world: &World, operations: i64, body: impl FnOnce(&Pool)) -> i64 {
+    // Opening is not what is to be tried: it has power enough.
+    let left = Arc::new(AtomicI64::new(i64::MAX));
+    let open = |node: &kiln_pool::NodeConfig| -> Result<Arc<dyn Backend>, StoreError> {
+        Ok(Arc::new(Fused { inner: world.open_node(node)?, left: left.clone() }))
+    };
+    let pool = Pool::open(world.config.clone(), &open).unwrap();
+    left.store(operations, Ordering::SeqCst);
+    body(&pool);
+    left.load(Ordering::SeqCst)
+}
+
+/// The disks after power came back.
+fn reboot(world: &mut World, seed: u64) {
+    for (at, disk) in world.disks.iter_mut().enumerate() {
+        *disk = Disk::new(disk.memory.crash(seed.wrapping_mul(31).wrapping_add(at as u64)));
+    }
+}
+
+/// Scrub and repair: then everything is as it should be.
+fn tidy(world: &World, what: &str) {
+    let index = Index::in_memory().unwrap();
+    let scrub = || {
+        index.refresh(&world.pool(), b"", &Silent).unwrap();
+        let req = ScrubRequest { now_ms: 9_000, grace_ms: 0, ..ScrubRequest::default() };
+        let mut queue = RepairQueue::new(Rules::default());
+        world.pool().scrub(&index, &mut queue, &req, &settings()).unwrap()
+    };
+    let first = scrub();
+    assert_eq!(first.unreadable, 0, "{what}: {first:#?}");
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    let req = RecoverRequest { now_ms: 9_500, ..RecoverRequest::default() };
+    let report = world.pool().recover(&index, &req, &settings()).unwrap();
+    assert_eq!(report.failed_count, 0, "{what}: {report:#?}");
+    let last = scrub();
+    assert!(last.clean && last.leftovers == 0, "{what}: {last:#?}");
+}
+
+/// Moments to cut the power at: all near the ends, a sample between.
+fn moments(all: i64) -> Vec<i64> {
+    let edges: [Range<i64>; 2] = [0..10.min(all), (all - 90).max(0)..all];
+    let mut moments: Vec<i64> = edges.into_iter().flatten().collect();
+    moments.extend((0..all).step_by((all / 12).max(1) as usize));
+    moments.sort_unstable();
+    moments.dedup();
+    moments
+}
+
+/// One kind of operation, cut at every moment. `expected` are the contents that may be there
+/// afterwards (`None`: no object).
+fn cut_everywhere(
+    prepare: impl Fn(&mut World),
+    act: impl Fn(&World, &Pool),
+    expected: &[Option<Vec<u8>>],
+) {
+    let fresh = || {
+        let mut world = World::new("clay:3+2", 6);
+        prepare(&mut world);
+        world
+    };
+    let world = fresh();
+    let all = 1_000_000 - with_power(&world, 1_000_000, |pool| act(&world, pool));
+    assert!((20..5_000).contains(&all), "{all} operations");
+    for (seed, moment) in moments(all).into_iter().enumerate() {
+        let mut world = fresh();
+        with_power(&world, moment, |pool| act(&world, pool));
+        reboot(&mut world, seed as u64);
+        let read = |world: &World| match world.get("x") {
+            Ok(bytes) => Some(bytes),
+            Err(PoolError::NoObject { .. }) => None,
+            Err(error) => panic!("cut at {moment} of {all}: {error}"),
+        };
+        let after = read(&world);
+        assert!(expected.contains(&after), "cut at {moment} of {all}: something else");
+        tidy(&world, &format!("cut at {moment} of {all}"));
+        assert!(read(&world) == after, "cut at {moment} of {all}: changed by tidying up");
+        world.put("x", b"and on we go").unwrap();
+        assert_eq!(world.get("x").unwrap(), b"and on we go");
+    }
+}
+
+#[test]
+fn a_put_is_whole_or_nothing() {
+    let bytes = data(6_000, 1);
+    cut_everywhere(
+        |_| (),
+        |world, pool| {
+            let run = world.run();
+            let req = kiln_pool::PutRequest { name: "x", run, now_ms: 1_000, replace: true };
+            let source = &mut kiln_pool::StreamSource::new(&bytes[..]);
+            let _ = pool.put(&req, source, &settings());
+        },
+        &[None, Some(bytes.clone())],
+    );
+}
+
+#[test]
+fn an_overwrite_is_the_old_or_the_new() {
+    let (old, new) = (data(7_000, 2), data(5_500, 3));
+    cut_everywhere(
+        |world| drop(world.put("x", &old).unwrap()),
+        |world, pool| {
+            let run = world.run();
+            let req = kiln_pool::PutRequest { name: "x", run, now_ms: 1_000, replace: true };
+            let source = &mut kiln_pool::StreamSource::new(&new[..]);
+            let _ = pool.put(&req, source, &settings());
+        },
+        &[Some(old.clone()), Some(new.clone())],
+    );
+}
+
+#[test]
+fn a_removal_is_done_or_not() {
+    let old = data(6_500, 4);
+    cut_everywhere(
+        |world| drop(world.put("x", &old).unwrap()),
+        |world, pool| drop(pool.remove("x", world.run(), 1_000, &settings())),
+        &[Some(old.clone()), None],
+    );
+}
+
+#[test]
+fn a_repair_never_makes_it_worse() {
+    let old = data(6_500, 5);
+    cut_everywhere(
+        |world| {
+            let put = world.put("x", &old).unwrap();
+            let lost = world.config.position(&put.nodes[1]).unwrap();
+            world.replace_disk(lost);
+        },
+        |_, pool| {
+            let _ = pool.mend(
+                "x",
+                &MendRequest { now_ms: 1_000, ..MendRequest::default() },
+                &settings(),
+            );
+        },
+        &[Some(old.clone())],
+    );
+}
