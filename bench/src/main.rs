@@ -8,6 +8,7 @@ mod buffers;
 mod cases;
 mod ceiling;
 mod cell;
+mod devices;
 mod engine;
 mod error;
 mod headline;
@@ -54,6 +55,9 @@ struct Args {
     /// Where the peers' libraries are.
     #[arg(long, value_name = "DIR", default_value = "target/peers")]
     peers: PathBuf,
+    /// The program, for sections of `devices` that run it.
+    #[arg(long, value_name = "FILE", default_value = "target/release/kiln")]
+    kiln: PathBuf,
     /// The core to measure on.
     #[arg(long, value_name = "N", default_value_t = 0)]
     core: usize,
@@ -66,6 +70,27 @@ struct Args {
     small_pages: bool,
 }
 
+/// A bench with a report of its own; the cases of `cases.rs` share one.
+struct Bench {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Args) -> Result<(), BenchError>,
+}
+
+static BENCHES: &[Bench] = &[Bench {
+    name: "devices",
+    about: "reads of repairs on emulated disks, by order and read planner (as root)",
+    run: |args| {
+        let options = devices::Options {
+            quick: args.quick,
+            tiny: false,
+            only: args.only.clone(),
+            kiln: args.kiln.clone(),
+        };
+        devices::run(&options, args.out.as_deref())
+    },
+}];
+
 fn main() -> ExitCode {
     let args = Args::parse();
     if args.list {
@@ -73,6 +98,9 @@ fn main() -> ExitCode {
             println!("{:8} {}", case.name, case.about);
         }
         println!("{:8} {}", xor::NAME, xor::ABOUT);
+        for bench in BENCHES {
+            println!("{:8} {}", bench.name, bench.about);
+        }
         return ExitCode::SUCCESS;
     }
     match run(&args) {
@@ -85,6 +113,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), BenchError> {
+    if let Some(bench) = BENCHES.iter().find(|bench| bench.name == args.case) {
+        return (bench.run)(args);
+    }
     // Before peers are loaded: threads of their run-times inherit the core.
     let core = measure::pin(args.core);
     let clock = if args.cpu_time { Clock::Cpu } else { Clock::Wall };

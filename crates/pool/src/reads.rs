@@ -13,6 +13,7 @@
 pub(crate) mod ahead;
 pub(crate) mod devices;
 pub mod fit;
+pub mod measure;
 mod model;
 
 use std::ops::Range;

@@ -1,13 +1,12 @@
 //! `kiln probe`
 
-mod measure;
-
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::Args;
 use kiln_pool::Observer;
 use kiln_pool::reads::fit::{Sample, fit};
-use kiln_pool::reads::{Combine, DeviceModel};
+use kiln_pool::reads::{Combine, DeviceModel, measure};
 use kiln_store::{Backend, FileBackend, ReadAt, ReadMode, open_device};
 use serde::Serialize;
 
@@ -125,8 +124,9 @@ impl Probe {
         file: &dyn ReadAt,
         setup: &Setup,
     ) -> Result<(measure::Measured, u64), Failure> {
-        let said = |bytes| setup.observer.advance(bytes);
-        let measured = measure::measure(file, self.seconds, setup.seed, said)?;
+        let (start, said) = (Instant::now(), |bytes| setup.observer.advance(bytes));
+        let now = || start.elapsed().as_secs_f64();
+        let measured = measure::measure(file, self.seconds, setup.seed, &now, said)?;
         Ok((measured, file.alignment()))
     }
 

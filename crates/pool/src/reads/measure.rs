@@ -1,9 +1,8 @@
-//! Timing direct reads.
+//! Timing reads. The clock is the caller's.
 
-use std::time::Instant;
-
-use kiln_pool::reads::fit::Sample;
 use kiln_store::{BatchRead, ReadAt, StoreError};
+
+use super::fit::Sample;
 
 /// Sizes of reads: from a page to where every device is at its full rate.
 const SIZES: &[u64] = &[4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
@@ -17,6 +16,20 @@ const BATCHES_MIN: usize = 3;
 const SAMPLE_BYTES_MAX: u64 = 256 << 20;
 
 /// What was measured.
+///
+/// ```
+/// use kiln_pool::reads::measure::measure;
+/// use kiln_store::{Append, Backend, MemoryBackend};
+/// let disk = MemoryBackend::new();
+/// disk.append("a", 0)?.append(&[7; 1 << 18])?;
+/// // A clock that goes on by a millisecond whenever it is looked at.
+/// let ticks = std::cell::Cell::new(0.0);
+/// let now = || ticks.replace(ticks.get() + 1e-3);
+/// let measured = measure(&*disk.open("a")?, 0.1, 1, &now, |_| {})?;
+/// assert!(measured.samples.iter().all(|sample| sample.seconds_each > 0.0));
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+#[derive(Clone, Debug)]
 pub struct Measured {
     /// One for each size and depth.
     pub samples: Vec<Sample>,
@@ -24,8 +37,8 @@ pub struct Measured {
     pub bytes: u64,
 }
 
-/// Measures reads at random places for about `seconds`; `said` hears of the bytes read after each
-/// sample.
+/// Measures reads at random places for about `seconds` on the clock `now`; `said` hears of the
+/// bytes read after each sample.
 ///
 /// # Errors
 /// A read that fails.
@@ -33,6 +46,7 @@ pub fn measure(
     file: &dyn ReadAt,
     seconds: f64,
     seed: u64,
+    now: &dyn Fn() -> f64,
     said: impl Fn(u64),
 ) -> Result<Measured, StoreError> {
     let cells: Vec<(u64, u32)> = SIZES
@@ -45,7 +59,7 @@ pub fn measure(
     let mut measured = Measured { samples: Vec::new(), bytes: 0 };
     for &(size, depth) in &cells {
         let budget = seconds / cells.len() as f64;
-        let (sample, bytes) = sample(file, size, depth, budget, &mut random)?;
+        let (sample, bytes) = sample(file, (size, depth), budget, now, &mut random)?;
         measured.samples.push(sample);
         measured.bytes += bytes;
         said(bytes);
@@ -55,17 +69,15 @@ pub fn measure(
 
 fn sample(
     file: &dyn ReadAt,
-    size: u64,
-    depth: u32,
+    (size, depth): (u64, u32),
     budget: f64,
+    now: &dyn Fn() -> f64,
     random: &mut u64,
 ) -> Result<(Sample, u64), StoreError> {
     let mut bytes = vec![0; (size * u64::from(depth)) as usize];
     let mut times = Vec::new();
-    let (start, mut read) = (Instant::now(), 0);
-    while times.len() < BATCHES_MIN
-        || (start.elapsed().as_secs_f64() < budget && read < SAMPLE_BYTES_MAX)
-    {
+    let (start, mut read) = (now(), 0);
+    while times.len() < BATCHES_MIN || (now() - start < budget && read < SAMPLE_BYTES_MAX) {
         let places = file.len() / size;
         let mut batch: Vec<BatchRead<'_>> = bytes
             .chunks_exact_mut(size as usize)
@@ -74,9 +86,9 @@ fn sample(
         // In the order in which repairs read. The same place twice is one read to the device.
         batch.sort_by_key(|read| read.offset);
         batch.dedup_by_key(|read| read.offset);
-        let (reads, began) = (batch.len(), Instant::now());
+        let (reads, began) = (batch.len(), now());
         file.read_batch(&mut batch)?;
-        times.push((reads, began.elapsed().as_secs_f64()));
+        times.push((reads, now() - began));
         read += reads as u64 * size;
     }
     // The beginning is not steady: throttled volumes grant a burst, drives wake up.
@@ -86,7 +98,7 @@ fn sample(
     Ok((Sample { bytes: size, depth, seconds_each }, read))
 }
 
-/// The generator of Steele, Lea and Flood (`SplitMix64`).
+/// The next number of a sequence that looks random: the generator of Steele, Lea and Flood (`SplitMix64`).
 pub fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

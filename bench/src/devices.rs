@@ -1,0 +1,135 @@
+//! `kiln-bench devices`: reads of repairs on emulated disks, by order of the sub-chunks and with the
+//! read planner.
+//!
+//! Repeats the experiments of G-Clay (Ma et al.) on what one machine can offer. Each section is a
+//! file in `devices/` and a row of [`SECTIONS`].
+
+mod chart;
+mod device;
+mod disk;
+mod process;
+
+use serde::Serialize;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::BenchError;
+use crate::machine::Machine;
+use crate::measure::Clock;
+
+/// How much to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The bars only, in about a minute.
+    pub quick: bool,
+    /// Everything is run, nothing is measured: for tests.
+    pub tiny: bool,
+    /// Only sections whose name contains this.
+    pub only: String,
+    /// The program, for sections that run it.
+    pub kiln: PathBuf,
+}
+
+/// What a section found out.
+#[derive(Debug, Default, Serialize)]
+pub struct Section {
+    /// Name of its row.
+    pub name: String,
+    /// Heading.
+    pub title: String,
+    /// Text and tables.
+    pub markdown: String,
+    /// Everything, for programs.
+    pub json: serde_json::Value,
+    /// Pictures: the end of the file name, and the SVG.
+    #[serde(skip)]
+    pub pictures: Vec<(String, String)>,
+}
+
+/// One row of [`SECTIONS`].
+pub struct SectionRow {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Finds it out.
+    pub run: fn(&Options) -> Result<Section, BenchError>,
+}
+
+/// All sections, in the order of the page.
+pub static SECTIONS: &[SectionRow] = &[
+    SectionRow { name: "process", run: process::run },
+    SectionRow { name: "device", run: device::run },
+];
+
+/// Runs the sections and writes `order-devices.json`, `order-devices.md` and pictures into `out`.
+///
+/// # Errors
+/// A section that fails, a folder that cannot be written.
+pub fn run(options: &Options, out: Option<&Path>) -> Result<(), BenchError> {
+    let machine = Machine::look(None, Clock::Wall, false);
+    let mut sections = Vec::new();
+    for row in SECTIONS.iter().filter(|row| row.name.contains(&options.only)) {
+        let section = (row.run)(options)?;
+        eprintln!("## {}\n\n{}", section.title, section.markdown);
+        sections.push(section);
+    }
+    let Some(out) = out else { return Ok(()) };
+    let put = |name: &str, text: &str| {
+        let path = out.join(name);
+        let written = fs::create_dir_all(out).and_then(|()| fs::write(&path, text));
+        written.map_err(|source| BenchError::Report { path, source })
+    };
+    for (name, picture) in sections.iter().flat_map(|section| &section.pictures) {
+        put(&format!("order-{name}.svg"), picture)?;
+    }
+    let whole = serde_json::json!({ "machine": machine, "sections": sections });
+    put("order-devices.json", &format!("{whole:#}\n"))?;
+    put("order-devices.md", &page(&machine, &sections))
+}
+
+fn page(machine: &Machine, sections: &[Section]) -> String {
+    let mut page = String::from("# Reads of repairs on emulated disks\n");
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        page,
+        "\n`make bench-order`: {}, {} cores, Linux {}, {}, commit {}, load {}.",
+        machine.cpu, machine.cores, machine.system, machine.compiler, machine.commit, machine.load
+    );
+    for section in sections {
+        let _ = write!(page, "\n## {}\n\n{}", section.title, section.markdown);
+        for (name, _) in &section.pictures {
+            let _ = write!(page, "\n![{name}](order-{name}.svg)\n");
+        }
+    }
+    page
+}
+
+/// A section that cannot be run here says so where nobody overlooks it.
+fn skipped(name: &str, title: &str, why: &str) -> Section {
+    eprintln!("SKIPPED: {name}: {why}");
+    Section {
+        name: name.into(),
+        title: title.into(),
+        markdown: format!("**Skipped** on this machine: {why}\n"),
+        json: serde_json::json!({ "skipped": why }),
+        pictures: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Benches rot where nobody runs them: every section runs on tiny devices, or says why not.
+    #[test]
+    fn every_section_runs() {
+        let kiln = std::env::current_exe().unwrap().with_file_name("../kiln");
+        let options = Options { quick: true, tiny: true, only: String::new(), kiln };
+        let folder = tempfile::tempdir().unwrap();
+        run(&options, Some(folder.path())).unwrap();
+        let page = fs::read_to_string(folder.path().join("order-devices.md")).unwrap();
+        assert!(SECTIONS.len() <= page.matches("\n## ").count(), "{page}");
+        let json = fs::read_to_string(folder.path().join("order-devices.json")).unwrap();
+        assert!(json.contains("\"sections\""));
+    }
+}

@@ -1,0 +1,169 @@
+//! Emulated disks: a loop device over memory, throttled by the kernel's block controller.
+//!
+//! What it models is a limit of reads a second and a limit of bytes a second, of which one binds,
+//! as volumes of clouds have them. It does not model how far a head moves. It needs root, a loop
+//! device and the block controller of cgroup v1; [`Disk::new`] says what is missing.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Written to the image at a time.
+const BLOCK: usize = 1 << 20;
+const CGROUPS: &str = "/sys/fs/cgroup/blkio";
+
+/// What the kernel counted on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// Reads completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub bytes: u64,
+}
+
+/// Limits of a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// An emulated disk; gone when dropped.
+///
+/// Its image has no name, and the loop device is told at once to end with its last user: so both
+/// go even when this process is killed, unless a file system is mounted on them.
+pub struct Disk {
+    name: String,
+    /// Keeps the loop device alive.
+    _held: Option<fs::File>,
+    number: u32,
+    group: Option<PathBuf>,
+    mount: Option<PathBuf>,
+}
+
+impl Disk {
+    /// A disk of so many bytes that no device can compress, with limits if any. This process (and
+    /// what it starts later) is held to them.
+    ///
+    /// # Errors
+    /// What is not permitted or missing here.
+    pub fn new(bytes: u64, limits: Option<Limits>) -> io::Result<Disk> {
+        static DISKS: AtomicU32 = AtomicU32::new(0);
+        let count = DISKS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("kiln-bench-{}-{count}", std::process::id());
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let image = folder.join(&name);
+        let attached = fill(&image, bytes).and_then(|()| attach(&image));
+        fs::remove_file(&image)?;
+        let number = attached?;
+        // From here on the destructor takes back what was set up.
+        let mut disk = Disk { name, _held: None, number, group: None, mount: None };
+        disk._held = Some(fs::File::open(disk.path())?);
+        run("losetup", &["--detach", &text(&disk.path())])?;
+        if let Some(limits) = limits {
+            disk.throttle(limits)?;
+        }
+        Ok(disk)
+    }
+
+    fn throttle(&mut self, limits: Limits) -> io::Result<()> {
+        let group = Path::new(CGROUPS).join(&self.name);
+        fs::create_dir(&group)?;
+        self.group = Some(group.clone());
+        let set = |file: &str, limit: u64| {
+            fs::write(group.join(file), format!("7:{} {limit}", self.number))
+        };
+        set("blkio.throttle.read_iops_device", limits.reads)?;
+        set("blkio.throttle.read_bps_device", limits.bytes)?;
+        fs::write(group.join("cgroup.procs"), std::process::id().to_string())
+    }
+
+    /// The device.
+    pub fn path(&self) -> PathBuf {
+        format!("/dev/loop{}", self.number).into()
+    }
+
+    /// What it was asked for since it exists.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn counted(&self) -> io::Result<Counted> {
+        let stat = fs::read_to_string(format!("/sys/block/loop{}/stat", self.number))?;
+        let fields: Vec<u64> = stat.split_whitespace().filter_map(|f| f.parse().ok()).collect();
+        match fields[..] {
+            [reads, _, sectors, ..] => Ok(Counted { reads, bytes: sectors * 512 }),
+            _ => Err(io::Error::other("statistics of another form")),
+        }
+    }
+
+    /// Puts a file system on it and mounts it; gives the folder.
+    ///
+    /// # Errors
+    /// Not permitted, or no such tools.
+    pub fn mount(&mut self) -> io::Result<PathBuf> {
+        run("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0", &text(&self.path())])?;
+        let folder = std::env::temp_dir().join(&self.name);
+        fs::create_dir_all(&folder)?;
+        self.mount = Some(folder.clone());
+        run("mount", &["-o", "noatime", &text(&self.path()), &text(&folder)])?;
+        Ok(folder)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Each step stands for itself: one that fails must not keep the next from being done.
+        if let Some(folder) = &self.mount {
+            let _ = run("umount", &[&text(folder)]);
+            let _ = fs::remove_dir(folder);
+        }
+        if let Some(group) = &self.group {
+            let _ =
+                fs::write(Path::new(CGROUPS).join("cgroup.procs"), std::process::id().to_string());
+            let _ = fs::remove_dir(group);
+        }
+    }
+}
+
+fn fill(image: &Path, bytes: u64) -> io::Result<()> {
+    let mut file = fs::File::create(image)?;
+    let (mut state, mut block) = (1, vec![0; BLOCK]);
+    for _ in 0..bytes / BLOCK as u64 {
+        for word in block.chunks_exact_mut(8) {
+            let number = kiln_pool::reads::measure::next(&mut state);
+            word.copy_from_slice(&number.to_le_bytes());
+        }
+        file.write_all(&block)?;
+    }
+    Ok(())
+}
+
+/// Attaches an image to a free loop device; gives its number.
+fn attach(image: &Path) -> io::Result<u32> {
+    let with = |direct: &str| run("losetup", &[direct, "--find", "--show", &text(image)]);
+    // Memory file systems may have no direct I/O; the image is in memory in any case.
+    let name = with("--direct-io=on").or_else(|_| with("--direct-io=off"))?;
+    let number = name.trim().strip_prefix("/dev/loop").and_then(|n| n.parse().ok());
+    number.ok_or_else(|| io::Error::other(format!("losetup said {name:?}")))
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Runs a tool; its words are the error.
+fn run(tool: &str, words: &[&str]) -> io::Result<String> {
+    let output = Command::new(tool).args(words).output()?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(io::Error::other(format!("{tool}: {}", said.trim())))
+        }
+    }
+}
