@@ -9,7 +9,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
 .PHONY: help setup build test lint demo kernels ceph-plugin ceph-host ceph-cluster \
-    ceph-up ceph-test ceph-down bench-core bench-xor fuzz clean
+    ceph-up ceph-test ceph-down bench-core bench-xor bench-devices fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -19,6 +19,7 @@ help:
 	@echo 'make ceph-up, ceph-test, ceph-down  a cluster of 16 OSDs here, with the plugin'
 	@echo 'make bench-core  coding speed against other libraries (QUICK=1: headline ratios)'
 	@echo 'make bench-xor   XOR codes: orders, schedules and Jerasure (QUICK=1: headline ratios)'
+	@echo 'make bench-devices  reads of repairs on emulated disks, by order (QUICK=1; as root)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each)'
 	@echo 'make lint    formatting and clippy'
 	@echo 'make clean   remove what was built'
@@ -117,6 +118,10 @@ bench-xor: setup
 	sh bench/peers/build.sh '$(PEERS)'
 	$(CARGO) build --release -p kiln-bench
 	'$(TARGET)/release/kiln-bench' xor $(if $(QUICK),--quick) --peers '$(PEERS)' \
+# Reads of repairs on emulated disks: loop devices, throttled. Skips loudly what is not permitted.
+bench-devices: build
+	$(CARGO) build --release -p kiln-bench
+	'$(TARGET)/release/kiln-bench' devices $(if $(QUICK),--quick) --kiln '$(KILN)' \
 	    --out '$(TARGET)/bench' $(BENCH_ARGS)
 
 # Coverage-guided fuzzing of all parsers; a crash leaves its input in target/fuzz.

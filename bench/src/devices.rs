@@ -1,5 +1,5 @@
-//! `kiln-bench devices`: reads of repairs on emulated disks, by order of the sub-chunks and with the
-//! read planner.
+//! `kiln-bench devices`: reads of repairs on emulated disks, by order of the sub-chunks and with
+//! the read planner.
 //!
 //! Repeats the experiments of G-Clay (Ma et al.) on what one machine can offer. Each section is a
 //! file in `devices/` and a row of [`SECTIONS`].
@@ -92,7 +92,7 @@ fn page(machine: &Machine, sections: &[Section]) -> String {
     // Writing to a string does not fail.
     let _ = writeln!(
         page,
-        "\n`make bench-order`: {}, {} cores, Linux {}, {}, commit {}, load {}.",
+        "\n`make bench-devices`: {}, {} cores, Linux {}, {}, commit {}, load {}.",
         machine.cpu, machine.cores, machine.system, machine.compiler, machine.commit, machine.load
     );
     for section in sections {

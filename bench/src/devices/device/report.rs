@@ -129,7 +129,8 @@ fn bars(rows: &[Row]) -> (String, serde_json::Value) {
     let _ = writeln!(
         text,
         "| reads issued = reads the device counted, where none is longer than 512 KiB | all cells \
-         | {same} of {} |\n| bytes asked for = bytes the device counted | all cells | {bytes} of {} |",
+         | {same} of {} |\n| bytes asked for = bytes the device counted | all cells | \
+         {bytes} of {} |",
         short.len(),
         rows.len()
     );

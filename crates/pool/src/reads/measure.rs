@@ -98,7 +98,8 @@ fn sample(
     Ok((Sample { bytes: size, depth, seconds_each }, read))
 }
 
-/// The next number of a sequence that looks random: the generator of Steele, Lea and Flood (`SplitMix64`).
+/// The next number of a sequence that looks random: the generator of Steele, Lea
+/// and Flood (`SplitMix64`).
 pub fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
