@@ -9,7 +9,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
 .PHONY: help setup build test lint demo kernels ceph-plugin ceph-host ceph-cluster \
-    ceph-up ceph-test ceph-down bench-core bench-xor bench-devices fuzz clean
+    ceph-up ceph-test ceph-down bench-ceph bench-core bench-xor bench-devices fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -118,6 +118,8 @@ bench-xor: setup
 	sh bench/peers/build.sh '$(PEERS)'
 	$(CARGO) build --release -p kiln-bench
 	'$(TARGET)/release/kiln-bench' xor $(if $(QUICK),--quick) --peers '$(PEERS)' \
+	    --out '$(TARGET)/bench' $(BENCH_ARGS)
+
 # Reads of repairs on emulated disks: loop devices, throttled. Skips loudly what is not permitted.
 bench-devices: build
 	$(CARGO) build --release -p kiln-bench
