@@ -70,6 +70,11 @@ impl Codec {
         self.code.shape()
     }
 
+    /// The kernel that its programs are compiled for.
+    pub(crate) fn kernel(&self) -> &'static dyn Kernel {
+        self.kernel
+    }
+
     /// The order of sub-chunks on disk.
     pub fn order(&self) -> &str {
         self.code.order()

@@ -40,6 +40,7 @@ pub mod repair_plan;
 pub mod schedule;
 pub mod spec;
 pub mod stripe;
+pub mod update_plan;
 
 pub use average::AverageCost;
 pub use codec::Codec;
@@ -54,3 +55,4 @@ pub use repair_plan::{HelperReads, RepairPlan, Strategy};
 pub use schedule::{SCHEDULES, Schedule, schedule};
 pub use spec::CodeSpec;
 pub use stripe::Shape;
+pub use update_plan::UpdatePlan;
