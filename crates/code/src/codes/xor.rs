@@ -81,6 +81,26 @@ impl Equations {
         self.shape.n() * self.shape.alpha
     }
 
+    /// The equations that can help to get `wanted`: one with a variable that is neither known nor
+    /// wanted, and that no other equation holds, tells of that variable only (a parity chunk of a
+    /// Cauchy code that is not read).
+    fn useful(&self, mut used: Vec<u32>, known: &[u32], wanted: &[u32]) -> Vec<u32> {
+        let mut kept = vec![false; self.variables()];
+        known.iter().chain(wanted).for_each(|&v| kept[v as usize] = true);
+        loop {
+            let mut holders = vec![0_u32; self.variables()];
+            for &v in used.iter().flat_map(|&e| &self.list[e as usize]) {
+                holders[v as usize] += 1;
+            }
+            let before = used.len();
+            let alone = |&v: &u32| !kept[v as usize] && holders[v as usize] == 1;
+            used.retain(|&e| !self.list[e as usize].iter().any(alone));
+            if used.len() == before {
+                return used;
+            }
+        }
+    }
+
     fn variables(&self) -> usize {
         self.cells() + self.auxiliary
     }
@@ -207,6 +227,7 @@ impl Code for XorCode {
             }
             _ => ((0..equations.list.len() as u32).collect(), cells(&choice.helpers)),
         };
+        let used = equations.useful(used, &known, &wanted);
         let solved = |start: Start| -> Result<Dag, CodeError> {
             let mut builder = DagBuilder::new();
             let symbols = solve::solve(equations, &used, &known, &wanted, start, &mut builder)?;
