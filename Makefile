@@ -9,7 +9,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
 .PHONY: help setup build test lint demo kernels ceph-plugin ceph-host ceph-cluster \
-    ceph-up ceph-test ceph-down bench-ceph bench-core bench-xor bench-devices fuzz clean
+    ceph-up ceph-test ceph-down bench-ceph bench-core bench-xor bench-order bench-devices fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -19,6 +19,7 @@ help:
 	@echo 'make ceph-up, ceph-test, ceph-down  a cluster of 16 OSDs here, with the plugin'
 	@echo 'make bench-core  coding speed against other libraries (QUICK=1: headline ratios)'
 	@echo 'make bench-xor   XOR codes: orders, schedules and Jerasure (QUICK=1: headline ratios)'
+	@echo 'make bench-order  orders of sub-chunks: runs, and what they cost at write and read'
 	@echo 'make bench-devices  reads of repairs on emulated disks, by order (QUICK=1; as root)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each)'
 	@echo 'make lint    formatting and clippy'
@@ -125,6 +126,10 @@ bench-devices: build
 	$(CARGO) build --release -p kiln-bench
 	'$(TARGET)/release/kiln-bench' devices $(if $(QUICK),--quick) --kiln '$(KILN)' \
 	    --out '$(TARGET)/bench' $(BENCH_ARGS)
+
+bench-order: setup
+	$(CARGO) build --release -p kiln-bench
+	'$(TARGET)/release/kiln-bench' order --out '$(TARGET)/bench' $(BENCH_ARGS)
 
 # Coverage-guided fuzzing of all parsers; a crash leaves its input in target/fuzz.
 FUZZ_SECONDS ?= 60

@@ -15,6 +15,7 @@ mod headline;
 mod kiln;
 mod machine;
 mod measure;
+mod order;
 mod peer;
 mod peers;
 mod report;
@@ -77,19 +78,37 @@ struct Bench {
     run: fn(&Args) -> Result<(), BenchError>,
 }
 
-static BENCHES: &[Bench] = &[Bench {
-    name: "devices",
-    about: "reads of repairs on emulated disks, by order and read planner (as root)",
-    run: |args| {
-        let options = devices::Options {
-            quick: args.quick,
-            tiny: false,
-            only: args.only.clone(),
-            kiln: args.kiln.clone(),
-        };
-        devices::run(&options, args.out.as_deref())
+static BENCHES: &[Bench] = &[
+    Bench {
+        name: "devices",
+        about: "reads of repairs on emulated disks, by order and read planner (as root)",
+        run: |args| {
+            let options = devices::Options {
+                quick: args.quick,
+                tiny: false,
+                only: args.only.clone(),
+                kiln: args.kiln.clone(),
+            };
+            devices::run(&options, args.out.as_deref())
+        },
     },
-}];
+    Bench {
+        name: "order",
+        about: "orders of sub-chunks: tables of the G-Clay paper and beyond, cost at write and read",
+        run: |args| order::run(&order::Options { tiny: false, out: args.out.as_deref() }),
+    },
+    Bench {
+        name: xor::NAME,
+        about: xor::ABOUT,
+        run: |args| {
+            let (quick, peers, out) = (args.quick, args.peers.as_path(), args.out.as_deref());
+            // Before peers are loaded: threads of their run-times inherit the core.
+            let core = measure::pin(args.core);
+            let clock = if args.cpu_time { Clock::Cpu } else { Clock::Wall };
+            xor::run(&xor::Options { quick, tiny: false, peers, out, core, clock })
+        },
+    },
+];
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -97,7 +116,6 @@ fn main() -> ExitCode {
         for case in CASES {
             println!("{:8} {}", case.name, case.about);
         }
-        println!("{:8} {}", xor::NAME, xor::ABOUT);
         for bench in BENCHES {
             println!("{:8} {}", bench.name, bench.about);
         }
@@ -119,10 +137,6 @@ fn run(args: &Args) -> Result<(), BenchError> {
     // Before peers are loaded: threads of their run-times inherit the core.
     let core = measure::pin(args.core);
     let clock = if args.cpu_time { Clock::Cpu } else { Clock::Wall };
-    if args.case == xor::NAME {
-        let (quick, peers, out) = (args.quick, args.peers.as_path(), args.out.as_deref());
-        return xor::run(&xor::Options { quick, tiny: false, peers, out, core, clock });
-    }
     let case = case(if args.quick { "quick" } else { &args.case })?;
     let setup = Setup {
         engines: Engines::load(&args.peers),

@@ -1,0 +1,133 @@
+//! `make bench-order`: the order of sub-chunks (Ma et al., "Repair I/O Optimization for Clay Codes
+//! via Gray-Code Based Sub-Chunk Reorganization in Ceph"): counts, and what an order costs when
+//! data is written and read.
+
+mod chart;
+mod coding;
+mod moving;
+mod page;
+mod tables;
+
+use crate::BenchError;
+use crate::machine::Machine;
+use crate::measure::{Clock, Effort};
+use serde::Serialize;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// How a run goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Options<'a> {
+    /// One tiny round of everything: for tests.
+    pub tiny: bool,
+    /// Where the report goes.
+    pub out: Option<&'a Path>,
+}
+
+impl Options<'_> {
+    /// The effort of a measurement. Threads take part, so the time that passes is what counts.
+    fn effort(&self) -> Effort {
+        let (rounds_min, budget) = if self.tiny { (1, 0) } else { (9, 2500) };
+        Effort {
+            pass: Duration::from_millis(if self.tiny { 0 } else { 20 }),
+            rounds_min,
+            rounds_max: if self.tiny { 1 } else { 31 },
+            budget: Duration::from_millis(budget),
+            clock: Clock::Wall,
+        }
+    }
+}
+
+/// All that a run found.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Where it ran.
+    pub machine: Machine,
+    /// Counted, not measured.
+    pub counts: tables::Counts,
+    /// Experiment 6: encoding and reading with the paper's permutation and without.
+    pub moving: Vec<moving::Moving>,
+    /// Encode and repair in each order.
+    pub coding: Vec<coding::Coding>,
+}
+
+/// Counts and measures, writes the report and prints what matters as one line of JSON.
+///
+/// # Errors
+/// kiln fails, or the report cannot be written.
+pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
+    let report = measure(options)?;
+    if let Some(folder) = options.out {
+        report.write(folder)?;
+    }
+    println!("{}", report.headline());
+    Ok(())
+}
+
+fn measure(options: &Options<'_>) -> Result<Report, BenchError> {
+    Ok(Report {
+        machine: Machine::look(None, Clock::Wall, false),
+        counts: tables::count(options)?,
+        moving: moving::measure(options)?,
+        coding: coding::measure(options)?,
+    })
+}
+
+impl Report {
+    fn headline(&self) -> String {
+        let worst = |pick: fn(&coding::Coding) -> f64| {
+            self.coding.iter().map(pick).fold(f64::INFINITY, f64::min)
+        };
+        serde_json::json!({
+            "s_total_16_2_natural": self.counts.total("16+2", "natural"),
+            "s_total_16_2_gray": self.counts.total("16+2", "gray"),
+            "grids_at_s_min": self.counts.census.full_at_bound,
+            "grids": self.counts.census.full,
+            "encode_worst_over_natural": worst(|row| row.encode_over_natural),
+            "repair_worst_over_natural": worst(|row| row.repair_over_natural),
+            "moving": self.moving.iter().map(|row| (row.name(), row.slower)).collect::<Vec<_>>(),
+        })
+        .to_string()
+    }
+
+    /// Writes order.json, order.md and order.svg into a folder.
+    fn write(&self, folder: &Path) -> Result<(), BenchError> {
+        let put = |ending: &str, text: String| {
+            let path = folder.join(format!("order.{ending}"));
+            fs::create_dir_all(folder)
+                .and_then(|()| fs::write(&path, text))
+                .map_err(|source| BenchError::Report { path, source })
+        };
+        put("json", serde_json::to_string_pretty(self).unwrap_or_default())?;
+        put("md", self.markdown())?;
+        put("svg", chart::draw(&self.counts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything once, tiny; the paper's Tables III and IV are in the page as printed there.
+    #[test]
+    fn the_whole_bench_runs() -> Result<(), BenchError> {
+        let report = measure(&Options { tiny: true, out: None })?;
+        let page = report.markdown();
+        for row in [
+            "| 6 | 8 | 5 | 2 | 3 |",
+            "| 7 | 8 | 4 | 2 | 2 |",
+            "| 12 | 64 | 33 | 33 | 72 | 30 | 29 |",
+            "| 17 | 256 | 128 | 76 | 88 | 28 | 28 |",
+            "| **sum** | **1022** | **520** | **520** | **520** | **520** | **520** |",
+        ] {
+            assert!(page.contains(row), "{row} in:\n{page}");
+        }
+        assert_eq!(report.counts.census.full_at_bound, report.counts.census.full);
+        assert!(report.moving.iter().all(|row| row.rate.median > 0.0));
+        assert!(report.coding.iter().all(|row| row.encode.median > 0.0));
+        assert!(chart::draw(&report.counts).ends_with("</svg>\n"));
+        assert!(report.headline().contains("\"s_total_16_2_gray\":520"));
+        Ok(())
+    }
+}
