@@ -38,8 +38,9 @@ impl Report {
         writeln!(out, "\n## Encode and repair in each order\n")?;
         writeln!(
             out,
-            "4 KiB sub-chunks, one stripe, one thread; encode: data, repair of the last chunk: \
-             rebuilt bytes, GB/s. Beside: median over rounds of the speed over natural order's.\n"
+            "4 KiB sub-chunks, 8 stripes in turn, one thread; encode: data, repair of the last \
+             chunk: rebuilt bytes, GB/s. Beside: median over rounds of the speed over natural \
+             order's; natural stands there twice, to show what is noise.\n"
         )?;
         writeln!(out, "| code | order | encode | of natural | repair | of natural |")?;
         writeln!(out, "|---|---|---|---|---|---|")?;
