@@ -24,7 +24,8 @@ pub(super) fn emit(clay: &Clay, choice: &Choice) -> Result<Dag, CodeError> {
         emitter.solve_layer(z)?;
     }
     for &chunk in &choice.lost {
-        for z in 0..clay.grid.alpha {
+        for &z in clay.order.layers() {
+            let z = z as usize;
             let symbol = emitter.coupled(clay.grid.node_of(chunk), z)?;
             emitter.builder.output(at(clay, chunk, z), symbol);
         }
@@ -32,7 +33,7 @@ pub(super) fn emit(clay: &Clay, choice: &Choice) -> Result<Dag, CodeError> {
     emitter.builder.finish()
 }
 
-/// Where a layer lies in a chunk: the one place that knows of the order.
+/// Where a layer lies in a chunk: the one place where the order decides what the code is.
 fn at(clay: &Clay, chunk: usize, z: usize) -> At {
     At { chunk: chunk as u32, position: clay.order.positions()[z] }
 }
@@ -85,9 +86,10 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// The layers that are read, by increasing intersection score with all unknown nodes.
+    /// The layers that are read, by increasing intersection score with all unknown nodes; of equal
+    /// ones in the order in which they lie, so that memory is walked through in one direction.
     fn layers(&self) -> Vec<usize> {
-        let all = 0..self.grid.alpha;
+        let all = self.clay.order.layers().iter().map(|&z| z as usize);
         let mut layers: Vec<usize> = match self.erased.is_empty() {
             true => all.collect(),
             false => all.filter(|&z| self.grid.score(&self.erased, z) > 0).collect(),
