@@ -17,6 +17,7 @@ help:
 	@echo 'make build   the program, as $(KILN)'
 	@echo 'make ceph-plugin  libec_kiln.so for the Ceph of this machine, in $(CEPH)'
 	@echo 'make ceph-up, ceph-test, ceph-down  a cluster of 16 OSDs here, with the plugin'
+	@echo 'make bench-ceph  what recovery and coding cost inside Ceph (QUICK=1: 4+2 only)'
 	@echo 'make bench-core  coding speed against other libraries (QUICK=1: headline ratios)'
 	@echo 'make bench-xor   XOR codes: orders, schedules and Jerasure (QUICK=1: headline ratios)'
 	@echo 'make bench-order  orders of sub-chunks: runs, and what they cost at write and read'
@@ -101,6 +102,11 @@ ceph-test: ceph-up
 
 ceph-down:
 	$(CEPH_PYTHON) bindings/ceph/cluster.py down '$(CEPH)-cluster'
+
+bench-ceph: ceph-plugin
+	$(ceph-packages)
+	$(CEPH_PYTHON) bench/ceph/bench.py '$(CEPH)-bench' --plugins '$(CEPH)' \
+	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
 
 demo: build
 	$(PYTHON) demo/demo.py --kiln '$(KILN)' $(if $(DATA),--data '$(DATA)') $(if $(KEEP),--keep)

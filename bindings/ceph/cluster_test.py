@@ -32,7 +32,7 @@ POOLS = {
         "kiln-rs": "plugin=kiln code=rs k=10 m=4 stripe_unit=64K",
         "kiln-natural": "plugin=kiln code=clay k=10 m=4 stripe_unit=1M",
         "kiln-gray": "plugin=kiln code=clay k=10 m=4 order=gray stripe_unit=1M",
-        "kiln-as-clay": f"plugin=kiln code=clay k=6 m=3 scalar_mds=isa {VAN} stripe_unit=65664",
+        "kiln-as-clay": f"plugin=kiln code=clay k=6 m=3 scalar_mds=isa {VAN} stripe_unit=110592",
         "stock-clay": f"plugin=clay k=10 m=4 scalar_mds=isa {VAN} stripe_unit=1M",
         "stock-isa": f"plugin=isa k=10 m=4 {VAN} stripe_unit=64K",
         "stock-jerasure": f"plugin=jerasure k=10 m=4 {VAN} stripe_unit=64K",

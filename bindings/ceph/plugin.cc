@@ -66,7 +66,7 @@ int Kiln::init(Profile &given, std::ostream *log) {
     kiln::Message why;
     const int result = kiln::open(kiln::spec_of(given), codec, why);
     if (result != 0) {
-        if (log) *log << "kiln: " << why.text << std::endl;
+        if (log) *log << "kiln: " << why.text << ". ";
         return result;
     }
     kiln_codec_shape(codec.get(), &shape);
@@ -89,7 +89,7 @@ void Kiln::warn_of_short_runs(std::ostream *log) const {
     *log << "kiln: stripe_unit=" << unit << " cuts a chunk into " << shape.alpha
          << " sub-chunks of " << sub << " bytes, but disks read " << BLOCK
          << " at least, so repair will read more than it needs; stripe_unit="
-         << BLOCK * shape.alpha << " avoids that" << std::endl;
+         << BLOCK * shape.alpha << " avoids that. ";
 }
 
 int Kiln::create_rule(const std::string &name, CrushWrapper &crush, std::ostream *log) const {

@@ -2,13 +2,17 @@
 // loss, several threads on one instance, bad profiles.
 //
 //   host FOLDER-OF-PLUGINS
+//   host FOLDER-OF-PLUGINS bench STRIPE-UNIT PROFILE
 #include "host.h"
 
 #include <crush_stub.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <functional>
 #include <iostream>
 #include <sstream>
 #include <thread>
@@ -226,13 +230,54 @@ static void short_runs() {
     CHECK(log.empty(), "advice for nothing: %s", log.c_str());
 }
 
+// CPU seconds for a GiB of object encoded, and of chunk recovered, as JSON: the median of seven.
+static double median_seconds(double gib, const std::function<void()> &work) {
+    std::vector<double> all;
+    for (int round = 0; round < 8; round++) {
+        const clock_t start = clock();
+        work();
+        // The first round warms up.
+        if (round > 0) all.push_back(double(clock() - start) / CLOCKS_PER_SEC / gib);
+    }
+    std::sort(all.begin(), all.end());
+    return all[all.size() / 2];
+}
+
+static int bench(unsigned unit, const std::string &profile) {
+    const Code code = loaded(profile);
+    // Many objects, so that none is in the caches when its turn comes.
+    const unsigned k = code->get_data_chunk_count(), len = unit * k;
+    const unsigned count = std::max(4u, (128u << 20) / len);
+    std::vector<bufferlist> objects;
+    std::vector<Buffers> chunks(count);
+    for (unsigned i = 0; i < count; i++) {
+        objects.push_back(object(len, i));
+        objects.back().rebuild();
+    }
+    const auto all = all_but(code, {});
+    const double gib = double(len) * count / (1 << 30), lost = double(unit) * count / (1 << 30);
+    const double encode = median_seconds(gib, [&] {
+        for (unsigned i = 0; i < count; i++) {
+            chunks[i].clear();
+            code->encode(all, objects[i], &chunks[i]);
+        }
+    });
+    if (chunks[0][0].length() != unit) return 3;
+    const double repair = median_seconds(lost, [&] {
+        for (unsigned i = 0; i < count; i++) recover(code, chunks[i], {int(i % k)});
+    });
+    printf("{\"encode_cpu_s_per_gib\": %.5f, \"repair_cpu_s_per_gib\": %.5f}\n", encode, repair);
+    return 0;
+}
+
 int main(int argc, char **argv) {
-    if (argc != 2) return 2;
+    if (argc != 2 && argc != 5) return 2;
     folder = argv[1];
     if (const char *problem = host_is_ready()) {
         fprintf(stderr, "%s\n", problem);
         return 2;
     }
+    if (argc == 5) return bench(unsigned(atoi(argv[3])), argv[4]);
     const std::string van = " technique=reed_sol_van";
     for (const char *size : {"k=4 m=2", "k=6 m=3", "k=10 m=4", "k=8 m=4 d=10", "k=5 m=3 d=7"})
         for (const char *mds : {"isa", "jerasure"}) {
