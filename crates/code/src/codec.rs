@@ -2,7 +2,7 @@
 
 use crate::codes::{self, Choice, Code};
 use crate::order::Layers;
-use crate::{CodeError, CodeSpec, Program, RepairPlan, Shape, Strategy, passes};
+use crate::{CodeError, CodeSpec, Program, RepairPlan, Shape, Strategy};
 use kiln_gf::{Footprint, Kernel};
 use std::collections::VecDeque;
 use std::fmt;
@@ -197,10 +197,7 @@ impl Codec {
 
     fn make(&self, choice: Choice) -> Result<Arc<RepairPlan>, CodeError> {
         let dag = self.code.emit(&choice)?;
-        let fused = passes::fuse(&dag)?;
-        // The program must read what the plan says, even if a pass found a source superfluous.
-        let same = fused.inputs() == dag.inputs();
-        let program = Program::compile(if same { &fused } else { &dag }, self.kernel)?;
+        let program = Program::compile(&dag, self.kernel)?;
         let program = match self.code.packet() {
             Some(packet) => program.in_packets(self.shape().alpha, packet)?,
             None => program,

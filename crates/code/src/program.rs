@@ -2,23 +2,38 @@
 //!
 //! Compiling decides the order of the steps, gives every intermediate value a slot of a small
 //! scratch buffer (a slot is used again as soon as its value is dead) and writes outputs straight
-//! to their place. Running walks the sub-chunks slice by slice, so that all intermediate values of
-//! a slice stay in the second-level cache however large the chunks are.
+//! to their place. Where the kernel makes machine code, DAGs of XORs become one block
+//! (`program/scheduled.rs`) and large steps of others are cut into blocks whose values stay in
+//! registers (`program/blocks.rs`); otherwise every step is a product. Running walks the sub-chunks
+//! slice by slice, so that all intermediate values of a slice stay in a cache however large the
+//! chunks are.
 
+mod blocks;
 mod compile;
 mod packets;
+mod place;
 mod scheduled;
 
-use crate::{CodeError, Dag, Schedule};
+use crate::{CodeError, Dag, Schedule, passes};
 use kiln_gf::{Buffers, Footprint, Kernel, Listing, Product, Sequence};
 use packets::Packets;
 
-/// Bytes of scratch that a run aims to stay within: half of a common second-level cache.
-const SCRATCH_BYTES: usize = 512 << 10;
+/// Bytes of scratch that a run on cached data aims to stay within: half of a common second-level
+/// cache.
+const SCRATCH_CACHED: usize = 512 << 10;
+/// As [`SCRATCH_CACHED`], for blocks on data in memory: longer runs of bytes are worth more there.
+const SCRATCH_MEMORY: usize = 6 << 20;
 /// Slices are never shorter (a shorter one spends its time on dispatch) ...
 const SLICE_MIN: usize = 512;
-/// ... nor longer: operands of one step should share the first-level cache.
-const SLICE_MAX: usize = 4096;
+/// ... nor longer than this in the caches (operands of one step should share the first level) ...
+const SLICE_CACHED: usize = 4096;
+/// ... or than this in memory.
+const SLICE_MEMORY: usize = 2048;
+
+/// The slice for programs with so many units of scratch.
+fn slice(scratch: usize, slots: usize, longest: usize) -> usize {
+    (scratch / slots.max(1)).clamp(SLICE_MIN, longest) / 64 * 64
+}
 
 /// A compiled DAG: safe to share between threads, each run brings its own scratch.
 ///
@@ -35,8 +50,9 @@ const SLICE_MAX: usize = 4096;
 pub struct Program {
     sequence: Sequence,
     packets: Option<Packets>,
-    /// Bytes of every sub-chunk that all calls do before the next ones are begun.
-    slice: usize,
+    /// Bytes of every sub-chunk that all calls do before the next ones are begun: for data in the
+    /// caches, and in memory.
+    slices: [usize; 2],
 }
 
 impl Program {
@@ -48,8 +64,20 @@ impl Program {
     /// Only an internal one.
     pub fn compile(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Program, CodeError> {
         if let Some(sequence) = scheduled::resident(dag, kernel)? {
-            return Ok(Program { sequence, packets: None, slice: usize::MAX });
+            return Ok(Program { sequence, packets: None, slices: [usize::MAX; 2] });
         }
+        if kernel.compiles_blocks()
+            && let Some((listing, buffers)) = blocks::compile(dag, kernel)?
+        {
+            let slots = buffers.scratch;
+            let sequence = Sequence::new(listing, buffers)?;
+            let cached = slice(SCRATCH_CACHED, slots, SLICE_CACHED);
+            let memory = slice(SCRATCH_MEMORY, slots, SLICE_MEMORY);
+            return Ok(Program { sequence, packets: None, slices: [cached, memory] });
+        }
+        let fused = passes::fuse(dag)?;
+        // The program must read what the plan says, even if a pass found a source superfluous.
+        let dag = if fused.inputs() == dag.inputs() { &fused } else { dag };
         let parts = compile::compile(dag);
         let matrices = dag.matrices().iter().chain(&parts.copy);
         let products = matrices.map(|matrix| Product::new(kernel, matrix)).collect();
@@ -61,9 +89,18 @@ impl Program {
         let slice = match sequence.calls() {
             // Nothing passes from call to call, so nothing is gained by slices.
             1 => usize::MAX,
-            _ => (SCRATCH_BYTES / parts.slots.max(1)).clamp(SLICE_MIN, SLICE_MAX) / 64 * 64,
+            _ => slice(SCRATCH_CACHED, parts.slots, SLICE_CACHED),
         };
-        Ok(Program { sequence, packets: None, slice })
+        Ok(Program { sequence, packets: None, slices: [slice; 2] })
+    }
+
+    /// What the program computes, on one byte a sub-chunk of every input: one byte a sub-chunk of
+    /// every output. The oracle: it uses no kernel.
+    ///
+    /// # Errors
+    /// The number of bytes is not the number of sub-chunks that are read.
+    pub fn eval(&self, inputs: &[u8]) -> Result<Vec<u8>, CodeError> {
+        Ok(self.sequence.eval(inputs)?)
     }
 
     /// Compiles a schedule: every loop of it becomes one block of straight-line code, run over whole
@@ -90,7 +127,7 @@ impl Program {
         packets: Option<(usize, usize)>,
     ) -> Result<Program, CodeError> {
         let sequence = scheduled::compile(schedule, kernel)?;
-        let program = Program { sequence, packets: None, slice: usize::MAX };
+        let program = Program { sequence, packets: None, slices: [usize::MAX; 2] };
         match packets {
             Some((alpha, packet)) => program.in_packets(alpha, packet),
             None => Ok(program),
@@ -130,9 +167,10 @@ impl Program {
         outputs: &mut [&mut [u8]],
         footprint: Footprint,
     ) -> Result<(), CodeError> {
+        let slice = self.slices[usize::from(footprint == Footprint::Memory)];
         match &self.packets {
-            Some(packets) => packets.run(&self.sequence, inputs, outputs, self.slice, footprint),
-            None => Ok(self.sequence.run(inputs, outputs, self.slice, footprint)?),
+            Some(packets) => packets.run(&self.sequence, inputs, outputs, slice, footprint),
+            None => Ok(self.sequence.run(inputs, outputs, slice, footprint)?),
         }
     }
 }

@@ -77,6 +77,8 @@ fn assert_rebuilds(codec: &Codec, plan: &RepairPlan, available: &[usize], word: 
     assert_eq!(plan.dag().outputs().len(), wanted.len());
     let got = plan.dag().eval(&inputs).unwrap();
     assert!(got == wanted, "{} lost {:?} available {available:?}", codec.spec(), plan.lost());
+    let run = plan.program().eval(&inputs).unwrap();
+    assert!(run == wanted, "{} lost {:?} program, {available:?}", codec.spec(), plan.lost());
     assert!(plan.helpers().iter().all(|h| available.contains(&h.chunk)));
     assert!(plan.sub_chunks_read() <= codec.shape().k * alpha, "never dearer than decode");
 }

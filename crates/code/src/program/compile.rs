@@ -1,5 +1,6 @@
 //! From DAG to operations: order of steps, slots of intermediate values.
 
+use super::place::Places;
 use crate::Dag;
 use crate::dag::Step;
 use kiln_gf::{Call, Matrix, Unit};
@@ -22,9 +23,9 @@ pub(super) fn compile(dag: &Dag) -> Parts {
     for index in schedule(dag, &steps) {
         compiler.step(&steps[index]);
     }
-    let copy = compiler.copies(dag.matrices().len() as u32);
-    let Compiler { calls, operands, outputs, slots, .. } = compiler;
-    Parts { calls, operands, outputs, slots, copy }
+    let Compiler { places, mut calls, mut operands, slots, .. } = compiler;
+    let copy = places.copies(dag.matrices().len() as u32, &mut calls, &mut operands);
+    Parts { calls, operands, outputs: places.outputs, slots, copy }
 }
 
 /// The order of the steps: as the code emitted them, but a step that only makes outputs comes as
@@ -66,96 +67,53 @@ fn schedule(dag: &Dag, steps: &[Step<'_>]) -> Vec<usize> {
 }
 
 struct Compiler {
-    /// Place of every vertex that has one by now; outputs have theirs from the start.
-    place: Vec<Option<Unit>>,
+    places: Places,
     /// Uses of every vertex by steps that are still to come.
     uses: Vec<u32>,
-    /// The region of intermediate values: it comes after inputs and outputs.
-    scratch: u32,
     free: Vec<u32>,
     slots: usize,
     calls: Vec<Call>,
     operands: Vec<Unit>,
-    /// Sub-chunks in each output buffer.
-    outputs: Vec<usize>,
-    /// Outputs whose value already has another place: (vertex, output place).
-    repeats: Vec<(usize, Unit)>,
 }
 
 impl Compiler {
     fn new(dag: &Dag, steps: &[Step<'_>]) -> Compiler {
-        let mut compiler = Compiler {
-            place: vec![None; dag.vertices()],
-            uses: vec![0; dag.vertices()],
-            scratch: 0,
+        let mut uses = vec![0; dag.vertices()];
+        for step in steps {
+            for &source in step.sources {
+                uses[source as usize] += 1;
+            }
+        }
+        Compiler {
+            places: Places::new(dag),
+            uses,
             free: Vec::new(),
             slots: 0,
             calls: Vec::with_capacity(steps.len()),
             operands: Vec::new(),
-            outputs: Vec::new(),
-            repeats: Vec::new(),
-        };
-        let mut ranks = Ranks::default();
-        for (vertex, at) in dag.inputs().iter().enumerate() {
-            let (region, rank) = ranks.next(at.chunk);
-            compiler.place[vertex] = Some(Unit { region, unit: rank });
         }
-        let first_output = ranks.regions;
-        let mut ranks = Ranks::default();
-        for &(at, vertex) in dag.outputs() {
-            let (region, rank) = ranks.next(at.chunk);
-            if rank == 0 {
-                compiler.outputs.push(0);
-            }
-            compiler.outputs[region as usize] += 1;
-            let here = Unit { region: first_output + region, unit: rank };
-            match &mut compiler.place[vertex as usize] {
-                Some(_) => compiler.repeats.push((vertex as usize, here)),
-                place => *place = Some(here),
-            }
-        }
-        compiler.scratch = first_output + ranks.regions;
-        for step in steps {
-            for &source in step.sources {
-                compiler.uses[source as usize] += 1;
-            }
-        }
-        compiler
     }
 
     fn step(&mut self, step: &Step<'_>) {
         // Results get their slots before the sources give theirs back: a step must not write
         // where it still reads.
         for vertex in step.vertices() {
-            if self.place[vertex].is_none() {
+            if self.places.get(vertex).is_none() {
                 let unit = self.slot();
-                self.place[vertex] = Some(Unit { region: self.scratch, unit });
+                self.places.keep(vertex, unit);
             }
         }
         let sources: Vec<usize> = step.sources.iter().map(|&s| s as usize).collect();
         self.call(step.matrix_index as u32, sources.iter().copied(), step.vertices());
         for source in sources {
             self.uses[source] -= 1;
-            match self.place[source] {
-                Some(place) if self.uses[source] == 0 && place.region == self.scratch => {
+            match self.places.get(source) {
+                Some(place) if self.uses[source] == 0 && place.region == self.places.scratch => {
                     self.free.push(place.unit);
                 }
                 _ => {}
             }
         }
-    }
-
-    /// Appends copies for outputs that repeat a value; returns the matrix that copies.
-    fn copies(&mut self, product: u32) -> Option<Matrix> {
-        let repeats = std::mem::take(&mut self.repeats);
-        for &(vertex, here) in &repeats {
-            let start = self.operands.len() as u32;
-            self.operands.extend(self.place[vertex]);
-            self.operands.push(here);
-            let (sources, results) = (start..start + 1, start + 1..start + 2);
-            self.calls.push(Call::Product { product, sources, results });
-        }
-        (!repeats.is_empty()).then(|| Matrix::identity(1))
     }
 
     fn call(
@@ -165,9 +123,9 @@ impl Compiler {
         results: impl Iterator<Item = usize>,
     ) {
         let start = self.operands.len() as u32;
-        self.operands.extend(sources.filter_map(|v| self.place[v]));
+        self.operands.extend(sources.filter_map(|v| self.places.get(v)));
         let middle = self.operands.len() as u32;
-        self.operands.extend(results.filter_map(|v| self.place[v]));
+        self.operands.extend(results.filter_map(|v| self.places.get(v)));
         let end = self.operands.len() as u32;
         self.calls.push(Call::Product { product, sources: start..middle, results: middle..end });
     }
@@ -177,26 +135,5 @@ impl Compiler {
             self.slots += 1;
             self.slots as u32 - 1
         })
-    }
-}
-
-/// Numbers chunks in the order they come, and positions within a chunk.
-#[derive(Default)]
-struct Ranks {
-    regions: u32,
-    chunk: Option<u32>,
-    rank: u32,
-}
-
-impl Ranks {
-    fn next(&mut self, chunk: u32) -> (u32, u32) {
-        if self.chunk == Some(chunk) {
-            self.rank += 1;
-        } else {
-            self.chunk = Some(chunk);
-            self.regions += 1;
-            self.rank = 0;
-        }
-        (self.regions - 1, self.rank)
     }
 }

@@ -296,9 +296,16 @@ impl Routine {
     /// (and writable where it is stored) for `len` bytes. Nothing that is stored shares a byte with
     /// another operand of its repetition.
     pub(super) unsafe fn execute(&self, job: &Job<'_>) {
+        let way = if job.memory && job.stream { Way::Memory } else { Way::Cached };
+        if let (Some(Some(code)), true) =
+            (self.lazy.code[way as usize].get(), job.len.is_multiple_of(64))
+        {
+            // SAFETY: the caller promises the operands; the code was made from this block.
+            return unsafe { code.run(job, 0..job.len) };
+        }
         let work = job.len.saturating_mul(job.shifts.len());
         let made = self.lazy.work.fetch_add(work, Ordering::Relaxed).saturating_add(work);
-        let done = if made < WORTH_CODE { 0 } else { self.execute_code(job) };
+        let done = if made < WORTH_CODE { 0 } else { self.execute_code(job, way) };
         if done < job.len {
             // SAFETY: as promised; what code did is whole bytes from the start of every operand.
             unsafe { self.interpret(job, done) };
@@ -306,8 +313,7 @@ impl Routine {
     }
 
     /// Returns how many bytes of every operand are done: none where the kernel makes no code.
-    fn execute_code(&self, job: &Job<'_>) -> usize {
-        let way = if job.memory && job.stream { Way::Memory } else { Way::Cached };
+    fn execute_code(&self, job: &Job<'_>, way: Way) -> usize {
         let whole = job.len / 64 * 64;
         let mut done = 0;
         for (way, range) in [(way, 0..whole), (Way::Rest, whole..job.len)] {

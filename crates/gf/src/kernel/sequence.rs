@@ -14,6 +14,9 @@ pub(super) mod scratch;
 
 /// Bytes in a cache line.
 const LINE: usize = 64;
+/// Bytes of each operand of a block that are asked for before it runs: as many as its code takes
+/// before what it asks for is there.
+const FETCHED: usize = 6 * LINE;
 /// Blocks that are taken together, at most.
 const TOGETHER: usize = 256;
 
@@ -373,6 +376,8 @@ impl Sequence {
         regions.extend(outputs.iter_mut().map(|o| Region::new(o.as_mut_ptr(), packet)));
         regions.push(Region::new(scratch.as_mut_ptr(), stride));
         let mut places = vec![ptr::null_mut(); self.most];
+        let all = if self.routines.is_empty() { 0 } else { self.operands.len() };
+        let mut all = vec![ptr::null_mut(); all];
         let together = if slice < packet { 1 } else { self.together().min(blocks) };
         let mut shifts: Vec<[usize; 3]> = Vec::with_capacity(self.shifts.len() * together);
         for block in 0..together {
@@ -390,7 +395,7 @@ impl Sequence {
             // The last batch may have fewer blocks.
             let shifts = &shifts[..self.shifts.len() * count];
             let pass = Pass { regions: &regions, shifts, len: packet, footprint };
-            self.block(&pass, slice, &mut places);
+            self.block(&pass, slice, &mut places, &mut all);
             for (index, region) in regions.iter_mut().enumerate().take(inputs.len() + outputs.len())
             {
                 region.advance(steps[usize::from(index >= inputs.len())] * count);
@@ -416,20 +421,25 @@ impl Sequence {
         }
     }
 
-    /// All calls on one block of the buffers, or the only call on some of them.
-    fn block(&self, pass: &Pass<'_>, slice: usize, places: &mut [*mut u8]) {
+    /// All calls on one block of the buffers, or the only call on some of them. `all` has room for
+    /// the addresses of all operands, where there are routines.
+    fn block(&self, pass: &Pass<'_>, slice: usize, places: &mut [*mut u8], all: &mut [*mut u8]) {
         let mut start = 0;
         while start < pass.len {
             let len = slice.min(pass.len - start);
             let ahead = slice.min(pass.len - start - len);
+            for (place, unit) in all.iter_mut().zip(&self.operands) {
+                // SAFETY: the region of every operand was checked to exist.
+                *place = unsafe { pass.place(unit, start) };
+            }
             for (index, call) in self.calls.iter().enumerate() {
                 if pass.footprint == Footprint::Memory {
                     match self.calls.get(index + 1) {
-                        Some(next) => self.fetch(next, pass.regions, start..start + len),
+                        Some(next) => self.fetch(next, pass, all, start..start + len, 0),
                         // The next slice starts where this one ends.
                         None => {
                             let next = start + len..start + len + ahead;
-                            self.fetch(&self.calls[0], pass.regions, next);
+                            self.fetch(&self.calls[0], pass, all, next, len);
                         }
                     }
                 }
@@ -437,7 +447,7 @@ impl Sequence {
                 // whose lengths `unit_len` checked, and the slice lies in the unit; blocks and
                 // packets divide these lengths; a call was checked to write no input and nothing
                 // that it uses as another operand; the borrows of the buffers outlive this call.
-                unsafe { self.call(call, pass, start..start + len, places) };
+                unsafe { self.call(call, pass, start..start + len, places, all) };
             }
             start += len;
         }
@@ -447,22 +457,19 @@ impl Sequence {
     ///
     /// # Safety
     /// All its units, moved by every shift, lie in their regions, with these bytes in each,
-    /// readable and, but for inputs, writable; `places` has room for all operands.
+    /// readable and, but for inputs, writable; `places` has room for its operands, and `all` has the
+    /// addresses of those of blocks.
     unsafe fn call(
         &self,
         call: &Checked,
         pass: &Pass<'_>,
         bytes: Range<usize>,
         places: &mut [*mut u8],
+        all: &[*mut u8],
     ) {
-        let (len, scratch) = (bytes.len(), pass.regions.len() - 1);
-        // Scratch holds one slice only.
-        let at = |unit: &Unit| {
-            let region = unit.region as usize;
-            let start = if region == scratch { 0 } else { bytes.start };
-            // SAFETY: the caller promises that the region of every operand exists.
-            unsafe { pass.regions.get_unchecked(region) }.unit(unit.unit).wrapping_add(start)
-        };
+        let len = bytes.len();
+        // SAFETY: the caller promises that the region of every operand exists.
+        let at = |unit: &Unit| unsafe { pass.place(unit, bytes.start) };
         let memory = pass.footprint == Footprint::Memory;
         match &call.work {
             Work::Product { product, sources, results, .. } => {
@@ -480,31 +487,53 @@ impl Sequence {
             }
             Work::Block { routine, operands, shifts } => {
                 let routine = &self.routines[*routine];
-                let shifts = match self.together() {
-                    1 => &pass.shifts[shifts.clone()],
-                    _ => pass.shifts,
-                };
-                let even = shifts.iter().all(|shift| shift[1].is_multiple_of(LINE));
-                let mut aligned = even;
-                let units = self.operands[operands.clone()].iter().zip(routine.block().sides());
-                for (place, (unit, side)) in places.iter_mut().zip(units) {
-                    *place = at(unit);
-                    aligned &= *side != Side::Output || place.addr().is_multiple_of(LINE);
-                }
-                let slots = &places[..operands.len()];
-                let job = Job { slots, shifts, len, memory, stream: call.last && aligned };
+                let (slots, shifts) = (&all[operands.clone()], self.shifts_of(shifts, pass));
+                let stream = memory && call.last && lines(routine, slots, shifts);
+                let job = Job { slots, shifts, len, memory, stream };
                 // SAFETY: as above.
                 unsafe { routine.execute(&job) };
             }
         }
     }
 
-    /// Asks for the lines of a product's sources that no earlier call has read.
-    fn fetch(&self, call: &Checked, regions: &[Region], bytes: Range<usize>) {
-        let Work::Product { fresh, .. } = &call.work else { return };
-        for unit in &self.fresh[fresh.clone()] {
-            let from = regions[unit.region as usize].unit(unit.unit).wrapping_add(bytes.start);
-            super::prefetch(from, bytes.len());
+    /// The repetitions of a call, in bytes.
+    fn shifts_of<'a>(&self, shifts: &Range<usize>, pass: &Pass<'a>) -> &'a [[usize; 3]] {
+        match self.together() {
+            1 => &pass.shifts[shifts.clone()],
+            _ => pass.shifts,
+        }
+    }
+
+    /// Asks for the inputs that a call is the first to read: all of a product's, of a block's those
+    /// of the first vectors, since its code asks for the others. `all` has the addresses of blocks'
+    /// operands, `ahead` bytes before those that are asked for.
+    fn fetch(
+        &self,
+        call: &Checked,
+        pass: &Pass<'_>,
+        all: &[*mut u8],
+        bytes: Range<usize>,
+        ahead: usize,
+    ) {
+        match &call.work {
+            Work::Product { fresh, .. } => {
+                for unit in &self.fresh[fresh.clone()] {
+                    let from = pass.regions[unit.region as usize].unit(unit.unit);
+                    super::prefetch(from.wrapping_add(bytes.start), bytes.len());
+                }
+            }
+            Work::Block { routine, operands, shifts } => {
+                let len = bytes.len().min(FETCHED);
+                let sides = self.routines[*routine].block().sides();
+                let slots = all[operands.clone()].iter().zip(sides);
+                let count = FETCHED / len.next_multiple_of(LINE).max(LINE);
+                for (slot, _) in slots.filter(|(_, side)| **side == Side::Input) {
+                    for shift in self.shifts_of(shifts, pass).iter().take(count) {
+                        let from = slot.wrapping_add(shift[Side::Input as usize] + ahead);
+                        super::prefetch(from, len);
+                    }
+                }
+            }
         }
     }
 
@@ -540,6 +569,14 @@ fn cast_const(places: &mut [*mut u8]) -> &mut [*const u8] {
     unsafe { std::slice::from_raw_parts_mut(start.cast(), len) }
 }
 
+/// Whether all outputs of a block start at multiples of 64, in all repetitions.
+fn lines(routine: &Routine, slots: &[*mut u8], shifts: &[[usize; 3]]) -> bool {
+    let sides = slots.iter().zip(routine.block().sides());
+    let mut outputs = sides.filter(|(_, side)| **side == Side::Output);
+    shifts.iter().all(|shift| shift[Side::Output as usize].is_multiple_of(LINE))
+        && outputs.all(|(slot, _)| slot.addr().is_multiple_of(LINE))
+}
+
 /// How units lie in the buffers of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
@@ -558,6 +595,19 @@ struct Pass<'a> {
     /// Bytes of a unit.
     len: usize,
     footprint: Footprint,
+}
+
+impl Pass<'_> {
+    /// Byte `start` of a unit; scratch holds one slice only, so there it is byte 0.
+    ///
+    /// # Safety
+    /// The unit's region exists.
+    unsafe fn place(&self, unit: &Unit, start: usize) -> *mut u8 {
+        let region = unit.region as usize;
+        let start = if region + 1 == self.regions.len() { 0 } else { start };
+        // SAFETY: as promised.
+        unsafe { self.regions.get_unchecked(region) }.unit(unit.unit).wrapping_add(start)
+    }
 }
 
 /// A buffer during a run.

@@ -33,7 +33,7 @@ struct Arguments {
 type Entry = unsafe extern "sysv64" fn(*const Arguments);
 
 /// How many vectors of every operand lie between what is fetched and what is used.
-const AHEAD: usize = 3;
+const AHEAD: usize = 6;
 
 const ARGUMENTS: Register = Register::RDI;
 /// Hold the fields of [`Arguments`] of these names.

@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use crate::{AlignedBuf, GfError};
 
 /// More than this is given back after the run.
-const KEPT: usize = 8 << 20;
+const KEPT: usize = 16 << 20;
 
 thread_local! {
     static SPARE: Cell<AlignedBuf> = Cell::default();
