@@ -19,6 +19,7 @@ mod order;
 mod peer;
 mod peers;
 mod report;
+mod small;
 mod threads;
 mod xor;
 

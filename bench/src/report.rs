@@ -8,6 +8,7 @@ use crate::cell::{Cell, Rate};
 use crate::headline::{headline, line};
 use crate::machine::Machine;
 use crate::peers::Found;
+use crate::small::Small;
 use crate::threads::TwoThreads;
 use serde::Serialize;
 use std::fmt::Write;
@@ -27,6 +28,8 @@ pub struct Report {
     pub cells: Vec<Cell>,
     /// Two threads against one.
     pub threads: Vec<TwoThreads>,
+    /// Small work.
+    pub small: Vec<Small>,
 }
 
 impl Report {
@@ -38,6 +41,7 @@ impl Report {
             peers: setup.engines.found.clone(),
             cells: Vec::new(),
             threads: Vec::new(),
+            small: Vec::new(),
         }
     }
 
@@ -124,6 +128,19 @@ impl Report {
                 "| {} | {} | {:.1} | {:.1} | {:.2} |",
                 t.code, t.chunk, t.one.median, t.two.median, t.ratio
             )?;
+        }
+        self.write_small(out)
+    }
+
+    fn write_small(&self, out: &mut String) -> std::fmt::Result {
+        if self.small.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\n| microseconds | codec | plan of encoding | a stripe of 4 KiB | chunk |")?;
+        writeln!(out, "|---|---|---|---|---|")?;
+        for s in &self.small {
+            let times = [s.codec, s.plan, s.stripe].map(|spread| format!("{:.1}", spread.median));
+            writeln!(out, "| {} | {} | {} |", s.code, times.join(" | "), s.chunk)?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::cell::{self, Contender, Footprint};
 use crate::engine::{Family, Job, Operation};
 use crate::peers::Engines;
 use crate::report::Report;
-use crate::threads;
+use crate::{small, threads};
 
 /// k and m of the codes.
 pub const CODES: &[(usize, usize)] = &[(4, 2), (6, 3), (8, 4), (10, 4), (12, 4), (16, 4), (20, 4)];
@@ -48,7 +48,8 @@ pub fn run(setup: &Setup, report: &mut Report) -> Result<(), BenchError> {
             }
         }
     }
-    two_threads(setup, report)
+    two_threads(setup, report)?;
+    small_work(setup, report)
 }
 
 fn one(
@@ -98,6 +99,20 @@ pub fn two_threads(setup: &Setup, report: &mut Report) -> Result<(), BenchError>
             let rounds = setup.effort.rounds_max;
             let found = threads::run(family, (10, 4), footprint, rounds, seconds)?;
             report.threads.extend(found);
+        }
+    }
+    Ok(())
+}
+
+/// How long small work takes.
+///
+/// # Errors
+/// kiln fails.
+pub fn small_work(setup: &Setup, report: &mut Report) -> Result<(), BenchError> {
+    let (rounds, repeats) = if setup.tiny { (1, 1) } else { (15, 50) };
+    for spec in ["rs:6+3", "rs:10+4", "clay:4+2", "clay:10+4"] {
+        if setup.wants("small work") {
+            report.small.push(small::run(spec, rounds, repeats)?);
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The cells behind the headline ratios, and no others.
 
 use super::Setup;
-use super::core::{TINY, reed_solomon, two_threads};
+use super::core::{TINY, reed_solomon, small_work, two_threads};
 use crate::BenchError;
 use crate::buffers::arena_bytes;
 use crate::ceiling::BOUNDS;
@@ -75,7 +75,8 @@ pub fn run(setup: &Setup, report: &mut Report) -> Result<(), BenchError> {
             }
         }
     }
-    two_threads(setup, report)
+    two_threads(setup, report)?;
+    small_work(setup, report)
 }
 
 fn one(
