@@ -39,7 +39,7 @@ pub(super) fn compile(
             return Ok(None);
         }
     }
-    let Some((mut listing, places)) = emitter.finish(ROUTINES_MAX)? else { return Ok(None) };
+    let (mut listing, places) = emitter.finish()?;
     let Listing { calls, operands, products, .. } = &mut listing;
     if let Some(copy) = places.copies(0, calls, operands) {
         products.push(Product::new(kernel, &copy));
@@ -194,6 +194,9 @@ fn emit_level(parts: &Parts<'_>, level: usize, emitter: &mut Emitter<'_>) -> boo
         let columns = |source: u32| sources.get(&source).is_some_and(|a| members.contains(a));
         let ends = |sum: usize| last.get(&sum) == Some(&index);
         emitter.block(cell.sums, &columns, &ends, &cell.made, cell.tile);
+        if emitter.kinds() > ROUTINES_MAX {
+            return false;
+        }
     }
     true
 }

@@ -303,7 +303,8 @@ impl Routine {
             // SAFETY: the caller promises the operands; the code was made from this block.
             return unsafe { code.run(job, 0..job.len) };
         }
-        let work = job.len.saturating_mul(job.shifts.len());
+        // Short operands cost as much as a vector.
+        let work = job.len.max(64).saturating_mul(job.shifts.len());
         let made = self.lazy.work.fetch_add(work, Ordering::Relaxed).saturating_add(work);
         let done = if made < WORTH_CODE { 0 } else { self.execute_code(job, way) };
         if done < job.len {

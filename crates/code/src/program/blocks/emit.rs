@@ -206,13 +206,15 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// All calls; nothing if there are more kinds of blocks than `most`.
-    pub(super) fn finish(self, most: usize) -> Result<Option<(Listing, Places)>, CodeError> {
+    /// How many different blocks there are so far.
+    pub(super) fn kinds(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// All calls.
+    pub(super) fn finish(self) -> Result<(Listing, Places), CodeError> {
         if let Some(vertex) = self.missing {
             return Err(CodeError::Internal(format!("vertex {vertex} is needed and not kept")));
-        }
-        if self.kinds.len() > most {
-            return Ok(None);
         }
         let (mut listing, mut known) = (Listing::default(), Known::new());
         for repeats in &self.calls {
@@ -229,7 +231,7 @@ impl<'a> Emitter<'a> {
         for (block, _) in kinds {
             listing.routines.push(Routine::new(self.kernel, block)?);
         }
-        Ok(Some((listing, self.places)))
+        Ok((listing, self.places))
     }
 
     /// How far operands are from those of the first repetition, if that is as far for all of a
