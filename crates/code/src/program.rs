@@ -63,7 +63,10 @@ impl Program {
     /// # Errors
     /// Only an internal one.
     pub fn compile(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Program, CodeError> {
-        if let Some(sequence) = scheduled::resident(dag, kernel)? {
+        let fused = passes::fuse(dag)?;
+        // The program must read what the plan says, even if a pass found a source superfluous.
+        let fused = if fused.inputs() == dag.inputs() { &fused } else { dag };
+        if let Some(sequence) = scheduled::resident(fused, kernel)? {
             return Ok(Program { sequence, packets: None, slices: [usize::MAX; 2] });
         }
         if kernel.compiles_blocks()
@@ -75,9 +78,7 @@ impl Program {
             let memory = slice(SCRATCH_MEMORY, slots, SLICE_MEMORY);
             return Ok(Program { sequence, packets: None, slices: [cached, memory] });
         }
-        let fused = passes::fuse(dag)?;
-        // The program must read what the plan says, even if a pass found a source superfluous.
-        let dag = if fused.inputs() == dag.inputs() { &fused } else { dag };
+        let dag = fused;
         let parts = compile::compile(dag);
         let matrices = dag.matrices().iter().chain(&parts.copy);
         let products = matrices.map(|matrix| Product::new(kernel, matrix)).collect();
