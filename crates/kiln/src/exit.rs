@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use kiln_code::CodeError;
 use kiln_node::NodeError;
+use kiln_plan::PlanError;
 use kiln_pool::{ErrorKind, PoolError};
 use kiln_store::StoreError;
 use thiserror::Error;
@@ -63,6 +64,9 @@ pub enum Failure {
     /// The code or its parameters.
     #[error(transparent)]
     Code(#[from] CodeError),
+    /// Placing a repair on nodes.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// Encode, decode, verify or repair.
     #[error(transparent)]
     Pool(#[from] PoolError),
@@ -110,7 +114,7 @@ impl Failure {
         match self {
             Failure::Arguments { .. } | Failure::Flag { .. } => Exit::Usage,
             Failure::Code(CodeError::NotRecoverable { .. }) => Exit::NotRecoverable,
-            Failure::Code(_) => Exit::Usage,
+            Failure::Code(_) | Failure::Plan(_) => Exit::Usage,
             Failure::Pool(error) => match error.kind() {
                 ErrorKind::Usage => Exit::Usage,
                 ErrorKind::NotRecoverable => Exit::NotRecoverable,

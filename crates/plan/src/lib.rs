@@ -34,10 +34,12 @@ mod effort;
 mod error;
 mod general;
 mod parts;
+mod picture;
 mod plan;
 mod problem;
 mod recovery;
 mod seed;
+mod shelf;
 mod strategies;
 mod tally;
 
@@ -48,9 +50,11 @@ pub use cost::{Costs, NodeCost};
 pub use effort::Effort;
 pub use error::PlanError;
 pub use parts::{Part, Parts, Persist, Piece, Round, Source};
+pub use picture::{Dot, frontier_picture, plan_picture};
 pub use plan::Plan;
 pub use problem::Problem;
 pub use recovery::{
     Destination, Emit, Job, Layout, RecoveryOptions, RecoveryPlan, RiskClass, Stripe,
 };
+pub use shelf::Shelf;
 pub use strategies::{STRATEGIES, Strategy, alternatives, frontier, spectrum, strategy};

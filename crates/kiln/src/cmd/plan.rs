@@ -1,6 +1,9 @@
 //! `kiln plan`
 
 mod orders;
+mod place;
+
+use std::path::PathBuf;
 
 use clap::Args;
 use kiln_code::Codec;
@@ -21,6 +24,8 @@ Examples:
   kiln plan --code clay:10+4 --lost 0          one loss, helper by helper
   kiln plan --code clay:10+4 --lost 0,5,12     three losses at once
   kiln plan --code clay:10+4 --average 2       the average over all pairs of losses
+  kiln plan --code clay:10+4 --lost 0 --strategy hub --block 256MiB --frontier
+                                               placed on nodes: who computes and sends what
   kiln plan --code clay:16+2 --orders          the orders of its layers: runs of every lost chunk
 
 A run is one contiguous read. Nothing is read or written: the numbers come from the code alone.";
@@ -41,11 +46,18 @@ pub struct Plan {
     average: Option<usize>,
 
     /// Bytes of a chunk [default: as kiln encode takes for a large file]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, visible_alias = "block", value_name = "SIZE", value_parser = size)]
     chunk: Option<u64>,
 
     #[command(flatten)]
     orders: orders::Flags,
+
+    /// Draw as SVG: the orders, or the placed plan (with --frontier: its trades)
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+
+    #[command(flatten)]
+    place: place::Placing,
 }
 
 /// The cost of one loss, for one stripe.
@@ -109,13 +121,20 @@ impl Command for Plan {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let codec = setup::codec(&self.code)?;
         if self.orders.wanted() {
-            return self.orders.run(&codec, setup);
+            return self.orders.run(&codec, self.picture.as_deref(), setup);
+        }
+        if self.picture.is_some() && !self.place.wanted() {
+            let problem = "there is a picture of --orders and of --strategy only".into();
+            return Err(Failure::Flag { flag: "--picture", problem });
         }
         let alpha = codec.shape().alpha;
         let usual = || u64::from(default_sub_chunk(codec.shape())) * alpha as u64;
         let chunk = self.chunk.unwrap_or_else(usual);
         let sub_chunk = setup::divided(chunk, alpha)?;
         match (self.lost, self.average) {
+            (Some(Indices(lost)), _) if self.place.wanted() => {
+                self.place.run(&codec, &lost, sub_chunk, self.picture.as_deref(), setup)?;
+            }
             (_, Some(failures)) => average(&codec, failures, chunk, setup)?,
             (Some(Indices(lost)), None) => single(&cost(&codec, &lost, sub_chunk)?, setup)?,
             (None, None) => every(&codec, sub_chunk, setup)?,

@@ -17,6 +17,7 @@ mod meter;
 mod orders;
 mod pool;
 mod pool_kill;
+mod place;
 mod raw;
 mod reads;
 mod rig;

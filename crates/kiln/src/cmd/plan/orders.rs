@@ -2,7 +2,7 @@
 
 mod picture;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::Args;
 use kiln_code::order::{Layers, Order, OrderCost};
@@ -23,10 +23,6 @@ pub struct Flags {
     /// How often each chunk is lost, as numbers a,b,c... or a file of them; finds the best order
     #[arg(long, value_name = "LIST|FILE", requires = "orders")]
     weights: Option<String>,
-
-    /// Draw a chunk in each order, with the runs of each lost chunk, as SVG
-    #[arg(long, value_name = "FILE", requires = "orders")]
-    picture: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -79,13 +75,18 @@ impl Flags {
         self.orders
     }
 
-    /// Compares the orders of a code.
-    pub fn run(&self, codec: &Codec, setup: &Setup) -> Result<Exit, Failure> {
+    /// Compares the orders of a code, and draws a chunk in each of them.
+    pub fn run(
+        &self,
+        codec: &Codec,
+        picture: Option<&Path>,
+        setup: &Setup,
+    ) -> Result<Exit, Failure> {
         let weights = self.weights.as_deref().map(weights).transpose()?;
         let costs = OrderCost::of_all(codec, weights.as_deref())?;
         let layers = codec.layers().ok_or_else(|| CodeError::Internal("no layers".into()))?;
         let report = report(codec, layers, weights, &costs)?;
-        if let Some(path) = &self.picture {
+        if let Some(path) = picture {
             let orders: Vec<Order> = costs
                 .iter()
                 .map(|cost| Order::new(layers, &cost.order))
@@ -93,7 +94,7 @@ impl Flags {
             let text = picture::draw(&report.code, layers, &orders);
             std::fs::write(path, text).map_err(|source| Failure::Io {
                 action: "write",
-                path: path.clone(),
+                path: path.to_owned(),
                 source,
             })?;
         }

@@ -1,0 +1,108 @@
+//! The machines of `--cluster`: a TOML file, of which a `pool.toml` is a special case.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kiln_code::{Codec, Dag};
+use kiln_plan::{Cluster, Node, Problem};
+use serde::Deserialize;
+
+use crate::exit::Failure;
+use crate::sizes;
+
+/// The largest file of machines.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+#[derive(Deserialize)]
+struct File {
+    node: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    id: String,
+    /// What fails together with it; default: the node alone.
+    domain: Option<String>,
+    /// Bytes a second, e.g. "1.25GB"; default: 10 Gbit/s.
+    up: Option<String>,
+    down: Option<String>,
+    /// The part of the link that others use.
+    load: Option<f64>,
+    /// Chunks that it stores.
+    #[serde(default)]
+    chunks: Vec<usize>,
+    /// Lost chunks that are rebuilt there, or read by a client there.
+    #[serde(default)]
+    rebuilds: Vec<usize>,
+    // What else the nodes of a pool have.
+    #[serde(rename = "url")]
+    _url: Option<String>,
+    #[serde(rename = "weight")]
+    _weight: Option<f64>,
+    #[serde(rename = "draining")]
+    _draining: Option<bool>,
+}
+
+/// A cluster and who has which chunk.
+pub struct Machines {
+    cluster: Arc<Cluster>,
+    homes: Vec<(usize, usize)>,
+    targets: Vec<(usize, usize)>,
+}
+
+impl Machines {
+    /// From a file; without one, a node for each chunk.
+    pub fn new(path: Option<&Path>, codec: &Codec, lost: &[usize]) -> Result<Machines, Failure> {
+        let n = codec.shape().n();
+        let Some(path) = path else {
+            let all: Vec<(usize, usize)> = (0..n).map(|i| (i, i)).collect();
+            let cluster = Arc::new(Cluster::uniform(n)?);
+            return Ok(Machines { cluster, homes: all.clone(), targets: all });
+        };
+        let unusable = |problem: String| Failure::NotUsable { path: path.to_owned(), problem };
+        let io = |source| Failure::Io { action: "read", path: path.to_owned(), source };
+        if std::fs::metadata(path).map_err(io)?.len() > FILE_BYTES_MAX {
+            return Err(unusable("too large for a list of machines".into()));
+        }
+        let text = std::fs::read_to_string(path).map_err(io)?;
+        let file: File = toml::from_str(&text).map_err(|error| unusable(error.to_string()))?;
+        let nodes: Result<Vec<Node>, String> = file.node.iter().map(node).collect();
+        let cluster = Arc::new(Cluster::new(nodes.map_err(unusable)?)?);
+        let pairs = |list: fn(&Row) -> &[usize]| -> Vec<(usize, usize)> {
+            let rows = file.node.iter().enumerate();
+            rows.flat_map(|(i, row)| list(row).iter().map(move |&chunk| (chunk, i))).collect()
+        };
+        let mut homes = pairs(|row| &row.chunks);
+        let mut targets = pairs(|row| &row.rebuilds);
+        let count = file.node.len();
+        if homes.is_empty() {
+            homes = (0..n.min(count)).map(|i| (i, i)).collect();
+        }
+        if targets.is_empty() {
+            // New nodes: those after the stripe, or the emptied ones where there are no others.
+            let next = |i: usize, chunk: usize| if n + i < count { n + i } else { chunk };
+            targets = lost.iter().enumerate().map(|(i, &chunk)| (chunk, next(i, chunk))).collect();
+        }
+        Ok(Machines { cluster, homes, targets })
+    }
+
+    /// The placing of a DAG on these machines.
+    pub fn problem(&self, dag: Dag) -> Result<Problem, Failure> {
+        Ok(Problem::new(Arc::new(dag), self.cluster.clone(), &self.homes, &self.targets)?)
+    }
+}
+
+fn node(row: &Row) -> Result<Node, String> {
+    let rate = |text: &Option<String>, usual: f64| match text {
+        None => Ok(usual),
+        Some(text) => sizes::parse(text).map(|bytes| bytes as f64),
+    };
+    let usual = Node::new(&row.id);
+    let (up, down) = (rate(&row.up, usual.up)?, rate(&row.down, usual.down)?);
+    let node = usual.with_link(up, down).with_load(row.load.unwrap_or(0.0));
+    Ok(match &row.domain {
+        Some(domain) => node.in_domain(domain),
+        None => node,
+    })
+}
