@@ -9,7 +9,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
 .PHONY: help setup build test lint demo kernels ceph-plugin ceph-host ceph-cluster \
-    ceph-up ceph-test ceph-down bench-ceph bench-core bench-xor bench-order bench-devices fuzz clean
+    ceph-up ceph-test ceph-down bench-ceph bench-core bench-xor bench-plan bench-order bench-devices fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -22,6 +22,7 @@ help:
 	@echo 'make bench-xor   XOR codes: orders, schedules and Jerasure (QUICK=1: headline ratios)'
 	@echo 'make bench-order  orders of sub-chunks: runs, and what they cost at write and read'
 	@echo 'make bench-devices  reads of repairs on emulated disks, by order (QUICK=1; as root)'
+	@echo 'make bench-plan  where repairs are computed: load and traffic (QUICK=1: few blocks)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each)'
 	@echo 'make lint    formatting and clippy'
 	@echo 'make clean   remove what was built'
@@ -136,6 +137,10 @@ bench-devices: build
 bench-order: setup
 	$(CARGO) build --release -p kiln-bench
 	'$(TARGET)/release/kiln-bench' order --out '$(TARGET)/bench' $(BENCH_ARGS)
+
+bench-plan: setup
+	$(CARGO) build --release -p kiln-bench
+	'$(TARGET)/release/kiln-bench' plan $(if $(QUICK),--quick) --out '$(TARGET)/bench' $(BENCH_ARGS)
 
 # Coverage-guided fuzzing of all parsers; a crash leaves its input in target/fuzz.
 FUZZ_SECONDS ?= 60

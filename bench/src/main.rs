@@ -18,6 +18,7 @@ mod measure;
 mod order;
 mod peer;
 mod peers;
+mod plan;
 mod report;
 mod small;
 mod threads;
@@ -97,6 +98,14 @@ static BENCHES: &[Bench] = &[
         name: "order",
         about: "orders of sub-chunks: tables of the G-Clay paper and beyond, cost at write and read",
         run: |args| order::run(&order::Options { tiny: false, out: args.out.as_deref() }),
+    },
+    Bench {
+        name: "plan",
+        about: "repairs placed on nodes: load and traffic against the bound and ParaRC's heuristic",
+        run: |args| {
+            let out = args.out.as_deref();
+            plan::run(&plan::Options { tiny: false, quick: args.quick, out })
+        },
     },
     Bench {
         name: xor::NAME,
