@@ -339,8 +339,8 @@ impl Report {
             self.machine.commit,
             self.machine.load
         );
-        text += "| code | blocks | maximum load | bandwidth | bound at load 256 | above | DAG + plan, \
-                 worst (ms) | paper |\n|---|---|---|---|---|---|---|---|\n";
+        text += "| code | blocks | maximum load | bandwidth | bound at load 256 | above | \
+                 DAG + plan, worst (ms) | paper |\n|---|---|---|---|---|---|---|---|\n";
         let span = |(low, high): (f64, f64)| match high - low < 0.05 {
             true => format!("{high:.1}"),
             false => format!("{low:.1}-{high:.1}"),
@@ -361,8 +361,8 @@ impl Report {
                 code.paper.map_or("-".into(), |(load, all)| format!("({load}, {all})")),
             );
         }
-        text += "\n| code, block 0 | central | pipeline | pareto, as long as ours | pareto, longer | \
-                 anneal |\n|---|---|---|---|---|---|\n";
+        text += "\n| code, block 0 | central | pipeline | pareto, as long as ours | \
+                 pareto, longer | anneal |\n|---|---|---|---|---|---|\n";
         for code in &self.codes {
             let _ = write!(text, "| {} |", code.code);
             for found in &code.others {
