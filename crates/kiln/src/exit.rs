@@ -64,9 +64,9 @@ pub enum Failure {
     /// The code or its parameters.
     #[error(transparent)]
     Code(#[from] CodeError),
-    /// Placing a repair on nodes.
+    /// Placing repairs on nodes.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(PlanError),
     /// Encode, decode, verify or repair.
     #[error(transparent)]
     Pool(#[from] PoolError),
@@ -108,12 +108,22 @@ pub enum Failure {
     },
 }
 
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Failure {
+        match error {
+            PlanError::Code(error) => Failure::Code(error),
+            error => Failure::Plan(error),
+        }
+    }
+}
+
 impl Failure {
     /// The process's exit code for this error.
     pub fn exit(&self) -> Exit {
         match self {
             Failure::Arguments { .. } | Failure::Flag { .. } => Exit::Usage,
             Failure::Code(CodeError::NotRecoverable { .. }) => Exit::NotRecoverable,
+            Failure::Plan(PlanError::NotRecoverable { .. }) => Exit::NotRecoverable,
             Failure::Code(_) | Failure::Plan(_) => Exit::Usage,
             Failure::Pool(error) => match error.kind() {
                 ErrorKind::Usage => Exit::Usage,

@@ -61,6 +61,16 @@ pub enum PlanError {
         /// Why not.
         reason: String,
     },
+    /// A stripe has lost more than its code can rebuild.
+    #[error("stripe {stripe}: {left} chunks are left, {needed} are needed: not recoverable")]
+    NotRecoverable {
+        /// Its place in the layout.
+        stripe: usize,
+        /// Chunks that are left.
+        left: usize,
+        /// Chunks that the code needs.
+        needed: usize,
+    },
     /// A strategy of that name is not known.
     #[error("unknown strategy '{name}'; known strategies: {known}")]
     UnknownStrategy {

@@ -49,6 +49,7 @@ pub use cluster::{Cluster, Node};
 pub use cost::{Costs, NodeCost};
 pub use effort::Effort;
 pub use error::PlanError;
+pub use general::Limits;
 pub use parts::{Part, Parts, Persist, Piece, Round, Source};
 pub use picture::{Dot, frontier_picture, plan_picture};
 pub use plan::Plan;

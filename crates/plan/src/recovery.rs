@@ -111,7 +111,7 @@ pub struct RiskClass {
 /// let codec = Codec::new(&"clay:4+2".parse()?)?;
 /// let cluster = Arc::new(Cluster::uniform(12)?);
 /// // 60 stripes that lost the chunk which was on node 0; the other chunks are anywhere.
-/// let layout = Layout::random(codec.shape(), 12, &[0], 60, 1)?;
+/// let layout = Layout::random(codec.shape(), 0..12, &[0], 60, 1)?;
 /// let emit = |lost: &[usize], available: &[usize]| Ok(codec.repair_dag(lost, available)?.1);
 /// let options = RecoveryOptions::default();
 /// let plan = RecoveryPlan::new(cluster, layout, &emit, Destination::Spread, &options)?;

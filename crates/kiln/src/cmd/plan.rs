@@ -2,6 +2,7 @@
 
 mod orders;
 mod place;
+mod recover;
 
 use std::path::PathBuf;
 
@@ -27,6 +28,9 @@ Examples:
   kiln plan --code clay:10+4 --lost 0 --strategy hub --block 256MiB --frontier
                                                placed on nodes: who computes and sends what
   kiln plan --code clay:16+2 --orders          the orders of its layers: runs of every lost chunk
+  kiln plan --code clay:10+4 --recover --nodes 21 --stripes 100 --chunk 256MiB
+                                               a lost machine: 100 stripes over 20 others
+  kiln plan -c clay:10+4 --recover --cluster nodes.toml --layout stripes.txt --failed n3 --to n21
 
 A run is one contiguous read. Nothing is read or written: the numbers come from the code alone.";
 
@@ -58,6 +62,9 @@ pub struct Plan {
 
     #[command(flatten)]
     place: place::Placing,
+
+    #[command(flatten)]
+    recover: recover::Recover,
 }
 
 /// The cost of one loss, for one stripe.
@@ -131,6 +138,10 @@ impl Command for Plan {
         let usual = || u64::from(default_sub_chunk(codec.shape())) * alpha as u64;
         let chunk = self.chunk.unwrap_or_else(usual);
         let sub_chunk = setup::divided(chunk, alpha)?;
+        if self.recover.is_asked() {
+            recover::run(&self.recover, &codec, chunk, self.place.cluster(), setup)?;
+            return Ok(Exit::Done);
+        }
         match (self.lost, self.average) {
             (Some(Indices(lost)), _) if self.place.wanted() => {
                 self.place.run(&codec, &lost, sub_chunk, self.picture.as_deref(), setup)?;

@@ -20,5 +20,6 @@ mod pool_kill;
 mod place;
 mod raw;
 mod reads;
+mod recover;
 mod rig;
 mod together;

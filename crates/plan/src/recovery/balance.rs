@@ -56,7 +56,10 @@ impl<'a> Balance<'a> {
                 if let Some(&node) = list.iter().find(|&&node| node >= nodes) {
                     return Err(PlanError::BadNode { node, nodes, role: "a destination" });
                 }
-                list.iter().map(|&node| node as u16).collect()
+                let mut list: Vec<u16> = list.iter().map(|&node| node as u16).collect();
+                list.sort_unstable();
+                list.dedup();
+                list
             }
             // Alive is who stores something.
             Destination::Spread => {

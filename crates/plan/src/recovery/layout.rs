@@ -1,7 +1,7 @@
 //! Which node stores which chunk of every stripe.
 
+use crate::PlanError;
 use crate::seed::below;
-use crate::{Cluster, PlanError};
 use kiln_code::Shape;
 
 /// The mark of a chunk that is lost; a cluster has fewer nodes.
@@ -81,45 +81,53 @@ impl Layout {
     }
 
     /// `stripes` stripes with a chunk on a node of `failed` each, all chunks on distinct random
-    /// nodes of `nodes`; what was on failed nodes is lost. Stripes that lost more than can be
-    /// rebuilt are drawn again: this is for plans, not for durability.
+    /// nodes of `on`; what was on failed nodes is lost. Stripes that lost more than can be rebuilt
+    /// are drawn again: this is for plans, not for durability.
     ///
     /// # Errors
     /// There are fewer nodes than chunks, or no failed node among them.
     pub fn random(
         shape: Shape,
-        nodes: usize,
+        on: impl IntoIterator<Item = usize>,
         failed: &[usize],
         stripes: usize,
         seed: u64,
     ) -> Result<Layout, PlanError> {
-        Cluster::uniform(nodes)?;
         let n = shape.n();
-        if n > nodes {
-            let reason = format!("{n} chunks need {n} nodes, there are {nodes}");
-            return Err(PlanError::BadStripe { stripe: 0, reason });
+        let wrong = |reason| PlanError::BadStripe { stripe: 0, reason };
+        let mut order: Vec<u16> = Vec::new();
+        for node in on {
+            let known = u16::try_from(node).ok().filter(|&node| node != LOST);
+            let nodes = usize::from(LOST);
+            order.push(known.ok_or(PlanError::BadNode {
+                node,
+                nodes,
+                role: "a home of chunks",
+            })?);
         }
-        if let Some(&node) = failed.iter().find(|&&node| node >= nodes) {
-            return Err(PlanError::BadNode { node, nodes, role: "a failed node" });
+        order.sort_unstable();
+        order.dedup();
+        if n > order.len() {
+            return Err(wrong(format!("{n} chunks need {n} nodes, there are {}", order.len())));
         }
-        if failed.is_empty() {
-            let reason = "no node has failed".into();
-            return Err(PlanError::BadStripe { stripe: 0, reason });
+        let lost = |node: u16| failed.contains(&usize::from(node));
+        let firsts: Vec<u16> = order.iter().copied().filter(|&node| lost(node)).collect();
+        if firsts.is_empty() {
+            return Err(wrong("none of the nodes has failed".into()));
         }
-        let mut layout = Layout { shape, homes: Vec::with_capacity(stripes * n) };
+        let mut layout = Layout { shape, homes: Vec::with_capacity(stripes.saturating_mul(n)) };
         let mut state = seed;
-        let mut order: Vec<u16> = (0..nodes as u16).collect();
         while layout.len() < stripes {
             // The first chosen is a failed node, so that every stripe has something to repair.
-            let first = failed[below(&mut state, failed.len())] as u16;
+            let first = firsts[below(&mut state, firsts.len())];
             let at = order.iter().position(|&node| node == first).unwrap_or(0);
             order.swap(0, at);
             for i in 1..n {
-                order.swap(i, i + below(&mut state, nodes - i));
+                let other = i + below(&mut state, order.len() - i);
+                order.swap(i, other);
             }
-            let turn = below(&mut state, n);
-            order.swap(0, turn);
-            let home = |&node: &u16| if failed.contains(&usize::from(node)) { LOST } else { node };
+            order.swap(0, below(&mut state, n));
+            let home = |&node: &u16| if lost(node) { LOST } else { node };
             let homes: Vec<u16> = order[..n].iter().map(home).collect();
             if homes.iter().filter(|&&home| home == LOST).count() <= shape.m {
                 layout.homes.extend(homes);
@@ -163,9 +171,11 @@ impl Layout {
         for (index, stripe) in self.stripes().enumerate() {
             let lost = stripe.lost().count();
             if lost > self.shape.m {
-                let (k, left) = (self.shape.k, self.shape.n() - lost);
-                let reason = format!("{left} chunks are left, {k} are needed: not recoverable");
-                return Err(PlanError::BadStripe { stripe: index, reason });
+                return Err(PlanError::NotRecoverable {
+                    stripe: index,
+                    left: self.shape.n() - lost,
+                    needed: self.shape.k,
+                });
             }
             for &home in stripe.raw().iter().filter(|&&home| home != LOST) {
                 let node = usize::from(home);

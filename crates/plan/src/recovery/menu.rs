@@ -4,7 +4,7 @@
 //! it. A plan is made once on one node a role; a stripe puts its own nodes into the roles.
 
 use super::{Destination, Emit, Layout, RecoveryOptions};
-use crate::{Cluster, Effort, Plan, PlanError, Problem, strategy};
+use crate::{Cluster, Effort, Plan, PlanError, Problem, alternatives, frontier, strategy};
 use kiln_code::Shape;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +15,9 @@ const PATTERNS_MAX: usize = 20_000;
 const HELPER_SETS: usize = 6;
 /// Entries for a pattern of several losses: such stripes are few.
 const ENTRIES_MAX: usize = 24;
+
+/// The strategy that has equally good plans which load other nodes.
+const HUB: &str = "hub";
 
 /// A plan by roles with what each role sends and receives, in sub-chunks.
 #[derive(Debug)]
@@ -100,23 +103,38 @@ impl Menu {
         let first = self.entries.len();
         let rows = options.strategies.iter().map(|name| strategy(name));
         let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
-        rows.sort_by_key(|row| row.searches);
+        if options.sweeps > 0 {
+            let rank = |row: &&crate::Strategy| match row.name {
+                "central" => 0,
+                HUB => 1,
+                _ => 2 + u8::from(row.searches),
+            };
+            rows.sort_by_key(rank);
+        }
         let problems = problems(shape, &lost, emit, together)?;
         for (index, problem) in problems.iter().enumerate() {
             for row in &rows {
-                // A search is worth while once a pattern, and only where rules leave a node with
+                // A search is worth while once a pattern, and only where hubs leave a node with
                 // more to carry than a new node gets anyhow.
                 let least = (lost.len() * shape.alpha) as u32;
-                let enough = self.entries[first..].iter().any(|entry| entry.load() <= least);
-                if row.searches && (enough || index > 0 || lost.len() > 1) {
+                let hub = |entry: &Entry| entry.plan.strategy() == HUB && entry.load() <= least;
+                let enough = index > 0 || self.entries[first..].iter().any(hub);
+                if row.searches && row.name != HUB && (enough || lost.len() > 1) {
                     continue;
                 }
                 let mut effort = Effort::new(options.seed).with_moves(options.moves);
-                let plan = row.plan(problem, &mut effort)?;
-                if index == 0 {
-                    plan.check()?;
+                let mut plans = vec![row.plan(problem, &mut effort)?];
+                if row.name == HUB && index == 0 {
+                    // Other hubs, and points between the hub plan and the central one.
+                    plans.extend(alternatives(problem)?);
+                    plans.extend(frontier(problem, &mut effort)?);
                 }
-                self.take(&lost, plan, first);
+                for plan in plans {
+                    if index == 0 {
+                        plan.check()?;
+                    }
+                    self.take(&lost, plan, first);
+                }
             }
             if self.entries.len() - first >= ENTRIES_MAX {
                 break;

@@ -17,6 +17,8 @@ use crate::print::{Stream, table, warning_line};
 use crate::setup::Setup;
 use crate::sizes;
 
+pub use cluster::read;
+
 /// The most plans that are kept in a file.
 const PLANS_MAX: usize = 10_000;
 /// The largest file of plans that is loaded.
@@ -27,11 +29,11 @@ const PLANS_BYTES_MAX: u64 = 1 << 30;
 pub struct Placing {
     /// Place the repair of --lost on nodes: central, pipeline, ppr, hub, chain, anneal, pareto,
     /// brute
-    #[arg(long, value_name = "NAME", requires = "lost")]
+    #[arg(long, value_name = "NAME", requires = "lost", group = "on_machines")]
     strategy: Option<String>,
 
     /// The machines, as TOML [default: one equal node for each chunk]
-    #[arg(long, value_name = "FILE", requires = "strategy")]
+    #[arg(long, value_name = "FILE", requires = "on_machines")]
     cluster: Option<PathBuf>,
 
     /// Also every trade of maximum load against traffic
@@ -106,6 +108,11 @@ struct Point {
 }
 
 impl Placing {
+    /// The file of machines.
+    pub fn cluster(&self) -> Option<&Path> {
+        self.cluster.as_deref()
+    }
+
     /// Whether a placed plan was asked for.
     pub fn wanted(&self) -> bool {
         self.strategy.is_some()

@@ -60,15 +60,7 @@ impl Machines {
             let cluster = Arc::new(Cluster::uniform(n)?);
             return Ok(Machines { cluster, homes: all.clone(), targets: all });
         };
-        let unusable = |problem: String| Failure::NotUsable { path: path.to_owned(), problem };
-        let io = |source| Failure::Io { action: "read", path: path.to_owned(), source };
-        if std::fs::metadata(path).map_err(io)?.len() > FILE_BYTES_MAX {
-            return Err(unusable("too large for a list of machines".into()));
-        }
-        let text = std::fs::read_to_string(path).map_err(io)?;
-        let file: File = toml::from_str(&text).map_err(|error| unusable(error.to_string()))?;
-        let nodes: Result<Vec<Node>, String> = file.node.iter().map(node).collect();
-        let cluster = Arc::new(Cluster::new(nodes.map_err(unusable)?)?);
+        let (file, cluster) = load(path)?;
         let pairs = |list: fn(&Row) -> &[usize]| -> Vec<(usize, usize)> {
             let rows = file.node.iter().enumerate();
             rows.flat_map(|(i, row)| list(row).iter().map(move |&chunk| (chunk, i))).collect()
@@ -91,6 +83,24 @@ impl Machines {
     pub fn problem(&self, dag: Dag) -> Result<Problem, Failure> {
         Ok(Problem::new(Arc::new(dag), self.cluster.clone(), &self.homes, &self.targets)?)
     }
+}
+
+/// The machines of a file, whatever it says of chunks.
+pub fn read(path: &Path) -> Result<Arc<Cluster>, Failure> {
+    Ok(load(path)?.1)
+}
+
+fn load(path: &Path) -> Result<(File, Arc<Cluster>), Failure> {
+    let unusable = |problem: String| Failure::NotUsable { path: path.to_owned(), problem };
+    let io = |source| Failure::Io { action: "read", path: path.to_owned(), source };
+    if std::fs::metadata(path).map_err(io)?.len() > FILE_BYTES_MAX {
+        return Err(unusable("too large for a list of machines".into()));
+    }
+    let text = std::fs::read_to_string(path).map_err(io)?;
+    let file: File = toml::from_str(&text).map_err(|error| unusable(error.to_string()))?;
+    let nodes: Result<Vec<Node>, String> = file.node.iter().map(node).collect();
+    let cluster = Arc::new(Cluster::new(nodes.map_err(unusable)?)?);
+    Ok((file, cluster))
 }
 
 fn node(row: &Row) -> Result<Node, String> {

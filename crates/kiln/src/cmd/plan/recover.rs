@@ -1,0 +1,304 @@
+//! `kiln plan --recover`: the recovery of whole machines, many stripes at once.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use kiln_code::Codec;
+use kiln_plan::{Cluster, Destination, Layout, RecoveryOptions, RecoveryPlan};
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::print::{Stream, count, table};
+use crate::setup::Setup;
+use crate::sizes;
+
+/// The longest line of a layout file: 256 node names of 64 bytes.
+const LINE_MAX: usize = 20_000;
+
+/// Flags of a recovery plan.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Recovery of lost machines")]
+pub struct Recover {
+    /// Plan the repair of many stripes together, instead of one
+    #[arg(long, group = "on_machines", requires = "stripe_source",
+          conflicts_with_all = ["lost", "average"])]
+    recover: bool,
+
+    /// Machines n0, n1, ... on equal links of 10 Gbit/s, instead of a cluster file
+    #[arg(long, value_name = "N", requires = "recover", conflicts_with = "cluster")]
+    nodes: Option<usize>,
+
+    /// Machines that are gone, by name; what they stored is to be rebuilt [default: the first]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "recover")]
+    failed: Vec<String>,
+
+    /// This many random stripes that had a chunk on a lost machine (with --seed)
+    #[arg(long, value_name = "N", requires = "recover", group = "stripe_source")]
+    stripes: Option<usize>,
+
+    /// Stripes from a file: a line each, the names of the nodes of chunks 0 to n-1, - for a lost
+    /// one
+    #[arg(long, value_name = "FILE", requires = "recover", group = "stripe_source")]
+    layout: Option<PathBuf>,
+
+    /// Where rebuilt chunks go: `spread` over the machines left, or the names of new ones
+    #[arg(
+        long,
+        value_name = "NODES",
+        value_delimiter = ',',
+        requires = "recover",
+        default_value = "spread"
+    )]
+    to: Vec<String>,
+
+    /// Strategies on the menu, e.g. central,hub [default: all that help]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "recover")]
+    menu: Vec<String>,
+
+    /// Plan every stripe alone: the first strategy of the menu, a random new node
+    #[arg(long, requires = "recover")]
+    alone: bool,
+}
+
+impl Recover {
+    /// Whether a recovery is to be planned.
+    pub fn is_asked(&self) -> bool {
+        self.recover
+    }
+}
+
+#[derive(Serialize)]
+struct Report {
+    code: String,
+    stripes: usize,
+    chunk: u64,
+    nodes: usize,
+    failed: Vec<String>,
+    to: Vec<String>,
+    seed: u64,
+    /// Bytes on the busiest link when all is done; with unequal links as if on the mean link.
+    makespan: u64,
+    bound_makespan: u64,
+    ratio: f64,
+    /// Time of the busiest link.
+    estimated_seconds: f64,
+    bandwidth: u64,
+    plan_seconds: f64,
+    strategies: BTreeMap<&'static str, usize>,
+    classes: Vec<Class>,
+    table: Vec<Load>,
+}
+
+#[derive(Serialize)]
+struct Class {
+    lost: usize,
+    stripes: usize,
+    makespan: u64,
+}
+
+#[derive(Serialize)]
+struct Load {
+    node: String,
+    sent: u64,
+    received: u64,
+}
+
+/// Plans and reports.
+pub fn run(
+    flags: &Recover,
+    codec: &Codec,
+    chunk: u64,
+    cluster: Option<&Path>,
+    setup: &Setup,
+) -> Result<(), Failure> {
+    let cluster = match (cluster, flags.nodes) {
+        (Some(path), _) => super::place::read(path)?,
+        (None, Some(nodes)) => Arc::new(Cluster::uniform(nodes)?),
+        (None, None) => {
+            let problem = "which machines? give --nodes N or --cluster FILE".into();
+            return Err(Failure::Flag { flag: "--recover", problem });
+        }
+    };
+    let failed = match &flags.failed[..] {
+        [] => vec![0],
+        names => indices(&cluster, names, "--failed")?,
+    };
+    let to = match &flags.to[..] {
+        [word] if word == "spread" => Destination::Spread,
+        names => Destination::Nodes(indices(&cluster, names, "--to")?),
+    };
+    let layout = match &flags.layout {
+        Some(path) => layout(path, codec, &cluster, &failed)?,
+        None => {
+            // New machines have nothing yet.
+            let new = |node: &usize| {
+                matches!(&to, Destination::Nodes(list) if list.contains(node))
+                    && !failed.contains(node)
+            };
+            let on = (0..cluster.nodes().len()).filter(|node| !new(node));
+            let stripes = flags.stripes.unwrap_or(0);
+            Layout::random(codec.shape(), on, &failed, stripes, setup.seed)?
+        }
+    };
+    let mut options = RecoveryOptions { seed: setup.seed, ..RecoveryOptions::default() };
+    if !flags.menu.is_empty() {
+        let rows = flags.menu.iter().map(|name| Ok(kiln_plan::strategy(name)?.name));
+        options.strategies = rows.collect::<Result<_, Failure>>()?;
+    }
+    if flags.alone {
+        options.sweeps = 0;
+    }
+    let names = |list: &[usize]| -> Vec<String> {
+        list.iter().map(|&node| cluster.nodes()[node].name.clone()).collect()
+    };
+    let (failed, new) = match &to {
+        Destination::Spread => (names(&failed), vec!["spread".into()]),
+        Destination::Nodes(list) => (names(&failed), names(list)),
+    };
+    let emit = |lost: &[usize], available: &[usize]| Ok(codec.repair_dag(lost, available)?.1);
+    let before = setup.seconds();
+    let plan = RecoveryPlan::new(cluster, layout, &emit, to, &options)?;
+    let seconds = setup.seconds() - before;
+    let report = Report { failed, to: new, ..report(&plan, codec, chunk, seconds, setup.seed) };
+    match setup.json {
+        true => Stream::Stdout.json(&report),
+        false => Stream::Stdout.text(&text(&report, setup.verbose)),
+    }
+}
+
+/// Nodes by their names.
+fn indices(cluster: &Cluster, names: &[String], flag: &'static str) -> Result<Vec<usize>, Failure> {
+    let find = |name: &String| {
+        let found = cluster.nodes().iter().position(|node| node.name == *name);
+        found.ok_or_else(|| Failure::Flag { flag, problem: unknown(cluster, name) })
+    };
+    names.iter().map(find).collect()
+}
+
+fn unknown(cluster: &Cluster, name: &str) -> String {
+    let (first, last) = (cluster.nodes().first(), cluster.nodes().last());
+    let name_of = |node: Option<&kiln_plan::Node>| node.map_or("-".into(), |n| n.name.clone());
+    format!("no node '{name}'; there are {} to {}", name_of(first), name_of(last))
+}
+
+/// Stripes from a file, line by line.
+fn layout(
+    path: &Path,
+    codec: &Codec,
+    cluster: &Cluster,
+    failed: &[usize],
+) -> Result<Layout, Failure> {
+    let io = |source| Failure::Io { action: "read", path: path.into(), source };
+    let names: BTreeMap<&str, usize> =
+        cluster.nodes().iter().enumerate().map(|(index, node)| (&node.name[..], index)).collect();
+    let mut layout = Layout::new(codec.shape());
+    let mut reader = BufReader::new(File::open(path).map_err(io)?);
+    for number in 1_u64.. {
+        let mut line = String::new();
+        let limit = LINE_MAX as u64 + 1;
+        if reader.by_ref().take(limit).read_line(&mut line).map_err(io)? == 0 {
+            break;
+        }
+        let wrong = |problem: String| Failure::NotUsable {
+            path: path.into(),
+            problem: format!("line {number}: {problem}"),
+        };
+        if line.len() > LINE_MAX {
+            return Err(wrong(format!("it is longer than {LINE_MAX} bytes")));
+        }
+        let words = line.split('#').next().unwrap_or_default();
+        let words = words.split([' ', '\t', ',', '\r', '\n']).filter(|word| !word.is_empty());
+        let home = |word: &str| match (word, names.get(word)) {
+            ("-", _) => Ok(None),
+            (_, Some(&node)) => Ok((!failed.contains(&node)).then_some(node as u16)),
+            (_, None) => Err(wrong(unknown(cluster, word))),
+        };
+        let homes = words.map(home).collect::<Result<Vec<_>, _>>()?;
+        if !homes.is_empty() {
+            layout.push(&homes).map_err(|error| wrong(error.to_string()))?;
+        }
+    }
+    Ok(layout)
+}
+
+fn report(plan: &RecoveryPlan, codec: &Codec, chunk: u64, seconds: f64, seed: u64) -> Report {
+    let bytes = |chunks: f64| (chunks * chunk as f64).round() as u64;
+    let loads = plan.cluster().nodes().iter().zip(plan.sent()).zip(plan.received());
+    let table: Vec<Load> = loads
+        .map(|((node, sent), received)| Load {
+            node: node.name.clone(),
+            sent: bytes(sent),
+            received: bytes(received),
+        })
+        .collect();
+    Report {
+        code: codec.spec().to_string(),
+        stripes: plan.jobs().len(),
+        chunk,
+        nodes: table.len(),
+        failed: Vec::new(),
+        to: Vec::new(),
+        seed,
+        makespan: bytes(plan.makespan()),
+        bound_makespan: bytes(plan.bound()),
+        ratio: if plan.bound() > 0.0 { plan.makespan() / plan.bound() } else { 1.0 },
+        estimated_seconds: plan.seconds(chunk),
+        bandwidth: table.iter().map(|load| load.sent).sum(),
+        plan_seconds: seconds,
+        strategies: plan.strategies(),
+        classes: plan
+            .classes()
+            .iter()
+            .map(|class| Class {
+                lost: class.lost,
+                stripes: class.stripes,
+                makespan: bytes(class.makespan),
+            })
+            .collect(),
+        table,
+    }
+}
+
+fn text(report: &Report, verbose: bool) -> String {
+    let used: Vec<String> =
+        report.strategies.iter().map(|(name, stripes)| format!("{name} {stripes}")).collect();
+    let mut text = format!(
+        "{}: {} with chunks of {} lost on {}, to {}\n\
+         the busiest link carries {}; no plan can do with less than {} ({:.3} times that)\n\
+         {:.1} s if links do nothing else; traffic {}; plans: {}\n",
+        report.code,
+        count(report.stripes as u64, "stripe"),
+        sizes::show(report.chunk),
+        report.failed.join(","),
+        report.to.join(","),
+        sizes::show(report.makespan),
+        sizes::show(report.bound_makespan),
+        report.ratio,
+        report.estimated_seconds,
+        sizes::show(report.bandwidth),
+        used.join(", "),
+    );
+    if report.classes.len() > 1 {
+        for class in &report.classes {
+            text += &format!(
+                "{} that miss {}: done when the busiest link carried {}\n",
+                count(class.stripes as u64, "stripe"),
+                class.lost,
+                sizes::show(class.makespan),
+            );
+        }
+    }
+    text += &format!("planned in {:.2} s\n", report.plan_seconds);
+    if verbose {
+        let cells = |load: &Load| {
+            vec![load.node.clone(), sizes::show(load.sent), sizes::show(load.received)]
+        };
+        let rows: Vec<Vec<String>> = report.table.iter().map(cells).collect();
+        text += &table(&["node", "sent", "received"], &rows);
+    }
+    text
+}
