@@ -2,6 +2,7 @@
 
 mod agent;
 mod codes;
+mod coordinator;
 mod cp;
 mod decode;
 mod encode;
@@ -66,6 +67,7 @@ pub static COMMANDS: &[Row] = &[
     row::<codes::Codes>(),
     row::<plan::Plan>(),
     row::<agent::Agent>(),
+    row::<coordinator::Coordinator>(),
     row::<probe::Probe>(),
 ];
 

@@ -51,6 +51,7 @@ pub struct Setup {
     start: Instant,
     key: Option<PathBuf>,
     network: OnceLock<Network>,
+    limit_rate: Option<u64>,
 }
 
 impl Setup {
@@ -81,12 +82,18 @@ impl Setup {
             start: Instant::now(),
             key: common.key.clone().or_else(|| std::env::var_os("KILN_KEY").map(PathBuf::from)),
             network: OnceLock::new(),
+            limit_rate: common.limit_rate,
         })
     }
 
     /// What an operation may use.
     pub fn settings(&self) -> Settings<'_> {
         Settings { threads: self.threads, memory: MEMORY, observer: &self.observer }
+    }
+
+    /// Bytes a second that `--limit-rate` allows.
+    pub fn limit_rate(&self) -> Option<u64> {
+        self.limit_rate
     }
 
     /// Threads that compute.

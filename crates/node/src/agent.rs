@@ -8,8 +8,10 @@
 mod connection;
 mod failure;
 mod queue;
+mod tasks;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +20,12 @@ use kiln_store::StoreError;
 use self::connection::{Connection, Handle, Pending, Write};
 pub use self::failure::{failed, store_error};
 use self::queue::Queue;
+use self::tasks::Held;
+pub use self::tasks::TaskId;
+pub(crate) use self::tasks::push_message;
+use crate::proto::assignment::Assignment;
 use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION};
+use crate::task::Parcel;
 use crate::{NodeError, Result};
 
 /// Number of a connection, given by the shell.
@@ -105,6 +112,15 @@ pub enum Event {
         /// How.
         outcome: Result<DiskDone, StoreError>,
     },
+    /// A parcel was answered by its receiver, or not.
+    Pushed {
+        /// The task.
+        task: TaskId,
+        /// The parcel; its bytes do not matter.
+        parcel: Parcel,
+        /// Whether it was taken.
+        answer: Result<()>,
+    },
     /// Time passed; see [`Agent::wake_at`].
     Tick,
 }
@@ -134,6 +150,20 @@ pub enum Action {
         job: JobId,
         /// What is to be done.
         work: Disk,
+    },
+    /// Send a parcel to another agent, then report [`Event::Pushed`].
+    Push {
+        /// The task.
+        task: TaskId,
+        /// Address of the receiver.
+        address: String,
+        /// The parcel.
+        parcel: Parcel,
+    },
+    /// Forget what is open for a task.
+    Forget {
+        /// The task.
+        task: TaskId,
     },
     /// Forget an open file or lock; nothing is reported.
     Drop {
@@ -199,6 +229,52 @@ pub enum Disk {
         /// Name.
         name: String,
     },
+    /// Open and compile what a task needs.
+    Prepare {
+        /// The task.
+        task: TaskId,
+        /// Its assignment.
+        spec: Arc<Assignment>,
+    },
+    /// Read and verify the pieces of a window.
+    Load {
+        /// The task.
+        task: TaskId,
+        /// The window.
+        window: u64,
+    },
+    /// Run the program of a round.
+    Compute {
+        /// The task.
+        task: TaskId,
+        /// The window.
+        window: u64,
+        /// The round, by rank.
+        round: usize,
+        /// Its inputs.
+        inputs: Vec<Bytes>,
+    },
+    /// Keep what a round persists.
+    Persist {
+        /// The task.
+        task: TaskId,
+        /// The window.
+        window: u64,
+        /// The round, by rank.
+        round: usize,
+        /// The pieces.
+        pieces: Vec<Bytes>,
+    },
+    /// Complete and verify what was written.
+    Finish {
+        /// The task.
+        task: TaskId,
+    },
+    /// Put it in place.
+    Commit {
+        /// The task.
+        task: TaskId,
+    },
     /// Try to lock the place.
     Lock {
         /// The lock's number from now on.
@@ -225,6 +301,31 @@ pub enum DiskDone {
     Bytes(Bytes),
     /// It is done.
     Done,
+    /// A task is ready.
+    Prepared,
+    /// Pieces of a window.
+    Loaded {
+        /// The window.
+        window: u64,
+        /// The pieces with their numbers.
+        pieces: Vec<(u32, Bytes)>,
+    },
+    /// What a round made.
+    Computed {
+        /// The window.
+        window: u64,
+        /// The pieces, in the round's order.
+        made: Vec<Bytes>,
+    },
+    /// Something is kept.
+    Persisted {
+        /// The window.
+        window: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// What a task wrote is complete and verified.
+    TaskFinished,
     /// Whether the lock was free (and is ours now).
     Locked(bool),
 }
@@ -255,6 +356,9 @@ pub struct Agent {
     next_slot: Slot,
     /// Locks that others hold, and when they are tried again.
     locks: Vec<(Duration, Pending)>,
+    tasks: BTreeMap<TaskId, Held>,
+    /// Who waits for a task to end for good.
+    aborting: Vec<(TaskId, Pending)>,
     actions: Vec<Action>,
     counts: Counts,
 }
@@ -294,6 +398,8 @@ impl Agent {
             next_job: 1,
             next_slot: 1,
             locks: Vec::new(),
+            tasks: BTreeMap::new(),
+            aborting: Vec::new(),
             actions: Vec::new(),
             counts: Counts::default(),
         }
@@ -323,6 +429,7 @@ impl Agent {
             }
             Event::Closed { connection } => self.forget(connection),
             Event::Finished { job, outcome } => self.finished(now, job, outcome),
+            Event::Pushed { task, parcel, answer } => self.pushed(now, task, &parcel, answer),
             Event::Tick => self.tick(now),
         }
         self.start_jobs(now);
@@ -333,7 +440,7 @@ impl Agent {
     #[must_use]
     pub fn wake_at(&self) -> Option<Duration> {
         let connections = self.connections.values().map(|c| c.expires(&self.limits));
-        connections.chain(self.locks.iter().map(|(at, _)| *at)).min()
+        connections.chain(self.locks.iter().map(|(at, _)| *at)).chain(self.tasks_wake_at()).min()
     }
 
     fn connected(&mut self, now: Duration, id: ConnectionId, session: u64) {
@@ -396,13 +503,20 @@ impl Agent {
         if frame.message.role() != Role::Request {
             return Err(NodeError::protocol("a reply where only requests may come"));
         }
-        if !matches!(frame.message, Message::Write { .. }) && !frame.payload.is_empty() {
+        let carries = matches!(
+            frame.message,
+            Message::Write { .. } | Message::Assign { .. } | Message::Push { .. }
+        );
+        if !carries && !frame.payload.is_empty() {
             return Err(NodeError::protocol("a payload where none belongs"));
         }
         connection.admit(&frame, &self.limits)?;
         let deadline =
             (frame.deadline_ms > 0).then(|| now + Duration::from_millis(frame.deadline_ms.into()));
         let mut pending = Pending::new(id, &frame, deadline);
+        if self.task_request(now, &frame, &pending)? {
+            return Ok(());
+        }
         match self.work(id, frame, &mut pending)? {
             Some(work) => self.queue.push(pending, work),
             None => self.advance_writes(id, pending.handle),
@@ -528,6 +642,10 @@ impl Agent {
 
     fn finished(&mut self, now: Duration, job: JobId, outcome: Result<DiskDone, StoreError>) {
         let Some(pending) = self.running.remove(&job) else { return };
+        if let Some(task) = pending.task {
+            self.task_finished(now, task, outcome);
+            return self.settle_aborts();
+        }
         let Some(connection) = self.connections.get_mut(&pending.connection) else {
             // The one who asked is gone; what was opened for it goes too.
             if let (Some(slot), Ok(DiskDone::Opened { .. } | DiskDone::Locked(true))) =
@@ -552,7 +670,8 @@ impl Agent {
             Ok(DiskDone::Locked(true)) => {
                 (Message::Opened { handle: pending.handle.unwrap_or(0), len: 0 }, Bytes::new())
             }
-            Ok(DiskDone::Done) => (Message::Done {}, Bytes::new()),
+            // The others belong to tasks.
+            Ok(_) => (Message::Done {}, Bytes::new()),
             Err(error) => (failed(&error), Bytes::new()),
         };
         self.counts.bytes_sent += payload.len() as u64;
@@ -578,6 +697,7 @@ impl Agent {
         for id in silent {
             self.expel(id, "it said nothing for too long");
         }
+        self.task_tick(now);
         let due = self.locks.extract_if(.., |(at, _)| *at <= now).map(|(_, pending)| pending);
         for pending in due.collect::<Vec<_>>() {
             match pending.slot {
@@ -598,6 +718,7 @@ impl Agent {
     fn forget(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.remove(&id) else { return };
         self.queue.forget(id);
+        self.forget_in_tasks(id);
         self.locks.retain(|(_, pending)| pending.connection != id);
         for slot in connection.slots() {
             self.actions.push(Action::Drop { slot });
@@ -614,8 +735,8 @@ impl Pending {
             _ => frame.priority,
         };
         let wait = matches!(frame.message, Message::Lock { wait: true });
-        let (handle, slot, request) = (None, None, frame.id);
-        Pending { connection, request, priority, deadline, handle, slot, wait }
+        let (handle, slot, task, request) = (None, None, None, frame.id);
+        Pending { connection, request, priority, deadline, handle, slot, wait, task }
     }
 }
 

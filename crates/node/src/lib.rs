@@ -5,6 +5,9 @@
 //! | `proto` | the wire: frames, limits, the one enum of messages; pure |
 //! | `agent` | the agent as a state machine: events and the time in, actions out; pure |
 //! | `link` | the asking side of a connection as a state machine; pure |
+//! | `task`, `carry` | a node's share of a placed repair: what comes when; and the work itself |
+//! | `coordinator` | hands out shares and watches them; pure |
+//! | `sim` | a whole cluster in virtual time, from one seed |
 //! | `net` | sockets, TLS, disks, threads: the only asynchronous code |
 //!
 //! The state machines have no clock, socket or disk: the shell in `net` runs them in real time,
@@ -13,9 +16,13 @@
 #![deny(missing_docs)]
 
 pub mod agent;
+mod carry;
+pub mod coordinator;
 mod error;
 pub mod link;
 pub mod net;
 pub mod proto;
+pub mod sim;
+pub mod task;
 
 pub use error::{NodeError, Result};

@@ -229,7 +229,8 @@ impl Link {
         let asked = self.under_way.values().filter(|asked| asked.token.is_some());
         let waiting = self.waiting.iter().flatten();
         let deadlines = asked.filter_map(|a| a.deadline).chain(waiting.filter_map(|(d, _)| *d));
-        let quiet = match self.pinged > self.heard {
+        // Only where there is a connection can the other side be asked.
+        let quiet = match self.pinged > self.heard || self.state != State::Ready {
             true => self.heard + DEAD,
             false => self.heard + QUIET,
         };

@@ -6,12 +6,15 @@ mod dial;
 mod disk;
 mod key;
 mod monitor;
+mod recover;
 mod remote;
 mod serve;
 mod stream;
 
 pub use address::{Address, DEFAULT_PORT};
+pub(crate) use disk::DiskSet;
 pub use key::ClusterKey;
 pub use monitor::Monitor;
+pub use recover::{Helper, Recovered, Recovery, Watcher as RecoveryWatcher};
 pub use remote::{Network, RemoteBackend};
 pub use serve::{AgentSetup, Report, Serving, Watcher, serve};

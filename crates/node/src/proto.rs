@@ -8,6 +8,7 @@
 //! believed. The checksum of a header covers the session, a number that the accepting side draws
 //! for each connection: a frame of another connection is no frame of this one.
 
+pub mod assignment;
 pub mod field;
 pub mod message;
 

@@ -152,3 +152,38 @@ fn an_agent_tells_its_metrics_and_ends_when_told() {
     assert!(answer.ends_with("# EOF\n"));
     assert!(agent.terminate().success());
 }
+
+#[test]
+fn a_coordinator_has_the_agents_rebuild_what_is_lost() {
+    let rig = Rig::new();
+    rig.kiln("agent --init --key cluster.key").ok();
+    let key = "--key cluster.key";
+    let mut agents = Agent::several(&rig, 6, key);
+    rig.data("object", 2_000_000, 9);
+    rig.kiln(&format!("encode object -c clay:4+2 {} -q {key}", list(&agents, "-o"))).ok();
+    let lost = rig.read("d2/object.02.kiln");
+    let gone = agents.remove(2);
+    let address = gone.address.clone();
+    gone.kill();
+    let spare = Agent::start(&rig, "spare", key);
+    for strategy in ["central", "hub"] {
+        let words = format!(
+            "coordinator {} {address} --to {} --strategy {strategy} --json {key}",
+            list(&agents, ""),
+            spare.address
+        );
+        let report = rig.kiln(&words).ok().json();
+        assert_eq!(report["lost"], serde_json::json!([2]));
+        for what in ["sent", "max_node_load"] {
+            let (measured, planned) = match what {
+                "sent" => (&report["bytes_sent"], &report["planned_sent"]),
+                _ => (&report["max_node_load"], &report["planned_max_node_load"]),
+            };
+            assert_eq!(measured, planned, "{strategy}, {what}: {report}");
+        }
+        assert!(rig.read("spare/object.02.kiln") == lost, "{strategy}");
+        rig.remove("spare/object.02.kiln");
+    }
+    let words = format!("coordinator {} --to {} {key}", list(&agents, ""), agents[0].address);
+    rig.kiln(&format!("{words} --strategy luck")).fails(3, &["luck", "central"]);
+}

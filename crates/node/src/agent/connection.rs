@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kiln_store::StoreError;
 
+use super::tasks::TaskId;
 use super::{ConnectionId, Disk, DiskDone, Limits, Slot, failure};
 use crate::proto::{Frame, Message, Priority};
 use crate::{NodeError, Result};
@@ -23,6 +24,8 @@ pub(super) struct Pending {
     pub slot: Option<Slot>,
     /// A lock that waits.
     pub wait: bool,
+    /// The task that it is a job of; then nobody waits for an answer.
+    pub task: Option<TaskId>,
 }
 
 /// Something that changes the end of a file, or of its being open.

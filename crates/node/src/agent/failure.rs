@@ -19,6 +19,7 @@ const LATE: u8 = 7;
 const CANCELLED: u8 = 8;
 const MISUSE: u8 = 9;
 const REFUSED: u8 = 10;
+const GONE: u8 = 11;
 
 /// The message that tells a failure of storage.
 ///
@@ -113,6 +114,11 @@ pub(super) fn late() -> Message {
 
 pub(super) fn cancelled() -> Message {
     plain(CANCELLED, "it was cancelled")
+}
+
+/// A request about a task that is not here (any more).
+pub(super) fn gone() -> Message {
+    plain(GONE, "there is no such task here")
 }
 
 /// A write after one that failed.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::connection::Pending;
+use super::tasks::TaskId;
 use super::{ConnectionId, Disk};
 use crate::proto::Priority;
 
@@ -50,10 +51,15 @@ impl Queue {
         None
     }
 
+    /// Drops the jobs of a task.
+    pub fn forget_task(&mut self, task: TaskId) {
+        self.repair.retain(|(pending, _)| pending.task != Some(task));
+    }
+
     /// Drops what a connection waits for.
     pub fn forget(&mut self, connection: ConnectionId) {
         for queue in [&mut self.clients, &mut self.repair] {
-            queue.retain(|(pending, _)| pending.connection != connection);
+            queue.retain(|(pending, _)| pending.connection != connection || pending.task.is_some());
         }
     }
 }

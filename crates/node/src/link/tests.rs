@@ -101,6 +101,16 @@ fn a_silent_peer_is_asked_and_then_taken_for_dead() {
 }
 
 #[test]
+fn while_it_connects_nothing_is_due_before_it_has_failed() {
+    let mut link = Link::new("kiln://far:1", "", Duration::ZERO);
+    let patient = Ask::new(1, Message::Lock { wait: true }, Duration::ZERO);
+    link.handle(Duration::ZERO, Event::Ask(patient));
+    assert_eq!(link.wake_at(), DEAD);
+    assert!(link.handle(QUIET, Event::Tick).is_empty());
+    assert_eq!(link.wake_at(), DEAD);
+}
+
+#[test]
 fn misdirected_replies_end_the_link() {
     let breaches: [fn(&mut Link) -> Vec<Action>; 4] = [
         |link| reply(link, 77),

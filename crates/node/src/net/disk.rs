@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use kiln_store::{Append, Backend, ReadAt, StoreError, WriteLock};
 
-use crate::agent::{Disk, DiskDone, Slot};
+use crate::agent::{Disk, DiskDone, Slot, TaskId};
+use crate::carry::Carrier;
 use crate::proto::BODY_MAX;
 
 /// A backend with the files that are open on it.
@@ -15,6 +16,7 @@ pub(crate) struct DiskSet {
     open: Mutex<HashMap<Slot, Open>>,
     /// The names behind the last page, so that the next page needs no new look at the folder.
     listing: Mutex<Option<Arc<Vec<String>>>>,
+    carriers: Mutex<HashMap<TaskId, Arc<Carrier>>>,
 }
 
 #[derive(Clone)]
@@ -30,7 +32,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl DiskSet {
     pub fn new(backend: Arc<dyn Backend>) -> DiskSet {
-        DiskSet { backend, open: Mutex::default(), listing: Mutex::default() }
+        DiskSet {
+            backend,
+            open: Mutex::default(),
+            listing: Mutex::default(),
+            carriers: Mutex::default(),
+        }
     }
 
     /// Forgets what is open under a number.
@@ -38,6 +45,48 @@ impl DiskSet {
         // Dropped after the table is free again: closing a file may take a while.
         let closed = locked(&self.open).remove(&slot);
         drop(closed);
+    }
+
+    /// Forgets what is open for a task.
+    pub fn forget_task(&self, task: TaskId) {
+        let closed = locked(&self.carriers).remove(&task);
+        drop(closed);
+    }
+
+    fn carrier(&self, task: TaskId) -> Result<Arc<Carrier>, StoreError> {
+        let known = locked(&self.carriers).get(&task).cloned();
+        known.ok_or_else(|| misuse("use", "there is no such task"))
+    }
+
+    /// Does a job of a task.
+    fn run_task(&self, work: Disk) -> Result<DiskDone, StoreError> {
+        match work {
+            Disk::Prepare { task, spec } => {
+                let carrier = Carrier::new(spec, Arc::clone(&self.backend));
+                let place = self.backend.place();
+                let carrier = carrier.map_err(|error| error.into_store("prepare", &place, ""))?;
+                locked(&self.carriers).insert(task, Arc::new(carrier));
+                Ok(DiskDone::Prepared)
+            }
+            Disk::Load { task, window } => {
+                let pieces = self.carrier(task)?.load(window)?;
+                Ok(DiskDone::Loaded { window, pieces })
+            }
+            Disk::Compute { task, window, round, inputs } => {
+                let made = self.carrier(task)?.compute(window, round, &inputs)?;
+                Ok(DiskDone::Computed { window, made })
+            }
+            Disk::Persist { task, window, round, pieces } => {
+                let bytes = self.carrier(task)?.persist(window, round, &pieces)?;
+                Ok(DiskDone::Persisted { window, bytes })
+            }
+            Disk::Finish { task } => {
+                self.carrier(task)?.finish()?;
+                Ok(DiskDone::TaskFinished)
+            }
+            Disk::Commit { task } => self.carrier(task)?.commit().map(|()| DiskDone::Done),
+            _ => Err(misuse("use", "it is no job of a task")),
+        }
     }
 
     /// Does a job, however long the disk takes.
@@ -84,6 +133,7 @@ impl DiskSet {
                 }
                 Ok(DiskDone::Locked(free))
             }
+            task => self.run_task(task),
         }
     }
 

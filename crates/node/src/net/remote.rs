@@ -96,8 +96,13 @@ impl Network {
         RemoteBackend { remote: Arc::new(remote) }
     }
 
+    /// The cluster's key.
+    pub(super) fn key(&self) -> Option<ClusterKey> {
+        self.inner.key.clone()
+    }
+
     /// The runtime of its connections, for others' tasks.
-    fn runtime(&self) -> Option<tokio::runtime::Handle> {
+    pub(super) fn runtime(&self) -> Option<tokio::runtime::Handle> {
         self.inner.runtime.as_ref().map(|runtime| runtime.handle().clone())
     }
 }

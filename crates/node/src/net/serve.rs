@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use kiln_store::{Backend, StoreError};
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -15,12 +16,16 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::ClusterKey;
+use super::dial::{Peer, Question};
 use super::disk::DiskSet;
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
-use crate::agent::{Action, Agent, ConnectionId, Counts, Event, Limits};
-use crate::proto::PAYLOAD_MAX;
+use crate::agent::{Action, Agent, ConnectionId, Counts, Event, Limits, TaskId, push_message};
+use crate::proto::{Frame, PAYLOAD_MAX, Priority};
+use crate::task::Parcel;
 use crate::{NodeError, Result};
 
+/// How long a parcel may wait for its turn at the receiver.
+const PUSH_PATIENCE: Duration = Duration::from_secs(60);
 /// Events that wait for the agent, at most; who brings more waits.
 const EVENTS: usize = 1024;
 
@@ -144,6 +149,8 @@ pub async fn serve(setup: AgentSetup, listen: &str) -> Result<Serving> {
     }
     let (events, inbox) = mpsc::channel(EVENTS);
     let (questions, asked) = mpsc::channel(16);
+    // Bounded by the parcels of the tasks.
+    let (tell, pushed) = mpsc::unbounded_channel();
     let agent = Agent::new(&setup.place, setup.limits);
     let shell = Shell {
         agent,
@@ -151,9 +158,10 @@ pub async fn serve(setup: AgentSetup, listen: &str) -> Result<Serving> {
         writers: HashMap::new(),
         events: events.clone(),
         start: Instant::now(),
+        peers: Peers { key: setup.key.clone(), known: HashMap::new(), tell },
     };
     let door = Door { listener, key: setup.key, limits: setup.limits, events };
-    let tasks = [tokio::spawn(shell.run(inbox, asked)), tokio::spawn(door.run())];
+    let tasks = [tokio::spawn(shell.run(inbox, asked, pushed)), tokio::spawn(door.run())];
     Ok(Serving { address, questions, tasks })
 }
 
@@ -171,6 +179,7 @@ struct Shell {
     writers: HashMap<ConnectionId, mpsc::UnboundedSender<Outgoing>>,
     events: mpsc::Sender<Incoming>,
     start: Instant,
+    peers: Peers,
 }
 
 impl Shell {
@@ -178,6 +187,7 @@ impl Shell {
         mut self,
         mut inbox: mpsc::Receiver<Incoming>,
         mut asked: mpsc::Receiver<oneshot::Sender<Report>>,
+        mut pushed: mpsc::UnboundedReceiver<Event>,
     ) {
         // One that never comes while there is nothing to wait for.
         let far = Duration::from_secs(3600);
@@ -192,6 +202,7 @@ impl Shell {
                         Event::Connected { connection, session }
                     }
                 },
+                Some(event) = pushed.recv() => event,
                 Some(answer) = asked.recv() => {
                     // Nobody is hurt when the one who asked has gone.
                     let (counts, load) = (self.agent.counts(), self.agent.load());
@@ -236,8 +247,48 @@ impl Shell {
                             events.blocking_send(Incoming::Event(Event::Finished { job, outcome }));
                     });
                 }
+                Action::Push { task, address, parcel } => self.peers.push(task, address, parcel),
+                Action::Forget { task } => self.disks.forget_task(task),
                 Action::Drop { slot } => self.disks.forget(slot),
             }
+        }
+    }
+}
+
+/// Connections to other agents.
+struct Peers {
+    key: Option<ClusterKey>,
+    known: HashMap<String, Peer>,
+    tell: mpsc::UnboundedSender<Event>,
+}
+
+impl Peers {
+    /// Sends a parcel; the answer becomes an event.
+    fn push(&mut self, task: TaskId, address: String, parcel: Parcel) {
+        let (message, payload) = push_message(task, &parcel);
+        let parcel = Parcel { bytes: Bytes::new(), ..parcel };
+        self.known.retain(|_, peer| !peer.has_ended());
+        if !self.known.contains_key(&address) {
+            match address.parse() {
+                Ok(to) => {
+                    let runtime = tokio::runtime::Handle::current();
+                    self.known
+                        .insert(address.clone(), Peer::connect(&runtime, &to, self.key.clone()));
+                }
+                Err(error) => {
+                    let _ = self.tell.send(Event::Pushed { task, parcel, answer: Err(error) });
+                    return;
+                }
+            }
+        }
+        let tell = self.tell.clone();
+        let answer = Box::new(move |result: Result<Frame>| {
+            // The agent ends together with the one who listens.
+            let _ = tell.send(Event::Pushed { task, parcel, answer: result.map(drop) });
+        });
+        if let Some(peer) = self.known.get(&address) {
+            let (priority, patience) = (Priority::Repair, PUSH_PATIENCE);
+            peer.ask(Question { message, payload, priority, patience, answer });
         }
     }
 }

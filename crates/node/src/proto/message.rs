@@ -204,4 +204,83 @@ messages! {
     }
     /// Is anybody there?
     20 Request Ping {}
+    /// A piece of a node's share of a placed repair, as payload; pieces come in order.
+    21 Request Assign {
+        /// The task.
+        task: [u8; 16],
+        /// Where the piece begins.
+        at: u64,
+        /// Bytes of the whole assignment.
+        total: u64,
+    }
+    /// Begins a task that is assigned.
+    22 Request Start {
+        /// The task.
+        task: [u8; 16],
+    }
+    /// A piece of the plan, or a part of one, as payload; answered when it is taken.
+    23 Request Push {
+        /// The task.
+        task: [u8; 16],
+        /// The window.
+        window: u64,
+        /// The piece.
+        piece: u32,
+        /// Where in the piece the payload begins.
+        at: u32,
+        /// Bytes of the whole piece.
+        total: u32,
+    }
+    /// Asks how far a task is; answered when more windows than `seen` are done, when it has ended,
+    /// or after a while.
+    24 Request Watch {
+        /// The task.
+        task: [u8; 16],
+        /// Windows done, as known.
+        seen: u64,
+        /// Milliseconds to wait, at most a second.
+        wait_ms: u32,
+    }
+    /// How far a task is.
+    25 Reply Progress {
+        /// 0 arriving, 1 ready, 2 running, 3 done and verified, 4 failed.
+        stage: u8,
+        /// Windows done.
+        done: u64,
+        /// Windows in all.
+        total: u64,
+        /// Bytes read from disk.
+        read: u64,
+        /// Bytes sent.
+        sent: u64,
+        /// Bytes received.
+        received: u64,
+        /// Bytes of rebuilt chunks kept.
+        written: u64,
+        /// Why it failed.
+        text: String,
+        /// The node that could not be reached, plus 1; 0: none.
+        peer: u32,
+        /// The chunk that is damaged, plus 1; 0: none.
+        chunk: u32,
+        /// The stripe in which it is damaged.
+        stripe: u64,
+    }
+    /// Puts the verified result of a task in place.
+    26 Request Commit {
+        /// The task.
+        task: [u8; 16],
+    }
+    /// Forgets a task.
+    27 Request Abort {
+        /// The task.
+        task: [u8; 16],
+    }
+    /// Changes a task's limit of bytes a second (0: none).
+    28 Request Throttle {
+        /// The task.
+        task: [u8; 16],
+        /// Bytes a second.
+        rate: u64,
+    }
 }

@@ -1,0 +1,491 @@
+//! An agent's tasks: placed repairs that it takes part in.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use kiln_store::StoreError;
+
+use super::connection::Pending;
+use super::{Action, Agent, Disk, DiskDone, failure};
+use crate::proto::assignment::{ASSIGNMENT_MAX, Assignment};
+use crate::proto::{Frame, Message, Priority};
+use crate::task::{Fate, Parcel, Stage, Task, Wish};
+use crate::{NodeError, Result};
+
+/// Names a task; drawn at random by the coordinator.
+pub type TaskId = [u8; 16];
+
+/// Tasks of an agent at once, at most.
+const TASKS: usize = 64;
+/// A task that no coordinator has looked at for so long is forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+/// A parcel that could not be delivered is sent again after this time ...
+const AGAIN: Duration = Duration::from_millis(500);
+/// ... and so often; then the receiver is taken for lost.
+const TRIES: u32 = 40;
+/// A watcher hears from us after this time even if nothing happened.
+const NEWS: Duration = Duration::from_secs(1);
+
+/// A task with all that hangs on it.
+#[derive(Debug)]
+pub(super) struct Held {
+    task: Option<Task>,
+    /// The assignment as far as it has arrived.
+    arriving: BytesMut,
+    preparing: Option<Pending>,
+    /// Parcels whose turn has not come, with those who wait for our answer.
+    early: Vec<(Pending, Parcel)>,
+    watchers: Vec<(Duration, u64, Pending)>,
+    /// Requests that wait for a disk job.
+    commit: Option<Pending>,
+    /// Parcels to send again, and when.
+    again: Vec<(Duration, Parcel, u32)>,
+    /// Tries of the parcels on their way, by (window, piece, receiver, at).
+    under_way: BTreeMap<(u64, u32, u32, u32), (Parcel, u32)>,
+    failure: Option<Failure>,
+    seen: Duration,
+}
+
+/// Why a task failed, for the coordinator to decide on.
+#[derive(Debug, Clone, Default)]
+struct Failure {
+    text: String,
+    /// The node that could not be reached, plus 1.
+    peer: u32,
+    /// The chunk that is damaged, plus 1, and its stripe.
+    chunk: u32,
+    stripe: u64,
+}
+
+impl Agent {
+    /// A request about a task. `Ok(false)`: it is none.
+    pub(super) fn task_request(
+        &mut self,
+        now: Duration,
+        frame: &Frame,
+        pending: &Pending,
+    ) -> Result<bool> {
+        match &frame.message {
+            Message::Assign { task, at, total } => {
+                self.assign(now, *task, (*at, *total), &frame.payload, pending)?;
+            }
+            Message::Start { task } => self.with_task(now, *task, pending, |task| task.start(now)),
+            Message::Throttle { task, rate } => {
+                let rate = *rate;
+                self.with_task(now, *task, pending, |task| task.throttle(now, rate));
+            }
+            Message::Push { task, window, piece, at, total } => {
+                let (window, piece, at, total) = (*window, *piece, *at, *total);
+                let bytes = frame.payload.clone();
+                let parcel = Parcel { window, piece, to: 0, at, total, bytes };
+                self.parcel(now, *task, parcel, pending)?;
+            }
+            Message::Watch { task, seen, wait_ms } => {
+                self.watch(now, *task, *seen, *wait_ms, pending);
+            }
+            Message::Commit { task } => self.commit(*task, pending),
+            Message::Abort { task } => {
+                self.forget_task(*task, "it was called off");
+                self.aborting.push((*task, pending.clone()));
+                self.settle_aborts();
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn assign(
+        &mut self,
+        now: Duration,
+        id: TaskId,
+        (at, total): (u64, u64),
+        bytes: &[u8],
+        pending: &Pending,
+    ) -> Result<()> {
+        if total > ASSIGNMENT_MAX as u64 {
+            return Err(NodeError::protocol("an assignment that is too long"));
+        }
+        if !self.tasks.contains_key(&id) && self.tasks.len() >= TASKS {
+            self.answer(pending, failure::busy("too many tasks"));
+            return Ok(());
+        }
+        let held = self.tasks.entry(id).or_insert_with(|| Held::new(now));
+        held.seen = now;
+        if held.task.is_some() || held.preparing.is_some() || held.arriving.len() as u64 != at {
+            return Err(NodeError::protocol("an assignment out of order"));
+        }
+        held.arriving.extend_from_slice(bytes);
+        if (held.arriving.len() as u64) < total {
+            self.answer(pending, Message::Done {});
+            return Ok(());
+        }
+        let spec = Assignment::decode(&std::mem::take(&mut held.arriving));
+        let ready = spec.and_then(|spec| Task::new(Arc::new(spec)));
+        match ready {
+            Ok(task) => {
+                let spec = Arc::clone(task.spec());
+                held.task = Some(task);
+                held.preparing = Some(pending.clone());
+                self.task_job(id, Disk::Prepare { task: id, spec });
+            }
+            Err(error) => {
+                self.tasks.remove(&id);
+                self.answer(pending, failure::refused(&error.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does something with a task, and what it then wishes.
+    fn with_task(
+        &mut self,
+        now: Duration,
+        id: TaskId,
+        pending: &Pending,
+        change: impl FnOnce(&mut Task) -> Vec<Wish>,
+    ) {
+        let Some(held) = self.tasks.get_mut(&id) else {
+            return self.answer(pending, failure::gone());
+        };
+        held.seen = now;
+        match held.task.as_mut().filter(|_| held.preparing.is_none()) {
+            Some(task) => {
+                let wishes = change(task);
+                self.answer(pending, Message::Done {});
+                self.grant(now, id, wishes);
+            }
+            None => self.answer(pending, failure::busy("the task is not ready")),
+        }
+    }
+
+    fn parcel(
+        &mut self,
+        now: Duration,
+        id: TaskId,
+        parcel: Parcel,
+        pending: &Pending,
+    ) -> Result<()> {
+        self.counts.bytes_received += parcel.bytes.len() as u64;
+        let Some(held) = self.tasks.get_mut(&id) else {
+            self.answer(pending, failure::gone());
+            return Ok(());
+        };
+        let Some(task) = &mut held.task else {
+            self.answer(pending, failure::busy("the task is not ready"));
+            return Ok(());
+        };
+        match task.parcel(now, parcel)? {
+            (Fate::Early(parcel), wishes) => {
+                held.early.push((pending.clone(), parcel));
+                self.grant(now, id, wishes);
+            }
+            (Fate::Taken, wishes) => {
+                self.answer(pending, Message::Done {});
+                self.grant(now, id, wishes);
+            }
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, now: Duration, id: TaskId, seen: u64, wait_ms: u32, pending: &Pending) {
+        let Some(held) = self.tasks.get_mut(&id) else {
+            return self.answer(pending, failure::gone());
+        };
+        held.seen = now;
+        let until = now + Duration::from_millis(u64::from(wait_ms)).min(NEWS);
+        held.watchers.push((until, seen, pending.clone()));
+        self.tell(now, id);
+    }
+
+    /// Answers those who watch, if there is something new.
+    fn tell(&mut self, now: Duration, id: TaskId) {
+        let Some(held) = self.tasks.get_mut(&id) else { return };
+        let news = held.progress();
+        let Message::Progress { done, stage, .. } = &news else { return };
+        let (done, ended) = (*done, *stage >= ENDED);
+        let due = |(until, seen, _): &mut (Duration, u64, Pending)| {
+            *until <= now || done > *seen || ended
+        };
+        let due: Vec<_> = held.watchers.extract_if(.., due).collect();
+        for (_, _, pending) in due {
+            self.answer(&pending, news.clone());
+        }
+    }
+
+    fn commit(&mut self, id: TaskId, pending: &Pending) {
+        let Some(held) = self.tasks.get_mut(&id) else {
+            return self.answer(pending, failure::gone());
+        };
+        let done = held.task.as_ref().is_some_and(|task| task.stage() == Stage::Done);
+        if !done || held.commit.is_some() {
+            return self.answer(pending, failure::busy("the task is not done"));
+        }
+        held.commit = Some(pending.clone());
+        self.task_job(id, Disk::Commit { task: id });
+    }
+
+    fn task_job(&mut self, id: TaskId, work: Disk) {
+        let pending = Pending {
+            connection: 0,
+            request: 0,
+            priority: Priority::Repair,
+            deadline: None,
+            handle: None,
+            slot: None,
+            wait: false,
+            task: Some(id),
+        };
+        self.queue.push(pending, work);
+    }
+
+    /// Turns wishes into jobs and parcels.
+    fn grant(&mut self, now: Duration, id: TaskId, wishes: Vec<Wish>) {
+        for wish in wishes {
+            match wish {
+                Wish::Load(window) => self.task_job(id, Disk::Load { task: id, window }),
+                Wish::Compute { window, round, inputs } => {
+                    self.task_job(id, Disk::Compute { task: id, window, round, inputs });
+                }
+                Wish::Persist { window, round, pieces } => {
+                    self.task_job(id, Disk::Persist { task: id, window, round, pieces });
+                }
+                Wish::Finish => self.task_job(id, Disk::Finish { task: id }),
+                Wish::Push(parcel) => self.push(id, parcel, TRIES),
+            }
+        }
+        self.take_early(now, id);
+        self.tell(now, id);
+    }
+
+    fn push(&mut self, id: TaskId, parcel: Parcel, tries: u32) {
+        let Some(held) = self.tasks.get_mut(&id) else { return };
+        let Some(task) = &held.task else { return };
+        let peer = task.spec().peers.iter().find(|peer| peer.node == parcel.to);
+        let Some(address) = peer.map(|peer| peer.address.clone()) else { return };
+        let key = (parcel.window, parcel.piece, parcel.to, parcel.at);
+        held.under_way.insert(key, (parcel.clone(), tries));
+        self.counts.bytes_sent += parcel.bytes.len() as u64;
+        self.actions.push(Action::Push { task: id, address, parcel });
+    }
+
+    /// Parcels whose turn may have come.
+    fn take_early(&mut self, now: Duration, id: TaskId) {
+        let Some(held) = self.tasks.get_mut(&id) else { return };
+        if held.early.is_empty() {
+            return;
+        }
+        let mut more = Vec::new();
+        let mut taken = Vec::new();
+        for (pending, parcel) in std::mem::take(&mut held.early) {
+            let Some(task) = &mut held.task else { return };
+            match task.parcel(now, parcel) {
+                Ok((Fate::Early(parcel), _)) => held.early.push((pending, parcel)),
+                Ok((Fate::Taken, wishes)) => {
+                    more.extend(wishes);
+                    taken.push(pending);
+                }
+                // It was checked when it came.
+                Err(_) => taken.push(pending),
+            }
+        }
+        taken.iter().for_each(|pending| self.answer(pending, Message::Done {}));
+        if !more.is_empty() {
+            self.grant(now, id, more);
+        }
+    }
+
+    /// The answer to a parcel.
+    pub(super) fn pushed(
+        &mut self,
+        now: Duration,
+        id: TaskId,
+        parcel: &Parcel,
+        answer: Result<()>,
+    ) {
+        let Some(held) = self.tasks.get_mut(&id) else { return };
+        let key = (parcel.window, parcel.piece, parcel.to, parcel.at);
+        let Some((parcel, tries)) = held.under_way.remove(&key) else { return };
+        match answer {
+            Ok(()) => {
+                let (window, bytes) = (parcel.window, parcel.bytes.len());
+                let wishes = held.task.as_mut().map(|task| task.sent(now, window, bytes));
+                self.grant(now, id, wishes.unwrap_or_default());
+            }
+            Err(error) if error.is_retryable() && tries > 1 => {
+                held.again.push((now + AGAIN, parcel, tries - 1));
+            }
+            Err(error) => {
+                let (text, peer) = (error.to_string(), parcel.to + 1);
+                self.fail(now, id, Failure { text, peer, ..Failure::default() });
+            }
+        }
+    }
+
+    /// A job of a task ended.
+    pub(super) fn task_finished(
+        &mut self,
+        now: Duration,
+        id: TaskId,
+        outcome: Result<DiskDone, StoreError>,
+    ) {
+        let Some(held) = self.tasks.get_mut(&id) else { return };
+        let Some(task) = &mut held.task else { return };
+        let wishes = match outcome {
+            Ok(DiskDone::Prepared) => {
+                if let Some(pending) = held.preparing.take() {
+                    self.answer(&pending, Message::Done {});
+                }
+                Vec::new()
+            }
+            Ok(DiskDone::Loaded { window, pieces }) => task.loaded(now, window, pieces),
+            Ok(DiskDone::Computed { window, made }) => task.computed(now, window, made),
+            Ok(DiskDone::Persisted { window, bytes }) => task.kept(now, window, bytes),
+            Ok(DiskDone::TaskFinished) => {
+                task.finished();
+                Vec::new()
+            }
+            Ok(_) => {
+                if let Some(pending) = held.commit.take() {
+                    self.answer(&pending, Message::Done {});
+                }
+                Vec::new()
+            }
+            Err(error) => {
+                let chunk = task.spec().sources.first().map_or(0, |source| source.chunk + 1);
+                let (chunk, stripe) = match &error {
+                    StoreError::BadSubChunks { stripe, .. } => (chunk, *stripe),
+                    error if error.is_damage() => (chunk, 0),
+                    _ => (0, 0),
+                };
+                return self.fail(
+                    now,
+                    id,
+                    Failure { text: error.to_string(), peer: 0, chunk, stripe },
+                );
+            }
+        };
+        self.grant(now, id, wishes);
+    }
+
+    fn fail(&mut self, now: Duration, id: TaskId, why: Failure) {
+        let Some(held) = self.tasks.get_mut(&id) else { return };
+        let text = why.text.clone();
+        held.failure.get_or_insert(why);
+        let waiting: Vec<_> = held.preparing.take().into_iter().chain(held.commit.take()).collect();
+        waiting.iter().for_each(|pending| self.answer(pending, failure::refused(&text)));
+        self.tell(now, id);
+    }
+
+    /// Ends a task without its result.
+    fn forget_task(&mut self, id: TaskId, why: &str) {
+        let Some(held) = self.tasks.remove(&id) else { return };
+        self.queue.forget_task(id);
+        let waiting = held.early.into_iter().map(|(pending, _)| pending);
+        let waiting = waiting.chain(held.watchers.into_iter().map(|(_, _, pending)| pending));
+        for pending in waiting.chain(held.preparing).chain(held.commit) {
+            self.answer(&pending, failure::refused(why));
+        }
+        self.actions.push(Action::Forget { task: id });
+    }
+
+    /// Answers those whose tasks have ended for good: no job of theirs may still write to a part
+    /// when the next task begins it anew.
+    pub(super) fn settle_aborts(&mut self) {
+        let running = &self.running;
+        let over = |(id, _): &mut (TaskId, Pending)| {
+            !running.values().any(|pending| pending.task == Some(*id))
+        };
+        let over: Vec<_> = self.aborting.extract_if(.., over).collect();
+        over.iter().for_each(|(_, pending)| self.answer(pending, Message::Done {}));
+    }
+
+    /// What is due for tasks when time has passed.
+    pub(super) fn task_tick(&mut self, now: Duration) {
+        for id in self.tasks.keys().copied().collect::<Vec<_>>() {
+            let Some(held) = self.tasks.get_mut(&id) else { continue };
+            if held.seen + FORGOTTEN <= now {
+                self.forget_task(id, "its coordinator is gone");
+                continue;
+            }
+            let due: Vec<_> = held.again.extract_if(.., |(at, ..)| *at <= now).collect();
+            let running = held.task.as_mut().filter(|_| held.failure.is_none());
+            let wishes = running.map(|task| task.go_on(now)).unwrap_or_default();
+            due.into_iter().for_each(|(_, parcel, tries)| self.push(id, parcel, tries));
+            self.grant(now, id, wishes);
+        }
+    }
+
+    /// When [`Agent::task_tick`] is due.
+    pub(super) fn tasks_wake_at(&self) -> Option<Duration> {
+        let each = self.tasks.values().map(|held| {
+            let again = held.again.iter().map(|(at, ..)| *at);
+            let watchers = held.watchers.iter().map(|(until, ..)| *until);
+            let paced = held.task.iter().filter_map(Task::wake_at);
+            let all = again.chain(watchers).chain(paced.filter(|_| held.failure.is_none()));
+            all.fold(held.seen + FORGOTTEN, Duration::min)
+        });
+        each.min()
+    }
+
+    /// Requests of a connection that ended are answered by nobody.
+    pub(super) fn forget_in_tasks(&mut self, connection: super::ConnectionId) {
+        let other = |pending: &Pending| pending.connection != connection;
+        for held in self.tasks.values_mut() {
+            held.early.retain(|(pending, _)| other(pending));
+            held.watchers.retain(|(_, _, pending)| other(pending));
+        }
+    }
+}
+
+/// From this stage on a task does nothing any more.
+const ENDED: u8 = 3;
+
+impl Held {
+    fn new(now: Duration) -> Held {
+        Held {
+            task: None,
+            arriving: BytesMut::new(),
+            preparing: None,
+            early: Vec::new(),
+            watchers: Vec::new(),
+            commit: None,
+            again: Vec::new(),
+            under_way: BTreeMap::new(),
+            failure: None,
+            seen: now,
+        }
+    }
+
+    fn progress(&self) -> Message {
+        let amounts = self.task.as_ref().map(Task::amounts).unwrap_or_default();
+        let failure = self.failure.clone().unwrap_or_default();
+        let stage = match (self.task.as_ref().map(Task::stage), &self.failure) {
+            (_, Some(_)) => 4,
+            (Some(Stage::Done), _) => ENDED,
+            (Some(Stage::Running | Stage::Finishing), _) => 2,
+            (Some(Stage::Ready), _) => 1,
+            (None, _) => 0,
+        };
+        Message::Progress {
+            stage,
+            done: amounts.windows,
+            total: self.task.as_ref().map_or(0, Task::total),
+            read: amounts.read,
+            sent: amounts.sent,
+            received: amounts.received,
+            written: amounts.written,
+            text: failure.text,
+            peer: failure.peer,
+            chunk: failure.chunk,
+            stripe: failure.stripe,
+        }
+    }
+}
+
+/// Bytes of a parcel, for the wire.
+pub(crate) fn push_message(task: TaskId, parcel: &Parcel) -> (Message, Bytes) {
+    let Parcel { window, piece, at, total, .. } = *parcel;
+    (Message::Push { task, window, piece, at, total }, parcel.bytes.clone())
+}

@@ -1,0 +1,326 @@
+//! The coordinator of a placed repair as a state machine: hands out the shares, watches, and
+//! either has the result put in place or says who or what was in the way.
+//!
+//! It knows nothing of codes and plans. When it ends in trouble, whoever runs it plans again
+//! without the node or chunk it names; nothing has been put in place then.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::agent::TaskId;
+use crate::proto::{Message, PAYLOAD_MAX};
+use crate::task::Amounts;
+use crate::{NodeError, Result};
+
+/// How long a node may take for small things.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How long it may take to prepare, or to complete, its share.
+const LONG: Duration = Duration::from_secs(120);
+/// A node is asked how far it is; it answers when something has happened, or after this time.
+const NEWS_MS: u32 = 1000;
+/// When no node has got on for so long, the one that is furthest behind is in the way.
+const STALL: Duration = Duration::from_secs(30);
+
+/// The share of one node.
+#[derive(Debug, Clone)]
+pub struct Share {
+    /// Its number in the plan.
+    pub node: usize,
+    /// Its assignment, encoded.
+    pub assignment: Bytes,
+    /// Whether it writes a shard, so that it has something to commit.
+    pub writes: bool,
+}
+
+/// What is asked of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    /// Which node, by its rank among the shares.
+    pub rank: usize,
+    /// What.
+    pub message: Message,
+    /// Bytes that go with it.
+    pub payload: Bytes,
+    /// How long the answer is waited for.
+    pub patience: Duration,
+}
+
+/// What stood in the way of a repair.
+#[derive(Debug)]
+pub enum Trouble {
+    /// A node did not answer, could not be reached by others, or did not get on.
+    Node(usize, NodeError),
+    /// A chunk that was to be read is damaged (with the stripe).
+    Chunk(usize, u64, String),
+    /// The repair itself failed in a way that another plan may not help.
+    Failed(NodeError),
+}
+
+/// How a repair ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Every rebuilt shard is verified and in place.
+    Done(Vec<(usize, Amounts)>),
+    /// Nothing was put in place.
+    Trouble(Trouble),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Assigning,
+    Running,
+    Committing,
+    Clearing,
+    Ended,
+}
+
+#[derive(Debug)]
+struct State {
+    share: Share,
+    sent: usize,
+    ready: bool,
+    done: bool,
+    settled: bool,
+    amounts: Amounts,
+}
+
+/// See the module.
+///
+/// ```
+/// use std::time::Duration;
+/// use kiln_node::coordinator::{Coordinator, Share};
+/// let share = Share { node: 3, assignment: vec![1, 2, 3].into(), writes: true };
+/// let mut coordinator = Coordinator::new([7; 16], vec![share]);
+/// let orders = coordinator.begin(Duration::ZERO);
+/// assert_eq!((orders.len(), orders[0].message.name()), (1, "Assign"));
+/// ```
+#[derive(Debug)]
+pub struct Coordinator {
+    task: TaskId,
+    phase: Phase,
+    nodes: Vec<State>,
+    outcome: Option<Outcome>,
+    moved: (Duration, u64),
+    waiting: usize,
+}
+
+impl Coordinator {
+    /// A coordinator for these shares; at least one.
+    #[must_use]
+    pub fn new(task: TaskId, shares: Vec<Share>) -> Coordinator {
+        let state = |share| State {
+            share,
+            sent: 0,
+            ready: false,
+            done: false,
+            settled: false,
+            amounts: Amounts::default(),
+        };
+        let nodes = shares.into_iter().map(state).collect();
+        let (phase, outcome, moved) = (Phase::Assigning, None, (Duration::ZERO, 0));
+        Coordinator { task, phase, nodes, outcome, moved, waiting: 0 }
+    }
+
+    /// The first orders.
+    pub fn begin(&mut self, now: Duration) -> Vec<Order> {
+        self.moved.0 = now;
+        let orders = (0..self.nodes.len()).filter_map(|rank| self.assign(rank)).collect();
+        self.count(orders)
+    }
+
+    /// The end, once; then there are no more orders.
+    pub fn outcome(&mut self) -> Option<Outcome> {
+        if self.phase == Phase::Ended { self.outcome.take() } else { None }
+    }
+
+    /// Windows done at the node that is furthest behind, and of how many.
+    #[must_use]
+    pub fn amounts(&self) -> Vec<Amounts> {
+        self.nodes.iter().map(|node| node.amounts).collect()
+    }
+
+    /// The answer to an order.
+    pub fn answered(
+        &mut self,
+        now: Duration,
+        order: &Order,
+        answer: Result<Message>,
+    ) -> Vec<Order> {
+        self.waiting = self.waiting.saturating_sub(1);
+        let rank = order.rank;
+        let orders = match (self.phase, answer) {
+            (Phase::Clearing, _) => Vec::new(),
+            (_, Err(error)) => {
+                let node = self.nodes[rank].share.node;
+                self.trouble(match &error {
+                    NodeError::Refused { .. } | NodeError::Protocol { .. } => {
+                        Trouble::Failed(error)
+                    }
+                    _ => Trouble::Node(node, error),
+                })
+            }
+            (Phase::Assigning, Ok(_)) => self.assigned(rank),
+            (Phase::Running, Ok(message)) => self.ran(now, rank, &message),
+            (Phase::Committing, Ok(_)) => self.committed(rank),
+            (Phase::Ended, _) => Vec::new(),
+        };
+        let orders = self.count(orders);
+        if self.phase == Phase::Clearing && self.waiting == 0 {
+            self.phase = Phase::Ended;
+        }
+        orders
+    }
+
+    /// New limit of bytes a second for every node (0: none).
+    pub fn throttle(&mut self, rate: u64) -> Vec<Order> {
+        let orders = match self.phase {
+            Phase::Running => self.all(|task| Message::Throttle { task, rate }, PATIENCE),
+            _ => Vec::new(),
+        };
+        self.count(orders)
+    }
+
+    /// Calls the repair off.
+    pub fn cancel(&mut self, why: &str) -> Vec<Order> {
+        let (what, place) = ("the repair".to_owned(), "the coordinator".to_owned());
+        let error = NodeError::GaveUp { what, place, why: why.to_owned() };
+        let orders = self.trouble(Trouble::Failed(error));
+        self.count(orders)
+    }
+
+    fn count(&mut self, orders: Vec<Order>) -> Vec<Order> {
+        self.waiting += orders.len();
+        orders
+    }
+
+    fn order(&self, rank: usize, message: Message, patience: Duration) -> Order {
+        Order { rank, message, payload: Bytes::new(), patience }
+    }
+
+    fn all(&self, message: impl Fn(TaskId) -> Message, patience: Duration) -> Vec<Order> {
+        let ranks = 0..self.nodes.len();
+        ranks.map(|rank| self.order(rank, message(self.task), patience)).collect()
+    }
+
+    /// The next piece of a node's assignment.
+    fn assign(&mut self, rank: usize) -> Option<Order> {
+        let task = self.task;
+        let node = &mut self.nodes[rank];
+        let (at, total) = (node.sent, node.share.assignment.len());
+        if at >= total {
+            return None;
+        }
+        node.sent = total.min(at + PAYLOAD_MAX);
+        let payload = node.share.assignment.slice(at..node.sent);
+        let message = Message::Assign { task, at: at as u64, total: total as u64 };
+        Some(Order { rank, message, payload, patience: LONG })
+    }
+
+    fn assigned(&mut self, rank: usize) -> Vec<Order> {
+        if let Some(next) = self.assign(rank) {
+            return vec![next];
+        }
+        self.nodes[rank].ready = true;
+        if !self.nodes.iter().all(|node| node.ready) {
+            return Vec::new();
+        }
+        self.phase = Phase::Running;
+        self.all(|task| Message::Start { task }, PATIENCE)
+    }
+
+    fn ran(&mut self, now: Duration, rank: usize, message: &Message) -> Vec<Order> {
+        if let Message::Progress { stage, done, read, sent, received, written, .. } = message {
+            let (windows, read, sent) = (*done, *read, *sent);
+            let (received, written) = (*received, *written);
+            self.nodes[rank].amounts = Amounts { windows, read, sent, received, written };
+            match stage {
+                3 => self.nodes[rank].done = true,
+                4 => {
+                    let trouble = self.failure(rank, message);
+                    return self.trouble(trouble);
+                }
+                _ => {}
+            }
+        }
+        if self.nodes.iter().all(|node| node.done) {
+            return self.commit();
+        }
+        if let Some(rank) = self.stalled(now) {
+            let node = self.nodes[rank].share.node;
+            let (what, place) = ("for its part of a repair".to_owned(), format!("node {node}"));
+            return self.trouble(Trouble::Node(node, NodeError::Late { what, place }));
+        }
+        if self.nodes[rank].done || matches!(message, Message::Done {}) && self.watched(rank) {
+            return Vec::new();
+        }
+        let (task, seen) = (self.task, self.nodes[rank].amounts.windows);
+        let watch = Message::Watch { task, seen, wait_ms: NEWS_MS };
+        vec![self.order(rank, watch, PATIENCE)]
+    }
+
+    /// The answer to a change of the limit must not start a second watch.
+    fn watched(&mut self, rank: usize) -> bool {
+        std::mem::replace(&mut self.nodes[rank].settled, true)
+    }
+
+    /// Who is in the way, when nobody has got on for too long.
+    fn stalled(&mut self, now: Duration) -> Option<usize> {
+        let sum = self.nodes.iter().map(|node| node.amounts.windows + node.amounts.received).sum();
+        if sum != self.moved.1 {
+            self.moved = (now, sum);
+            return None;
+        }
+        let behind = |rank: &usize| self.nodes[*rank].amounts.windows;
+        let undone = (0..self.nodes.len()).filter(|rank| !self.nodes[*rank].done);
+        (now >= self.moved.0 + STALL).then(|| undone.min_by_key(behind)).flatten()
+    }
+
+    fn failure(&self, rank: usize, message: &Message) -> Trouble {
+        let node = self.nodes[rank].share.node;
+        let Message::Progress { text, peer, chunk, stripe, .. } = message else {
+            return Trouble::Failed(NodeError::protocol("a failure without a reason"));
+        };
+        let (place, why) = (format!("node {node}"), text.clone());
+        let error = NodeError::Refused { place, why };
+        match (*peer, *chunk) {
+            (0, 0) => Trouble::Failed(error),
+            (0, chunk) => Trouble::Chunk(chunk as usize - 1, *stripe, text.clone()),
+            (peer, _) => Trouble::Node(peer as usize - 1, error),
+        }
+    }
+
+    fn commit(&mut self) -> Vec<Order> {
+        self.phase = Phase::Committing;
+        self.nodes.iter_mut().for_each(|node| node.settled = !node.share.writes);
+        let writers = (0..self.nodes.len()).filter(|rank| self.nodes[*rank].share.writes);
+        let commit = |rank| self.order(rank, Message::Commit { task: self.task }, LONG);
+        writers.map(commit).collect()
+    }
+
+    fn committed(&mut self, rank: usize) -> Vec<Order> {
+        self.nodes[rank].settled = true;
+        if !self.nodes.iter().all(|node| node.settled) {
+            return Vec::new();
+        }
+        let amounts = self.nodes.iter().map(|node| (node.share.node, node.amounts)).collect();
+        self.clear(Outcome::Done(amounts))
+    }
+
+    fn trouble(&mut self, trouble: Trouble) -> Vec<Order> {
+        if self.phase >= Phase::Clearing {
+            return Vec::new();
+        }
+        self.clear(Outcome::Trouble(trouble))
+    }
+
+    /// All nodes forget the task; answers do not matter any more.
+    fn clear(&mut self, outcome: Outcome) -> Vec<Order> {
+        self.outcome = Some(outcome);
+        self.phase = Phase::Clearing;
+        self.all(|task| Message::Abort { task }, PATIENCE)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+use super::*;
+
+const NOW: Duration = Duration::ZERO;
+
+fn coordinator(nodes: usize) -> (Coordinator, Vec<Order>) {
+    let share = |node| Share { node, assignment: vec![7; 10].into(), writes: node == nodes - 1 };
+    let mut coordinator = Coordinator::new([1; 16], (0..nodes).map(share).collect());
+    let orders = coordinator.begin(NOW);
+    (coordinator, orders)
+}
+
+fn progress(stage: u8, done: u64) -> Message {
+    let (text, peer, chunk, stripe) = (String::new(), 0, 0, 0);
+    let (total, read, sent, received, written) = (10, 1, 2, 3, 4);
+    Message::Progress {
+        stage,
+        done,
+        total,
+        read,
+        sent,
+        received,
+        written,
+        text,
+        peer,
+        chunk,
+        stripe,
+    }
+}
+
+/// Answers all orders, as long as there are some, by what `reply` says.
+fn play(
+    coordinator: &mut Coordinator,
+    mut orders: Vec<Order>,
+    mut reply: impl FnMut(&Order) -> Result<Message>,
+) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    while !orders.is_empty() {
+        let order = orders.remove(0);
+        names.push(order.message.name());
+        let answer = reply(&order);
+        orders.extend(coordinator.answered(NOW, &order, answer));
+    }
+    names
+}
+
+fn well(order: &Order) -> Result<Message> {
+    Ok(match order.message {
+        Message::Watch { seen: 0, .. } => progress(2, 5),
+        Message::Watch { .. } => progress(3, 10),
+        _ => Message::Done {},
+    })
+}
+
+#[test]
+fn all_are_ready_before_one_starts_and_all_are_done_before_one_commits() {
+    let (mut coordinator, orders) = coordinator(3);
+    let names = play(&mut coordinator, orders, well);
+    let first = |name: &str| names.iter().position(|n| *n == name).unwrap();
+    let last = |name: &str| names.iter().rposition(|n| *n == name).unwrap();
+    assert!(last("Assign") < first("Start") && last("Watch") < first("Commit"), "{names:?}");
+    assert_eq!(names.iter().filter(|n| **n == "Commit").count(), 1);
+    assert!(last("Commit") < first("Abort"));
+    let Some(Outcome::Done(amounts)) = coordinator.outcome() else { panic!() };
+    assert_eq!(amounts.len(), 3);
+    assert_eq!(amounts[0].1.windows, 10);
+    assert!(coordinator.outcome().is_none());
+}
+
+#[test]
+fn whoever_fails_at_any_order_is_named_and_nothing_is_committed_after() {
+    let total = {
+        let (mut coordinator, orders) = coordinator(3);
+        play(&mut coordinator, orders, well).len()
+    };
+    for at in 0..total {
+        let (mut coordinator, orders) = coordinator(3);
+        let (mut count, mut failed) = (0, None);
+        let names = play(&mut coordinator, orders, |order| {
+            count += 1;
+            if count == at + 1 {
+                failed = Some((order.rank, order.message.name()));
+                let (what, place) = (String::new(), String::new());
+                return Err(NodeError::Late { what, place });
+            }
+            well(order)
+        });
+        let (rank, order) = failed.unwrap();
+        match coordinator.outcome().unwrap() {
+            // It is too late to fail when all is committed.
+            Outcome::Done(_) => assert_eq!(order, "Abort"),
+            Outcome::Trouble(Trouble::Node(node, _)) => assert_eq!(node, rank),
+            Outcome::Trouble(other) => panic!("{other:?}"),
+        }
+        let commits = names.iter().skip(at + 1).filter(|name| **name == "Commit").count();
+        assert_eq!(commits, 0, "{at}: {names:?}");
+    }
+}
+
+#[test]
+fn failures_say_what_is_in_the_way() {
+    let cases = [(3u32, 0u32, "node 2"), (0, 5, "chunk 4"), (0, 0, "failed")];
+    for (peer, chunk, wanted) in cases {
+        let (mut coordinator, orders) = coordinator(2);
+        play(&mut coordinator, orders, |order| match order.message {
+            Message::Watch { .. } => {
+                let mut message = progress(4, 1);
+                if let Message::Progress { peer: p, chunk: c, .. } = &mut message {
+                    (*p, *c) = (peer, chunk);
+                }
+                Ok(message)
+            }
+            _ => well(order),
+        });
+        let found = match coordinator.outcome() {
+            Some(Outcome::Trouble(Trouble::Node(node, _))) => format!("node {node}"),
+            Some(Outcome::Trouble(Trouble::Chunk(chunk, ..))) => format!("chunk {chunk}"),
+            Some(Outcome::Trouble(Trouble::Failed(_))) => "failed".to_owned(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(found, wanted);
+    }
+}
+
+#[test]
+fn when_nothing_moves_the_one_furthest_behind_is_in_the_way() {
+    let (mut coordinator, orders) = coordinator(2);
+    let mut now = NOW;
+    let mut queue = orders;
+    while !queue.is_empty() {
+        let order = queue.remove(0);
+        now += Duration::from_secs(1);
+        let answer = match order.message {
+            Message::Watch { .. } => progress(2, 5 + order.rank as u64),
+            _ => Message::Done {},
+        };
+        queue.extend(coordinator.answered(now, &order, Ok(answer)));
+    }
+    let Some(Outcome::Trouble(Trouble::Node(0, NodeError::Late { .. }))) = coordinator.outcome()
+    else {
+        panic!()
+    };
+    assert!(now > STALL && now < 3 * STALL, "{now:?}");
+}

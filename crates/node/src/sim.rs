@@ -1,0 +1,17 @@
+//! A cluster in virtual time: agents, links and a coordinator, the very state machines that run
+//! on real sockets, over a network and disks that fail as one seed says.
+//!
+//! Nothing sleeps, and one seed always gives the same run. Frames travel as bytes and are parsed
+//! on arrival. The network keeps the order of a connection, as TCP does; it delays, breaks and
+//! refuses connections, and now and then delivers a frame twice or with a flipped bit, which the
+//! receiver must notice. Agents crash (their disks keep what a power cut leaves) and come back.
+//! Disks fail, and lie about bytes they hold.
+
+mod faults;
+mod world;
+
+pub use faults::Faults;
+pub use world::{Ending, World};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,430 @@
+//! A node's share of a placed repair, window by window, as a state machine.
+//!
+//! Windows are independent, so several are under way at once: while one is computed, the next is
+//! read from disk and the one before travels. A piece that arrives for a window too far ahead is
+//! not acknowledged until its turn comes; that is the back-pressure that keeps all nodes within a
+//! few windows of the slowest, and it cannot deadlock: what the slowest node waits for belongs to
+//! its lowest window, which nobody's limit holds back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use kiln_store::Layout;
+
+use crate::proto::PAYLOAD_MAX;
+use crate::proto::assignment::{Assignment, RoundInfo};
+use crate::{NodeError, Result};
+
+/// Bytes that the windows of a task may take at a node, about.
+const MEMORY: u64 = 256 << 20;
+
+/// What a task asks for.
+#[derive(Debug)]
+pub enum Wish {
+    /// Read the window's pieces from disk.
+    Load(u64),
+    /// Run the program of a round.
+    Compute {
+        /// The window.
+        window: u64,
+        /// The round, by rank.
+        round: usize,
+        /// Its inputs.
+        inputs: Vec<Bytes>,
+    },
+    /// Keep what a round persists.
+    Persist {
+        /// The window.
+        window: u64,
+        /// The round, by rank.
+        round: usize,
+        /// The pieces, in the round's order.
+        pieces: Vec<Bytes>,
+    },
+    /// Send a piece (or a part of one) to another node.
+    Push(Parcel),
+    /// Compare and complete what was written.
+    Finish,
+}
+
+/// A part of a piece on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parcel {
+    /// The window.
+    pub window: u64,
+    /// The piece.
+    pub piece: u32,
+    /// The receiver.
+    pub to: u32,
+    /// Where in the piece it begins.
+    pub at: u32,
+    /// Bytes of the whole piece.
+    pub total: u32,
+    /// Its bytes.
+    pub bytes: Bytes,
+}
+
+/// How far a task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Amounts {
+    /// Windows that are done.
+    pub windows: u64,
+    /// Bytes read from disk.
+    pub read: u64,
+    /// Bytes sent to other nodes.
+    pub sent: u64,
+    /// Bytes received from other nodes.
+    pub received: u64,
+    /// Bytes of rebuilt chunks.
+    pub written: u64,
+}
+
+/// Where a task stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Assigned; pieces may arrive already.
+    Ready,
+    /// At work.
+    Running,
+    /// All windows are done; what was written is being completed.
+    Finishing,
+    /// All is done and verified.
+    Done,
+}
+
+#[derive(Debug, Default)]
+struct Window {
+    started: bool,
+    round: usize,
+    computed: bool,
+    busy: bool,
+    unsent: usize,
+    unkept: usize,
+    have: BTreeMap<u32, Bytes>,
+    parts: BTreeMap<u32, BTreeMap<u32, Bytes>>,
+}
+
+/// What became of a parcel.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is ours now.
+    Taken,
+    /// Its turn has not come: offer it again when the task has moved on.
+    Early(Parcel),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Task {
+    spec: Arc<Assignment>,
+    layout: Layout,
+    total: u64,
+    limit: u64,
+    base: u64,
+    next: u64,
+    stage: Stage,
+    windows: BTreeMap<u64, Window>,
+    done: BTreeSet<u64>,
+    /// For each piece, the rank of the last round that uses it.
+    last_use: BTreeMap<u32, usize>,
+    rate: u64,
+    start_at: Duration,
+    amounts: Amounts,
+    wishes: Vec<Wish>,
+}
+
+impl Task {
+    /// A task for an assignment that was checked.
+    ///
+    /// # Errors
+    /// Its geometry is none.
+    pub fn new(spec: Arc<Assignment>) -> Result<Task> {
+        let layout = spec.layout()?;
+        let total = spec.window_count(&layout);
+        let mut last_use = BTreeMap::new();
+        for (rank, round) in spec.rounds.iter().enumerate() {
+            let lists = round.inputs.iter().chain(round.sends.iter().map(|s| &s.piece));
+            for piece in lists.chain(round.persists.iter().map(|p| &p.piece)) {
+                last_use.insert(*piece, rank);
+            }
+        }
+        let sub_chunks: u64 = spec.pieces.iter().map(|p| u64::from(p.sub_chunks)).sum();
+        let each = (sub_chunks * u64::from(spec.slice)).max(1);
+        let limit = (MEMORY / each).clamp(1, u64::from(spec.windows));
+        let rate = spec.rate;
+        Ok(Task {
+            spec,
+            layout,
+            total,
+            limit,
+            base: 0,
+            next: 0,
+            stage: Stage::Ready,
+            windows: BTreeMap::new(),
+            done: BTreeSet::new(),
+            last_use,
+            rate,
+            start_at: Duration::ZERO,
+            amounts: Amounts::default(),
+            wishes: Vec::new(),
+        })
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub fn amounts(&self) -> Amounts {
+        self.amounts
+    }
+
+    /// Windows in all.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The assignment.
+    #[must_use]
+    pub fn spec(&self) -> &Arc<Assignment> {
+        &self.spec
+    }
+
+    /// Begins.
+    pub fn start(&mut self, now: Duration) -> Vec<Wish> {
+        if self.stage == Stage::Ready {
+            self.stage = Stage::Running;
+            self.start_at = now;
+        }
+        self.go_on(now)
+    }
+
+    /// Changes the limit of bytes a second (0: none).
+    pub fn throttle(&mut self, now: Duration, rate: u64) -> Vec<Wish> {
+        self.rate = rate;
+        self.start_at = self.start_at.min(now);
+        self.go_on(now)
+    }
+
+    /// When [`Task::go_on`] has something to do although nothing arrived.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Duration> {
+        let waits = self.stage == Stage::Running
+            && self.next < self.total
+            && self.next < self.base + self.limit;
+        waits.then_some(self.start_at)
+    }
+
+    /// A parcel from another node.
+    ///
+    /// # Errors
+    /// It does not belong to this task.
+    pub fn parcel(&mut self, now: Duration, parcel: Parcel) -> Result<(Fate, Vec<Wish>)> {
+        let wrong = |what: &str| Err(NodeError::protocol(format!("a parcel {what}")));
+        let (spec, window) = (Arc::clone(&self.spec), parcel.window);
+        let awaited = spec.rounds.iter().any(|round| round.receives.contains(&parcel.piece));
+        if window >= self.total || !awaited {
+            return wrong("that nobody waits for");
+        }
+        let total = self.piece_len(window, parcel.piece)?;
+        let end = parcel.at as usize + parcel.bytes.len();
+        if parcel.total as usize != total || end > total || parcel.bytes.is_empty() {
+            return wrong("of another size than planned");
+        }
+        if window < self.base || self.done.contains(&window) {
+            // Sent again since our answer was lost.
+            return Ok((Fate::Taken, Vec::new()));
+        }
+        if window >= self.base + self.limit {
+            return Ok((Fate::Early(parcel), Vec::new()));
+        }
+        let entry = self.windows.entry(window).or_default();
+        if entry.have.contains_key(&parcel.piece) {
+            return Ok((Fate::Taken, Vec::new()));
+        }
+        let parts = entry.parts.entry(parcel.piece).or_default();
+        self.amounts.received += parcel.bytes.len() as u64;
+        parts.insert(parcel.at, parcel.bytes);
+        let have: usize = parts.values().map(Bytes::len).sum();
+        if have >= total
+            && let Some(parts) = entry.parts.remove(&parcel.piece)
+        {
+            let whole = join(parts, total);
+            if whole.len() != total {
+                return wrong("whose parts overlap");
+            }
+            entry.have.insert(parcel.piece, whole);
+            self.advance(window);
+        }
+        Ok((Fate::Taken, self.go_on(now)))
+    }
+
+    /// Pieces that were read and verified.
+    pub fn loaded(&mut self, now: Duration, window: u64, pieces: Vec<(u32, Bytes)>) -> Vec<Wish> {
+        if let Some(entry) = self.windows.get_mut(&window) {
+            self.amounts.read += pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+            entry.have.extend(pieces);
+            self.advance(window);
+        }
+        self.go_on(now)
+    }
+
+    /// Pieces that a round made.
+    pub fn computed(&mut self, now: Duration, window: u64, made: Vec<Bytes>) -> Vec<Wish> {
+        if let Some(entry) = self.windows.get_mut(&window)
+            && let Some(round) = self.spec.rounds.get(entry.round)
+        {
+            entry.have.extend(round.outputs.iter().copied().zip(made));
+            (entry.busy, entry.computed) = (false, true);
+            self.advance(window);
+        }
+        self.go_on(now)
+    }
+
+    /// A parcel has arrived.
+    pub fn sent(&mut self, now: Duration, window: u64, bytes: usize) -> Vec<Wish> {
+        self.amounts.sent += bytes as u64;
+        if let Some(entry) = self.windows.get_mut(&window) {
+            entry.unsent = entry.unsent.saturating_sub(1);
+            self.advance(window);
+        }
+        self.go_on(now)
+    }
+
+    /// What a round persists is kept.
+    pub fn kept(&mut self, now: Duration, window: u64, bytes: u64) -> Vec<Wish> {
+        self.amounts.written += bytes;
+        if let Some(entry) = self.windows.get_mut(&window) {
+            entry.unkept = entry.unkept.saturating_sub(1);
+            self.advance(window);
+        }
+        self.go_on(now)
+    }
+
+    /// What was written is complete and verified.
+    pub fn finished(&mut self) {
+        self.stage = Stage::Done;
+    }
+
+    /// Starts windows as far as limits allow; gives what is wished for since.
+    pub fn go_on(&mut self, now: Duration) -> Vec<Wish> {
+        while self.stage == Stage::Running
+            && self.next < self.total
+            && self.next < self.base + self.limit
+            && self.start_at <= now
+        {
+            let window = self.next;
+            self.next += 1;
+            self.pace(now, window);
+            let entry = self.windows.entry(window).or_default();
+            entry.started = true;
+            if self.spec.rounds.iter().any(|round| !round.reads.is_empty()) {
+                self.wishes.push(Wish::Load(window));
+            }
+            self.advance(window);
+        }
+        if self.stage == Stage::Running && self.base == self.total {
+            self.stage = Stage::Finishing;
+            self.wishes.push(Wish::Finish);
+        }
+        std::mem::take(&mut self.wishes)
+    }
+
+    /// The next window starts when this one's bytes have had their time.
+    fn pace(&mut self, now: Duration, window: u64) {
+        if self.rate == 0 {
+            self.start_at = now;
+            return;
+        }
+        let len = |id: u32| self.piece_len(window, id).unwrap_or(0) as u64;
+        let rounds = &self.spec.rounds;
+        let sent: u64 = rounds.iter().flat_map(|r| &r.sends).map(|s| len(s.piece)).sum();
+        let received: u64 = rounds.iter().flat_map(|r| &r.receives).map(|id| len(*id)).sum();
+        let time = sent.max(received) as f64 / self.rate as f64;
+        self.start_at = self.start_at.max(now.saturating_sub(Duration::from_secs(1)))
+            + Duration::from_secs_f64(time.min(3600.0));
+    }
+
+    fn piece_len(&self, window: u64, id: u32) -> Result<usize> {
+        let (_, range) = self.spec.window(&self.layout, window);
+        Ok(self.spec.piece(id)?.sub_chunks as usize * range.len())
+    }
+
+    /// Does the rounds of a window as far as their pieces are there.
+    fn advance(&mut self, window: u64) {
+        let spec = Arc::clone(&self.spec);
+        loop {
+            let Some(entry) = self.windows.get_mut(&window) else { return };
+            if !entry.started || entry.busy {
+                return;
+            }
+            let Some(round) = spec.rounds.get(entry.round) else {
+                if entry.unsent == 0 && entry.unkept == 0 {
+                    self.complete(window);
+                }
+                return;
+            };
+            let mut needed = round.reads.iter().chain(&round.receives);
+            if !needed.all(|piece| entry.have.contains_key(piece)) {
+                return;
+            }
+            if !round.outputs.is_empty() && !entry.computed {
+                let inputs = round.inputs.iter().filter_map(|id| entry.have.get(id).cloned());
+                let (inputs, round) = (inputs.collect(), entry.round);
+                entry.busy = true;
+                self.wishes.push(Wish::Compute { window, round, inputs });
+                return;
+            }
+            pass_on(entry, window, round, &mut self.wishes);
+            let rank = entry.round;
+            entry.have.retain(|piece, _| self.last_use.get(piece).is_some_and(|last| *last > rank));
+            (entry.round, entry.computed) = (rank + 1, false);
+        }
+    }
+
+    fn complete(&mut self, window: u64) {
+        self.windows.remove(&window);
+        self.done.insert(window);
+        self.amounts.windows += 1;
+        while self.done.remove(&self.base) {
+            self.base += 1;
+        }
+    }
+}
+
+/// Sends and keeps what a round says.
+fn pass_on(entry: &mut Window, window: u64, round: &RoundInfo, wishes: &mut Vec<Wish>) {
+    for send in &round.sends {
+        let Some(whole) = entry.have.get(&send.piece) else { continue };
+        let (piece, to, total) = (send.piece, send.to, whole.len() as u32);
+        for at in (0..whole.len()).step_by(PAYLOAD_MAX) {
+            let bytes = whole.slice(at..whole.len().min(at + PAYLOAD_MAX));
+            entry.unsent += 1;
+            let at = at as u32;
+            wishes.push(Wish::Push(Parcel { window, piece, to, at, total, bytes }));
+        }
+    }
+    if !round.persists.is_empty() {
+        let pieces = round.persists.iter().filter_map(|p| entry.have.get(&p.piece).cloned());
+        entry.unkept += 1;
+        let (pieces, round) = (pieces.collect(), entry.round);
+        wishes.push(Wish::Persist { window, round, pieces });
+    }
+}
+
+fn join(mut parts: BTreeMap<u32, Bytes>, total: usize) -> Bytes {
+    if parts.len() == 1
+        && let Some((_, only)) = parts.pop_first()
+    {
+        return only;
+    }
+    let mut whole = BytesMut::with_capacity(total);
+    parts.values().for_each(|part| whole.extend_from_slice(part));
+    whole.freeze()
+}
