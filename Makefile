@@ -9,7 +9,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
 .PHONY: help setup build test lint demo kernels ceph-plugin ceph-host ceph-cluster \
-    ceph-up ceph-test ceph-down bench-ceph bench-core bench-xor bench-plan bench-order bench-devices fuzz clean
+    ceph-up ceph-test ceph-down bench-ceph bench-core bench-xor bench-plan bench-order \
+    bench-devices fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
