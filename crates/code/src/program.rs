@@ -104,8 +104,8 @@ impl Program {
         Ok(self.sequence.eval(inputs)?)
     }
 
-    /// Compiles a schedule: every loop of it becomes one block of straight-line code, run over whole
-    /// sub-chunks. With `packets`, chunks are blocks of so many packets of so many bytes.
+    /// Compiles a schedule: every loop of it becomes one block of straight-line code, run over
+    /// whole sub-chunks. With `packets`, chunks are blocks of so many packets of so many bytes.
     ///
     /// # Errors
     /// Some chunk is not whole, but there are packets.

@@ -1,8 +1,8 @@
 //! Our own order: everything in one loop, each data word loaded once, every sum kept in a register
 //! until it is complete.
 //!
-//! What is scarce are registers, so the order of the data words is chosen to keep few sums open: the
-//! next sum to complete is the one whose missing words begin the fewest new sums. For array codes
+//! What is scarce are registers, so the order of the data words is chosen to keep few sums open:
+//! the next sum to complete is the one whose missing words begin the fewest new sums. For array codes
 //! that goes row by row: a row's parity is complete at its end and stored, only the diagonals stay
 //! open, w + 1 registers where going by chunks takes 2w.
 

@@ -309,7 +309,8 @@ impl Sequence {
     /// # use kiln_gf::{Buffers, Call, Footprint, Listing, Matrix, Product, Sequence, Unit, active};
     /// // The two units of a block are added up; a buffer of two blocks.
     /// let sum = Product::new(active()?, &Matrix::new(1, 2, vec![1, 1])?);
-    /// let operands = [(0, 0), (0, 1), (1, 0)].map(|(region, unit)| Unit { region, unit }).to_vec();
+    /// let operands = [(0, 0), (0, 1), (1, 0)];
+    /// let operands = operands.map(|(region, unit)| Unit { region, unit }).to_vec();
     /// let calls = vec![Call::Product { product: 0, sources: 0..2, results: 2..3 }];
     /// let listing = Listing { products: vec![sum], calls, operands, ..Listing::default() };
     /// let buffers = Buffers { inputs: vec![2], outputs: vec![1], scratch: 0 };
