@@ -96,7 +96,7 @@ static BENCHES: &[Bench] = &[
     },
     Bench {
         name: "order",
-        about: "orders of sub-chunks: tables of the G-Clay paper and beyond, cost at write and read",
+        about: "orders of sub-chunks: the G-Clay paper's tables and beyond, cost at write and read",
         run: |args| order::run(&order::Options { tiny: false, out: args.out.as_deref() }),
     },
     Bench {

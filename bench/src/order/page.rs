@@ -80,7 +80,8 @@ impl Counts {
         writeln!(
             out,
             "| code | alpha | virtual | least | natural | gray | fewest | balanced | pairs | \
-             natural | gray | fewest | balanced |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|"
+             natural | gray | fewest | balanced |\n\
+             |---|---|---|---|---|---|---|---|---|---|---|---|---|"
         )?;
         for code in &self.codes {
             let find = |name: &str| code.orders.iter().find(|row| row.order == name);
