@@ -46,8 +46,8 @@ impl UpdatePlan {
 
     /// Computes the differences of the parity: `inputs` has a buffer for every chunk of
     /// [`UpdatePlan::changes`], old XOR new of its sub-chunks one after the other; `outputs` has
-    /// one for every chunk of [`UpdatePlan::writes`] likewise, to be XORed to the old parity. For codes
-    /// with packets, a sub-chunk is all its packets one after the other.
+    /// one for every chunk of [`UpdatePlan::writes`] likewise, to be XORed to the old parity. For
+    /// codes with packets, a sub-chunk is all its packets one after the other.
     ///
     /// # Errors
     /// The number or a length of the buffers does not fit; outputs are then untouched.

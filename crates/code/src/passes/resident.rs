@@ -2,9 +2,9 @@
 //! until it is complete.
 //!
 //! What is scarce are registers, so the order of the data words is chosen to keep few sums open:
-//! the next sum to complete is the one whose missing words begin the fewest new sums. For array codes
-//! that goes row by row: a row's parity is complete at its end and stored, only the diagonals stay
-//! open, w + 1 registers where going by chunks takes 2w.
+//! the next sum to complete is the one whose missing words begin the fewest new sums. For array
+//! codes that goes row by row: a row's parity is complete at its end and stored, only the diagonals
+//! stay open, w + 1 registers where going by chunks takes 2w.
 
 use crate::schedule::{Draft, Op, Schedule, ScheduleRow, Sum, sums};
 use crate::{CodeError, Dag};

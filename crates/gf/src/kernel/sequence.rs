@@ -458,8 +458,8 @@ impl Sequence {
     ///
     /// # Safety
     /// All its units, moved by every shift, lie in their regions, with these bytes in each,
-    /// readable and, but for inputs, writable; `places` has room for its operands, and `all` has the
-    /// addresses of those of blocks.
+    /// readable and, but for inputs, writable; `places` has room for its operands, and `all` has
+    /// the addresses of those of blocks.
     unsafe fn call(
         &self,
         call: &Checked,
