@@ -7,25 +7,36 @@ from pathlib import Path
 NODES = 14
 LOST = 5
 MOST_FILES = 300
-MOST_BYTES = 96 << 20
+MOST_LARGE = 5
+MOST_LOOKED_AT = 50_000
+LARGE = 5 << 20
 LARGEST = 24 << 20
 
 
-def take(files, target):
-    """Copies files until there are enough; returns their hashes by name."""
-    hashes, total = {}, 0
+def choose(files):
+    """Small files, and a few so large that they get the pool's own code."""
+    small, large = [], []
     for number, path in enumerate(files):
         size = path.stat().st_size
-        if len(hashes) == MOST_FILES or total + size > MOST_BYTES:
+        if LARGE <= size <= LARGEST and len(large) < MOST_LARGE:
+            large.append(path)
+        elif size < LARGE and len(small) < MOST_FILES:
+            small.append(path)
+        if len(small) == MOST_FILES and (len(large) == MOST_LARGE or number > MOST_LOOKED_AT):
             break
-        if size > LARGEST:
-            continue
+    return small + large
+
+
+def take(files, target):
+    """Copies some of the files; returns their hashes by name, and their bytes."""
+    hashes, total = {}, 0
+    for number, path in enumerate(choose(files)):
         name = f"{number % 7}/{number:05}-{path.name}"
         copy = target / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
         hashes[name] = hashlib.sha256(copy.read_bytes()).hexdigest()
-        total += size
+        total += copy.stat().st_size
     return hashes, total
 
 
