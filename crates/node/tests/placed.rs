@@ -127,20 +127,7 @@ impl Cluster {
 
 fn geometry(disk: &MemoryBackend, size: u64) -> Geometry {
     let reader = ShardReader::open(disk, &name(0)).unwrap();
-    let info = reader.info();
-    Geometry {
-        spec: info.spec.clone(),
-        object: info.object.clone(),
-        run: info.run,
-        source: info.source,
-        k: info.k,
-        n: info.n,
-        alpha: info.alpha,
-        sub_chunk: info.sub_chunk,
-        segment_stripes: info.segment_stripes,
-        size,
-        digests: reader.digests().unwrap().to_vec(),
-    }
+    Geometry::of(reader.info(), size, reader.digests().unwrap())
 }
 
 /// Calls something when a repair has kept its first bytes.

@@ -170,23 +170,11 @@ impl Coordinator {
         let (node, name) = node.ok_or_else(|| refused("no shard is whole"))?;
         let reader = ShardReader::open(&*node.store, name)?;
         let (info, digests) = (reader.info(), reader.digests());
-        let digests = digests.ok_or_else(|| refused("no shard tells the digests of all"))?.to_vec();
+        let digests = digests.ok_or_else(|| refused("no shard tells the digests of all"))?;
         if info.spec.contains("packet=") {
             return Err(refused("codes of packets are repaired by kiln repair"));
         }
-        Ok(Geometry {
-            spec: info.spec.clone(),
-            object: info.object.clone(),
-            run: info.run,
-            source: info.source,
-            k: info.k,
-            n: info.n,
-            alpha: info.alpha,
-            sub_chunk: info.sub_chunk,
-            segment_stripes: info.segment_stripes,
-            size: found.size,
-            digests,
-        })
+        Ok(Geometry::of(info, found.size, digests))
     }
 
     fn report(

@@ -60,6 +60,18 @@ struct Report {
 }
 
 impl Report {
+    /// Counts what became of one file or object: copied bytes, or nothing when it was left out.
+    fn count(&mut self, name: &str, outcome: Result<Option<u64>, Failure>) {
+        match outcome {
+            Ok(Some(bytes)) => {
+                self.copied += 1;
+                self.bytes += bytes;
+            }
+            Ok(None) => self.skipped += 1,
+            Err(failure) => self.fail(name, &failure),
+        }
+    }
+
     fn fail(&mut self, name: &str, failure: &Failure) {
         self.failed += 1;
         if self.failures.len() < MAX_TOLD {
@@ -136,14 +148,7 @@ impl Cp {
             if name.is_empty() {
                 name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             }
-            match self.put(pool, &path, &name, &settings) {
-                Ok(Some(bytes)) => {
-                    report.copied += 1;
-                    report.bytes += bytes;
-                }
-                Ok(None) => report.skipped += 1,
-                Err(failure) => report.fail(&name, &failure),
-            }
+            report.count(&name, self.put(pool, &path, &name, &settings));
         }
         Ok(report)
     }
@@ -202,14 +207,7 @@ impl Cp {
                 Some(inside) => inside,
                 None => name.rsplit('/').next().unwrap_or(&name),
             };
-            match self.get(pool, &name, &to.join(inside), &settings) {
-                Ok(Some(bytes)) => {
-                    report.copied += 1;
-                    report.bytes += bytes;
-                }
-                Ok(None) => report.skipped += 1,
-                Err(failure) => report.fail(&name, &failure),
-            }
+            report.count(&name, self.get(pool, &name, &to.join(inside), &settings));
         }
         Ok(report)
     }

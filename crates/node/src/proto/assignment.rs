@@ -214,6 +214,25 @@ records! {
 }
 
 impl Geometry {
+    /// The geometry that a shard tells, with the object's size and the digests of all shards,
+    /// which a header may not know.
+    #[must_use]
+    pub fn of(info: &ShardInfo, size: u64, digests: &[[u8; 16]]) -> Geometry {
+        Geometry {
+            spec: info.spec.clone(),
+            object: info.object.clone(),
+            run: info.run,
+            source: info.source,
+            k: info.k,
+            n: info.n,
+            alpha: info.alpha,
+            sub_chunk: info.sub_chunk,
+            segment_stripes: info.segment_stripes,
+            size,
+            digests: digests.to_vec(),
+        }
+    }
+
     /// What a shard of this run with this index says of itself.
     #[must_use]
     pub fn shard(&self, index: u32) -> ShardInfo {

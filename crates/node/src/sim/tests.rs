@@ -81,19 +81,7 @@ impl Scene {
         let whole = (0..n).find(|i| *i != self.lost).unwrap();
         let reader = ShardReader::open(&self.disks[whole], &name(whole)).unwrap();
         let info = reader.info();
-        let geometry = Geometry {
-            spec: info.spec.clone(),
-            object: info.object.clone(),
-            run: info.run,
-            source: info.source,
-            k: info.k,
-            n: info.n,
-            alpha: info.alpha,
-            sub_chunk: info.sub_chunk,
-            segment_stripes: info.segment_stripes,
-            size: reader.size().unwrap(),
-            digests: reader.digests().unwrap().to_vec(),
-        };
+        let geometry = Geometry::of(info, reader.size().unwrap(), reader.digests().unwrap());
         let peers: Vec<Peer> =
             (0..=n).map(|i| Peer { node: i as u32, address: World::address(i) }).collect();
         let share = |node: usize| {
