@@ -8,7 +8,7 @@ KERNELS ?= scalar avx2 avx512 gfni
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
-.PHONY: help setup build test lint demo kernels ceph-plugin ceph-host ceph-cluster \
+.PHONY: help setup build install test lint demo kernels ceph-plugin ceph-host ceph-cluster \
     ceph-up ceph-test ceph-down bench-ceph bench-core bench-xor bench-plan bench-order \
     bench-devices fuzz clean
 
@@ -16,6 +16,7 @@ help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
 	@echo 'make test    all checks and tests, as CI runs them'
 	@echo 'make build   the program, as $(KILN)'
+	@echo 'make install  the program and the C library for others (PREFIX=/usr/local)'
 	@echo 'make ceph-plugin  libec_kiln.so for the Ceph of this machine, in $(CEPH)'
 	@echo 'make ceph-up, ceph-test, ceph-down  a cluster of 16 OSDs here, with the plugin'
 	@echo 'make bench-ceph  what recovery and coding cost inside Ceph (QUICK=1: 4+2 only)'
@@ -34,6 +35,15 @@ setup:
 
 build: setup
 	$(CARGO) build --release -p kiln
+
+# The program and the C interface (shared and static library, header, pkg-config file), to be used
+# below PREFIX; packagers collect them below DESTDIR.
+PREFIX ?= /usr/local
+
+install: build
+	$(CARGO) build --release -p kiln-c
+	sh bindings/c/install.sh '$(TARGET)/release/libkiln_c.a' '$(PREFIX)' '$(DESTDIR)'
+	install -D -m 755 '$(KILN)' '$(DESTDIR)$(PREFIX)/bin/kiln'
 
 lint: setup
 	$(CARGO) fmt --all --check
