@@ -148,15 +148,15 @@ def computing(plugins, cells):
     """CPU seconds for a GiB, from the plugins called as an OSD calls them."""
     rows = []
     for k, m, unit_kib in cells:
-        for name, profile in CODES.items():
-            words = profile.format(km=f"k={k} m={m}", kmd=f"k={k} m={m}")
-            done = subprocess.run(
-                [str(plugins / "host"), str(plugins), "bench", str(unit_kib << 10), words],
-                capture_output=True, text=True, timeout=600)
-            if done.returncode != 0:
-                raise Trouble(f"{words}: {done.stderr.strip()}")
-            rows.append(dict(code=name, k=k, m=m, stripe_unit_kib=unit_kib,
-                             **json.loads(done.stdout)))
+        size = f"k={k} m={m}"
+        words = [profile.format(km=size, kmd=size) for profile in CODES.values()]
+        done = subprocess.run(
+            [str(plugins / "host"), str(plugins), "bench", str(unit_kib << 10), *words],
+            capture_output=True, text=True, timeout=600)
+        if done.returncode != 0:
+            raise Trouble(f"computing {k}+{m}, {unit_kib} KiB: {done.stderr.strip()}")
+        for name, line in zip(CODES, done.stdout.splitlines(), strict=True):
+            rows.append(dict(code=name, k=k, m=m, stripe_unit_kib=unit_kib, **json.loads(line)))
             print(json.dumps(rows[-1]), flush=True)
     return rows
 

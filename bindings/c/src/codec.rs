@@ -142,6 +142,7 @@ pub unsafe extern "C" fn kiln_encode(
         let parity = Given { pointers: parity.cast(), lens: &outs };
         // SAFETY: k and m pointers to `chunk_len` bytes each, as promised.
         let mut regions = unsafe { Regions::new(&data, &parity) }?;
-        Ok(codec.encode(&regions.inputs, &mut regions.outputs)?)
+        let footprint = regions.footprint();
+        Ok(codec.encode_on(&regions.inputs, &mut regions.outputs, footprint)?)
     })
 }

@@ -1,6 +1,12 @@
 //! Pointers of the caller as slices, checked as far as pointers can be.
 
 use crate::failure::Failure;
+use kiln_code::Footprint;
+
+/// The most bytes in all buffers of a call that are taken to be in a cache: half of a second level
+/// of today's servers. Callers of C cannot know, and whoever codes more has just received it or is
+/// about to send it.
+const CACHED_MAX: usize = 512 << 10;
 
 /// The longest buffer that a slice can be.
 const LEN_MAX: usize = isize::MAX as usize;
@@ -63,6 +69,16 @@ impl Given<'_> {
 }
 
 impl<'a> Regions<'a> {
+    /// Where buffers of so many bytes in all are taken to be.
+    pub(crate) fn footprint(&self) -> Footprint {
+        let inputs: usize = self.inputs.iter().map(|buffer| buffer.len()).sum();
+        let outputs: usize = self.outputs.iter().map(|buffer| buffer.len()).sum();
+        match inputs.saturating_add(outputs) {
+            0..=CACHED_MAX => Footprint::Cached,
+            _ => Footprint::Memory,
+        }
+    }
+
     /// # Safety
     /// The lists lead to pointers, and the pointers to as many bytes as the lengths say; nobody
     /// changes inputs or touches outputs during `'a`.
