@@ -38,7 +38,7 @@ impl Bound {
 
     /// For a problem of one whole chunk whose helpers all read equally much, as repairs of MDS
     /// codes with the least reading do: k follows from that. Nothing for other problems, and where
-    /// the new node stores a helper's chunk or two helpers are one node.
+    /// the new node stores a helper's chunk, two helpers are one node or only a range is wanted.
     pub fn of(problem: &Problem) -> Option<Bound> {
         let dag = problem.dag();
         let reads = dag.reads();
@@ -52,7 +52,7 @@ impl Bound {
         let (w, d) = (dag.outputs().len(), reads.len());
         let beta = reads.first()?.sub_chunks();
         let equal = reads.iter().all(|read| read.sub_chunks() == beta);
-        if nodes.len() != d + 1 || !equal || !w.is_multiple_of(beta) {
+        if nodes.len() != d + 1 || !equal || !w.is_multiple_of(beta) || !problem.is_whole() {
             return None;
         }
         Bound::new(d + 1, (d + 1).checked_sub(w / beta)?, w)

@@ -10,7 +10,8 @@
 //! Sum the above over a family of sets Q: if every helper is in at most `a` of them and every
 //! ordered pair of helpers is split (first in Q, second not) by at most `b`, then a r + b x is at
 //! least the sum S of the ranks, hence T >= r + x >= r + (S - a r) / b. With all sets of q helpers
-//! and the ranks of an MDS code this is [`crate::Bound`].
+//! and the ranks of an MDS code this is [`crate::Bound`]. Where all sets are too many, rotations of
+//! one set do nearly as well, if its differences are as even as can be found.
 //!
 //! *Time.* In t seconds helpers with links of U bytes a second together send at most U t, and new
 //! nodes receive at most D t: the traffic bound at r = D t gives the least t.
@@ -20,8 +21,12 @@ use kiln_code::{Dag, Matrix};
 
 /// The most entries of a matrix that is looked at.
 const ENTRIES_MAX: usize = 1 << 22;
-/// Work of all ranks of a family of cuts, in multiplications.
-const WORK_MAX: usize = 1 << 27;
+/// Work of the ranks of all sets of helpers, in multiplications; above, rotations of one set serve.
+const WORK_ALL: usize = 1 << 27;
+/// Work of the ranks of those.
+const WORK_MAX: usize = 1 << 31;
+/// Sets that are tried as the one to be rotated.
+const BASES: usize = 500;
 
 /// A line of the traffic bound: a r + b x >= sum.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -176,22 +181,30 @@ impl Cut<'_> {
         let d = helpers.len();
         let first = |u: usize| self.rank(|home| helpers[..u].contains(&home), |_| true);
         let u = (1..d).find(|&u| first(u) == arrive)?;
-        let sets = binomial(d, u)?;
-        let work = self.matrix.rows() * self.matrix.rows() * (self.matrix.cols() * u / d).max(1);
-        if sets.checked_mul(work)? > WORK_MAX {
+        let (rows, cols) = (self.matrix.rows(), (self.matrix.cols() * u / d).max(1));
+        let work = rows * cols * rows.min(cols);
+        let fits = |sets: usize, most| sets.checked_mul(work).is_some_and(|work| work <= most);
+        let within = |set: &[usize]| {
+            let inside = |home: usize| set.iter().any(|&i| helpers[i] == home);
+            self.rank(inside, |_| true)
+        };
+        if let Some(sets) = binomial(d, u).filter(|&sets| fits(sets, WORK_ALL)) {
+            let mut set: Vec<usize> = (0..u).collect();
+            let mut sum = within(&set);
+            for _ in 1..sets {
+                next_set(&mut set, d);
+                sum += within(&set);
+            }
+            let (a, b) = (binomial(d - 1, u - 1)?, binomial(d.checked_sub(2)?, u - 1)?);
+            return Some(Line { sum: sum as f64, a: a as f64, b: b as f64 });
+        }
+        if !fits(d, WORK_MAX) {
             return None;
         }
-        let mut sum = 0;
-        let mut set: Vec<usize> = (0..u).collect();
-        loop {
-            let within = |home: usize| set.iter().any(|&i| helpers[i] == home);
-            sum += self.rank(within, |_| true);
-            if !next_set(&mut set, d) {
-                break;
-            }
-        }
-        let (a, b) = (binomial(d - 1, u - 1)?, binomial(d.checked_sub(2)?, u - 1)?);
-        Some(Line { sum: sum as f64, a: a as f64, b: b as f64 })
+        let (base, split) = even_set(d, u);
+        let turned = |turn: usize| base.iter().map(|&i| (i + turn) % d).collect::<Vec<usize>>();
+        let sum: usize = (0..d).map(|turn| within(&turned(turn))).sum();
+        Some(Line { sum: sum as f64, a: u as f64, b: split as f64 })
     }
 
     /// What must leave the domains, or enter them, whichever is more.
@@ -208,6 +221,26 @@ impl Cut<'_> {
         }
         out.max(into)
     }
+}
+
+/// A set of `u` of `d` numbers in a circle, and how many of its rotations at most split a pair of
+/// numbers (first in, second out): as few as some hundred random sets have.
+fn even_set(d: usize, u: usize) -> (Vec<usize>, usize) {
+    let mut seed = 1;
+    let mut numbers: Vec<usize> = (0..d).collect();
+    let mut best = ((0..u).collect(), u);
+    for _ in 0..BASES {
+        for i in 0..u {
+            numbers.swap(i, i + crate::seed::below(&mut seed, d - i));
+        }
+        let set = &numbers[..u];
+        let kept = |by: usize| set.iter().filter(|&&i| set.contains(&((i + by) % d))).count();
+        let split = (1..d).map(|by| u - kept(by)).max().unwrap_or(u);
+        if split < best.1 {
+            best = (set.to_vec(), split);
+        }
+    }
+    best
 }
 
 fn binomial(n: usize, k: usize) -> Option<usize> {

@@ -34,6 +34,8 @@ pub struct Problem {
     homes: Arc<BTreeMap<u32, usize>>,
     targets: Arc<BTreeMap<u32, usize>>,
     workers: Arc<[usize]>,
+    /// Whether lost chunks are wanted as a whole.
+    whole: bool,
 }
 
 impl Problem {
@@ -75,7 +77,7 @@ impl Problem {
         workers.sort_unstable();
         workers.dedup();
         let (homes, targets) = (Arc::new(homes), Arc::new(targets));
-        Ok(Problem { dag, cluster, homes, targets, workers: workers.into() })
+        Ok(Problem { dag, cluster, homes, targets, workers: workers.into(), whole: true })
     }
 
     /// The usual picture of the papers: equal nodes, chunk i belongs to node i, and the node of a
@@ -100,7 +102,10 @@ impl Problem {
         let list = |map: &BTreeMap<u32, usize>| -> Vec<(usize, usize)> {
             map.iter().map(|(&chunk, &node)| (chunk as usize, node)).collect()
         };
-        Problem::new(dag, self.cluster.clone(), &list(&self.homes), &list(&self.targets))
+        let whole = self.whole && dag.outputs().len() == self.dag.outputs().len();
+        let problem =
+            Problem::new(dag, self.cluster.clone(), &list(&self.homes), &list(&self.targets))?;
+        Ok(Problem { whole, ..problem })
     }
 
     /// The same problem with further nodes that may compute, though they store nothing of it.
@@ -122,6 +127,11 @@ impl Problem {
     /// What is computed: the code's own DAG.
     pub fn dag(&self) -> &Arc<Dag> {
         &self.dag
+    }
+
+    /// Whether lost chunks are wanted as a whole, not a range of them.
+    pub fn is_whole(&self) -> bool {
+        self.whole
     }
 
     /// The machines.

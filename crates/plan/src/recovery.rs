@@ -63,7 +63,7 @@ impl Default for RecoveryOptions {
     fn default() -> Self {
         let strategies = crate::STRATEGIES.iter().map(|row| row.name);
         // Searching strategies that no structure helps are left to single repairs.
-        let useful = |name: &&str| !["anneal", "brute", "pareto"].contains(name);
+        let useful = |name: &&str| !["anneal", "best", "brute", "pareto"].contains(name);
         RecoveryOptions {
             strategies: strategies.filter(useful).collect(),
             seed: 1,
@@ -253,6 +253,24 @@ impl RecoveryPlan {
     /// Classes of risk in the order in which they are repaired.
     pub fn classes(&self) -> &[RiskClass] {
         &self.classes
+    }
+
+    /// Rebuilt chunks that come into a failure domain with another chunk of their stripe, because
+    /// no better node was there: one more loss of that domain costs such a stripe two chunks.
+    pub fn crowded(&self) -> usize {
+        let domain = |node: u16| self.cluster.domain(usize::from(node));
+        let crowded = |job: Job<'_>| {
+            let homes = self.layout.stripe(job.stripe);
+            let left = homes.raw().iter().filter_map(|&home| domain(home));
+            let all: Vec<u32> =
+                left.chain(job.targets.iter().filter_map(|&target| domain(target))).collect();
+            let shares = |&&target: &&u16| {
+                let own = domain(target);
+                all.iter().filter(|&&other| Some(other) == own).count() > 1
+            };
+            job.targets.iter().filter(shares).count()
+        };
+        self.jobs().map(crowded).sum()
     }
 
     /// How many stripes each strategy repairs.

@@ -1,6 +1,7 @@
 //! The strategies: one file and one row of [`STRATEGIES`] each.
 
 mod anneal;
+mod best;
 mod brute;
 mod central;
 mod chain;
@@ -48,6 +49,7 @@ impl Strategy {
 
 /// All strategies.
 pub static STRATEGIES: &[Strategy] = &[
+    best::STRATEGY,
     central::STRATEGY,
     sums::PIPELINE,
     sums::PPR,

@@ -25,8 +25,12 @@ Examples:
   kiln plan --code clay:10+4 --lost 0          one loss, helper by helper
   kiln plan --code clay:10+4 --lost 0,5,12     three losses at once
   kiln plan --code clay:10+4 --average 2       the average over all pairs of losses
-  kiln plan --code clay:10+4 --lost 0 --strategy hub --block 256MiB --frontier
+  kiln plan --code clay:10+4 --lost 0 --strategy --block 256MiB
                                                placed on nodes: who computes and sends what
+  kiln plan -c clay:10+4 --lost 0 --strategy hub --block 256MiB --frontier --picture trades.svg
+                                               every trade of maximum load against traffic
+  kiln plan -c clay:10+4,d=12 --lost 0,5 --cluster nodes.toml --range 0..64KiB
+                                               a degraded read over unequal links and racks
   kiln plan --code clay:16+2 --orders          the orders of its layers: runs of every lost chunk
   kiln plan --code clay:10+4 --recover --nodes 21 --stripes 100 --chunk 256MiB
                                                a lost machine: 100 stripes over 20 others
@@ -141,6 +145,10 @@ impl Command for Plan {
         if self.recover.is_asked() {
             recover::run(&self.recover, &codec, chunk, self.place.cluster(), setup)?;
             return Ok(Exit::Done);
+        }
+        if self.lost.is_none() && self.place.cluster().is_some() {
+            let problem = "for what? give --lost LIST, or --recover with --stripes or --layout";
+            return Err(Failure::Flag { flag: "--cluster", problem: problem.into() });
         }
         match (self.lost, self.average) {
             (Some(Indices(lost)), _) if self.place.wanted() => {

@@ -57,9 +57,72 @@ fn machines_come_from_a_file_and_plans_are_kept() {
         .fails(4, &["machines.toml", "speed"]);
 }
 
+/// Without a name the best strategy is taken, and the flags of a placed plan ask for one.
+#[test]
+fn the_best_strategy_is_the_default() {
+    let rig = Rig::new();
+    let plan = |words: &str| rig.kiln(&format!("plan {words} --json")).ok().json();
+    let hub = plan("-c clay:10+4 --lost 3 --strategy --block 256MiB");
+    assert_eq!((&hub["strategy"], hub["bandwidth"].as_u64()), (&"hub".into(), Some(1 << 30)));
+    assert_eq!(plan("-c rs:10+4 --lost 3 --strategy")["strategy"], "pipeline");
+    let butterfly = plan("-c butterfly:4+2 --lost 0 --frontier --block 256MiB");
+    let points = butterfly["frontier"].as_array().unwrap();
+    let mib = |value: &serde_json::Value| value.as_u64().unwrap() >> 20;
+    assert!(mib(&points[0]["max_node_load"]) == 256 && mib(&points[0]["bandwidth"]) <= 800);
+    assert_eq!(mib(&points.last().unwrap()["bandwidth"]), 640, "the central plan ends it");
+    let text = rig.kiln("plan -c clay:4+2 --lost 3 --strategy --block 256MiB").ok().stdout;
+    assert!(text.contains("bandwidth 768 MiB (at least 768 MiB)"), "{text}");
+}
+
+/// Fewer helpers, several losses, unequal links, racks, a new node that is a helper or is outside,
+/// a range of a chunk: every number stands beside a lower bound.
+#[test]
+fn general_cases_have_lower_bounds() {
+    let rig = Rig::new();
+    let mut machines = String::new();
+    for i in 0..8 {
+        let up = if i == 3 { "100MB" } else { "1GB" };
+        machines += &format!("[[node]]\nid = \"m{i}\"\ndomain = \"rack{}\"\n", i / 2);
+        machines += &format!("up = \"{up}\"\ndown = \"1GB\"\n");
+    }
+    fs::write(rig.path("outside.toml"), &machines).unwrap();
+    let mut helper = machines;
+    for i in 0..7 {
+        let places =
+            if i == 4 { "chunks = [4]\nrebuilds = [0]" } else { &format!("chunks = [{i}]") };
+        helper = helper.replace(&format!("\"m{i}\"\n"), &format!("\"m{i}\"\n{places}\n"));
+    }
+    fs::write(rig.path("helper.toml"), helper).unwrap();
+    for (words, racks) in [
+        ("-c clay:4+3,d=5 --lost 0 --strategy", false),
+        ("-c clay:4+3 --lost 0,6 --strategy", false),
+        ("-c rs:4+3 --lost 1,2,3 --strategy pipeline", false),
+        ("-c clay:4+3 --lost 0 --cluster outside.toml", true),
+        ("-c clay:4+3 --lost 0 --cluster helper.toml", true),
+        ("-c clay:4+3 --lost 0 --range 0..4KiB", false),
+        ("-c rdp:4+2 --lost 1 --strategy anneal", false),
+    ] {
+        let report = rig.kiln(&format!("plan {words} --moves 20000 --json")).ok().json();
+        let limits = &report["limits"];
+        for name in ["max_node_load", "across_domains", "link_seconds"] {
+            let (got, least) = (report[name].as_f64().unwrap(), limits[name].as_f64().unwrap());
+            assert!(least > 0.0 && got >= least * 0.999_999, "{words} {name}: {got} {least}");
+        }
+        let (got, least) = (report["bandwidth"].as_u64(), report["bound_bandwidth"].as_u64());
+        assert!(least > Some(0) && got >= least, "{words}: {got:?} {least:?}");
+        let text = rig.kiln(&format!("plan {words} --moves 20000")).ok().stdout;
+        assert_eq!(text.matches("(at least").count(), if racks { 4 } else { 3 }, "{text}");
+    }
+}
+
 #[test]
 fn what_cannot_be_planned_is_said() {
     let rig = Rig::new();
+    rig.kiln("plan -c rs:4+2 --cluster x.toml").fails(3, &["--cluster", "--lost"]);
+    rig.kiln("plan -c rs:4+2 --lost 0 --range 4..4").fails(3, &["--range", "empty"]);
+    rig.kiln("plan -c rs:4+2 --lost 0 --range 4").fails(3, &["--range", "0..64KiB"]);
+    rig.kiln("plan -c rs:4+2 --lost 0 --range 0..9GiB").fails(3, &["--range", "1 MiB"]);
+    rig.kiln("plan -c rs:4+2 --lost 0 --seconds soon").fails(3, &["--seconds"]);
     rig.kiln("plan --code rs:4+2 --lost 0 --strategy luck").fails(3, &["luck", "central", "hub"]);
     rig.kiln("plan --code rs:4+2 --strategy hub").fails(3, &["--lost"]);
     rig.kiln("plan --code rs:4+2 --lost 0 --picture x.svg").fails(3, &["--picture"]);

@@ -128,3 +128,21 @@ fn racks() {
     let plan = plan.plan(&problem, &mut Effort::new(1).with_moves(50_000)).unwrap();
     assert_eq!(plan.costs().across_domains(), 2);
 }
+
+/// Rotations of one set: 13 helpers in fours split every pair equally (a difference set), so that
+/// the limit of 10+4 is the closed form; it holds for two losses of large codes too.
+#[test]
+fn large_repairs_have_limits() {
+    assert_eq!(even_set(13, 4).1, 3);
+    let problem = Problem::on_own_nodes(dag("clay:10+4", &[0], &[])).unwrap();
+    let limits = Limits::of(&problem).unwrap().unwrap();
+    assert_eq!((limits.max_load(), limits.bandwidth(256)), (256, 1024));
+    let problem = Problem::on_own_nodes(dag("clay:8+3", &[0, 5], &[])).unwrap();
+    let (w, read) = (problem.dag().outputs().len() / 2, problem.dag().inputs().len());
+    let limits = Limits::of(&problem).unwrap().unwrap();
+    assert!(limits.max_load() == w && limits.bandwidth(w) > read, "{limits:?}");
+    for name in ["central", "pipeline"] {
+        let costs = strategy(name).unwrap().plan(&problem, &mut Effort::default()).unwrap().costs();
+        assert!(costs.bandwidth() >= limits.bandwidth(costs.max_load()), "{name}");
+    }
+}

@@ -4,6 +4,9 @@
 //! Stripes are placed one after the other where the sum of squared loads grows least. Then they are
 //! taken out and placed again, now by the sum of eighth powers, which is next to the maximum but
 //! knows a way downhill.
+//!
+//! Before any balance comes safety: no node gets a chunk whose failure domain holds one of the same
+//! stripe, as long as there is another; else the least crowded domains are taken.
 
 use super::menu::{Entry, Menu};
 use super::{Destination, Layout, RecoveryOptions};
@@ -25,6 +28,7 @@ pub(super) struct Placed {
 }
 
 pub(super) struct Balance<'a> {
+    cluster: &'a Cluster,
     layout: &'a Layout,
     menu: &'a Menu,
     /// Nodes that may get chunks.
@@ -45,7 +49,7 @@ struct Choice {
 
 impl<'a> Balance<'a> {
     pub(super) fn new(
-        cluster: &Cluster,
+        cluster: &'a Cluster,
         layout: &'a Layout,
         menu: &'a Menu,
         destination: &Destination,
@@ -80,6 +84,7 @@ impl<'a> Balance<'a> {
             total += stripe.lost().count() as u32;
         }
         Ok(Balance {
+            cluster,
             layout,
             menu,
             receivers,
@@ -154,12 +159,52 @@ impl<'a> Balance<'a> {
     fn alone(&self, stripe: u32, seed: &mut u64) -> Result<Choice, PlanError> {
         let entry = self.entries(stripe)?.start;
         let wanted = self.menu.entry(entry).lost.len();
-        let mut free = self.free(stripe);
+        let free = self.free(stripe);
+        let first = self.only(stripe, &free)?;
         let targets = match free.len() < wanted {
-            true => vec![self.only(stripe, &free)?; wanted],
-            false => (0..wanted).map(|_| free.swap_remove(below(seed, free.len()))).collect(),
+            true => vec![first; wanted],
+            false => {
+                let start = below(seed, free.len());
+                self.apart(&self.crowds(stripe), &free, start, wanted)
+            }
         };
         Ok(Choice { entry, targets })
+    }
+
+    /// The domains of the chunks that a stripe has left, each as often as it has one.
+    fn crowds(&self, stripe: u32) -> Vec<u32> {
+        let homes = self.layout.stripe(stripe as usize).raw();
+        homes.iter().filter_map(|&home| self.cluster.domain(usize::from(home))).collect()
+    }
+
+    /// `wanted` distinct nodes of a list for chunks of a stripe whose domains are `crowded`: each
+    /// in a domain with as few other chunks of the stripe as there is, from `start` on.
+    fn apart(&self, crowded: &[u32], list: &[u16], start: usize, wanted: usize) -> Vec<u16> {
+        let mut crowded = crowded.to_vec();
+        let mut targets: Vec<u16> = Vec::with_capacity(wanted);
+        for _ in 0..wanted {
+            let turned = list[start..].iter().chain(&list[..start]);
+            let free = turned.filter(|node| !targets.contains(node));
+            let others = |node: u16| {
+                let domain = self.cluster.domain(usize::from(node));
+                crowded.iter().filter(|&&other| Some(other) == domain).count()
+            };
+            // The first of equals.
+            let Some(&best) = free.min_by_key(|&&node| others(node)) else { break };
+            crowded.extend(self.cluster.domain(usize::from(best)));
+            targets.push(best);
+        }
+        targets
+    }
+
+    /// Keeps the nodes of a list in whose domains a stripe has fewest chunks.
+    fn keep_apart(&self, crowded: &[u32], list: &mut Vec<u16>) {
+        let others = |node: u16| {
+            let domain = self.cluster.domain(usize::from(node));
+            crowded.iter().filter(|&&other| Some(other) == domain).count()
+        };
+        let least = list.iter().map(|&node| others(node)).min().unwrap_or(0);
+        list.retain(|&node| others(node) == least);
     }
 
     fn entries(&self, stripe: u32) -> Result<std::ops::Range<u32>, PlanError> {
@@ -194,6 +239,10 @@ impl<'a> Balance<'a> {
         let entries = self.entries(stripe)?;
         let wanted = self.menu.entry(entries.start).lost.len();
         let mut free = self.free(stripe);
+        let crowded = self.crowds(stripe);
+        if wanted == 1 {
+            self.keep_apart(&crowded, &mut free);
+        }
         // Random among equals: a random start before a stable sort.
         let turn = if free.is_empty() { 0 } else { below(seed, free.len()) };
         free.rotate_left(turn);
@@ -202,7 +251,7 @@ impl<'a> Balance<'a> {
             self.placed.received[node] * self.down[node]
         };
         let keep = CANDIDATES.max(wanted);
-        if free.len() > keep {
+        if wanted == 1 && free.len() > keep {
             free.select_nth_unstable_by(keep - 1, |a, b| waits(a).total_cmp(&waits(b)));
             free.truncate(keep);
         }
@@ -210,8 +259,8 @@ impl<'a> Balance<'a> {
         let sets: Vec<Vec<u16>> = match wanted {
             1 => free.iter().map(|&node| vec![node]).collect(),
             _ if free.len() < wanted => vec![vec![self.only(stripe, &free)?; wanted]],
-            _ => (0..free.len())
-                .map(|first| (0..wanted).map(|i| free[(first + i) % free.len()]).collect())
+            _ => (0..free.len().min(keep))
+                .map(|first| self.apart(&crowded, &free, first, wanted))
                 .collect(),
         };
         self.only(stripe, &free)?;

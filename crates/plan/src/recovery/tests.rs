@@ -191,3 +191,32 @@ fn replacements_are_filled_at_the_bound() {
         assert!(reached <= 1.01 * bound, "{new:?}: {reached} of {bound}");
     }
 }
+
+/// Racks: a rebuilt chunk goes to a rack that has no chunk of its stripe, as long as there is one.
+#[test]
+fn rebuilt_chunks_keep_domains_apart() {
+    // Eight racks of three machines; chunk i of a stripe is in a rack of its own.
+    let node = |i: usize| Node::new(format!("n{i}")).in_domain(format!("rack{}", i / 3));
+    let codec = codec("clay:4+2");
+    let mut layout = Layout::new(codec.shape());
+    for i in 0..60_u16 {
+        // The first one or two chunks were on machines that are gone: those of rack 7.
+        let home = |c: u16| Some((i + c) % 7 * 3 + (i / 7 + c) % 3);
+        let lost = 1 + i % 2;
+        let homes: Vec<Option<u16>> = (0..6).map(|c| home(c).filter(|_| c >= lost)).collect();
+        layout.push(&homes).unwrap();
+    }
+    for sweeps in [0, 12] {
+        let options = RecoveryOptions { sweeps, ..quick() };
+        let cluster = Cluster::new((0..24).map(node).collect()).unwrap();
+        let to = Destination::Nodes((0..24).collect());
+        let plan = recover(&codec, cluster, layout.clone(), to, &options).unwrap();
+        prove(&plan, &Destination::Spread);
+        assert_eq!(plan.crowded(), 0);
+        // Both new machines are in one rack: two chunks of a stripe share it, which is said.
+        let cluster = Cluster::new((0..24).map(node).collect()).unwrap();
+        let to = Destination::Nodes(vec![21, 22]);
+        let plan = recover(&codec, cluster, layout.clone(), to, &options).unwrap();
+        assert_eq!(plan.crowded(), 60, "both chunks of the thirty that lost two");
+    }
+}

@@ -95,6 +95,53 @@ fn every_plan_is_proved_and_keeps_its_promise() {
     }
 }
 
+/// A random code of a random family, with parameters that a small DAG comes from.
+fn random_code(state: &mut u64) -> Codec {
+    loop {
+        let (k, m) = (2 + below(state, 5), 1 + below(state, 3));
+        let spec = match below(state, 10) {
+            0 => format!("rs:{k}+{m}"),
+            1..=3 => {
+                let d = k + 1 + below(state, m);
+                format!("clay:{k}+{m},d={}", d.min(k + m - 1))
+            }
+            4 => format!("butterfly:{}+2", 2 + below(state, 3)),
+            5 => format!("cauchy:{k}+{m},w=4"),
+            6 => format!("liberation:{k}+2"),
+            7 => format!("{}:{k}+2", ["rdp", "evenodd", "blaum-roth"][below(state, 3)]),
+            8 => format!("star:{k}+3"),
+            _ => format!("xcode:{k}+2"),
+        };
+        let Some(codec) = spec.parse().ok().and_then(|spec| Codec::new(&spec).ok()) else {
+            continue;
+        };
+        if codec.shape().alpha <= 32 {
+            return codec;
+        }
+    }
+}
+
+/// Random codes, losses of any number, unequal links, racks, shared nodes, new nodes anywhere:
+/// every strategy's plan is proved, and a part of a chunk as well.
+#[test]
+fn every_plan_of_random_codes_on_random_clusters_is_proved() {
+    let mut state = 77;
+    for round in 0..40 {
+        let codec = random_code(&mut state);
+        let mut problem = random_problem(&codec, &mut state);
+        if round % 4 == 3 {
+            let end = 1 + below(&mut state, codec.shape().alpha) as u32;
+            problem = problem.of_range(|at| at.position < end).unwrap();
+        }
+        for row in STRATEGIES {
+            let plan = row.plan(&problem, &mut quick(round)).unwrap();
+            let spec = codec.spec();
+            plan.check().unwrap_or_else(|error| panic!("{} of {spec}: {error}", row.name));
+            assert!((row.promise)(&problem, &plan.costs()), "{} of {spec}", row.name);
+        }
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_plan() {
     let codec = codec("clay:4+2").unwrap();

@@ -88,6 +88,8 @@ struct Report {
     estimated_seconds: f64,
     bandwidth: u64,
     plan_seconds: f64,
+    /// Rebuilt chunks that share a failure domain with another chunk of their stripe.
+    crowded: usize,
     strategies: BTreeMap<&'static str, usize>,
     classes: Vec<Class>,
     table: Vec<Load>,
@@ -249,6 +251,7 @@ fn report(plan: &RecoveryPlan, codec: &Codec, chunk: u64, seconds: f64, seed: u6
         estimated_seconds: plan.seconds(chunk),
         bandwidth: table.iter().map(|load| load.sent).sum(),
         plan_seconds: seconds,
+        crowded: plan.crowded(),
         strategies: plan.strategies(),
         classes: plan
             .classes()
@@ -291,6 +294,12 @@ fn text(report: &Report, verbose: bool) -> String {
                 sizes::show(class.makespan),
             );
         }
+    }
+    if report.crowded > 0 {
+        text += &format!(
+            "{} in a domain with another chunk of its stripe: there was no better node\n",
+            count(report.crowded as u64, "rebuilt chunk"),
+        );
     }
     text += &format!("planned in {:.2} s\n", report.plan_seconds);
     if verbose {

@@ -1,0 +1,323 @@
+//! What `kiln plan --strategy` says: costs beside lower bounds, node by node.
+
+use kiln_code::Codec;
+use kiln_plan::{Bound, Costs, Dot, Effort, Limits, Plan, Problem, Proof};
+use kiln_plan::{frontier, frontier_picture};
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::lists;
+use crate::print::{Stream, table, warning_line};
+use crate::sizes;
+
+/// What `--strategy` reports.
+#[derive(Serialize)]
+pub struct Report {
+    code: String,
+    order: String,
+    strategy: &'static str,
+    /// What the strategy says aloud, e.g. that it fell back to another one.
+    note: Option<String>,
+    lost: Vec<usize>,
+    helpers: Vec<usize>,
+    chunk: u64,
+    sub_chunk: u64,
+    alpha: usize,
+    /// The bytes of each lost chunk that are wanted, where not all are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<(u64, u64)>,
+    max_node_load: u64,
+    bandwidth: u64,
+    /// The least traffic of any plan whose new node receives what this one's does; for the general
+    /// case, of any plan whose links carry no more than this one's.
+    bound_bandwidth: Option<u64>,
+    across_domains: u64,
+    bytes_read: u64,
+    read_runs: usize,
+    /// How long the busiest link carries its share of one stripe.
+    link_seconds: f64,
+    /// What no plan can beat that reads the same; nothing where the repair is too large to say.
+    limits: Option<Least>,
+    /// Making the DAG and the plan.
+    pub plan_seconds: f64,
+    /// Whether the plan was in the file of `--plans`.
+    pub ready: bool,
+    /// `exact`, or on how many random vectors the plan was found equal to the repair.
+    proof: String,
+    rounds: u32,
+    domains: bool,
+    nodes: Vec<NodeRow>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    frontier: Vec<Point>,
+}
+
+/// Lower bounds for any plan of the problem.
+#[derive(Serialize)]
+struct Least {
+    max_node_load: u64,
+    across_domains: u64,
+    link_seconds: f64,
+}
+
+/// What one node does.
+#[derive(Serialize)]
+struct NodeRow {
+    node: usize,
+    name: String,
+    bytes_read: u64,
+    read_runs: usize,
+    sent: u64,
+    received: u64,
+    load: u64,
+    /// Sub-chunks that it computes.
+    computed: usize,
+    /// Sub-chunks that it holds at once, at most.
+    held: usize,
+}
+
+/// One trade of maximum load against traffic.
+#[derive(Serialize, PartialEq, Eq, PartialOrd, Ord)]
+struct Point {
+    max_node_load: u64,
+    bandwidth: u64,
+    bound_bandwidth: Option<u64>,
+}
+
+/// The lower bounds of a problem, in sub-chunks.
+struct Bounds {
+    closed: Option<Bound>,
+    limits: Option<Limits>,
+}
+
+impl Bounds {
+    fn of(problem: &Problem) -> Result<Bounds, Failure> {
+        Ok(Bounds { closed: Bound::of(problem), limits: Limits::of(problem)? })
+    }
+
+    /// The least traffic of plans like the one with these costs.
+    fn traffic(&self, problem: &Problem, costs: &Costs) -> Option<usize> {
+        let target = problem.targets().next().map(|(_, node)| node);
+        let closed = self.closed.zip(target).map(|(bound, target)| {
+            // With this much received: no plan that receives it can do with less.
+            bound.sub_chunks(costs.nodes()[target].received)
+        });
+        closed.or_else(|| self.limits.as_ref().map(|limits| limits.bandwidth(costs.max_load())))
+    }
+}
+
+impl Report {
+    /// Proves a plan and counts what it costs.
+    ///
+    /// # Errors
+    /// The plan is wrong.
+    pub fn new(
+        codec: &Codec,
+        plan: &Plan,
+        sub_chunk: u64,
+        lost: &[usize],
+    ) -> Result<Report, Failure> {
+        let (problem, costs) = (plan.problem(), plan.costs());
+        let bytes = |count: usize| count as u64 * sub_chunk;
+        let proof = match plan.check()? {
+            Proof::Exact => "exact".to_owned(),
+            Proof::Random { vectors } => format!("{vectors} random vectors"),
+        };
+        let bounds = Bounds::of(problem)?;
+        let cluster = problem.cluster();
+        let limits = bounds.limits.as_ref().map(|limits| Least {
+            max_node_load: bytes(limits.max_load()),
+            across_domains: bytes(limits.across_domains()),
+            link_seconds: limits.seconds(cluster, sub_chunk),
+        });
+        let apart = |pair: &[usize]| !cluster.together(pair[0], pair[1]);
+        let mut workers = problem.workers().to_vec();
+        workers.sort_by_key(|&node| cluster.domain(node));
+        Ok(Report {
+            code: codec.spec().to_string(),
+            order: codec.order().to_owned(),
+            strategy: plan.strategy(),
+            note: plan.note().map(str::to_owned),
+            lost: lost.to_vec(),
+            helpers: plan.dag().reads().iter().map(|reads| reads.chunk).collect(),
+            chunk: bytes(codec.shape().alpha),
+            sub_chunk,
+            alpha: codec.shape().alpha,
+            range: None,
+            max_node_load: bytes(costs.max_load()),
+            bandwidth: bytes(costs.bandwidth()),
+            bound_bandwidth: bounds.traffic(problem, &costs).map(bytes),
+            across_domains: bytes(costs.across_domains()),
+            bytes_read: bytes(costs.read()),
+            read_runs: costs.runs(),
+            link_seconds: costs.seconds(cluster, sub_chunk),
+            limits,
+            plan_seconds: 0.0,
+            ready: false,
+            proof,
+            rounds: plan.parts()?.rounds(),
+            domains: !workers.windows(2).all(apart),
+            nodes: nodes(problem, &costs, sub_chunk),
+            frontier: Vec::new(),
+        })
+    }
+
+    /// Adds the trades between load and traffic: this plan, and those of the hub rule.
+    ///
+    /// # Errors
+    /// A plan is wrong.
+    pub fn add_frontier(&mut self, plan: &Plan, effort: &mut Effort<'_>) -> Result<(), Failure> {
+        let problem = plan.problem();
+        let bounds = Bounds::of(problem)?;
+        let mut points = Vec::new();
+        for plan in std::iter::once(plan.clone()).chain(frontier(problem, effort)?) {
+            plan.check()?;
+            let costs = plan.costs();
+            points.push(Point {
+                max_node_load: costs.max_load() as u64 * self.sub_chunk,
+                bandwidth: costs.bandwidth() as u64 * self.sub_chunk,
+                bound_bandwidth: bounds
+                    .traffic(problem, &costs)
+                    .map(|least| least as u64 * self.sub_chunk),
+            });
+        }
+        points.sort();
+        // More load is worth it only for less traffic.
+        let mut least = u64::MAX;
+        points.retain(|point| {
+            let less = point.bandwidth < least;
+            least = least.min(point.bandwidth);
+            less
+        });
+        self.frontier = points;
+        Ok(())
+    }
+
+    /// The frontier as a picture.
+    pub fn draw(&self, problem: &Problem) -> String {
+        let unit = 1.0 / f64::from(1 << 20);
+        let dot = |load: u64, bandwidth: u64, name: &str| Dot {
+            load: load as f64 * unit,
+            bandwidth: bandwidth as f64 * unit,
+            name: name.to_owned(),
+        };
+        let ours = (self.max_node_load, self.bandwidth);
+        let mut dots: Vec<Dot> = vec![dot(ours.0, ours.1, self.strategy)];
+        let others = self.frontier.iter();
+        for point in others.filter(|point| (point.max_node_load, point.bandwidth) != ours) {
+            dots.push(dot(point.max_node_load, point.bandwidth, "frontier"));
+        }
+        let title = format!("{}, lost {}, in MiB", self.code, lists::show(&self.lost));
+        let bound = Bound::of(problem).map(|bound| (bound, self.sub_chunk as f64 * unit));
+        frontier_picture(&title, &dots, &[], bound)
+    }
+
+    /// For people.
+    ///
+    /// # Errors
+    /// Standard output is closed.
+    pub fn show(&self) -> Result<(), Failure> {
+        if let Some(note) = &self.note {
+            warning_line(note);
+        }
+        let range = self.range.map_or(String::new(), |(from, to)| {
+            format!(" (bytes {} to {})", sizes::show(from), sizes::show(to))
+        });
+        let ready = if self.ready { ", a ready plan" } else { "" };
+        let mut text = format!(
+            "{}, lost {}{range}: {} in {:.1} ms{ready}, proved ({})\n",
+            self.code,
+            lists::show(&self.lost),
+            self.strategy,
+            self.plan_seconds * 1e3,
+            self.proof,
+        );
+        text += &self.against_bounds();
+        text += &format!(
+            "reads {} in {} runs; {} rounds\n",
+            sizes::show(self.bytes_read),
+            self.read_runs,
+            self.rounds,
+        );
+        let head = ["node", "read", "sent", "received", "load", "runs", "computed"];
+        text += &table(&head, &self.nodes.iter().map(NodeRow::cells).collect::<Vec<_>>());
+        if !self.frontier.is_empty() {
+            text += "\n";
+            let rows: Vec<_> = self.frontier.iter().map(Point::cells).collect();
+            text += &table(&["maximum load", "bandwidth", "bound"], &rows);
+        }
+        Stream::Stdout.text(&text)
+    }
+
+    /// Each number beside what no plan can beat.
+    fn against_bounds(&self) -> String {
+        let least = |bound: Option<u64>| {
+            bound.map_or(String::new(), |bound| format!(" (at least {})", sizes::show(bound)))
+        };
+        let limits = self.limits.as_ref();
+        let mut text = format!(
+            "maximum load {}{}, bandwidth {}{}\n",
+            sizes::show(self.max_node_load),
+            least(limits.map(|limits| limits.max_node_load)),
+            sizes::show(self.bandwidth),
+            least(self.bound_bandwidth),
+        );
+        if self.domains {
+            text += &format!(
+                "between domains {}{}\n",
+                sizes::show(self.across_domains),
+                least(limits.map(|limits| limits.across_domains)),
+            );
+        }
+        let seconds = limits
+            .map_or(String::new(), |limits| format!(" (at least {})", time(limits.link_seconds)));
+        text += &format!("the busiest link takes {} a stripe{seconds}\n", time(self.link_seconds));
+        if limits.is_none() {
+            text += "no general lower bounds: the matrix of this repair is too large to look at\n";
+        }
+        text
+    }
+}
+
+/// Seconds as people read them.
+fn time(seconds: f64) -> String {
+    match seconds {
+        0.1.. => format!("{seconds:.3} s"),
+        _ => format!("{:.3} ms", seconds * 1e3),
+    }
+}
+
+/// The nodes that do something.
+fn nodes(problem: &Problem, costs: &Costs, sub_chunk: u64) -> Vec<NodeRow> {
+    let bytes = |count: usize| count as u64 * sub_chunk;
+    let names = problem.cluster().nodes();
+    let rows = costs.nodes().iter().enumerate();
+    let busy = rows.filter(|(_, cost)| cost.load() + cost.read + cost.computed > 0);
+    busy.map(|(node, cost)| NodeRow {
+        node,
+        name: names[node].name.clone(),
+        bytes_read: bytes(cost.read),
+        read_runs: cost.runs,
+        sent: bytes(cost.sent),
+        received: bytes(cost.received),
+        load: bytes(cost.load()),
+        computed: cost.computed,
+        held: cost.held,
+    })
+    .collect()
+}
+
+impl NodeRow {
+    fn cells(&self) -> Vec<String> {
+        let mut row = vec![self.name.clone()];
+        row.extend([self.bytes_read, self.sent, self.received, self.load].map(sizes::show));
+        row.extend([self.read_runs, self.computed].map(|count| count.to_string()));
+        row
+    }
+}
+
+impl Point {
+    fn cells(&self) -> Vec<String> {
+        let bound = self.bound_bandwidth.map_or("-".into(), sizes::show);
+        vec![sizes::show(self.max_node_load), sizes::show(self.bandwidth), bound]
+    }
+}

@@ -1,0 +1,125 @@
+//! The best of the others, for whoever does not want to choose.
+//!
+//! Rules come first: where one of them meets the lower bound there is nothing to search for. Then
+//! comes the search that fits: layers over hubs where the hub rule applies and links are equal,
+//! else chains and annealing. The plan keeps the name of the strategy that made it.
+
+use super::{Strategy, anneal, central, chain, hub, sums};
+use crate::{Bound, Effort, Plan, PlanError, Problem};
+
+/// What a sub-chunk between failure domains counts beside one within, as in the searches.
+const ACROSS: usize = 3;
+
+pub(super) const STRATEGY: Strategy = Strategy {
+    name: "best",
+    about: "the best plan of the others: rules, and where they miss the bound the search that fits",
+    searches: true,
+    promise: |problem, costs| {
+        let place = central::nodes(problem);
+        let central = Plan::new(problem, problem.dag().clone(), place, "central");
+        let seconds = |costs: &crate::Costs| costs.seconds(problem.cluster(), 1 << 20);
+        central.is_ok_and(|central| seconds(costs) <= seconds(&central.costs()) * 1.000_001)
+    },
+    place,
+};
+
+fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> {
+    let moves = effort.moves;
+    let found = within(problem, effort, moves);
+    effort.moves = moves;
+    found
+}
+
+fn within(problem: &Problem, effort: &mut Effort<'_>, moves: u64) -> Result<Plan, PlanError> {
+    effort.moves = 0;
+    let rule = hub::STRATEGY.plan(problem, effort)?;
+    let hubs = rule.note().is_none();
+    if hubs && meets_bound(&rule) {
+        return Ok(rule);
+    }
+    let mut best = rule;
+    for row in [&central::STRATEGY, &sums::PIPELINE, &sums::PPR] {
+        take(&mut best, row.plan(problem, effort)?);
+    }
+    if moves > 0 && !meets_bound(&best) {
+        // A search over hubs is one for a single loss and equal links; the others are for all.
+        let single = plain(problem) && Bound::of(problem).is_some();
+        let rows: &[&Strategy] = match (hubs, single) {
+            (true, true) => &[&hub::STRATEGY],
+            (true, false) => &[&hub::STRATEGY, &chain::STRATEGY, &anneal::STRATEGY],
+            (false, _) => &[&chain::STRATEGY, &anneal::STRATEGY],
+        };
+        for row in rows {
+            effort.moves = moves / rows.len() as u64;
+            take(&mut best, row.plan(problem, effort)?);
+        }
+    }
+    let why = "central: no strategy found a plan that loads a link less";
+    Ok(match best.note() {
+        Some(_) => best.with_note(why),
+        None => best,
+    })
+}
+
+/// Keeps the better plan; of equal ones the first, unless that is a fallback.
+fn take(best: &mut Plan, plan: Plan) {
+    let score = |plan: &Plan| {
+        let costs = plan.costs();
+        let seconds = costs.seconds(plan.problem().cluster(), 1 << 20);
+        (seconds, costs.bandwidth() + (ACROSS - 1) * costs.across_domains())
+    };
+    let (ours, theirs) = (score(best), score(&plan));
+    if theirs < ours || theirs == ours && best.note().is_some() && plan.note().is_none() {
+        *best = plan;
+    }
+}
+
+/// Whether nothing can be better: the least load and, with it, the least traffic.
+fn meets_bound(plan: &Plan) -> bool {
+    let Some(bound) = Bound::of(plan.problem()) else { return false };
+    let (costs, least) = (plan.costs(), bound.load() as usize);
+    let exact = costs.max_load() == least && costs.bandwidth() <= bound.sub_chunks(least);
+    exact && plain(plan.problem())
+}
+
+/// Whether all links are equal and every node is a domain of its own.
+fn plain(problem: &Problem) -> bool {
+    let (cluster, workers) = (problem.cluster(), problem.workers());
+    let rate = |node: usize| {
+        let node = &cluster.nodes()[node];
+        (node.rate_up(), node.rate_down())
+    };
+    let equal =
+        |pair: &[usize]| rate(pair[0]) == rate(pair[1]) && rate(pair[0]).0 == rate(pair[1]).1;
+    let mut domains: Vec<Option<u32>> = workers.iter().map(|&node| cluster.domain(node)).collect();
+    domains.sort_unstable();
+    domains.dedup();
+    workers.windows(2).all(equal) && domains.len() == workers.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Effort, Problem, strategy};
+    use kiln_code::Codec;
+
+    fn best(spec: &str, lost: usize) -> (&'static str, usize, usize) {
+        let codec = Codec::new(&spec.parse().unwrap()).unwrap();
+        let available: Vec<usize> = (0..codec.shape().n()).filter(|&i| i != lost).collect();
+        let dag = codec.repair_dag(&[lost], &available).unwrap().1;
+        let problem = Problem::on_own_nodes(dag).unwrap();
+        let mut effort = Effort::new(1).with_moves(100_000);
+        let plan = strategy("best").unwrap().plan(&problem, &mut effort).unwrap();
+        plan.check().unwrap();
+        assert_eq!((plan.note(), effort.moves), (None, 100_000), "{spec}");
+        (plan.strategy(), plan.costs().max_load(), plan.costs().bandwidth())
+    }
+
+    #[test]
+    fn each_code_gets_what_fits_it() {
+        assert_eq!(best("rs:10+4", 3), ("pipeline", 1, 10));
+        assert_eq!(best("clay:10+4", 3), ("hub", 256, 1024));
+        assert_eq!(best("rep:3", 1).1, 1);
+        let (name, load, bandwidth) = best("butterfly:4+2", 0);
+        assert!(load == 8 && bandwidth <= 26 && name != "central", "{name} {load} {bandwidth}");
+    }
+}
