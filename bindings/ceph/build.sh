@@ -42,5 +42,5 @@ CEPH=/usr/lib/$(gcc -print-multiarch)/ceph
 for plugin in "$CEPH"/erasure-code/libec_*.so; do ln -sf "$plugin" "$OUT/"; done
 
 # shellcheck disable=SC2086
-g++ $FLAGS "$INTERFACE" "-I$HERE/tests" -rdynamic "$HERE/tests/host.cc" -o "$OUT/host" \
+g++ $FLAGS "$INTERFACE" "-I$HERE/tests" -rdynamic "$HERE"/tests/*.cc -o "$OUT/host" \
     -lrados "$CEPH/libceph-common.so.2" "-Wl,-rpath,$CEPH" -ldl -lpthread

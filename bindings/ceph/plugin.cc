@@ -4,6 +4,7 @@
 #include "code.h"
 #include CEPH_INTERFACE
 #include "profile.h"
+#include "reads.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -128,34 +129,27 @@ int Kiln::plan(bool whole, const std::set<int> &lost, const std::set<int> &avail
                       {available.begin(), available.end()}, out, why);
 }
 
-// Ceph cuts what all helpers send into pieces of one length, and reads wanted chunks that are
-// there whole. So sub-chunk runs are for repairs (nothing wanted is there) of equal reads.
+// Ceph reads wanted chunks that are there whole, so sub-chunk runs are for repairs: nothing that
+// is wanted is there.
 int Kiln::minimum_to_decode(const std::set<int> &want, const std::set<int> &available,
                             std::map<int, Runs> *minimum) {
     const std::set<int> lost = without(want, available);
-    const Runs all{{0, int(shape.alpha)}};
     minimum->clear();
-    if (lost.empty()) {
-        for (int chunk : want) (*minimum)[chunk] = all;
-        return 0;
-    }
-    kiln::Plan plan;
-    std::vector<kiln_helper> helpers;
-    const bool repair = lost.size() == want.size();
-    if (int result = this->plan(!repair, lost, available, plan)) return result;
-    helpers = kiln::helpers(plan);
-    const auto uneven = [&](const kiln_helper &h) { return h.sub_chunks != helpers[0].sub_chunks; };
-    if (repair && std::any_of(helpers.begin(), helpers.end(), uneven)) {
-        if (int result = this->plan(true, lost, available, plan)) return result;
-        helpers = kiln::helpers(plan);
-    }
-    for (const kiln_helper &helper : helpers) {
-        Runs &runs = (*minimum)[int(helper.chunk)];
-        for (size_t r = 0; r < helper.run_count; r++)
-            runs.emplace_back(int(helper.runs[r].first), int(helper.runs[r].count));
+    if (!lost.empty()) {
+        kiln::Plan plan;
+        const bool repair = lost.size() == want.size();
+        if (int result = this->plan(!repair, lost, available, plan)) return result;
+        *minimum = kiln::equal_reads(kiln::helpers(plan), int(shape.alpha));
+        size_t read = 0;
+        for (const auto &chunk : *minimum) read += size_t(kiln::count_of(chunk.second));
+        // Where equal reads cost as much as k chunks, k chunks it is.
+        if (repair && read >= size_t(shape.k) * shape.alpha) {
+            if (int result = this->plan(true, lost, available, plan)) return result;
+            *minimum = kiln::equal_reads(kiln::helpers(plan), int(shape.alpha));
+        }
     }
     for (int chunk : want)
-        if (lost.count(chunk) == 0) (*minimum)[chunk] = all;
+        if (lost.count(chunk) == 0) (*minimum)[chunk] = {{0, int(shape.alpha)}};
     return 0;
 }
 
@@ -223,9 +217,22 @@ int Kiln::rebuild(const std::set<int> &lost, const Buffers &in, Buffers *out,
     Buffers held;  // keeps what c_str() makes contiguous
     std::vector<const uint8_t *> inputs;
     std::vector<uint8_t *> outputs;
-    for (const kiln_helper &helper : kiln::helpers(plan)) {
-        bufferlist &bytes = held[int(helper.chunk)] = in.at(int(helper.chunk));
-        if (bytes.length() != helper.sub_chunks * sub) return -EINVAL;
+    const std::vector<kiln_helper> helpers = kiln::helpers(plan);
+    const auto reads = kiln::equal_reads(helpers, int(shape.alpha));
+    for (const kiln_helper &helper : helpers) {
+        const bufferlist &given = in.at(int(helper.chunk));
+        bufferlist &bytes = held[int(helper.chunk)];
+        const Runs &read = reads.at(int(helper.chunk));
+        if (given.length() != uint64_t(kiln::count_of(read)) * sub) return -EINVAL;
+        if (given.length() == helper.sub_chunks * sub) {
+            bytes = given;
+        } else {
+            for (const auto &[first, count] : kiln::within(kiln::runs_of(helper), read)) {
+                bufferlist part;
+                part.substr_of(given, unsigned(first * sub), unsigned(count * sub));
+                bytes.claim_append(part);
+            }
+        }
         inputs.push_back(reinterpret_cast<const uint8_t *>(bytes.c_str()));
     }
     for (int i : lost) outputs.push_back(reinterpret_cast<uint8_t *>((*out)[i].c_str()));
