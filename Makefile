@@ -10,7 +10,7 @@ KILN   := $(TARGET)/release/kiln
 
 .PHONY: help setup build install test lint demo kernels ceph-plugin ceph-host ceph-cluster \
     ceph-up ceph-test ceph-down bench-ceph bench-core bench-xor bench-plan bench-order \
-    bench-devices fuzz clean
+    bench-devices testbed-up testbed-down testbed-test fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -25,6 +25,7 @@ help:
 	@echo 'make bench-order  orders of sub-chunks: runs, and what they cost at write and read'
 	@echo 'make bench-devices  reads of repairs on emulated disks, by order (QUICK=1; as root)'
 	@echo 'make bench-plan  where repairs are computed: load and traffic (QUICK=1: few blocks)'
+	@echo 'make testbed-up, testbed-down  N hosts here with links of RATE and agents (as root)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each)'
 	@echo 'make lint    formatting and clippy'
 	@echo 'make clean   remove what was built'
@@ -53,6 +54,7 @@ test: lint
 	$(CARGO) test --workspace
 	@$(MAKE) --no-print-directory kernels
 	@$(MAKE) --no-print-directory ceph-cluster
+	@$(MAKE) --no-print-directory testbed-test
 
 # The suite above ran with the fastest kernel; the bytes must be the same with every other. What
 # never runs a kernel (the DAGs of all loss patterns) or runs all of them by itself is not repeated.
@@ -119,6 +121,23 @@ bench-ceph: ceph-plugin
 	$(ceph-packages)
 	$(CEPH_PYTHON) bench/ceph/bench.py '$(CEPH)-bench' --plugins '$(CEPH)' \
 	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
+
+# Hosts in network namespaces with shaped links, an agent in each. As root.
+N       ?= 16
+RATE    ?= 100mbit
+TESTBED := $(TARGET)/testbed
+
+testbed-up: build
+	$(PYTHON) bench/testbed/testbed.py up '$(TESTBED)' --kiln '$(KILN)' --hosts $(N) --rate $(RATE)
+
+testbed-down:
+	$(PYTHON) bench/testbed/testbed.py down '$(TESTBED)'
+
+# The bounded form, part of `make test`. Exit code 3: not possible here, which was said.
+testbed-test: setup
+	@$(CARGO) build -q -p kiln
+	@echo '== test-bed'; $(PYTHON) bench/testbed/testbed_test.py '$(TESTBED)-test' \
+	    --kiln '$(TARGET)/debug/kiln' || [ $$? = 3 ]
 
 demo: build
 	$(PYTHON) demo/demo.py --kiln '$(KILN)' $(if $(DATA),--data '$(DATA)') $(if $(KEEP),--keep)
