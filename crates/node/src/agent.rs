@@ -7,6 +7,7 @@
 
 mod connection;
 mod failure;
+mod outbox;
 mod queue;
 mod tasks;
 
@@ -19,6 +20,7 @@ use kiln_store::StoreError;
 
 use self::connection::{Connection, Handle, Pending, Write};
 pub use self::failure::{failed, store_error};
+use self::outbox::Outbox;
 use self::queue::Queue;
 use self::tasks::Held;
 pub use self::tasks::TaskId;
@@ -67,7 +69,7 @@ impl Default for Limits {
         Self {
             connections: 256,
             handles: 1024,
-            requests: 64,
+            requests: 256,
             credit: 16 << 20,
             jobs: 16,
             idle: Duration::from_secs(30),
@@ -116,7 +118,9 @@ pub enum Event {
     Pushed {
         /// The task.
         task: TaskId,
-        /// The parcel; its bytes do not matter.
+        /// Address of the receiver.
+        address: String,
+        /// The parcel.
         parcel: Parcel,
         /// Whether it was taken.
         answer: Result<()>,
@@ -357,6 +361,7 @@ pub struct Agent {
     /// Locks that others hold, and when they are tried again.
     locks: Vec<(Duration, Pending)>,
     tasks: BTreeMap<TaskId, Held>,
+    outbox: Outbox,
     /// Who waits for a task to end for good.
     aborting: Vec<(TaskId, Pending)>,
     actions: Vec<Action>,
@@ -399,6 +404,7 @@ impl Agent {
             next_slot: 1,
             locks: Vec::new(),
             tasks: BTreeMap::new(),
+            outbox: Outbox::default(),
             aborting: Vec::new(),
             actions: Vec::new(),
             counts: Counts::default(),
@@ -429,9 +435,13 @@ impl Agent {
             }
             Event::Closed { connection } => self.forget(connection),
             Event::Finished { job, outcome } => self.finished(now, job, outcome),
-            Event::Pushed { task, parcel, answer } => self.pushed(now, task, &parcel, answer),
+            Event::Pushed { task, address, parcel, answer } => {
+                self.outbox.settled(now, task, &address, &parcel);
+                self.pushed(now, task, parcel, answer);
+            }
             Event::Tick => self.tick(now),
         }
+        self.send_parcels();
         self.start_jobs(now);
         std::mem::take(&mut self.actions)
     }

@@ -6,6 +6,7 @@
 //! | `agent` | the agent as a state machine: events and the time in, actions out; pure |
 //! | `link` | the asking side of a connection as a state machine; pure |
 //! | `task`, `carry` | a node's share of a placed repair: what comes when; and the work itself |
+//! | `pace` | how much was done lately, which limits follow |
 //! | `coordinator` | hands out shares and watches them; pure |
 //! | `sim` | a whole cluster in virtual time, from one seed |
 //! | `net` | sockets, TLS, disks, threads: the only asynchronous code |
@@ -21,6 +22,7 @@ pub mod coordinator;
 mod error;
 pub mod link;
 pub mod net;
+pub mod pace;
 pub mod proto;
 pub mod sim;
 pub mod task;

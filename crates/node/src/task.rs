@@ -4,7 +4,9 @@
 //! read from disk and the one before travels. A piece that arrives for a window too far ahead is
 //! not acknowledged until its turn comes; that is the back-pressure that keeps all nodes within a
 //! few windows of the slowest, and it cannot deadlock: what the slowest node waits for belongs to
-//! its lowest window, which nobody's limit holds back.
+//! its lowest window, which nobody's limit holds back. How many windows are under way follows what
+//! gets done: as many as a fast network needs, and few on a slow one, where pieces of later windows
+//! would fill the links before those that complete the next one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,12 +15,33 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use kiln_store::Layout;
 
-use crate::proto::PAYLOAD_MAX;
+use crate::pace::Pace;
 use crate::proto::assignment::{Assignment, RoundInfo};
 use crate::{NodeError, Result};
 
 /// Bytes that the windows of a task may take at a node, about.
 const MEMORY: u64 = 256 << 20;
+
+/// Windows under way at least: one is read or computed while another one travels.
+const REACH: u64 = 3;
+/// Windows under way may be as many as were done in this time, twice: where links are slow, what is
+/// further ahead only keeps back what is needed next.
+const PERIOD: Duration = Duration::from_millis(100);
+/// Bytes of a parcel, at most: on a slow link an urgent one must not wait long for another.
+const PARCEL_MAX: usize = 128 << 10;
+
+/// Bytes of every sub-chunk that travel together unless somebody knows better: windows of about a
+/// mebibyte of each chunk. Much smaller ones cost time for messages, larger ones time until the
+/// first of them has gone through all nodes.
+///
+/// ```
+/// use kiln_node::task::usual_slice;
+/// assert_eq!((usual_slice(256), usual_slice(1)), (4096, 65536));
+/// ```
+#[must_use]
+pub fn usual_slice(alpha: usize) -> u32 {
+    ((1 << 20) / alpha.clamp(1, 1 << 10) as u32).min(64 << 10)
+}
 
 /// What a task asks for.
 #[derive(Debug)]
@@ -122,6 +145,9 @@ pub struct Task {
     layout: Layout,
     total: u64,
     limit: u64,
+    /// Windows done lately.
+    pace: Pace,
+    noted: u64,
     base: u64,
     next: u64,
     stage: Stage,
@@ -159,6 +185,8 @@ impl Task {
             layout,
             total,
             limit,
+            pace: Pace::new(PERIOD),
+            noted: 0,
             base: 0,
             next: 0,
             stage: Stage::Ready,
@@ -217,7 +245,7 @@ impl Task {
     pub fn wake_at(&self) -> Option<Duration> {
         let waits = self.stage == Stage::Running
             && self.next < self.total
-            && self.next < self.base + self.limit;
+            && self.next < self.base + self.reach();
         waits.then_some(self.start_at)
     }
 
@@ -241,7 +269,7 @@ impl Task {
             // Sent again since our answer was lost.
             return Ok((Fate::Taken, Vec::new()));
         }
-        if window >= self.base + self.limit {
+        if window >= self.base + self.reach() {
             return Ok((Fate::Early(parcel), Vec::new()));
         }
         let entry = self.windows.entry(window).or_default();
@@ -314,9 +342,13 @@ impl Task {
 
     /// Starts windows as far as limits allow; gives what is wished for since.
     pub fn go_on(&mut self, now: Duration) -> Vec<Wish> {
+        if self.noted < self.amounts.windows {
+            self.pace.note(now, self.amounts.windows - self.noted);
+            self.noted = self.amounts.windows;
+        }
         while self.stage == Stage::Running
             && self.next < self.total
-            && self.next < self.base + self.limit
+            && self.next < self.base + self.reach()
             && self.start_at <= now
         {
             let window = self.next;
@@ -334,6 +366,11 @@ impl Task {
             self.wishes.push(Wish::Finish);
         }
         std::mem::take(&mut self.wishes)
+    }
+
+    /// Windows from the lowest one on that may be under way.
+    fn reach(&self) -> u64 {
+        (2 * self.pace.lately()).max(REACH).min(self.limit)
     }
 
     /// The next window starts when this one's bytes have had their time.
@@ -403,8 +440,8 @@ fn pass_on(entry: &mut Window, window: u64, round: &RoundInfo, wishes: &mut Vec<
     for send in &round.sends {
         let Some(whole) = entry.have.get(&send.piece) else { continue };
         let (piece, to, total) = (send.piece, send.to, whole.len() as u32);
-        for at in (0..whole.len()).step_by(PAYLOAD_MAX) {
-            let bytes = whole.slice(at..whole.len().min(at + PAYLOAD_MAX));
+        for at in (0..whole.len()).step_by(PARCEL_MAX) {
+            let bytes = whole.slice(at..whole.len().min(at + PARCEL_MAX));
             entry.unsent += 1;
             let at = at as u32;
             wishes.push(Wish::Push(Parcel { window, piece, to, at, total, bytes }));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use kiln_node::net::{Address, Helper, Recovered, Recovery, RecoveryWatcher};
 use kiln_node::proto::assignment::Geometry;
+use kiln_node::task::usual_slice;
 use kiln_pool::{Observer, SetReport, discover};
 use kiln_store::{ReadMode, ShardReader};
 use serde::Serialize;
@@ -49,11 +50,11 @@ pub struct Coordinator {
     #[arg(long, value_name = "NAME", default_value = "hub")]
     strategy: String,
 
-    /// Bytes of each sub-chunk that travel together
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64KiB")]
-    window: u64,
+    /// Bytes of each sub-chunk that travel together [default: by the code]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    window: Option<u64>,
 
-    /// Windows under way at each agent
+    /// Windows under way at each agent, at most
     #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = clap::value_parser!(u32).range(1..=256))]
     windows: u32,
@@ -142,7 +143,10 @@ impl Command for Coordinator {
             nodes,
             targets: lost.iter().map(|&index| target_of(&found.object, index, target)).collect(),
             strategy: &self.strategy,
-            slice: u32::try_from(self.window).unwrap_or(u32::MAX).max(1),
+            slice: match self.window {
+                Some(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX).max(1),
+                None => usual_slice(found.alpha),
+            },
             windows: self.windows,
             rate: setup.limit_rate().unwrap_or(0),
             seed: setup.seed,

@@ -42,8 +42,8 @@ pub(super) struct Held {
     commit: Option<Pending>,
     /// Parcels to send again, and when.
     again: Vec<(Duration, Parcel, u32)>,
-    /// Tries of the parcels on their way, by (window, piece, receiver, at).
-    under_way: BTreeMap<(u64, u32, u32, u32), (Parcel, u32)>,
+    /// Tries that are left of parcels that failed before, by (window, piece, receiver, at).
+    tries: BTreeMap<(u64, u32, u32, u32), u32>,
     failure: Option<Failure>,
     seen: Duration,
 }
@@ -265,9 +265,20 @@ impl Agent {
         let peer = task.spec().peers.iter().find(|peer| peer.node == parcel.to);
         let Some(address) = peer.map(|peer| peer.address.clone()) else { return };
         let key = (parcel.window, parcel.piece, parcel.to, parcel.at);
-        held.under_way.insert(key, (parcel.clone(), tries));
-        self.counts.bytes_sent += parcel.bytes.len() as u64;
-        self.actions.push(Action::Push { task: id, address, parcel });
+        if tries < TRIES {
+            held.tries.insert(key, tries);
+        }
+        self.outbox.put(id, &address, parcel);
+    }
+
+    /// Sends what may be sent now.
+    pub(super) fn send_parcels(&mut self) {
+        for address in self.outbox.addresses() {
+            while let Some((task, parcel)) = self.outbox.next(&address) {
+                self.counts.bytes_sent += parcel.bytes.len() as u64;
+                self.actions.push(Action::Push { task, address: address.clone(), parcel });
+            }
+        }
     }
 
     /// Parcels whose turn may have come.
@@ -297,16 +308,10 @@ impl Agent {
     }
 
     /// The answer to a parcel.
-    pub(super) fn pushed(
-        &mut self,
-        now: Duration,
-        id: TaskId,
-        parcel: &Parcel,
-        answer: Result<()>,
-    ) {
+    pub(super) fn pushed(&mut self, now: Duration, id: TaskId, parcel: Parcel, answer: Result<()>) {
         let Some(held) = self.tasks.get_mut(&id) else { return };
         let key = (parcel.window, parcel.piece, parcel.to, parcel.at);
-        let Some((parcel, tries)) = held.under_way.remove(&key) else { return };
+        let tries = held.tries.remove(&key).unwrap_or(TRIES);
         match answer {
             Ok(()) => {
                 let (window, bytes) = (parcel.window, parcel.bytes.len());
@@ -382,6 +387,7 @@ impl Agent {
     fn forget_task(&mut self, id: TaskId, why: &str) {
         let Some(held) = self.tasks.remove(&id) else { return };
         self.queue.forget_task(id);
+        self.outbox.forget(id);
         let waiting = held.early.into_iter().map(|(pending, _)| pending);
         let waiting = waiting.chain(held.watchers.into_iter().map(|(_, _, pending)| pending));
         for pending in waiting.chain(held.preparing).chain(held.commit) {
@@ -452,7 +458,7 @@ impl Held {
             watchers: Vec::new(),
             commit: None,
             again: Vec::new(),
-            under_way: BTreeMap::new(),
+            tries: BTreeMap::new(),
             failure: None,
             seen: now,
         }

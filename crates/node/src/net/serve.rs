@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use kiln_store::{Backend, StoreError};
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -266,7 +265,6 @@ impl Peers {
     /// Sends a parcel; the answer becomes an event.
     fn push(&mut self, task: TaskId, address: String, parcel: Parcel) {
         let (message, payload) = push_message(task, &parcel);
-        let parcel = Parcel { bytes: Bytes::new(), ..parcel };
         self.known.retain(|_, peer| !peer.has_ended());
         if !self.known.contains_key(&address) {
             match address.parse() {
@@ -276,15 +274,17 @@ impl Peers {
                         .insert(address.clone(), Peer::connect(&runtime, &to, self.key.clone()));
                 }
                 Err(error) => {
-                    let _ = self.tell.send(Event::Pushed { task, parcel, answer: Err(error) });
+                    let answer = Err(error);
+                    let _ = self.tell.send(Event::Pushed { task, address, parcel, answer });
                     return;
                 }
             }
         }
-        let tell = self.tell.clone();
+        let (tell, to) = (self.tell.clone(), address.clone());
         let answer = Box::new(move |result: Result<Frame>| {
             // The agent ends together with the one who listens.
-            let _ = tell.send(Event::Pushed { task, parcel, answer: result.map(drop) });
+            let (address, answer) = (to, result.map(drop));
+            let _ = tell.send(Event::Pushed { task, address, parcel, answer });
         });
         if let Some(peer) = self.known.get(&address) {
             let (priority, patience) = (Priority::Repair, PUSH_PATIENCE);

@@ -71,7 +71,7 @@ impl std::fmt::Debug for Host {
 #[derive(Debug)]
 enum Waits {
     Coordinator(Order),
-    Host(TaskId, Parcel),
+    Host(TaskId, String, Parcel),
 }
 
 /// A connection.
@@ -401,9 +401,9 @@ impl World {
             id
         });
         let (message, payload) = push_message(task, &parcel);
-        let parcel = Parcel { bytes: Bytes::new(), ..parcel };
+        let to = address.to_owned();
         let patience = Duration::from_secs(60);
-        self.ask(id, message, payload, Priority::Repair, patience, Waits::Host(task, parcel));
+        self.ask(id, message, payload, Priority::Repair, patience, Waits::Host(task, to, parcel));
     }
 
     fn give(&mut self, orders: Vec<Order>) {
@@ -485,10 +485,10 @@ impl World {
                 let orders = coordinator.answered(self.now, &order, answer);
                 self.give(orders);
             }
-            (Waits::Host(task, parcel), Some((host, life))) => {
+            (Waits::Host(task, address, parcel), Some((host, life))) => {
                 if self.hosts[host].life == life {
                     let answer = answer.map(drop);
-                    let event = agent::Event::Pushed { task, parcel, answer };
+                    let event = agent::Event::Pushed { task, address, parcel, answer };
                     self.tell_agent(host, event);
                 }
             }
