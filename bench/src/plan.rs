@@ -175,6 +175,8 @@ mod tests {
         }
         // A second run takes what the first one has left.
         let again = measure(&options).unwrap();
-        assert_eq!(again.codes[0].blocks[0].plan_ms, report.codes[0].blocks[0].plan_ms);
+        // Text keeps a number up to its last bit only.
+        let (kept, first) = (&again.codes[0].blocks[0], &report.codes[0].blocks[0]);
+        assert!((kept.plan_ms - first.plan_ms).abs() < 1e-9 * first.plan_ms);
     }
 }

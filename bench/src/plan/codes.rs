@@ -33,9 +33,8 @@ const ROWS: &[Row] = &[
     row("clay:10+2", 1_000_000, None),
     row("clay:12+2", 1_000_000, None),
     row("clay:16+2", 1_000_000, None),
-    // The rule is there at once; searching longer has found nothing better.
-    row("clay:17+3", 0, None),
-    row("clay:20+4", 0, None),
+    row("clay:17+3", 300_000, None),
+    row("clay:20+4", 300_000, None),
     row("butterfly:4+2", 4_000_000, Some((256.0, 896.0))),
     row("butterfly:10+2", 600_000, Some((297.0, 2216.0))),
 ];
@@ -108,7 +107,7 @@ pub(super) fn code(row: &Row, options: &Options<'_>) -> Result<Code, PlanError> 
     let long = match (options.tiny, options.quick) {
         (true, _) => 0.001,
         (_, true) => 1.0,
-        _ => 10.0,
+        _ => 6.0,
     };
     let mut others = Vec::new();
     for (name, limit) in

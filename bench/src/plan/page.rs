@@ -137,7 +137,7 @@ impl Report {
 
     fn recoveries(&self, text: &mut String) -> std::fmt::Result {
         *text += "| code | survivors | stripes | to | bound | together | above | planned in (s) | \
-                  memory (MiB) |";
+                  process at most (MiB) |";
         ALONE.iter().try_for_each(|name| write!(text, " alone: {name} |"))?;
         *text += "\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
         for found in &self.recoveries {
@@ -152,7 +152,7 @@ impl Report {
                 found.makespan_mib,
                 found.above() * 100.0,
                 found.plan_seconds,
-                found.plan_memory_mib.map_or("-".into(), |memory| format!("{memory:.0}")),
+                found.peak_memory_mib.map_or("-".into(), |memory| format!("{memory:.0}")),
             )?;
             found.alone_mib.iter().try_for_each(|(_, alone)| write!(text, " {alone:.0} |"))?;
             text.push('\n');

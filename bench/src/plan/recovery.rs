@@ -62,8 +62,8 @@ pub(super) struct Recovery {
     pub bound_mib: f64,
     pub makespan_mib: f64,
     pub plan_seconds: f64,
-    /// What planning took at its peak, where the system says.
-    pub plan_memory_mib: Option<f64>,
+    /// The most memory of the whole process while it planned, where the system says.
+    pub peak_memory_mib: Option<f64>,
     /// Makespan when stripes are planned alone, by strategy.
     pub alone_mib: Vec<(String, f64)>,
 }
@@ -115,11 +115,11 @@ fn one(row: &Row, seed: u64) -> Result<Recovery, PlanError> {
         let cluster = Arc::new(Cluster::uniform(nodes)?);
         RecoveryPlan::new(cluster, layout.clone(), &emit, to, options)
     };
-    let before = peak(true);
+    forget_peak();
     let start = Instant::now();
     let plan = recover(&RecoveryOptions { seed, ..RecoveryOptions::default() })?;
     let plan_seconds = start.elapsed().as_secs_f64();
-    let plan_memory_mib = before.zip(peak(false)).map(|(before, after)| (after - before).max(0.0));
+    let peak_memory_mib = peak();
     let (bound_mib, makespan_mib) = (plan.bound() * BLOCK_MIB, plan.makespan() * BLOCK_MIB);
     drop(plan);
     let mut alone_mib = Vec::new();
@@ -136,19 +136,21 @@ fn one(row: &Row, seed: u64) -> Result<Recovery, PlanError> {
         bound_mib,
         makespan_mib,
         plan_seconds,
-        plan_memory_mib,
+        peak_memory_mib,
         alone_mib,
     })
 }
 
-/// The most memory that the process had, in MiB, or nothing where the system does not say. With
-/// `reset` counting begins again, and what it has now is the answer.
-fn peak(reset: bool) -> Option<f64> {
-    if reset {
-        fs::write("/proc/self/clear_refs", "5").ok()?;
-    }
+/// The most memory that the process had since the last [`forget_peak`], in MiB; nothing where the
+/// system does not say.
+fn peak() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(kib / 1024.0)
+}
+
+/// Begins to count the peak again; where that is not permitted it is the peak of the whole run.
+fn forget_peak() {
+    let _ = fs::write("/proc/self/clear_refs", "5");
 }

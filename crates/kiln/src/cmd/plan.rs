@@ -36,6 +36,15 @@ Examples:
                                                a lost machine: 100 stripes over 20 others
   kiln plan -c clay:10+4 --recover --cluster nodes.toml --layout stripes.txt --failed n3 --to n21
 
+A machine of --cluster, where everything but the id may be left out:
+  [[node]]
+  id = \"m7\"
+  domain = \"rack2\"                     what fails together; default: the machine alone
+  up = \"1.25GB\"                        bytes a second that its link sends; down: receives
+  load = 0.2                            the part of the link that others use
+  chunks = [7]                          what it stores; default: chunk i at machine i
+  rebuilds = [0]                        lost chunks that go there, or to a client there
+
 A run is one contiguous read. Nothing is read or written: the numbers come from the code alone.";
 
 /// Compute what a repair would cost, without any data

@@ -57,6 +57,30 @@ fn machines_come_from_a_file_and_plans_are_kept() {
         .fails(4, &["machines.toml", "speed"]);
 }
 
+#[test]
+fn a_bad_file_of_machines_is_said() {
+    let rig = Rig::new();
+    let six: String = (0..6).map(|i| format!("[[node]]\nid = \"m{i}\"\n")).collect();
+    let chunks = |list: &str| six.replace("\"m1\"\n", &format!("\"m1\"\nchunks = {list}\n"));
+    for (text, words) in [
+        (String::new(), "lists no machine"),
+        (six.replace("m4", "m3"), "two machines are called 'm3'"),
+        (six.replace("\"m2\"\n", "\"m2\"\nload = 1.5\n"), "m2: load is 1.5"),
+        (six.replace("\"m2\"\n", "\"m2\"\nup = \"0\"\n"), "m2: up is 0"),
+        (six.replace("\"m2\"\n", "\"m2\"\nup = \"-3\"\n"), "'-3' is not a size"),
+        (six.split("[[node]]\nid = \"m5\"").next().unwrap().into(), "5 machines for the 6 chunks"),
+        (chunks("[0, 99]"), "m1: there is no chunk 99, only 0 to 5"),
+        (chunks("[1, 1]"), "chunk 1 is at m1 and at m1"),
+        (chunks("[1, 2, 3, 4]"), "no machine stores chunk 5"),
+        (chunks("[1, 2, 3, 4, 5]"), "no machine rebuilds chunk 0"),
+        (six.replace("\"m2\"\n", "\"m2\"\nrebuilds = [3]\n"), "no machine rebuilds chunk 0"),
+    ] {
+        fs::write(rig.path("machines.toml"), text).unwrap();
+        rig.kiln("plan -c rs:4+2 --lost 0 --cluster machines.toml")
+            .fails(4, &["machines.toml", words]);
+    }
+}
+
 /// Without a name the best strategy is taken, and the flags of a placed plan ask for one.
 #[test]
 fn the_best_strategy_is_the_default() {

@@ -37,7 +37,11 @@ fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> 
     let start = Plan::new(problem, dag.clone(), central::nodes(problem), STRATEGY.name)?;
     let mut best = vec![start.clone()];
     let (mut plan, moves) = (start, effort.moves);
-    for block in [by_layer(dag), by_step(dag), by_vertex(dag)] {
+    for block in [by_layer, by_step, by_vertex] {
+        if effort.is_over(0) {
+            break;
+        }
+        let block = block(dag);
         plan = improve(&plan, &block, HEAT, moves / 4, effort)?;
         best.push(plan.clone());
     }
@@ -48,11 +52,14 @@ fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> 
             best.push(rule);
         }
     }
-    let score = |plan: &Plan| score(plan);
-    best.sort_by(|a, b| score(a).partial_cmp(&score(b)).unwrap_or(std::cmp::Ordering::Equal));
-    let Some(first) = best.into_iter().next() else {
+    let mut best: Vec<(Score, Plan)> = best.into_iter().map(|plan| (score(&plan), plan)).collect();
+    best.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(std::cmp::Ordering::Equal));
+    let Some((_, first)) = best.into_iter().next() else {
         return Err(PlanError::Internal("no plan to polish".into()));
     };
+    if effort.is_over(0) {
+        return Ok(first.named(STRATEGY.name));
+    }
     improve(&first, &by_vertex(first.dag()), POLISH, moves / 4, effort)
 }
 
@@ -88,14 +95,10 @@ pub(crate) fn improve(
 }
 
 fn score(plan: &Plan) -> Score {
-    let (problem, dag) = (plan.problem(), plan.dag());
-    let workers = problem.workers();
-    let block = by_vertex(dag);
-    let blocks = Blocks::new(problem, dag, plan.edges(), &block);
-    let start: Vec<u16> = (dag.inputs().len()..dag.vertices())
-        .map(|v| workers.partition_point(|&w| w < plan.node(v)) as u16)
-        .collect();
-    Search::new(problem, &blocks, &start, ACROSS).score()
+    let costs = plan.costs();
+    let time = costs.seconds(plan.problem().cluster(), 1 << 20);
+    let traffic = costs.bandwidth() as f64 + (ACROSS - 1.0) * costs.across_domains() as f64;
+    Score { time, traffic }
 }
 
 /// A block for every layer of the hints.

@@ -1,14 +1,20 @@
 //! The best of the others, for whoever does not want to choose.
 //!
 //! Rules come first: where one of them meets the lower bound there is nothing to search for. Then
-//! comes the search that fits: layers over hubs where the hub rule applies and links are equal,
-//! else chains and annealing. The plan keeps the name of the strategy that made it.
+//! layers are searched over hubs, where the hub rule applies; unless that comes near the bound,
+//! annealing and chains follow, each with all moves. The plan keeps the name of the strategy that
+//! made it.
 
 use super::{Strategy, anneal, central, chain, hub, sums};
 use crate::{Bound, Effort, Plan, PlanError, Problem};
 
 /// What a sub-chunk between failure domains counts beside one within, as in the searches.
 const ACROSS: usize = 3;
+
+/// How far above the bound a plan of hubs is good enough.
+const NEAR: f64 = 1.1;
+/// Chains are not searched where hubs apply and a DAG has more vertices: each cut takes long there.
+const CHAINS_MAX: usize = 1 << 16;
 
 pub(super) const STRATEGY: Strategy = Strategy {
     name: "best",
@@ -41,16 +47,18 @@ fn within(problem: &Problem, effort: &mut Effort<'_>, moves: u64) -> Result<Plan
     for row in [&central::STRATEGY, &sums::PIPELINE, &sums::PPR] {
         take(&mut best, row.plan(problem, effort)?);
     }
-    if moves > 0 && !meets_bound(&best) {
-        // A search over hubs is one for a single loss and equal links; the others are for all.
-        let single = plain(problem) && Bound::of(problem).is_some();
-        let rows: &[&Strategy] = match (hubs, single) {
-            (true, true) => &[&hub::STRATEGY],
-            (true, false) => &[&hub::STRATEGY, &chain::STRATEGY, &anneal::STRATEGY],
-            (false, _) => &[&chain::STRATEGY, &anneal::STRATEGY],
-        };
-        for row in rows {
-            effort.moves = moves / rows.len() as u64;
+    effort.moves = moves;
+    let over = |effort: &mut Effort<'_>| effort.is_over(0);
+    if hubs && !meets_bound(&best) && !over(effort) {
+        take(&mut best, hub::STRATEGY.plan(problem, effort)?);
+    }
+    if !near_bound(&best) {
+        let large = hubs && problem.dag().vertices() > CHAINS_MAX;
+        let rows = [&anneal::STRATEGY, &chain::STRATEGY];
+        for row in rows.iter().take(if large { 1 } else { 2 }) {
+            if over(effort) {
+                break;
+            }
             take(&mut best, row.plan(problem, effort)?);
         }
     }
@@ -82,6 +90,15 @@ fn meets_bound(plan: &Plan) -> bool {
     exact && plain(plan.problem())
 }
 
+/// Whether no more is to be had than a search over hubs may leave: such a plan is not annealed.
+fn near_bound(plan: &Plan) -> bool {
+    let Some(bound) = Bound::of(plan.problem()) else { return false };
+    let (costs, least) = (plan.costs(), bound.load() as usize);
+    let near = costs.bandwidth() as f64 <= NEAR * bound.bandwidth(bound.load());
+    let hub = plan.strategy() == hub::STRATEGY.name;
+    plain(plan.problem()) && costs.max_load() == least && (near && hub || meets_bound(plan))
+}
+
 /// Whether all links are equal and every node is a domain of its own.
 fn plain(problem: &Problem) -> bool {
     let (cluster, workers) = (problem.cluster(), problem.workers());
@@ -102,24 +119,30 @@ mod tests {
     use crate::{Effort, Problem, strategy};
     use kiln_code::Codec;
 
-    fn best(spec: &str, lost: usize) -> (&'static str, usize, usize) {
+    fn best(spec: &str, lost: usize, moves: u64) -> (&'static str, usize, usize) {
         let codec = Codec::new(&spec.parse().unwrap()).unwrap();
         let available: Vec<usize> = (0..codec.shape().n()).filter(|&i| i != lost).collect();
         let dag = codec.repair_dag(&[lost], &available).unwrap().1;
         let problem = Problem::on_own_nodes(dag).unwrap();
-        let mut effort = Effort::new(1).with_moves(100_000);
+        let mut effort = Effort::new(1).with_moves(moves);
         let plan = strategy("best").unwrap().plan(&problem, &mut effort).unwrap();
         plan.check().unwrap();
-        assert_eq!((plan.note(), effort.moves), (None, 100_000), "{spec}");
+        assert_eq!((plan.note(), effort.moves), (None, moves), "{spec}");
         (plan.strategy(), plan.costs().max_load(), plan.costs().bandwidth())
     }
 
     #[test]
     fn each_code_gets_what_fits_it() {
-        assert_eq!(best("rs:10+4", 3), ("pipeline", 1, 10));
-        assert_eq!(best("clay:10+4", 3), ("hub", 256, 1024));
-        assert_eq!(best("rep:3", 1).1, 1);
-        let (name, load, bandwidth) = best("butterfly:4+2", 0);
-        assert!(load == 8 && bandwidth <= 26 && name != "central", "{name} {load} {bandwidth}");
+        assert_eq!(best("rs:10+4", 3, 50_000), ("pipeline", 1, 10));
+        assert_eq!(best("clay:10+4", 3, 50_000), ("hub", 256, 1024));
+        assert_eq!(best("rep:3", 1, 50_000).1, 1);
+        for lost in 0..5 {
+            let (name, load, bandwidth) = best("butterfly:4+2", lost, 200_000);
+            assert!(load == 8 && bandwidth <= 26, "{lost}: {name} {load} {bandwidth}");
+        }
+        // The last parity needs all data: nothing beats a pipeline there.
+        assert_eq!(best("butterfly:4+2", 5, 50_000), ("pipeline", 8, 32));
+        let (name, load, bandwidth) = best("butterfly:10+2", 5, 300_000);
+        assert!(name == "chain" && load == 512 && bandwidth <= 3_560, "{load} {bandwidth}");
     }
 }

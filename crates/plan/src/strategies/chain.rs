@@ -83,6 +83,9 @@ impl Chains<'_> {
             }
         };
         for (index, cut) in cuts.iter().enumerate() {
+            if effort.is_over(0) {
+                return best;
+            }
             let found = try_cut(cut, seed, share, effort);
             tried.push((found.0, index));
             take(found);
@@ -95,6 +98,9 @@ impl Chains<'_> {
         let often = moves / 2 / (MOVES_A_VERTEX * self.start.len() as u64).max(1);
         let often = often.clamp(HEATS.len() as u64, 64);
         for heat in HEATS.into_iter().cycle().take(often as usize) {
+            if effort.is_over(0) {
+                break;
+            }
             let mut search = Search::new(self.problem, &fine, &best, ACROSS);
             let score = search.anneal(heat, seed, moves / 2 / often, effort);
             if score < least {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kiln_code::{Codec, Dag};
-use kiln_plan::{Cluster, Node, Problem};
+use kiln_plan::{Cluster, Node, PlanError, Problem};
 use serde::Deserialize;
 
 use crate::exit::Failure;
@@ -15,6 +15,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Deserialize)]
 struct File {
+    #[serde(default)]
     node: Vec<Row>,
 }
 
@@ -68,13 +69,42 @@ impl Machines {
         let mut homes = pairs(|row| &row.chunks);
         let mut targets = pairs(|row| &row.rebuilds);
         let count = file.node.len();
+        let unusable = |problem: String| Failure::NotUsable { path: path.to_owned(), problem };
+        for list in [&homes, &targets] {
+            placed_once(&file, list, n).map_err(unusable)?;
+        }
         if homes.is_empty() {
-            homes = (0..n.min(count)).map(|i| (i, i)).collect();
+            if count < n {
+                let problem = format!(
+                    "{count} machines for the {n} chunks of {}: name {n}, or say with chunks = \
+                     [..] who stores what",
+                    codec.spec()
+                );
+                return Err(unusable(problem));
+            }
+            homes = (0..n).map(|i| (i, i)).collect();
+        }
+        if let Some(chunk) = (0..n).find(|&chunk| !has(&homes, chunk) && !lost.contains(&chunk)) {
+            return Err(unusable(format!("no machine stores chunk {chunk}, which is not lost")));
+        }
+        if !targets.is_empty()
+            && let Some(chunk) = lost.iter().find(|&&chunk| !has(&targets, chunk))
+        {
+            return Err(unusable(format!("no machine rebuilds chunk {chunk}, which is lost")));
         }
         if targets.is_empty() {
             // New nodes: those after the stripe, or the emptied ones where there are no others.
-            let next = |i: usize, chunk: usize| if n + i < count { n + i } else { chunk };
-            targets = lost.iter().enumerate().map(|(i, &chunk)| (chunk, next(i, chunk))).collect();
+            let old = |chunk: usize| homes.iter().find(|home| home.0 == chunk).map(|home| home.1);
+            let next = |i: usize, chunk: usize| match n + i < count {
+                true => Some(n + i),
+                false => old(chunk),
+            };
+            for (i, &chunk) in lost.iter().enumerate() {
+                let node = next(i, chunk).ok_or_else(|| {
+                    unusable(format!("no machine rebuilds chunk {chunk}: say so with rebuilds"))
+                })?;
+                targets.push((chunk, node));
+            }
         }
         Ok(Machines { cluster, homes, targets })
     }
@@ -83,6 +113,25 @@ impl Machines {
     pub fn problem(&self, dag: Dag) -> Result<Problem, Failure> {
         Ok(Problem::new(Arc::new(dag), self.cluster.clone(), &self.homes, &self.targets)?)
     }
+}
+
+fn has(list: &[(usize, usize)], chunk: usize) -> bool {
+    list.iter().any(|entry| entry.0 == chunk)
+}
+
+/// Every chunk of a list is one of the code's, and has one node.
+fn placed_once(file: &File, list: &[(usize, usize)], n: usize) -> Result<(), String> {
+    let mut seen: Vec<Option<&str>> = vec![None; n];
+    for &(chunk, node) in list {
+        let name = &file.node[node].id[..];
+        let last = n - 1;
+        let place = seen.get_mut(chunk);
+        let place = place.ok_or(format!("{name}: there is no chunk {chunk}, only 0 to {last}"))?;
+        if let Some(other) = place.replace(name) {
+            return Err(format!("chunk {chunk} is at {other} and at {name}; each is at one"));
+        }
+    }
+    Ok(())
 }
 
 /// The machines of a file, whatever it says of chunks.
@@ -98,9 +147,22 @@ fn load(path: &Path) -> Result<(File, Arc<Cluster>), Failure> {
     }
     let text = std::fs::read_to_string(path).map_err(io)?;
     let file: File = toml::from_str(&text).map_err(|error| unusable(error.to_string()))?;
+    if file.node.is_empty() {
+        return Err(unusable("it lists no machine: a table [[node]] with an id for each".into()));
+    }
+    let mut names: Vec<&str> = file.node.iter().map(|row| &row.id[..]).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(unusable(format!("two machines are called '{}'", twice[0])));
+    }
     let nodes: Result<Vec<Node>, String> = file.node.iter().map(node).collect();
-    let cluster = Arc::new(Cluster::new(nodes.map_err(unusable)?)?);
-    Ok((file, cluster))
+    let cluster = Cluster::new(nodes.map_err(unusable)?).map_err(|error| match error {
+        PlanError::Cluster { node, what, value, expected } => {
+            unusable(format!("{}: {what} is {value}; {expected}", file.node[node].id))
+        }
+        error => error.into(),
+    })?;
+    Ok((file, Arc::new(cluster)))
 }
 
 fn node(row: &Row) -> Result<Node, String> {

@@ -282,7 +282,8 @@ impl Report {
 fn time(seconds: f64) -> String {
     match seconds {
         0.1.. => format!("{seconds:.3} s"),
-        _ => format!("{:.3} ms", seconds * 1e3),
+        1e-4.. => format!("{:.3} ms", seconds * 1e3),
+        _ => format!("{:.3} us", seconds * 1e6),
     }
 }
 
