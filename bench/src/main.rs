@@ -115,7 +115,8 @@ static BENCHES: &[Bench] = &[
             // Before peers are loaded: threads of their run-times inherit the core.
             let core = measure::pin(args.core);
             let clock = if args.cpu_time { Clock::Cpu } else { Clock::Wall };
-            xor::run(&xor::Options { quick, tiny: false, peers, out, core, clock })
+            let only = args.only.as_str();
+            xor::run(&xor::Options { quick, tiny: false, only, peers, out, core, clock })
         },
     },
 ];

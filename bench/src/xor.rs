@@ -32,6 +32,8 @@ pub struct Options<'a> {
     pub quick: bool,
     /// One tiny round of everything: for tests.
     pub tiny: bool,
+    /// Only cells whose name contains this: "liberation:5+2,w=5 encode, packet 1024".
+    pub only: &'a str,
     /// Where the peers' libraries are.
     pub peers: &'a Path,
     /// Where the disk is measured and the report goes.
@@ -99,8 +101,7 @@ fn measure(options: &Options<'_>) -> Result<Report, BenchError> {
 fn log(cell: &Cell<'_>, points: &[Point]) {
     let rate = |point: &Point| format!("{} {:.1}", point.who.name(), point.rate.median);
     let rates: Vec<String> = points.iter().map(rate).collect();
-    let Cell { code, operation, packet, place, .. } = cell;
-    eprintln!("{} {operation}, packet {packet}, {}: {}", code.spec, place.name(), rates.join(", "));
+    eprintln!("{}: {}", cell.name(), rates.join(", "));
 }
 
 /// The cells of a run and the effort of each.
@@ -112,8 +113,10 @@ fn cells(options: &Options<'_>) -> Vec<(Cell<'static>, Effort)> {
                 for &packet in PACKETS {
                     if let Some(who) = wanted(options, code, operation, place, packet) {
                         let place = if options.tiny { Place::Tiny } else { place };
-                        let effort = effort(options, place);
-                        cells.push((Cell { code, operation, packet, place, who }, effort));
+                        let cell = Cell { code, operation, packet, place, who };
+                        if cell.name().contains(options.only) {
+                            cells.push((cell, effort(options, place)));
+                        }
                     }
                 }
             }
@@ -190,6 +193,7 @@ mod tests {
         let options = Options {
             quick: false,
             tiny: true,
+            only: "",
             peers: Path::new("no such folder"),
             out: None,
             core: None,

@@ -111,6 +111,14 @@ pub struct Cell<'a> {
     pub who: &'a [Who],
 }
 
+impl Cell<'_> {
+    /// What the log says of it, and what `--only` looks into.
+    pub fn name(&self) -> String {
+        let Cell { code, operation, packet, place, .. } = self;
+        format!("{} {operation}, packet {packet}, {}", code.spec, place.name())
+    }
+}
+
 /// A contender made ready.
 enum Ready<'a> {
     Words { kernel: WordKernel, temporary: Vec<AtomicU64>, reads: Vec<usize> },

@@ -67,6 +67,15 @@ pub(crate) struct Choice {
     pub lost: Vec<usize>,
     /// Chunks that are read, ascending.
     pub helpers: Vec<usize>,
+    /// What the search for the fewest reads found, so that it is made once: only XOR codes search.
+    pub recovery: Option<xor::Recovery>,
+}
+
+impl Choice {
+    /// A choice that no search is behind.
+    pub(crate) fn new(strategy: Strategy, lost: &[usize], helpers: Vec<usize>) -> Choice {
+        Choice { strategy, lost: lost.to_vec(), helpers, recovery: None }
+    }
 }
 
 /// A code: which chunks to ask, and the DAG that computes the lost from what they give.
@@ -116,7 +125,7 @@ pub(crate) fn choose_decode(
         });
     }
     let helpers = available[..shape.k].to_vec();
-    Ok(Choice { strategy: Strategy::Decode, lost: lost.to_vec(), helpers })
+    Ok(Choice::new(Strategy::Decode, lost, helpers))
 }
 
 /// Builds the code of a spec.

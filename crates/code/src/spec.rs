@@ -218,10 +218,14 @@ fn chunk_numbers(family: &CodeFamily, text: &str) -> Result<(usize, usize), Stri
         };
     }
     let (k, m) = text.split_once('+').ok_or("the chunk numbers are k+m, e.g. 10+4")?;
-    let (k, m) = (number(k)?, number(m)?);
+    let together = |reason| format!("{reason}, and k + m is 256 at most, e.g. {}", family.example);
+    let (k, m) = (number(k).map_err(together)?, number(m).map_err(together)?);
     match k + m {
         ..=256 => Ok((k, m)),
-        n => Err(format!("{n} chunks, GF(2^8) allows 256 at most")),
+        n => Err(format!(
+            "{n} chunks, GF(2^8) allows 256 at most: k is {} at most beside {m} parity chunks",
+            256_usize.saturating_sub(m)
+        )),
     }
 }
 
@@ -317,19 +321,31 @@ mod tests {
     #[test]
     fn parameters_of_xor_codes_say_what_would_be_legal() {
         for (spec, legal) in [
+            ("liberation:300+2", "'300' is not a number from 1 to 256, and k + m is 256 at most"),
+            ("liberation:255+2", "k is 254 at most beside 2 parity chunks"),
             ("liberation:4+3", "2 parity chunks: liberation:4+2"),
-            ("liberation:11+2,w=9", "11, 13, 17, 19"),
+            ("liberation:11+2,w=9", "from 11 to 257 here: 11, 13, 17, 19, ...; the nearest is 11"),
+            (
+                "liberation:5+2,w=9",
+                "from 5 to 257 here: 5, 7, 11, 13, ...; the nearest are 7 and 11",
+            ),
             ("liberation:4+2,w=2", "from 4 to 257 here: 5, 7"),
-            ("liberation:4+2,packet=12", "a multiple of 8"),
-            ("blaum-roth:10+2,w=11", "10, 12, 16, 18"),
-            ("liber8tion:9+2", "at most 8 data chunks"),
-            ("cauchy:10+4,w=3", "w from 4 to 13, 16 or 32"),
-            ("cauchy:10+4,w=14", "w from 4 to 13, 16 or 32"),
+            ("liberation:4+2,w=1000", "the nearest is 257"),
+            ("liberation:4+2,packet=12", "a multiple of 8 from 8 to 67108864, or sub-chunk"),
+            ("liberation:4+2,packet=12", "the nearest are 8 and 16"),
+            ("liberation:4+2,packet=4", "the nearest is 8"),
+            ("liberation:4+2,packet=99999999999", "the nearest is 67108864"),
+            ("liberation:4+2,packet=4KiB", "a multiple of 8 from 8 to 67108864, or sub-chunk"),
+            ("blaum-roth:10+2,w=11", "10, 12, 16, 18, ...; the nearest are 10 and 12"),
+            ("liber8tion:9+2", "1 to 8 data chunks; for more take liberation:9+2"),
+            ("cauchy:10+4,w=3", "w from 4 to 13, 16 or 32; the nearest is 4"),
+            ("cauchy:10+4,w=14", "w from 4 to 13, 16 or 32; the nearest are 13 and 16"),
             ("cauchy:10+4,matrix=best", "known: good, orig"),
-            ("rdp:10+2,p=10", "11, 13, 17, 19"),
+            ("rdp:10+2,p=10", "11, 13, 17, 19, ...; the nearest is 11"),
             ("rdp:10+4", "rdp:10+2"),
             ("evenodd:11+2,p=9", "11, 13, 17, 19"),
             ("star:11+2", "star:11+3"),
+            ("star:12+3,p=12", "13, 17, 19, 23"),
             ("xcode:10+2,p=11", "13, 17, 19, 23"),
         ] {
             assert!(refused(spec).contains(legal), "{}", refused(spec));

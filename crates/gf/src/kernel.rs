@@ -21,6 +21,8 @@ mod fans;
 mod product;
 mod scalar;
 mod sequence;
+#[cfg(target_arch = "x86_64")]
+mod sums;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -224,6 +226,8 @@ mod engine {
     pub enum Way {
         /// Whole vectors, ordinary loads and stores.
         Cached,
+        /// The same with several vectors a turn of the loop, for blocks with much work.
+        Unrolled,
         /// Whole vectors; inputs are fetched ahead, outputs (at multiples of 64) go past the
         /// caches.
         Memory,
@@ -233,7 +237,7 @@ mod engine {
 
     impl Way {
         /// All of them, in the order of their numbers.
-        pub const ALL: [Way; 3] = [Way::Cached, Way::Memory, Way::Rest];
+        pub const ALL: [Way; 4] = [Way::Cached, Way::Unrolled, Way::Memory, Way::Rest];
     }
 
     /// One call of a block.

@@ -30,7 +30,8 @@ fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
     let ceph = w == CEPH_W && words.k <= w;
     if !ceph && !legal().any(|legal| legal == w) {
         let some: Vec<String> = legal().take(4).map(|w| w.to_string()).collect();
-        let reason = format!("w is at least k and w + 1 is a prime: {}, ...", some.join(", "));
+        let (some, nearest) = (some.join(", "), xor::nearest(legal(), w));
+        let reason = format!("w is at least k and w + 1 is a prime: {some}, ...; {nearest}");
         return Err(words.bad("w", &w.to_string(), reason));
     }
     let w = Param::new("w", w.to_string(), &smallest.to_string());

@@ -25,7 +25,10 @@ fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
     let smallest = WORD_SIZES.into_iter().find(fits).unwrap_or(8);
     let w = words.take_number("w")?.unwrap_or(smallest);
     if !WORD_SIZES.contains(&w) || !fits(&w) {
-        let reason = format!("2^w is at least k + m = {n}: w from {smallest} to 13, 16 or 32");
+        let legal = WORD_SIZES.into_iter().filter(fits);
+        let nearest = xor::nearest(legal, w);
+        let reason =
+            format!("2^w is at least k + m = {n}: w from {smallest} to 13, 16 or 32; {nearest}");
         return Err(words.bad("w", &w.to_string(), reason));
     }
     let matrix = words.take("matrix").unwrap_or("good");

@@ -14,7 +14,10 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
     resolve: |words| {
         xor::only_parities(words, 2)?;
         if words.k > W {
-            let reason = format!("liber8tion has at most {W} data chunks; liberation has more");
+            let reason = format!(
+                "liber8tion has 1 to {W} data chunks; for more take liberation:{}+2",
+                words.k
+            );
             return Err(words.bad("k", &words.k.to_string(), reason));
         }
         let packet: Param = xor::take_packet(words)?;

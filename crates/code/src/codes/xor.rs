@@ -13,11 +13,11 @@ mod solve;
 use super::{Choice, Code, choose_decode};
 use crate::dag::{At, DagBuilder, Hint};
 use crate::{CodeError, CodeSpec, Dag, Shape, Strategy};
-use recover::Recovery;
+pub(crate) use recover::Recovery;
 use solve::Start;
 
 pub(super) use params::{
-    PRIME_MAX, is_prime, number, only_parities, packet, take_packet, take_prime,
+    PRIME_MAX, is_prime, nearest, number, only_parities, packet, take_packet, take_prime,
 };
 
 /// The equations of a code over its variables: `chunk * alpha + position`, then the auxiliary.
@@ -156,7 +156,7 @@ impl XorCode {
         let mut lost: Vec<usize> = (0..m).collect();
         loop {
             let helpers = (0..k + m).filter(|chunk| !lost.contains(chunk)).collect();
-            let choice = Choice { strategy: Strategy::Decode, lost: lost.clone(), helpers };
+            let choice = Choice::new(Strategy::Decode, &lost, helpers);
             if self.emit(&choice).is_err() {
                 let reason = format!("chunks {lost:?} together could not be rebuilt; {hint}");
                 return Err(CodeError::Unsupported { spec: spec.to_string(), reason });
@@ -203,12 +203,13 @@ impl Code for XorCode {
         let ([chunk], None) = (lost, self.packet) else { return Ok(decode) };
         let Shape { k, alpha, .. } = self.shape();
         match self.recovery(*chunk, available) {
-            Some(recovery) if recovery.reads.len() < k * alpha => Ok(Choice {
-                strategy: Strategy::Repair,
-                lost: lost.to_vec(),
-                // All of them: the search is made again when the DAG is, and must find the same.
-                helpers: available.to_vec(),
-            }),
+            Some(recovery) if recovery.reads.len() < k * alpha => {
+                let mut helpers: Vec<usize> =
+                    recovery.reads.iter().map(|&cell| cell as usize / alpha).collect();
+                helpers.dedup();
+                let repair = Choice::new(Strategy::Repair, lost, helpers);
+                Ok(Choice { recovery: Some(recovery), ..repair })
+            }
             _ => Ok(decode),
         }
     }
@@ -219,13 +220,9 @@ impl Code for XorCode {
             chunks.iter().flat_map(|&chunk| equations.cells_of(chunk)).collect()
         };
         let wanted = cells(&choice.lost);
-        let (used, known): (Vec<u32>, Vec<u32>) = match (choice.strategy, &choice.lost[..]) {
-            (Strategy::Repair, [chunk]) => {
-                let recovery = self.recovery(*chunk, &choice.helpers);
-                let recovery = recovery.ok_or_else(|| CodeError::Internal("no recovery".into()))?;
-                (recovery.equations, recovery.reads)
-            }
-            _ => ((0..equations.list.len() as u32).collect(), cells(&choice.helpers)),
+        let (used, known): (Vec<u32>, Vec<u32>) = match &choice.recovery {
+            Some(recovery) => (recovery.equations.clone(), recovery.reads.clone()),
+            None => ((0..equations.list.len() as u32).collect(), cells(&choice.helpers)),
         };
         let used = equations.useful(used, &known, &wanted);
         let solved = |start: Start| -> Result<Dag, CodeError> {

@@ -43,17 +43,17 @@ impl Packets {
         if !even || !len.is_multiple_of(self.alpha) || len <= block {
             return Ok(sequence.run(inputs, outputs, slice, footprint)?);
         }
+        if len.is_multiple_of(block) {
+            return Ok(sequence.run_packets(inputs, outputs, self.packet, slice, footprint)?);
+        }
         let whole = len / block * block;
         let part = |range: Range<usize>, outputs: &mut [&mut [u8]], packet| {
             let sources: Vec<&[u8]> = inputs.iter().map(|input| &input[range.clone()]).collect();
             let mut results: Vec<&mut [u8]> =
                 outputs.iter_mut().map(|output| &mut output[range.clone()]).collect();
-            sequence.run_packets(&sources, &mut results, packet, slice, footprint)
+            Ok(sequence.run_packets(&sources, &mut results, packet, slice, footprint)?)
         };
         part(0..whole, outputs, self.packet)?;
-        if whole < len {
-            part(whole..len, outputs, (len - whole) / self.alpha)?;
-        }
-        Ok(())
+        part(whole..len, outputs, (len - whole) / self.alpha)
     }
 }

@@ -7,6 +7,7 @@ use super::Kernel;
 use super::engine::{Engine, Pass};
 use super::halves::{self, KEEP};
 use super::scalar::scalar;
+use super::sums;
 
 /// Bytes of a vector.
 const WIDTH: usize = 32;
@@ -43,6 +44,7 @@ impl Engine for Avx2 {
         // SAFETY: the caller vouches for the operands, `self` for the CPU.
         unsafe {
             match pass.dsts.len() {
+                _ if sums::only_adds(pass) => sums::avx2(pass),
                 1 => all::<1>(pass),
                 2 => all::<2>(pass),
                 3 => all::<3>(pass),

@@ -6,6 +6,7 @@ use std::arch::x86_64::*;
 use super::Kernel;
 use super::engine::{Engine, Pass};
 use super::halves;
+use super::sums;
 
 /// Bytes of a vector.
 pub(super) const WIDTH: usize = 64;
@@ -47,6 +48,7 @@ impl Engine for Avx512 {
         // SAFETY: the caller vouches for the operands, `self` for the CPU.
         unsafe {
             match pass.dsts.len() {
+                _ if sums::only_adds(pass) => sums::avx512(pass),
                 1 => all::<1, 4>(pass),
                 2 => all::<2, 4>(pass),
                 3 => all::<3, 4>(pass),

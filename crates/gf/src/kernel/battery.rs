@@ -150,6 +150,22 @@ fn every_length_and_odd_addresses() {
     });
 }
 
+/// Matrices of zeros and ones take a way of their own on some kernels.
+#[test]
+fn sums_of_every_length() {
+    for (rows, cols) in [(1, 1), (1, 11), (3, 5), (9, 2)] {
+        let ones = Matrix::from_fn(rows, cols, |r, j| u8::from((r * 5 + j * 3) % 4 != 1));
+        let srcs: Vec<Vec<u8>> = (0..cols).map(|j| bytes(j, 600)).collect();
+        let expected = expected(&ones, &srcs);
+        each_kernel(|kernel| {
+            let product = Product::new(kernel, &ones);
+            for len in (0..=300).step_by(if cols == 5 { 1 } else { 19 }).chain([511, 600]) {
+                check(&product, &srcs, &expected, len, len % 3);
+            }
+        });
+    }
+}
+
 #[test]
 fn every_shape() {
     let srcs: Vec<Vec<u8>> = (0..20).map(|j| bytes(j + 100, 600)).collect();

@@ -238,6 +238,8 @@ impl Op {
 
 /// Bytes of work after which code is made.
 const WORTH_CODE: usize = if cfg!(test) { 1 } else { 16 << 10 };
+/// Bytes of work after which loops are unrolled: that is several times the code to be made.
+const WORTH_UNROLLING: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
 /// Bytes that the interpreter takes of every operand at once.
 const PIECE: usize = 256;
 
@@ -286,7 +288,21 @@ impl Routine {
 
     fn code(&self, way: Way) -> Option<&BlockCode> {
         let code = &self.lazy.code[way as usize];
-        code.get_or_init(|| self.kernel.assemble(&self.block, way)).as_ref()
+        let code = code.get_or_init(|| self.kernel.assemble(&self.block, way)).as_ref();
+        match way {
+            // A block that is too long for that, or there is no room.
+            Way::Unrolled => code.or_else(|| self.code(Way::Cached)),
+            _ => code,
+        }
+    }
+
+    /// The best code there will be, if it is made.
+    fn ready(&self, memory: bool) -> Option<&BlockCode> {
+        let made = |way: Way| self.lazy.code[way as usize].get();
+        match memory {
+            true => made(Way::Memory)?.as_ref(),
+            false => made(Way::Unrolled)?.as_ref().or_else(|| made(Way::Cached)?.as_ref()),
+        }
     }
 
     /// Runs all repetitions of a call.
@@ -296,16 +312,19 @@ impl Routine {
     /// (and writable where it is stored) for `len` bytes. Nothing that is stored shares a byte with
     /// another operand of its repetition.
     pub(super) unsafe fn execute(&self, job: &Job<'_>) {
-        let way = if job.memory && job.stream { Way::Memory } else { Way::Cached };
-        if let (Some(Some(code)), true) =
-            (self.lazy.code[way as usize].get(), job.len.is_multiple_of(64))
-        {
+        let memory = job.memory && job.stream;
+        if let (Some(code), true) = (self.ready(memory), job.len.is_multiple_of(64)) {
             // SAFETY: the caller promises the operands; the code was made from this block.
             return unsafe { code.run(job, 0..job.len) };
         }
         // Short operands cost as much as a vector.
         let work = job.len.max(64).saturating_mul(job.shifts.len());
         let made = self.lazy.work.fetch_add(work, Ordering::Relaxed).saturating_add(work);
+        let way = match memory {
+            true => Way::Memory,
+            false if made < WORTH_UNROLLING => Way::Cached,
+            false => Way::Unrolled,
+        };
         let done = if made < WORTH_CODE { 0 } else { self.execute_code(job, way) };
         if done < job.len {
             // SAFETY: as promised; what code did is whole bytes from the start of every operand.

@@ -376,7 +376,9 @@ impl Sequence {
         regions.extend(inputs.iter().map(|i| Region::new(i.as_ptr().cast_mut(), packet)));
         regions.extend(outputs.iter_mut().map(|o| Region::new(o.as_mut_ptr(), packet)));
         regions.push(Region::new(scratch.as_mut_ptr(), stride));
-        let mut places = vec![ptr::null_mut(); self.most];
+        // Only products want addresses anew for every call.
+        let most = if self.products.is_empty() { 0 } else { self.most };
+        let mut places = vec![ptr::null_mut(); most];
         let all = if self.routines.is_empty() { 0 } else { self.operands.len() };
         let mut all = vec![ptr::null_mut(); all];
         let together = if slice < packet { 1 } else { self.together().min(blocks) };

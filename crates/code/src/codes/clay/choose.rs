@@ -14,7 +14,7 @@ pub(super) fn choose(
     let shape = Shape { k: grid.k, m: grid.m, alpha: grid.alpha };
     let decode = choose_decode(shape, lost, available)?;
     match repair_helpers(grid, lost, available) {
-        Some(helpers) => Ok(Choice { strategy: Strategy::Repair, lost: lost.to_vec(), helpers }),
+        Some(helpers) => Ok(Choice::new(Strategy::Repair, lost, helpers)),
         None => Ok(decode),
     }
 }

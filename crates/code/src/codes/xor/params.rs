@@ -42,21 +42,43 @@ pub(in crate::codes) fn take_prime(
     if !primes().any(|p| p == value) {
         let legal: Vec<String> = primes().take(4).map(|p| p.to_string()).collect();
         let reason = format!(
-            "{key} is an odd prime from {least} to {PRIME_MAX} here: {}, ...",
-            legal.join(", ")
+            "{key} is an odd prime from {least} to {PRIME_MAX} here: {}, ...; {}",
+            legal.join(", "),
+            nearest(primes(), value)
         );
         return Err(words.bad(key, &value.to_string(), reason));
     }
     Ok(Param::new(key, value.to_string(), &smallest.to_string()))
 }
 
+/// Which legal values are next to one that is not, for people.
+pub(in crate::codes) fn nearest(legal: impl Iterator<Item = usize>, value: usize) -> String {
+    let (mut below, mut above) = (None, None);
+    for one in legal {
+        if one < value {
+            below = below.max(Some(one));
+        } else {
+            above = Some(above.map_or(one, |known: usize| known.min(one)));
+        }
+    }
+    match (below, above) {
+        (Some(below), Some(above)) => format!("the nearest are {below} and {above}"),
+        (Some(one), None) | (None, Some(one)) => format!("the nearest is {one}"),
+        (None, None) => "there is none".into(),
+    }
+}
+
 /// Takes the packet length out of a spec: bytes, a multiple of 8.
 pub(in crate::codes) fn take_packet(words: &mut Words<'_>) -> Result<Param, CodeError> {
     let value = words.take("packet").unwrap_or(WHOLE);
     let bytes = value.parse::<usize>();
-    if value != WHOLE && !bytes.is_ok_and(|b| b.is_multiple_of(8) && (8..=PACKET_MAX).contains(&b))
-    {
-        let reason = format!("bytes, a multiple of 8 from 8 to {PACKET_MAX}, or {WHOLE}");
+    let legal = |b: &usize| b.is_multiple_of(8) && (8..=PACKET_MAX).contains(b);
+    if value != WHOLE && !bytes.as_ref().is_ok_and(legal) {
+        let next = bytes.map_or(String::new(), |b| {
+            let below = b.min(PACKET_MAX) / 8 * 8;
+            format!("; {}", nearest([below, below + 8].into_iter().filter(legal), b))
+        });
+        let reason = format!("bytes, a multiple of 8 from 8 to {PACKET_MAX}, or {WHOLE}{next}");
         return Err(words.bad("packet", value, reason));
     }
     Ok(Param::new("packet", value.into(), WHOLE))

@@ -17,7 +17,7 @@ const IMPOSSIBLE: (u32, u32) = (u32::MAX, u32::MAX);
 
 /// Which equations rebuild a chunk, and the sub-chunks they read, ascending.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Recovery {
+pub(crate) struct Recovery {
     pub equations: Vec<u32>,
     pub reads: Vec<u32>,
 }

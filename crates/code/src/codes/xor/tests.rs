@@ -25,8 +25,8 @@ fn word(spec: &str, seed: u64) -> Vec<Vec<u8>> {
     let mut state = seed;
     let mut word: Vec<Vec<u8>> =
         (0..k).map(|_| (0..alpha).map(|_| next_random(&mut state) as u8).collect()).collect();
-    let (lost, helpers) = ((k..k + m).collect(), (0..k).collect());
-    let dag = code.emit(&Choice { strategy: Strategy::Decode, lost, helpers }).unwrap();
+    let lost: Vec<usize> = (k..k + m).collect();
+    let dag = code.emit(&Choice::new(Strategy::Decode, &lost, (0..k).collect())).unwrap();
     let inputs: Vec<u8> =
         dag.inputs().iter().map(|at| word[at.chunk as usize][at.position as usize]).collect();
     let parity = dag.eval(&inputs).unwrap();
@@ -125,7 +125,7 @@ fn assert_mds(spec: &str) {
     let mut lost: Vec<usize> = (0..m).collect();
     loop {
         let helpers = others(k + m, &lost);
-        let choice = Choice { strategy: Strategy::Decode, lost: lost.clone(), helpers };
+        let choice = Choice::new(Strategy::Decode, &lost, helpers);
         let dag = code.emit(&choice).unwrap_or_else(|error| panic!("{spec} {lost:?}: {error}"));
         let inputs: Vec<u8> =
             dag.inputs().iter().map(|at| word[at.chunk as usize][at.position as usize]).collect();

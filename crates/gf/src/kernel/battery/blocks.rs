@@ -166,13 +166,29 @@ fn random_blocks_of_every_size() {
     each_kernel(|kernel| check_block(&repeated(kernel, &long, 2), 100, 0, 64, Footprint::Cached));
 }
 
+/// Loops over several vectors, what is left of these, and what is left of a vector.
+#[test]
+fn blocks_of_many_vectors() {
+    let mut random = Random(14);
+    for (loads, sums, terms) in [(2, 3, 3), (30, 60, 8)] {
+        let block = random_block(&mut random, loads, sums, terms);
+        each_kernel(|kernel| {
+            let sequence = repeated(kernel, &block, 2);
+            for len in [64, 2048, 0, 64, 448, 512, 576, 1088, 1500] {
+                check_block(&sequence, len, 0, len.max(1), Footprint::Cached);
+            }
+        });
+    }
+}
+
 /// Blocks of ordinary size must really become code: otherwise the tests above test nothing.
 #[test]
 fn code_is_made_of_blocks() {
     use crate::kernel::engine::Way;
     each_kernel(|kernel| {
         let mut random = Random(13);
-        let block = random_block(&mut random, 30, 60, 8);
+        // Small enough to be unrolled as well.
+        let block = random_block(&mut random, 20, 30, 5);
         for way in Way::ALL {
             assert_eq!(kernel.assemble(&block, way).is_some(), kernel.compiles_blocks());
         }

@@ -35,6 +35,14 @@ type Entry = unsafe extern "sysv64" fn(*const Arguments);
 /// How many vectors of every operand lie between what is fetched and what is used.
 const AHEAD: usize = 6;
 
+/// An unrolled loop has no more instructions than this: they should stay in the cache of decoded
+/// ones. Unrolled, the loads of one stream are different instructions, which prefetchers that go by
+/// the instruction seem to like: Liberation 5+2 codes 1.4 times as fast in the second-level cache,
+/// RDP 10+2 1.2 times.
+const UNROLLED: usize = 1100;
+/// Vectors that one turn of a loop takes, at most: half a kilobyte of every operand.
+const TURNS: usize = 8;
+
 const ARGUMENTS: Register = Register::RDI;
 /// Hold the fields of [`Arguments`] of these names.
 const SLOTS: Register = Register::RDI;
@@ -70,7 +78,11 @@ impl fmt::Debug for BlockCode {
 impl BlockCode {
     pub(super) fn new(engine: &dyn Engine, block: &Block, way: Way) -> Option<BlockCode> {
         let straight = allocate::allocate(block, way)?;
-        let bytes = Assembler::new(block, way).all(&straight).ok()?;
+        let turns = turns(&straight);
+        if way == Way::Unrolled && turns == 1 {
+            return None; // it is what `Cached` is
+        }
+        let bytes = Assembler::new(way).all(&straight, turns).ok()?;
         let map = |&coefficient: &u8| {
             let mut map = [0; 8];
             engine.tabulate(coefficient, &mut map);
@@ -120,6 +132,11 @@ impl BlockCode {
     }
 }
 
+/// How many vectors of every operand an unrolled loop takes in one turn.
+fn turns(straight: &Straight) -> usize {
+    (UNROLLED / straight.body.len().max(1)).clamp(1, TURNS)
+}
+
 /// A base and an index that instructions of the body use.
 pub(super) struct Body {
     next_base: usize,
@@ -161,21 +178,27 @@ impl Body {
     }
 }
 
-struct Assembler<'a> {
-    block: &'a Block,
+/// A jump forward that has no target yet; its last four bytes are to hold the distance.
+struct Jump {
+    end: usize,
+}
+
+struct Assembler {
     way: Way,
     encoder: Encoder,
     ip: u64,
+    /// Jumps forward and where they go.
+    landings: Vec<(Jump, usize)>,
     /// Bytes of the values on the stack; above them lies the stack pointer to go back to.
     spill_bytes: i32,
 }
 
-impl Assembler<'_> {
-    fn new(block: &Block, way: Way) -> Assembler<'_> {
-        Assembler { block, way, encoder: Encoder::new(64), ip: 0, spill_bytes: 0 }
+impl Assembler {
+    fn new(way: Way) -> Assembler {
+        Assembler { way, encoder: Encoder::new(64), ip: 0, landings: vec![], spill_bytes: 0 }
     }
 
-    fn all(mut self, straight: &Straight) -> Result<Vec<u8>, IcedError> {
+    fn all(mut self, straight: &Straight, turns: usize) -> Result<Vec<u8>, IcedError> {
         self.enter(straight)?;
         // One repetition: from where its operands are moved to.
         let repetition = self.ip;
@@ -183,14 +206,13 @@ impl Assembler<'_> {
             self.load(at, SHIFTS, 8 * side)?;
         }
         self.emit(Instruction::with2(Code::Mov_r64_rm64, LEFT, LEN)?)?;
+        let none_left = match self.way {
+            Way::Unrolled => Some(self.many_vectors(straight, turns)?),
+            _ => None,
+        };
         // One vector of all operands.
         let vector = self.ip;
-        for instruction in &straight.body {
-            self.emit(*instruction)?;
-        }
-        for at in AT {
-            self.add(at, 64)?;
-        }
+        self.vectors(straight, 1)?;
         if self.way == Way::Memory {
             self.advance_ahead()?;
         }
@@ -198,10 +220,44 @@ impl Assembler<'_> {
             self.emit(Instruction::with2(Code::Sub_rm64_imm8, LEFT, 64)?)?;
             self.emit(Instruction::with_branch(Code::Jne_rel32_64, vector)?)?;
         }
+        none_left.into_iter().for_each(|jump| self.land(jump));
         self.add(SHIFTS, size_of::<[usize; 3]>() as i32)?;
         self.emit(Instruction::with2(Code::Cmp_r64_rm64, SHIFTS, END)?)?;
         self.emit(Instruction::with_branch(Code::Jb_rel32_64, repetition)?)?;
         self.leave()
+    }
+
+    /// The loop that takes `turns` vectors while there are so many; a jump from where none are
+    /// left.
+    fn many_vectors(&mut self, straight: &Straight, turns: usize) -> Result<Jump, IcedError> {
+        let bytes = 64 * turns as i32;
+        let compare = Instruction::with2(Code::Cmp_rm64_imm32, LEFT, bytes)?;
+        self.emit(compare)?;
+        let too_few = self.jump(Code::Jb_rel32_64)?;
+        let many = self.ip;
+        self.vectors(straight, turns)?;
+        self.emit(Instruction::with2(Code::Sub_rm64_imm32, LEFT, bytes)?)?;
+        self.emit(compare)?;
+        self.emit(Instruction::with_branch(Code::Jae_rel32_64, many)?)?;
+        self.land(too_few);
+        self.emit(Instruction::with2(Code::Test_rm64_r64, LEFT, LEFT)?)?;
+        self.jump(Code::Je_rel32_64)
+    }
+
+    /// The next vectors of all operands, one after the other.
+    fn vectors(&mut self, straight: &Straight, turns: usize) -> Result<(), IcedError> {
+        for turn in 0..turns as u64 {
+            for instruction in &straight.body {
+                let mut instruction = *instruction;
+                // Only operands have an index: where the code is in them.
+                if instruction.memory_index() != Register::None {
+                    instruction.set_memory_displacement64(64 * turn);
+                    instruction.set_memory_displ_size(u32::from(turn > 0));
+                }
+                self.emit(instruction)?;
+            }
+        }
+        AT.into_iter().try_for_each(|at| self.add(at, 64 * turns as i32))
     }
 
     fn enter(&mut self, straight: &Straight) -> Result<(), IcedError> {
@@ -240,28 +296,30 @@ impl Assembler<'_> {
     fn advance_ahead(&mut self) -> Result<(), IcedError> {
         self.add(AHEAD_AT, 64)?;
         self.emit(Instruction::with2(Code::Sub_rm64_imm8, AHEAD_LEFT, 64)?)?;
-        let next = |assembler: &mut Self| -> Result<(), IcedError> {
-            let size = size_of::<[usize; 3]>() as i64;
-            let [next, last, _] = BASES;
-            let place = MemoryOperand::with_base_displ(AHEAD_SHIFTS, size);
-            assembler.emit(Instruction::with2(Code::Lea_r64_m, next, place)?)?;
-            let place = MemoryOperand::with_base_displ(END, -size);
-            assembler.emit(Instruction::with2(Code::Lea_r64_m, last, place)?)?;
-            assembler.emit(Instruction::with2(Code::Cmp_r64_rm64, next, END)?)?;
-            assembler.emit(Instruction::with2(Code::Cmovae_r64_rm64, next, last)?)?;
-            assembler.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_SHIFTS, next)?)?;
-            assembler.load(AHEAD_AT, AHEAD_SHIFTS, 0)?;
-            assembler.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_LEFT, LEN)?)
-        };
-        // The jump over this needs its length, which does not depend on where it stands.
-        let mut trial = Assembler::new(self.block, self.way);
-        next(&mut trial)?;
-        let jump = Instruction::with_branch(Code::Jne_rel32_64, 0)?;
-        let over = self.ip + Encoder::new(64).encode(&jump, 0)? as u64 + trial.ip;
-        self.emit(Instruction::with_branch(Code::Jne_rel32_64, over)?)?;
-        next(self)?;
-        debug_assert_eq!(self.ip, over);
+        let over = self.jump(Code::Jne_rel32_64)?;
+        let size = size_of::<[usize; 3]>() as i64;
+        let [next, last, _] = BASES;
+        let place = MemoryOperand::with_base_displ(AHEAD_SHIFTS, size);
+        self.emit(Instruction::with2(Code::Lea_r64_m, next, place)?)?;
+        let place = MemoryOperand::with_base_displ(END, -size);
+        self.emit(Instruction::with2(Code::Lea_r64_m, last, place)?)?;
+        self.emit(Instruction::with2(Code::Cmp_r64_rm64, next, END)?)?;
+        self.emit(Instruction::with2(Code::Cmovae_r64_rm64, next, last)?)?;
+        self.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_SHIFTS, next)?)?;
+        self.load(AHEAD_AT, AHEAD_SHIFTS, 0)?;
+        self.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_LEFT, LEN)?)?;
+        self.land(over);
         Ok(())
+    }
+
+    /// A jump forward, to where it will [`Assembler::land`].
+    fn jump(&mut self, code: Code) -> Result<Jump, IcedError> {
+        self.emit(Instruction::with_branch(code, self.ip)?)?;
+        Ok(Jump { end: self.ip as usize })
+    }
+
+    fn land(&mut self, jump: Jump) {
+        self.landings.push((jump, self.ip as usize));
     }
 
     fn leave(mut self) -> Result<Vec<u8>, IcedError> {
@@ -272,7 +330,12 @@ impl Assembler<'_> {
         }
         self.emit(Instruction::with(Code::VEX_Vzeroupper))?;
         self.emit(Instruction::with(Code::Retnq))?;
-        Ok(self.encoder.take_buffer())
+        let mut bytes = self.encoder.take_buffer();
+        for (Jump { end }, target) in self.landings {
+            // The last bytes of a jump say how far it goes.
+            bytes[end - 4..end].copy_from_slice(&((target - end) as i32).to_le_bytes());
+        }
+        Ok(bytes)
     }
 
     fn load(&mut self, to: Register, base: Register, offset: usize) -> Result<(), IcedError> {
