@@ -10,7 +10,8 @@ KILN   := $(TARGET)/release/kiln
 
 .PHONY: help setup build install test lint demo kernels ceph-plugin ceph-host ceph-cluster \
     ceph-up ceph-test ceph-down bench-ceph bench-core bench-xor bench-plan bench-order \
-    bench-devices testbed-up testbed-down testbed-test fuzz clean
+    bench-devices bench-repair testbed-up testbed-down testbed-test \
+    fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -25,6 +26,7 @@ help:
 	@echo 'make bench-order  orders of sub-chunks: runs, and what they cost at write and read'
 	@echo 'make bench-devices  reads of repairs on emulated disks, by order (QUICK=1; as root)'
 	@echo 'make bench-plan  where repairs are computed: load and traffic (QUICK=1: few blocks)'
+	@echo 'make bench-repair  repairs over shaped links on this machine (QUICK=1: 12+4; as root)'
 	@echo 'make testbed-up, testbed-down  N hosts here with links of RATE and agents (as root)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each)'
 	@echo 'make lint    formatting and clippy'
@@ -138,6 +140,11 @@ testbed-test: setup
 	@$(CARGO) build -q -p kiln
 	@echo '== test-bed'; $(PYTHON) bench/testbed/testbed_test.py '$(TESTBED)-test' \
 	    --kiln '$(TARGET)/debug/kiln' || [ $$? = 3 ]
+
+# Repairs over shaped links: degraded reads, recoveries, encoding. As root.
+bench-repair: build
+	$(PYTHON) bench/repair/bench.py '$(TESTBED)-bench' --kiln '$(KILN)' --out '$(TARGET)/bench' \
+	    $(if $(QUICK),--quick) $(BENCH_ARGS)
 
 demo: build
 	$(PYTHON) demo/demo.py --kiln '$(KILN)' $(if $(DATA),--data '$(DATA)') $(if $(KEEP),--keep)

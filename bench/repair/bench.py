@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""Repairs over a real network: agents on hosts of their own, links of one rate (ParaRC's E2 to E5).
+
+    bench.py FOLDER --kiln PATH --out DIR [--quick] [--only degraded|recovery|encode]
+
+Degraded read: a lost chunk is rebuilt on a host that stores nothing of its stripe. Recovery: a node
+that is lost with a chunk of 20 objects, to one replacement or spread over the survivors. Times are
+those that the program reports, from its start to the shard in place; traffic is read from the
+interfaces of the hosts and compared with the plan. One machine computes for all hosts, so links are
+slow enough that processors are not the limit; how busy they were is in every row. FOLDER is made
+and removed.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "testbed"))
+
+import page  # noqa: E402
+from testbed import Testbed, Trouble, Unable, bits_per_second, run  # noqa: E402
+
+MIB = 1 << 20
+# What is compared for a code k+m: label, family, strategy. The first two are the baselines of the
+# bars, the last one is kiln's own choice.
+MDS = [("RS central", "rs", "central"), ("Clay central", "clay", "central"),
+       ("RS pipelining", "rs", "pipeline"), ("Clay, ParaRC's heuristic", "clay", "pareto"),
+       ("Clay hub", "clay", "hub")]
+BUTTERFLY = [("RS central", "rs", "central"), ("Butterfly central", "butterfly", "central"),
+             ("RS pipelining", "rs", "pipeline"),
+             ("Butterfly, ParaRC's heuristic", "butterfly", "pareto"),
+             ("Butterfly chain", "butterfly", "chain")]
+QUICK = dict(rate="100mbit", degraded=[("12+4", MDS, 64, None, 1)], windows=[], chunks=[],
+             encode=[("12+4", 4)], recovery=[("12+4", 16)], lost=[0], keep=("Clay hub", 3))
+FULL = dict(rate="100mbit",
+            degraded=[("8+4", MDS, 64, None, 3), ("10+4", MDS, 64, None, 3),
+                      ("12+4", MDS, 64, None, 3), ("10+2", BUTTERFLY, 64, None, 3)],
+            # Bytes of each sub-chunk that travel together; of chunks in MiB.
+            windows=[16, 64, 256], chunks=[16, 32, 128], encode=[("10+4", 16), ("12+4", 16)],
+            recovery=[("10+4", 16), ("12+4", 32)], lost=[0, 5], keep=(None, 3))
+
+
+class Meter:
+    """What hosts and processors did between two moments."""
+
+    def __init__(self, bed, sample_seconds=0.0):
+        self.bed, self.timeline, self.every = bed, [], sample_seconds
+        self.stop = threading.Event()
+
+    def __enter__(self):
+        self.before, self.cpu = self.bed.counters(), self.bed.cpu_seconds()
+        self.machine, self.at = machine_cpu(), time.monotonic()
+        if self.every:
+            self.sampler = threading.Thread(target=self.sample)
+            self.sampler.start()
+        return self
+
+    def sample(self):
+        start, last = time.monotonic(), self.bed.at_switch()
+        while not self.stop.wait(self.every):
+            now, rows = time.monotonic() - start, self.bed.at_switch()
+            got = [after[1] - before[1] for after, before in zip(rows, last)]
+            self.timeline.append((round(now, 2), got))
+            last = rows
+
+    def __exit__(self, *_):
+        self.stop.set()
+        if self.every:
+            self.sampler.join()
+        self.wall = time.monotonic() - self.at
+        self.traffic = [(now[0] - old[0], now[1] - old[1])
+                        for now, old in zip(self.bed.counters(), self.before)]
+        busy, whole = (now - old for now, old in zip(machine_cpu(), self.machine))
+        # Cores that agents used, and cores that anybody used.
+        self.cores = (self.bed.cpu_seconds() - self.cpu) / self.wall
+        self.machine_cores = busy / whole * os.cpu_count()
+
+    def row(self):
+        return dict(agent_cores=round(self.cores, 2), machine_cores=round(self.machine_cores, 2),
+                    wall_seconds=round(self.wall, 3), interface=self.traffic)
+
+
+def machine_cpu():
+    """Ticks that processors were busy, and all ticks."""
+    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    return sum(fields) - fields[3] - fields[4], sum(fields)
+
+
+def material(folder, size):
+    """A file of random bytes, made once for each size."""
+    path = folder.parent / f"{folder.name}-data-{size}"
+    if not path.exists():
+        with open(path, "wb") as out:
+            for at in range(0, size, 16 * MIB):
+                out.write(os.urandom(min(16 * MIB, size - at)))
+    return path
+
+
+class Degraded:
+    """Objects of one code at a time; each strategy rebuilds the same lost chunk."""
+
+    def __init__(self, bed, rate):
+        self.bed, self.rate, self.stored = bed, bits_per_second(rate) / 8, None
+
+    def store(self, code, chunk_mib, sub_chunk):
+        """Puts one object of k chunks straight into the folders of the hosts."""
+        wanted = (code, chunk_mib, sub_chunk)
+        if self.stored == wanted:
+            return
+        k, m = map(int, code.split(":")[1].split("+"))
+        for host in range(self.bed.hosts):
+            for path in self.bed.disk(host).iterdir():
+                path.unlink()
+        outputs = [w for host in range(k + m) for w in ["-o", self.bed.disk(host)]]
+        extra = ["--sub-chunk", sub_chunk] if sub_chunk else []
+        run(self.bed.kiln, "encode", material(self.bed.folder, k * chunk_mib * MIB), "-c", code,
+            *outputs, *extra, "--name", "object", "-q")
+        self.stored = wanted
+
+    def read(self, label, family, size, strategy, chunk_mib, lost, flags=(), sub_chunk=None):
+        """One lost chunk, rebuilt and compared."""
+        code = f"{family}:{size}"
+        self.store(code, chunk_mib, sub_chunk)
+        k, m = map(int, size.split("+"))
+        spare, name = k + m, f"object.{lost:02}.kiln"
+        kept = self.bed.folder / name
+        (self.bed.disk(lost) / name).rename(kept)
+        try:
+            with Meter(self.bed) as meter:
+                report = self.bed.ask(
+                    "coordinator", *(self.bed.address(host) for host in range(k + m)), "--to",
+                    self.bed.address(spare), "--strategy", strategy, *flags, timeout=1800)
+            if run("cmp", kept, self.bed.disk(spare) / name, check=False).returncode != 0:
+                raise Trouble(f"{label} {size}: the rebuilt shard differs")
+        finally:
+            kept.rename(self.bed.disk(lost) / name)
+            (self.bed.disk(spare) / name).unlink(missing_ok=True)
+        row = dict(kind="degraded", label=label, code=code, strategy=strategy, lost=lost,
+                   chunk_mib=chunk_mib, flags=list(flags), seconds=report["seconds"],
+                   **loads(report, meter, self.rate), **meter.row())
+        say(row)
+        return row
+
+
+def loads(report, meter, rate):
+    """What the plan says beside what the program and the interfaces counted."""
+    places = {row["node"]: row for row in report["nodes"]}
+    worst = 1.0
+    for host, (sent, received) in enumerate(meter.traffic):
+        row = places.get(meter.bed.address(host))
+        if row:
+            load = max(row["bytes_sent"], row["bytes_received"])
+            worst = max(worst, max(sent, received) / load) if load else worst
+    load = report["planned_max_node_load"]
+    return dict(planned_load=load, planned_sent=report["planned_sent"],
+                metered_load=report["max_node_load"], metered_sent=report["bytes_sent"],
+                traffic_over_plan=round(worst, 4), bound_seconds=load / rate,
+                over_bound=round(report["seconds"] / (load / rate), 3))
+
+
+def encode(bed, size, chunk_mib, rate):
+    """What storing one object costs a client with a link as the others'."""
+    k, m = map(int, size.split("+"))
+    rows = []
+    for family in ["rs", "clay"]:
+        outputs = [w for host in range(k + m) for w in ["-o", bed.address(host)]]
+        path = material(bed.folder, k * chunk_mib * MIB)
+        with Meter(bed) as meter:
+            report = bed.ask("encode", path, "-c", f"{family}:{size}", *outputs, "--name",
+                             f"stored-{family}", "--force", host=k + m)
+        sent, planned = meter.traffic[k + m][0], (k + m) * chunk_mib * MIB
+        rows.append(dict(kind="encode", label=f"{family} encode", code=f"{family}:{size}",
+                         chunk_mib=chunk_mib, seconds=report["seconds"],
+                         planned_sent=planned, traffic_over_plan=round(sent / planned, 4),
+                         bound_seconds=planned / (bits_per_second(rate) / 8), **meter.row()))
+        say(rows[-1])
+    return rows
+
+
+def say(row):
+    """One line of progress for people."""
+    text = f"{row['kind']:9} {row['code']:15} {row['label']:30} {row['chunk_mib']:4} MiB " \
+           f"{row['seconds']:7.2f} s (bound {row['bound_seconds']:.2f}), " \
+           f"agents {row['agent_cores']:.2f} cores of {row['machine_cores']:.2f}"
+    print(text, file=sys.stderr, flush=True)
+
+
+def degraded_cells(bed, plan):
+    reads, rows = Degraded(bed, plan["rate"]), []
+    kept, often = plan["keep"]
+    for size, compared, chunk_mib, sub_chunk, times in plan["degraded"]:
+        for family in dict.fromkeys(row[1] for row in compared):
+            for label, _, strategy in [row for row in compared if row[1] == family]:
+                for lost in plan["lost"]:
+                    for _ in range(often if label == kept else times):
+                        rows.append(reads.read(label, family, size, strategy, chunk_mib, lost))
+    # Windows: sub-chunks must be as long as the longest of them.
+    for kib in plan["windows"]:
+        for label, family, strategy in MDS[1:]:
+            flags = ["--window", f"{kib}KiB"]
+            sub_chunk = "256KiB"
+            rows.append(dict(reads.read(label, family, "10+4", strategy, 64, 0, flags, sub_chunk),
+                             kind="window", window_kib=kib))
+    for chunk_mib in plan["chunks"]:
+        for label, family, strategy in MDS[1:]:
+            row = reads.read(label, family, "10+4", strategy, chunk_mib, 0)
+            rows.append(dict(row, kind="chunk"))
+    return rows
+
+
+def headline(rows):
+    """The numbers that the bars are about."""
+    def median(kind, label, **wanted):
+        found = [row["seconds"] for row in rows if row["kind"] == kind and row["label"] == label
+                 and all(row[key] == value for key, value in wanted.items())]
+        return statistics.median(found) if found else None
+
+    def saved(kind, base, ours, **wanted):
+        old, new = median(kind, base, **wanted), median(kind, ours, **wanted)
+        return round(1 - new / old, 4) if old and new else None
+
+    rs, clay = dict(lost=0), dict(lost=0)
+    twelve = [row for row in rows if row["code"].endswith(":12+4")]
+    rows = twelve or rows
+    single, spread = median("recovery", "joint, one node"), median("recovery", "joint, spread")
+    traffic = [row["traffic_over_plan"] for row in rows if row["kind"] in ("degraded", "recovery")]
+    return dict(
+        degraded_saved_vs_clay_central=saved("degraded", "Clay central", "Clay hub", **clay),
+        degraded_saved_vs_rs_central=saved("degraded", "RS central", "Clay hub", **rs),
+        recovery_saved_vs_clay_central=saved("recovery", "Clay central, one node",
+                                             "joint, one node"),
+        spread_over_single=round(single / spread, 3) if single and spread else None,
+        traffic_over_plan=max(traffic, default=None))
+
+
+def about(plan):
+    """Where and with what this was measured."""
+    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text()
+                .splitlines() if line.startswith("model name")), "?")
+    commit = run("git", "-C", HERE, "describe", "--always", "--dirty=+", check=False)
+    rust = run("rustc", "--version", check=False).stdout.strip()
+    return dict(cpu=cpu, cores=os.cpu_count(), kernel=os.uname().release, rustc=rust,
+                commit=commit.stdout.strip(), rate=plan["rate"], load=os.getloadavg())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kiln", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--quick", action="store_true", help="12+4 only, in about five minutes")
+    parser.add_argument("--only", action="append", choices=["degraded", "encode", "recovery"])
+    parser.add_argument("--rate", help="of every link, each way, e.g. 200mbit")
+    options = parser.parse_args()
+    plan = dict(QUICK if options.quick else FULL)
+    plan["rate"] = options.rate or plan["rate"]
+    wanted = options.only or ["degraded", "encode", "recovery"]
+    bed = Testbed(options.folder)
+    report = dict(about=about(plan), rows=[])
+    try:
+        if "degraded" in wanted or "encode" in wanted:
+            hosts = 1 + max(sum(map(int, cell[0].split("+"))) for cell in plan["degraded"])
+            bed.make(hosts, plan["rate"], options.kiln)
+        if "degraded" in wanted:
+            report["rows"] += degraded_cells(bed, plan)
+        if "encode" in wanted:
+            for size, chunk_mib in plan["encode"]:
+                report["rows"] += encode(bed, size, chunk_mib, plan["rate"])
+    finally:
+        # What was measured is kept, whatever ended the run.
+        bed.down()
+        for path in options.folder.parent.glob(f"{options.folder.name}-data-*"):
+            path.unlink()
+        report["headline"] = headline(report["rows"])
+        options.out.mkdir(parents=True, exist_ok=True)
+        name = "repair-quick" if options.quick else "repair"
+        (options.out / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
+        page.write(report, options.out, name)
+    print(json.dumps(report["headline"]))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Unable as unable:
+        print(f"bench-repair: {unable}", file=sys.stderr)
+        sys.exit(3)
+    except (Trouble, OSError, subprocess.SubprocessError) as trouble:
+        sys.exit(f"bench-repair: {trouble}")
