@@ -155,7 +155,7 @@ class Testbed:
         burst = 128 << 10 if bits <= 2e8 else 256 << 10
         for space, device in [(self.space(host), "eth0"), (self.switch, f"p{host}")]:
             run("tc", "-n", space, "qdisc", "replace", "dev", device, "root", "tbf",
-                "rate", f"{bits:.0f}bit", "burst", burst, "limit", max(1 << 20, burst * 4))
+                "rate", f"{bits:.0f}bit", "burst", burst, "limit", 4 << 20)
 
     def down(self):
         """Ends whatever runs on the hosts and removes everything; nothing there is fine too."""

@@ -2,6 +2,7 @@
 //! asynchronous code of kiln.
 
 mod address;
+mod buffers;
 mod dial;
 mod disk;
 mod key;

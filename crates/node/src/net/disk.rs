@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use kiln_store::{Append, Backend, ReadAt, StoreError, WriteLock};
 
+use super::buffers;
 use crate::agent::{Disk, DiskDone, Slot, TaskId};
 use crate::carry::Carrier;
 use crate::proto::BODY_MAX;
@@ -109,9 +109,9 @@ impl DiskSet {
                 let Some(Open::Reader(reader)) = self.find(slot) else {
                     return Err(misuse("read", "it is not open for reading"));
                 };
-                let mut bytes = vec![0; len as usize];
+                let mut bytes = buffers::dirty(len as usize);
                 reader.read_at(offset, &mut bytes)?;
-                Ok(DiskDone::Bytes(Bytes::from(bytes)))
+                Ok(DiskDone::Bytes(buffers::lend(bytes)))
             }
             Disk::Write { slot, bytes } => {
                 let writer = self.writer(slot)?;

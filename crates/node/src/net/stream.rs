@@ -2,10 +2,11 @@
 
 use std::io;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::{Sender, UnboundedReceiver};
 
+use super::buffers;
 use crate::proto::{Frame, HEADER, Header, Priority};
 use crate::{NodeError, Result};
 
@@ -38,14 +39,14 @@ pub(super) async fn read_frame(
 
 /// Reads without clearing the buffer first.
 async fn read_payload(stream: &mut (impl AsyncRead + Unpin), len: usize) -> io::Result<Bytes> {
-    let mut bytes = BytesMut::with_capacity(len);
+    let mut bytes = buffers::empty(len);
     let mut rest = stream.take(len as u64);
     while bytes.len() < len {
         if rest.read_buf(&mut bytes).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
-    Ok(bytes.freeze())
+    Ok(buffers::lend(bytes))
 }
 
 /// Something for the writing half of a connection.

@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use kiln_store::{Append, ReadAt, StoreError};
 
 use super::{Coming, PATIENCE, Peer, Remote, SYNC_PATIENCE, locked};
 use crate::Result;
+use crate::net::buffers;
 use crate::proto::{Message, PAYLOAD_MAX};
 
 /// Reads or writes of one call that are under way at once, at most.
@@ -119,7 +120,7 @@ pub(super) struct RemoteAppender {
     len: u64,
     /// Bytes of the file that were sent.
     sent: u64,
-    buffer: BytesMut,
+    buffer: Vec<u8>,
     coming: VecDeque<Coming>,
 }
 
@@ -131,12 +132,12 @@ impl RemoteAppender {
         let Message::Opened { handle, len } = frame.message else {
             return Err(remote.unexpected(&frame));
         };
-        let (name, buffer, coming) = (name.to_owned(), BytesMut::new(), VecDeque::new());
+        let (name, buffer, coming) = (name.to_owned(), Vec::new(), VecDeque::new());
         Ok(RemoteAppender { remote, peer, name, handle, len, sent: len, buffer, coming })
     }
 
     fn send(&mut self) {
-        let bytes = self.buffer.split().freeze();
+        let bytes = buffers::lend(std::mem::take(&mut self.buffer));
         if !bytes.is_empty() {
             let message = Message::Write { handle: self.handle, at: self.sent };
             self.sent += bytes.len() as u64;
@@ -156,7 +157,8 @@ impl RemoteAppender {
     fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             if self.buffer.capacity() == 0 {
-                self.buffer.reserve(PAYLOAD_MAX);
+                // Small files are many; their buffers grow with them.
+                self.buffer = buffers::empty(bytes.len().min(PAYLOAD_MAX));
             }
             let room = PAYLOAD_MAX - self.buffer.len();
             let (piece, rest) = bytes.split_at(room.min(bytes.len()));
