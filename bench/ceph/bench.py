@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What recovery costs inside Ceph: kiln's plugin beside the stock ones, on one cluster here.
 
-    bench.py FOLDER --plugins DIR --out DIR [--quick]
+    bench.py FOLDER --plugins DIR --out DIR [--quick | --part host|recovery|clients] [--minutes M]
 
 One OSD at a time gets an empty disk; what its recovery reads and sends is counted by Ceph (bytes
 received, reads of the object store) and by the kernel (bytes that processes fetch from disk), the
 idle cluster's own taken off. Computing is measured apart, by calling the plugins as an OSD does.
-One machine holds all OSDs: bytes and counts are those of a real cluster, times are not.
+One machine holds all OSDs: bytes and counts are those of a real cluster, times are not. The most
+wanted rows come first; what --minutes leaves no time for is named as left out.
 """
 
 import argparse
@@ -22,97 +23,110 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "bindings" / "ceph"))
 
+from clients import clients  # noqa: E402
 from cluster import Cluster, Trouble, rados  # noqa: E402
+from meter import Meter, between, measure_idle  # noqa: E402
+from report import write_report  # noqa: E402
 
 MIB = 1 << 20
 VAN = "technique=reed_sol_van"
 CODES = {
-    "kiln rs": "plugin=kiln code=rs {kmd}",
+    "kiln rs": "plugin=kiln code=rs {km}",
     "stock isa": "plugin=isa {km} " + VAN,
     "kiln clay": "plugin=kiln code=clay {km}",
     "kiln clay gray": "plugin=kiln code=clay {km} order=gray",
     "stock clay": "plugin=clay {km} scalar_mds=isa " + VAN,
 }
-# (k, m, stripe units in KiB, bytes of an object for each data chunk and unit)
-FULL = [(4, 2, [4, 64, 1024]), (6, 3, [108, 864]), (10, 4, [64, 1024, 4096]),
-        (14, 2, [64, 1024])]
-QUICK = [(4, 2, [64])]
+OURS = ["kiln clay", "kiln clay gray"]
+# Computing: k, m, stripe units in KiB.
+HOST = [(10, 4, [16, 64, 1024, 4096]), (4, 2, [4, 64, 1024]), (6, 3, [108, 864]),
+        (14, 2, [1024])]
+HOST_QUICK = [(4, 2, [64])]
+# Recovery, most wanted first: k, m, stripe unit in KiB, code, losses. For 10+4 the first shard, the
+# last and one of each section of Clay's grid; for 14+2 one of an early and two of late sections.
+ONES = [[0], [4], [8], [13]]
+RECOVERY = [
+    (10, 4, 1024, "kiln clay", [*ONES, [0, 1]]),
+    (10, 4, 1024, "stock clay", [[0], [0, 1]]),
+    (10, 4, 1024, "kiln clay gray", [*ONES, [0, 1]]),
+    (14, 2, 1024, "kiln clay", [[0], [8], [12], [15]]),
+    (14, 2, 1024, "kiln clay gray", [[0], [8], [12], [15]]),
+    (10, 4, 1024, "kiln rs", [[0]]),
+    (10, 4, 1024, "stock isa", [[0]]),
+    (10, 4, 64, "kiln clay", [[0], [13]]),
+    (6, 3, 108, "kiln clay", [[0], [8], [0, 1]]),
+    (4, 2, 64, "kiln clay", [[0], [5]]),
+    (4, 2, 4, "kiln clay", [[0], [5]]),
+    (10, 4, 4096, "kiln clay", [[0], [13]]),
+    (10, 4, 1024, "kiln clay", [[shard] for shard in (1, 2, 3, 5, 6, 7, 9, 10, 11, 12)]),
+]
+RECOVERY_QUICK = [(4, 2, 64, name, [[0], [5]] if name in OURS else [[0]]) for name in CODES]
 FLAGS = ["norecover", "nobackfill"]
 
 
-class Meter:
-    """Counters of all OSDs at one moment."""
-
-    def __init__(self, cluster, osds):
-        self.at = time.monotonic()
-        self.network = self.reads = self.disk = 0
-        self.cpu = 0.0
-        for osd in osds:
-            code, out, _ = cluster.connection.osd_command(
-                osd, json.dumps({"prefix": "perf dump"}), b"")
-            if code != 0:
-                raise Trouble(f"osd.{osd}: no perf counters")
-            dump = json.loads(out)
-            self.network += sum(worker["msgr_recv_bytes"] for name, worker in dump.items()
-                                if name.startswith("AsyncMessenger::Worker"))
-            self.reads += dump["bluestore"]["read_lat"]["avgcount"]
-            pid = cluster.pid(f"osd.{osd}")
-            io = dict(line.split(": ") for line in
-                      Path(f"/proc/{pid}/io").read_text().splitlines())
-            self.disk += int(io["read_bytes"])
-            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
-            self.cpu += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def profile_of(name, k, m):
+    """The profile of a code, without its stripe unit."""
+    return CODES[name].format(km=f"k={k} m={m}")
 
 
-def between(start, end, idle):
-    """What happened from one meter to the next, without what an idle cluster does meanwhile."""
-    seconds = end.at - start.at
-    return {name: getattr(end, name) - getattr(start, name) - idle[name] * seconds
-            for name in ["network", "disk", "reads", "cpu"]}
+def say(words):
+    print(words, flush=True)
 
 
 class Bench:
     """One cluster, one cell of the table after the other."""
 
-    def __init__(self, cluster, quick):
-        self.cluster, self.quick = cluster, quick
+    def __init__(self, cluster, plugins, quick, end):
+        self.cluster, self.plugins, self.quick, self.end = cluster, plugins, quick, end
         self.osds = len(list(cluster.folder.glob("osd.*")))
         self.rng = random.Random(8)
         cluster.settle()
-        self.idle = self.measure_idle(5 if quick else 20)
+        self.idle = measure_idle(cluster, range(self.osds), 5 if quick else 20)
+        self.rows, self.left_out = [], []
 
-    def measure_idle(self, seconds):
-        start = Meter(self.cluster, range(self.osds))
-        time.sleep(seconds)
-        end = Meter(self.cluster, range(self.osds))
-        return {name: value / (end.at - start.at) for name, value
-                in between(start, end, dict(network=0, disk=0, reads=0, cpu=0)).items()}
-
-    def cell(self, k, m, unit_kib, name, lost_shards):
-        """A pool with one placement group: its objects, then the loss of each shard."""
-        profile = CODES[name].format(km=f"k={k} m={m}", kmd=f"k={k} m={m}")
+    def cell(self, k, m, unit_kib, name, losses):
+        """A pool with one placement group: its objects, then the losses."""
         pool = f"b-{k}-{m}-{unit_kib}-{name.replace(' ', '-')}"
-        self.cluster.pool(pool, f"{profile} stripe_unit={unit_kib}K", pgs=1)
+        self.cluster.pool(pool, f"{profile_of(name, k, m)} stripe_unit={unit_kib}K", pgs=1)
         self.cluster.settle()
         stripe = k * unit_kib * 1024
-        count = 4 if self.quick else 8
-        size = stripe * max(1, (4 * MIB) // (unit_kib * 1024) // 4)
+        size = stripe * max(1, MIB // (unit_kib * 1024))
+        # Enough to lose that what the cluster says to itself meanwhile does not count.
+        count = 4 if self.quick else max(8, 24 * MIB * k // size)
         io = self.cluster.connection.open_ioctx(pool)
         start = Meter(self.cluster, range(self.osds))
         for number in range(count):
             io.write_full(f"object-{number}", self.rng.randbytes(size))
         written = between(start, Meter(self.cluster, range(self.osds)), self.idle)
-        lost_bytes = count * size // k
-        rows = []
-        for shards in lost_shards:
-            rows.append(self.lose(pool, shards, lost_bytes * len(shards)))
-            rows[-1].update(code=name, k=k, m=m, stripe_unit_kib=unit_kib,
-                            objects=count, object_bytes=size,
-                            write_cpu_s_per_gib=written["cpu"] / (count * size) * 2**30)
-            print(json.dumps(rows[-1]), flush=True)
-        self.cluster.command("osd pool delete", pool=pool, pool2=pool,
-                             yes_i_really_really_mean_it=True)
-        return rows
+        for shards in losses:
+            if self.late(k, m, unit_kib, name, shards):
+                continue
+            row = dict(code=name, k=k, m=m, stripe_unit_kib=unit_kib, objects=count,
+                       object_bytes=size,
+                       write_cpu_s_per_gib=written["cpu"] / (count * size) * 2**30)
+            row.update(self.lose(pool, shards, count * size // k * len(shards)))
+            plan = self.plan(name, k, m, shards)
+            row.update(planned_per_lost=plan["sub_chunks"] / plan["alpha"] / len(shards),
+                       planned_reads=plan["runs"] * count * (size // stripe))
+            self.rows.append(row)
+            say(json.dumps(row))
+        self.cluster.drop_pool(pool)
+
+    def late(self, *what):
+        """Whether there is no time left for a row, which is then named."""
+        if time.monotonic() < self.end:
+            return False
+        self.left_out.append(what)
+        say(f"left out, no time: {what}")
+        return True
+
+    def plan(self, name, k, m, shards):
+        """What the plugin asks the OSD to read for one stripe."""
+        words = [self.plugins / "host", self.plugins, "reads", profile_of(name, k, m), *shards]
+        done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60)
+        if done.returncode != 0:
+            raise Trouble(f"host reads: {done.stderr.strip()}")
+        return json.loads(done.stdout)
 
     def lose(self, pool, shards, lost_bytes):
         """Gives the OSDs of some shards empty disks and measures what the recovery moves."""
@@ -144,12 +158,11 @@ class Bench:
         return self.cluster.command("pg map", pgid=f"{number}.0")["acting"]
 
 
-def computing(plugins, cells):
+def computing(plugins, sizes):
     """CPU seconds for a GiB, from the plugins called as an OSD calls them."""
     rows = []
-    for k, m, unit_kib in cells:
-        size = f"k={k} m={m}"
-        words = [profile.format(km=size, kmd=size) for profile in CODES.values()]
+    for k, m, unit_kib in [(k, m, unit) for k, m, units in sizes for unit in units]:
+        words = [profile_of(name, k, m) for name in CODES]
         done = subprocess.run(
             [str(plugins / "host"), str(plugins), "bench", str(unit_kib << 10), *words],
             capture_output=True, text=True, timeout=600)
@@ -157,8 +170,34 @@ def computing(plugins, cells):
             raise Trouble(f"computing {k}+{m}, {unit_kib} KiB: {done.stderr.strip()}")
         for name, line in zip(CODES, done.stdout.splitlines(), strict=True):
             rows.append(dict(code=name, k=k, m=m, stripe_unit_kib=unit_kib, **json.loads(line)))
-            print(json.dumps(rows[-1]), flush=True)
+            say(json.dumps(rows[-1]))
     return rows
+
+
+def on_cluster(options, report, end):
+    """The parts that need a cluster."""
+    table = RECOVERY_QUICK if options.quick else RECOVERY
+    if options.only:
+        table = [row for row in table if f"{row[0]}+{row[1]}" == options.only]
+    cluster = Cluster(options.folder)
+    if cluster.conf.exists():
+        cluster.down()
+    try:
+        wide = options.part != "clients"
+        cluster.make(max(k + m for k, m, *_ in table) if wide else 9, options.plugins)
+        report["osds"] = cluster.up()
+        if options.part != "clients":
+            bench = Bench(cluster, options.plugins, options.quick, end)
+            report.update(idle_per_second=bench.idle, recovery=bench.rows,
+                          left_out=bench.left_out)
+            for k, m, unit, name, losses in table:
+                if not all([bench.late(k, m, unit, name, loss) for loss in losses]):
+                    bench.cell(k, m, unit, name, losses)
+        if options.part == "clients" or (not options.quick and not options.part):
+            report["clients"] = clients(cluster, options.seconds, say)
+    finally:
+        if cluster.conf.exists():
+            cluster.down()
 
 
 def main():
@@ -167,40 +206,31 @@ def main():
     parser.add_argument("--plugins", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", help="one size, as 10+4")
+    parser.add_argument("--part", choices=["host", "recovery", "clients"], help="only this part")
+    parser.add_argument("--only", help="recovery of one size, as 10+4")
+    parser.add_argument("--minutes", type=float, default=60, help="for recovery (default 60)")
+    parser.add_argument("--seconds", type=int, default=10, help="of each client's run (10)")
     options = parser.parse_args()
+    end = time.monotonic() + options.minutes * 60
     rados()
-    sizes = QUICK if options.quick else FULL
-    if options.only:
-        sizes = [row for row in sizes if f"{row[0]}+{row[1]}" == options.only]
-    cells = [(k, m, unit) for k, m, units in sizes for unit in units]
-    report = dict(computing=computing(options.plugins, cells), recovery=[])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench-ceph: terminated"))
-    cluster = Cluster(options.folder)
-    if cluster.conf.exists():
-        cluster.down()
+    # A part adds to what other parts measured.
+    kept = options.out / ("ceph-quick.json" if options.quick else "ceph.json")
+    report = json.loads(kept.read_text()) if options.part and kept.exists() else {}
+    report["load_average"] = os.getloadavg()
     try:
-        osds = max(k + m for k, m, _ in sizes)
-        cluster.make(osds, options.plugins)
-        bench = Bench(cluster, options.quick)
-        report["idle_per_second"] = bench.idle
-        for k, m, units in sizes:
-            for unit in units:
-                every = unit == 1024 and (k, m) == (10, 4)
-                shards = range(k + m) if every else [0, k // 2, k + m - 1]
-                for name in CODES:
-                    losses = [[shard] for shard in (shards if "clay" in name else [0])]
-                    report["recovery"] += bench.cell(k, m, unit, name, losses + [[0, 1]])
+        if options.part in (None, "host"):
+            report["computing"] = computing(options.plugins,
+                                            HOST_QUICK if options.quick else HOST)
+        if options.part != "host":
+            on_cluster(options, report, end)
     finally:
         # What was measured is kept, whatever ended the run.
-        options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / "ceph.json").write_text(json.dumps(report, indent=1) + "\n")
-        if cluster.conf.exists():
-            cluster.down()
+        write_report(report, kept)
 
 
 if __name__ == "__main__":
     try:
         main()
-    except (Trouble, OSError) as trouble:
+    except (Trouble, OSError, subprocess.SubprocessError) as trouble:
         sys.exit(f"bench-ceph: {trouble}")

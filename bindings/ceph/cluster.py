@@ -240,6 +240,10 @@ class Cluster:
             self.command("osd pool set", pool=name, var=key, val=value)
         return advice
 
+    def drop_pool(self, name):
+        """Removes a pool and what is in it."""
+        self.command("osd pool delete", pool=name, pool2=name, yes_i_really_really_mean_it=True)
+
     def states(self):
         """How many placement groups are in which state."""
         states = self.command("pg stat")

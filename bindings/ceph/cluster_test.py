@@ -10,10 +10,13 @@ removed, unless --keep.
 
 import argparse
 import hashlib
+import json
 import random
 import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 from cluster import Cluster, Trouble, rados
 
@@ -70,8 +73,8 @@ class Objects:
             self.bytes[name] = bytearray(content(self.rng, size))
             self.io.write_full(name, bytes(self.bytes[name]))
 
-    def change(self):
-        """Overwrites a part of some objects and appends to others."""
+    def change(self, remove=True):
+        """Overwrites a part of some objects, appends to others, and removes some."""
         for name, old in list(self.bytes.items()):
             kind = self.rng.randrange(4)
             new = content(self.rng, self.rng.randrange(1, 100_000))
@@ -79,10 +82,10 @@ class Objects:
                 self.io.append(name, new)
                 old.extend(new)
             elif kind == 1:
-                at = self.rng.randrange(len(old))
+                at = self.rng.randrange(len(old) or 1)
                 self.io.write(name, new, at)
                 old[at:at + len(new)] = new
-            elif kind == 2 and len(self.bytes) > 4:
+            elif kind == 2 and remove and len(self.bytes) > 4:
                 self.io.remove_object(name)
                 del self.bytes[name]
 
@@ -163,6 +166,54 @@ class Run:
         own = {self.cluster.connection.pool_lookup(objects.pool) for objects in self.pools}
         return [row for row in dump["pg_stats"] if int(row["pgid"].split(".")[0]) in own]
 
+    def exchange(self, name):
+        """Gives a pool of Ceph's clay to kiln's plugin: its profile changes, its bytes do not."""
+        words = POOLS[self.size][name].replace("plugin=clay", "plugin=kiln code=clay").split()
+        self.cluster.command("osd erasure-code-profile set", name=name, force=True,
+                             profile=[*words, "crush-failure-domain=osd"])
+        # OSDs take a pool's plugin when they start.
+        for osd in range(self.osds):
+            self.cluster.lose_osd(osd)
+        for osd in range(self.osds):
+            self.cluster.start(f"osd.{osd}")
+        self.cluster.wait_for(lambda: self.cluster.up() == self.osds, "OSDs to be up again")
+        self.cluster.settle()
+        self.compare(f"{name} served by kiln's plugin")
+
+    def migrate(self, name):
+        """Moves a pool to another code while clients change it, then swaps the names."""
+        objects = next(objects for objects in self.pools if objects.pool == name)
+        owners = {key: key[::-1].encode() for key in objects.bytes}
+        for key, owner in owners.items():
+            objects.io.set_xattr(key, "owner", owner)
+        journal = self.cluster.folder / "journal"
+
+        def run(*more):
+            done = subprocess.run(
+                [sys.executable, Path(__file__).with_name("migrate.py"), name, f"{name}-moved",
+                 "--conf", self.cluster.conf, "--journal", journal, "--pgs", "4", *more],
+                capture_output=True, text=True, timeout=600)
+            if done.returncode != 0:
+                raise Trouble(done.stderr.strip())
+            return json.loads(done.stdout)
+        size = POOLS[self.size]["kiln-rs"] + " crush-failure-domain=osd"
+        first = run("--profile", size)
+        again = run()
+        objects.change()
+        changed = run("--reread", "--swap")
+        if first["copied"] != first["objects"] or again["copied"] or not changed["swapped"]:
+            raise Trouble(f"migrate: {first}, then {again}, then {changed}")
+        moved = Objects(self.cluster, name, 0)
+        moved.bytes = objects.bytes
+        moved.compare("moved to another code")
+        if any(moved.io.get_xattr(key, "owner") != owners[key] for key in objects.bytes):
+            raise Trouble("migrate: an attribute is lost")
+        original = Objects(self.cluster, f"{name}.before", 0)
+        original.bytes = objects.bytes
+        original.compare("the original of what was moved")
+        self.say(f"{name} moved to {POOLS[self.size]['kiln-rs']}: {first['objects']} objects, "
+                 f"{changed['copied']} again after changes, the original kept")
+
     def bad_profiles(self):
         """A profile that cannot be says why, when it is set."""
         for words, says in BAD.items():
@@ -174,10 +225,24 @@ class Run:
                     continue
                 raise Trouble(f"{words}: refused, but with '{refusal}'") from None
             raise Trouble(f"{words}: taken")
-        self.say(f"{len(BAD)} bad profiles refused with their reason")
+        self.cluster.command("osd erasure-code-profile set", name="short", profile=[
+            "plugin=kiln", "code=clay", "k=10", "m=4", "stripe_unit=8K"])
+        if "stripe_unit=1048576" not in self.cluster.message:
+            raise Trouble(f"no advice for short runs, but '{self.cluster.message}'")
+        self.say(f"{len(BAD)} bad profiles refused with their reason, advice for short runs given")
+
+    def wide_pool(self):
+        """More than 20 chunks need a rule that serves them; Ceph's ordinary one does not."""
+        self.cluster.pool("wide", "plugin=kiln code=rs k=18 m=4", pgs=1)
+        rule = self.cluster.command("osd crush rule dump", name="wide")
+        self.cluster.drop_pool("wide")
+        if rule["max_size"] != 22:
+            raise Trouble(f"a rule for {rule['max_size']} chunks where 22 are wanted")
+        self.say("a pool of 22 chunks was made")
 
     def all(self):
         self.bad_profiles()
+        self.wide_pool()
         self.say(f"{len(self.pools)} pools: {', '.join(POOLS[self.size])}")
         for objects in self.pools:
             objects.write(SIZES[self.size])
@@ -186,9 +251,11 @@ class Run:
         self.compare("overwritten, appended, removed")
         first, second, third = self.rng.sample(range(self.osds), 3)
         self.lose([first])
+        self.exchange("stock-clay")
         self.lose([second, third])
         self.scrub()
         self.compare("at the end")
+        self.migrate("stock-clay")
 
 
 def main():

@@ -1,10 +1,11 @@
 // libec_kiln.so: kiln's codes inside stock Ceph. The profile becomes a spec (`code=clay k=10 m=4
 // order=gray` is `clay:10+4,order=gray`); everything that is known about codes stays behind the C
-// interface. An instance changes nothing after init, so calls may come from any number of threads.
+// interface. An instance changes nothing after init but its store of plans, which is locked, so
+// calls may come from any number of threads.
 #include "code.h"
 #include CEPH_INTERFACE
+#include "plans.h"
 #include "profile.h"
-#include "reads.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -47,13 +48,14 @@ class Kiln final : public ceph::ErasureCodeInterface {
     int decode_concat(const Buffers &in, bufferlist *out) override;
 
   private:
-    int plan(bool whole, const std::set<int> &lost, const std::set<int> &available,
-             kiln::Plan &out) const;
+    std::shared_ptr<const kiln::Planned> plan(bool whole, const std::set<int> &lost,
+                                              const std::set<int> &available, int &result) const;
     int rebuild(const std::set<int> &lost, const Buffers &in, Buffers *out, uint64_t chunk) const;
     void warn_of_short_runs(std::ostream *log) const;
 
     Profile profile;
     kiln::Codec codec;
+    mutable kiln::Plans plans;
     kiln_shape shape{};
     const std::vector<int> mapping;
 };
@@ -95,9 +97,12 @@ void Kiln::warn_of_short_runs(std::ostream *log) const {
 
 int Kiln::create_rule(const std::string &name, CrushWrapper &crush, std::ostream *log) const {
     // "indep" keeps the places of the others when an OSD is out; 3 is an erasure-coded pool.
-    return crush.add_simple_rule(name, profile.at("crush-root"),
-                                 profile.at("crush-failure-domain"),
-                                 profile.at("crush-device-class"), "indep", 3, log);
+    const int rule = crush.add_simple_rule(name, profile.at("crush-root"),
+                                           profile.at("crush-failure-domain"),
+                                           profile.at("crush-device-class"), "indep", 3, log);
+    if (rule >= 0 && !crush.serve(rule, get_chunk_count()) && log)
+        *log << "kiln: cannot set the sizes of rule " << name << ". ";
+    return rule;
 }
 
 unsigned Kiln::get_chunk_size(unsigned object) const {
@@ -119,14 +124,16 @@ std::set<int> indices(const Buffers &chunks) {
     return all;
 }
 
-int Kiln::plan(bool whole, const std::set<int> &lost, const std::set<int> &available,
-               kiln::Plan &out) const {
+std::shared_ptr<const kiln::Planned> Kiln::plan(bool whole, const std::set<int> &lost,
+                                                const std::set<int> &available,
+                                                int &result) const {
     const int n = int(get_chunk_count());
+    result = -EINVAL;
     for (const auto *set : {&lost, &available})
-        if (!set->empty() && (*set->begin() < 0 || *set->rbegin() >= n)) return -EINVAL;
-    kiln::Message why;
-    return kiln::plan(codec, whole, {lost.begin(), lost.end()},
-                      {available.begin(), available.end()}, out, why);
+        if (!set->empty() && (*set->begin() < 0 || *set->rbegin() >= n)) return nullptr;
+    result = 0;
+    return plans.find(codec, int(shape.alpha), whole, {lost.begin(), lost.end()},
+                      {available.begin(), available.end()}, result);
 }
 
 // Ceph reads wanted chunks that are there whole, so sub-chunk runs are for repairs: nothing that
@@ -136,17 +143,14 @@ int Kiln::minimum_to_decode(const std::set<int> &want, const std::set<int> &avai
     const std::set<int> lost = without(want, available);
     minimum->clear();
     if (!lost.empty()) {
-        kiln::Plan plan;
+        int result = 0;
         const bool repair = lost.size() == want.size();
-        if (int result = this->plan(!repair, lost, available, plan)) return result;
-        *minimum = kiln::equal_reads(kiln::helpers(plan), int(shape.alpha));
-        size_t read = 0;
-        for (const auto &chunk : *minimum) read += size_t(kiln::count_of(chunk.second));
+        auto plan = this->plan(!repair, lost, available, result);
         // Where equal reads cost as much as k chunks, k chunks it is.
-        if (repair && read >= size_t(shape.k) * shape.alpha) {
-            if (int result = this->plan(true, lost, available, plan)) return result;
-            *minimum = kiln::equal_reads(kiln::helpers(plan), int(shape.alpha));
-        }
+        if (plan && plan->padded && plan->sub_chunks_read >= size_t(shape.k) * shape.alpha)
+            plan = this->plan(true, lost, available, result);
+        if (!plan) return result;
+        *minimum = plan->reads;
     }
     for (int chunk : want)
         if (lost.count(chunk) == 0) (*minimum)[chunk] = {{0, int(shape.alpha)}};
@@ -211,18 +215,16 @@ int Kiln::rebuild(const std::set<int> &lost, const Buffers &in, Buffers *out,
     if (lost.empty() || chunk == 0) return 0;
     if (in.empty() || chunk % shape.alpha != 0) return -EINVAL;
     const uint64_t sub = chunk / shape.alpha;
-    kiln::Plan plan;
-    if (int result = this->plan(in.begin()->second.length() == chunk, lost, indices(in), plan))
-        return result;
+    int result = 0;
+    const auto plan = this->plan(in.begin()->second.length() == chunk, lost, indices(in), result);
+    if (!plan) return result;
     Buffers held;  // keeps what c_str() makes contiguous
     std::vector<const uint8_t *> inputs;
     std::vector<uint8_t *> outputs;
-    const std::vector<kiln_helper> helpers = kiln::helpers(plan);
-    const auto reads = kiln::equal_reads(helpers, int(shape.alpha));
-    for (const kiln_helper &helper : helpers) {
+    for (const kiln_helper &helper : plan->helpers) {
         const bufferlist &given = in.at(int(helper.chunk));
         bufferlist &bytes = held[int(helper.chunk)];
-        const Runs &read = reads.at(int(helper.chunk));
+        const Runs &read = plan->reads.at(int(helper.chunk));
         if (given.length() != uint64_t(kiln::count_of(read)) * sub) return -EINVAL;
         if (given.length() == helper.sub_chunks * sub) {
             bytes = given;
@@ -236,7 +238,7 @@ int Kiln::rebuild(const std::set<int> &lost, const Buffers &in, Buffers *out,
         inputs.push_back(reinterpret_cast<const uint8_t *>(bytes.c_str()));
     }
     for (int i : lost) outputs.push_back(reinterpret_cast<uint8_t *>((*out)[i].c_str()));
-    return kiln_plan_run(plan.get(), inputs.data(), outputs.data(), sub, nullptr, 0);
+    return kiln_plan_run(plan->plan.get(), inputs.data(), outputs.data(), sub, nullptr, 0);
 }
 
 int Kiln::decode(const std::set<int> &want, const Buffers &in, Buffers *out, int chunk_size) {

@@ -1,9 +1,14 @@
-// Rules are made inside a real cluster only; here the symbol just has to be there.
+// Rules are made inside a real cluster only; here one rule is there, as Ceph would make it.
 #pragma once
 
 #include CEPH_INTERFACE
 
 int CrushWrapper::add_simple_rule(std::string, std::string, std::string, std::string, std::string,
-                                  int, std::ostream *) {
-    return 0;
+                                  int type, std::ostream *) {
+    static CrushRule rule;
+    static CrushRule *rules[] = {nullptr, &rule};
+    static CrushMap map{nullptr, rules, 0, 2};
+    rule = {3, 1, uint8_t(type), 3, 20};
+    crush = &map;
+    return 1;
 }

@@ -3,6 +3,7 @@
 //
 //   host FOLDER-OF-PLUGINS
 //   host FOLDER-OF-PLUGINS bench STRIPE-UNIT PROFILE...
+//   host FOLDER-OF-PLUGINS reads PROFILE LOST...
 #include "driver.h"
 #include "host.h"
 
@@ -77,8 +78,14 @@ static void several_losses_are_cheap() {
         const Code code = loaded(std::string("plugin=kiln k=10 m=4 order=") + order);
         const int read = recover(code, encoded(code, object(100000, 3)), {0, 1});
         CHECK(read == 6 * code->get_sub_chunk_count(), "%d sub-chunks", read);
-        const Code stock = loaded("plugin=clay k=10 m=4");
         std::map<int, Runs> minimum;
+        // One is to be recovered while the other is away: half of 12 chunks again.
+        CHECK(code->minimum_to_decode({0}, all_but(code, {0, 1}), &minimum) == 0, "one away");
+        CHECK(minimum.size() == 12, "%zu helpers", minimum.size());
+        for (const auto &[helper, runs] : minimum)
+            CHECK(runs == Runs({{0, code->get_sub_chunk_count() / 2}}), "helper %d", helper);
+        const Code stock = loaded("plugin=clay k=10 m=4");
+        minimum.clear();
         CHECK(stock->minimum_to_decode({0, 1}, all_but(stock, {0, 1}), &minimum) == 0, "stock");
         CHECK(minimum.size() == 10, "stock reads %zu chunks", minimum.size());
     }
@@ -107,15 +114,47 @@ static void short_runs() {
     CHECK(log.empty(), "advice for nothing: %s", log.c_str());
 }
 
+// Ceph's ordinary rule serves 20 chunks, ours as many as there are.
+static void rules_serve_all_chunks() {
+    for (const char *profile : {"plugin=kiln k=4 m=2", "plugin=kiln code=rs k=18 m=4"}) {
+        const Code code = loaded(profile);
+        CrushWrapper crush;
+        const int rule = code->create_rule("rule", crush, nullptr);
+        CHECK(rule == 1 && crush.crush->rules[1]->max_size == code->get_chunk_count(),
+              "a rule for %d chunks", crush.crush->rules[1]->max_size);
+        CHECK(!crush.serve(0, 22) && !crush.serve(2, 22), "rules that are not there");
+    }
+}
+
+// What the plugin asks an OSD to read for one stripe, as JSON.
+static int reads(const std::string &profile, const std::set<int> &lost) {
+    const Code code = loaded(profile);
+    std::map<int, Runs> minimum;
+    if (code->minimum_to_decode(lost, all_but(code, lost), &minimum) != 0) return 3;
+    size_t runs = 0, sub_chunks = 0;
+    for (const auto &helper : minimum) {
+        runs += helper.second.size();
+        for (const auto &run : helper.second) sub_chunks += size_t(run.second);
+    }
+    printf("{\"helpers\": %zu, \"runs\": %zu, \"sub_chunks\": %zu, \"alpha\": %d}\n",
+           minimum.size(), runs, sub_chunks, code->get_sub_chunk_count());
+    return 0;
+}
+
 int main(int argc, char **argv) {
-    const bool benches = argc > 4 && std::string(argv[2]) == "bench";
-    if (argc != 2 && !benches) return 2;
+    const std::string part = argc > 4 ? argv[2] : "";
+    if (argc != 2 && part != "bench" && part != "reads") return 2;
     folder = argv[1];
     if (const char *problem = host_is_ready()) {
         fprintf(stderr, "%s\n", problem);
         return 2;
     }
-    if (benches) return bench(unsigned(atoi(argv[3])), argv + 4, argc - 4);
+    if (part == "bench") return bench(unsigned(atoi(argv[3])), argv + 4, argc - 4);
+    if (part == "reads") {
+        std::set<int> lost;
+        for (int i = 4; i < argc; i++) lost.insert(atoi(argv[i]));
+        return reads(argv[3], lost);
+    }
     const std::string van = " technique=reed_sol_van";
     for (const char *size : {"k=4 m=2", "k=6 m=3", "k=10 m=4", "k=8 m=4 d=10", "k=5 m=3 d=7"})
         for (const char *mds : {"isa", "jerasure"}) {
@@ -139,6 +178,7 @@ int main(int argc, char **argv) {
     patterns_of_losses();
     gray_reads_seldom();
     short_runs();
+    rules_serve_all_chunks();
     printf("%d checks passed\n", checks);
     return 0;
 }

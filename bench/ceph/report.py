@@ -1,0 +1,113 @@
+"""The bench's results as JSON, as tables in Markdown and as pictures."""
+
+import json
+from html import escape
+
+WIDTH, LABEL, BAR, TOP = 760, 250, 18, 44
+
+
+def size_of(row):
+    return f"{row['k']}+{row['m']}, {row['stripe_unit_kib']} KiB"
+
+
+def recovery_table(rows):
+    """A row for each loss."""
+    lines = ["| code | stripe_unit | lost | disk: plan | disk | network | reads: plan | reads |",
+             "|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        lost = " and ".join(map(str, row["lost"]))
+        lines.append(f"| {row['code']} {row['k']}+{row['m']} | {row['stripe_unit_kib']} KiB "
+                     f"| {lost} | {row['planned_per_lost']:.2f} | {row['disk_per_lost']:.2f} "
+                     f"| {row['network_per_lost']:.2f} | {row['planned_reads']} "
+                     f"| {row['reads']} |")
+    return lines
+
+
+def computing_table(rows):
+    """A row for each size, a column for each code; CPU seconds for a GiB, encode and repair."""
+    codes = list(dict.fromkeys(row["code"] for row in rows))
+    lines = [f"| | {' | '.join(codes)} |", "|---" * (len(codes) + 1) + "|"]
+    for size in dict.fromkeys(map(size_of, rows)):
+        for what in ["encode", "repair"]:
+            found = {row["code"]: row[f"{what}_cpu_s_per_gib"][1]
+                     for row in rows if size_of(row) == size}
+            cells = [f"{found[code]:.3f}" for code in codes]
+            lines.append(f"| {size}, {what} | {' | '.join(cells)} |")
+    return lines
+
+
+def clients_table(rows):
+    """A row for each code."""
+    lines = ["| pool | write MB/s | read MB/s | random 4 KiB writes a second | p99 ms |",
+             "|---|---|---|---|---|"]
+    for row in rows:
+        iops, late = row.get("random_write_iops", "-"), row.get("random_write_p99_ms")
+        lines.append(f"| {row['code']} | {row['write_mb_s']:.0f} | {row['read_mb_s']:.0f} "
+                     f"| {iops} | {'-' if late is None else f'{late:.0f}'} |")
+    return lines
+
+
+def bars(title, groups, unit):
+    """An SVG: for each label some bars (name, value, colour), to one scale."""
+    most = max(value for _, parts in groups for _, value, _ in parts)
+    rows = sum(len(parts) for _, parts in groups)
+    height = TOP + rows * BAR + len(groups) * 8 + 16
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+           'font-family="sans-serif" font-size="12">',
+           '<rect width="100%" height="100%" fill="white"/>',
+           f'<text x="12" y="24" font-size="15">{escape(title)}</text>']
+    y = TOP
+    for label, parts in groups:
+        out.append(f'<text x="12" y="{y + 13}">{escape(label)}</text>')
+        for name, value, colour in parts:
+            long = max(1, round(value / most * (WIDTH - LABEL - 150)))
+            out.append(f'<rect x="{LABEL}" y="{y + 2}" width="{long}" height="{BAR - 4}" '
+                       f'fill="{colour}"/><text x="{LABEL + long + 6}" y="{y + 13}">'
+                       f'{value:.{0 if value >= 100 else 2}f} {unit} {escape(name)}</text>')
+            y += BAR
+        y += 8
+    return "\n".join([*out, "</svg>", ""])
+
+
+def recovery_picture(rows):
+    groups = [(f"{row['code']} {size_of(row)}: {'+'.join(map(str, row['lost']))}",
+               [("disk", row["disk_per_lost"], "#3b6ea5"),
+                ("network", row["network_per_lost"], "#d08a2e")]) for row in rows]
+    return bars("Recovery inside Ceph: bytes for each byte lost", groups, "")
+
+
+def reads_picture(rows):
+    groups = [(f"{row['code']} {size_of(row)}: {row['lost'][0]}",
+               [("planned", row["planned_reads"], "#9bb7d4"), ("counted", row["reads"], "#3b6ea5")])
+              for row in rows if len(row["lost"]) == 1 and "kiln clay" in row["code"]
+              and row["stripe_unit_kib"] == 1024]
+    return bars("Reads of the object store for a recovery", groups, "reads") if groups else None
+
+
+def encode_picture(rows):
+    groups = [(f"{row['code']} {size_of(row)}",
+               [("", row["encode_cpu_s_per_gib"][1],
+                 "#3b6ea5" if "kiln" in row["code"] else "#999999")])
+              for row in rows if row["k"] == 10 and row["stripe_unit_kib"] >= 64]
+    return bars("Encoding through Ceph's plugin interface", groups, "CPU s/GiB") if groups else None
+
+
+def write_report(report, path):
+    """JSON at `path`; beside it the tables and the pictures of what was measured."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    parts = [("computing", computing_table, [("encode", encode_picture)]),
+             ("recovery", recovery_table, [("recovery", recovery_picture),
+                                           ("reads", reads_picture)]),
+             ("clients", clients_table, [])]
+    lines = []
+    for name, table, pictures in parts:
+        rows = report.get(name)
+        if not rows:
+            continue
+        lines += [f"## {name}", "", *table(rows), ""]
+        for picture, draw in pictures:
+            svg = draw(rows)
+            if svg:
+                path.with_name(f"{path.stem}-{picture}.svg").write_text(svg)
+    path.with_suffix(".md").write_text("\n".join(lines))
