@@ -137,6 +137,11 @@ fn general_cases_have_lower_bounds() {
         let text = rig.kiln(&format!("plan {words} --moves 20000")).ok().stdout;
         assert_eq!(text.matches("(at least").count(), if racks { 4 } else { 3 }, "{text}");
     }
+    // Matrices that are too large to look at: the closed form for one loss, a word for several.
+    let text = rig.kiln("plan -c clay:17+3 --lost 2 --strategy hub --moves 0").ok().stdout;
+    assert_eq!(text.matches("(at least").count(), 3, "{text}");
+    let text = rig.kiln("plan -c clay:17+3 --lost 2,3 --strategy central").ok().stdout;
+    assert!(text.contains("too large"), "{text}");
 }
 
 #[test]

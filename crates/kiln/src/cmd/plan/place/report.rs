@@ -105,6 +105,28 @@ impl Bounds {
     }
 }
 
+impl Bounds {
+    /// Load, traffic between domains and time that no plan beats. Where the matrix is too large, a
+    /// single new node still receives a whole chunk.
+    fn least(&self, problem: &Problem, sub_chunk: u64) -> Option<Least> {
+        let (cluster, bytes) = (problem.cluster(), |count: usize| count as u64 * sub_chunk);
+        if let Some(limits) = &self.limits {
+            return Some(Least {
+                max_node_load: bytes(limits.max_load()),
+                across_domains: bytes(limits.across_domains()),
+                link_seconds: limits.seconds(cluster, sub_chunk),
+            });
+        }
+        let (bound, (_, target)) = self.closed.zip(problem.targets().next())?;
+        let chunk = bound.load() * sub_chunk as f64;
+        Some(Least {
+            max_node_load: chunk as u64,
+            across_domains: 0,
+            link_seconds: chunk / cluster.nodes()[target].rate_down(),
+        })
+    }
+}
+
 impl Report {
     /// Proves a plan and counts what it costs.
     ///
@@ -124,11 +146,7 @@ impl Report {
         };
         let bounds = Bounds::of(problem)?;
         let cluster = problem.cluster();
-        let limits = bounds.limits.as_ref().map(|limits| Least {
-            max_node_load: bytes(limits.max_load()),
-            across_domains: bytes(limits.across_domains()),
-            link_seconds: limits.seconds(cluster, sub_chunk),
-        });
+        let limits = bounds.least(problem, sub_chunk);
         let apart = |pair: &[usize]| !cluster.together(pair[0], pair[1]);
         let mut workers = problem.workers().to_vec();
         workers.sort_by_key(|&node| cluster.domain(node));
