@@ -138,13 +138,14 @@ fn wanted(
     if options.tiny {
         return [64, 1024].contains(&packet).then_some(&Who::ALL);
     }
+    let dram = [64, 512, 4096, 16 << 10, 64 << 10];
     if !options.quick {
-        return Some(&Who::ALL);
+        // The paper has no such place: fewer sizes, which take longest of all.
+        return (place != Place::Dram || dram.contains(&packet)).then_some(&Who::ALL);
     }
     let encode = operation == Operation::Encode;
     let (words, vectors): (&[usize], &[usize]) =
-        (&[1024, 4096, 16 << 10, 64 << 10], &[64, 512, 1024, 2048, 4096]);
-    let dram = &[64, 512, 4096, 16 << 10, 64 << 10];
+        (&[1024, 4096, 16 << 10, 64 << 10], &[64, 512, 1024, 2048, 4096, 8192]);
     match place {
         Place::Paper if encode => {
             words.contains(&packet).then_some(&[TraditionalWords, ByWordWords])

@@ -7,7 +7,6 @@ use std::arch::x86_64::*;
 use super::Kernel;
 use super::avx512::{WIDTH, XOR3, load, store, stream};
 use super::engine::{Engine, Pass};
-use super::sums;
 use crate::field::mul;
 
 /// A value of this type proves that the CPU has GFNI, AVX-512F and AVX-512BW.
@@ -52,12 +51,7 @@ impl Engine for Gfni {
 
     unsafe fn pass(&self, pass: &Pass<'_>) {
         // SAFETY: promised by the caller.
-        unsafe {
-            match !pass.stream && sums::only_adds(pass) {
-                true => sums::avx512(pass),
-                false => self.pass_from(pass, 0),
-            }
-        };
+        unsafe { self.pass_from(pass, 0) };
     }
 }
 
