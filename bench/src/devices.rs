@@ -25,7 +25,7 @@ pub struct Options {
     pub quick: bool,
     /// Everything is run, nothing is measured: for tests.
     pub tiny: bool,
-    /// Only sections whose name contains this.
+    /// Only sections whose name contains this, or `device:NAME` for one emulated disk.
     pub only: String,
     /// The program, for sections that run it.
     pub kiln: PathBuf,
@@ -55,6 +55,14 @@ pub struct SectionRow {
     pub run: fn(&Options) -> Result<Section, BenchError>,
 }
 
+impl SectionRow {
+    /// Whether `only` wants this section, or a part of it.
+    fn is_asked(&self, only: &str) -> bool {
+        let section = only.split_once(':').map_or(only, |(section, _)| section);
+        self.name.contains(section)
+    }
+}
+
 /// All sections, in the order of the page.
 pub static SECTIONS: &[SectionRow] = &[
     SectionRow { name: "process", run: process::run },
@@ -68,7 +76,7 @@ pub static SECTIONS: &[SectionRow] = &[
 pub fn run(options: &Options, out: Option<&Path>) -> Result<(), BenchError> {
     let machine = Machine::look(None, Clock::Wall, false);
     let mut sections = Vec::new();
-    for row in SECTIONS.iter().filter(|row| row.name.contains(&options.only)) {
+    for row in SECTIONS.iter().filter(|row| row.is_asked(&options.only)) {
         let section = (row.run)(options)?;
         eprintln!("## {}\n\n{}", section.title, section.markdown);
         sections.push(section);

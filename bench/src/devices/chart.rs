@@ -26,7 +26,7 @@ pub fn draw(title: &str, places: &[String], unit: &str, series: &[Series]) -> St
     let (low, high) = (least.log10().floor(), most.log10().ceil().max(least.log10().floor() + 1.0));
     let x = |at: usize| LEFT + (WIDTH - LEFT - RIGHT) * (at as f64 + 0.5) / places.len() as f64;
     let y = |v: f64| {
-        let share = (v.max(least).log10() - low) / (high - low);
+        let share = (v.max(10f64.powf(low)).log10() - low) / (high - low);
         HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share
     };
     let mut out = format!(

@@ -10,7 +10,6 @@ use super::disk::{Disk, Limits};
 use super::{Options, Section, skipped};
 use crate::BenchError;
 use measure::Bench;
-pub(super) use report::UNCUT_BYTES;
 
 const NAME: &str = "device";
 const TITLE: &str = "Disk-read time of repairs";
@@ -26,10 +25,11 @@ pub(super) struct Device {
 }
 
 /// The disks.
-static DEVICES: &[Device] = &[
+pub(super) static DEVICES: &[Device] = &[
     Device {
         name: "seek",
-        about: "a disk of 150 reads and 150 MiB a second, emulated twice as fast",
+        about: "150 reads a second, each of 448 KiB at most, and 150 MiB a second; emulated twice \
+                as fast",
         limits: Some(Limits { reads: 300, bytes: 300 << 20 }),
         scale: 2.0,
     },
@@ -97,15 +97,17 @@ pub(super) struct Row {
     pub seconds: Vec<f64>,
     /// Their sum.
     pub overall: f64,
-    /// Reads asked for in the measurement.
+    /// What the probed model says of each, and their sum.
+    pub expected_seconds: Vec<f64>,
+    /// See `expected_seconds`.
+    pub expected: f64,
+    /// Reads asked for in the measurement, long ones in pieces.
     pub issued_reads: u64,
-    /// Reads that the device counted.
+    /// Reads that the device counted, with those that the block layer merged into others.
     pub counted_reads: u64,
     /// Bytes asked for, and bytes that the device counted.
     pub issued_bytes: u64,
     pub counted_bytes: u64,
-    /// Bytes of the longest read.
-    pub longest: u64,
     /// Reads for each chunk, summed over lost chunks: S_total where no gaps are read.
     pub reads_per_stripe: f64,
     /// Bytes read for each byte that a repair needs.
@@ -162,7 +164,8 @@ pub fn run(options: &Options) -> Result<Section, BenchError> {
     };
     let mut rows = Vec::new();
     let mut models = Vec::new();
-    for device in DEVICES {
+    let one = options.only.split_once(':').map_or("", |(_, device)| device);
+    for device in DEVICES.iter().filter(|device| device.name.contains(one)) {
         let failed = |error: &dyn std::fmt::Display| BenchError::Failed {
             engine: format!("device {}", device.name),
             reason: error.to_string(),
@@ -173,8 +176,7 @@ pub fn run(options: &Options) -> Result<Section, BenchError> {
         };
         let bench = Bench::new(&disk, device, options).map_err(|error| failed(&error))?;
         for plan in plans(options, device.name) {
-            for &way in &plan.ways {
-                let row = bench.row(&plan, way).map_err(|error| failed(&error))?;
+            for row in bench.rows(&plan).map_err(|error| failed(&error))? {
                 eprintln!(
                     "{} {}+{} chunk {} {}: {:.3} s",
                     row.device, row.k, row.m, row.chunk, row.way, row.overall

@@ -10,18 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use kiln_store::{Counted, device_counted};
+
 /// Written to the image at a time.
 const BLOCK: usize = 1 << 20;
 const CGROUPS: &str = "/sys/fs/cgroup/blkio";
-
-/// What the kernel counted on a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted {
-    /// Reads completed.
-    pub reads: u64,
-    /// Bytes read.
-    pub bytes: u64,
-}
 
 /// Limits of a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -93,12 +86,8 @@ impl Disk {
     /// # Errors
     /// The system does not say.
     pub fn counted(&self) -> io::Result<Counted> {
-        let stat = fs::read_to_string(format!("/sys/block/loop{}/stat", self.number))?;
-        let fields: Vec<u64> = stat.split_whitespace().filter_map(|f| f.parse().ok()).collect();
-        match fields[..] {
-            [reads, _, sectors, ..] => Ok(Counted { reads, bytes: sectors * 512 }),
-            _ => Err(io::Error::other("statistics of another form")),
-        }
+        let silent = || io::Error::other("the system tells nothing of the device");
+        device_counted(&self.path()).ok_or_else(silent)
     }
 
     /// Puts a file system on it and mounts it; gives the folder.

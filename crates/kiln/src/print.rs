@@ -114,6 +114,23 @@ pub fn wrapped(text: &str, indent: &str) -> String {
     out
 }
 
+/// A short time, as 8.33 ms.
+pub fn seconds(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{s:.2} s"),
+        s if s >= 1e-3 => format!("{:.2} ms", s * 1e3),
+        s => format!("{:.2} us", s * 1e6),
+    }
+}
+
+/// The beginning of a name that may be a long list.
+pub fn brief(name: &str) -> String {
+    match name.char_indices().nth(24) {
+        Some((end, _)) => format!("{}..", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
 /// `1 shard`, `3 shards`.
 pub fn count(number: u64, one: &str) -> String {
     match number {

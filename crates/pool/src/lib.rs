@@ -42,6 +42,7 @@ mod read;
 pub mod reads;
 mod repair;
 mod report;
+mod rounds;
 mod set;
 mod settings;
 mod source;

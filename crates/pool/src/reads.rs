@@ -10,16 +10,20 @@
 //! arrangement "within adjacent stripes". Both are one question here, since the runs of adjacent
 //! stripes of a shard are just more runs of the same file.
 
+mod advice;
 pub(crate) mod ahead;
 pub(crate) mod devices;
 pub mod fit;
 pub mod measure;
 mod model;
+mod pieces;
 
 use std::ops::Range;
 
 use kiln_store::issued;
 
+pub use advice::{Advice, Turns, Way, sub_chunk_sizes};
+pub use ahead::window_stripes;
 pub use devices::{Devices, ReadsReport};
 pub use model::{Combine, DeviceModel};
 
@@ -44,6 +48,8 @@ pub struct Cover {
     pub wanted_bytes: u64,
     /// Bytes of all reads.
     pub bytes: u64,
+    /// What the device charges them as: their number, or their pieces where it is handed pieces.
+    pub operations: u64,
     /// Bytes of the widest gap that is read through; 0 when none is.
     pub widest_gap: u64,
     /// What the model expects of these reads, submitted together.
@@ -56,48 +62,36 @@ impl Cover {
     /// The cheapest reads, by the model, for ranges wanted (ascending, not overlapping) where
     /// offsets are multiples of `alignment`.
     ///
-    /// A model only sees the number of reads and their bytes. For every number of gaps that are
-    /// read through, the narrowest gaps cost the fewest bytes; so trying them in order of their
-    /// width tries everything that could be best.
+    /// A model without pieces only sees the number of reads and their bytes. For every number of
+    /// gaps that are read through, the narrowest gaps cost the fewest bytes; so trying them in
+    /// order of their width tries everything that could be best. With pieces it matters which gaps
+    /// those are: `pieces.rs` finds them where costs add up, and compares with what is found here
+    /// where the larger cost counts, so that one read a run, reading everything and every width of
+    /// gaps are never better than what is chosen.
     #[must_use]
     pub fn best(wanted: &[Range<u64>], alignment: u64, model: &DeviceModel) -> Cover {
         let aligned = joined(&issued(wanted, alignment));
-        let least: u64 = total(&aligned);
-        let mut widths: Vec<u64> = aligned.windows(2).map(|w| w[1].start - w[0].end).collect();
-        widths.sort_unstable();
-        let as_runs = model.seconds(aligned.len() as u64, least);
-        let (mut seconds, mut through, mut bytes) = (as_runs, 0, least);
-        for (at, &width) in widths.iter().enumerate() {
-            bytes += width;
-            let expected = model.seconds((aligned.len() - at - 1) as u64, bytes);
-            if expected < seconds {
-                (seconds, through) = (expected, at + 1);
-            }
-        }
-        let widest_gap = if through == 0 { 0 } else { widths[through - 1] };
-        // Gaps as wide as the widest: only so many of them as were counted.
-        let mut ties = through - widths.partition_point(|&width| width < widest_gap).min(through);
-        let mut reads: Vec<Range<u64>> = Vec::with_capacity(aligned.len() - through);
-        for run in aligned {
-            let gap = reads.last().map(|last| run.start - last.end);
-            let take = through > 0
-                && gap.is_some_and(|gap| {
-                    let tie = gap == widest_gap && ties > 0;
-                    ties -= usize::from(tie);
-                    gap < widest_gap || tie
-                });
-            match reads.last_mut() {
-                Some(last) if take => last.end = run.end,
-                _ => reads.push(run),
+        let seconds_as_runs = model.seconds_of(&aligned);
+        let mut reads = by_width(&aligned, model);
+        let longest = aligned.last().map_or(0, |last| last.end - aligned[0].start);
+        if model.operations(longest) > 1 {
+            let rivals = pieces::candidates(&aligned, model).into_iter();
+            let rivals = rivals.map(|reads| (model.seconds_of(&reads), reads));
+            let best = rivals.min_by(|a, b| a.0.total_cmp(&b.0));
+            if let Some((seconds, rival)) = best
+                && seconds < model.seconds_of(&reads)
+            {
+                reads = rival;
             }
         }
         Cover {
             runs: wanted.len(),
             wanted_bytes: total(wanted),
             bytes: total(&reads),
-            widest_gap,
-            seconds,
-            seconds_as_runs: as_runs,
+            operations: reads.iter().map(|read| model.operations(read.end - read.start)).sum(),
+            widest_gap: widest_gap(&aligned, &reads),
+            seconds: model.seconds_of(&reads),
+            seconds_as_runs,
             reads,
         }
     }
@@ -107,10 +101,84 @@ impl Cover {
     pub fn as_runs(wanted: &[Range<u64>], alignment: u64, model: &DeviceModel) -> Cover {
         let reads = issued(wanted, alignment);
         let (wanted_bytes, bytes) = (total(wanted), total(&reads));
-        let seconds = model.seconds(reads.len() as u64, bytes);
+        let seconds = model.seconds_of(&reads);
+        let operations = reads.iter().map(|read| model.operations(read.end - read.start)).sum();
         let (runs, widest_gap, seconds_as_runs) = (wanted.len(), 0, seconds);
-        Cover { reads, runs, wanted_bytes, bytes, widest_gap, seconds, seconds_as_runs }
+        Cover { reads, runs, wanted_bytes, bytes, operations, widest_gap, seconds, seconds_as_runs }
     }
+}
+
+/// Reads that go through the narrowest gaps: so many of them that the model says it is cheapest.
+fn by_width(aligned: &[Range<u64>], model: &DeviceModel) -> Vec<Range<u64>> {
+    let gap = |pair: &[Range<u64>]| pair[1].start - pair[0].end;
+    let mut order: Vec<usize> = (1..aligned.len()).collect();
+    // Of gaps as wide, the first come first: their reads become long, and later ones stay short.
+    order.sort_by_key(|&at| gap(&aligned[at - 1..=at]));
+    let length = |read: &Range<u64>| read.end - read.start;
+    let mut joins = Joins::new(aligned.len());
+    let mut bytes = total(aligned);
+    let mut operations: u64 = aligned.iter().map(|run| model.operations(length(run))).sum();
+    let (mut seconds, mut through) = (model.seconds(operations, bytes), 0);
+    for (done, &at) in order.iter().enumerate() {
+        let (left, right) = joins.join(at);
+        let span = |runs: &Range<usize>| aligned[runs.end - 1].end - aligned[runs.start].start;
+        operations -= model.operations(span(&left)) + model.operations(span(&right));
+        operations += model.operations(span(&(left.start..right.end)));
+        bytes += gap(&aligned[at - 1..=at]);
+        let expected = model.seconds(operations, bytes);
+        if expected < seconds {
+            (seconds, through) = (expected, done + 1);
+        }
+    }
+    let mut taken = vec![false; aligned.len()];
+    order[..through].iter().for_each(|&at| taken[at] = true);
+    merged(aligned, |at| taken[at])
+}
+
+/// Which runs are one read by now: the first of a read knows its end, the last its beginning.
+struct Joins {
+    other_end: Vec<usize>,
+}
+
+impl Joins {
+    fn new(runs: usize) -> Joins {
+        Joins { other_end: (0..runs).collect() }
+    }
+
+    /// Joins the read that ends before run `at` with the one that begins there; gives both.
+    fn join(&mut self, at: usize) -> (Range<usize>, Range<usize>) {
+        let (first, last) = (self.other_end[at - 1], self.other_end[at]);
+        self.other_end[first] = last;
+        self.other_end[last] = first;
+        (first..at, at..last + 1)
+    }
+}
+
+/// Runs as reads, where `through(i)` says whether the gap before run i is read.
+fn merged(aligned: &[Range<u64>], through: impl Fn(usize) -> bool) -> Vec<Range<u64>> {
+    let mut reads: Vec<Range<u64>> = Vec::new();
+    for (at, run) in aligned.iter().enumerate() {
+        match reads.last_mut() {
+            Some(last) if through(at) => last.end = run.end,
+            _ => reads.push(run.clone()),
+        }
+    }
+    reads
+}
+
+/// The widest gap between runs that lies within a read.
+fn widest_gap(aligned: &[Range<u64>], reads: &[Range<u64>]) -> u64 {
+    let mut at = 0;
+    let mut widest = 0;
+    for pair in aligned.windows(2) {
+        while reads[at].end < pair[0].end {
+            at += 1;
+        }
+        if pair[1].end <= reads[at].end {
+            widest = widest.max(pair[1].start - pair[0].end);
+        }
+    }
+    widest
 }
 
 /// Ranges that touch (a run at a stripe's end and one at the next stripe's start) become one.

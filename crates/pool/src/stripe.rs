@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use kiln_code::{CodeError, Codec, RepairPlan};
 use kiln_store::{ReadCost, StoreError};
 
-use crate::frame::{Frame, Held};
+use crate::frame::{Buffer, Frame, Held};
 use crate::reads::ReadsReport;
 use crate::reads::ahead::Ahead;
-use crate::{PoolError, Result, Settings, pipeline};
+use crate::{PoolError, Result, Settings, pipeline, rounds};
 
 /// Where the chunks of an object's stripes can be read: shards, or bare chunk files.
 pub(crate) trait Chunks: Sync {
@@ -154,14 +154,15 @@ impl<'a> StripeReader<'a> {
         wanted: impl IntoIterator<Item = usize>,
     ) {
         let all = std::iter::once(0..self.chunks.codec().shape().alpha as u32).collect::<Vec<_>>();
-        for chunk in wanted {
-            if self.may_read(chunk, stripe, frame)
-                && frame.held[chunk] != Held::Whole
-                && self.load(chunk, stripe, &all, frame, false)
-            {
-                frame.held[chunk] = Held::Whole;
-            }
-        }
+        let needed = |&chunk: &usize| {
+            self.may_read(chunk, stripe, frame) && frame.held[chunk] != Held::Whole
+        };
+        let needed: Vec<Want<'_>> = wanted
+            .into_iter()
+            .filter(needed)
+            .map(|chunk| Want { chunk, runs: &all, helps: false })
+            .collect();
+        self.load(stripe, &needed, frame, Held::Whole);
     }
 
     /// Reads one run of a chunk's sub-chunks, for a reader that needs no more of it. The bytes are
@@ -178,7 +179,8 @@ impl<'a> StripeReader<'a> {
         }
         let bytes = run.len() * frame.sub_len;
         let runs = std::iter::once(run).collect::<Vec<_>>();
-        let read = self.load(chunk, stripe, &runs, frame, false);
+        let held = frame.held[chunk];
+        let read = self.load(stripe, &[Want { chunk, runs: &runs, helps: false }], frame, held);
         read.then(|| frame.bufs[chunk].readable(bytes))
     }
 
@@ -235,47 +237,57 @@ impl<'a> StripeReader<'a> {
 
     /// Loads what the plan reads; false when a helper failed (it is then among `frame.bad`).
     fn load_inputs(&self, stripe: u64, frame: &mut Frame, plan: &RepairPlan) -> bool {
-        // All are tried, so that one look at a stripe finds all its bad helpers.
+        let absent = plan.helpers().iter().filter(|helper| frame.held[helper.chunk] != Held::Whole);
+        let wanted: Vec<Want<'_>> = absent
+            .map(|helper| Want { chunk: helper.chunk, runs: &helper.runs, helps: true })
+            .collect();
+        self.load(stripe, &wanted, frame, Held::Runs)
+    }
+
+    /// Reads all that is wanted of a stripe, every chunk from its own shard at the same time; what
+    /// could be read is then held as `held`. False when a read failed: all are tried, so that one
+    /// look at a stripe finds all its bad chunks.
+    fn load(&self, stripe: u64, wanted: &[Want<'_>], frame: &mut Frame, held: Held) -> bool {
+        let sub_len = frame.sub_len;
+        let mut bufs: Vec<Option<&mut Buffer>> = frame.bufs.iter_mut().map(Some).collect();
+        let jobs = wanted.iter().filter_map(|want| {
+            let bytes = want.runs.iter().map(|run| run.len()).sum::<usize>() * sub_len;
+            self.records[want.chunk].tries.fetch_add(1, Ordering::Relaxed);
+            // Nobody wants a chunk twice; whoever did would get it once.
+            Some((want, bufs[want.chunk].take()?.writable(bytes)))
+        });
+        let jobs: Vec<(&Want<'_>, &mut [u8])> = jobs.collect();
+        let asked: Vec<&Want<'_>> = jobs.iter().map(|(want, _)| *want).collect();
+        let reads = rounds::together(jobs, |(want, buf)| match &self.ahead {
+            Some(ahead) => ahead.read(want.chunk, stripe, want.runs, buf),
+            None => self.chunks.read(want.chunk, stripe, want.runs, buf),
+        });
         let mut complete = true;
-        for helper in plan.helpers() {
-            if frame.held[helper.chunk] != Held::Whole {
-                if self.load(helper.chunk, stripe, &helper.runs, frame, true) {
-                    frame.held[helper.chunk] = Held::Runs;
-                } else {
-                    complete = false;
-                }
+        for (want, read) in asked.into_iter().zip(reads) {
+            let chunk = want.chunk;
+            let (cost, failure) = match read {
+                Ok(cost) => (cost, None),
+                // What a failed read cost is not told; the disk did the work all the same.
+                Err(error) => (self.chunks.cost_of(chunk, stripe, want.runs), Some(error)),
+            };
+            frame.costs[chunk].add(&cost, want.helps && failure.is_none());
+            frame.held[chunk] = if failure.is_none() { held } else { Held::Nothing };
+            if let Some(error) = failure {
+                self.records[chunk].failures.fetch_add(1, Ordering::Relaxed);
+                frame.bad.push((chunk, error.to_string()));
+                complete = false;
             }
         }
         complete
     }
+}
 
-    fn load(
-        &self,
-        chunk: usize,
-        stripe: u64,
-        runs: &[Range<u32>],
-        frame: &mut Frame,
-        helps: bool,
-    ) -> bool {
-        let bytes = runs.iter().map(|run| run.len()).sum::<usize>() * frame.sub_len;
-        self.records[chunk].tries.fetch_add(1, Ordering::Relaxed);
-        let buf = frame.bufs[chunk].writable(bytes);
-        let read = match &self.ahead {
-            Some(ahead) => ahead.read(chunk, stripe, runs, buf),
-            None => self.chunks.read(chunk, stripe, runs, buf),
-        };
-        let (cost, failure) = match read {
-            Ok(cost) => (cost, None),
-            // What a failed read cost is not told; the disk did the work all the same.
-            Err(error) => (self.chunks.cost_of(chunk, stripe, runs), Some(error)),
-        };
-        frame.costs[chunk].add(&cost, helps && failure.is_none());
-        let Some(error) = failure else { return true };
-        self.records[chunk].failures.fetch_add(1, Ordering::Relaxed);
-        frame.held[chunk] = Held::Nothing;
-        frame.bad.push((chunk, error.to_string()));
-        false
-    }
+/// What is to be read of one chunk.
+struct Want<'a> {
+    chunk: usize,
+    runs: &'a [Range<u32>],
+    /// It is read to rebuild another chunk.
+    helps: bool,
 }
 
 /// Runs a plan inside a frame: helpers' buffers in, lost chunks' buffers out.

@@ -40,10 +40,11 @@
 
 pub mod backends;
 mod checksum;
+mod device;
 mod error;
 pub mod shard;
 
-pub use backends::direct::{ReadMode, open_device};
+pub use backends::direct::{ReadMode, longest_read, open_device};
 pub use backends::faulty::{Fault, FaultAction, FaultyBackend};
 pub use backends::file::FileBackend;
 pub use backends::memory::MemoryBackend;
@@ -52,6 +53,7 @@ pub use backends::{
     check_name, issued, read_ranges,
 };
 pub use checksum::{Digest, DigestBuilder, checksum, checksums};
+pub use device::{Counted, device_counted, request_limits};
 pub use error::StoreError;
 pub use shard::info::ShardInfo;
 pub use shard::layout::{Layout, segment_stripes};

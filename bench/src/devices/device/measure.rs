@@ -6,17 +6,16 @@ use std::time::Instant;
 use kiln_code::Codec;
 use kiln_pool::reads::fit::fit;
 use kiln_pool::reads::measure::measure;
-use kiln_pool::reads::{Cover, DeviceModel};
-use kiln_store::{BatchRead, ReadAt, issued, open_device};
+use kiln_pool::reads::{Cover, DeviceModel, window_stripes};
+use kiln_store::{BatchRead, ReadAt, issued, longest_read, open_device};
+use memmap2::MmapMut;
 
 use super::{Device, Disk, Options, Plan, Row, Way};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Buffers start at one of these, so that no read takes a detour.
-const PAGE: usize = 4096;
-/// As a repair has it: bytes of all windows in memory.
-const WINDOWS_BYTES: u64 = 64 << 20;
+/// What a limited device grants after a rest is used up by then.
+const BURST_SECONDS: f64 = 0.5;
 
 /// A device ready to be read.
 pub(super) struct Bench<'a> {
@@ -24,6 +23,8 @@ pub(super) struct Bench<'a> {
     device: &'a Device,
     together: Box<dyn ReadAt>,
     serial: Box<dyn ReadAt>,
+    /// Bytes of the longest read that reaches the device as one.
+    longest: u64,
     model: DeviceModel,
     /// Seconds of a cell at least.
     seconds: f64,
@@ -36,6 +37,28 @@ struct Reads {
     stripes: u64,
 }
 
+/// One way of an experiment while it is measured.
+struct Cell {
+    way: Way,
+    reads: Vec<Reads>,
+    /// Seconds of a stripe's reads, for each lost chunk.
+    times: Vec<Vec<f64>>,
+    /// The next window of the device to read.
+    place: u64,
+    issued_reads: u64,
+    issued_bytes: u64,
+    counted_reads: u64,
+    counted_bytes: u64,
+}
+
+impl Cell {
+    fn new(way: Way, reads: Vec<Reads>) -> Cell {
+        let (times, place) = (vec![Vec::new(); reads.len()], 0);
+        let (issued_reads, issued_bytes, counted_reads, counted_bytes) = (0, 0, 0, 0);
+        Cell { way, reads, times, place, issued_reads, issued_bytes, counted_reads, counted_bytes }
+    }
+}
+
 impl<'a> Bench<'a> {
     /// Opens the device and measures its cost model, as `kiln probe` does.
     pub(super) fn new(
@@ -45,83 +68,125 @@ impl<'a> Bench<'a> {
     ) -> Result<Bench<'a>, Failure> {
         let together = open_device(&disk.path(), true)?;
         let serial = open_device(&disk.path(), false)?;
-        let (probe, least) = match (options.tiny, options.quick) {
-            (true, _) => (0.2, 0.0),
-            (_, true) => (6.0, 1.5),
-            _ => (10.0, 2.0),
-        };
         // What is limited is granted in slices of 0.1 s: the mean of many is what counts.
-        let seconds = if device.limits.is_some() { least } else { least / 4.0 };
+        let limited = device.limits.is_some();
+        let (probe, seconds) = match (options.tiny, options.quick, limited) {
+            (true, ..) => (0.2, 0.0),
+            (_, true, true) => (20.0, 1.0),
+            (_, true, false) => (6.0, 0.4),
+            (_, _, true) => (25.0, 1.5),
+            (_, _, false) => (10.0, 0.8),
+        };
         let start = Instant::now();
         let now = || start.elapsed().as_secs_f64();
         let measured = measure(&*together, probe, 1, &now, |_| {})?;
-        let model = fit(&measured.samples, together.alignment()).ok_or("nothing was measured")?;
-        Ok(Bench { disk, device, together, serial, model, seconds })
+        let longest = longest_read(&disk.path());
+        let model = fit(&measured.samples, together.alignment(), &[longest]);
+        let model = model.ok_or("nothing was measured")?;
+        Ok(Bench { disk, device, together, serial, longest, model, seconds })
     }
 
     pub(super) fn model(&self) -> &DeviceModel {
         &self.model
     }
 
-    /// Measures a cell: all lost chunks in turn, again and again until there is time enough. Limits
-    /// are granted in slices of time, so only the sum over lost chunks is exact.
-    pub(super) fn row(&self, plan: &Plan, way: Way) -> Result<Row, Failure> {
-        let (k, m) = plan.code;
-        let reads: Vec<Reads> =
-            (0..k + m).map(|lost| self.reads(plan, way, lost)).collect::<Result<_, _>>()?;
-        let file = if way.together { &self.together } else { &self.serial };
-        let most = reads.iter().map(|r| total(&r.ranges)).max().unwrap_or(0) as usize;
-        let mut buf = vec![0; most + PAGE];
-        let skip = buf.as_ptr().align_offset(PAGE).min(PAGE);
-        let buf = &mut buf[skip..skip + most];
-        self.warm(&*self.together)?;
-        let before = self.disk.counted()?;
-        let (start, mut rounds) = (Instant::now(), 0u32);
-        let (mut issued_reads, mut issued_bytes) = (0, 0);
-        let mut times: Vec<Vec<f64>> = vec![Vec::new(); k + m];
-        let mut place = 0;
-        while rounds == 0 || start.elapsed().as_secs_f64() < self.seconds {
-            for (lost, reads) in reads.iter().enumerate() {
-                let window = reads.stripes * plan.chunk;
-                if (place + 1) * window > file.len() {
-                    place = 0;
-                }
-                let began = Instant::now();
-                issued_reads += read(&**file, &reads.ranges, place * window, buf)?;
-                issued_bytes += total(&reads.ranges);
-                times[lost].push(began.elapsed().as_secs_f64() / reads.stripes as f64);
-                place += 1;
+    /// Measures the cells of an experiment: all ways in turn, and again and again until there is
+    /// time enough, so that other work on the machine falls on all of them alike.
+    pub(super) fn rows(&self, plan: &Plan) -> Result<Vec<Row>, Failure> {
+        let mut cells = Vec::new();
+        for &way in &plan.ways {
+            let lost = 0..plan.code.0 + plan.code.1;
+            let reads = lost.map(|lost| self.reads(plan, way, lost));
+            cells.push(Cell::new(way, reads.collect::<Result<_, _>>()?));
+        }
+        let most = cells.iter().flat_map(|cell| &cell.reads).map(|r| total(&r.ranges)).max();
+        let mut buf = MmapMut::map_anon(most.unwrap_or(0).max(1) as usize)?;
+        let start = Instant::now();
+        let mut rounds = 0;
+        // A limit holds whatever else the machine does: once round is enough there.
+        let again = self.device.limits.is_none();
+        let seconds = self.seconds * cells.len() as f64;
+        while rounds == 0 || (again && start.elapsed().as_secs_f64() < seconds) {
+            for cell in &mut cells {
+                let before = self.disk.counted()?;
+                self.round(plan, cell, &mut buf)?;
+                let after = self.disk.counted()?;
+                cell.counted_reads += after.reads + after.merged - before.reads - before.merged;
+                cell.counted_bytes += after.bytes - before.bytes;
             }
             rounds += 1;
         }
-        let seconds: Vec<f64> =
-            times.into_iter().map(|t| self.device.scale * self.typical(t)).collect();
-        let after = self.disk.counted()?;
+        Ok(cells.into_iter().map(|cell| self.row(plan, cell)).collect())
+    }
+
+    /// Reads for every lost chunk. Limits are granted in slices of time, and after a rest more than
+    /// that: so the same is read for a while before it counts, and a way that is quick does several
+    /// rounds.
+    fn round(&self, plan: &Plan, cell: &mut Cell, buf: &mut [u8]) -> Result<(), Failure> {
+        let file = if cell.way.together { &self.together } else { &self.serial };
+        let start = Instant::now();
+        let limited = self.device.limits.is_some();
+        let (idle, least) = if limited { (BURST_SECONDS, self.seconds) } else { (0.0, 0.0) };
+        let mut all = Vec::new();
+        while all.is_empty() || start.elapsed().as_secs_f64() < idle + least {
+            for (lost, reads) in cell.reads.iter().enumerate() {
+                let window = reads.stripes * plan.chunk;
+                if (cell.place + 1) * window > file.len() {
+                    cell.place = 0;
+                }
+                let steady = start.elapsed().as_secs_f64() >= idle;
+                let began = Instant::now();
+                read(&**file, &reads.ranges, cell.place * window, buf)?;
+                all.push((lost, steady, began.elapsed().as_secs_f64() / reads.stripes as f64));
+                let lengths = reads.ranges.iter().map(|range| range.end - range.start);
+                cell.issued_reads += lengths.map(|len| len.div_ceil(self.longest)).sum::<u64>();
+                cell.issued_bytes += total(&reads.ranges);
+                cell.place += 1;
+            }
+        }
+        for (lost, times) in cell.times.iter_mut().enumerate() {
+            let of = |burst: bool| {
+                let mine =
+                    all.iter().filter(move |(at, steady, _)| *at == lost && (burst || *steady));
+                mine.map(|(.., seconds)| *seconds).collect::<Vec<f64>>()
+            };
+            // What is so slow that one round took all the time is hardly helped by a burst.
+            let steady = of(false);
+            times.extend(if steady.is_empty() { of(true) } else { steady });
+        }
+        Ok(())
+    }
+
+    fn row(&self, plan: &Plan, cell: Cell) -> Row {
+        let (k, m) = plan.code;
+        let reads = &cell.reads;
         let per_stripe = |f: &dyn Fn(&Reads) -> f64| reads.iter().map(f).sum::<f64>();
         let asked = per_stripe(&|r| total(&r.ranges) as f64 / r.stripes as f64);
         let wanted = per_stripe(&|r| r.wanted_bytes as f64 / r.stripes as f64);
-        Ok(Row {
+        let seconds: Vec<f64> = (cell.times.iter())
+            .map(|times| self.device.scale * self.typical(times.clone()))
+            .collect();
+        let expected = |r: &Reads| self.model.seconds_of(&r.ranges) / r.stripes as f64;
+        let expected_seconds: Vec<f64> =
+            reads.iter().map(|reads| self.device.scale * expected(reads)).collect();
+        Row {
             experiment: plan.experiment,
             device: self.device.name,
             k,
             m,
             chunk: plan.chunk,
-            way: way.name,
+            way: cell.way.name,
             overall: seconds.iter().sum(),
+            expected: expected_seconds.iter().sum(),
+            expected_seconds,
             seconds,
-            issued_reads,
-            counted_reads: after.reads - before.reads,
-            issued_bytes,
-            counted_bytes: after.bytes - before.bytes,
-            longest: reads
-                .iter()
-                .flat_map(|r| &r.ranges)
-                .map(|r| r.end - r.start)
-                .max()
-                .unwrap_or(0),
+            issued_reads: cell.issued_reads,
+            counted_reads: cell.counted_reads,
+            issued_bytes: cell.issued_bytes,
+            counted_bytes: cell.counted_bytes,
             reads_per_stripe: per_stripe(&|r| r.ranges.len() as f64 / r.stripes as f64),
             read_amplification: asked / wanted,
-        })
+        }
     }
 
     /// The mean where a limit is what is measured; else the median, which other work on the
@@ -148,7 +213,7 @@ impl<'a> Bench<'a> {
         let busiest = repair.helpers().iter().max_by_key(|helper| helper.runs.len());
         let runs = &busiest.ok_or("a repair without helpers")?.runs;
         let stripes = match way.planned {
-            true => (WINDOWS_BYTES / (2 * (k + m) as u64 * plan.chunk)).clamp(1, 64),
+            true => window_stripes(k + m, plan.chunk),
             false => 1,
         };
         let stripes = stripes.min(self.together.len() / plan.chunk);
@@ -166,27 +231,15 @@ impl<'a> Bench<'a> {
         };
         Ok(Reads { ranges, wanted_bytes: total(&wanted), stripes })
     }
-
-    /// Uses up what a throttled device grants after a rest, with reads that queue up there.
-    fn warm(&self, file: &dyn ReadAt) -> Result<(), Failure> {
-        let start = Instant::now();
-        let seconds = if self.device.limits.is_some() { self.seconds.min(0.3) } else { 0.0 };
-        while start.elapsed().as_secs_f64() < seconds {
-            let page = PAGE as u64;
-            let pages: Vec<Range<u64>> = (0..64).map(|at| at * page..(at + 1) * page).collect();
-            read(file, &pages, 0, &mut vec![0; 64 * PAGE])?;
-        }
-        Ok(())
-    }
 }
 
-/// Reads ranges, moved by `start`, as one batch; gives the number of reads.
+/// Reads ranges, moved by `start`, as one batch.
 fn read(
     file: &dyn ReadAt,
     ranges: &[Range<u64>],
     start: u64,
     buf: &mut [u8],
-) -> Result<u64, Failure> {
+) -> Result<(), Failure> {
     let mut batch = Vec::with_capacity(ranges.len());
     let mut rest = buf;
     for range in ranges {
@@ -194,8 +247,7 @@ fn read(
         batch.push(BatchRead::new(start + range.start, now));
         rest = later;
     }
-    file.read_batch(&mut batch)?;
-    Ok(ranges.len() as u64)
+    Ok(file.read_batch(&mut batch)?)
 }
 
 fn total(ranges: &[Range<u64>]) -> u64 {

@@ -2,6 +2,7 @@
 
 mod orders;
 mod place;
+mod reads;
 mod recover;
 
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ Examples:
   kiln plan --code clay:10+4 --recover --nodes 21 --stripes 100 --chunk 256MiB
                                                a lost machine: 100 stripes over 20 others
   kiln plan -c clay:10+4 --recover --cluster nodes.toml --layout stripes.txt --failed n3 --to n21
+  kiln plan --code clay:16+2,order=gray --device-model disk.json --lost 17
+                                               reads on a device that kiln probe measured
 
 A machine of --cluster, where everything but the id may be left out:
   [[node]]
@@ -72,6 +75,9 @@ pub struct Plan {
     /// Draw as SVG: the orders, or the placed plan (with --frontier: its trades)
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
+
+    #[command(flatten)]
+    reads: reads::DeviceFlags,
 
     #[command(flatten)]
     place: place::Placing,
@@ -158,6 +164,10 @@ impl Command for Plan {
         if self.lost.is_none() && self.place.cluster().is_some() {
             let problem = "for what? give --lost LIST, or --recover with --stripes or --layout";
             return Err(Failure::Flag { flag: "--cluster", problem: problem.into() });
+        }
+        if let Some(model) = self.reads.model()? {
+            let lost = self.lost.map(|Indices(lost)| lost);
+            return reads::run(&codec, lost.as_deref(), sub_chunk, &model, setup);
         }
         match (self.lost, self.average) {
             (Some(Indices(lost)), _) if self.place.wanted() => {

@@ -7,13 +7,15 @@ use clap::Args;
 use kiln_pool::Observer;
 use kiln_pool::reads::fit::{Sample, fit};
 use kiln_pool::reads::{Combine, DeviceModel, measure};
-use kiln_store::{Backend, FileBackend, ReadAt, ReadMode, open_device};
+use kiln_store::{
+    Backend, FileBackend, ReadAt, ReadMode, device_counted, longest_read, open_device,
+};
 use serde::Serialize;
 
 use crate::args::size;
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, table};
+use crate::print::{Stream, seconds, table};
 use crate::setup::device::{self, MODEL_FILE};
 use crate::setup::{Setup, direct};
 use crate::sizes;
@@ -66,9 +68,20 @@ struct Report {
     /// Bytes that cost as much as a read.
     gap_bytes: u64,
     meaning: Vec<String>,
+    /// Longer reads are asked for in pieces of this size.
+    longest_read: u64,
+    /// What this program asked for, and what the device counted meanwhile, for all that use it.
+    asked: Requests,
+    counted: Option<Requests>,
     bytes_read: u64,
     seconds: f64,
     samples: Vec<Sample>,
+}
+
+#[derive(Serialize)]
+struct Requests {
+    reads: u64,
+    bytes: u64,
 }
 
 impl Command for Probe {
@@ -78,6 +91,7 @@ impl Command for Probe {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         self.check()?;
         let folder = self.target.is_dir();
+        let before = device_counted(&self.target);
         setup.observer.begin("probe", None);
         let (measured, alignment) = match folder {
             true => self.measure_folder(setup),
@@ -88,16 +102,24 @@ impl Command for Probe {
         }?;
         setup.observer.finish();
         let target = self.target.display().to_string();
-        let model = fit(&measured.samples, alignment).ok_or_else(|| Failure::NotUsable {
-            path: self.target.clone(),
-            problem: "too small to measure: 64 KiB are the least".into(),
+        let longest = longest_read(&self.target);
+        let model = fit(&measured.samples, alignment, &[longest]).ok_or_else(|| {
+            let problem = "too small to measure: 64 KiB are the least".into();
+            Failure::NotUsable { path: self.target.clone(), problem }
         })?;
+        let counted = device_counted(&self.target).zip(before).map(|(now, then)| Requests {
+            reads: (now.reads + now.merged).saturating_sub(then.reads + then.merged),
+            bytes: now.bytes.saturating_sub(then.bytes),
+        });
         let report = Report {
             target,
             stored: self.store(folder, &model)?.map(|path| path.display().to_string()),
             gap_bytes: model.gap_bytes(),
             meaning: meaning(&model),
             model,
+            longest_read: longest,
+            asked: Requests { reads: measured.reads, bytes: measured.bytes },
+            counted,
             bytes_read: measured.bytes,
             seconds: setup.seconds(),
             samples: measured.samples,
@@ -183,8 +205,8 @@ fn meaning(model: &DeviceModel) -> Vec<String> {
     let gap = sizes::show(model.gap_bytes());
     let mut lines = vec![format!(
         "a read costs {}, a MiB {}",
-        time(model.read_seconds),
-        time(model.byte_seconds * f64::from(1 << 20))
+        seconds(model.read_seconds),
+        seconds(model.byte_seconds * f64::from(1 << 20))
     )];
     lines.push(match model.combine {
         Combine::Sum => format!("gaps below {gap} are cheaper to read through than to skip"),
@@ -193,6 +215,10 @@ fn meaning(model: &DeviceModel) -> Vec<String> {
              binds, and gaps cost nothing as long as it does"
         ),
     });
+    if let Some(piece) = model.piece_bytes {
+        let piece = sizes::show(piece);
+        lines.push(format!("a read of more than {piece} costs a read for every {piece} of it"));
+    }
     lines.push(match model.parallelism {
         gain if gain < 1.15 => "reads together are no faster than one after the other".to_owned(),
         gain => format!(
@@ -209,15 +235,6 @@ fn meaning(model: &DeviceModel) -> Vec<String> {
         ));
     }
     lines
-}
-
-/// A time for people.
-fn time(seconds: f64) -> String {
-    match seconds {
-        s if s >= 1.0 => format!("{s:.2} s"),
-        s if s >= 1e-3 => format!("{:.2} ms", s * 1e3),
-        s => format!("{:.2} us", s * 1e6),
-    }
 }
 
 fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
@@ -237,12 +254,18 @@ fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
             vec![
                 sizes::show(sample.bytes),
                 sample.depth.to_string(),
-                time(sample.seconds_each),
+                seconds(sample.seconds_each),
                 format!("{}/s", sizes::show(rate)),
             ]
         };
         let rows: Vec<Vec<String>> = report.samples.iter().map(row).collect();
         text += &table(&["read", "in flight", "each", "rate"], &rows);
+    }
+    if let Some(counted) = report.counted.as_ref().filter(|_| setup.verbose) {
+        text += &format!(
+            "asked for {} reads; the device counted {}, for all that use it\n",
+            report.asked.reads, counted.reads
+        );
     }
     if let Some(stored) = &report.stored {
         text += &format!("kept in {stored}\n");

@@ -13,11 +13,13 @@ pub const MODEL_FILE: &str = ".kiln-device";
 /// No model is longer.
 const MODEL_BYTES_MAX: u64 = 1 << 16;
 
-/// Reads a model from a file.
+/// Reads a model from a file, or from where a folder keeps it.
 ///
 /// # Errors
 /// The file cannot be read or is no model.
 pub fn load(path: &Path) -> Result<DeviceModel, Failure> {
+    let kept = path.join(MODEL_FILE);
+    let path = if path.is_dir() { &kept } else { path };
     let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
     let wrong = |problem| Failure::NotUsable { path: path.to_owned(), problem };
     let size = std::fs::metadata(path).map_err(failed)?.len();

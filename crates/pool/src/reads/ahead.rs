@@ -25,6 +25,9 @@ pub(crate) const PIECE_BYTES: u64 = 16 << 20;
 /// Decisions remembered, at most.
 const DECISIONS_MAX: usize = 32;
 
+/// Windows whose reads are remembered.
+const COVERS_KEPT: usize = 4;
+
 /// Which plan was chosen for chunks lost and chunks available.
 type Decision = (Vec<usize>, Vec<usize>, Arc<RepairPlan>);
 
@@ -38,7 +41,31 @@ pub(crate) struct Ahead<'a> {
     window: u64,
     shards: Vec<Mutex<VecDeque<Window>>>,
     decisions: Mutex<Vec<Decision>>,
+    covers: Mutex<VecDeque<Planned>>,
     report: Mutex<Option<ReadsReport>>,
+}
+
+/// Reads that were planned for ranges of a file.
+struct Planned {
+    device: usize,
+    alignment: u64,
+    wanted: Vec<Range<u64>>,
+    cover: Cover,
+}
+
+/// Adjacent stripes of a shard that a repair reads at once, where a device's costs are known: of n
+/// chunks of so many bytes.
+///
+/// ```
+/// use kiln_pool::reads::window_stripes;
+/// assert_eq!(window_stripes(18, 256 << 10), 7);
+/// assert_eq!((window_stripes(18, 64), window_stripes(18, 1 << 30)), (64, 1));
+/// ```
+#[must_use]
+pub fn window_stripes(n: usize, chunk: u64) -> u64 {
+    // Two windows of each shard are in memory when workers cross from one to the next.
+    let stripe_bytes = (2 * n as u64).saturating_mul(chunk).max(1);
+    (WINDOWS_BYTES / stripe_bytes).clamp(1, WINDOW_STRIPES_MAX)
 }
 
 /// What was read of one shard for a window of stripes.
@@ -71,9 +98,7 @@ impl<'a> Ahead<'a> {
         {
             return None;
         }
-        // Two windows of each shard are in memory when workers cross from one to the next.
-        let stripe_bytes = (2 * n * chunks.chunk_capacity()).max(1) as u64;
-        let window = (WINDOWS_BYTES / stripe_bytes).clamp(1, WINDOW_STRIPES_MAX);
+        let window = window_stripes(n, chunks.chunk_capacity() as u64);
         Some(Ahead {
             chunks,
             devices,
@@ -82,6 +107,7 @@ impl<'a> Ahead<'a> {
             window,
             shards: (0..n).map(|_| Mutex::default()).collect(),
             decisions: Mutex::default(),
+            covers: Mutex::default(),
             report: Mutex::default(),
         })
     }
@@ -133,8 +159,42 @@ impl<'a> Ahead<'a> {
         self.chunks.stripes() - self.first
     }
 
-    /// The reads of a shard for the window with this number.
+    /// The reads of a shard for the window with this number, and the stripes in it.
     pub(crate) fn cover(&self, chunk: usize, number: u64, runs: &[Range<u32>]) -> (Cover, u64) {
+        let (wanted, count) = self.wanted(chunk, number, runs);
+        let alignment = self.chunks.alignment(chunk);
+        let Some(device) = self.device_of[chunk] else {
+            // Only shards that are gone have none, and nobody reads them.
+            let none = DeviceModel::new(1.0, 1.0, Combine::Sum);
+            return (Cover::as_runs(&wanted, alignment, &none), count);
+        };
+        // Helpers of one loss mostly read the same ranges of their files. Whoever comes while they
+        // are being planned waits, instead of planning them too.
+        let mut covers = self.covers.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |known: &&Planned| {
+            known.device == device && known.alignment == alignment && known.wanted == wanted
+        };
+        if let Some(known) = covers.iter().find(same) {
+            return (known.cover.clone(), count);
+        }
+        let cover = Cover::best(&wanted, alignment, self.devices.model(device));
+        if covers.len() >= COVERS_KEPT {
+            covers.pop_front();
+        }
+        covers.push_back(Planned { device, alignment, wanted, cover: cover.clone() });
+        (cover, count)
+    }
+
+    /// One read a run instead.
+    pub(crate) fn cover_as_runs(&self, chunk: usize, number: u64, runs: &[Range<u32>]) -> Cover {
+        let (wanted, _) = self.wanted(chunk, number, runs);
+        let model = self.device_of[chunk].map(|device| self.devices.model(device).clone());
+        let model = model.unwrap_or_else(|| DeviceModel::new(1.0, 1.0, Combine::Sum));
+        Cover::as_runs(&wanted, self.chunks.alignment(chunk), &model)
+    }
+
+    /// What runs are in a shard's file for all stripes of a window, and the number of those.
+    fn wanted(&self, chunk: usize, number: u64, runs: &[Range<u32>]) -> (Vec<Range<u64>>, u64) {
         let start = self.first + number * self.window;
         let stripes = start..(start + self.window).min(self.chunks.stripes());
         let mut wanted = Vec::new();
@@ -143,13 +203,7 @@ impl<'a> Ahead<'a> {
             wanted.extend(self.chunks.ranges(chunk, stripe, runs));
             count += 1;
         }
-        let alignment = self.chunks.alignment(chunk);
-        let cover = match self.device_of[chunk] {
-            Some(device) => Cover::best(&wanted, alignment, self.devices.model(device)),
-            // Only shards that are gone have none, and nobody reads them.
-            None => Cover::as_runs(&wanted, alignment, &DeviceModel::new(1.0, 1.0, Combine::Sum)),
-        };
-        (cover, count)
+        (wanted, count)
     }
 
     /// Reads runs of a stripe, verified, from the window that holds it.

@@ -81,7 +81,7 @@ pub(super) struct Choice {
 /// What a plan costs on the devices, a window of stripes.
 #[derive(Default)]
 struct Load {
-    /// Reads and bytes for each device: as planned, and one read a run.
+    /// Reads (their pieces) and bytes for each device: as planned, and one read a run.
     planned: BTreeMap<usize, (u64, u64)>,
     as_runs: BTreeMap<usize, (u64, u64)>,
     runs: usize,
@@ -95,12 +95,12 @@ impl Load {
         for helper in plan.helpers() {
             let Some(device) = ahead.device_of(helper.chunk) else { continue };
             let (cover, stripes) = ahead.cover(helper.chunk, 0, &helper.runs);
-            let planned = load.planned.entry(device).or_default();
-            planned.0 += cover.reads.len() as u64;
-            planned.1 += cover.bytes;
-            let as_runs = load.as_runs.entry(device).or_default();
-            as_runs.0 += cover.runs as u64;
-            as_runs.1 += cover.wanted_bytes;
+            let runs = ahead.cover_as_runs(helper.chunk, 0, &helper.runs);
+            for (loads, reads) in [(&mut load.planned, &cover), (&mut load.as_runs, &runs)] {
+                let sum = loads.entry(device).or_default();
+                sum.0 += reads.operations;
+                sum.1 += reads.bytes;
+            }
             load.runs += helper.runs.len() * stripes as usize;
             load.reads += cover.reads.len();
             load.widest_gap = load.widest_gap.max(cover.widest_gap);
@@ -108,11 +108,37 @@ impl Load {
         load
     }
 
-    fn seconds(loads: &BTreeMap<usize, (u64, u64)>, ahead: &Ahead<'_>) -> f64 {
+    fn times(loads: &BTreeMap<usize, (u64, u64)>, ahead: &Ahead<'_>) -> Times {
         let devices = ahead.devices();
-        let times =
+        let each =
             loads.iter().map(|(&at, &(reads, bytes))| devices.model(at).seconds(reads, bytes));
-        times.fold(0.0, f64::max)
+        each.fold(Times::default(), |times, seconds| Times {
+            slowest: times.slowest.max(seconds),
+            all: times.all + seconds,
+        })
+    }
+}
+
+/// A way that takes so much longer is as fast as another one: less than a model can be trusted.
+const AS_FAST: f64 = 1.02;
+
+/// How long devices are busy.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Times {
+    /// The slowest one.
+    pub slowest: f64,
+    /// All of them together.
+    pub all: f64,
+}
+
+impl Times {
+    /// Faster, or as fast with less work.
+    pub(super) fn better_than(&self, other: &Times) -> bool {
+        let as_fast = |a: &Times, b: &Times| a.slowest <= AS_FAST * b.slowest;
+        match (as_fast(self, other), as_fast(other, self)) {
+            (true, true) => self.all < other.all,
+            (faster, _) => faster,
+        }
     }
 }
 
@@ -120,23 +146,24 @@ impl Choice {
     /// The plan with the fewest bytes, read with its gaps where that is cheaper, unless whole
     /// chunks are cheaper still.
     ///
-    /// With every helper on a device of its own that cannot be: a repair may read through all its
-    /// gaps, which costs no more than the whole chunk. It can be where helpers share a device,
-    /// since a decode has fewer of them.
+    /// With every helper on a device of its own a repair is never slower, since it may read through
+    /// all its gaps. But then whole chunks of fewer helpers do as well, with less work; and where
+    /// helpers share a device, the fewer are faster.
     pub(super) fn between(repair: &RepairPlan, decode: &RepairPlan, ahead: &Ahead<'_>) -> Choice {
         let (few, whole) = (Load::of(repair, ahead), Load::of(decode, ahead));
-        let planned = Load::seconds(&few.planned, ahead);
-        let as_decode = Load::seconds(&whole.planned, ahead);
-        let use_decode = as_decode < planned;
+        let planned = Load::times(&few.planned, ahead);
+        let as_decode = Load::times(&whole.planned, ahead);
+        let use_decode = as_decode.better_than(&planned);
+        let expected = if use_decode { as_decode } else { planned };
         let chosen = if use_decode { &whole } else { &few };
         let windows = ahead.stripes() as f64 / ahead.window_stripes().min(ahead.stripes()) as f64;
         let mut report = ReadsReport {
             why: String::new(),
             window_stripes: ahead.window_stripes(),
             widest_gap: chosen.widest_gap,
-            expected_seconds: windows * planned.min(as_decode),
-            expected_seconds_as_runs: windows * Load::seconds(&few.as_runs, ahead),
-            expected_seconds_whole_chunks: windows * Load::seconds(&whole.as_runs, ahead),
+            expected_seconds: windows * expected.slowest,
+            expected_seconds_as_runs: windows * Load::times(&few.as_runs, ahead).slowest,
+            expected_seconds_whole_chunks: windows * Load::times(&whole.as_runs, ahead).slowest,
         };
         let (runs, reads) = (chosen.runs, chosen.reads);
         report.why = match (use_decode, reads < runs) {

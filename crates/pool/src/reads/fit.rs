@@ -18,8 +18,20 @@ pub struct Sample {
     pub seconds_each: f64,
 }
 
-/// The model that explains the samples best. Costs of reads and bytes come from the fastest depth
-/// of each size, since kiln submits reads together; lone reads give the start cost.
+/// Sizes in which block layers are known to hand reads on: powers of two, and Linux' usual limit.
+const PIECES: &[u64] =
+    &[1280 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
+/// Depths count as equally fast up to here: their mean is nearer the truth than the luckiest one.
+const AS_FAST: f64 = 1.25;
+/// Pieces must explain the samples so much better (sum of squares) ...
+const PIECES_GAIN: f64 = 0.5;
+/// ... and without them a sample must be off by so much on average: less is noise.
+const PIECES_NOISE: f64 = 0.03;
+
+/// The model that explains the samples best. Costs of reads and bytes come from the fastest depths
+/// of each size, since kiln submits reads together; lone reads give the start cost. Whether long
+/// reads are charged in pieces is tried for usual sizes of pieces and for `pieces`, which the
+/// system may know (`kiln_store::longest_read`).
 ///
 /// `None` when there are less than two sizes, or a time that is none.
 ///
@@ -30,55 +42,103 @@ pub struct Sample {
 /// let samples: Vec<Sample> = [4096, 65536, 1 << 20, 1 << 24]
 ///     .map(|bytes| Sample { bytes, depth: 1, seconds_each: 0.01 + bytes as f64 / 1e8 })
 ///     .to_vec();
-/// let model = fit(&samples, 512).unwrap();
-/// assert_eq!((model.combine, model.parallelism), (Combine::Sum, 1.0));
+/// let model = fit(&samples, 512, &[]).unwrap();
+/// assert_eq!((model.combine, model.parallelism, model.piece_bytes), (Combine::Sum, 1.0, None));
 /// assert!((model.gap_bytes() as f64 / 1e6 - 1.0).abs() < 0.01);
 /// ```
 #[must_use]
-pub fn fit(samples: &[Sample], alignment: u64) -> Option<DeviceModel> {
+pub fn fit(samples: &[Sample], alignment: u64, pieces: &[u64]) -> Option<DeviceModel> {
     if samples.iter().any(|s| !(s.seconds_each > 0.0 && s.seconds_each.is_finite())) {
         return None;
     }
     let mut sizes: Vec<u64> = samples.iter().map(|sample| sample.bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let fastest = |bytes: u64| {
-        let times = samples.iter().filter(|s| s.bytes == bytes).map(|s| s.seconds_each);
-        (bytes as f64, times.fold(f64::INFINITY, f64::min))
+    let typical = |bytes: u64| {
+        let times = || samples.iter().filter(|s| s.bytes == bytes).map(|s| s.seconds_each);
+        let least = times().fold(f64::INFINITY, f64::min);
+        let (sum, count) = times()
+            .filter(|&time| time <= AS_FAST * least)
+            .fold((0.0, 0.0), |all, time| (all.0 + time, all.1 + 1.0));
+        (bytes, sum / count)
     };
-    let points: Vec<(f64, f64)> = sizes.iter().map(|&bytes| fastest(bytes)).collect();
+    let times: Vec<(u64, f64)> = sizes.iter().map(|&bytes| typical(bytes)).collect();
     let smallest = *sizes.first().filter(|_| sizes.len() > 1)?;
-    let fits = [(Combine::Sum, sum(&points)), (Combine::Larger, larger(&points))];
-    let error = |(combine, (read, byte)): &(Combine, (f64, f64))| {
-        let off = |&(bytes, time): &(f64, f64)| (combine.of(*read, bytes * byte) / time).ln();
-        points.iter().map(|point| off(point).powi(2)).sum::<f64>()
+    let whole = explained(&times, None);
+    let usable = pieces.iter().filter(|&&piece| piece >= DeviceModel::PIECE_BYTES_MIN);
+    // A size that cuts no sample says nothing, and every one of them says so equally well.
+    let cuts = |piece: &&u64| sizes.iter().any(|size| size > *piece);
+    let in_pieces = usable.chain(PIECES).filter(cuts).map(|&piece| explained(&times, Some(piece)));
+    let in_pieces = in_pieces.min_by(|a, b| a.error.total_cmp(&b.error));
+    let noise = times.len() as f64 * PIECES_NOISE.powi(2);
+    let best = match in_pieces {
+        Some(cut) if whole.error > noise && cut.error < PIECES_GAIN * whole.error => cut,
+        _ => whole,
     };
-    // Ties (all reads of one cost, say) go to the plain sum.
-    let best = if error(&fits[1]) < error(&fits[0]) { fits[1] } else { fits[0] };
-    let (combine, (read_seconds, byte_seconds)) = best;
     let at = |depth: u32| samples.iter().find(|s| s.bytes == smallest && s.depth == depth);
-    let lone = at(1).map_or(points[0].1, |sample| sample.seconds_each);
+    let lone = at(1).map_or(times[0].1, |sample| sample.seconds_each);
     let small = samples.iter().filter(|s| s.bytes == smallest);
-    let enough = small.filter(|s| s.seconds_each <= 1.15 * points[0].1).map(|s| s.depth).min();
-    let worst = points
-        .iter()
-        .map(|&(bytes, time)| (combine.of(read_seconds, bytes * byte_seconds) / time - 1.0).abs());
-    Some(DeviceModel {
-        start_seconds: (lone - points[0].1).max(0.0),
-        parallelism: (lone / points[0].1).max(1.0),
+    let enough = small.filter(|s| s.seconds_each <= 1.15 * times[0].1).map(|s| s.depth).min();
+    let model = DeviceModel {
+        version: if best.piece_bytes.is_some() { DeviceModel::VERSION } else { 1 },
+        piece_bytes: best.piece_bytes,
+        start_seconds: (lone - times[0].1).max(0.0),
+        parallelism: (lone / times[0].1).max(1.0),
         depth: enough.unwrap_or(1),
         alignment,
-        worst_fit: worst.fold(0.0, f64::max),
-        ..DeviceModel::new(read_seconds, byte_seconds, combine)
-    })
+        ..DeviceModel::new(best.costs.0, best.costs.1, best.combine)
+    };
+    let expected = |bytes| model.seconds(model.operations(bytes), bytes) - model.start_seconds;
+    let worst = times.iter().map(|&(bytes, time)| (expected(bytes) / time - 1.0).abs());
+    let worst_fit = worst.fold(0.0, f64::max);
+    Some(DeviceModel { worst_fit, ..model })
 }
 
-/// time = read + bytes * byte, least squares of relative errors.
-fn sum(points: &[(f64, f64)]) -> (f64, f64) {
-    // Normal equations of (read + bytes * byte) / time = 1.
+/// What a read of one size takes: reads it costs, bytes, seconds.
+#[derive(Copy, Clone)]
+struct Point {
+    reads: f64,
+    bytes: f64,
+    seconds: f64,
+}
+
+/// The best that can be said with pieces of one size, or none.
+struct Explained {
+    piece_bytes: Option<u64>,
+    combine: Combine,
+    /// Seconds of a read and of a byte.
+    costs: (f64, f64),
+    /// Sum of the squared logarithms of what is said over what was measured.
+    error: f64,
+}
+
+fn explained(times: &[(u64, f64)], piece_bytes: Option<u64>) -> Explained {
+    let device = DeviceModel { piece_bytes, ..DeviceModel::new(0.0, 1.0, Combine::Sum) };
+    let point = |&(bytes, seconds): &(u64, f64)| {
+        let reads = device.operations(bytes) as f64;
+        Point { reads, bytes: bytes as f64, seconds }
+    };
+    let points: Vec<Point> = times.iter().map(point).collect();
+    let of = |combine, costs| {
+        let error = error(&points, combine, costs);
+        Explained { piece_bytes, combine, costs, error }
+    };
+    let (sum, larger) = (of(Combine::Sum, sum(&points)), of(Combine::Larger, larger(&points)));
+    // Ties (all reads of one cost, say) go to the plain sum.
+    if larger.error < sum.error { larger } else { sum }
+}
+
+fn error(points: &[Point], combine: Combine, (read, byte): (f64, f64)) -> f64 {
+    let off = |p: &Point| (combine.of(p.reads * read, p.bytes * byte) / p.seconds).ln().powi(2);
+    points.iter().map(off).sum()
+}
+
+/// time = reads * read + bytes * byte, least squares of relative errors.
+fn sum(points: &[Point]) -> (f64, f64) {
+    // Normal equations of (reads * read + bytes * byte) / time = 1.
     let (mut rr, mut rb, mut bb, mut r1, mut b1) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for &(bytes, time) in points {
-        let (r, b) = (1.0 / time, bytes / time);
+    for point in points {
+        let (r, b) = (point.reads / point.seconds, point.bytes / point.seconds);
         rr += r * r;
         rb += r * b;
         bb += b * b;
@@ -88,23 +148,32 @@ fn sum(points: &[(f64, f64)]) -> (f64, f64) {
     let det = rr * bb - rb * rb;
     let (read, byte) = ((r1 * bb - b1 * rb) / det, (b1 * rr - r1 * rb) / det);
     // Noise can push a cost that is nearly nothing below it.
-    let floor = points.iter().map(|(bytes, time)| time / bytes).fold(f64::INFINITY, f64::min);
+    let floor = points.iter().map(|p| p.seconds / p.bytes).fold(f64::INFINITY, f64::min);
     (read.max(0.0), if byte > 0.0 { byte } else { floor })
 }
 
-/// time = larger of read and bytes * byte: the best split into sizes where the one binds and
-/// sizes where the other does.
-fn larger(points: &[(f64, f64)]) -> (f64, f64) {
-    let mean = |logs: &mut dyn Iterator<Item = f64>, count: usize| {
-        (logs.map(f64::ln).sum::<f64>() / count as f64).exp()
+/// time = larger of reads * read and bytes * byte. Which of both binds where is not known: begin
+/// with every split into small sizes and large ones, then let the costs say it themselves.
+fn larger(points: &[Point]) -> (f64, f64) {
+    let mean = |of: &dyn Fn(&Point) -> f64, binds: &[bool], wanted: bool| {
+        let logs = || points.iter().zip(binds).filter(|(_, b)| **b == wanted);
+        let sum: f64 = logs().map(|(point, _)| (point.seconds / of(point)).ln()).sum();
+        (logs().count() > 0).then(|| (sum / logs().count() as f64).exp())
     };
-    let split = |at: usize| {
-        let (small, large) = points.split_at(at);
-        let read = mean(&mut small.iter().map(|(_, time)| *time), small.len());
-        let byte = mean(&mut large.iter().map(|(bytes, time)| time / bytes), large.len());
-        let off = |&(bytes, time): &(f64, f64)| (read.max(bytes * byte) / time).ln().powi(2);
-        (points.iter().map(off).sum::<f64>(), (read, byte))
-    };
-    let splits = (1..points.len()).map(split);
-    splits.min_by(|a, b| a.0.total_cmp(&b.0)).map_or((0.0, 1.0), |(_, costs)| costs)
+    let mut best = (f64::INFINITY, (0.0, 1.0));
+    for at in 1..points.len() {
+        let mut reads_bind: Vec<bool> = (0..points.len()).map(|point| point < at).collect();
+        for _ in 0..points.len() {
+            let read = mean(&|point| point.reads, &reads_bind, true);
+            let byte = mean(&|point| point.bytes, &reads_bind, false);
+            let (Some(read), Some(byte)) = (read, byte) else { break };
+            let off = error(points, Combine::Larger, (read, byte));
+            if off < best.0 {
+                best = (off, (read, byte));
+            }
+            reads_bind =
+                points.iter().map(|point| point.reads * read > point.bytes * byte).collect();
+        }
+    }
+    best.1
 }

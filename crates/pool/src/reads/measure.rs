@@ -4,10 +4,13 @@ use kiln_store::{BatchRead, ReadAt, StoreError};
 
 use super::fit::Sample;
 
-/// Sizes of reads: from a page to where every device is at its full rate.
-const SIZES: &[u64] = &[4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
-/// Reads in flight.
+/// Sizes of reads in KiB: from a page to where every device is at its full rate, and closer
+/// together where block layers cut reads into pieces, so that steps show.
+const SIZES: &[u64] = &[4, 16, 64, 256, 512, 768, 1024, 1280, 1536, 2048, 3072, 4096];
+/// Reads in flight; of large ones a few are all that a device can use.
 const DEPTHS: &[u32] = &[1, 4, 16, 64];
+const DEPTHS_LARGE: &[u32] = &[4, 16];
+const LARGE_BYTES: u64 = 256 << 10;
 /// Most bytes in flight.
 const FLIGHT_BYTES: u64 = 16 << 20;
 /// Batches of a sample at least: one to warm up and two to measure.
@@ -33,7 +36,9 @@ const SAMPLE_BYTES_MAX: u64 = 256 << 20;
 pub struct Measured {
     /// One for each size and depth.
     pub samples: Vec<Sample>,
-    /// Bytes read for it.
+    /// Reads asked for, and their bytes.
+    pub reads: u64,
+    /// See `reads`.
     pub bytes: u64,
 }
 
@@ -49,19 +54,22 @@ pub fn measure(
     now: &dyn Fn() -> f64,
     said: impl Fn(u64),
 ) -> Result<Measured, StoreError> {
+    let depths = |size| if size < LARGE_BYTES { DEPTHS } else { DEPTHS_LARGE };
     let cells: Vec<(u64, u32)> = SIZES
         .iter()
-        .filter(|&&size| size * 4 <= file.len())
-        .flat_map(|&size| DEPTHS.iter().map(move |&depth| (size, depth)))
-        .filter(|&(size, depth)| depth == 1 || size * u64::from(depth) <= FLIGHT_BYTES)
+        .map(|kib| kib << 10)
+        .filter(|&size| size * 4 <= file.len())
+        .flat_map(|size| depths(size).iter().map(move |&depth| (size, depth)))
+        .filter(|&(size, depth)| size * u64::from(depth) <= FLIGHT_BYTES)
         .collect();
     let mut random = seed;
-    let mut measured = Measured { samples: Vec::new(), bytes: 0 };
+    let mut measured = Measured { samples: Vec::new(), reads: 0, bytes: 0 };
     for &(size, depth) in &cells {
         let budget = seconds / cells.len() as f64;
         let (sample, bytes) = sample(file, (size, depth), budget, now, &mut random)?;
         measured.samples.push(sample);
         measured.bytes += bytes;
+        measured.reads += bytes / size;
         said(bytes);
     }
     Ok(measured)
@@ -92,7 +100,7 @@ fn sample(
         read += reads as u64 * size;
     }
     // The beginning is not steady: throttled volumes grant a burst, drives wake up.
-    let steady = &times[(times.len() / 4).max(1)..];
+    let steady = &times[(times.len() / 3).max(1)..];
     let (reads, seconds) = steady.iter().fold((0, 0.0), |sum, t| (sum.0 + t.0, sum.1 + t.1));
     let seconds_each = (seconds / reads as f64).max(1e-9);
     Ok((Sample { bytes: size, depth, seconds_each }, read))

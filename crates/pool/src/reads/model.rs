@@ -1,5 +1,7 @@
 //! What reads cost on a device.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 /// How the costs of reads and of bytes go together.
@@ -31,8 +33,9 @@ impl Combine {
 
 /// What reads cost on a device, in seconds, when many are submitted together.
 ///
-/// A batch of R reads with B bytes takes `start + combine(R * read, B * byte)`. Seek distances are
-/// not in it.
+/// A batch of R reads with B bytes takes `start + combine(R * read, B * byte)`. Some devices are
+/// handed a long read in pieces, and charge each of them as a read: then R counts pieces. Seek
+/// distances are not in it.
 ///
 /// ```
 /// use kiln_pool::reads::{Combine, DeviceModel};
@@ -40,10 +43,14 @@ impl Combine {
 /// // Below 20 kB this one is bound by its reads.
 /// assert_eq!(ssd.gap_bytes(), 20_000);
 /// assert_eq!(ssd.seconds(100, 4096 * 100), 1e-3);
+/// // A limit of 100 requests a second, where the block layer cuts reads every 512 KiB.
+/// let plain = DeviceModel::new(0.01, 1e-9, Combine::Larger);
+/// let cut = DeviceModel { piece_bytes: Some(512 << 10), ..plain };
+/// assert_eq!((cut.operations(512 << 10), cut.operations((512 << 10) + 1)), (1, 2));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceModel {
-    /// Version of this record: 1.
+    /// Version of this record: 1, or 2 where there are pieces.
     pub version: u32,
     /// Seconds of one more read in a batch.
     pub read_seconds: f64,
@@ -53,6 +60,9 @@ pub struct DeviceModel {
     pub start_seconds: f64,
     /// How the costs go together.
     pub combine: Combine,
+    /// Longer reads cost as many reads as they have pieces of this size; `None`: a read is a read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub piece_bytes: Option<u64>,
     /// How many times faster reads are together than one after the other.
     pub parallelism: f64,
     /// Reads in flight from which on more gain little.
@@ -64,8 +74,11 @@ pub struct DeviceModel {
 }
 
 impl DeviceModel {
-    /// The version that this program writes and reads.
-    pub const VERSION: u32 = 1;
+    /// The newest version of the record that this program writes and reads; it reads all before.
+    pub const VERSION: u32 = 2;
+
+    /// No block layer cuts reads into less.
+    pub const PIECE_BYTES_MIN: u64 = 512;
 
     /// A device without a start cost, with the usual alignment.
     #[must_use]
@@ -76,6 +89,7 @@ impl DeviceModel {
             byte_seconds,
             start_seconds: 0.0,
             combine,
+            piece_bytes: None,
             parallelism: 1.0,
             depth: 1,
             alignment: 4096,
@@ -83,7 +97,8 @@ impl DeviceModel {
         }
     }
 
-    /// What a batch of so many reads with so many bytes takes. No reads take no time.
+    /// What a batch of so many reads (pieces, where reads are cut) with so many bytes takes. No
+    /// reads take no time.
     #[must_use]
     pub fn seconds(&self, reads: u64, bytes: u64) -> f64 {
         if reads == 0 {
@@ -91,6 +106,24 @@ impl DeviceModel {
         }
         let (reads, bytes) = (reads as f64 * self.read_seconds, bytes as f64 * self.byte_seconds);
         self.start_seconds + self.combine.of(reads, bytes)
+    }
+
+    /// How many reads a read of so many bytes costs: its pieces.
+    #[must_use]
+    pub fn operations(&self, bytes: u64) -> u64 {
+        match (bytes, self.piece_bytes) {
+            (0, _) => 0,
+            (_, None) => 1,
+            (bytes, Some(piece)) => bytes.div_ceil(piece.max(1)),
+        }
+    }
+
+    /// What a batch of these reads takes.
+    #[must_use]
+    pub fn seconds_of(&self, reads: &[Range<u64>]) -> f64 {
+        let length = |read: &Range<u64>| read.end.saturating_sub(read.start);
+        let pieces = reads.iter().map(|read| self.operations(length(read))).sum();
+        self.seconds(pieces, reads.iter().map(length).sum())
     }
 
     /// Bytes that cost as much as a read. Where costs add up, a gap that is narrower is cheaper to
@@ -105,9 +138,13 @@ impl DeviceModel {
     /// # Errors
     /// A version that is not known, a number that is no cost.
     pub fn check(&self) -> Result<(), String> {
-        if self.version != Self::VERSION {
-            let known = Self::VERSION;
-            return Err(format!("it has version {}, this program knows {known}", self.version));
+        if !(1..=Self::VERSION).contains(&self.version) {
+            let (version, known) = (self.version, Self::VERSION);
+            return Err(format!("it has version {version}, this program knows 1 to {known}"));
+        }
+        if let Some(piece) = self.piece_bytes.filter(|&piece| piece < Self::PIECE_BYTES_MIN) {
+            let least = Self::PIECE_BYTES_MIN;
+            return Err(format!("piece_bytes is {piece}, {least} are the least that make sense"));
         }
         let costs = [
             ("read_seconds", self.read_seconds, 0.0),

@@ -88,13 +88,16 @@ fn a_seek_bound_device_gets_few_reads_and_a_fast_one_few_bytes() {
     assert_eq!((plain.read_runs, plain.device_reads), (5 * 4 * 4, 5 * 4 * 4));
     assert!(plain.reads.is_none());
     let ask = |model| world.repair(&request(devices(&world, &model, false), true)).unwrap();
-    let seeks = ask(DeviceModel::new(1.0, 1e-9, Combine::Sum));
-    // All stripes of a helper in one read.
+    // A read costs a little more than a gap: all stripes of a helper in one read, without its ends.
+    let seeks = ask(DeviceModel::new(80e-9, 1e-9, Combine::Sum));
     assert_eq!((seeks.device_reads, seeks.read_runs), (5, plain.read_runs));
     assert_eq!(seeks.bytes_read, plain.bytes_read);
     assert!(seeks.reads.as_ref().unwrap().why.contains("gaps up to"), "{:?}", seeks.reads);
     let fast = ask(DeviceModel::new(0.0, 1e-9, Combine::Sum));
     assert_eq!(fast.device_bytes_read, plain.bytes_read);
+    // Where all would be read, four whole chunks are as fast as five and less work.
+    let whole = ask(DeviceModel::new(1.0, 1e-9, Combine::Sum));
+    assert_eq!((whole.strategy.as_str(), whole.device_reads), ("decode", 4));
     // Helpers that share a seek-bound device: four whole chunks cost less than five.
     let shared = devices(&world, &DeviceModel::new(1.0, 1e-9, Combine::Sum), true);
     let shared = world.repair(&request(shared, true)).unwrap();
@@ -119,7 +122,7 @@ fn damage_is_found_in_windows_and_not_in_gaps() {
     let world = World::spread("clay:4+2", 64);
     let bytes = data(6 * world.stripe());
     world.encode(&bytes);
-    let model = DeviceModel::new(1.0, 1e-9, Combine::Sum);
+    let model = DeviceModel::new(80e-9, 1e-9, Combine::Sum);
     // Shard 5 needs positions 1, 3, 5, 7 of each chunk: position 0 is in a gap.
     for (sub, found) in [(1, 1), (0, 0)] {
         world.lose(5);

@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use kiln_uring::{Read, Ring};
+use kiln_uring::{MAX_READ, Read, Ring};
 
 use super::{BatchRead, ReadAt, check_range, issued};
-use crate::{Result, StoreError};
+use crate::{Result, StoreError, request_limits};
 
 /// Reads in flight in one ring; larger batches go through it in turn.
 const RING_DEPTH: u32 = 128;
@@ -19,6 +19,8 @@ const RING_DEPTH: u32 = 128;
 const IDLE_LANES: usize = 16;
 /// A lane with a larger bounce buffer is not kept.
 const IDLE_BOUNCE_BYTES: usize = 16 << 20;
+/// Reads are never cut into less than this, a multiple of every alignment.
+const LONGEST_MIN: u64 = 64 << 10;
 /// Alignment where the system does not tell the file's: a page suits every file system.
 const PAGE: u64 = 4096;
 
@@ -73,6 +75,8 @@ pub(super) struct Lanes {
     idle: Mutex<Vec<Lane>>,
     /// Asking for a ring failed once, so it is not asked for again.
     no_rings: AtomicBool,
+    /// Bytes of the longest read that the folder's device takes in one piece; asked for once.
+    longest: OnceLock<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +86,11 @@ struct Lane {
 }
 
 impl Lanes {
+    /// Bytes of the longest read of files in this folder.
+    pub(super) fn longest(&self, folder: &Path) -> usize {
+        *self.longest.get_or_init(|| longest_read(folder) as usize)
+    }
+
     fn take(&self, with_ring: bool) -> Lane {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lane = idle.pop().unwrap_or_default();
@@ -176,6 +185,9 @@ pub(super) struct DirectReader {
     pub(super) file: File,
     pub(super) len: u64,
     pub(super) align: Alignment,
+    /// Longer reads are asked for in pieces of this size. The block layer would cut them anyway,
+    /// where depends on how their memory lies; so what is asked for is what the device counts.
+    pub(super) longest: usize,
     pub(super) together: bool,
     pub(super) lanes: std::sync::Arc<Lanes>,
     pub(super) meter: std::sync::Arc<Meter>,
@@ -240,7 +252,8 @@ impl DirectReader {
                         &mut piece[..plan.len(index)]
                     }
                 };
-                reads.push(Read::new(span.start, buf));
+                let pieces = (span.start..).step_by(self.longest).zip(buf.chunks_mut(self.longest));
+                reads.extend(pieces.map(|(start, piece)| Read::new(start, piece)));
             }
             self.submit(ring.as_mut(), &mut reads)?;
         }
@@ -308,8 +321,22 @@ pub fn open_device(path: &Path, together: bool) -> Result<Box<dyn ReadAt>> {
     let (mut file, align) = open(path).map_err(fail)?.ok_or_else(refused)?;
     // The metadata of a block device tells no size.
     let len = file.seek(SeekFrom::End(0)).map_err(fail)?;
-    let (lanes, meter) = Default::default();
-    Ok(Box::new(DirectReader { file, len, align, together, lanes, meter, place, name }))
+    let (lanes, meter, longest) =
+        (Default::default(), Default::default(), longest_read(path) as usize);
+    Ok(Box::new(DirectReader { file, len, align, longest, together, lanes, meter, place, name }))
+}
+
+/// Bytes of the longest read that goes to the device of this path as it is, whatever its memory is
+/// like: a multiple of every alignment. Longer direct reads are asked for in pieces of that size.
+///
+/// ```
+/// assert!(kiln_store::longest_read("/".as_ref()) >= 64 << 10);
+/// ```
+#[must_use]
+pub fn longest_read(path: &Path) -> u64 {
+    let limits = request_limits(path).into_iter();
+    let least = limits.min().unwrap_or(u64::MAX).clamp(LONGEST_MIN, MAX_READ as u64);
+    least / LONGEST_MIN * LONGEST_MIN
 }
 
 /// Turns `O_DIRECT` off.
@@ -388,7 +415,13 @@ mod tests {
                 file.read_batch(&mut batch).unwrap();
                 let spans = issued(&ranges, file.alignment());
                 let told = disk.issued();
-                assert_eq!(told.0 - before.0, spans.len() as u64, "{mode:?} {ranges:?}");
+                let longest = match mode {
+                    ReadMode::Cached => u64::MAX,
+                    ReadMode::Direct { .. } => longest_read(root.path()),
+                };
+                let pieces =
+                    spans.iter().map(|span| (span.end - span.start).div_ceil(longest).max(1));
+                assert_eq!(told.0 - before.0, pieces.sum::<u64>(), "{mode:?} {ranges:?}");
                 let asked = spans.iter().map(|span| span.end - span.start).sum::<u64>();
                 assert_eq!(told.1 - before.1, asked, "{mode:?} {ranges:?}");
                 for (range, buf) in ranges.iter().zip(&bufs) {
@@ -422,8 +455,17 @@ mod tests {
         let align = Alignment { offset: 1, memory: 1 };
         let (lanes, meter) = Default::default();
         let (place, name) = (String::new(), String::new());
-        let reader =
-            DirectReader { file, len: 9000, align, together: true, lanes, meter, place, name };
+        let reader = DirectReader {
+            file,
+            len: 9000,
+            align,
+            longest: 1 << 20,
+            together: true,
+            lanes,
+            meter,
+            place,
+            name,
+        };
         let (mut first, mut last) = ([0; 99], [0; 1001]);
         let mut batch = [BatchRead::new(17, &mut first), BatchRead::new(7999, &mut last)];
         reader.read_batch(&mut batch).unwrap();

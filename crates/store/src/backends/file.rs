@@ -58,7 +58,8 @@ impl FileBackend {
 
     /// Reads that this folder (and its clones) asked of the system so far, and their bytes:
     /// everything, checksum tables and alignment included. With direct reads this is what the
-    /// device is asked for, unless the file system cuts a read where the file is in pieces.
+    /// device is asked for, long reads in pieces that it takes at once, unless the file system cuts
+    /// a read where the file is in pieces.
     #[must_use]
     pub fn issued(&self) -> (u64, u64) {
         self.meter.so_far()
@@ -168,7 +169,9 @@ impl Backend for FileBackend {
         {
             let len = file.metadata().map_err(fail)?.len();
             let lanes = Arc::clone(&self.lanes);
-            let reader = DirectReader { file, len, align, together, lanes, meter, place, name };
+            let longest = lanes.longest(&self.folder);
+            let reader =
+                DirectReader { file, len, align, longest, together, lanes, meter, place, name };
             return Ok(Box::new(reader));
         }
         let file = File::open(path).map_err(fail)?;

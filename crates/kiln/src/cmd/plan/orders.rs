@@ -10,7 +10,7 @@ use kiln_code::{CodeError, Codec};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, table};
+use crate::print::{Stream, brief, table};
 use crate::setup::Setup;
 
 // Flags of `kiln plan` that are about orders. No doc comment: clap would print it.
@@ -58,7 +58,21 @@ struct Row {
     flips: Vec<usize>,
     weighted: Option<f64>,
     two_losses: TwoLosses,
+    adjacent: Adjacent,
 }
+
+/// Runs over all chunks, a stripe, where whole shards are read and stripes lie one behind the
+/// other, so that a run may go on in the next stripe.
+#[derive(Serialize)]
+struct Adjacent {
+    stripes: usize,
+    runs: f64,
+    /// The same if every other stripe had the order backwards.
+    turned: f64,
+}
+
+/// Stripes that are looked at together: more change nothing in the mean but the last digit.
+const ADJACENT: usize = 64;
 
 /// Pairs that are rebuilt with less than k chunks read.
 #[derive(Serialize)]
@@ -85,12 +99,10 @@ impl Flags {
         let weights = self.weights.as_deref().map(weights).transpose()?;
         let costs = OrderCost::of_all(codec, weights.as_deref())?;
         let layers = codec.layers().ok_or_else(|| CodeError::Internal("no layers".into()))?;
-        let report = report(codec, layers, weights, &costs)?;
+        let orders: Vec<Order> =
+            costs.iter().map(|cost| Order::new(layers, &cost.order)).collect::<Result<_, _>>()?;
+        let report = report(codec, layers, weights, costs.iter().zip(&orders))?;
         if let Some(path) = picture {
-            let orders: Vec<Order> = costs
-                .iter()
-                .map(|cost| Order::new(layers, &cost.order))
-                .collect::<Result<_, _>>()?;
             let text = picture::draw(&report.code, layers, &orders);
             std::fs::write(path, text).map_err(|source| Failure::Io {
                 action: "write",
@@ -121,14 +133,21 @@ fn weights(text: &str) -> Result<Vec<f64>, Failure> {
     words.map(|word| word.parse().map_err(|_| bad(format!("'{word}' is not a number")))).collect()
 }
 
-fn report(
+fn report<'a>(
     codec: &Codec,
     layers: &Layers,
     weights: Option<Vec<f64>>,
-    costs: &[OrderCost],
+    orders: impl Iterator<Item = (&'a OrderCost, &'a Order)>,
 ) -> Result<Report, Failure> {
     let bound = weights.as_deref().map(|weights| layers.weighted_bound(weights)).transpose()?;
-    let row = |cost: &OrderCost| {
+    let adjacent = |order: &Order| {
+        let runs = |turned| {
+            let runs: usize = order.runs_of_stripes(layers, ADJACENT, turned).iter().sum();
+            runs as f64 / ADJACENT as f64
+        };
+        Adjacent { stripes: ADJACENT, runs: runs(false), turned: runs(true) }
+    };
+    let row = |(cost, order): (&OrderCost, &Order)| {
         let pairs = cost.pairs;
         let mean = pairs.runs as f64 / pairs.repairable as f64;
         Row {
@@ -146,6 +165,7 @@ fn report(
                 mean_runs: (pairs.repairable > 0).then_some(mean),
                 most_runs: pairs.most,
             },
+            adjacent: adjacent(order),
         }
     };
     Ok(Report {
@@ -161,16 +181,8 @@ fn report(
         reduction_limit: 1.0 - layers.share_limit(),
         weights,
         weighted_bound: bound,
-        orders: costs.iter().map(row).collect(),
+        orders: orders.map(row).collect(),
     })
-}
-
-/// Long orders are lists: the table shows how they begin.
-fn brief(order: &str) -> String {
-    match order.char_indices().nth(24) {
-        Some((end, _)) => format!("{}..", &order[..end]),
-        None => order.to_owned(),
-    }
 }
 
 fn show(report: &Report) -> String {
@@ -187,7 +199,7 @@ fn show(report: &Report) -> String {
         report.s_min,
         100.0 * report.reduction,
     );
-    let mut head = vec!["order", "runs", "a chunk", "two losses", "dearest pair"];
+    let mut head = vec!["order", "runs", "a chunk", "in a row", "two losses", "dearest pair"];
     if with_weights {
         head.push("weighted");
     }
@@ -200,6 +212,7 @@ fn show(report: &Report) -> String {
                 brief(&row.order),
                 row.s_total.to_string(),
                 format!("{}-{}", row.fewest_runs, row.most_runs),
+                format!("{:.1}", row.adjacent.runs),
                 mean.map_or("decode".into(), |mean| format!("{mean:.1}")),
                 mean.map_or("-".into(), |_| row.two_losses.most_runs.to_string()),
             ];
@@ -211,7 +224,7 @@ fn show(report: &Report) -> String {
     if let Some(bound) = report.weighted_bound {
         text += &format!("no order has a weighted sum below {bound:.2}\n");
     }
-    text.push('\n');
+    text += "in a row: a stripe's share of the runs where whole shards are read\n\n";
     let names: Vec<String> = report.orders.iter().map(|row| brief(&row.order)).collect();
     let mut head = vec!["lost"];
     head.extend(names.iter().map(String::as_str));
