@@ -74,9 +74,11 @@ class Objects:
             self.io.write_full(name, bytes(self.bytes[name]))
 
     def change(self, remove=True):
-        """Overwrites a part of some objects, appends to others, and removes some."""
+        """Overwrites a part of some objects, appends to others, and removes some; how many."""
+        changed = 0
         for name, old in list(self.bytes.items()):
             kind = self.rng.randrange(4)
+            changed += 1
             new = content(self.rng, self.rng.randrange(1, 100_000))
             if kind == 0:
                 self.io.append(name, new)
@@ -88,6 +90,9 @@ class Objects:
             elif kind == 2 and remove and len(self.bytes) > 4:
                 self.io.remove_object(name)
                 del self.bytes[name]
+            else:
+                changed -= 1
+        return changed
 
     def compare(self, when):
         """Reads everything back."""

@@ -53,9 +53,7 @@ class Soak(Run):
 
     def overwrite(self):
         objects = self.rng.choice(self.pools)
-        before = len(objects.bytes)
-        objects.change(len(objects.bytes) > OBJECTS_MAX // 2)
-        self.done["changed"] += before
+        self.done["changed"] += objects.change(len(objects.bytes) > OBJECTS_MAX // 2)
 
     def read(self):
         """One pool, which may be degraded or recovering."""
