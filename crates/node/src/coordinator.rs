@@ -4,9 +4,14 @@
 //! It knows nothing of codes and plans. When it ends in trouble, whoever runs it plans again
 //! without the node or chunk it names; nothing has been put in place then.
 
+mod slow;
+
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
+
+use self::slow::{Slow, Standing};
 
 use crate::agent::TaskId;
 use crate::proto::{Message, PAYLOAD_MAX};
@@ -15,6 +20,8 @@ use crate::{NodeError, Result};
 
 /// How long a node may take for small things.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long for a farewell: nothing depends on it, and who is in the way may be the one to answer.
+const FAREWELL: Duration = Duration::from_secs(5);
 /// How long it may take to prepare, or to complete, its share.
 const LONG: Duration = Duration::from_secs(120);
 /// A node is asked how far it is; it answers when something has happened, or after this time.
@@ -83,6 +90,7 @@ struct State {
     done: bool,
     settled: bool,
     amounts: Amounts,
+    waits: bool,
 }
 
 /// See the module.
@@ -102,6 +110,9 @@ pub struct Coordinator {
     nodes: Vec<State>,
     outcome: Option<Outcome>,
     moved: (Duration, u64),
+    slow: Slow,
+    /// Nodes that another plan could do without.
+    spared: BTreeSet<usize>,
     waiting: usize,
 }
 
@@ -116,10 +127,19 @@ impl Coordinator {
             done: false,
             settled: false,
             amounts: Amounts::default(),
+            waits: false,
         };
         let nodes = shares.into_iter().map(state).collect();
         let (phase, outcome, moved) = (Phase::Assigning, None, (Duration::ZERO, 0));
-        Coordinator { task, phase, nodes, outcome, moved, waiting: 0 }
+        let (slow, spared) = (Slow::default(), BTreeSet::new());
+        Coordinator { task, phase, nodes, outcome, moved, slow, spared, waiting: 0 }
+    }
+
+    /// The same, for a repair that could be planned again without any one of these nodes: one of
+    /// them that keeps all others waiting is then in the way ([`Trouble::Node`]).
+    #[must_use]
+    pub fn sparing(self, nodes: impl IntoIterator<Item = usize>) -> Coordinator {
+        Coordinator { spared: nodes.into_iter().collect(), ..self }
     }
 
     /// The first orders.
@@ -230,10 +250,12 @@ impl Coordinator {
     }
 
     fn ran(&mut self, now: Duration, rank: usize, message: &Message) -> Vec<Order> {
-        if let Message::Progress { stage, done, read, sent, received, written, .. } = message {
+        if let Message::Progress { stage, done, read, sent, received, written, waits, .. } = message
+        {
             let (windows, read, sent) = (*done, *read, *sent);
             let (received, written) = (*received, *written);
             self.nodes[rank].amounts = Amounts { windows, read, sent, received, written };
+            self.nodes[rank].waits = *waits != 0;
             match stage {
                 3 => self.nodes[rank].done = true,
                 4 => {
@@ -246,7 +268,7 @@ impl Coordinator {
         if self.nodes.iter().all(|node| node.done) {
             return self.commit();
         }
-        if let Some(rank) = self.stalled(now) {
+        if let Some(rank) = self.stalled(now).or_else(|| self.too_slow(now)) {
             let node = self.nodes[rank].share.node;
             let (what, place) = ("for its part of a repair".to_owned(), format!("node {node}"));
             return self.trouble(Trouble::Node(node, NodeError::Late { what, place }));
@@ -274,6 +296,17 @@ impl Coordinator {
         let behind = |rank: &usize| self.nodes[*rank].amounts.windows;
         let undone = (0..self.nodes.len()).filter(|rank| !self.nodes[*rank].done);
         (now >= self.moved.0 + STALL).then(|| undone.min_by_key(behind)).flatten()
+    }
+
+    /// Who keeps all others waiting, when a plan without it would be better.
+    fn too_slow(&mut self, now: Duration) -> Option<usize> {
+        let standing = |node: &State| {
+            let (windows, waits, done) = (node.amounts.windows, node.waits, node.done);
+            Standing { windows, waits, done }
+        };
+        let standings: Vec<Standing> = self.nodes.iter().map(standing).collect();
+        let rank = self.slow.note(now, &standings)?;
+        self.spared.contains(&self.nodes[rank].share.node).then_some(rank)
     }
 
     fn failure(&self, rank: usize, message: &Message) -> Trouble {
@@ -318,7 +351,7 @@ impl Coordinator {
     fn clear(&mut self, outcome: Outcome) -> Vec<Order> {
         self.outcome = Some(outcome);
         self.phase = Phase::Clearing;
-        self.all(|task| Message::Abort { task }, PATIENCE)
+        self.all(|task| Message::Abort { task }, FAREWELL)
     }
 }
 

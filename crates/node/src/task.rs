@@ -212,6 +212,17 @@ impl Task {
         self.amounts
     }
 
+    /// Whether the lowest window that is not done waits for pieces of others, and for nothing else.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        let entry = self.windows.get(&self.base).filter(|entry| entry.started && !entry.busy);
+        let round = entry.and_then(|entry| Some((entry, self.spec.rounds.get(entry.round)?)));
+        round.is_some_and(|(entry, round)| {
+            let have = |id: &u32| entry.have.contains_key(id);
+            round.reads.iter().all(have) && !round.receives.iter().all(have)
+        })
+    }
+
     /// Windows in all.
     #[must_use]
     pub fn total(&self) -> u64 {

@@ -486,6 +486,7 @@ impl Held {
             peer: failure.peer,
             chunk: failure.chunk,
             stripe: failure.stripe,
+            waits: u8::from(self.task.as_ref().is_some_and(Task::waits)),
         }
     }
 }

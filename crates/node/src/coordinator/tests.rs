@@ -24,6 +24,7 @@ fn progress(stage: u8, done: u64) -> Message {
         peer,
         chunk,
         stripe,
+        waits: 0,
     }
 }
 

@@ -94,7 +94,8 @@ impl Recovery<'_> {
             // Every plan is a task of its own: late parcels of the last one belong to nobody.
             id[15] = id[15].wrapping_add(given_up.len() as u8);
             let shares = self.shares(&parts, id);
-            match self.carry_out(network, id, shares, watcher)? {
+            let spared = self.spared(&bad_nodes, &bad_chunks);
+            match self.carry_out(network, id, shares, spared, watcher)? {
                 Outcome::Done(amounts) => {
                     let nodes = amounts.into_iter().collect();
                     return Ok(Recovered { nodes, planned, helpers, given_up });
@@ -124,6 +125,21 @@ impl Recovery<'_> {
                 Outcome::Trouble(Trouble::Failed(error)) => return Err(error),
             }
         }
+    }
+
+    /// Nodes without which the lost chunks could still be rebuilt.
+    fn spared(&self, bad_nodes: &BTreeSet<usize>, bad_chunks: &BTreeSet<usize>) -> Vec<usize> {
+        let lost: Vec<usize> = self.targets.iter().map(|target| target.0).collect();
+        let without = |gone: usize| {
+            let nodes = self.nodes.iter().enumerate();
+            let nodes = nodes.filter(|(rank, _)| *rank != gone && !bad_nodes.contains(rank));
+            let chunks = nodes.flat_map(|(_, node)| node.shards.iter().map(|(chunk, _)| *chunk));
+            let usable = |chunk: &usize| !lost.contains(chunk) && !bad_chunks.contains(chunk);
+            chunks.filter(usable).collect::<BTreeSet<usize>>().len()
+        };
+        let gets = |rank: usize| self.targets.iter().any(|target| target.1 == rank);
+        let k = usize::from(self.geometry.k);
+        (0..self.nodes.len()).filter(|rank| !gets(*rank) && without(*rank) >= k).collect()
     }
 
     fn plan(
@@ -210,6 +226,7 @@ impl Recovery<'_> {
         network: &Network,
         task: [u8; 16],
         shares: Vec<Share>,
+        spared: Vec<usize>,
         watcher: &dyn Watcher,
     ) -> Result<Outcome> {
         let Some(runtime) = network.runtime() else {
@@ -223,7 +240,7 @@ impl Recovery<'_> {
         let layout = self.geometry.shard(0).layout()?;
         let chunk_bytes: u64 = (0..layout.stripes()).map(|s| layout.chunk_len(s) as u64).sum();
         let total = chunk_bytes * self.targets.len() as u64;
-        let mut coordinator = Coordinator::new(task, shares);
+        let mut coordinator = Coordinator::new(task, shares).sparing(spared);
         let start = Instant::now();
         post.send(coordinator.begin(start.elapsed()));
         loop {

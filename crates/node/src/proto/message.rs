@@ -265,6 +265,8 @@ messages! {
         chunk: u32,
         /// The stripe in which it is damaged.
         stripe: u64,
+        /// 1: the lowest window that is not done waits for pieces of other nodes.
+        waits: u8,
     }
     /// Puts the verified result of a task in place.
     26 Request Commit {

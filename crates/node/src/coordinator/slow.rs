@@ -1,0 +1,122 @@
+//! Who keeps all others waiting, and for how long.
+//!
+//! The nodes of a repair move together, so a slow one shows by what it does while all are slow: it
+//! is the only one of those furthest behind that does not wait for pieces of others. That alone is
+//! no fault, since somebody is always the slowest; it is one when the repair also gets on at a
+//! small part of the pace that it had, or not at all.
+
+use std::time::Duration;
+
+/// The repair is judged by stretches of this length; two bad ones are enough.
+const STRETCH: Duration = Duration::from_secs(5);
+/// Part of a stretch (in percent) that everybody must have waited for the same node.
+const BLAMED: u128 = 60;
+/// So much slower than in its best stretch must the repair have become. A plan without a helper may
+/// move several times as much, so less would not be worth it.
+const FACTOR: u64 = 8;
+
+/// How one node is doing, as far as it told.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Standing {
+    /// Windows done.
+    pub windows: u64,
+    /// It waits for pieces of others.
+    pub waits: bool,
+    /// It has nothing left to do.
+    pub done: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Slow {
+    /// When the present stretch began, and windows that were done everywhere then.
+    start: Option<(Duration, u64)>,
+    /// When somebody was last heard, and who was in the way then.
+    last: Option<(Duration, Option<usize>)>,
+    /// Time in this stretch that others waited for a node, by rank.
+    blamed: Vec<Duration>,
+    /// Windows of the best stretch.
+    best: u64,
+    /// Who was in the way in the last stretch, which was bad.
+    suspect: Option<usize>,
+}
+
+impl Slow {
+    /// Takes note of how all are doing; gives the rank of a node that is too slow.
+    pub fn note(&mut self, now: Duration, nodes: &[Standing]) -> Option<usize> {
+        let behind = nodes.iter().filter(|node| !node.done).map(|node| node.windows).min()?;
+        let (start, before) = *self.start.get_or_insert((now, behind));
+        self.blamed.resize(nodes.len(), Duration::ZERO);
+        if let Some((at, Some(rank))) = self.last {
+            self.blamed[rank] += now.saturating_sub(at);
+        }
+        let mut working = (0..nodes.len()).filter(|rank| {
+            let node = &nodes[*rank];
+            !node.done && !node.waits && node.windows == behind
+        });
+        let alone = working.next().filter(|_| working.next().is_none());
+        self.last = Some((now, alone));
+        let length = now.saturating_sub(start);
+        if length < STRETCH {
+            return None;
+        }
+        let done = behind.saturating_sub(before);
+        let worst = (0..nodes.len()).max_by_key(|rank| self.blamed[*rank]);
+        let worst =
+            worst.filter(|r| self.blamed[*r].as_millis() * 100 >= length.as_millis() * BLAMED);
+        let bad = worst.filter(|_| done.saturating_mul(FACTOR) < self.best.max(1));
+        let found = bad.filter(|_| self.suspect == bad);
+        self.suspect = bad;
+        self.best = self.best.max(done);
+        self.start = Some((now, behind));
+        self.blamed.fill(Duration::ZERO);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Node 0 sends, 1 sends, 2 receives; windows a second as told, the culprit always `who`.
+    fn run(paces: &[u64], who: impl Fn(u64) -> Option<usize>) -> Option<(u64, usize)> {
+        let (mut slow, mut windows) = (Slow::default(), 0);
+        for (second, pace) in paces.iter().enumerate() {
+            windows += pace;
+            let second = second as u64;
+            let culprit = who(second);
+            let node = |rank: usize| Standing {
+                windows: windows + u64::from(culprit.is_some_and(|c| c != rank && rank < 2)),
+                waits: rank == 2,
+                done: false,
+            };
+            let nodes = [node(0), node(1), node(2)];
+            if let Some(rank) = slow.note(Duration::from_secs(second), &nodes) {
+                return Some((second, rank));
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn a_helper_that_becomes_slow_is_named_within_half_a_minute() {
+        let paces: Vec<u64> = (0..60).map(|second| if second < 20 { 10 } else { 1 }).collect();
+        let (second, rank) = run(&paces, |_| Some(1)).unwrap();
+        assert!(rank == 1 && (30..40).contains(&second), "{rank} at {second}");
+        let (second, rank) = run(&[0; 60], |_| Some(0)).unwrap();
+        assert!(rank == 0 && second <= 12, "{rank} at {second}");
+    }
+
+    #[test]
+    fn who_is_only_the_slowest_stays() {
+        assert_eq!(run(&[10; 60], |_| Some(1)), None);
+        let slower: Vec<u64> = (0..60).map(|second| if second < 20 { 10 } else { 3 }).collect();
+        assert_eq!(run(&slower, |_| Some(1)), None);
+    }
+
+    #[test]
+    fn nobody_is_named_when_all_are_slow() {
+        let paces: Vec<u64> = (0..60).map(|second| if second < 20 { 10 } else { 0 }).collect();
+        assert_eq!(run(&paces, |_| None), None);
+        assert_eq!(run(&paces, |second| Some((second % 2) as usize)), None);
+    }
+}
