@@ -119,14 +119,26 @@ impl Report {
             write_group(out, &group)?;
         }
         if !self.threads.is_empty() {
-            writeln!(out, "\n| encode in cache | chunk | one thread | two threads | ratio |")?;
-            writeln!(out, "|---|---|---|---|---|")?;
+            writeln!(
+                out,
+                "\nTwo threads: the ratio is of the rounds in which a plain loop gained {} or more \
+                 from the second core.\n\n| encode in cache | chunk | one thread | two threads | \
+                 ratio | plain loop | rounds that count |\n|---|---|---|---|---|---|---|",
+                crate::threads::THERE
+            )?;
         }
         for t in &self.threads {
             writeln!(
                 out,
-                "| {} | {} | {:.1} | {:.1} | {:.2} |",
-                t.code, t.chunk, t.one.median, t.two.median, t.ratio
+                "| {} | {} | {:.1} | {:.1} | {:.2} | {:.2} | {} of {} |",
+                t.code,
+                t.chunk,
+                t.one.median,
+                t.two.median,
+                t.ratio,
+                t.plain.median,
+                t.there,
+                t.rounds
             )?;
         }
         self.write_small(out)

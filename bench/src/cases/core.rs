@@ -92,11 +92,11 @@ pub fn reed_solomon(job: &Job) -> Job {
 pub fn two_threads(setup: &Setup, report: &mut Report) -> Result<(), BenchError> {
     let (footprint, seconds) = match setup.tiny {
         true => (TINY[0], 1e-5),
-        false => (Footprint::Cache(1 << 20), 0.02),
+        false => (Footprint::Cache(256 << 10), 0.01),
     };
     for family in [Family::Rs, Family::Clay] {
         if setup.wants("two threads") {
-            let rounds = setup.effort.rounds_max;
+            let rounds = 4 * setup.effort.rounds_max;
             let found = threads::run(family, (10, 4), footprint, rounds, seconds)?;
             report.threads.extend(found);
         }

@@ -4,9 +4,9 @@
 //! scratch buffer (a slot is used again as soon as its value is dead) and writes outputs straight
 //! to their place. Where the kernel makes machine code, DAGs of XORs become one block
 //! (`program/scheduled.rs`) and large steps of others are cut into blocks whose values stay in
-//! registers (`program/blocks.rs`); otherwise every step is a product. Running walks the sub-chunks
-//! slice by slice, so that all intermediate values of a slice stay in a cache however large the
-//! chunks are.
+//! registers (`program/blocks.rs`), in one way for data in the caches and in another for data in
+//! memory; otherwise every step is a product. Running walks the sub-chunks slice by slice, so that
+//! all intermediate values of a slice stay in a cache however large the chunks are.
 
 mod blocks;
 mod compile;
@@ -15,8 +15,11 @@ mod place;
 mod scheduled;
 
 use crate::{CodeError, Dag, Schedule, passes};
+use blocks::Form;
 use kiln_gf::{Buffers, Footprint, Kernel, Listing, Product, Sequence};
 use packets::Packets;
+use std::borrow::Cow;
+use std::sync::OnceLock;
 
 /// Bytes of scratch that a run on cached data aims to stay within: half of a common second-level
 /// cache.
@@ -25,14 +28,28 @@ const SCRATCH_CACHED: usize = 512 << 10;
 const SCRATCH_MEMORY: usize = 6 << 20;
 /// Slices are never shorter (a shorter one spends its time on dispatch) ...
 const SLICE_MIN: usize = 512;
+/// ... or than this, where blocks make whole sums and all data is loaded more than once ...
+const SLICE_WHOLE_MIN: usize = 128;
 /// ... nor longer than this in the caches (operands of one step should share the first level) ...
 const SLICE_CACHED: usize = 4096;
 /// ... or than this in memory.
 const SLICE_MEMORY: usize = 2048;
+/// Blocks that make whole sums load inputs more than once: that pays while inputs and outputs have
+/// no more bytes than this (measured: twice as many are as fast either way).
+const WHOLE_MAX: usize = 8 << 20;
 
-/// The slice for programs with so many units of scratch.
-fn slice(scratch: usize, slots: usize, longest: usize) -> usize {
-    (scratch / slots.max(1)).clamp(SLICE_MIN, longest) / 64 * 64
+/// The slice for programs with so many units that compete for a cache.
+fn slice(cache: usize, units: usize, range: std::ops::RangeInclusive<usize>) -> usize {
+    (cache / units.max(1)).clamp(*range.start(), *range.end()) / 64 * 64
+}
+
+/// The DAG fused, unless that finds a source superfluous: the program must read what the plan says.
+fn fused(dag: &Dag) -> Result<Cow<'_, Dag>, CodeError> {
+    let fused = passes::fuse(dag)?;
+    Ok(match fused.inputs() == dag.inputs() {
+        true => Cow::Owned(fused),
+        false => Cow::Borrowed(dag),
+    })
 }
 
 /// A compiled DAG: safe to share between threads, each run brings its own scratch.
@@ -48,37 +65,68 @@ fn slice(scratch: usize, slots: usize, longest: usize) -> usize {
 /// ```
 #[derive(Debug)]
 pub struct Program {
-    sequence: Sequence,
+    near: Compiled,
+    /// What runs instead where data is in memory or larger than [`WHOLE_MAX`].
+    far: Option<Box<Far>>,
     packets: Option<Packets>,
+}
+
+/// A form of a program.
+#[derive(Debug)]
+struct Compiled {
+    sequence: Sequence,
     /// Bytes of every sub-chunk that all calls do before the next ones are begun: for data in the
     /// caches, and in memory.
     slices: [usize; 2],
 }
 
-impl Program {
-    /// Compiles a DAG for a kernel. Input buffer i holds what is read of the i-th chunk of
-    /// [`Dag::reads`], output buffer j what is computed for the j-th chunk of the outputs,
-    /// positions ascending in both.
-    ///
-    /// # Errors
-    /// Only an internal one.
-    pub fn compile(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Program, CodeError> {
-        let fused = passes::fuse(dag)?;
-        // The program must read what the plan says, even if a pass found a source superfluous.
-        let fused = if fused.inputs() == dag.inputs() { &fused } else { dag };
-        if let Some(sequence) = scheduled::resident(fused, kernel)? {
-            return Ok(Program { sequence, packets: None, slices: [usize::MAX; 2] });
+/// A form that is made when it is needed first.
+#[derive(Debug)]
+struct Far {
+    dag: Dag,
+    kernel: &'static dyn Kernel,
+    made: OnceLock<Compiled>,
+}
+
+impl Far {
+    fn compiled(&self) -> Result<&Compiled, CodeError> {
+        if let Some(made) = self.made.get() {
+            return Ok(made);
         }
-        if kernel.compiles_blocks()
-            && let Some((listing, buffers)) = blocks::compile(dag, kernel)?
-        {
-            let slots = buffers.scratch;
-            let sequence = Sequence::new(listing, buffers)?;
-            let cached = slice(SCRATCH_CACHED, slots, SLICE_CACHED);
-            let memory = slice(SCRATCH_MEMORY, slots, SLICE_MEMORY);
-            return Ok(Program { sequence, packets: None, slices: [cached, memory] });
-        }
-        let dag = fused;
+        let made = match Compiled::of_parts(&self.dag, self.kernel)? {
+            Some(made) => made,
+            None => Compiled::of_products(&*fused(&self.dag)?, self.kernel)?,
+        };
+        Ok(self.made.get_or_init(|| made))
+    }
+}
+
+impl Compiled {
+    /// Blocks that make whole sums.
+    fn of_wholes(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Option<Compiled>, CodeError> {
+        let Some((listing, buffers)) = blocks::compile(dag, kernel, Form::Whole)? else {
+            return Ok(None);
+        };
+        let units = buffers.inputs.iter().chain(&buffers.outputs).sum::<usize>() + buffers.scratch;
+        let slice = slice(SCRATCH_CACHED, units, SLICE_WHOLE_MIN..=SLICE_CACHED);
+        let sequence = Sequence::new(listing, buffers)?;
+        Ok(Some(Compiled { sequence, slices: [slice; 2] }))
+    }
+
+    /// Blocks that make parts of sums.
+    fn of_parts(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Option<Compiled>, CodeError> {
+        let Some((listing, buffers)) = blocks::compile(dag, kernel, Form::Parts)? else {
+            return Ok(None);
+        };
+        let slots = buffers.scratch;
+        let sequence = Sequence::new(listing, buffers)?;
+        let cached = slice(SCRATCH_CACHED, slots, SLICE_MIN..=SLICE_CACHED);
+        let memory = slice(SCRATCH_MEMORY, slots, SLICE_MIN..=SLICE_MEMORY);
+        Ok(Some(Compiled { sequence, slices: [cached, memory] }))
+    }
+
+    /// A product for every step.
+    fn of_products(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Compiled, CodeError> {
         let parts = compile::compile(dag);
         let matrices = dag.matrices().iter().chain(&parts.copy);
         let products = matrices.map(|matrix| Product::new(kernel, matrix)).collect();
@@ -90,9 +138,33 @@ impl Program {
         let slice = match sequence.calls() {
             // Nothing passes from call to call, so nothing is gained by slices.
             1 => usize::MAX,
-            _ => slice(SCRATCH_CACHED, parts.slots, SLICE_CACHED),
+            _ => slice(SCRATCH_CACHED, parts.slots, SLICE_MIN..=SLICE_CACHED),
         };
-        Ok(Program { sequence, packets: None, slices: [slice; 2] })
+        Ok(Compiled { sequence, slices: [slice; 2] })
+    }
+}
+
+impl Program {
+    /// Compiles a DAG for a kernel. Input buffer i holds what is read of the i-th chunk of
+    /// [`Dag::reads`], output buffer j what is computed for the j-th chunk of the outputs,
+    /// positions ascending in both.
+    ///
+    /// # Errors
+    /// Only an internal one.
+    pub fn compile(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Program, CodeError> {
+        let alone = |near| Ok(Program { near, far: None, packets: None });
+        if dag.work().0 == 0
+            && let Some(sequence) = scheduled::resident(&*fused(dag)?, kernel)?
+        {
+            return alone(Compiled { sequence, slices: [usize::MAX; 2] });
+        }
+        if kernel.compiles_blocks()
+            && let Some(near) = Compiled::of_wholes(dag, kernel)?
+        {
+            let far = Far { dag: dag.clone(), kernel, made: OnceLock::new() };
+            return Ok(Program { near, far: Some(Box::new(far)), packets: None });
+        }
+        alone(Compiled::of_products(&*fused(dag)?, kernel)?)
     }
 
     /// What the program computes, on one byte a sub-chunk of every input: one byte a sub-chunk of
@@ -101,7 +173,23 @@ impl Program {
     /// # Errors
     /// The number of bytes is not the number of sub-chunks that are read.
     pub fn eval(&self, inputs: &[u8]) -> Result<Vec<u8>, CodeError> {
-        Ok(self.sequence.eval(inputs)?)
+        self.eval_on(inputs, Footprint::Cached)
+    }
+
+    /// As [`Program::eval`], of what runs where data is cached, or in memory.
+    ///
+    /// # Errors
+    /// As [`Program::eval`].
+    pub fn eval_on(&self, inputs: &[u8], footprint: Footprint) -> Result<Vec<u8>, CodeError> {
+        Ok(self.compiled(footprint, 0)?.sequence.eval(inputs)?)
+    }
+
+    /// What runs on so many bytes of inputs and outputs.
+    fn compiled(&self, footprint: Footprint, bytes: usize) -> Result<&Compiled, CodeError> {
+        match &self.far {
+            Some(far) if footprint == Footprint::Memory || bytes > WHOLE_MAX => far.compiled(),
+            _ => Ok(&self.near),
+        }
     }
 
     /// Compiles a schedule: every loop of it becomes one block of straight-line code, run over
@@ -128,7 +216,8 @@ impl Program {
         packets: Option<(usize, usize)>,
     ) -> Result<Program, CodeError> {
         let sequence = scheduled::compile(schedule, kernel)?;
-        let program = Program { sequence, packets: None, slices: [usize::MAX; 2] };
+        let near = Compiled { sequence, slices: [usize::MAX; 2] };
+        let program = Program { near, far: None, packets: None };
         match packets {
             Some((alpha, packet)) => program.in_packets(alpha, packet),
             None => Ok(program),
@@ -141,13 +230,8 @@ impl Program {
     /// # Errors
     /// Some buffer is not a whole chunk, or a number is zero.
     pub(crate) fn in_packets(self, alpha: usize, packet: usize) -> Result<Program, CodeError> {
-        let packets = Packets::new(self.sequence.buffers(), alpha, packet)?;
+        let packets = Packets::new(self.near.sequence.buffers(), alpha, packet)?;
         Ok(Program { packets: Some(packets), ..self })
-    }
-
-    /// Intermediate values that are alive at once, at most.
-    pub fn slots(&self) -> usize {
-        self.sequence.buffers().scratch
     }
 
     /// Runs the program over buffers whose sub-chunks all have one length.
@@ -168,10 +252,13 @@ impl Program {
         outputs: &mut [&mut [u8]],
         footprint: Footprint,
     ) -> Result<(), CodeError> {
-        let slice = self.slices[usize::from(footprint == Footprint::Memory)];
+        let bytes = inputs.iter().map(|input| input.len()).sum::<usize>()
+            + outputs.iter().map(|output| output.len()).sum::<usize>();
+        let Compiled { sequence, slices } = self.compiled(footprint, bytes)?;
+        let slice = slices[usize::from(footprint == Footprint::Memory)];
         match &self.packets {
-            Some(packets) => packets.run(&self.sequence, inputs, outputs, slice, footprint),
-            None => Ok(self.sequence.run(inputs, outputs, slice, footprint)?),
+            Some(packets) => packets.run(sequence, inputs, outputs, slice, footprint),
+            None => Ok(sequence.run(inputs, outputs, slice, footprint)?),
         }
     }
 }

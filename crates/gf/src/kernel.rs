@@ -11,14 +11,17 @@ use std::sync::OnceLock;
 
 use crate::GfError;
 
-pub use block::{Block, Routine, Side, Value};
+pub use block::{Block, Factor, Side, Value};
 pub use fans::{FAN_MAX, Fan, Fans};
 pub use product::Product;
+pub use routine::Routine;
 pub use sequence::{Buffers, Call, Footprint, Listing, Sequence, Shift, Unit};
 
 mod block;
+mod engine;
 mod fans;
 mod product;
+mod routine;
 mod scalar;
 mod sequence;
 #[cfg(target_arch = "x86_64")]
@@ -212,109 +215,4 @@ pub fn active() -> Result<&'static dyn Kernel, GfError> {
         _ => Ok(available().pop().unwrap_or(&scalar::SCALAR)),
     };
     ACTIVE.get_or_init(choose).clone()
-}
-
-/// What a kernel does, hidden from other crates: they neither call nor implement it.
-mod engine {
-    use std::sync::Arc;
-
-    use super::Block;
-    pub use super::jit::{BlockCode, Code};
-
-    /// How the code of a block runs.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Way {
-        /// Whole vectors, ordinary loads and stores.
-        Cached,
-        /// The same with several vectors a turn of the loop, for blocks with much work.
-        Unrolled,
-        /// Whole vectors; inputs are fetched ahead, outputs (at multiples of 64) go past the
-        /// caches.
-        Memory,
-        /// Less than a vector.
-        Rest,
-    }
-
-    impl Way {
-        /// All of them, in the order of their numbers.
-        pub const ALL: [Way; 4] = [Way::Cached, Way::Unrolled, Way::Memory, Way::Rest];
-    }
-
-    /// One call of a block.
-    #[derive(Debug, Clone, Copy)]
-    pub struct Job<'a> {
-        /// First byte of every operand.
-        pub slots: &'a [*mut u8],
-        /// One repetition each: bytes by which operands are moved, by [`super::Side`].
-        pub shifts: &'a [[usize; 3]],
-        /// Bytes of each operand.
-        pub len: usize,
-        /// Whether the data is in memory.
-        pub memory: bool,
-        /// Whether outputs may go past the caches: they lie at multiples of 64, and nothing reads
-        /// them.
-        pub stream: bool,
-    }
-
-    /// The coefficients that a pass will have.
-    pub struct Shape<'a> {
-        /// Rows of the pass.
-        pub rows: usize,
-        /// Columns of the matrix.
-        pub cols: usize,
-        /// As [`Pass::coefficients`].
-        pub coefficients: &'a [u8],
-    }
-
-    /// A product restricted to as many rows as a kernel takes at once, on raw operands.
-    #[derive(Clone, Copy)]
-    pub struct Pass<'a> {
-        /// The coefficients, column by column: that of row r and column j at j * rows + r.
-        pub coefficients: &'a [u8],
-        /// The tables of the coefficients, in the same order; starts at a multiple of 64.
-        pub tables: &'a [u8],
-        /// What `prepare` made of the coefficients.
-        pub code: Option<&'a Code>,
-        /// First byte of each source, one per column.
-        pub srcs: &'a [*const u8],
-        /// First byte of each destination, one per row.
-        pub dsts: &'a [*mut u8],
-        /// Bytes of each operand.
-        pub len: usize,
-        /// Whether to add to the destinations instead of replacing them.
-        pub add: bool,
-        /// Whether results should go past the caches, where the kernel can do that.
-        pub stream: bool,
-    }
-
-    /// The private half of [`super::Kernel`].
-    pub trait Engine {
-        /// Most rows that one pass takes.
-        fn most_rows(&self) -> usize;
-
-        /// Bytes of table per coefficient.
-        fn table_len(&self) -> usize;
-
-        /// Writes the table of one coefficient, `table_len` bytes.
-        fn tabulate(&self, coefficient: u8, table: &mut [u8]);
-
-        /// Code for passes with these coefficients, where the kernel makes any.
-        fn prepare(&self, _shape: &Shape<'_>) -> Option<Arc<Code>> {
-            None
-        }
-
-        /// Code for a block, where the kernel makes any.
-        fn assemble(&self, _block: &Block, _way: Way) -> Option<BlockCode> {
-            None
-        }
-
-        /// Computes one pass with 1 to `most_rows` rows.
-        ///
-        /// # Safety
-        /// `coefficients` and `tables` hold rows x cols entries made by this kernel's
-        /// `tabulate`, `code` what its `prepare` made of them, where rows and cols are the lengths
-        /// of `dsts` and `srcs`. Every source is readable and every destination readable and
-        /// writable for `len` bytes, and no destination shares a byte with another operand.
-        unsafe fn pass(&self, pass: &Pass<'_>);
-    }
 }

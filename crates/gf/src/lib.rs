@@ -29,7 +29,7 @@ pub mod matrix;
 
 pub use buf::AlignedBuf;
 pub use error::GfError;
-pub use kernel::{Block, Routine, Side, Value};
+pub use kernel::{Block, Factor, Routine, Side, Value};
 pub use kernel::{Buffers, Call, Footprint, Listing, Sequence, Shift, Unit};
 pub use kernel::{FAN_MAX, Fan, Fans};
 pub use kernel::{KERNELS, Kernel, KernelRow, Product, active, available, by_name};

@@ -1,15 +1,22 @@
-//! From DAG to blocks: sums of many terms are cut into parts that stay in registers.
+//! From DAG to blocks: sums of many terms are computed in registers, in one of two forms.
 //!
 //! A step with many sources is a *sum*; what small steps make of inputs (or of sums that are done)
-//! for it are *atoms*. Where several sums need the same atoms, the sums' parts over these atoms are
-//! one block: it loads every input once, computes the atoms, and adds to all the sums. Sums so far
-//! lie in scratch from block to block; the last part stores results, and what small steps make of
-//! results that are then in registers. Nothing else is ever stored.
+//! for it are *atoms*.
 //!
-//! Blocks that differ only in where their operands are become repetitions of one call.
+//! *Parts*, for data in memory: where several sums need the same atoms, the sums' parts over these
+//! atoms are one block: it loads every input once, computes the atoms, and adds to all the sums.
+//! Sums so far lie in scratch from block to block; the last part stores results, and what small
+//! steps make of results that are then in registers. Nothing else is ever stored.
+//!
+//! *Wholes*, for data in the caches: sums whose results are needed together are one block, which
+//! loads all that they are made of, however often that is loaded elsewhere. Nothing lies in scratch
+//! but results that other sums need.
+//!
+//! Blocks that are alike become repetitions of one call.
 
 mod emit;
 mod group;
+mod repeat;
 mod tile;
 
 use super::place::Places;
@@ -17,35 +24,48 @@ use crate::dag::Step;
 use crate::{CodeError, Dag};
 use emit::Emitter;
 use group::{Atom, Group, group};
-use kiln_gf::{Buffers, Kernel, Listing, Product};
+use kiln_gf::{Buffers, Kernel, Listing, Product, Unit};
 use std::collections::{BTreeSet, HashMap};
 
 /// Steps with more sources are sums.
 const SMALL: usize = 2;
 /// Most rows of all sums of a block.
 const ROWS_MAX: usize = 16;
-/// More kinds of blocks than this would be more code than caches hold.
-const ROUTINES_MAX: usize = 96;
+/// More different blocks than this are not written.
+const KINDS_MAX: usize = 4096;
+
+/// How sums are cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Every input is loaded once; sums in the making lie in scratch between their blocks.
+    Parts,
+    /// Every sum is made by one block, which loads all that it is made of again: for data in the
+    /// caches, where loads are cheap and nothing in scratch displaces it.
+    Whole,
+}
 
 /// Compiles a DAG to blocks; nothing where it has no sums that share atoms.
 pub(super) fn compile(
     dag: &Dag,
     kernel: &'static dyn Kernel,
+    form: Form,
 ) -> Result<Option<(Listing, Buffers)>, CodeError> {
     let Some(parts) = Parts::of(dag) else { return Ok(None) };
     let mut emitter = Emitter::new(&parts, Places::new(dag), kernel);
     for level in 0..=parts.levels {
-        if !emit_level(&parts, level, &mut emitter) {
+        if !emit_level(&parts, level, form, &mut emitter) {
             return Ok(None);
         }
     }
-    let (mut listing, places) = emitter.finish()?;
+    let (Some(mut listing), places) = emitter.finish(form)? else { return Ok(None) };
     let Listing { calls, operands, products, .. } = &mut listing;
     if let Some(copy) = places.copies(0, calls, operands) {
         products.push(Product::new(kernel, &copy));
     }
     let inputs = dag.reads().iter().map(|reads| reads.sub_chunks()).collect();
-    let scratch = parts.slots();
+    let is_kept = |unit: &Unit| unit.region == places.scratch;
+    let scratch = listing.operands.iter().any(is_kept);
+    let scratch = if scratch { parts.slots() } else { 0 };
     Ok(Some((listing, Buffers { inputs, outputs: places.outputs, scratch })))
 }
 
@@ -58,7 +78,7 @@ pub(super) struct Parts<'a> {
     /// The steps that are sums, by their hinted layer.
     pub sums: Vec<usize>,
     /// The number of a step among the sums.
-    pub sum_of: HashMap<usize, usize>,
+    pub sum_of: Vec<Option<usize>>,
     /// How many sums lie one after the other before a vertex, itself included.
     level: Vec<usize>,
     pub levels: usize,
@@ -78,7 +98,8 @@ impl<'a> Parts<'a> {
         let mut sums: Vec<usize> =
             (0..steps.len()).filter(|&step| steps[step].sources.len() > SMALL).collect();
         sums.sort_by_key(|&sum| layer(&steps[sum]));
-        let sum_of = sums.iter().enumerate().map(|(number, &step)| (step, number)).collect();
+        let mut sum_of = vec![None; steps.len()];
+        sums.iter().enumerate().for_each(|(number, &step)| sum_of[step] = Some(number));
         let levels = level.iter().copied().max().unwrap_or(0);
         (sums.len() > 1).then_some(Parts { dag, steps, owner, sums, sum_of, level, levels })
     }
@@ -107,7 +128,7 @@ impl<'a> Parts<'a> {
 
     /// The sum, by number, that makes a vertex.
     pub fn sum_that_makes(&self, vertex: u32) -> Option<usize> {
-        self.owner[vertex as usize].and_then(|step| self.sum_of.get(&step)).copied()
+        self.owner[vertex as usize].and_then(|step| self.sum_of[step])
     }
 
     fn is_given(&self, vertex: u32) -> bool {
@@ -159,28 +180,34 @@ struct Cell<'a> {
 }
 
 /// Emits the blocks of the sums of one level, and of what is made of their results.
-fn emit_level(parts: &Parts<'_>, level: usize, emitter: &mut Emitter<'_>) -> bool {
+fn emit_level(parts: &Parts<'_>, level: usize, form: Form, emitter: &mut Emitter<'_>) -> bool {
     let of_level = |sum: &usize| parts.level[parts.steps[parts.sums[*sum]].first as usize] == level;
     let sums: Vec<usize> = (0..parts.sums.len()).filter(of_level).collect();
-    let (atoms, sources) = atoms_before(parts, &sums);
     let fits = |sums: &[usize]| {
         let rows = sums.iter().map(|&sum| parts.steps[parts.sums[sum]].matrix.rows());
         rows.sum::<usize>() <= ROWS_MAX
     };
-    if !atoms.iter().all(|atom| fits(&atom.users)) {
-        return false;
-    }
-    let mut groups = group(&atoms, fits);
-    let key = |group: &Group| {
-        let chunks = group.atoms.iter().flat_map(|&atom| &atoms[atom].chunks).min();
-        (chunks.copied(), group.sums[0])
-    };
-    groups.sort_by_key(key);
-    if level == 1 && !groups.iter().any(|group| group.sums.len() > 1) {
-        return false;
-    }
     let tails = tails(parts, level);
     let ends = group(&tails.0, fits);
+    let mut groups = Vec::new();
+    let mut sources = HashMap::new();
+    if form == Form::Parts || !all_end_together(&ends, &sums) {
+        let (atoms, of_sources) = atoms_before(parts, &sums);
+        if !atoms.iter().all(|atom| fits(&atom.users)) {
+            return false;
+        }
+        (groups, sources) = (group(&atoms, fits), of_sources);
+        if level == 1 && !groups.iter().any(|group| group.sums.len() > 1) {
+            return false;
+        }
+        groups.sort_by_key(|group| {
+            let chunks = group.atoms.iter().flat_map(|&atom| &atoms[atom].chunks).min();
+            (chunks.copied(), group.sums[0])
+        });
+    }
+    if form == Form::Whole {
+        groups = wholes(groups, &ends, &sums);
+    }
     let cells = cells(&groups, &ends, &tails, sums.len());
     let mut last: HashMap<usize, usize> = HashMap::new();
     for (index, cell) in cells.iter().enumerate() {
@@ -190,15 +217,43 @@ fn emit_level(parts: &Parts<'_>, level: usize, emitter: &mut Emitter<'_>) -> boo
         emitter.keep_sources(&cell.made);
     }
     for (index, cell) in cells.iter().enumerate() {
+        if form == Form::Whole {
+            emitter.whole(cell.sums, &cell.made, cell.tile);
+            continue;
+        }
         let members: BTreeSet<usize> = cell.atoms.iter().copied().collect();
         let columns = |source: u32| sources.get(&source).is_some_and(|a| members.contains(a));
         let ends = |sum: usize| last.get(&sum) == Some(&index);
         emitter.block(cell.sums, &columns, &ends, &cell.made, cell.tile);
-        if emitter.kinds() > ROUTINES_MAX {
-            return false;
+    }
+    emitter.kinds() <= KINDS_MAX
+}
+
+/// Whether every sum is in a group with others whose results are needed with its own.
+fn all_end_together(ends: &[Group], sums: &[usize]) -> bool {
+    let shared = ends.iter().filter(|end| end.sums.len() > 1).flat_map(|end| &end.sums);
+    let shared: BTreeSet<usize> = shared.copied().collect();
+    sums.iter().all(|sum| shared.contains(sum))
+}
+
+/// Groups that have every sum once: those whose results are needed together, then those that share
+/// atoms, nearest ones first, then single ones.
+fn wholes(groups: Vec<Group>, ends: &[Group], sums: &[usize]) -> Vec<Group> {
+    let mut groups: Vec<Vec<usize>> = groups.into_iter().map(|group| group.sums).collect();
+    groups
+        .sort_by_key(|sums| sums.last().zip(sums.first()).map_or(0, |(last, first)| last - first));
+    let ends = ends.iter().map(|end| end.sums.clone()).filter(|sums| sums.len() > 1);
+    let single = sums.iter().map(|&sum| vec![sum]);
+    let mut free: BTreeSet<usize> = sums.iter().copied().collect();
+    let mut wholes = Vec::new();
+    for sums in ends.chain(groups).chain(single) {
+        if sums.iter().all(|sum| free.contains(sum)) {
+            sums.iter().for_each(|sum| _ = free.remove(sum));
+            wholes.push(Group { sums, atoms: Vec::new() });
         }
     }
-    true
+    wholes.sort_by_key(|group| group.sums.first().copied());
+    wholes
 }
 
 /// The blocks of a level in order. What is made of results comes where they are in registers, else
@@ -344,3 +399,6 @@ fn tails(parts: &Parts<'_>, level: usize) -> (Vec<Atom>, Vec<Vec<u32>>) {
     }
     (atoms, vertices)
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use crate::{AlignedBuf, Matrix};
 mod blocks;
 #[cfg(unix)]
 mod guard;
+mod lists;
 
 /// Position-dependent bytes that differ from operand to operand.
 fn bytes(operand: usize, len: usize) -> Vec<u8> {

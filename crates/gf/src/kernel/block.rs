@@ -3,16 +3,14 @@
 //!
 //! A [`Block`] loads operands, adds multiples of values and stores results. It knows no addresses:
 //! a [`Call`](super::Call) of a sequence says which units its operands are, and how often it is
-//! repeated on units further on. A [`Routine`] is a block prepared for one kernel.
+//! repeated on other units. What its factors are can be left to the call, too, so that blocks that
+//! are alike but for their numbers are one. A [`Routine`](super::Routine) is a block prepared for
+//! one kernel.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::GfError;
+use crate::field::mul;
 
-use super::Kernel;
-use super::engine::{BlockCode, Job, Way};
-use crate::field::{MUL, mul};
-use crate::{AlignedBuf, GfError};
+mod shape;
 
 /// What kind of region an operand of a block lies in. Repetitions of a call move all operands of
 /// one side by the same number of units.
@@ -41,11 +39,39 @@ pub enum Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value(pub(super) u32);
 
+/// What a value is multiplied by.
+///
+/// ```
+/// assert_eq!(kiln_gf::Factor::from(3), kiln_gf::Factor::Fixed(3));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Factor {
+    /// The same in all repetitions.
+    Fixed(u8),
+    /// Each repetition has its own, in the place of this number in its list.
+    Given(u32),
+}
+
+impl From<u8> for Factor {
+    fn from(factor: u8) -> Factor {
+        Factor::Fixed(factor)
+    }
+}
+
+impl Factor {
+    pub(super) fn of(self, given: &[u8]) -> u8 {
+        match self {
+            Factor::Fixed(factor) => factor,
+            Factor::Given(index) => given.get(index as usize).copied().unwrap_or(0),
+        }
+    }
+}
+
 /// One operation; every load and sum makes the next value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Op {
     Load { operand: u32 },
-    Sum { terms: Vec<(Value, u8)> },
+    Sum { terms: Vec<(Value, Factor)> },
     Store { operand: u32, value: Value },
 }
 
@@ -70,6 +96,8 @@ pub(super) enum Op {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Block {
     sides: Vec<Side>,
+    /// The named operand that each operand lies behind, and how many units.
+    anchors: Vec<(u32, u32)>,
     /// Whether each operand is loaded, and whether it is stored.
     uses: Vec<(bool, bool)>,
     ops: Vec<Op>,
@@ -86,7 +114,9 @@ impl Block {
     pub fn operand(&mut self, side: Side) -> u32 {
         self.sides.push(side);
         self.uses.push((false, false));
-        self.sides.len() as u32 - 1
+        let index = self.sides.len() as u32 - 1;
+        self.anchors.push((index, 0));
+        index
     }
 
     /// The value of an operand as it was before the block's store to it.
@@ -109,7 +139,10 @@ impl Block {
         sum.retain(|&(_, factor)| factor != 0);
         match sum[..] {
             [(value, 1)] => value,
-            _ => self.push(Op::Sum { terms: sum }),
+            _ => {
+                let terms = sum.into_iter().map(|(value, factor)| (value, factor.into()));
+                self.push(Op::Sum { terms: terms.collect() })
+            }
         }
     }
 
@@ -134,6 +167,11 @@ impl Block {
 
     pub(super) fn ops(&self) -> &[Op] {
         &self.ops
+    }
+
+    /// How many values there are.
+    pub(super) fn values(&self) -> usize {
+        self.values as usize
     }
 
     /// Whether the operand is loaded, and whether it is stored.
@@ -173,16 +211,24 @@ impl Block {
     }
 
     /// What the block does to one byte an operand: the oracle, independent of every kernel.
-    /// Operands that are missing count as zero.
+    /// Operands that are missing count as zero, and so do factors that are left to a call.
     pub fn eval(&self, operands: &[u8]) -> Vec<u8> {
+        self.eval_with(operands, &[])
+    }
+
+    /// As [`Block::eval`], with the factors of a repetition.
+    pub fn eval_with(&self, operands: &[u8], given: &[u8]) -> Vec<u8> {
         let mut bytes = operands.to_vec();
         bytes.resize(self.sides.len(), 0);
         let mut values: Vec<u8> = Vec::with_capacity(self.values as usize);
         for op in &self.ops {
             match op {
                 Op::Load { operand } => values.push(bytes[*operand as usize]),
-                Op::Sum { terms } => values
-                    .push(terms.iter().fold(0, |sum, &(v, c)| sum ^ mul(c, values[v.0 as usize]))),
+                Op::Sum { terms } => {
+                    let product =
+                        |&(v, c): &(Value, Factor)| mul(c.of(given), values[v.0 as usize]);
+                    values.push(terms.iter().map(product).fold(0, |sum, term| sum ^ term));
+                }
                 Op::Store { operand, value } => {
                     bytes[*operand as usize] = values[value.0 as usize];
                 }
@@ -193,7 +239,7 @@ impl Block {
 
     /// Whether all operands and values exist before they are used, inputs are not stored, and no
     /// operand is loaded or stored after a store to it.
-    fn check(&self) -> Result<(), GfError> {
+    pub(super) fn check(&self) -> Result<(), GfError> {
         let shape = |what, expected, found| Err(GfError::Shape { what, expected, found });
         let (mut values, mut stored) = (0, vec![false; self.sides.len()]);
         for op in &self.ops {
@@ -233,174 +279,5 @@ impl Op {
             Op::Store { value, .. } => (&[][..], Some(*value)),
         };
         terms.iter().map(|&(value, _)| value).chain(stored)
-    }
-}
-
-/// Bytes of work after which code is made.
-const WORTH_CODE: usize = if cfg!(test) { 1 } else { 16 << 10 };
-/// Bytes of work after which loops are unrolled: that is several times the code to be made.
-const WORTH_UNROLLING: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
-/// Bytes that the interpreter takes of every operand at once.
-const PIECE: usize = 256;
-
-/// A [`Block`] prepared for one kernel. May be used by many threads at once.
-///
-/// ```
-/// use kiln_gf::{Block, Routine, active};
-/// let routine = Routine::new(active()?, Block::new())?;
-/// assert_eq!(routine.block().sides(), []);
-/// # Ok::<(), kiln_gf::GfError>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct Routine {
-    kernel: &'static dyn Kernel,
-    block: Arc<Block>,
-    lazy: Arc<Lazy>,
-}
-
-/// Code that is made once there was enough work for it, for each way of running.
-#[derive(Debug, Default)]
-struct Lazy {
-    work: AtomicUsize,
-    code: [OnceLock<Option<BlockCode>>; Way::ALL.len()],
-}
-
-impl Routine {
-    /// Prepares a block.
-    ///
-    /// # Errors
-    /// The block uses operands or values that it does not have, stores an input, or uses an
-    /// operand after storing it.
-    pub fn new(kernel: &'static dyn Kernel, block: Block) -> Result<Routine, GfError> {
-        block.check()?;
-        Ok(Routine { kernel, block: Arc::new(block), lazy: Arc::default() })
-    }
-
-    /// The block.
-    pub fn block(&self) -> &Block {
-        &self.block
-    }
-
-    /// The kernel this is prepared for.
-    pub fn kernel(&self) -> &'static dyn Kernel {
-        self.kernel
-    }
-
-    fn code(&self, way: Way) -> Option<&BlockCode> {
-        let code = &self.lazy.code[way as usize];
-        let code = code.get_or_init(|| self.kernel.assemble(&self.block, way)).as_ref();
-        match way {
-            // A block that is too long for that, or there is no room.
-            Way::Unrolled => code.or_else(|| self.code(Way::Cached)),
-            _ => code,
-        }
-    }
-
-    /// The best code there will be, if it is made.
-    fn ready(&self, memory: bool) -> Option<&BlockCode> {
-        let made = |way: Way| self.lazy.code[way as usize].get();
-        match memory {
-            true => made(Way::Memory)?.as_ref(),
-            false => made(Way::Unrolled)?.as_ref().or_else(|| made(Way::Cached)?.as_ref()),
-        }
-    }
-
-    /// Runs all repetitions of a call.
-    ///
-    /// # Safety
-    /// There is an address for every operand, and moved by every shift of its side it is readable
-    /// (and writable where it is stored) for `len` bytes. Nothing that is stored shares a byte with
-    /// another operand of its repetition.
-    pub(super) unsafe fn execute(&self, job: &Job<'_>) {
-        let memory = job.memory && job.stream;
-        if let (Some(code), true) = (self.ready(memory), job.len.is_multiple_of(64)) {
-            // SAFETY: the caller promises the operands; the code was made from this block.
-            return unsafe { code.run(job, 0..job.len) };
-        }
-        // Short operands cost as much as a vector.
-        let work = job.len.max(64).saturating_mul(job.shifts.len());
-        let made = self.lazy.work.fetch_add(work, Ordering::Relaxed).saturating_add(work);
-        let way = match memory {
-            true => Way::Memory,
-            false if made < WORTH_UNROLLING => Way::Cached,
-            false => Way::Unrolled,
-        };
-        let done = if made < WORTH_CODE { 0 } else { self.execute_code(job, way) };
-        if done < job.len {
-            // SAFETY: as promised; what code did is whole bytes from the start of every operand.
-            unsafe { self.interpret(job, done) };
-        }
-    }
-
-    /// Returns how many bytes of every operand are done: none where the kernel makes no code.
-    fn execute_code(&self, job: &Job<'_>, way: Way) -> usize {
-        let whole = job.len / 64 * 64;
-        let mut done = 0;
-        for (way, range) in [(way, 0..whole), (Way::Rest, whole..job.len)] {
-            if range.is_empty() {
-                continue;
-            }
-            let Some(code) = self.code(way) else { break };
-            done = range.end;
-            // SAFETY: `execute`'s caller promised the operands, of which `range` is a part; the
-            // code was made from this block for this way.
-            unsafe { code.run(job, range) };
-        }
-        done
-    }
-
-    /// The block as it is written, from byte `from` of every operand on.
-    ///
-    /// # Safety
-    /// As [`Routine::execute`].
-    unsafe fn interpret(&self, job: &Job<'_>, from: usize) {
-        let mut values = AlignedBuf::zeroed(self.block.values as usize * PIECE);
-        for shift in job.shifts {
-            for start in (from..job.len).step_by(PIECE) {
-                let len = PIECE.min(job.len - start);
-                let place = |operand: &u32| {
-                    let index = *operand as usize;
-                    let shift = shift[self.block.sides[index] as usize];
-                    job.slots[index].wrapping_add(shift + start)
-                };
-                let mut next = 0;
-                for op in &self.block.ops {
-                    match op {
-                        Op::Load { operand } => {
-                            // SAFETY: the operand's bytes are readable, the value is our own.
-                            unsafe {
-                                let to = values[next * PIECE..].as_mut_ptr();
-                                to.copy_from_nonoverlapping(place(operand), len);
-                            }
-                            next += 1;
-                        }
-                        Op::Sum { terms } => {
-                            let (known, sum) = values.split_at_mut(next * PIECE);
-                            add_up(&mut sum[..len], known, terms);
-                            next += 1;
-                        }
-                        Op::Store { operand, value } => {
-                            let value = &values[value.0 as usize * PIECE..][..len];
-                            // SAFETY: the operand's bytes are writable and no part of `values`.
-                            unsafe {
-                                place(operand).copy_from_nonoverlapping(value.as_ptr(), len);
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn add_up(sum: &mut [u8], known: &[u8], terms: &[(Value, u8)]) {
-    sum.fill(0);
-    for &(value, factor) in terms {
-        let bytes = &known[value.0 as usize * PIECE..][..sum.len()];
-        let table = &MUL[usize::from(factor)];
-        match factor {
-            1 => sum.iter_mut().zip(bytes).for_each(|(sum, byte)| *sum ^= byte),
-            _ => sum.iter_mut().zip(bytes).for_each(|(sum, &b)| *sum ^= table[usize::from(b)]),
-        }
     }
 }

@@ -11,6 +11,7 @@ mod allocate;
 mod block;
 mod emit;
 mod pages;
+mod places;
 
 use std::fmt;
 use std::sync::Arc;
@@ -115,8 +116,8 @@ impl Engine for Jit {
         Code::new(shape).map(Arc::new)
     }
 
-    fn assemble(&self, block: &Block, way: Way) -> Option<BlockCode> {
-        BlockCode::new(self, block, way)
+    fn assemble(&self, block: &Block, way: Way, listed: bool) -> Option<BlockCode> {
+        BlockCode::new(self, block, way, listed)
     }
 
     unsafe fn pass(&self, pass: &Pass<'_>) {

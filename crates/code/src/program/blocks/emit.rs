@@ -1,14 +1,12 @@
 //! Writing blocks, and calls that repeat them.
 
 use super::super::place::Places;
-use super::Parts;
+use super::repeat::{self, Written};
+use super::{Form, Parts};
 use crate::CodeError;
-use kiln_gf::{Block, Call, Kernel, Listing, Routine, Shift, Side, Unit, Value};
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ops::Range;
-
-/// How many calls back a block is looked for that another one could repeat.
-const NEIGHBOURS: usize = 8;
+use crate::dag::Step;
+use kiln_gf::{Block, Kernel, Listing, Side, Unit, Value};
+use std::collections::{BTreeSet, HashMap};
 
 pub(super) struct Emitter<'a> {
     parts: &'a Parts<'a>,
@@ -22,7 +20,7 @@ pub(super) struct Emitter<'a> {
     kinds: HashMap<Block, u32>,
     /// The places of outputs that wait in scratch.
     deferred: HashMap<u32, Unit>,
-    calls: Vec<Repeats>,
+    written: Vec<Written>,
     /// A vertex that a block needs and that has no place: a mistake in this module.
     missing: Option<u32>,
 }
@@ -41,7 +39,7 @@ impl<'a> Emitter<'a> {
             begun: vec![false; parts.sums.len()],
             kinds: HashMap::new(),
             deferred: HashMap::new(),
-            calls: Vec::new(),
+            written: Vec::new(),
             missing: None,
         };
         for &sum in &parts.sums {
@@ -98,7 +96,7 @@ impl<'a> Emitter<'a> {
                 columns.iter().map(|&(c, source)| (c, self.value(&mut line, source))).collect();
             let begun = std::mem::replace(&mut self.begun[sum], true);
             for (row, vertex) in step.vertices().enumerate() {
-                let slot = Unit { region: self.places.scratch, unit: self.parts.slot(sum, row) };
+                let slot = self.slot(sum, row);
                 let mut terms: Vec<(Value, u8)> = Vec::with_capacity(values.len() + 1);
                 if begun {
                     let operand = self.operand(&mut line, slot);
@@ -106,22 +104,100 @@ impl<'a> Emitter<'a> {
                 }
                 terms.extend(values.iter().map(|&(c, value)| (value, step.matrix.at(row, c))));
                 let total = line.block.sum(&terms);
-                if !ends(sum) {
-                    let operand = self.operand(&mut line, slot);
-                    line.block.store(operand, total);
-                    continue;
-                }
-                line.values.insert(vertex as u32, total);
-                if self.places.get(vertex).is_none() && self.kept[vertex] {
-                    self.places.keep(vertex, slot.unit);
-                }
-                // Outputs are stored below, or by a block to come.
-                if self.places.get(vertex) == Some(slot) {
-                    let operand = self.operand(&mut line, slot);
-                    line.block.store(operand, total);
+                match ends(sum) {
+                    true => self.result(&mut line, vertex, slot, total),
+                    false => {
+                        let operand = self.operand(&mut line, slot);
+                        line.block.store(operand, total);
+                    }
                 }
             }
         }
+        self.end(line, made, tile);
+    }
+
+    /// Adds a block that makes whole sums from what they are made of, two sources at a time, so
+    /// that only the sums stay in registers; and vertices that are made of them.
+    pub(super) fn whole(&mut self, sums: &[usize], made: &[u32], tile: usize) {
+        let mut line = Line::default();
+        let steps: Vec<Step<'_>> =
+            sums.iter().map(|&sum| self.parts.steps[self.parts.sums[sum]]).collect();
+        let columns = self.columns(&steps);
+        let most = columns.iter().map(Vec::len).max().unwrap_or(0);
+        let rows = steps.iter().map(|step| step.matrix.rows()).max().unwrap_or(0);
+        let mut totals: Vec<Vec<Option<Value>>> = vec![vec![None; rows]; sums.len()];
+        for first in (0..most).step_by(2) {
+            let mut values: Vec<Vec<(usize, Value)>> = vec![Vec::new(); sums.len()];
+            for index in first..first + 2 {
+                for ((values, columns), step) in values.iter_mut().zip(&columns).zip(&steps) {
+                    if let Some(&column) = columns.get(index) {
+                        values.push((column, self.value(&mut line, step.sources[column])));
+                    }
+                }
+            }
+            for row in 0..rows {
+                for ((values, totals), step) in values.iter().zip(&mut totals).zip(&steps) {
+                    if row >= step.matrix.rows() || values.is_empty() {
+                        continue;
+                    }
+                    let new = values.iter().map(|&(c, value)| (value, step.matrix.at(row, c)));
+                    let sum = totals[row].map(|total| (total, 1));
+                    let terms: Vec<(Value, u8)> = sum.into_iter().chain(new).collect();
+                    totals[row] = Some(line.block.sum(&terms));
+                }
+            }
+        }
+        for ((&sum, totals), step) in sums.iter().zip(&totals).zip(&steps) {
+            for (row, vertex) in step.vertices().enumerate() {
+                let total = totals[row].unwrap_or_else(|| line.block.sum(&[]));
+                self.result(&mut line, vertex, self.slot(sum, row), total);
+            }
+        }
+        self.end(line, made, tile);
+    }
+
+    /// The columns of some steps in the order in which a block takes them: by how much each takes
+    /// in each of the steps, so that blocks are alike although what is simple in one is not in the
+    /// other.
+    fn columns(&self, steps: &[Step<'_>]) -> Vec<Vec<usize>> {
+        let work = |step: &Step<'_>, column: usize| {
+            let mut givens = BTreeSet::new();
+            self.parts.givens(step.sources[column], &mut givens);
+            (givens.len(), self.parts.is_given(step.sources[column]))
+        };
+        let count = |step: &Step<'_>| step.sources.len();
+        let sorted = |steps: &[Step<'_>]| {
+            let mut columns: Vec<usize> = (0..steps.first().map_or(0, count)).collect();
+            columns.sort_by_cached_key(|&column| {
+                steps.iter().map(|step| work(step, column)).collect::<Vec<(usize, bool)>>()
+            });
+            columns
+        };
+        match steps.windows(2).all(|pair| count(&pair[0]) == count(&pair[1])) {
+            true => vec![sorted(steps); steps.len()],
+            false => steps.iter().map(|step| sorted(std::slice::from_ref(step))).collect(),
+        }
+    }
+
+    fn slot(&self, sum: usize, row: usize) -> Unit {
+        Unit { region: self.places.scratch, unit: self.parts.slot(sum, row) }
+    }
+
+    /// Notes a result, and stores it where it has a place or is needed later.
+    fn result(&mut self, line: &mut Line, vertex: usize, slot: Unit, total: Value) {
+        line.values.insert(vertex as u32, total);
+        if self.places.get(vertex).is_none() && self.kept[vertex] {
+            self.places.keep(vertex, slot.unit);
+        }
+        // Outputs are stored below, or by a block to come.
+        if self.places.get(vertex) == Some(slot) {
+            let operand = self.operand(line, slot);
+            line.block.store(operand, total);
+        }
+    }
+
+    /// Makes and stores vertices, and keeps the block.
+    fn end(&mut self, mut line: Line, made: &[u32], tile: usize) {
         for &vertex in made {
             let value = self.value(&mut line, vertex);
             let deferred = self.deferred.get(&vertex).copied();
@@ -134,26 +210,7 @@ impl<'a> Emitter<'a> {
         let Line { block, units, .. } = line;
         let number = self.kinds.len() as u32;
         let kind = *self.kinds.entry(block).or_insert(number);
-        self.add(kind, units, tile);
-    }
-
-    /// Adds a repetition to the last call of its kind and tile, if no call after it uses what it
-    /// uses.
-    fn add(&mut self, kind: u32, units: Vec<Unit>, tile: usize) {
-        let inputs = self.places.inputs;
-        let used: Vec<Unit> = units.iter().filter(|u| u.region >= inputs).copied().collect();
-        for repeats in self.calls.iter_mut().rev().take(NEIGHBOURS) {
-            if (repeats.kind, repeats.tile) == (kind, tile) {
-                repeats.used.extend(used);
-                repeats.units.push(units);
-                return;
-            }
-            if used.iter().any(|unit| repeats.used.contains(unit)) {
-                break;
-            }
-        }
-        let used = used.into_iter().collect();
-        self.calls.push(Repeats { kind, tile, units: vec![units], used });
+        self.written.push(Written { kind, tile, units });
     }
 
     /// The value of a vertex in a block: known there, loaded, or made by small steps.
@@ -212,88 +269,16 @@ impl<'a> Emitter<'a> {
     }
 
     /// All calls.
-    pub(super) fn finish(self) -> Result<(Listing, Places), CodeError> {
+    pub(super) fn finish(self, form: Form) -> Result<(Option<Listing>, Places), CodeError> {
         if let Some(vertex) = self.missing {
             return Err(CodeError::Internal(format!("vertex {vertex} is needed and not kept")));
         }
-        let (mut listing, mut known) = (Listing::default(), Known::new());
-        for repeats in &self.calls {
-            let mut rest = &repeats.units[..];
-            while let Some(first) = rest.first() {
-                let moves: Vec<[i64; 3]> =
-                    rest.iter().map_while(|units| self.moved(first, units)).collect();
-                rest = &rest[moves.len()..];
-                self.call(&mut listing, &mut known, repeats.kind, first, &moves);
-            }
-        }
         let mut kinds: Vec<(Block, u32)> = self.kinds.into_iter().collect();
         kinds.sort_by_key(|&(_, number)| number);
-        for (block, _) in kinds {
-            listing.routines.push(Routine::new(self.kernel, block)?);
-        }
+        let kinds: Vec<Block> = kinds.into_iter().map(|(block, _)| block).collect();
+        let listing = repeat::listing(&kinds, self.written, self.places.inputs, form, self.kernel)?;
         Ok((listing, self.places))
     }
-
-    /// How far operands are from those of the first repetition, if that is as far for all of a
-    /// side.
-    fn moved(&self, first: &[Unit], units: &[Unit]) -> Option<[i64; 3]> {
-        let mut moved: [Option<i64>; 3] = [None; 3];
-        for (from, to) in first.iter().zip(units) {
-            let distance = i64::from(to.unit) - i64::from(from.unit);
-            let known = moved[self.side(from) as usize].get_or_insert(distance);
-            if from.region != to.region || *known != distance {
-                return None;
-            }
-        }
-        Some(moved.map(Option::unwrap_or_default))
-    }
-
-    /// Adds a call. Its operands are moved so that the first unit of each side is 0: calls that
-    /// differ only by a move then have the same operands, and share them.
-    fn call(
-        &self,
-        listing: &mut Listing,
-        known: &mut Known,
-        routine: u32,
-        first: &[Unit],
-        moves: &[[i64; 3]],
-    ) {
-        let least = [0, 1, 2].map(|side| {
-            let units = first.iter().filter(|unit| self.side(unit) as usize == side);
-            units.map(|unit| i64::from(unit.unit)).min().unwrap_or(0)
-        });
-        let units = first.iter().map(|unit| Unit {
-            region: unit.region,
-            unit: unit.unit - least[self.side(unit) as usize] as u32,
-        });
-        let operands = known.entry(units.collect()).or_insert_with_key(|units| {
-            let start = listing.operands.len() as u32;
-            listing.operands.extend(units);
-            start..listing.operands.len() as u32
-        });
-        let start = listing.shifts.len() as u32;
-        listing.shifts.extend(moves.iter().map(|moved| {
-            let [inputs, outputs, scratch] =
-                [0, 1, 2].map(|side| (moved[side] + least[side]) as u32);
-            Shift { inputs, outputs, scratch }
-        }));
-        let shifts = start..listing.shifts.len() as u32;
-        listing.calls.push(Call::Block { routine, operands: operands.clone(), shifts });
-    }
-}
-
-/// Operands of calls, and where they are in the listing.
-type Known = HashMap<Vec<Unit>, Range<u32>>;
-
-/// A call in the making.
-struct Repeats {
-    /// The number of the block.
-    kind: u32,
-    tile: usize,
-    /// Its operands, for each repetition.
-    units: Vec<Vec<Unit>>,
-    /// All of them but inputs.
-    used: HashSet<Unit>,
 }
 
 /// A block while it is written.

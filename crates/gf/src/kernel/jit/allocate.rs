@@ -9,9 +9,9 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::super::Side;
 use super::super::avx512::XOR3;
-use super::super::block::{Block, Op, Value};
+use super::super::block::{Block, Factor, Op, Value};
 use super::super::engine::Way;
-use super::block::Body;
+use super::places::Places;
 
 /// Vector registers of the CPU.
 const REGISTERS: usize = 32;
@@ -27,23 +27,21 @@ pub(super) struct Straight {
     pub before: Vec<Instruction>,
     /// For each vector of the operands.
     pub body: Vec<Instruction>,
-    /// Coefficients whose maps the code finds in memory, in this order.
-    pub maps: Vec<u8>,
     /// Values that need room on the stack.
     pub spilled: usize,
 }
 
 /// The instructions of a block; `None` where it is too long or needs too much room.
-pub(super) fn allocate(block: &Block, way: Way) -> Option<Straight> {
+pub(super) fn allocate(block: &Block, way: Way, listed: bool) -> Option<Straight> {
     let terms = block.ops().iter().map(|op| 1 + op.sources().count());
     if terms.sum::<usize>() > MOST_WORK {
         return None;
     }
     let maps = coefficients(block);
-    let mut best = Allocator::new(block, way, &maps, 0).all().ok()?;
+    let mut best = Allocator::new(block, way, listed, &maps[..0]).all().ok()?;
     // As many maps in registers as values leave room for.
     for kept in (1..=maps.len().min(REGISTERS - 8)).rev() {
-        let straight = Allocator::new(block, way, &maps, kept).all().ok()?;
+        let straight = Allocator::new(block, way, listed, &maps[..kept]).all().ok()?;
         if straight.moves <= best.moves {
             best = straight;
             break;
@@ -53,12 +51,16 @@ pub(super) fn allocate(block: &Block, way: Way) -> Option<Straight> {
     (straight.spilled <= MOST_SPILLED).then_some(straight)
 }
 
-/// The coefficients that need a map, most used first.
+/// The factors of all repetitions that need a map, most used first.
 fn coefficients(block: &Block) -> Vec<u8> {
     let mut uses = [0_usize; 256];
     for op in block.ops() {
         if let Op::Sum { terms } = op {
-            terms.iter().for_each(|&(_, factor)| uses[usize::from(factor)] += 1);
+            for &(_, factor) in terms {
+                if let Factor::Fixed(factor) = factor {
+                    uses[usize::from(factor)] += 1;
+                }
+            }
         }
     }
     let mut all: Vec<u8> = (2..=255).filter(|&c| uses[usize::from(c)] > 0).collect();
@@ -79,6 +81,8 @@ enum Place {
     Nowhere,
     /// In its operand.
     Operand(u32),
+    /// A map, among all of them: that of the factor which the repetition has at this place.
+    Map(u32),
     Register(usize),
     Stack(usize),
 }
@@ -86,9 +90,9 @@ enum Place {
 struct Allocator<'a> {
     block: &'a Block,
     way: Way,
-    maps: &'a [u8],
-    /// So many maps stay in the last registers.
-    kept: usize,
+    /// Factors whose maps stay in the last registers.
+    kept: &'a [u8],
+    /// Values of the block; then the maps of factors that it leaves open.
     place: Vec<Place>,
     /// The operand that a loaded value can be loaded from again.
     source: Vec<Option<u32>>,
@@ -101,9 +105,12 @@ struct Allocator<'a> {
     free_slots: Vec<usize>,
     spilled: usize,
     moves: usize,
-    body: Body,
+    places: Places,
     code: Vec<Instruction>,
 }
+
+/// The factor that changes nothing.
+const ONE: Factor = Factor::Fixed(1);
 
 /// No code can be made of a block.
 struct Stuck;
@@ -123,42 +130,47 @@ enum Term {
 }
 
 impl<'a> Allocator<'a> {
-    fn new(block: &'a Block, way: Way, maps: &'a [u8], kept: usize) -> Allocator<'a> {
-        let mut uses: Vec<Vec<usize>> = Vec::new();
+    fn new(block: &'a Block, way: Way, listed: bool, kept: &'a [u8]) -> Allocator<'a> {
+        let (values, given) = (block.values(), block.given());
+        let mut uses: Vec<Vec<usize>> = vec![Vec::new(); values + given];
         for (at, op) in block.ops().iter().enumerate() {
             for value in op.sources() {
                 uses[value.0 as usize].push(at);
             }
-            if !matches!(op, Op::Store { .. }) {
-                uses.push(Vec::new());
+            if let Op::Sum { terms } = op {
+                for &(_, factor) in terms {
+                    if let Factor::Given(index) = factor {
+                        uses[values + index as usize].push(at);
+                    }
+                }
             }
         }
         uses.iter_mut().for_each(|uses| uses.reverse());
-        let values = uses.len();
+        let mut place = vec![Place::Nowhere; values];
+        place.extend((0..given as u32).map(Place::Map));
         Allocator {
             block,
             way,
-            maps,
             kept,
-            place: vec![Place::Nowhere; values],
-            source: vec![None; values],
+            place,
+            source: vec![None; values + given],
             uses,
-            holds: vec![None; REGISTERS - kept],
+            holds: vec![None; REGISTERS - kept.len()],
             locked: Vec::new(),
             free_slots: Vec::new(),
             spilled: 0,
             moves: 0,
-            body: Body::new(),
+            places: Places::new(block, listed),
             code: Vec::new(),
         }
     }
 
     fn all(mut self) -> Step<Found> {
         let mut before = Vec::new();
-        for index in 0..self.kept {
-            let to = zmm(REGISTERS - self.kept + index);
+        for (index, &factor) in self.kept.iter().enumerate() {
+            let to = zmm(self.kept_map(index));
             let code = Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64;
-            let from = MemoryOperand { is_broadcast: false, ..Body::map(index) };
+            let from = MemoryOperand { is_broadcast: false, ..Places::map(factor) };
             before.push(Instruction::with2(code, to, from)?);
         }
         let (block, mut next) = (self.block, 0);
@@ -189,22 +201,27 @@ impl<'a> Allocator<'a> {
             }
             self.locked.clear();
         }
-        let Allocator { code, maps, spilled, moves, .. } = self;
-        let straight = Straight { before, body: code, maps: maps.to_vec(), spilled };
+        let Allocator { code, spilled, moves, .. } = self;
+        let straight = Straight { before, body: code, spilled };
         Ok(Found { straight, moves })
     }
 
     /// Computes a sum into a register.
-    fn sum(&mut self, value: Value, terms: &[(Value, u8)], at: usize) -> Step<()> {
+    fn sum(&mut self, value: Value, terms: &[(Value, Factor)], at: usize) -> Step<()> {
         if self.uses[value.0 as usize].is_empty() {
-            terms.iter().for_each(|&(term, _)| self.used(term, at));
+            for &(term, factor) in terms {
+                self.used(term, at);
+                if let Factor::Given(index) = factor {
+                    self.used(self.map_value(index), at);
+                }
+            }
             return Ok(());
         }
         let mut terms = terms.to_vec();
         // A value that nobody needs any more becomes the sum.
-        let dies = |&(term, factor): &(Value, u8)| {
+        let dies = |&(term, factor): &(Value, Factor)| {
             let in_register = matches!(self.place[term.0 as usize], Place::Register(_));
-            factor == 1 && in_register && self.uses[term.0 as usize] == [at]
+            factor == ONE && in_register && self.uses[term.0 as usize] == [at]
         };
         let mut sum = None;
         if let Some(index) = terms.iter().position(dies) {
@@ -215,7 +232,7 @@ impl<'a> Allocator<'a> {
             sum = Some(register);
         }
         // Memory can only be the last operand of an instruction: what is in registers goes first.
-        terms.sort_by_key(|&(term, factor)| (self.in_memory(term, factor), factor == 1));
+        terms.sort_by_key(|&(term, factor)| (self.in_memory(term, factor), factor == ONE));
         let mut terms = terms.into_iter();
         while let Some(first) = terms.next() {
             let (sum_now, second) = (sum, terms.next());
@@ -248,21 +265,22 @@ impl<'a> Allocator<'a> {
     }
 
     /// The first term alone: a product, in a register that becomes the sum.
-    fn product(&mut self, (value, factor): (Value, u8), at: usize) -> Step<usize> {
+    fn product(&mut self, (value, factor): (Value, Factor), at: usize) -> Step<usize> {
+        let map = self.map(factor)?;
         let from = self.register(value)?;
         let to = self.target(value, from, at)?;
         match factor {
-            1 => {
+            ONE => {
                 let copy = Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512;
                 self.code.push(Instruction::with2(copy, zmm(to), zmm(from))?);
             }
-            _ => self.multiply(to, from, factor)?,
+            _ => self.multiply(to, from, factor, map, at)?,
         }
         Ok(to)
     }
 
     /// The sum of the first two terms, in a register that becomes the sum.
-    fn two(&mut self, a: (Value, u8), b: (Value, u8), at: usize) -> Step<usize> {
+    fn two(&mut self, a: (Value, Factor), b: (Value, Factor), at: usize) -> Step<usize> {
         let first = self.term(a, at)?;
         let second = self.term(b, at)?;
         let Term::Register(left) = first else {
@@ -288,7 +306,7 @@ impl<'a> Allocator<'a> {
         Ok(sum)
     }
 
-    fn three(&mut self, sum: usize, a: (Value, u8), b: (Value, u8), at: usize) -> Step<()> {
+    fn three(&mut self, sum: usize, a: (Value, Factor), b: (Value, Factor), at: usize) -> Step<()> {
         let first = self.term(a, at)?;
         let second = self.term(b, at)?;
         let code = Code::EVEX_Vpternlogq_zmm_k1z_zmm_zmmm512b64_imm8;
@@ -311,25 +329,26 @@ impl<'a> Allocator<'a> {
 
     /// Whether a term can be an operand in memory: it is only used here, as it is, and lies in
     /// an operand that is not stored. Reading less than a vector takes an instruction of its own.
-    fn in_memory(&self, value: Value, factor: u8) -> bool {
+    fn in_memory(&self, value: Value, factor: Factor) -> bool {
         let index = value.0 as usize;
         let here = matches!(self.place[index], Place::Operand(_)) && self.source[index].is_some();
-        here && factor == 1 && self.uses[index].len() == 1 && self.way != Way::Rest
+        here && factor == ONE && self.uses[index].len() == 1 && self.way != Way::Rest
     }
 
     /// Makes a term ready: a product lies in a register that holds nothing else.
-    fn term(&mut self, (value, factor): (Value, u8), at: usize) -> Step<Term> {
+    fn term(&mut self, (value, factor): (Value, Factor), at: usize) -> Step<Term> {
         if self.in_memory(value, factor)
             && let Place::Operand(operand) = self.place[value.0 as usize]
         {
             return Ok(Term::Memory(self.operand(operand)?));
         }
+        let map = self.map(factor)?;
         let from = self.register(value)?;
-        if factor == 1 {
+        if factor == ONE {
             return Ok(Term::Register(from));
         }
         let to = self.target(value, from, at)?;
-        self.multiply(to, from, factor)?;
+        self.multiply(to, from, factor, map, at)?;
         Ok(Term::Register(to))
     }
 
@@ -387,9 +406,14 @@ impl<'a> Allocator<'a> {
                 let from = self.operand(operand)?;
                 self.load(register, from)?;
             }
+            Place::Map(index) => {
+                let from = Places::given_map(index, &mut self.code)?;
+                let code = Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64;
+                self.code.push(Instruction::with2(code, zmm(register), from)?);
+            }
             Place::Stack(slot) => {
                 let code = Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512;
-                self.code.push(Instruction::with2(code, zmm(register), Body::spilled(slot))?);
+                self.code.push(Instruction::with2(code, zmm(register), Places::spilled(slot))?);
                 self.free_slots.push(slot);
                 self.moves += 1;
             }
@@ -424,13 +448,16 @@ impl<'a> Allocator<'a> {
             let index = value.0 as usize;
             self.place[index] = match self.source[index] {
                 Some(operand) => Place::Operand(operand),
+                None if index >= self.block.values() => {
+                    Place::Map((index - self.block.values()) as u32)
+                }
                 None => {
                     let slot = self.free_slots.pop().unwrap_or_else(|| {
                         self.spilled += 1;
                         self.spilled - 1
                     });
                     let code = Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm;
-                    self.code.push(Instruction::with2(code, Body::spilled(slot), zmm(victim))?);
+                    self.code.push(Instruction::with2(code, Places::spilled(slot), zmm(victim))?);
                     Place::Stack(slot)
                 }
             };
@@ -440,12 +467,32 @@ impl<'a> Allocator<'a> {
 
     /// The place of an operand's vector; from memory, what follows is asked for.
     fn operand(&mut self, operand: u32) -> Step<MemoryOperand> {
-        let (load, place) = self.body.place(self.block, operand)?;
-        self.code.push(load);
+        let place = self.places.operand(self.block, operand, &mut self.code)?;
         if self.way == Way::Memory && self.block.sides()[operand as usize] == Side::Input {
-            self.code.push(Instruction::with1(Code::Prefetcht0_m8, Body::ahead(&place))?);
+            let ahead = self.places.ahead(&place);
+            self.code.push(Instruction::with1(Code::Prefetcht0_m8, ahead)?);
         }
         Ok(place)
+    }
+
+    /// The number of an open factor's map among values.
+    fn map_value(&self, index: u32) -> Value {
+        Value(self.block.values() as u32 + index)
+    }
+
+    fn kept_map(&self, index: usize) -> usize {
+        REGISTERS - self.kept.len() + index
+    }
+
+    /// The register with the map of a factor, locked until it is used; none where it is not in one.
+    fn map(&mut self, factor: Factor) -> Step<Option<usize>> {
+        Ok(match factor {
+            Factor::Given(index) => Some(self.register(self.map_value(index))?),
+            Factor::Fixed(factor) => {
+                let kept = self.kept.iter().position(|&kept| kept == factor);
+                kept.map(|index| self.kept_map(index))
+            }
+        })
     }
 
     fn load(&mut self, to: usize, from: MemoryOperand) -> Step<()> {
@@ -464,8 +511,7 @@ impl<'a> Allocator<'a> {
     }
 
     fn store(&mut self, operand: u32, from: usize) -> Step<()> {
-        let (load, to) = self.body.place(self.block, operand)?;
-        self.code.push(load);
+        let to = self.places.operand(self.block, operand, &mut self.code)?;
         let output = self.block.sides()[operand as usize] == Side::Output;
         let code = match self.way {
             Way::Memory if output => Code::EVEX_Vmovntdq_m512_zmm,
@@ -480,17 +526,27 @@ impl<'a> Allocator<'a> {
         Ok(())
     }
 
-    fn multiply(&mut self, to: usize, from: usize, factor: u8) -> Step<()> {
-        let index = self.maps.iter().position(|&map| map == factor).unwrap_or(0);
+    fn multiply(
+        &mut self,
+        to: usize,
+        from: usize,
+        factor: Factor,
+        map: Option<usize>,
+        at: usize,
+    ) -> Step<()> {
         let code = Code::EVEX_Vgf2p8affineqb_zmm_k1z_zmm_zmmm512b64_imm8;
-        let multiply = match index < self.kept {
-            true => {
-                let map = zmm(REGISTERS - self.kept + index);
-                Instruction::with4(code, zmm(to), zmm(from), map, 0)?
+        let multiply = match (map, factor) {
+            (Some(map), _) => Instruction::with4(code, zmm(to), zmm(from), zmm(map), 0)?,
+            (None, Factor::Fixed(factor)) => {
+                Instruction::with4(code, zmm(to), zmm(from), Places::map(factor), 0)?
             }
-            false => Instruction::with4(code, zmm(to), zmm(from), Body::map(index), 0)?,
+            (None, Factor::Given(_)) => return Err(Stuck),
         };
         self.code.push(multiply);
+        if let (Some(map), Factor::Given(index)) = (map, factor) {
+            self.locked.retain(|&locked| locked != map);
+            self.used(self.map_value(index), at);
+        }
         Ok(())
     }
 

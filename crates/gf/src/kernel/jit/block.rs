@@ -3,37 +3,41 @@
 use std::fmt;
 use std::mem::offset_of;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
+use super::super::Unit;
 use super::super::block::Block;
-use super::super::engine::{Engine, Job, Way};
+use super::super::engine::{Engine, Job, Operands, Way};
 use super::allocate::{self, Straight};
 use super::pages::Pages;
+use super::places::{
+    AHEAD, AHEAD_AT, AHEAD_LEFT, AHEAD_SHIFTS, AT, BASES, DONE, END, FACTORS, LEFT, LEN, MAPS,
+    REGIONS, SHIFTS, SLOTS, STRIDES, UNITS, low,
+};
 
 /// What the code gets: it takes everything from here into registers.
 #[repr(C)]
 struct Arguments {
-    /// First byte of every operand.
-    slots: *const *mut u8,
-    /// First and end of the repetitions.
-    shifts: *const [usize; 3],
-    end: *const [usize; 3],
+    /// First byte of every operand; or the units of the first repetition.
+    operands: *const u8,
+    /// First of the repetitions; or the starts of all regions.
+    second: *const u8,
+    /// End of the repetitions, or of the units.
+    end: *const u8,
     /// Bytes of each operand: whole vectors, or less than one.
     len: usize,
+    /// The maps of all factors.
     maps: *const u64,
     /// Which bytes of a vector less than whole.
     mask: u64,
-    /// What is fetched next: the repetition, how far it is in, and what is left of it.
-    ahead: *const [usize; 3],
-    ahead_at: usize,
-    ahead_left: usize,
+    /// What is fetched next: the repetition, how far it is in, and what is left of it; or the
+    /// factors of the first repetition, and the bytes from unit to unit.
+    rest: [usize; 3],
 }
 
 type Entry = unsafe extern "sysv64" fn(*const Arguments);
-
-/// How many vectors of every operand lie between what is fetched and what is used.
-const AHEAD: usize = 6;
 
 /// An unrolled loop has no more instructions than this: they should stay in the cache of decoded
 /// ones. Unrolled, the loads of one stream are different instructions, which prefetchers that go by
@@ -44,21 +48,6 @@ const UNROLLED: usize = 1100;
 const TURNS: usize = 8;
 
 const ARGUMENTS: Register = Register::RDI;
-/// Hold the fields of [`Arguments`] of these names.
-const SLOTS: Register = Register::RDI;
-const SHIFTS: Register = Register::RSI;
-const MAPS: Register = Register::RDX;
-const END: Register = Register::RCX;
-const LEN: Register = Register::R8;
-/// What is left of the operands of this repetition.
-const LEFT: Register = Register::R15;
-/// Where the code is in the operands, by side.
-const AT: [Register; 3] = [Register::RAX, Register::R10, Register::R11];
-const AHEAD_AT: Register = Register::RBX;
-const AHEAD_SHIFTS: Register = Register::RBP;
-const AHEAD_LEFT: Register = Register::R9;
-/// Hold addresses of operands, in turn.
-const BASES: [Register; 3] = [Register::R12, Register::R13, Register::R14];
 /// The registers that belong to the caller.
 const SAVED: [Register; 6] =
     [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
@@ -66,64 +55,92 @@ const SAVED: [Register; 6] =
 /// Machine code for one block and one way.
 pub struct BlockCode {
     pages: Pages,
-    maps: Vec<u64>,
+    /// By factor.
+    maps: &'static [u64; 256],
 }
 
 impl fmt::Debug for BlockCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BlockCode({} maps)", self.maps.len())
+        write!(f, "BlockCode")
     }
 }
 
+/// The maps of all factors.
+fn maps(engine: &dyn Engine) -> &'static [u64; 256] {
+    static MAPS: OnceLock<[u64; 256]> = OnceLock::new();
+    MAPS.get_or_init(|| {
+        let mut factor = 0;
+        [0; 256].map(|_: u8| {
+            let mut map = [0; 8];
+            engine.tabulate(factor, &mut map);
+            factor = factor.wrapping_add(1);
+            u64::from_le_bytes(map)
+        })
+    })
+}
+
 impl BlockCode {
-    pub(super) fn new(engine: &dyn Engine, block: &Block, way: Way) -> Option<BlockCode> {
-        let straight = allocate::allocate(block, way)?;
+    pub(super) fn new(
+        engine: &dyn Engine,
+        block: &Block,
+        way: Way,
+        listed: bool,
+    ) -> Option<BlockCode> {
+        // Repetitions are told apart by where their lists are.
+        if listed && block.named().next().is_none() {
+            return None;
+        }
+        let straight = allocate::allocate(block, way, listed)?;
         let turns = turns(&straight);
-        if way == Way::Unrolled && turns == 1 {
+        if way == Way::Unrolled && (listed || turns == 1) {
             return None; // it is what `Cached` is
         }
-        let bytes = Assembler::new(way).all(&straight, turns).ok()?;
-        let map = |&coefficient: &u8| {
-            let mut map = [0; 8];
-            engine.tabulate(coefficient, &mut map);
-            u64::from_le_bytes(map)
-        };
-        let maps = straight.maps.iter().map(map).collect();
-        Some(BlockCode { pages: Pages::new(&bytes)?, maps })
+        let bytes = Assembler::new(way).all(&straight, listed.then_some(block), turns).ok()?;
+        Some(BlockCode { pages: Pages::new(&bytes)?, maps: maps(engine) })
     }
 
     /// Runs all repetitions on these bytes of every operand: whole vectors, or less than one.
     ///
     /// # Safety
     /// As [`super::super::Routine::execute`]; the code was made for the block, for the way that the
-    /// range asks for.
+    /// range asks for, and for this kind of operands.
     pub(in super::super) unsafe fn run(&self, job: &Job<'_>, bytes: Range<usize>) {
-        if job.shifts.is_empty() || bytes.is_empty() {
+        if job.operands.repetitions() == 0 || bytes.is_empty() {
             return;
         }
-        let (len, mut moved) = (bytes.len(), Vec::new());
-        let slots = match bytes.start {
-            0 => job.slots,
+        let (len, mut moved): (usize, Vec<*mut u8>) = (bytes.len(), Vec::new());
+        let places = match job.operands {
+            Operands::Moved { slots, .. } => slots,
+            Operands::Listed { regions, .. } => regions,
+        };
+        let places = match bytes.start {
+            0 => places.as_ptr().cast(),
             start => {
-                moved.extend(job.slots.iter().map(|slot| slot.wrapping_add(start)));
-                &moved
+                moved.extend(places.iter().map(|place| place.wrapping_add(start)));
+                moved.as_ptr().cast()
             }
         };
-        let vectors = len.div_ceil(64);
-        let ahead = &job.shifts[(AHEAD / vectors).min(job.shifts.len() - 1)..];
-        let into = AHEAD % vectors * 64;
-        let all = job.shifts.as_ptr_range();
-        let arguments = Arguments {
-            slots: slots.as_ptr(),
-            shifts: all.start,
-            end: all.end,
-            len,
-            maps: self.maps.as_ptr(),
-            mask: !0 >> (64 - len.min(64)),
-            ahead: ahead.as_ptr(),
-            ahead_at: ahead[0][0] + into,
-            ahead_left: (vectors * 64) - into,
-        };
+        let (operands, second, end, rest);
+        match job.operands {
+            Operands::Moved { shifts, .. } => {
+                let vectors = len.div_ceil(64);
+                let ahead = &shifts[(AHEAD / vectors).min(shifts.len() - 1)..];
+                let into = AHEAD % vectors * 64;
+                let all = shifts.as_ptr_range();
+                operands = places;
+                (second, end) = (all.start.cast(), all.end.cast());
+                rest =
+                    [ahead.as_ptr().expose_provenance(), ahead[0][0] + into, vectors * 64 - into];
+            }
+            Operands::Listed { units, strides, factors, .. } => {
+                let all = units.as_ptr_range();
+                (operands, end) = (all.start.cast(), all.end.cast());
+                second = places;
+                rest = [factors.as_ptr().expose_provenance(), strides[0], strides[1]];
+            }
+        }
+        let (maps, mask) = (self.maps.as_ptr(), !0 >> (64 - len.min(64)));
+        let arguments = Arguments { operands, second, end, len, maps, mask, rest };
         // SAFETY: the pages hold what `Assembler::all` made, an `Entry`, and live as long as
         // `self`.
         let entry: Entry = unsafe { std::mem::transmute(self.pages.address(0)) };
@@ -135,47 +152,6 @@ impl BlockCode {
 /// How many vectors of every operand an unrolled loop takes in one turn.
 fn turns(straight: &Straight) -> usize {
     (UNROLLED / straight.body.len().max(1)).clamp(1, TURNS)
-}
-
-/// A base and an index that instructions of the body use.
-pub(super) struct Body {
-    next_base: usize,
-}
-
-impl Body {
-    pub(super) fn new() -> Body {
-        Body { next_base: 0 }
-    }
-
-    /// Loads the address of an operand; returns the instruction and the place of the vector.
-    pub(super) fn place(
-        &mut self,
-        block: &Block,
-        operand: u32,
-    ) -> Result<(Instruction, MemoryOperand), IcedError> {
-        let base = BASES[self.next_base % BASES.len()];
-        self.next_base += 1;
-        let from = MemoryOperand::with_base_displ(SLOTS, 8 * i64::from(operand));
-        let load = Instruction::with2(Code::Mov_r64_rm64, base, from)?;
-        let at = AT[block.sides()[operand as usize] as usize];
-        Ok((load, MemoryOperand::with_base_index(base, at)))
-    }
-
-    /// The place that is fetched while the operand of an address that was just loaded is used.
-    pub(super) fn ahead(place: &MemoryOperand) -> MemoryOperand {
-        MemoryOperand::with_base_index(place.base, AHEAD_AT)
-    }
-
-    /// The place of a value that has no register.
-    pub(super) fn spilled(slot: usize) -> MemoryOperand {
-        MemoryOperand::with_base_displ_size(Register::RSP, 64 * slot as i64, 1)
-    }
-
-    /// The map with this index, for all quarters of a vector.
-    pub(super) fn map(index: usize) -> MemoryOperand {
-        let place = MemoryOperand::with_base_displ_size(MAPS, 8 * index as i64, 1);
-        MemoryOperand { is_broadcast: true, ..place }
-    }
 }
 
 /// A jump forward that has no target yet; its last four bytes are to hold the distance.
@@ -198,9 +174,23 @@ impl Assembler {
         Assembler { way, encoder: Encoder::new(64), ip: 0, landings: vec![], spill_bytes: 0 }
     }
 
-    fn all(mut self, straight: &Straight, turns: usize) -> Result<Vec<u8>, IcedError> {
-        self.enter(straight)?;
-        // One repetition: from where its operands are moved to.
+    /// All repetitions: with lists of operands where the block of these is `listed`.
+    fn all(
+        mut self,
+        straight: &Straight,
+        listed: Option<&Block>,
+        turns: usize,
+    ) -> Result<Vec<u8>, IcedError> {
+        self.enter(straight, listed.is_some())?;
+        match listed {
+            Some(block) => self.listed(straight, block)?,
+            None => self.moved(straight, turns)?,
+        }
+        self.leave()
+    }
+
+    /// All repetitions, from where their operands are moved to.
+    fn moved(&mut self, straight: &Straight, turns: usize) -> Result<(), IcedError> {
         let repetition = self.ip;
         for (side, at) in AT.into_iter().enumerate() {
             self.load(at, SHIFTS, 8 * side)?;
@@ -222,9 +212,7 @@ impl Assembler {
         }
         none_left.into_iter().for_each(|jump| self.land(jump));
         self.add(SHIFTS, size_of::<[usize; 3]>() as i32)?;
-        self.emit(Instruction::with2(Code::Cmp_r64_rm64, SHIFTS, END)?)?;
-        self.emit(Instruction::with_branch(Code::Jb_rel32_64, repetition)?)?;
-        self.leave()
+        self.until_end(SHIFTS, repetition)
     }
 
     /// The loop that takes `turns` vectors while there are so many; a jump from where none are
@@ -244,7 +232,7 @@ impl Assembler {
         self.jump(Code::Je_rel32_64)
     }
 
-    /// The next vectors of all operands, one after the other.
+    /// The next vectors of all operands that are moved, one after the other.
     fn vectors(&mut self, straight: &Straight, turns: usize) -> Result<(), IcedError> {
         for turn in 0..turns as u64 {
             for instruction in &straight.body {
@@ -260,7 +248,31 @@ impl Assembler {
         AT.into_iter().try_for_each(|at| self.add(at, 64 * turns as i32))
     }
 
-    fn enter(&mut self, straight: &Straight) -> Result<(), IcedError> {
+    /// All repetitions, each with its own list of operands.
+    fn listed(&mut self, straight: &Straight, block: &Block) -> Result<(), IcedError> {
+        let repetition = self.ip;
+        let nothing = low(DONE);
+        self.emit(Instruction::with2(Code::Xor_r32_rm32, nothing, nothing)?)?;
+        let vector = self.ip;
+        for instruction in &straight.body {
+            self.emit(*instruction)?;
+        }
+        if self.way != Way::Rest {
+            self.add(DONE, 64)?;
+            self.emit(Instruction::with2(Code::Cmp_r64_rm64, DONE, LEN)?)?;
+            self.emit(Instruction::with_branch(Code::Jb_rel32_64, vector)?)?;
+        }
+        self.add(FACTORS, block.given() as i32)?;
+        self.add(UNITS, (size_of::<Unit>() * block.named().count()) as i32)?;
+        self.until_end(UNITS, repetition)
+    }
+
+    fn until_end(&mut self, at: Register, repetition: u64) -> Result<(), IcedError> {
+        self.emit(Instruction::with2(Code::Cmp_r64_rm64, at, END)?)?;
+        self.emit(Instruction::with_branch(Code::Jb_rel32_64, repetition)?)
+    }
+
+    fn enter(&mut self, straight: &Straight, listed: bool) -> Result<(), IcedError> {
         for register in SAVED {
             self.emit(Instruction::with1(Code::Push_r64, register)?)?;
         }
@@ -272,19 +284,30 @@ impl Assembler {
         let saved = MemoryOperand::with_base_displ(Register::RSP, i64::from(bytes));
         // The stack pointer is a multiple of 64 below what was asked for: there is room above.
         self.emit(Instruction::with2(Code::Mov_rm64_r64, saved, LEFT)?)?;
-        self.load(SHIFTS, ARGUMENTS, offset_of!(Arguments, shifts))?;
         self.load(END, ARGUMENTS, offset_of!(Arguments, end))?;
         self.load(LEN, ARGUMENTS, offset_of!(Arguments, len))?;
         self.load(MAPS, ARGUMENTS, offset_of!(Arguments, maps))?;
-        self.load(AHEAD_SHIFTS, ARGUMENTS, offset_of!(Arguments, ahead))?;
-        self.load(AHEAD_AT, ARGUMENTS, offset_of!(Arguments, ahead_at))?;
-        self.load(AHEAD_LEFT, ARGUMENTS, offset_of!(Arguments, ahead_left))?;
+        let (second, rest) = match listed {
+            true => (REGIONS, [FACTORS, STRIDES[0][0], STRIDES[1][0]]),
+            false => (SHIFTS, [AHEAD_SHIFTS, AHEAD_AT, AHEAD_LEFT]),
+        };
+        self.load(second, ARGUMENTS, offset_of!(Arguments, second))?;
+        for (index, register) in rest.into_iter().enumerate() {
+            self.load(register, ARGUMENTS, offset_of!(Arguments, rest) + 8 * index)?;
+        }
+        if listed {
+            for [once, thrice] in STRIDES {
+                let three = MemoryOperand::with_base_index_scale(once, once, 2);
+                self.emit(Instruction::with2(Code::Lea_r64_m, thrice, three)?)?;
+            }
+        }
         if self.way == Way::Rest {
             let mask =
                 MemoryOperand::with_base_displ(ARGUMENTS, offset_of!(Arguments, mask) as i64);
             self.emit(Instruction::with2(Code::VEX_Kmovq_kr_km64, Register::K1, mask)?)?;
         }
-        self.load(SLOTS, ARGUMENTS, offset_of!(Arguments, slots))?;
+        let operands = if listed { UNITS } else { SLOTS };
+        self.load(operands, ARGUMENTS, offset_of!(Arguments, operands))?;
         for instruction in &straight.before {
             self.emit(*instruction)?;
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{Buffers, Call, Checked, Listing, Sequence, Shift, Unit, Work};
 use crate::GfError;
-use crate::kernel::Side;
+use crate::kernel::{Block, Side};
 
 impl Sequence {
     /// Checks and keeps a program.
@@ -15,15 +15,17 @@ impl Sequence {
     /// for, writes an input, or writes a unit that it also uses as another operand; an output or
     /// scratch unit is read before it is written.
     pub fn new(listing: Listing, buffers: Buffers) -> Result<Sequence, GfError> {
-        let Listing { products, routines, calls, operands, shifts } = listing;
+        let Listing { products, routines, calls, operands, shifts, factors } = listing;
         let mut sequence = Sequence {
             products,
             routines,
             calls: Vec::with_capacity(calls.len()),
             operands,
             shifts,
+            factors,
             fresh: Vec::new(),
             buffers,
+            moved: 0,
             most: 0,
         };
         let mut written = Units::new(&sequence.buffers);
@@ -56,19 +58,47 @@ impl Sequence {
                 let routine = in_list(*routine, self.routines.len(), "routines of a sequence")?;
                 let operands = within(operands, self.operands.len(), "operands")?;
                 let shifts = within(shifts, self.shifts.len(), "shifts")?;
-                self.check_block(routine, &self.operands[operands.clone()])?;
                 let block = self.routines[routine].block();
+                let (what, named) = ("named operands of a block", block.named().count());
+                if named != block.sides().len() {
+                    return Err(GfError::Shape {
+                        what,
+                        expected: block.sides().len(),
+                        found: named,
+                    });
+                }
+                let (what, found) = ("factors that a block leaves open", block.given());
+                if found > 0 {
+                    return Err(GfError::Shape { what, expected: 0, found });
+                }
+                self.check_block(routine, &self.operands[operands.clone()])?;
                 for shift in &self.shifts[shifts.clone()] {
                     let moved = moved(&self.operands[operands.clone()], block.sides(), shift);
-                    let uses =
-                        || (0..).map(|operand| block.uses(operand)).zip(moved.iter().copied());
-                    let loads = uses().filter(|((loads, _), _)| *loads).map(|(_, unit)| unit);
-                    written.read("source", loads)?;
-                    let stores = uses().filter(|((_, stores), _)| *stores).map(|(_, unit)| unit);
-                    written.write("destination", stores)?;
+                    written.block(block, &moved)?;
                 }
-                self.most = self.most.max(operands.len());
+                self.moved = self.moved.max(operands.end);
                 Work::Block { routine, operands, shifts }
+            }
+            Call::Each { routine, operands, factors } => {
+                let routine = in_list(*routine, self.routines.len(), "routines of a sequence")?;
+                let operands = within(operands, self.operands.len(), "operands")?;
+                let factors = within(factors, self.factors.len(), "factors")?;
+                let block = self.routines[routine].block();
+                let count = operands.len() / block.named().count().max(1);
+                let shape = |what, expected, found| match expected == found {
+                    true => Ok(()),
+                    false => Err(GfError::Shape { what, expected, found }),
+                };
+                let named = count * block.named().count();
+                shape("operands of all repetitions of a block", named, operands.len())?;
+                let given = count * block.given();
+                shape("factors of all repetitions of a block", given, factors.len())?;
+                for repetition in 0..count {
+                    let (units, _) = self.repetition(block, &operands, &factors, repetition);
+                    self.check_block(routine, &units)?;
+                    written.block(block, &units)?;
+                }
+                Work::Each { routine, operands, factors, count }
             }
         };
         Ok(work)
@@ -147,21 +177,17 @@ impl Sequence {
                 Work::Block { routine, operands, shifts } => {
                     let block = self.routines[*routine].block();
                     let units = &self.operands[operands.clone()];
-                    let is_output = |unit: &Unit| outputs.contains(&unit.region);
-                    let mut last = true;
-                    for shift in &self.shifts[shifts.clone()] {
-                        let moved = moved(units, block.sides(), shift);
-                        let uses = moved.iter().enumerate().filter(|(_, unit)| is_output(unit));
-                        for (operand, unit) in uses {
-                            let (loaded, stored) = block.uses(operand as u32);
-                            last &= !stored || !read_later.contains(unit);
-                            if loaded {
-                                read_later.insert(*unit);
-                                last = false;
-                            }
-                        }
-                    }
-                    last
+                    self.shifts[shifts.clone()].iter().fold(true, |last, shift| {
+                        let units = moved(units, block.sides(), shift);
+                        last & is_last_block(block, &units, &outputs, &mut read_later)
+                    })
+                }
+                Work::Each { routine, operands, factors, count } => {
+                    let block = self.routines[*routine].block();
+                    (0..*count).fold(true, |last, repetition| {
+                        let (units, _) = self.repetition(block, operands, factors, repetition);
+                        last & is_last_block(block, &units, &outputs, &mut read_later)
+                    })
                 }
             };
         }
@@ -181,6 +207,26 @@ impl Sequence {
             *fresh = start..self.fresh.len();
         }
     }
+}
+
+/// Whether a block stores to outputs only what nothing reads; notes what it reads of them.
+fn is_last_block(
+    block: &Block,
+    units: &[Unit],
+    outputs: &Range<u32>,
+    read_later: &mut HashSet<Unit>,
+) -> bool {
+    let mut last = true;
+    let uses = (0..).zip(units).filter(|(_, unit)| outputs.contains(&unit.region));
+    for (operand, unit) in uses {
+        let (loaded, stored) = block.uses(operand);
+        last &= !stored || !read_later.contains(unit);
+        if loaded {
+            read_later.insert(*unit);
+            last = false;
+        }
+    }
+    last
 }
 
 fn in_list(index: u32, len: usize, what: &'static str) -> Result<usize, GfError> {
@@ -244,6 +290,15 @@ impl Units {
             *self.at(side, index, unit)? = true;
         }
         Ok(())
+    }
+
+    /// What a repetition of a block reads and then writes.
+    fn block(&mut self, block: &Block, units: &[Unit]) -> Result<(), GfError> {
+        let uses = || (0..).map(|operand| block.uses(operand)).zip(units.iter().copied());
+        let loads = uses().filter(|((loads, _), _)| *loads).map(|(_, unit)| unit);
+        self.read("source", loads)?;
+        let stores = uses().filter(|((_, stores), _)| *stores).map(|(_, unit)| unit);
+        self.write("destination", stores)
     }
 
     fn at(&mut self, side: &'static str, index: usize, at: Unit) -> Result<&mut bool, GfError> {

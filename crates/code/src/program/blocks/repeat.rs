@@ -1,0 +1,245 @@
+//! Blocks that are alike become repetitions of one call.
+//!
+//! Parts of sums are called alike that differ only in where their operands are, all moved by as
+//! much: one list of operands serves all of a call, and its code knows what it needs next. Of whole
+//! sums there are as many kinds as digits have values: there blocks that differ in their factors
+//! too count as alike, and every repetition has lists of its own.
+
+use super::Form;
+use crate::CodeError;
+use kiln_gf::{Block, Call, Factor, Kernel, Listing, Routine, Shift, Side, Unit};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+
+/// How many calls back a block is looked for that another one could repeat.
+const NEIGHBOURS: usize = 8;
+/// More kinds of blocks than this would be more code than caches hold.
+const ROUTINES_MAX: usize = 96;
+
+/// A block as it was written.
+pub(super) struct Written {
+    /// Which of the kinds.
+    pub kind: u32,
+    /// Blocks of one tile may become one call.
+    pub tile: usize,
+    /// Its operands.
+    pub units: Vec<Unit>,
+}
+
+/// The calls of blocks in their order; nothing where code would be too long. `inputs` is the number
+/// of input regions.
+pub(super) fn listing(
+    kinds: &[Block],
+    written: Vec<Written>,
+    inputs: u32,
+    form: Form,
+    kernel: &'static dyn Kernel,
+) -> Result<Option<Listing>, CodeError> {
+    if form == Form::Parts {
+        if kinds.len() > ROUTINES_MAX {
+            return Ok(None);
+        }
+        return moved(kinds, &merged(&written, |kind| kind, inputs), kernel).map(Some);
+    }
+    let mut shapes: HashMap<Block, u32> = HashMap::new();
+    let mut of_kind: Vec<u32> = Vec::with_capacity(kinds.len());
+    for kind in kinds {
+        let next = shapes.len() as u32;
+        of_kind.push(*shapes.entry(kind.shape()).or_insert(next));
+    }
+    if shapes.len() > ROUTINES_MAX {
+        return Ok(None);
+    }
+    let merged = merged(&written, |kind| of_kind[kind as usize], inputs);
+    each(kinds, &merged, kernel).map(Some)
+}
+
+/// A call in the making.
+struct Repeats<'a> {
+    /// Which routine.
+    routine: u32,
+    tile: usize,
+    written: Vec<&'a Written>,
+    /// All operands but inputs.
+    used: HashSet<Unit>,
+}
+
+/// Adds every block to the last call of its routine and tile, if no call after it uses what the
+/// block uses.
+fn merged(written: &[Written], routine: impl Fn(u32) -> u32, inputs: u32) -> Vec<Repeats<'_>> {
+    let mut calls: Vec<Repeats<'_>> = Vec::new();
+    'blocks: for block in written {
+        let key = (routine(block.kind), block.tile);
+        let used: Vec<Unit> = block.units.iter().filter(|u| u.region >= inputs).copied().collect();
+        for repeats in calls.iter_mut().rev().take(NEIGHBOURS) {
+            if (repeats.routine, repeats.tile) == key {
+                repeats.used.extend(used);
+                repeats.written.push(block);
+                continue 'blocks;
+            }
+            if used.iter().any(|unit| repeats.used.contains(unit)) {
+                break;
+            }
+        }
+        let (routine, tile) = key;
+        let used = used.into_iter().collect();
+        calls.push(Repeats { routine, tile, written: vec![block], used });
+    }
+    calls
+}
+
+/// Calls of blocks that are moved: those that are not moved alike are calls of their own.
+fn moved(
+    kinds: &[Block],
+    calls: &[Repeats<'_>],
+    kernel: &'static dyn Kernel,
+) -> Result<Listing, CodeError> {
+    let (mut listing, mut known) = (Listing::default(), Known::new());
+    for repeats in calls {
+        let sides = kinds[repeats.routine as usize].sides();
+        let mut rest = &repeats.written[..];
+        while let Some(first) = rest.first() {
+            let moves: Vec<[i64; 3]> =
+                rest.iter().map_while(|block| moves(sides, &first.units, &block.units)).collect();
+            rest = &rest[moves.len()..];
+            call(&mut listing, &mut known, repeats.routine, (sides, &first.units), &moves);
+        }
+    }
+    for block in kinds {
+        listing.routines.push(Routine::new(kernel, block.clone())?);
+    }
+    Ok(listing)
+}
+
+/// How far operands are from those of the first repetition, if that is as far for all of a side.
+fn moves(sides: &[Side], first: &[Unit], units: &[Unit]) -> Option<[i64; 3]> {
+    let mut moved: [Option<i64>; 3] = [None; 3];
+    for ((from, to), &side) in first.iter().zip(units).zip(sides) {
+        let distance = i64::from(to.unit) - i64::from(from.unit);
+        let known = moved[side as usize].get_or_insert(distance);
+        if from.region != to.region || *known != distance {
+            return None;
+        }
+    }
+    Some(moved.map(Option::unwrap_or_default))
+}
+
+/// Operands of calls, and where they are in the listing.
+type Known = HashMap<Vec<Unit>, Range<u32>>;
+
+/// Adds a call. Its operands are moved so that the first unit of each side is 0: calls that differ
+/// only by a move then have the same operands, and share them.
+fn call(
+    listing: &mut Listing,
+    known: &mut Known,
+    routine: u32,
+    (sides, first): (&[Side], &[Unit]),
+    moves: &[[i64; 3]],
+) {
+    let mut least: [Option<u32>; 3] = [None; 3];
+    for (unit, &side) in first.iter().zip(sides) {
+        let least = least[side as usize].get_or_insert(unit.unit);
+        *least = unit.unit.min(*least);
+    }
+    let least = least.map(Option::unwrap_or_default);
+    let units = first
+        .iter()
+        .zip(sides)
+        .map(|(unit, &side)| Unit { region: unit.region, unit: unit.unit - least[side as usize] });
+    let operands = known.entry(units.collect()).or_insert_with_key(|units| {
+        let start = listing.operands.len() as u32;
+        listing.operands.extend(units);
+        start..listing.operands.len() as u32
+    });
+    let start = listing.shifts.len() as u32;
+    listing.shifts.extend(moves.iter().map(|moved| {
+        let [inputs, outputs, scratch] =
+            [0, 1, 2].map(|side| (moved[side] + i64::from(least[side])) as u32);
+        Shift { inputs, outputs, scratch }
+    }));
+    let shifts = start..listing.shifts.len() as u32;
+    listing.calls.push(Call::Block { routine, operands: operands.clone(), shifts });
+}
+
+/// Calls of blocks each of which has lists of its own.
+fn each(
+    kinds: &[Block],
+    calls: &[Repeats<'_>],
+    kernel: &'static dyn Kernel,
+) -> Result<Listing, CodeError> {
+    let factors: Vec<Vec<u8>> = kinds.iter().map(Block::factors).collect();
+    let mut of_routine: BTreeMap<u32, Vec<&Written>> = BTreeMap::new();
+    for repeats in calls {
+        of_routine.entry(repeats.routine).or_default().extend(&repeats.written);
+    }
+    let mut listing = Listing::default();
+    // Of each routine, which terms have the factors that repetitions list.
+    let mut lists: Vec<Vec<usize>> = Vec::with_capacity(of_routine.len());
+    for written in of_routine.values() {
+        let of_kind = |block: &&Written| &factors[block.kind as usize][..];
+        let rows: Vec<&[u8]> = written.iter().map(of_kind).collect();
+        let (open, listed) = open(&rows);
+        let mut block = kinds[written[0].kind as usize].with_factors(&open);
+        put_behind(&mut block, written);
+        lists.push(listed);
+        listing.routines.push(Routine::new(kernel, block)?);
+    }
+    for repeats in calls {
+        let starts = (listing.operands.len() as u32, listing.factors.len() as u32);
+        let block = listing.routines[repeats.routine as usize].block();
+        for written in &repeats.written {
+            let named = block.named().map(|operand| written.units[operand as usize]);
+            listing.operands.extend(named);
+            let of_kind = &factors[written.kind as usize];
+            listing.factors.extend(lists[repeats.routine as usize].iter().map(|&at| of_kind[at]));
+        }
+        let operands = starts.0..listing.operands.len() as u32;
+        let factors = starts.1..listing.factors.len() as u32;
+        listing.calls.push(Call::Each { routine: repeats.routine, operands, factors });
+    }
+    Ok(listing)
+}
+
+/// What stays open of the factors of some blocks of one shape: those that are not the same in all
+/// blocks. Terms whose factors are equal in every block have one place in the lists; returned with
+/// them is a term for each place.
+fn open(rows: &[&[u8]]) -> (Vec<Factor>, Vec<usize>) {
+    let mut places: HashMap<Vec<u8>, u32> = HashMap::new();
+    let mut listed = Vec::new();
+    let terms = rows.first().map_or(0, |row| row.len());
+    let factors = (0..terms).map(|term| {
+        let column: Vec<u8> = rows.iter().map(|row| row[term]).collect();
+        if column.iter().all(|&factor| factor == column[0]) {
+            return Factor::Fixed(column[0]);
+        }
+        let next = listed.len() as u32;
+        Factor::Given(*places.entry(column).or_insert_with(|| {
+            listed.push(term);
+            next
+        }))
+    });
+    (factors.collect(), listed)
+}
+
+/// Finds operands that lie closely behind others in all blocks.
+fn put_behind(block: &mut Block, written: &[&Written]) {
+    let Some(first) = written.first() else { return };
+    let mut operands: Vec<u32> = (0..first.units.len() as u32).collect();
+    operands.sort_by_key(|&operand| {
+        let unit = first.units[operand as usize];
+        (unit.region, unit.unit)
+    });
+    let distance = |written: &Written, from: u32, to: u32| {
+        let [from, to] = [from, to].map(|operand| written.units[operand as usize]);
+        (from.region == to.region).then(|| to.unit.checked_sub(from.unit)).flatten()
+    };
+    let mut anchor = operands.first().copied().unwrap_or(0);
+    for &operand in operands.iter().skip(1) {
+        let far = distance(first, anchor, operand);
+        let behind =
+            far.filter(|_| written.iter().all(|written| distance(written, anchor, operand) == far));
+        if !behind.is_some_and(|units| block.put_behind(operand, anchor, units)) {
+            anchor = operand;
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What blocks have in common that differ in numbers only.
+
+use super::{Block, Factor, Op};
+
+/// The most units between an operand that a call names and one that lies behind it.
+const BEHIND_MAX: u32 = 3;
+
+impl Block {
+    /// The block with all its factors left open: equal for blocks that differ in factors only.
+    ///
+    /// ```
+    /// use kiln_gf::{Block, Side};
+    /// let multiply = |factor| {
+    ///     let mut block = Block::new();
+    ///     let (from, to) = (block.operand(Side::Input), block.operand(Side::Output));
+    ///     let value = block.load(from);
+    ///     let product = block.sum(&[(value, factor)]);
+    ///     block.store(to, product);
+    ///     block
+    /// };
+    /// let (twice, thrice) = (multiply(2), multiply(3));
+    /// assert!(twice != thrice && twice.shape() == thrice.shape());
+    /// assert_eq!(twice.shape().eval_with(&[5, 0], &thrice.factors()), [5, 5 ^ 10]);
+    /// ```
+    pub fn shape(&self) -> Block {
+        let open: Vec<Factor> = (0..self.terms() as u32).map(Factor::Given).collect();
+        self.with_factors(&open)
+    }
+
+    /// The factors, term by term; zero for those that are left to a call.
+    pub fn factors(&self) -> Vec<u8> {
+        let terms = self.ops.iter().filter_map(|op| match op {
+            Op::Sum { terms } => Some(terms),
+            _ => None,
+        });
+        terms.flatten().map(|&(_, factor)| factor.of(&[])).collect()
+    }
+
+    /// The block with other factors, as many as it has terms: as [`Block::factors`] lists them.
+    pub fn with_factors(&self, factors: &[Factor]) -> Block {
+        let mut block = self.clone();
+        let terms = block.ops.iter_mut().filter_map(|op| match op {
+            Op::Sum { terms } => Some(terms),
+            _ => None,
+        });
+        for ((_, factor), &new) in terms.flatten().zip(factors) {
+            *factor = new;
+        }
+        block
+    }
+
+    fn terms(&self) -> usize {
+        self.ops.iter().map(|op| if let Op::Sum { terms } = op { terms.len() } else { 0 }).sum()
+    }
+
+    /// Says that an operand always lies some units behind another one of its side, so that calls
+    /// need not name it. Refused, and nothing changed, where that other one is not named itself or
+    /// where it is further away than three units.
+    ///
+    /// ```
+    /// use kiln_gf::{Block, Side};
+    /// let mut block = Block::new();
+    /// let [a, b, sum] = [Side::Input, Side::Input, Side::Output].map(|s| block.operand(s));
+    /// assert!(block.put_behind(b, a, 1) && !block.put_behind(sum, a, 1));
+    /// assert_eq!(block.named().collect::<Vec<u32>>(), [a, sum]);
+    /// ```
+    pub fn put_behind(&mut self, operand: u32, anchor: u32, units: u32) -> bool {
+        let side = |operand: u32| self.sides.get(operand as usize);
+        let used = self.anchors.iter().zip(0..).any(|(&(a, _), of)| a == operand && of != operand);
+        let named = self.anchors.get(anchor as usize) == Some(&(anchor, 0));
+        let fits = operand != anchor && units <= BEHIND_MAX && side(operand) == side(anchor);
+        if used || !named || !fits {
+            return false;
+        }
+        self.anchors[operand as usize] = (anchor, units);
+        true
+    }
+
+    /// The operands that a call names.
+    pub fn named(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.anchors).filter(|(operand, (anchor, _))| operand == anchor).map(|(o, _)| o)
+    }
+
+    /// The named operand that an operand lies behind, and how many units; the operand itself, and
+    /// none, where it is named. `None` for an operand that the block does not have.
+    pub fn anchor(&self, operand: u32) -> Option<(u32, u32)> {
+        self.anchors.get(operand as usize).copied()
+    }
+
+    /// How many factors a call gives for each repetition.
+    pub fn given(&self) -> usize {
+        let terms = self.ops.iter().filter_map(|op| match op {
+            Op::Sum { terms } => Some(terms),
+            _ => None,
+        });
+        let given = terms.flatten().filter_map(|(_, factor)| match factor {
+            Factor::Given(index) => Some(*index as usize + 1),
+            Factor::Fixed(_) => None,
+        });
+        given.max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,183 @@
+//! Blocks prepared for a kernel.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use super::Kernel;
+use super::block::{Block, Factor, Op, Value};
+use super::engine::{BlockCode, Job, Operands, Way};
+use crate::field::MUL;
+use crate::{AlignedBuf, GfError};
+
+/// Bytes of work after which code is made.
+const WORTH_CODE: usize = if cfg!(test) { 1 } else { 16 << 10 };
+/// Bytes of work after which loops are unrolled: that is several times the code to be made.
+const WORTH_UNROLLING: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
+/// Bytes that the interpreter takes of every operand at once.
+const PIECE: usize = 256;
+
+/// A [`Block`] prepared for one kernel. May be used by many threads at once.
+///
+/// ```
+/// use kiln_gf::{Block, Routine, active};
+/// let routine = Routine::new(active()?, Block::new())?;
+/// assert_eq!(routine.block().sides(), []);
+/// # Ok::<(), kiln_gf::GfError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Routine {
+    kernel: &'static dyn Kernel,
+    block: Arc<Block>,
+    lazy: Arc<Lazy>,
+}
+
+/// Code that is made once there was enough work for it, for each way of running.
+#[derive(Debug, Default)]
+struct Lazy {
+    work: AtomicUsize,
+    /// Where operands are moved, and where they are listed.
+    code: [[OnceLock<Option<BlockCode>>; Way::ALL.len()]; 2],
+}
+
+impl Routine {
+    /// Prepares a block.
+    ///
+    /// # Errors
+    /// The block uses operands or values that it does not have, stores an input, or uses an
+    /// operand after storing it.
+    pub fn new(kernel: &'static dyn Kernel, block: Block) -> Result<Routine, GfError> {
+        block.check()?;
+        Ok(Routine { kernel, block: Arc::new(block), lazy: Arc::default() })
+    }
+
+    /// The block.
+    pub fn block(&self) -> &Block {
+        &self.block
+    }
+
+    /// The kernel this is prepared for.
+    pub fn kernel(&self) -> &'static dyn Kernel {
+        self.kernel
+    }
+
+    fn code(&self, way: Way, listed: bool) -> Option<&BlockCode> {
+        let code = &self.lazy.code[usize::from(listed)][way as usize];
+        let make = || self.kernel.assemble(&self.block, way, listed);
+        let code = code.get_or_init(make).as_ref();
+        match way {
+            // A block that is too long for that, or there is no room.
+            Way::Unrolled => code.or_else(|| self.code(Way::Cached, listed)),
+            _ => code,
+        }
+    }
+
+    /// The best code there will be, if it is made.
+    fn ready(&self, memory: bool, listed: bool) -> Option<&BlockCode> {
+        let made = |way: Way| self.lazy.code[usize::from(listed)][way as usize].get();
+        match memory {
+            true => made(Way::Memory)?.as_ref(),
+            false if listed => made(Way::Cached)?.as_ref(),
+            false => made(Way::Unrolled)?.as_ref().or_else(|| made(Way::Cached)?.as_ref()),
+        }
+    }
+
+    /// Runs all repetitions of a call.
+    ///
+    /// # Safety
+    /// There is an address for every operand of every repetition, which is readable (and writable
+    /// where it is stored) for `len` bytes, and a factor for each that is left to the call. Nothing
+    /// that is stored shares a byte with another operand of its repetition.
+    pub(super) unsafe fn execute(&self, job: &Job<'_>) {
+        let memory = job.memory && job.stream;
+        let listed = matches!(job.operands, Operands::Listed { .. });
+        if let (Some(code), true) = (self.ready(memory, listed), job.len.is_multiple_of(64)) {
+            // SAFETY: the caller promises the operands; the code was made from this block.
+            return unsafe { code.run(job, 0..job.len) };
+        }
+        // Short operands cost as much as a vector.
+        let work = job.len.max(64).saturating_mul(job.operands.repetitions());
+        let made = self.lazy.work.fetch_add(work, Ordering::Relaxed).saturating_add(work);
+        let way = match memory {
+            true => Way::Memory,
+            false if listed || made < WORTH_UNROLLING => Way::Cached,
+            false => Way::Unrolled,
+        };
+        let done = if made < WORTH_CODE { 0 } else { self.execute_code(job, way, listed) };
+        if done < job.len {
+            // SAFETY: as promised; what code did is whole bytes from the start of every operand.
+            unsafe { self.interpret(job, done) };
+        }
+    }
+
+    /// Returns how many bytes of every operand are done: none where the kernel makes no code.
+    fn execute_code(&self, job: &Job<'_>, way: Way, listed: bool) -> usize {
+        let whole = job.len / 64 * 64;
+        let mut done = 0;
+        for (way, range) in [(way, 0..whole), (Way::Rest, whole..job.len)] {
+            if range.is_empty() {
+                continue;
+            }
+            let Some(code) = self.code(way, listed) else { break };
+            done = range.end;
+            // SAFETY: `execute`'s caller promised the operands, of which `range` is a part; the
+            // code was made from this block for this way.
+            unsafe { code.run(job, range) };
+        }
+        done
+    }
+
+    /// The block as it is written, from byte `from` of every operand on.
+    ///
+    /// # Safety
+    /// As [`Routine::execute`].
+    unsafe fn interpret(&self, job: &Job<'_>, from: usize) {
+        let mut values = AlignedBuf::zeroed(self.block.values() * PIECE);
+        let mut places = Vec::with_capacity(self.block.sides().len());
+        for repetition in 0..job.operands.repetitions() {
+            job.operands.places(&self.block, repetition, &mut places);
+            let given = job.operands.given(self.block.given(), repetition);
+            for start in (from..job.len).step_by(PIECE) {
+                let len = PIECE.min(job.len - start);
+                let place = |operand: &u32| places[*operand as usize].wrapping_add(start);
+                let mut next = 0;
+                for op in self.block.ops() {
+                    match op {
+                        Op::Load { operand } => {
+                            // SAFETY: the operand's bytes are readable, the value is our own.
+                            unsafe {
+                                let to = values[next * PIECE..].as_mut_ptr();
+                                to.copy_from_nonoverlapping(place(operand), len);
+                            }
+                            next += 1;
+                        }
+                        Op::Sum { terms } => {
+                            let (known, sum) = values.split_at_mut(next * PIECE);
+                            add_up(&mut sum[..len], known, terms, given);
+                            next += 1;
+                        }
+                        Op::Store { operand, value } => {
+                            let value = &values[value.0 as usize * PIECE..][..len];
+                            // SAFETY: the operand's bytes are writable and no part of `values`.
+                            unsafe {
+                                place(operand).copy_from_nonoverlapping(value.as_ptr(), len);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn add_up(sum: &mut [u8], known: &[u8], terms: &[(Value, Factor)], given: &[u8]) {
+    sum.fill(0);
+    for &(value, factor) in terms {
+        let bytes = &known[value.0 as usize * PIECE..][..sum.len()];
+        let factor = factor.of(given);
+        let table = &MUL[usize::from(factor)];
+        match factor {
+            1 => sum.iter_mut().zip(bytes).for_each(|(sum, byte)| *sum ^= byte),
+            _ => sum.iter_mut().zip(bytes).for_each(|(sum, &b)| *sum ^= table[usize::from(b)]),
+        }
+    }
+}
