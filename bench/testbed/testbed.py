@@ -203,7 +203,7 @@ class Testbed:
         """Whether the agent of a host has said that it listens."""
         if (self.folder / "log" / f"h{host}.json").read_bytes().endswith(b"}\n"):
             return True
-        if self.pid(host) is None:
+        if self.processes[host].poll() is not None:
             log = (self.folder / "log" / f"h{host}.log").read_text().strip().splitlines()
             raise Trouble(f"the agent of host {host} ended: {' '.join(log[-1:])}")
         return False
