@@ -23,7 +23,7 @@ const PIECES: &[u64] =
     &[1280 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
 /// Depths count as equally fast up to here: their mean is nearer the truth than the luckiest one.
 const AS_FAST: f64 = 1.25;
-/// Pieces must explain the samples so much better (sum of squares) ...
+/// Pieces of a guessed size must explain the samples so much better (sum of squares) ...
 const PIECES_GAIN: f64 = 0.5;
 /// ... and without them a sample must be off by so much on average: less is noise.
 const PIECES_NOISE: f64 = 0.03;
@@ -65,16 +65,22 @@ pub fn fit(samples: &[Sample], alignment: u64, pieces: &[u64]) -> Option<DeviceM
     let times: Vec<(u64, f64)> = sizes.iter().map(|&bytes| typical(bytes)).collect();
     let smallest = *sizes.first().filter(|_| sizes.len() > 1)?;
     let whole = explained(&times, None);
-    let usable = pieces.iter().filter(|&&piece| piece >= DeviceModel::PIECE_BYTES_MIN);
+    let noise = times.len() as f64 * PIECES_NOISE.powi(2);
     // A size that cuts no sample says nothing, and every one of them says so equally well.
     let cuts = |piece: &&u64| sizes.iter().any(|size| size > *piece);
-    let in_pieces = usable.chain(PIECES).filter(cuts).map(|&piece| explained(&times, Some(piece)));
-    let in_pieces = in_pieces.min_by(|a, b| a.error.total_cmp(&b.error));
-    let noise = times.len() as f64 * PIECES_NOISE.powi(2);
-    let best = match in_pieces {
-        Some(cut) if whole.error > noise && cut.error < PIECES_GAIN * whole.error => cut,
-        _ => whole,
-    };
+    let usable = pieces.iter().filter(|&&piece| piece >= DeviceModel::PIECE_BYTES_MIN);
+    // What is known to be cut needs only to be the better explanation; of many guesses one is
+    // always a little better by chance.
+    let known = usable.map(|&piece| (piece, 1.0));
+    let guessed = PIECES.iter().map(|&piece| (piece, PIECES_GAIN));
+    let best = known
+        .chain(guessed)
+        .filter(|(piece, _)| cuts(&piece))
+        .map(|(piece, gain)| (explained(&times, Some(piece)), gain))
+        .filter(|(cut, gain)| whole.error > noise && cut.error < gain * whole.error)
+        .map(|(cut, _)| cut)
+        .min_by(|a, b| a.error.total_cmp(&b.error))
+        .unwrap_or(whole);
     let at = |depth: u32| samples.iter().find(|s| s.bytes == smallest && s.depth == depth);
     let lone = at(1).map_or(times[0].1, |sample| sample.seconds_each);
     let small = samples.iter().filter(|s| s.bytes == smallest);
