@@ -5,6 +5,8 @@ Encodes the data as rs:10+4 and as clay:10+4 over 14 folders that stand for node
 node and repairs it, deletes four and decodes, compares SHA-256 with the original, and prints what
 was read. The counts come from the run and must equal those of the plan.
 
+Then a pool of 14 folders, and one of 14 agents, of which one is killed.
+
 Needs Python 3 and the kiln program, nothing else. Works in demo/out and removes it afterwards.
 """
 
@@ -19,6 +21,7 @@ import tarfile
 import time
 from pathlib import Path
 
+import agents
 import pool
 
 MIB = 1 << 20
@@ -136,7 +139,7 @@ class Kiln:
     def __init__(self, path):
         self.path = path
 
-    def run(self, *words, codes=(0,)):
+    def run(self, *words, codes=(0,), json_out=True):
         """Runs a command, returns its JSON report and the seconds it took."""
         command = [str(self.path), *map(str, words), "--json"]
         start = time.monotonic()
@@ -145,7 +148,7 @@ class Kiln:
         if done.returncode not in codes:
             words = " ".join(command)
             raise Trouble(f"'{words}' ended with {done.returncode}: {done.stderr.strip()}")
-        return json.loads(done.stdout), seconds
+        return json.loads(done.stdout) if json_out else None, seconds
 
 
 def expect(what, measured, planned):
@@ -251,6 +254,7 @@ def main():
               f"({time.monotonic() - start:.0f} s in all).")
         print()
         pool.show(kiln, tree_files(args.data), out, Trouble)
+        agents.show(kiln, tree_files(args.data), data, out, print_table, Trouble)
     except Trouble as trouble:
         sys.exit(f"demo: {trouble}")
     finally:

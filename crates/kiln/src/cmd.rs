@@ -1,6 +1,6 @@
 //! The table of commands. To add one: write `cmd/x.rs` and one row in [`COMMANDS`].
 
-mod agent;
+pub(crate) mod agent;
 mod codes;
 mod coordinator;
 mod cp;

@@ -125,13 +125,9 @@ impl Failure {
             Failure::Code(CodeError::NotRecoverable { .. }) => Exit::NotRecoverable,
             Failure::Plan(PlanError::NotRecoverable { .. }) => Exit::NotRecoverable,
             Failure::Code(_) | Failure::Plan(_) => Exit::Usage,
-            Failure::Pool(error) => match error.kind() {
-                ErrorKind::Usage => Exit::Usage,
-                ErrorKind::NotRecoverable => Exit::NotRecoverable,
-                ErrorKind::Io => Exit::Io,
-                ErrorKind::Refused => Exit::Refused,
-            },
+            Failure::Pool(error) => of_pool(error.kind()),
             Failure::Node(NodeError::Setup { .. }) => Exit::Usage,
+            Failure::Node(NodeError::Pool(error)) => of_pool(error.kind()),
             Failure::Node(_)
             | Failure::Store(_)
             | Failure::Io { .. }
@@ -150,6 +146,15 @@ impl Failure {
             }
             _ => false,
         }
+    }
+}
+
+fn of_pool(kind: ErrorKind) -> Exit {
+    match kind {
+        ErrorKind::Usage => Exit::Usage,
+        ErrorKind::NotRecoverable => Exit::NotRecoverable,
+        ErrorKind::Io => Exit::Io,
+        ErrorKind::Refused => Exit::Refused,
     }
 }
 

@@ -41,6 +41,15 @@ impl Terminal {
     }
 }
 
+impl Terminal {
+    /// So many more bytes are done, by somebody who keeps to limits himself.
+    pub fn progress(&self, bytes: u64) {
+        if let Some(bar) = &self.bar {
+            bar.inc(bytes);
+        }
+    }
+}
+
 impl Observer for Terminal {
     fn begin(&self, phase: &str, total_bytes: Option<u64>) {
         let Some(bar) = &self.bar else { return };

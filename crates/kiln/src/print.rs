@@ -63,6 +63,11 @@ pub fn warning_line(message: &str) {
     let _ = writeln!(io::stderr(), "kiln: warning: {}", flat(message));
 }
 
+/// A line of progress, for logs.
+pub fn progress_line(message: &str) {
+    let _ = writeln!(io::stderr(), "kiln: {message}");
+}
+
 /// Messages may quote file names and system texts; whatever they hold stays one line.
 fn flat(message: &str) -> String {
     message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()

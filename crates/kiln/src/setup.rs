@@ -1,6 +1,7 @@
 //! From what the user typed to ready parts: commands never see a raw flag.
 
 pub mod device;
+mod limits;
 mod nodes;
 mod order;
 mod output;
@@ -16,6 +17,7 @@ use kiln_code::{CodeSpec, Codec};
 use kiln_node::net::{Address, ClusterKey, Network};
 use kiln_pool::Settings;
 
+pub use limits::LimitFile;
 pub use nodes::Folders;
 pub use output::{Output, Place};
 pub use pool::{PoolFlags, create_node, fresh_run, now_ms, open_node};

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kiln_store::StoreError;
+use kiln_store::{ShardInfo, StoreError};
 
 use self::connection::{Connection, Handle, Pending, Write};
 pub use self::failure::{failed, store_error};
@@ -28,6 +28,7 @@ pub(crate) use self::tasks::push_message;
 use crate::proto::assignment::Assignment;
 use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION};
 use crate::task::Parcel;
+use crate::throttle::Throttle;
 use crate::{NodeError, Result};
 
 /// Number of a connection, given by the shell.
@@ -279,6 +280,13 @@ pub enum Disk {
         /// The task.
         task: TaskId,
     },
+    /// See how much of an unfinished shard is sound.
+    Resume {
+        /// Name of the part.
+        part: String,
+        /// What its header must say.
+        info: Box<ShardInfo>,
+    },
     /// Try to lock the place.
     Lock {
         /// The lock's number from now on.
@@ -330,6 +338,8 @@ pub enum DiskDone {
     },
     /// What a task wrote is complete and verified.
     TaskFinished,
+    /// Stripes of an unfinished shard that are sound.
+    Resumed(u64),
     /// Whether the lock was free (and is ours now).
     Locked(bool),
 }
@@ -364,6 +374,10 @@ pub struct Agent {
     outbox: Outbox,
     /// Who waits for a task to end for good.
     aborting: Vec<(TaskId, Pending)>,
+    /// Looks at parts that wait until tasks which wrote them have ended for good.
+    resuming: Vec<(Vec<TaskId>, Pending, Disk)>,
+    /// The limit of all tasks.
+    clocks: Throttle,
     actions: Vec<Action>,
     counts: Counts,
 }
@@ -406,6 +420,8 @@ impl Agent {
             tasks: BTreeMap::new(),
             outbox: Outbox::default(),
             aborting: Vec::new(),
+            resuming: Vec::new(),
+            clocks: Throttle::default(),
             actions: Vec::new(),
             counts: Counts::default(),
         }
@@ -673,6 +689,7 @@ impl Agent {
         let (message, payload) = match outcome {
             Ok(DiskDone::Names { names, more }) => (Message::Names { names, more }, Bytes::new()),
             Ok(DiskDone::Bytes(bytes)) => (Message::Data {}, bytes),
+            Ok(DiskDone::Resumed(stripes)) => (Message::Resumed { stripes }, Bytes::new()),
             Ok(DiskDone::Locked(false)) => (Message::Busy {}, Bytes::new()),
             Ok(DiskDone::Opened { len }) => {
                 (Message::Opened { handle: pending.handle.unwrap_or(0), len }, Bytes::new())

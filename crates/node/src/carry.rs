@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
@@ -13,7 +12,8 @@ use kiln_store::{Backend, Layout, ShardReader, ShardWriter, StoreError, checksum
 use crate::proto::assignment::{Assignment, PersistInfo, PieceInfo};
 use crate::{NodeError, Result};
 
-/// What a node has open for a task.
+/// What a node has open for a task. Parts that are not put in place stay when it is dropped: the
+/// next task for the same shard goes on where they end.
 pub(crate) struct Carrier {
     spec: Arc<Assignment>,
     layout: Layout,
@@ -22,19 +22,6 @@ pub(crate) struct Carrier {
     programs: Vec<Option<Program>>,
     stripes: Mutex<BTreeMap<u64, Arc<Mutex<Stripe>>>>,
     targets: Mutex<Vec<Target>>,
-    committed: AtomicBool,
-}
-
-/// Parts that were not put in place are of no use to anybody else.
-impl Drop for Carrier {
-    fn drop(&mut self) {
-        if !self.committed.load(Ordering::Acquire) {
-            for file in &self.spec.targets {
-                // One that stays is hidden, and is what a disk that fails leaves anyway.
-                let _ = self.backend.remove(&file.part);
-            }
-        }
-    }
 }
 
 /// The sub-chunks of a stripe that this node reads, by chunk, verified.
@@ -104,8 +91,7 @@ impl Carrier {
             targets.push(Target { chunk, writer: Some(writer), next, early: BTreeMap::new() });
         }
         let (stripes, targets) = (Mutex::default(), Mutex::new(targets));
-        let committed = AtomicBool::new(false);
-        Ok(Carrier { spec, layout, backend, readers, programs, stripes, targets, committed })
+        Ok(Carrier { spec, layout, backend, readers, programs, stripes, targets })
     }
 
     /// The pieces that a window reads. A stripe is read and verified once, whole runs at a time.
@@ -215,9 +201,7 @@ impl Carrier {
     /// Gives the completed shards their names.
     pub fn commit(&self) -> Result<(), StoreError> {
         let mut files = self.spec.targets.iter();
-        files.try_for_each(|file| self.backend.rename(&file.part, &file.name))?;
-        self.committed.store(true, Ordering::Release);
-        Ok(())
+        files.try_for_each(|file| self.backend.rename(&file.part, &file.name))
     }
 }
 

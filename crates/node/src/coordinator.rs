@@ -36,7 +36,7 @@ pub struct Share {
     pub node: usize,
     /// Its assignment, encoded.
     pub assignment: Bytes,
-    /// Whether it writes a shard, so that it has something to commit.
+    /// Whether it has a shard to put in place at the end; not when others do that.
     pub writes: bool,
 }
 
@@ -58,6 +58,8 @@ pub struct Order {
 pub enum Trouble {
     /// A node did not answer, could not be reached by others, or did not get on.
     Node(usize, NodeError),
+    /// Storage at a node failed.
+    Disk(usize, NodeError),
     /// A chunk that was to be read is damaged (with the stripe).
     Chunk(usize, u64, String),
     /// The repair itself failed in a way that another plan may not help.
@@ -174,9 +176,8 @@ impl Coordinator {
             (_, Err(error)) => {
                 let node = self.nodes[rank].share.node;
                 self.trouble(match &error {
-                    NodeError::Refused { .. } | NodeError::Protocol { .. } => {
-                        Trouble::Failed(error)
-                    }
+                    NodeError::Protocol { .. } => Trouble::Failed(error),
+                    NodeError::Refused { .. } => Trouble::Disk(node, error),
                     _ => Trouble::Node(node, error),
                 })
             }
@@ -317,7 +318,7 @@ impl Coordinator {
         let (place, why) = (format!("node {node}"), text.clone());
         let error = NodeError::Refused { place, why };
         match (*peer, *chunk) {
-            (0, 0) => Trouble::Failed(error),
+            (0, 0) => Trouble::Disk(node, error),
             (0, chunk) => Trouble::Chunk(chunk as usize - 1, *stripe, text.clone()),
             (peer, _) => Trouble::Node(peer as usize - 1, error),
         }
@@ -328,7 +329,8 @@ impl Coordinator {
         self.nodes.iter_mut().for_each(|node| node.settled = !node.share.writes);
         let writers = (0..self.nodes.len()).filter(|rank| self.nodes[*rank].share.writes);
         let commit = |rank| self.order(rank, Message::Commit { task: self.task }, LONG);
-        writers.map(commit).collect()
+        let orders: Vec<Order> = writers.map(commit).collect();
+        if orders.is_empty() { self.finish() } else { orders }
     }
 
     fn committed(&mut self, rank: usize) -> Vec<Order> {
@@ -336,6 +338,10 @@ impl Coordinator {
         if !self.nodes.iter().all(|node| node.settled) {
             return Vec::new();
         }
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Vec<Order> {
         let amounts = self.nodes.iter().map(|node| (node.share.node, node.amounts)).collect();
         self.clear(Outcome::Done(amounts))
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use kiln_pool::PoolError;
 use kiln_store::StoreError;
 
 /// Result of everything in this crate.
@@ -82,6 +83,14 @@ pub enum NodeError {
     /// Storage failed, here or at the other side.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A pool, whose nodes agents are.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+/// A plan that could not be made, as this crate's error.
+pub(crate) fn planned(error: kiln_plan::PlanError) -> NodeError {
+    NodeError::Setup { what: "a plan of repairs".to_owned(), why: error.to_string() }
 }
 
 impl NodeError {
@@ -91,6 +100,7 @@ impl NodeError {
         match self {
             Self::Io { .. } | Self::Late { .. } | Self::GaveUp { .. } => true,
             Self::Store(error) => error.is_retryable(),
+            Self::Pool(error) => error.is_retryable(),
             Self::Protocol { .. }
             | Self::Version { .. }
             | Self::Setup { .. }
@@ -102,7 +112,7 @@ impl NodeError {
     #[must_use]
     pub fn into_store(self, op: &'static str, place: &str, name: &str) -> StoreError {
         let kind = match &self {
-            Self::Store(_) => io::ErrorKind::Other,
+            Self::Store(_) | Self::Pool(_) => io::ErrorKind::Other,
             Self::Io { source, .. } => source.kind(),
             Self::Late { .. } => io::ErrorKind::TimedOut,
             Self::GaveUp { .. } => io::ErrorKind::ResourceBusy,

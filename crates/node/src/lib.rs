@@ -6,7 +6,9 @@
 //! | `agent` | the agent as a state machine: events and the time in, actions out; pure |
 //! | `link` | the asking side of a connection as a state machine; pure |
 //! | `task`, `carry` | a node's share of a placed repair: what comes when; and the work itself |
+//! | `batch` | joint plans for the damaged objects of a pool; pure |
 //! | `pace` | how much was done lately, which limits follow |
+//! | `throttle` | the limit of an agent's repair traffic; pure |
 //! | `coordinator` | hands out shares and watches them; pure |
 //! | `sim` | a whole cluster in virtual time, from one seed |
 //! | `net` | sockets, TLS, disks, threads: the only asynchronous code |
@@ -17,6 +19,7 @@
 #![deny(missing_docs)]
 
 pub mod agent;
+pub mod batch;
 mod carry;
 pub mod coordinator;
 mod error;
@@ -26,5 +29,6 @@ pub mod pace;
 pub mod proto;
 pub mod sim;
 pub mod task;
+pub mod throttle;
 
 pub use error::{NodeError, Result};

@@ -7,6 +7,7 @@ mod dial;
 mod disk;
 mod key;
 mod monitor;
+mod pool;
 mod recover;
 mod remote;
 mod serve;
@@ -16,6 +17,9 @@ pub use address::{Address, DEFAULT_PORT};
 pub(crate) use disk::DiskSet;
 pub use key::ClusterKey;
 pub use monitor::Monitor;
-pub use recover::{Helper, Recovered, Recovery, Watcher as RecoveryWatcher};
+pub use pool::{
+    Control, NodeLoad, PoolRecovered, PoolRecovery, RateLimits, RecoverOptions, StrategyLoad,
+};
+pub use recover::{Defeat, Helper, Recovered, Recovery, Watcher as RecoveryWatcher};
 pub use remote::{Network, RemoteBackend};
 pub use serve::{AgentSetup, Report, Serving, Watcher, serve};

@@ -17,6 +17,7 @@ use kiln_store::Layout;
 
 use crate::pace::Pace;
 use crate::proto::assignment::{Assignment, RoundInfo};
+use crate::throttle::Throttle;
 use crate::{NodeError, Result};
 
 /// Bytes that the windows of a task may take at a node, about.
@@ -156,7 +157,7 @@ pub struct Task {
     /// For each piece, the rank of the last round that uses it.
     last_use: BTreeMap<u32, usize>,
     rate: u64,
-    start_at: Duration,
+    clocks: Throttle,
     amounts: Amounts,
     wishes: Vec<Wish>,
 }
@@ -194,10 +195,16 @@ impl Task {
             done: BTreeSet::new(),
             last_use,
             rate,
-            start_at: Duration::ZERO,
+            clocks: Throttle::default(),
             amounts: Amounts::default(),
             wishes: Vec::new(),
         })
+    }
+
+    /// The same task, that shares its limit with others.
+    #[must_use]
+    pub fn under(self, clocks: Throttle) -> Task {
+        Task { clocks, ..self }
     }
 
     /// Where it stands.
@@ -239,7 +246,6 @@ impl Task {
     pub fn start(&mut self, now: Duration) -> Vec<Wish> {
         if self.stage == Stage::Ready {
             self.stage = Stage::Running;
-            self.start_at = now;
         }
         self.go_on(now)
     }
@@ -247,7 +253,7 @@ impl Task {
     /// Changes the limit of bytes a second (0: none).
     pub fn throttle(&mut self, now: Duration, rate: u64) -> Vec<Wish> {
         self.rate = rate;
-        self.start_at = self.start_at.min(now);
+        self.clocks.restart(now);
         self.go_on(now)
     }
 
@@ -257,7 +263,7 @@ impl Task {
         let waits = self.stage == Stage::Running
             && self.next < self.total
             && self.next < self.base + self.reach();
-        waits.then_some(self.start_at)
+        waits.then(|| self.start_at())
     }
 
     /// A parcel from another node.
@@ -360,7 +366,7 @@ impl Task {
         while self.stage == Stage::Running
             && self.next < self.total
             && self.next < self.base + self.reach()
-            && self.start_at <= now
+            && self.start_at() <= now
         {
             let window = self.next;
             self.next += 1;
@@ -384,19 +390,21 @@ impl Task {
         (2 * self.pace.lately()).max(REACH).min(self.limit)
     }
 
+    /// When the next window may start.
+    fn start_at(&self) -> Duration {
+        if self.rate == 0 { Duration::ZERO } else { self.clocks.ready_at() }
+    }
+
     /// The next window starts when this one's bytes have had their time.
     fn pace(&mut self, now: Duration, window: u64) {
         if self.rate == 0 {
-            self.start_at = now;
             return;
         }
         let len = |id: u32| self.piece_len(window, id).unwrap_or(0) as u64;
         let rounds = &self.spec.rounds;
         let sent: u64 = rounds.iter().flat_map(|r| &r.sends).map(|s| len(s.piece)).sum();
         let received: u64 = rounds.iter().flat_map(|r| &r.receives).map(|id| len(*id)).sum();
-        let time = sent.max(received) as f64 / self.rate as f64;
-        self.start_at = self.start_at.max(now.saturating_sub(Duration::from_secs(1)))
-            + Duration::from_secs_f64(time.min(3600.0));
+        self.clocks.reserve(now, sent, received, self.rate);
     }
 
     fn piece_len(&self, window: u64, id: u32) -> Result<usize> {

@@ -99,6 +99,8 @@ impl Cluster {
             nodes,
             targets: lost.iter().map(target).collect(),
             strategy,
+            first: None,
+            in_place: true,
             slice: 512,
             windows: 8,
             rate: 0,
@@ -107,7 +109,7 @@ impl Cluster {
     }
 
     fn run(&self, recovery: &Recovery<'_>, watcher: &dyn RecoveryWatcher) -> Result<Recovered> {
-        recovery.run(&self.network, [3; 16], watcher)
+        Ok(recovery.run(&self.network, [3; 16], watcher)?)
     }
 
     /// Whether the spare has exactly these shards, byte for byte.

@@ -63,9 +63,9 @@ pub use node::Node;
 pub use placement::{Candidate, place, ranked};
 pub use policy::{Class, INLINE, Policy};
 pub use pool::{
-    Finding, GetReport, GetRequest, Index, Listed, MendRequest, Mended, NodeStatus, Opener, Pool,
-    PoolStatus, PutReport, PutRequest, RecoverReport, RecoverRequest, Refreshed, ScrubReport,
-    ScrubRequest, ShardState, StatReport,
+    Finding, GetReport, GetRequest, Index, Lacking, Listed, MendRequest, Mended, Needs, NodeStatus,
+    Opener, Pool, PoolStatus, PutReport, PutRequest, RecoverReport, RecoverRequest, Refreshed,
+    ScrubReport, ScrubRequest, ShardState, StatReport,
 };
 pub use read::decode;
 pub use repair::{RepairRequest, repair};

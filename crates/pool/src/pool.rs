@@ -14,6 +14,7 @@ mod look;
 mod mend;
 mod put;
 mod range;
+mod rebuild;
 mod recover;
 mod remove;
 mod scrub;
@@ -33,6 +34,7 @@ pub use self::get::{GetReport, GetRequest};
 pub use self::index::{Index, Listed, Refreshed};
 pub use self::mend::{MendRequest, Mended};
 pub use self::put::{PutReport, PutRequest};
+pub use self::rebuild::{Lacking, Needs};
 pub use self::recover::{RecoverReport, RecoverRequest};
 pub use self::scrub::{Finding, ScrubReport, ScrubRequest};
 pub(crate) use self::shards::ObjectShards;
@@ -177,6 +179,11 @@ impl Pool {
             write_small(store, DESCRIPTION_PART, DESCRIPTION, text.as_bytes())?;
         }
         Ok(())
+    }
+
+    /// The place of a node by its id, where it can be used.
+    pub fn place(&self, id: &str) -> Option<Arc<dyn Backend>> {
+        self.nodes[self.config.position(id)?].store.as_ref().ok().cloned()
     }
 
     /// Nodes that can be used, by position.

@@ -171,11 +171,40 @@ impl RepairQueue {
         }
     }
 
+    /// Takes over what a new survey found: what is damaged now is told, what waits here and is
+    /// whole again is withdrawn. Waits go on where they are; repairs that run go on too.
+    ///
+    /// ```
+    /// use kiln_pool::Key;
+    /// use kiln_pool::queue::{Damaged, RepairQueue, Rules};
+    /// let mut queue = RepairQueue::new(Rules::default());
+    /// let away = |name: &str| Damaged {
+    ///     key: Key::of(name).unwrap(), lost: vec![0], margin: 2, bytes: 100, transient: true,
+    /// };
+    /// queue.report(away("a"), 0);
+    /// let mut seen = RepairQueue::new(Rules::default());
+    /// seen.report(away("b"), 60_000);
+    /// queue.follow(&seen, 60_000); // the node of a came back, that of b is away
+    /// assert_eq!((queue.len(), queue.wakes_at()), (1, Some(660_000)));
+    /// ```
+    pub fn follow(&mut self, seen: &RepairQueue, now_ms: u64) {
+        let over = |(key, entry): (&Key, &Entry)| {
+            (!entry.running && !seen.entries.contains_key(key)).then_some(*key)
+        };
+        // A survey that had no room for all says nothing about what it left out.
+        if !seen.overflowed {
+            let over: Vec<Key> = self.entries.iter().filter_map(over).collect();
+            over.iter().for_each(|key| self.withdraw(key));
+        }
+        seen.entries.values().for_each(|entry| self.report(entry.damaged.clone(), now_ms));
+        self.overflowed |= seen.overflowed;
+    }
+
     /// The object is whole again by itself (its node came back), or gone.
     pub fn withdraw(&mut self, key: &Key) {
         if let Some(entry) = self.entries.remove(key) {
             self.ranks.remove(&entry.rank());
-            self.release(&entry);
+            self.end(&entry);
         }
     }
 
@@ -216,7 +245,7 @@ impl RepairQueue {
     /// A repair failed: it is tried again later.
     pub fn failed(&mut self, key: &Key, now_ms: u64) {
         let Some(mut entry) = self.entries.remove(key) else { return };
-        self.release(&entry);
+        self.end(&entry);
         self.ranks.remove(&entry.rank());
         let doubled = self.rules.first_backoff_ms.checked_shl(entry.failures).unwrap_or(u64::MAX);
         // A shift may lose the upper bits: many failures are the longest wait in any case.
@@ -227,6 +256,20 @@ impl RepairQueue {
         entry.running = false;
         self.ranks.insert(entry.rank());
         self.entries.insert(*key, entry);
+    }
+
+    /// A repair was not begun after all, or called off: it waits for its turn again.
+    pub fn release(&mut self, key: &Key) {
+        let Some(mut entry) = self.entries.remove(key) else { return };
+        self.end(&entry);
+        entry.running = false;
+        self.ranks.insert(entry.rank());
+        self.entries.insert(*key, entry);
+    }
+
+    /// Whether an object is in the queue.
+    pub fn holds(&self, key: &Key) -> bool {
+        self.entries.contains_key(key)
     }
 
     /// Objects in the queue, running ones included.
@@ -276,7 +319,7 @@ impl RepairQueue {
         std::mem::take(&mut self.overflowed)
     }
 
-    fn release(&mut self, entry: &Entry) {
+    fn end(&mut self, entry: &Entry) {
         if entry.running {
             self.running -= 1;
             self.running_bytes -= entry.damaged.bytes;

@@ -150,7 +150,7 @@ fn folder_name(dir: &Path) -> String {
 }
 
 /// Waits for a signal to end.
-async fn until_told() -> &'static str {
+pub(crate) async fn until_told() -> &'static str {
     use tokio::signal::unix::{SignalKind, signal};
     // Where signals cannot be watched they end the process by themselves, as they always do.
     let (Ok(mut term), Ok(mut int)) =

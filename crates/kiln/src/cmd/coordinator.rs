@@ -1,54 +1,57 @@
 //! `kiln coordinator`
 
+mod desk;
+mod object;
+mod pool;
+
 use std::path::PathBuf;
 
 use clap::Args;
-use kiln_node::net::{Address, Helper, Recovered, Recovery, RecoveryWatcher};
-use kiln_node::proto::assignment::Geometry;
-use kiln_node::task::usual_slice;
-use kiln_pool::{Observer, SetReport, discover};
-use kiln_store::{ReadMode, ShardReader};
-use serde::Serialize;
-use uuid::Uuid;
 
 use crate::args::size;
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
-use crate::lists;
-use crate::print::{Stream, pace};
-use crate::setup::{Folders, Setup};
-use crate::sizes;
+use crate::setup::{PoolFlags, Setup};
 
 const EXAMPLES: &str = "\
 Examples:
-  kiln coordinator kiln://host1 kiln://host2 ... --to kiln://spare --key cluster.key
-      rebuild on spare what no agent has; the agents compute and send to each other
-  kiln coordinator kiln://host1 ... --to kiln://spare --strategy central --limit-rate 50MiB
+  kiln coordinator --pool pool.toml --wait 0
+      rebuild now what the pool's nodes have lost, spread over the nodes that are left
+  kiln coordinator --pool pool.toml --to n14 --strategy hub --limit-rate 50MiB
+      rebuild it on the node n14, and let no node send or receive more than 50 MiB a second
+  kiln coordinator --pool pool.toml --stay --limit-total 500MiB
+      watch over the pool: repair what is damaged, and what was away for ten minutes
+  kiln pool limit --rate 20MiB        slow down the coordinator that runs; --off: no limit
 
-kiln repair does the same with all data passing through this machine.";
+  kiln coordinator kiln://host1 kiln://host2 ... --to kiln://spare --key cluster.key
+      without a pool: rebuild the shards of one object that no agent has
+
+Interrupted or killed, it goes on where it was when it is started again. kiln repair does the same
+with all data passing through this machine.";
 
 /// Repair over agents, with every helper computing
 ///
-/// A plan says which agent computes what; agents read their own disks, verify what they read, and
-/// send sub-chunks to each other, window by window. The rebuilt shard must have its recorded
-/// digest before it gets its name. An agent that fails on the way is left out by a new plan.
+/// Without agents it recovers a pool: the most endangered objects first, many planned together,
+/// several at once. A plan says which agent computes what; agents read their own disks, verify
+/// what they read, and send sub-chunks to each other, window by window. A rebuilt shard must have
+/// its recorded digest before it gets its name. An agent that fails on the way is left out by a
+/// new plan.
 #[derive(Debug, Args)]
 pub struct Coordinator {
-    /// Agents with the shards
-    #[arg(required = true, value_name = "AGENT")]
+    /// Agents with the shards of one object; none: the pool
+    #[arg(value_name = "AGENT")]
     agents: Vec<PathBuf>,
 
-    /// Agent that gets what is rebuilt
-    #[arg(long, value_name = "AGENT")]
-    to: PathBuf,
+    /// Where rebuilt shards go: ids of nodes of the pool, or `spread` over all [default: their own
+    /// nodes, where these are there, else spread]. Shards for which the nodes named have no room
+    /// go elsewhere. Without a pool the address of an agent
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    to: Vec<String>,
 
-    /// Object to repair, where there are several
+    /// How the work is placed: see kiln plan; `joint`, for a pool, takes for each object the plan
+    /// that loads the links most evenly [default: joint, without a pool hub]
     #[arg(long, value_name = "NAME")]
-    object: Option<String>,
-
-    /// How the work is placed: see kiln plan
-    #[arg(long, value_name = "NAME", default_value = "hub")]
-    strategy: String,
+    strategy: Option<String>,
 
     /// Bytes of each sub-chunk that travel together [default: by the code]
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -58,50 +61,52 @@ pub struct Coordinator {
     #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = clap::value_parser!(u32).range(1..=256))]
     windows: u32,
+
+    /// Object to repair, where there are several
+    #[arg(long, value_name = "NAME", requires = "agents")]
+    object: Option<String>,
+
+    #[command(flatten)]
+    recover: PoolRecover,
+
+    #[command(flatten)]
+    pool: PoolFlags,
 }
 
-/// What one agent did.
-#[derive(Debug, Serialize)]
-struct NodeReport {
-    node: String,
-    bytes_read: u64,
-    bytes_sent: u64,
-    bytes_received: u64,
-    bytes_written: u64,
-}
+// Flags of the recovery of a pool. No doc comment: clap would take it for the summary.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Recovery of a pool")]
+pub struct PoolRecover {
+    /// Objects repaired at once
+    #[arg(long, value_name = "N", default_value_t = 4, conflicts_with = "agents",
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    jobs: u32,
 
-/// What the repair took.
-#[derive(Debug, Serialize)]
-struct Report {
-    object: String,
-    code: String,
-    strategy: String,
-    lost: Vec<usize>,
-    helpers: Vec<usize>,
-    bytes_read: u64,
-    bytes_sent: u64,
-    max_node_load: u64,
-    bytes_written: u64,
-    planned_sent: u64,
-    planned_max_node_load: u64,
-    seconds: f64,
-    verified: bool,
-    nodes: Vec<NodeReport>,
-    replanned: Vec<String>,
-}
+    /// Bytes per second that all nodes together may send (--limit-rate: each node)
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "agents")]
+    limit_total: Option<u64>,
 
-/// Shows progress on the terminal.
-struct Show<'a>(&'a Setup, std::sync::atomic::AtomicU64);
+    /// Seconds that a node must be away before its shards are rebuilt elsewhere
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, conflicts_with = "agents")]
+    wait: u64,
 
-impl RecoveryWatcher for Show<'_> {
-    fn kept(&self, bytes: u64, _total: u64) {
-        let before = self.1.swap(bytes, std::sync::atomic::Ordering::Relaxed);
-        self.0.observer.advance(bytes.saturating_sub(before));
-    }
+    /// Go on watching over the pool when all is repaired
+    #[arg(long, conflicts_with = "agents")]
+    stay: bool,
 
-    fn replanned(&self, why: &str) {
-        self.0.observer.warn(&format!("planned again {why}"));
-    }
+    /// Seconds between looks at the pool while there is nothing to repair
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, conflicts_with = "agents",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    every: u64,
+
+    /// How often the repair of an object is tried before it is told as failed
+    #[arg(long, value_name = "N", default_value_t = 6, conflicts_with_all = ["agents", "stay"],
+          value_parser = clap::value_parser!(u32).range(1..))]
+    tries: u32,
+
+    /// Print a line of progress on standard error every so many seconds, for logs
+    #[arg(long, value_name = "SECONDS", conflicts_with = "agents")]
+    progress: Option<u64>,
 }
 
 impl Command for Coordinator {
@@ -109,165 +114,6 @@ impl Command for Coordinator {
     const EXAMPLES: &'static str = EXAMPLES;
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
-        let address =
-            |path: &PathBuf| -> Result<Address, Failure> { Ok(path.to_string_lossy().parse()?) };
-        let addresses: Vec<Address> = self.agents.iter().map(address).collect::<Result<_, _>>()?;
-        let to = address(&self.to)?;
-        let folders = Folders::to_read(setup, &self.agents, ReadMode::Cached)?;
-        let set = discover(folders.nodes(), self.object.as_deref())?;
-        let found = set.report();
-        let lost: Vec<usize> =
-            found.shards.iter().filter(|s| s.state != "complete").map(|s| s.index).collect();
-        let mut nodes: Vec<Helper> = addresses
-            .iter()
-            .map(|address| Helper { address: address.clone(), shards: shards(&found, address) })
-            .collect();
-        let target = match addresses.iter().position(|address| *address == to) {
-            Some(rank) => rank,
-            None => {
-                nodes.push(Helper { address: to.clone(), shards: Vec::new() });
-                nodes.len() - 1
-            }
-        };
-        if lost.is_empty() {
-            setup.observer.warn(&format!("{}: nothing to repair", found.object));
-            return Ok(Exit::Done);
-        }
-        // Nobody else may write there meanwhile.
-        let spare = setup.network(&to)?.open(&to);
-        let _lock = kiln_store::Backend::lock(&spare, true)?;
-        let geometry = self.geometry(&found, &folders)?;
-        let recovery = Recovery {
-            codec: set.codec(),
-            geometry,
-            nodes,
-            targets: lost.iter().map(|&index| target_of(&found.object, index, target)).collect(),
-            strategy: &self.strategy,
-            slice: match self.window {
-                Some(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX).max(1),
-                None => usual_slice(found.alpha),
-            },
-            windows: self.windows,
-            rate: setup.limit_rate().unwrap_or(0),
-            seed: setup.seed,
-        };
-        setup.observer.begin("repair", None);
-        let show = Show(setup, std::sync::atomic::AtomicU64::new(0));
-        let task = *Uuid::new_v4().as_bytes();
-        let outcome = recovery.run(setup.network(&to)?, task, &show);
-        setup.observer.finish();
-        let report = self.report(&found, &recovery, lost, &outcome?, setup);
-        show_report(&report, setup)?;
-        Ok(Exit::Done)
+        if self.agents.is_empty() { pool::run(&self, setup) } else { object::run(&self, setup) }
     }
-}
-
-impl Coordinator {
-    /// What the shards say of themselves, from one that is whole.
-    fn geometry(&self, found: &SetReport, folders: &Folders) -> Result<Geometry, Failure> {
-        let whole = found.shards.iter().find(|shard| shard.state == "complete");
-        let place = whole.and_then(|shard| shard.node.as_ref().zip(shard.name.as_ref()));
-        let node = place.and_then(|(node, name)| {
-            folders.nodes().iter().find(|known| known.name == *node).map(|node| (node, name))
-        });
-        let refused = |problem: &str| Failure::Flag { flag: "AGENT", problem: problem.to_owned() };
-        let (node, name) = node.ok_or_else(|| refused("no shard is whole"))?;
-        let reader = ShardReader::open(&*node.store, name)?;
-        let (info, digests) = (reader.info(), reader.digests());
-        let digests = digests.ok_or_else(|| refused("no shard tells the digests of all"))?;
-        if info.spec.contains("packet=") {
-            return Err(refused("codes of packets are repaired by kiln repair"));
-        }
-        Ok(Geometry::of(info, found.size, digests))
-    }
-
-    fn report(
-        &self,
-        found: &SetReport,
-        recovery: &Recovery<'_>,
-        lost: Vec<usize>,
-        done: &Recovered,
-        setup: &Setup,
-    ) -> Report {
-        let nodes = done.nodes.iter().map(|(rank, amounts)| NodeReport {
-            node: recovery.nodes[*rank].address.to_string(),
-            bytes_read: amounts.read,
-            bytes_sent: amounts.sent,
-            bytes_received: amounts.received,
-            bytes_written: amounts.written,
-        });
-        let nodes: Vec<NodeReport> = nodes.collect();
-        let sub_bytes = nodes.iter().map(|node| node.bytes_written).sum::<u64>()
-            / (found.alpha as u64 * lost.len() as u64).max(1);
-        Report {
-            object: found.object.clone(),
-            code: found.code.clone(),
-            strategy: self.strategy.clone(),
-            helpers: done.helpers.clone(),
-            bytes_read: nodes.iter().map(|node| node.bytes_read).sum(),
-            bytes_sent: nodes.iter().map(|node| node.bytes_sent).sum(),
-            max_node_load: nodes
-                .iter()
-                .map(|node| node.bytes_sent.max(node.bytes_received))
-                .max()
-                .unwrap_or(0),
-            bytes_written: nodes.iter().map(|node| node.bytes_written).sum(),
-            planned_sent: done.planned.bandwidth() as u64 * sub_bytes,
-            planned_max_node_load: done.planned.max_load() as u64 * sub_bytes,
-            seconds: setup.seconds(),
-            verified: true,
-            lost,
-            nodes,
-            replanned: done.given_up.clone(),
-        }
-    }
-}
-
-/// The shards that an agent has and that are whole.
-fn shards(found: &SetReport, address: &Address) -> Vec<(usize, String)> {
-    let name = address.to_string();
-    let mine = found
-        .shards
-        .iter()
-        .filter(|shard| shard.state == "complete" && shard.node.as_ref() == Some(&name));
-    mine.filter_map(|shard| Some((shard.index, shard.name.clone()?))).collect()
-}
-
-fn target_of(object: &str, index: usize, rank: usize) -> (usize, usize, String, String) {
-    let name = format!("{object}.{index:02}.kiln");
-    (index, rank, format!(".{name}.repair.part"), name)
-}
-
-fn show_report(report: &Report, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(report);
-    }
-    if setup.quiet {
-        return Ok(());
-    }
-    let mut text = format!(
-        "{} ({}): {} rebuilt and verified, {} plan\n\
-         read {}, sent {}, most at one agent {}\n",
-        report.object,
-        report.code,
-        lists::named(&report.lost),
-        report.strategy,
-        sizes::show(report.bytes_read),
-        sizes::show(report.bytes_sent),
-        sizes::show(report.max_node_load),
-    );
-    if setup.verbose {
-        for node in &report.nodes {
-            text += &format!(
-                "  {}  read {}, sent {}, received {}, wrote {}\n",
-                node.node,
-                sizes::show(node.bytes_read),
-                sizes::show(node.bytes_sent),
-                sizes::show(node.bytes_received),
-                sizes::show(node.bytes_written),
-            );
-        }
-    }
-    text += &format!("{}\n", pace(report.bytes_written, report.seconds));
-    Stream::Stdout.text(&text)
 }

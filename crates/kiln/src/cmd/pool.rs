@@ -3,6 +3,7 @@
 mod add_node;
 mod create;
 mod drain;
+mod limit;
 
 use clap::{Args, Subcommand};
 use kiln_pool::{NodeConfig, PoolConfig};
@@ -18,6 +19,7 @@ Examples:
   kiln pool add-node n14 /disk14
   kiln pool add-node n03 --replace          its disk was replaced by an empty one
   kiln pool drain n05                       move everything off a node, then drop it
+  kiln pool limit --rate 20MiB              of repairs by kiln coordinator, at each node
   kiln pool status";
 
 /// Make and change pools: many objects over many disks
@@ -41,6 +43,8 @@ enum Action {
     AddNode(add_node::AddNode),
     /// Move everything off a node, verified, then drop it
     Drain(drain::Drain),
+    /// Limit the traffic of repairs, also of a coordinator that runs
+    Limit(limit::Limit),
 }
 
 impl Command for Pool {
@@ -53,6 +57,7 @@ impl Command for Pool {
             Action::Status(status) => status.run(setup),
             Action::AddNode(add) => add.run(setup),
             Action::Drain(drain) => drain.run(setup),
+            Action::Limit(limit) => limit.run(setup),
         }
     }
 }

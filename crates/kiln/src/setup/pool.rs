@@ -33,6 +33,11 @@ impl PoolFlags {
         named.unwrap_or_else(|| "pool.toml".into())
     }
 
+    /// The file that limits the traffic of repairs.
+    pub fn limits_path(&self) -> PathBuf {
+        self.path().with_extension("limits.toml")
+    }
+
     /// Reads the description.
     ///
     /// # Errors

@@ -49,6 +49,11 @@ impl Agent {
         self.child.wait().unwrap();
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks it to end.
     fn terminate(mut self) -> ExitStatus {
         let pid = self.child.id().to_string();

@@ -10,13 +10,13 @@ use crate::rig::{Rig, say, shard};
 const INSIDE: &str = "KILN_TEST_INSIDE_NAMESPACE";
 
 /// A tmpfs, unmounted at the end.
-struct Mount<'a> {
+pub struct Mount<'a> {
     rig: &'a Rig,
     name: &'static str,
 }
 
 impl<'a> Mount<'a> {
-    fn new(rig: &'a Rig, name: &'static str, options: &str) -> Option<Mount<'a>> {
+    pub fn new(rig: &'a Rig, name: &'static str, options: &str) -> Option<Mount<'a>> {
         std::fs::create_dir_all(rig.path(name)).unwrap();
         mount(&["-t", "tmpfs", "-o", options, "tmpfs"], &rig.path(name))
             .then(|| Mount { rig, name })
@@ -39,7 +39,7 @@ fn mount(options: &[&str], target: &Path) -> bool {
 }
 
 /// Runs `test` where mounting works.
-fn where_mounts_work(name: &str, test: impl FnOnce(&Rig)) {
+pub fn where_mounts_work(name: &str, test: impl FnOnce(&Rig)) {
     let rig = Rig::new();
     if Mount::new(&rig, "probe", "size=1m").is_some() {
         test(&rig);

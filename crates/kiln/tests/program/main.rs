@@ -4,6 +4,8 @@
 //! and repair (200), KILN_HAVOC_ROUNDS that of random damages (60), KILN_BIG the size of the
 //! streamed object of the memory test (1GiB), KILN_PROGRAM another binary.
 
+mod agent_havoc;
+mod agent_pool;
 mod agents;
 mod bad_input;
 mod damage;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use kiln_store::StoreError;
+use kiln_store::{ShardInfo, StoreError};
 
 use super::connection::Pending;
 use super::{Action, Agent, Disk, DiskDone, failure};
@@ -86,6 +86,10 @@ impl Agent {
                 self.watch(now, *task, *seen, *wait_ms, pending);
             }
             Message::Commit { task } => self.commit(*task, pending),
+            Message::Resume { part, chunk, geometry } => {
+                let info = Box::new(geometry.shard(*chunk));
+                self.resume(part.clone(), info, pending);
+            }
             Message::Abort { task } => {
                 self.forget_task(*task, "it was called off");
                 self.aborting.push((*task, pending.clone()));
@@ -123,6 +127,15 @@ impl Agent {
         }
         let spec = Assignment::decode(&std::mem::take(&mut held.arriving));
         let ready = spec.and_then(|spec| Task::new(Arc::new(spec)));
+        let ready = ready.map(|task| task.under(self.clocks.clone()));
+        if let Ok(task) = &ready
+            && self.others_write(task.spec())
+        {
+            self.tasks.remove(&id);
+            self.answer(pending, failure::busy("another task writes that shard"));
+            return Ok(());
+        }
+        let Some(held) = self.tasks.get_mut(&id) else { return Ok(()) };
         match ready {
             Ok(task) => {
                 let spec = Arc::clone(task.spec());
@@ -136,6 +149,27 @@ impl Agent {
             }
         }
         Ok(())
+    }
+
+    /// Whether another task writes to one of the parts that this one is to write.
+    fn others_write(&self, spec: &Assignment) -> bool {
+        let parts = |held: &Held| held.task.as_ref().map(|task| Arc::clone(task.spec()));
+        let others = self.tasks.values().filter_map(parts);
+        let mut written = others.flat_map(|other| other.targets.clone());
+        written.any(|file| spec.targets.iter().any(|target| target.part == file.part))
+    }
+
+    /// Ends the tasks that write a part and then looks at it.
+    fn resume(&mut self, part: String, info: Box<ShardInfo>, pending: &Pending) {
+        let writes = |held: &Held| {
+            let task = held.task.as_ref();
+            task.is_some_and(|task| task.spec().targets.iter().any(|file| file.part == part))
+        };
+        let writers = self.tasks.iter().filter(|(_, held)| writes(held)).map(|(id, _)| *id);
+        let writers: Vec<TaskId> = writers.collect();
+        writers.iter().for_each(|id| self.forget_task(*id, "another task takes its place"));
+        self.resuming.push((writers, pending.clone(), Disk::Resume { part, info }));
+        self.settle_aborts();
     }
 
     /// Does something with a task, and what it then wishes.
@@ -405,6 +439,13 @@ impl Agent {
         };
         let over: Vec<_> = self.aborting.extract_if(.., over).collect();
         over.iter().for_each(|(_, pending)| self.answer(pending, Message::Done {}));
+        let running = &self.running;
+        let over = |(ids, ..): &mut (Vec<TaskId>, Pending, Disk)| {
+            let works = |pending: &Pending| pending.task.is_some_and(|id| ids.contains(&id));
+            !running.values().any(works)
+        };
+        let over: Vec<_> = self.resuming.extract_if(.., over).collect();
+        over.into_iter().for_each(|(_, pending, work)| self.queue.push(pending, work));
     }
 
     /// What is due for tasks when time has passed.

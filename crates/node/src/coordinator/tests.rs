@@ -99,7 +99,7 @@ fn whoever_fails_at_any_order_is_named_and_nothing_is_committed_after() {
 
 #[test]
 fn failures_say_what_is_in_the_way() {
-    let cases = [(3u32, 0u32, "node 2"), (0, 5, "chunk 4"), (0, 0, "failed")];
+    let cases = [(3u32, 0u32, "node 2"), (0, 5, "chunk 4"), (0, 0, "disk 0")];
     for (peer, chunk, wanted) in cases {
         let (mut coordinator, orders) = coordinator(2);
         play(&mut coordinator, orders, |order| match order.message {
@@ -115,7 +115,7 @@ fn failures_say_what_is_in_the_way() {
         let found = match coordinator.outcome() {
             Some(Outcome::Trouble(Trouble::Node(node, _))) => format!("node {node}"),
             Some(Outcome::Trouble(Trouble::Chunk(chunk, ..))) => format!("chunk {chunk}"),
-            Some(Outcome::Trouble(Trouble::Failed(_))) => "failed".to_owned(),
+            Some(Outcome::Trouble(Trouble::Disk(node, _))) => format!("disk {node}"),
             other => panic!("{other:?}"),
         };
         assert_eq!(found, wanted);

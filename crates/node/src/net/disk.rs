@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kiln_store::{Append, Backend, ReadAt, StoreError, WriteLock};
+use kiln_store::{Append, Backend, ReadAt, StoreError, WriteLock, valid_segments};
 
 use super::buffers;
 use crate::agent::{Disk, DiskDone, Slot, TaskId};
@@ -125,6 +125,10 @@ impl DiskSet {
             }
             Disk::Rename { from, to } => self.backend.rename(&from, &to).map(|()| DiskDone::Done),
             Disk::Remove { name } => self.backend.remove(&name).map(|()| DiskDone::Done),
+            Disk::Resume { part, info } => {
+                let segments = valid_segments(&*self.backend, &part, &info)?;
+                Ok(DiskDone::Resumed(segments * u64::from(info.segment_stripes)))
+            }
             Disk::Lock { slot } => {
                 let lock = self.backend.lock(false)?;
                 let free = lock.is_some();

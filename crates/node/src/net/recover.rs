@@ -2,22 +2,28 @@
 //! or what was in the way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kiln_code::Codec;
-use kiln_plan::{Cluster, Costs, Effort, Parts, Problem, strategy};
+use kiln_plan::{Cluster, Costs, Effort, Parts, Plan, Problem, strategy};
+use kiln_store::Layout;
 
 use super::dial::{Peer, Question};
 use super::{Address, Network};
 use crate::coordinator::{Coordinator, Order, Outcome, Share, Trouble};
-use crate::proto::Frame;
-use crate::proto::Priority;
 use crate::proto::assignment::{Assignment, Geometry, Peer as PeerInfo, SourceFile, TargetFile};
+use crate::proto::{Frame, Message, Priority};
 use crate::task::Amounts;
 use crate::{NodeError, Result};
+
+/// How often limits and wishes are looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// Orders are answered long before.
+const UNHEARD: Duration = Duration::from_secs(300);
 
 /// An agent that takes part in a repair.
 #[derive(Debug, Clone)]
@@ -38,10 +44,14 @@ pub struct Recovery<'a> {
     /// The agents; those that only get shards too.
     pub nodes: Vec<Helper>,
     /// The chunks to rebuild, each with the rank of the agent that gets it, the name of its part
-    /// and its own name.
+    /// and its own name. What an earlier attempt left under the name of the part is gone on with.
     pub targets: Vec<(usize, usize, String, String)>,
-    /// Strategy by which the plan is made.
+    /// Strategy by which plans are made.
     pub strategy: &'a str,
+    /// The plan to begin with, on the nodes by their rank; `None`: one is made.
+    pub first: Option<Plan>,
+    /// Whether rebuilt shards get their names; else they stay parts, durable and verified.
+    pub in_place: bool,
     /// Bytes of every sub-chunk in a window.
     pub slice: u32,
     /// Windows under way at each node.
@@ -59,19 +69,70 @@ pub struct Recovered {
     pub nodes: BTreeMap<usize, Amounts>,
     /// What the plan said, in sub-chunks.
     pub planned: Costs,
+    /// Bytes that one sub-chunk of the plan stands for: all stripes that were repaired by it.
+    pub sub_bytes: u64,
+    /// Bytes of rebuilt shards that an earlier attempt had left.
+    pub resumed: u64,
     /// Chunks that were read.
     pub helpers: Vec<usize>,
+    /// Strategy of the plan that was carried out.
+    pub strategy: &'static str,
+    /// Chunks that turned out to be damaged.
+    pub rotten: Vec<usize>,
     /// Plans that were given up, with the reason.
     pub given_up: Vec<String>,
 }
 
-/// What happens while a repair runs.
+/// A repair that no plan could save.
+#[derive(Debug)]
+pub struct Defeat {
+    /// The reason.
+    pub error: NodeError,
+    /// The agent at fault, by rank, when it is one.
+    pub node: Option<usize>,
+    /// Plans that were given up before.
+    pub given_up: Vec<String>,
+}
+
+impl From<Box<Defeat>> for NodeError {
+    fn from(defeat: Box<Defeat>) -> NodeError {
+        defeat.error
+    }
+}
+
+/// What happens while a repair runs, and what is wanted of it.
 pub trait Watcher {
     /// Bytes of rebuilt chunks that are kept so far, and of how many.
     fn kept(&self, bytes: u64, total: u64);
 
     /// The plan is given up for another one.
     fn replanned(&self, why: &str);
+
+    /// The limit of each node from now on, in bytes a second (0: none).
+    fn rate(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether to stop; what is there already stays for the next attempt.
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// A plan that is ready to be carried out.
+struct Ready {
+    parts: Parts,
+    costs: Costs,
+    helpers: Vec<usize>,
+    strategy: &'static str,
+}
+
+/// Who and what is left out.
+#[derive(Default)]
+struct Bad {
+    nodes: BTreeSet<usize>,
+    chunks: BTreeSet<usize>,
+    given_up: Vec<String>,
 }
 
 impl Recovery<'_> {
@@ -84,46 +145,16 @@ impl Recovery<'_> {
         network: &Network,
         task: [u8; 16],
         watcher: &dyn Watcher,
-    ) -> Result<Recovered> {
-        let mut bad_nodes = BTreeSet::new();
-        let mut bad_chunks = BTreeSet::new();
-        let mut given_up = Vec::new();
-        loop {
-            let (parts, planned, helpers) = self.plan(&bad_nodes, &bad_chunks)?;
-            let mut id = task;
-            // Every plan is a task of its own: late parcels of the last one belong to nobody.
-            id[15] = id[15].wrapping_add(given_up.len() as u8);
-            let shares = self.shares(&parts, id);
-            let spared = self.spared(&bad_nodes, &bad_chunks);
-            match self.carry_out(network, id, shares, spared, watcher)? {
-                Outcome::Done(amounts) => {
-                    let nodes = amounts.into_iter().collect();
-                    return Ok(Recovered { nodes, planned, helpers, given_up });
-                }
-                Outcome::Trouble(Trouble::Node(node, error)) => {
-                    let gets = self.targets.iter().any(|(_, to, ..)| *to == node);
-                    if gets || !bad_nodes.insert(node) {
-                        return Err(error);
-                    }
-                    let address = self.nodes.get(node).map(|n| n.address.to_string());
-                    let why = format!("without {}: {error}", address.unwrap_or_default());
-                    watcher.replanned(&why);
-                    given_up.push(why);
-                }
-                Outcome::Trouble(Trouble::Chunk(chunk, stripe, text)) => {
-                    let why = format!("without shard {chunk} (stripe {stripe}): {text}");
-                    if !bad_chunks.insert(chunk) {
-                        return Err(NodeError::GaveUp {
-                            what: "the repair".to_owned(),
-                            place: "the coordinator".to_owned(),
-                            why,
-                        });
-                    }
-                    watcher.replanned(&why);
-                    given_up.push(why);
-                }
-                Outcome::Trouble(Trouble::Failed(error)) => return Err(error),
+    ) -> Result<Recovered, Box<Defeat>> {
+        let mut bad = Bad::default();
+        let outcome = self.attempts(network, task, watcher, &mut bad);
+        let given_up = bad.given_up;
+        match outcome {
+            Ok(recovered) => {
+                let rotten = bad.chunks.into_iter().collect();
+                Ok(Recovered { given_up, rotten, ..recovered })
             }
+            Err((node, error)) => Err(Box::new(Defeat { error, node, given_up })),
         }
     }
 
@@ -142,11 +173,120 @@ impl Recovery<'_> {
         (0..self.nodes.len()).filter(|rank| !gets(*rank) && without(*rank) >= k).collect()
     }
 
-    fn plan(
+    fn attempts(
         &self,
-        bad_nodes: &BTreeSet<usize>,
-        bad_chunks: &BTreeSet<usize>,
-    ) -> Result<(Parts, Costs, Vec<usize>)> {
+        network: &Network,
+        task: [u8; 16],
+        watcher: &dyn Watcher,
+        bad: &mut Bad,
+    ) -> Result<Recovered, (Option<usize>, NodeError)> {
+        let layout = self.geometry.shard(0).layout().map_err(|error| (None, error.into()))?;
+        loop {
+            let ready = self.ready(bad).map_err(|error| (None, error))?;
+            let first = self.resume(network, &layout)?;
+            let mut id = task;
+            // Every plan is a task of its own: late parcels of the last one belong to nobody.
+            id[15] = id[15].wrapping_add(bad.given_up.len() as u8);
+            let shares = self.shares(&ready.parts, first);
+            let spared = self.spared(&bad.nodes, &bad.chunks);
+            let outcome = self.carry_out(network, id, shares, spared, first, watcher);
+            let trouble = match outcome.map_err(|error| (None, error))? {
+                Outcome::Done(amounts) => {
+                    let resumed = (0..first).map(|s| layout.chunk_len(s) as u64).sum::<u64>();
+                    return Ok(Recovered {
+                        nodes: amounts.into_iter().collect(),
+                        planned: ready.costs,
+                        sub_bytes: (first..layout.stripes())
+                            .map(|stripe| layout.sub_len(stripe) as u64)
+                            .sum(),
+                        resumed: resumed * self.targets.len() as u64,
+                        helpers: ready.helpers,
+                        strategy: ready.strategy,
+                        rotten: Vec::new(),
+                        given_up: Vec::new(),
+                    });
+                }
+                Outcome::Trouble(trouble) => trouble,
+            };
+            let why = self.leave_out(trouble, bad)?;
+            watcher.replanned(&why);
+            bad.given_up.push(why);
+        }
+    }
+
+    /// Takes note of who or what was in the way; gives the reason in words.
+    fn leave_out(
+        &self,
+        trouble: Trouble,
+        bad: &mut Bad,
+    ) -> Result<String, (Option<usize>, NodeError)> {
+        match trouble {
+            Trouble::Node(node, error) | Trouble::Disk(node, error) => {
+                let gets = self.targets.iter().any(|(_, to, ..)| *to == node);
+                if gets || !bad.nodes.insert(node) {
+                    return Err((Some(node), error));
+                }
+                let address = self.nodes.get(node).map(|n| n.address.to_string());
+                Ok(format!("without {}: {error}", address.unwrap_or_default()))
+            }
+            Trouble::Chunk(chunk, stripe, text) => {
+                let why = format!("without shard {chunk} (stripe {stripe}): {text}");
+                if !bad.chunks.insert(chunk) {
+                    let (what, place) = ("the repair".to_owned(), "the coordinator".to_owned());
+                    return Err((None, NodeError::GaveUp { what, place, why }));
+                }
+                Ok(why)
+            }
+            Trouble::Failed(error) => Err((None, error)),
+        }
+    }
+
+    /// The first stripe that is not yet in the parts of all targets. Whoever wrote to them before
+    /// has ended when this returns.
+    fn resume(
+        &self,
+        network: &Network,
+        layout: &Layout,
+    ) -> Result<u64, (Option<usize>, NodeError)> {
+        let most = layout.stripes().saturating_sub(1);
+        let mut first = most;
+        for (chunk, node, part, _) in &self.targets {
+            let failed = |error| (Some(*node), error);
+            let kept = network.resume(
+                &self.nodes[*node].address,
+                Message::Resume {
+                    part: part.clone(),
+                    chunk: *chunk as u32,
+                    geometry: Box::new(self.geometry.clone()),
+                },
+            );
+            first = first.min(kept.map_err(failed)?);
+        }
+        let segment = layout.segment_stripes().max(1);
+        Ok(first / segment * segment)
+    }
+
+    /// The first plan as long as it needs nobody who is left out, else a new one.
+    fn ready(&self, bad: &Bad) -> Result<Ready> {
+        let refused = |error: &dyn std::fmt::Display| NodeError::Setup {
+            what: format!("a plan for {}", self.geometry.object),
+            why: error.to_string(),
+        };
+        let made = match &self.first {
+            Some(plan) if bad.given_up.is_empty() => plan,
+            _ => &self.plan(&bad.nodes, &bad.chunks)?,
+        };
+        let inputs = made.problem().dag().inputs().iter();
+        let helpers: BTreeSet<usize> = inputs.map(|at| at.chunk as usize).collect();
+        Ok(Ready {
+            parts: made.parts().map_err(|error| refused(&error))?,
+            costs: made.costs(),
+            helpers: helpers.into_iter().collect(),
+            strategy: made.strategy(),
+        })
+    }
+
+    fn plan(&self, bad_nodes: &BTreeSet<usize>, bad_chunks: &BTreeSet<usize>) -> Result<Plan> {
         let refused = |error: &dyn std::fmt::Display| NodeError::Setup {
             what: format!("a plan for {}", self.geometry.object),
             why: error.to_string(),
@@ -162,7 +302,6 @@ impl Recovery<'_> {
         }
         let available: Vec<usize> = homes.iter().map(|(chunk, _)| *chunk).collect();
         let (_, dag) = self.codec.repair_dag(&lost, &available).map_err(|error| refused(&error))?;
-        let helpers: BTreeSet<usize> = dag.inputs().iter().map(|at| at.chunk as usize).collect();
         let targets: Vec<(usize, usize)> = self.targets.iter().map(|t| (t.0, t.1)).collect();
         let cluster = Cluster::uniform(self.nodes.len()).map_err(|error| refused(&error))?;
         let cluster = Arc::new(cluster);
@@ -171,14 +310,10 @@ impl Recovery<'_> {
         let row = strategy(self.strategy).map_err(|error| refused(&error))?;
         let plan = row.plan(&problem, &mut Effort::new(self.seed)).map_err(|e| refused(&e))?;
         plan.check().map_err(|error| refused(&error))?;
-        let parts = plan.parts().map_err(|error| refused(&error))?;
-        Ok((parts, plan.costs(), helpers.into_iter().collect()))
+        Ok(plan)
     }
 
-    /// Parts bear the task's number: one of an earlier plan may still be written to by an agent
-    /// that could not be told to stop.
-    fn shares(&self, parts: &Parts, task: [u8; 16]) -> Vec<Share> {
-        let mark: String = task[10..].iter().map(|byte| format!("{byte:02x}")).collect();
+    fn shares(&self, parts: &Parts, first: u64) -> Vec<Share> {
         let mut shares = Vec::new();
         for node in 0..self.nodes.len() {
             let Some(bare) = Assignment::of(parts, node) else { continue };
@@ -199,13 +334,13 @@ impl Recovery<'_> {
             let targets: Vec<TargetFile> = targets
                 .map(|(chunk, _, part, name)| TargetFile {
                     chunk: *chunk as u32,
-                    part: format!("{part}.{mark}"),
+                    part: part.clone(),
                     name: name.clone(),
                 })
                 .collect();
-            let writes = !targets.is_empty();
+            let writes = self.in_place && !targets.is_empty();
             let assignment = Assignment {
-                first: 0,
+                first,
                 end: stripes,
                 slice: self.slice,
                 windows: self.windows,
@@ -227,6 +362,7 @@ impl Recovery<'_> {
         task: [u8; 16],
         shares: Vec<Share>,
         spared: Vec<usize>,
+        first: u64,
         watcher: &dyn Watcher,
     ) -> Result<Outcome> {
         let Some(runtime) = network.runtime() else {
@@ -238,26 +374,44 @@ impl Recovery<'_> {
         let (tell, answers) = channel();
         let post = Post { peers, tell, answers };
         let layout = self.geometry.shard(0).layout()?;
-        let chunk_bytes: u64 = (0..layout.stripes()).map(|s| layout.chunk_len(s) as u64).sum();
-        let total = chunk_bytes * self.targets.len() as u64;
+        let bytes = |stripes: Range<u64>| -> u64 {
+            let chunk: u64 = stripes.map(|s| layout.chunk_len(s) as u64).sum();
+            chunk * self.targets.len() as u64
+        };
+        let (before, total) = (bytes(0..first), bytes(0..layout.stripes()));
         let mut coordinator = Coordinator::new(task, shares).sparing(spared);
-        let start = Instant::now();
+        let (start, mut heard, mut rate) = (Instant::now(), Instant::now(), self.rate);
+        let mut stopping = false;
         post.send(coordinator.begin(start.elapsed()));
         loop {
             if let Some(outcome) = coordinator.outcome() {
                 return Ok(outcome);
             }
-            let (order, answer) = match post.answers.recv_timeout(Duration::from_secs(300)) {
-                Ok(answer) => answer,
+            if watcher.stopped() && !stopping {
+                stopping = true;
+                post.send(coordinator.cancel("it was told to stop"));
+            }
+            if let Some(wanted) = watcher.rate().filter(|wanted| *wanted != rate) {
+                let orders = coordinator.throttle(wanted);
+                if !orders.is_empty() {
+                    rate = wanted;
+                    post.send(orders);
+                }
+            }
+            match post.answers.recv_timeout(LOOK) {
+                Ok((order, answer)) => {
+                    heard = Instant::now();
+                    let answer = answer.map(|frame| frame.message);
+                    post.send(coordinator.answered(start.elapsed(), &order, answer));
+                }
+                Err(RecvTimeoutError::Timeout) if heard.elapsed() < UNHEARD => {}
                 // Every order has its own time; this is for a bug only.
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     return Err(NodeError::protocol("an order was never answered"));
                 }
-            };
-            let answer = answer.map(|frame| frame.message);
-            post.send(coordinator.answered(start.elapsed(), &order, answer));
-            let kept = coordinator.amounts().iter().map(|amounts| amounts.written).sum();
-            watcher.kept(kept, total);
+            }
+            let kept: u64 = coordinator.amounts().iter().map(|amounts| amounts.written).sum();
+            watcher.kept(before + kept, total);
         }
     }
 }

@@ -96,6 +96,17 @@ impl Network {
         RemoteBackend { remote: Arc::new(remote) }
     }
 
+    /// How many stripes of an unfinished shard at an agent are sound; see [`Message::Resume`].
+    pub(super) fn resume(&self, address: &Address, question: Message) -> Result<u64> {
+        let place = self.open(address);
+        let peer = place.remote.peer()?;
+        let answer = place.remote.ask(&peer, question, SYNC_PATIENCE)?;
+        match answer.message {
+            Message::Resumed { stripes } => Ok(stripes),
+            _ => Err(place.remote.unexpected(&answer)),
+        }
+    }
+
     /// The cluster's key.
     pub(super) fn key(&self) -> Option<ClusterKey> {
         self.inner.key.clone()

@@ -141,6 +141,18 @@ impl Field for bool {
     }
 }
 
+impl<T: Field> Field for Box<T> {
+    const LEAST: usize = T::LEAST;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        (**self).put(out);
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self> {
+        T::take(reader).map(Box::new)
+    }
+}
+
 impl Field for String {
     const LEAST: usize = 2;
 

@@ -1,5 +1,6 @@
 //! The one enum of messages. To add one: a row here, with the next number; numbers are for ever.
 
+use super::assignment::Geometry;
 use super::field::{Field, Reader};
 use crate::{NodeError, Result};
 
@@ -284,5 +285,20 @@ messages! {
         task: [u8; 16],
         /// Bytes a second.
         rate: u64,
+    }
+    /// Asks how much of an unfinished shard is sound, so that its repair can go on there. Tasks
+    /// that still write it are ended first.
+    29 Request Resume {
+        /// Name of the part.
+        part: String,
+        /// Index of the shard.
+        chunk: u32,
+        /// What its header must say.
+        geometry: Box<Geometry>,
+    }
+    /// How much of it is.
+    30 Reply Resumed {
+        /// Stripes from the start, in whole segments, read and verified.
+        stripes: u64,
     }
 }

@@ -130,8 +130,8 @@ fn run(scene: &Scene, seed: u64) -> &'static str {
                 assert!(found.is_some(), "acknowledged but not there");
                 return "done";
             }
-            Outcome::Trouble(Trouble::Node(node, _)) if node == spare => {}
-            Outcome::Trouble(Trouble::Node(node, _)) => {
+            Outcome::Trouble(Trouble::Node(node, _) | Trouble::Disk(node, _)) if node == spare => {}
+            Outcome::Trouble(Trouble::Node(node, _) | Trouble::Disk(node, _)) => {
                 without.insert(node);
             }
             Outcome::Trouble(Trouble::Chunk(chunk, ..)) => {

@@ -211,7 +211,7 @@ impl Index {
     }
 
     /// What is known of an object by its key, removed ones included.
-    pub(crate) fn by_key(&self, key: &Key) -> Result<Option<Listed>> {
+    pub fn by_key(&self, key: &Key) -> Result<Option<Listed>> {
         let tx = self.db.begin_read().map_err(broken)?;
         let keys = tx.open_table(KEYS).map_err(broken)?;
         let Some(name) = keys.get(&key.0[..]).map_err(broken)? else { return Ok(None) };
@@ -237,7 +237,7 @@ impl Index {
     }
 
     /// Remembers which shards of an object are damaged; none: it is whole.
-    pub(crate) fn set_damage(&self, damage: &[(Key, Vec<u16>)]) -> Result<()> {
+    pub fn set_damage(&self, damage: &[(Key, Vec<u16>)]) -> Result<()> {
         let tx = self.db.begin_write().map_err(broken)?;
         {
             let mut table = tx.open_table(DAMAGE).map_err(broken)?;
@@ -268,7 +268,7 @@ impl Index {
     }
 
     /// Shards of one object that a scrub found damaged.
-    pub(crate) fn damage_of(&self, key: &Key) -> Result<Vec<u16>> {
+    pub fn damage_of(&self, key: &Key) -> Result<Vec<u16>> {
         let tx = self.db.begin_read().map_err(broken)?;
         let table = tx.open_table(DAMAGE).map_err(broken)?;
         let value = table.get(&key.0[..]).map_err(broken)?;

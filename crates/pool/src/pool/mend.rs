@@ -68,11 +68,11 @@ impl Observer for Quiet<'_> {
 }
 
 /// Where one shard goes.
-struct Target {
-    index: usize,
-    node: usize,
-    part: String,
-    name: String,
+pub(super) struct Target {
+    pub index: usize,
+    pub node: usize,
+    pub part: String,
+    pub name: String,
 }
 
 impl Pool {
@@ -141,30 +141,7 @@ impl Pool {
         let shards = ObjectShards::open(self, manifest)?;
         let targets = self.targets(key, manifest, todo)?;
         let bad = self.write_parts(&shards, &targets, mended, settings)?;
-        let arrivals: Vec<Arrival> = (targets.iter())
-            .map(|t| Arrival { node: t.node, part: t.part.clone(), name: t.name.clone() })
-            .collect();
-        let change = Change { key, name: &manifest.name, now_ms: req.now_ms, arrivals: &arrivals };
-        let committed = self.commit(&change, settings, |now| {
-            let Some(current) = now.newest.as_ref().filter(|now| now.run == manifest.run) else {
-                return Ok(None);
-            };
-            let mut next = current.clone();
-            if let Body::Shards(placed) = &mut next.body {
-                for target in &targets {
-                    let id = &self.nodes[target.node].config.id;
-                    placed.places[target.index].node.clone_from(id);
-                }
-            }
-            Ok(Some(next))
-        })?;
-        if committed.is_none() {
-            // The object was replaced or removed: its new version is the one to look at.
-            for arrival in &arrivals {
-                if let Ok(store) = &self.nodes[arrival.node].store {
-                    store.remove(&arrival.part)?;
-                }
-            }
+        if !self.put_in_place(key, &manifest.name, manifest.run, &targets, req.now_ms, settings)? {
             return Ok(Vec::new());
         }
         mended.manifest = true;
@@ -173,6 +150,46 @@ impl Pool {
             mended.rebuilt.push((target.index as u16, node));
         }
         Ok(bad)
+    }
+
+    /// Makes verified parts the shards of their object. `false`: the object was replaced or
+    /// removed meanwhile, and the parts with it.
+    pub(super) fn put_in_place(
+        &self,
+        key: Key,
+        name: &str,
+        run: [u8; 16],
+        targets: &[Target],
+        now_ms: u64,
+        settings: &Settings<'_>,
+    ) -> Result<bool> {
+        let arrivals: Vec<Arrival> = (targets.iter())
+            .map(|t| Arrival { node: t.node, part: t.part.clone(), name: t.name.clone() })
+            .collect();
+        let change = Change { key, name, now_ms, arrivals: &arrivals };
+        let committed = self.commit(&change, settings, |now| {
+            let Some(current) = now.newest.as_ref().filter(|now| now.run == run) else {
+                return Ok(None);
+            };
+            let mut next = current.clone();
+            if let Body::Shards(placed) = &mut next.body {
+                for target in targets {
+                    let id = &self.nodes[target.node].config.id;
+                    placed.places[target.index].node.clone_from(id);
+                }
+            }
+            Ok(Some(next))
+        })?;
+        if committed.is_some() {
+            return Ok(true);
+        }
+        // The object was replaced or removed: its new version is the one to look at.
+        for arrival in &arrivals {
+            if let Ok(store) = &self.nodes[arrival.node].store {
+                store.remove(&arrival.part)?;
+            }
+        }
+        Ok(false)
     }
 
     /// Where the shards in `todo` go: to their own nodes, or to the best of the other domains.
@@ -202,10 +219,7 @@ impl Pool {
                 );
                 return Err(PoolError::Refused { what });
             };
-            let run = manifest.run;
-            let part = NodeFile::RepairPart { key, run, index }.name();
-            let name = NodeFile::Shard { key, run, index }.name();
-            targets.push(Target { index: usize::from(index), node, part, name });
+            targets.push(Target::new(key, manifest.run, index, node));
         }
         Ok(targets)
     }
@@ -300,8 +314,21 @@ impl Pool {
     }
 }
 
+impl Target {
+    pub(super) fn new(key: Key, run: [u8; 16], index: u16, node: usize) -> Target {
+        let part = NodeFile::RepairPart { key, run, index }.name();
+        let name = NodeFile::Shard { key, run, index }.name();
+        Target { index: usize::from(index), node, part, name }
+    }
+}
+
 /// Opens what was just written and compares its tables with the digest.
-fn read_back(store: &dyn Backend, target: &Target, digest: &Digest, object: &str) -> Result<()> {
+pub(super) fn read_back(
+    store: &dyn Backend,
+    target: &Target,
+    digest: &Digest,
+    object: &str,
+) -> Result<()> {
     let reader = ShardReader::open(store, &target.part)?;
     if digest_of(&reader)? == *digest {
         return Ok(());

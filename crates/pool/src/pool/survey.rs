@@ -35,6 +35,9 @@ pub struct PoolStatus {
     pub to_rebuild: u64,
     /// The nodes.
     pub nodes: Vec<NodeStatus>,
+    /// Shards that repairs have begun to write: object, index, position of the node.
+    #[serde(skip)]
+    pub unfinished: Vec<(Key, u16, usize)>,
     /// Wall time, filled by the caller.
     pub seconds: f64,
 }
@@ -97,6 +100,9 @@ fn mark(node: usize, key: &Key, part: Part<'_>) -> u128 {
 /// Marks held at once: some 100 MB.
 const MOST_MARKS: usize = 4_000_000;
 
+/// Unfinished shards remembered: more only lose their head start.
+const MOST_UNFINISHED: usize = 100_000;
+
 /// What is wrong with one object, while nodes are gone through.
 #[derive(Clone, Debug, Default)]
 struct Lack {
@@ -130,7 +136,7 @@ impl Pool {
         }
         let mut group = Group::default();
         for at in 0..self.nodes.len() {
-            let row = self.list_node(at, &mut group);
+            let row = self.list_node(at, &mut group, &mut status.unfinished);
             status.nodes.push(row);
             if group.marks.len() >= MOST_MARKS {
                 self.compare(index, &std::mem::take(&mut group), &mut status, &mut lacks)?;
@@ -145,7 +151,12 @@ impl Pool {
     }
 
     /// Lists one node.
-    fn list_node(&self, at: usize, group: &mut Group) -> NodeStatus {
+    fn list_node(
+        &self,
+        at: usize,
+        group: &mut Group,
+        unfinished: &mut Vec<(Key, u16, usize)>,
+    ) -> NodeStatus {
         let config = &self.nodes[at].config;
         let mut row = NodeStatus {
             id: config.id.clone(),
@@ -165,6 +176,11 @@ impl Pool {
                     Some(NodeFile::Manifest { key }) => {
                         row.manifests += 1;
                         group.marks.insert(mark(at, &key, Part::Manifest));
+                    }
+                    Some(NodeFile::RepairPart { key, index, .. })
+                        if unfinished.len() < MOST_UNFINISHED =>
+                    {
+                        unfinished.push((key, index, at));
                     }
                     _ => {}
                 }

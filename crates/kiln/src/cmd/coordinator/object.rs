@@ -1,0 +1,234 @@
+//! `kiln coordinator AGENT...`: the shards of one object.
+
+use std::path::PathBuf;
+
+use kiln_node::NodeError;
+use kiln_node::net::{Address, Helper, Recovered, Recovery, RecoveryWatcher};
+use kiln_node::proto::assignment::Geometry;
+use kiln_node::task::usual_slice;
+use kiln_pool::{Observer, SetReport, discover};
+use kiln_store::{ReadMode, ShardReader};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::Coordinator;
+use crate::exit::{Exit, Failure};
+use crate::lists;
+use crate::print::{Stream, pace};
+use crate::setup::{Folders, Setup};
+use crate::sizes;
+
+/// What one agent did.
+#[derive(Debug, Serialize)]
+struct NodeReport {
+    node: String,
+    bytes_read: u64,
+    bytes_sent: u64,
+    bytes_received: u64,
+    bytes_written: u64,
+}
+
+/// What the repair took.
+#[derive(Debug, Serialize)]
+struct Report {
+    object: String,
+    code: String,
+    strategy: String,
+    lost: Vec<usize>,
+    helpers: Vec<usize>,
+    bytes_read: u64,
+    bytes_sent: u64,
+    max_node_load: u64,
+    bytes_written: u64,
+    planned_sent: u64,
+    planned_max_node_load: u64,
+    seconds: f64,
+    verified: bool,
+    nodes: Vec<NodeReport>,
+    replanned: Vec<String>,
+}
+
+/// Shows progress on the terminal.
+struct Show<'a>(&'a Setup, std::sync::atomic::AtomicU64);
+
+impl RecoveryWatcher for Show<'_> {
+    fn kept(&self, bytes: u64, _total: u64) {
+        let before = self.1.swap(bytes, std::sync::atomic::Ordering::Relaxed);
+        self.0.observer.advance(bytes.saturating_sub(before));
+    }
+
+    fn replanned(&self, why: &str) {
+        self.0.observer.warn(&format!("planned again {why}"));
+    }
+}
+
+/// Repairs one object.
+pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
+    let address =
+        |path: &PathBuf| -> Result<Address, Failure> { Ok(path.to_string_lossy().parse()?) };
+    let addresses: Vec<Address> = flags.agents.iter().map(address).collect::<Result<_, _>>()?;
+    let to = match &flags.to[..] {
+        [to] => address(&PathBuf::from(to))?,
+        _ => {
+            let problem = "name the one agent that gets what is rebuilt".to_owned();
+            return Err(Failure::Flag { flag: "--to", problem });
+        }
+    };
+    let strategy = flags.strategy.as_deref().unwrap_or("hub");
+    let folders = Folders::to_read(setup, &flags.agents, ReadMode::Cached)?;
+    let set = discover(folders.nodes(), flags.object.as_deref())?;
+    let found = set.report();
+    let lost: Vec<usize> =
+        found.shards.iter().filter(|s| s.state != "complete").map(|s| s.index).collect();
+    let mut nodes: Vec<Helper> = addresses
+        .iter()
+        .map(|address| Helper { address: address.clone(), shards: shards(&found, address) })
+        .collect();
+    let target = match addresses.iter().position(|address| *address == to) {
+        Some(rank) => rank,
+        None => {
+            nodes.push(Helper { address: to.clone(), shards: Vec::new() });
+            nodes.len() - 1
+        }
+    };
+    if lost.is_empty() {
+        setup.observer.warn(&format!("{}: nothing to repair", found.object));
+        return Ok(Exit::Done);
+    }
+    // Nobody else may write there meanwhile.
+    let spare = setup.network(&to)?.open(&to);
+    let _lock = kiln_store::Backend::lock(&spare, true)?;
+    let geometry = geometry_of(&found, &folders)?;
+    let recovery = Recovery {
+        codec: set.codec(),
+        geometry,
+        nodes,
+        targets: lost.iter().map(|&index| target_of(&found.object, index, target)).collect(),
+        strategy,
+        first: None,
+        in_place: true,
+        slice: match flags.window {
+            Some(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX).max(1),
+            None => usual_slice(found.alpha),
+        },
+        windows: flags.windows,
+        rate: setup.limit_rate().unwrap_or(0),
+        seed: setup.seed,
+    };
+    setup.observer.begin("repair", None);
+    let show = Show(setup, std::sync::atomic::AtomicU64::new(0));
+    let task = *Uuid::new_v4().as_bytes();
+    let outcome = recovery.run(setup.network(&to)?, task, &show);
+    setup.observer.finish();
+    let done = outcome.map_err(NodeError::from)?;
+    let report = report_of(flags, &found, &recovery, lost, &done, setup);
+    show_report(&report, setup)?;
+    Ok(Exit::Done)
+}
+
+/// What the shards say of themselves, from one that is whole.
+fn geometry_of(found: &SetReport, folders: &Folders) -> Result<Geometry, Failure> {
+    let whole = found.shards.iter().find(|shard| shard.state == "complete");
+    let place = whole.and_then(|shard| shard.node.as_ref().zip(shard.name.as_ref()));
+    let node = place.and_then(|(node, name)| {
+        folders.nodes().iter().find(|known| known.name == *node).map(|node| (node, name))
+    });
+    let refused = |problem: &str| Failure::Flag { flag: "AGENT", problem: problem.to_owned() };
+    let (node, name) = node.ok_or_else(|| refused("no shard is whole"))?;
+    let reader = ShardReader::open(&*node.store, name)?;
+    let (info, digests) = (reader.info(), reader.digests());
+    let digests = digests.ok_or_else(|| refused("no shard tells the digests of all"))?;
+    if info.spec.contains("packet=") {
+        return Err(refused("codes of packets are repaired by kiln repair"));
+    }
+    Ok(Geometry::of(info, found.size, digests))
+}
+
+fn report_of(
+    flags: &Coordinator,
+    found: &SetReport,
+    recovery: &Recovery<'_>,
+    lost: Vec<usize>,
+    done: &Recovered,
+    setup: &Setup,
+) -> Report {
+    let nodes = done.nodes.iter().map(|(rank, amounts)| NodeReport {
+        node: recovery.nodes[*rank].address.to_string(),
+        bytes_read: amounts.read,
+        bytes_sent: amounts.sent,
+        bytes_received: amounts.received,
+        bytes_written: amounts.written,
+    });
+    let nodes: Vec<NodeReport> = nodes.collect();
+    let sub_bytes = done.sub_bytes;
+    Report {
+        object: found.object.clone(),
+        code: found.code.clone(),
+        strategy: flags.strategy.clone().unwrap_or_else(|| "hub".to_owned()),
+        helpers: done.helpers.clone(),
+        bytes_read: nodes.iter().map(|node| node.bytes_read).sum(),
+        bytes_sent: nodes.iter().map(|node| node.bytes_sent).sum(),
+        max_node_load: nodes
+            .iter()
+            .map(|node| node.bytes_sent.max(node.bytes_received))
+            .max()
+            .unwrap_or(0),
+        bytes_written: nodes.iter().map(|node| node.bytes_written).sum(),
+        planned_sent: done.planned.bandwidth() as u64 * sub_bytes,
+        planned_max_node_load: done.planned.max_load() as u64 * sub_bytes,
+        seconds: setup.seconds(),
+        verified: true,
+        lost,
+        nodes,
+        replanned: done.given_up.clone(),
+    }
+}
+
+/// The shards that an agent has and that are whole.
+fn shards(found: &SetReport, address: &Address) -> Vec<(usize, String)> {
+    let name = address.to_string();
+    let mine = found
+        .shards
+        .iter()
+        .filter(|shard| shard.state == "complete" && shard.node.as_ref() == Some(&name));
+    mine.filter_map(|shard| Some((shard.index, shard.name.clone()?))).collect()
+}
+
+fn target_of(object: &str, index: usize, rank: usize) -> (usize, usize, String, String) {
+    let name = format!("{object}.{index:02}.kiln");
+    (index, rank, format!(".{name}.repair.part"), name)
+}
+
+fn show_report(report: &Report, setup: &Setup) -> Result<(), Failure> {
+    if setup.json {
+        return Stream::Stdout.json(report);
+    }
+    if setup.quiet {
+        return Ok(());
+    }
+    let mut text = format!(
+        "{} ({}): {} rebuilt and verified, {} plan\n\
+         read {}, sent {}, most at one agent {}\n",
+        report.object,
+        report.code,
+        lists::named(&report.lost),
+        report.strategy,
+        sizes::show(report.bytes_read),
+        sizes::show(report.bytes_sent),
+        sizes::show(report.max_node_load),
+    );
+    if setup.verbose {
+        for node in &report.nodes {
+            text += &format!(
+                "  {}  read {}, sent {}, received {}, wrote {}\n",
+                node.node,
+                sizes::show(node.bytes_read),
+                sizes::show(node.bytes_sent),
+                sizes::show(node.bytes_received),
+                sizes::show(node.bytes_written),
+            );
+        }
+    }
+    text += &format!("{}\n", pace(report.bytes_written, report.seconds));
+    Stream::Stdout.text(&text)
+}

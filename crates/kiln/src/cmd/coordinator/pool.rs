@@ -1,0 +1,275 @@
+//! `kiln coordinator` for a pool.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kiln_node::net::{
+    NodeLoad, PoolRecovered, PoolRecovery, RateLimits, RecoverOptions, StrategyLoad,
+};
+use kiln_pool::{Pool, PoolError};
+use serde::Serialize;
+
+use super::Coordinator;
+use super::desk::Desk;
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, count, pace, table};
+use crate::setup::{Setup, fresh_run, open_node};
+use crate::sizes;
+
+/// What one node did.
+#[derive(Debug, Serialize)]
+struct NodeReport {
+    node: String,
+    bytes_read: u64,
+    bytes_sent: u64,
+    bytes_received: u64,
+    bytes_written: u64,
+    planned_sent: u64,
+    planned_received: u64,
+}
+
+/// What plans of one strategy did.
+#[derive(Debug, Serialize)]
+struct StrategyReport {
+    objects: u64,
+    bytes_sent: u64,
+    max_node_load: u64,
+    planned_sent: u64,
+    planned_max_node_load: u64,
+}
+
+/// What the recovery did.
+#[derive(Debug, Serialize)]
+struct Report {
+    strategy: String,
+    objects: u64,
+    repaired: u64,
+    central: u64,
+    waiting: u64,
+    unreadable: u64,
+    failed: Vec<(String, String)>,
+    failed_count: u64,
+    bytes_rebuilt: u64,
+    resumed_bytes: u64,
+    bytes_read: u64,
+    bytes_sent: u64,
+    max_node_load: u64,
+    planned_sent: u64,
+    planned_max_node_load: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    over_bound: Option<f64>,
+    central_bytes_read: u64,
+    central_bytes_written: u64,
+    strategies: BTreeMap<&'static str, StrategyReport>,
+    nodes: Vec<NodeReport>,
+    replanned: Vec<String>,
+    replanned_count: u64,
+    plan_seconds: f64,
+    stopped: bool,
+    seconds: f64,
+}
+
+/// Recovers the pool.
+pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
+    let config = flags.pool.config()?;
+    // The cluster's key is wanted now and not by the first repair.
+    let Some(address) = config.node.iter().find_map(|node| node.url.parse().ok()) else {
+        let problem = "no node of this pool is an agent; kiln repair repairs it".to_owned();
+        return Err(Failure::Flag { flag: "--pool", problem });
+    };
+    let network = setup.network(&address)?;
+    let _lock = flags.pool.lock("repair")?;
+    let limits = RateLimits {
+        node: setup.limit_rate().unwrap_or(0),
+        total: flags.recover.limit_total.unwrap_or(0),
+    };
+    let lines = flags.recover.progress.map(|seconds| Duration::from_secs(seconds.max(1)));
+    let desk = Desk::new(setup, limits, flags.pool.limits_path(), lines);
+    let open = || match flags.pool.config() {
+        Ok(config) => Pool::open(config, &|node| open_node(setup, node)),
+        Err(Failure::Pool(error)) => Err(error),
+        Err(other) => Err(PoolError::Usage { what: other.to_string() }),
+    };
+    let index = |pool: &Pool| match flags.pool.index(pool, setup) {
+        Ok(index) => Ok(index),
+        Err(Failure::Pool(error)) => Err(error),
+        Err(other) => Err(PoolError::Index { what: other.to_string() }),
+    };
+    let recovery = PoolRecovery {
+        open: &open,
+        index: &index,
+        network,
+        options: options(flags, setup),
+        control: &desk,
+        settings: setup.settings(),
+        fresh: &fresh_run,
+    };
+    let outcome = recovery.run();
+    setup.observer.finish();
+    let done = outcome?;
+    let report = report(&done);
+    show(&report, setup)?;
+    Ok(exit(&done))
+}
+
+fn options(flags: &Coordinator, setup: &Setup) -> RecoverOptions {
+    let spread = flags.to.len() == 1 && flags.to[0] == "spread";
+    let defaults = RecoverOptions::default();
+    RecoverOptions {
+        strategy: flags.strategy.clone().unwrap_or(defaults.strategy),
+        to: if spread { Vec::new() } else { flags.to.clone() },
+        jobs: flags.recover.jobs as usize,
+        slice: flags.window.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX).max(1)),
+        windows: flags.windows,
+        wait_ms: flags.recover.wait.saturating_mul(1000),
+        stay: flags.recover.stay,
+        every: Duration::from_secs(flags.recover.every),
+        tries: flags.recover.tries,
+        seed: setup.seed,
+    }
+}
+
+fn exit(done: &PoolRecovered) -> Exit {
+    match (done.unreadable, done.failed_count, done.waiting > 0 || done.stopped) {
+        (0, 0, false) => Exit::Done,
+        (0, 0, true) => Exit::Damaged,
+        (0, ..) => Exit::Io,
+        _ => Exit::NotRecoverable,
+    }
+}
+
+fn most<'a>(nodes: impl Iterator<Item = &'a NodeLoad>) -> (u64, u64) {
+    let loads = nodes.map(|node| (node.load(), node.planned_load()));
+    loads.fold((0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1)))
+}
+
+fn strategy(row: &StrategyLoad) -> StrategyReport {
+    let (max_node_load, planned_max_node_load) = most(row.nodes.values());
+    StrategyReport {
+        objects: row.objects,
+        bytes_sent: row.nodes.values().map(|node| node.sent).sum(),
+        max_node_load,
+        planned_sent: row.nodes.values().map(|node| node.planned_sent).sum(),
+        planned_max_node_load,
+    }
+}
+
+fn report(done: &PoolRecovered) -> Report {
+    let total = done.total();
+    let (max_node_load, planned_max_node_load) = most(done.nodes.values());
+    let node = |(id, load): (&String, &NodeLoad)| NodeReport {
+        node: id.clone(),
+        bytes_read: load.read,
+        bytes_sent: load.sent,
+        bytes_received: load.received,
+        bytes_written: load.written,
+        planned_sent: load.planned_sent,
+        planned_received: load.planned_received,
+    };
+    Report {
+        strategy: done.strategy.clone(),
+        objects: done.objects,
+        repaired: done.repaired,
+        central: done.central,
+        waiting: done.waiting,
+        unreadable: done.unreadable,
+        failed: done.failed.clone(),
+        failed_count: done.failed_count,
+        bytes_rebuilt: done.rebuilt,
+        resumed_bytes: done.resumed,
+        bytes_read: total.read,
+        bytes_sent: total.sent,
+        max_node_load,
+        planned_sent: total.planned_sent,
+        planned_max_node_load,
+        over_bound: done.over_bound,
+        central_bytes_read: done.central_bytes.0,
+        central_bytes_written: done.central_bytes.1,
+        strategies: done.strategies.iter().map(|(name, row)| (*name, strategy(row))).collect(),
+        nodes: done.nodes.iter().map(node).collect(),
+        replanned: done.replanned.clone(),
+        replanned_count: done.replanned_count,
+        plan_seconds: done.plan_seconds,
+        stopped: done.stopped,
+        seconds: done.seconds,
+    }
+}
+
+fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
+    if setup.json {
+        return Stream::Stdout.json(report);
+    }
+    if setup.quiet {
+        return Ok(());
+    }
+    let mut text = match report.repaired {
+        0 => format!("{}: nothing repaired\n", count(report.objects, "object")),
+        repaired => format!(
+            "{} of {} repaired and verified\n",
+            count(repaired, "object"),
+            sizes::show(report.bytes_rebuilt)
+        ),
+    };
+    if report.resumed_bytes > 0 {
+        text += &format!("  of these, {} from an earlier run\n", sizes::show(report.resumed_bytes));
+    }
+    if report.bytes_sent > 0 {
+        text += &format!(
+            "read {}, sent {}, most at one node {} (planned {})\n",
+            sizes::show(report.bytes_read),
+            sizes::show(report.bytes_sent),
+            sizes::show(report.max_node_load),
+            sizes::show(report.planned_max_node_load),
+        );
+        text += &strategies(report);
+    }
+    if report.central > 0 {
+        text += &format!(
+            "{} repaired through this machine: read {}, wrote {}\n",
+            count(report.central, "object"),
+            sizes::show(report.central_bytes_read),
+            sizes::show(report.central_bytes_written)
+        );
+    }
+    if report.replanned_count > 0 {
+        text += &format!("planned again {} times\n", report.replanned_count);
+    }
+    if report.waiting > 0 {
+        text += &format!("{} still wait\n", count(report.waiting, "object"));
+    }
+    if report.unreadable > 0 {
+        text += &format!("{} NOT READABLE now\n", count(report.unreadable, "object"));
+    }
+    for (object, why) in &report.failed {
+        text += &format!("  {object}: {why}\n");
+    }
+    if setup.verbose {
+        text += &nodes(report);
+    }
+    text += &format!("{}\n", pace(report.bytes_rebuilt, report.seconds));
+    Stream::Stdout.text(&text)
+}
+
+fn strategies(report: &Report) -> String {
+    let head = ["strategy", "objects", "sent", "planned", "most at one node", "planned"];
+    let row = |(name, row): (&&'static str, &StrategyReport)| {
+        vec![
+            (*name).to_owned(),
+            row.objects.to_string(),
+            sizes::show(row.bytes_sent),
+            sizes::show(row.planned_sent),
+            sizes::show(row.max_node_load),
+            sizes::show(row.planned_max_node_load),
+        ]
+    };
+    table(&head, &report.strategies.iter().map(row).collect::<Vec<_>>())
+}
+
+fn nodes(report: &Report) -> String {
+    let head = ["node", "read", "sent", "received", "wrote"];
+    let row = |node: &NodeReport| {
+        let bytes = [node.bytes_read, node.bytes_sent, node.bytes_received, node.bytes_written];
+        std::iter::once(node.node.clone()).chain(bytes.map(sizes::show)).collect()
+    };
+    table(&head, &report.nodes.iter().map(row).collect::<Vec<_>>())
+}

@@ -1,0 +1,55 @@
+//! `kiln pool limit`
+
+use clap::Args;
+use kiln_node::net::RateLimits;
+
+use crate::args::size;
+use crate::exit::{Exit, Failure};
+use crate::print::Stream;
+use crate::setup::{LimitFile, PoolFlags, Setup};
+use crate::sizes;
+
+// Arguments; the summary is in `pool.rs`.
+#[derive(Debug, Args)]
+pub struct Limit {
+    /// Bytes per second that each node may send, and receive, for repairs
+    #[arg(long, value_name = "SIZE", value_parser = size, required_unless_present_any = ["total", "off"])]
+    rate: Option<u64>,
+
+    /// Bytes per second that all nodes together may send for repairs
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    total: Option<u64>,
+
+    /// No limit
+    #[arg(long, conflicts_with_all = ["rate", "total"])]
+    off: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+impl Limit {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        // So that a wrong name is told, and not a file written that nobody reads.
+        let config = self.pool.config()?;
+        let (node, total) = (self.rate.unwrap_or(0), self.total.unwrap_or(0));
+        if !self.off && node == 0 && total == 0 {
+            let problem = "must be at least 1 byte per second; --off lifts the limit".to_owned();
+            return Err(Failure::Flag { flag: "--rate", problem });
+        }
+        LimitFile::new(self.pool.limits_path()).write(RateLimits { node, total })?;
+        if setup.json {
+            let limits = serde_json::json!({ "pool": config.name, "rate": node, "total": total });
+            Stream::Stdout.json(&limits)?;
+        } else if !setup.quiet {
+            let show = |bytes: u64| match bytes {
+                0 => "no limit".to_owned(),
+                bytes => format!("{}/s", sizes::show(bytes)),
+            };
+            let (node, total) = (show(node), show(total));
+            let text = format!("repairs of pool {}: each node {node}, all {total}\n", config.name);
+            Stream::Stdout.text(&text)?;
+        }
+        Ok(Exit::Done)
+    }
+}

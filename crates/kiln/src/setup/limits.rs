@@ -1,0 +1,72 @@
+//! The file that tells a running coordinator how much traffic repairs may make.
+
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+
+use kiln_node::net::RateLimits;
+use kiln_pool::Observer;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Failure;
+use crate::sizes;
+
+/// Most bytes of the file.
+const MOST: u64 = 4096;
+
+/// The file, beside the pool's description.
+pub struct LimitFile {
+    path: PathBuf,
+}
+
+/// Its contents: sizes as people write them.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    total: Option<String>,
+}
+
+impl LimitFile {
+    /// The file of this name.
+    pub fn new(path: PathBuf) -> LimitFile {
+        LimitFile { path }
+    }
+
+    /// What it says; nothing when it is not there. One that cannot be read is told and counts as
+    /// no change: a slip of the pen must not lift a limit.
+    pub fn read(&self, observer: &dyn Observer) -> Option<RateLimits> {
+        let file = fs::File::open(&self.path).ok()?;
+        let mut text = String::new();
+        let read = file.take(MOST).read_to_string(&mut text).map_err(|error| error.to_string());
+        let limits = read.and_then(|_| parse(&text));
+        limits.map_err(|why| observer.warn(&format!("{}: {why}", self.path.display()))).ok()
+    }
+
+    /// Writes limits, or removes the file when there are none.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn write(&self, limits: RateLimits) -> Result<(), Failure> {
+        let failed = |source| Failure::Io { action: "write", path: self.path.clone(), source };
+        if limits == RateLimits::default() {
+            return match fs::remove_file(&self.path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed(error)),
+                _ => Ok(()),
+            };
+        }
+        let size = |bytes: u64| (bytes > 0).then(|| bytes.to_string());
+        let text = Text { rate: size(limits.node), total: size(limits.total) };
+        let text = toml::to_string(&text).map_err(|e| failed(std::io::Error::other(e)))?;
+        let part = self.path.with_extension("toml.part");
+        fs::write(&part, text).and_then(|()| fs::rename(&part, &self.path)).map_err(failed)
+    }
+}
+
+fn parse(text: &str) -> Result<RateLimits, String> {
+    let text: Text = toml::from_str(text).map_err(|error| error.to_string())?;
+    let bytes = |size: Option<String>| size.map_or(Ok(0), |size| sizes::parse(&size));
+    Ok(RateLimits { node: bytes(text.rate)?, total: bytes(text.total)? })
+}

@@ -1,0 +1,127 @@
+//! Pools whose nodes are agents: processes of their own, mutual TLS, killed and stopped.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::agents::Agent;
+use crate::rig::{Rig, data, flip};
+
+/// A pool of agents `d0`, `d1`, ... and objects in it.
+pub struct Scene {
+    pub rig: Rig,
+    pub agents: Vec<Option<Agent>>,
+    pub objects: Vec<(String, Vec<u8>)>,
+}
+
+impl Scene {
+    pub fn new(code: &str, nodes: usize, sizes: &[usize]) -> Scene {
+        let rig = Rig::new();
+        rig.kiln("agent --init --key cluster.key").ok();
+        let mut scene = Scene { rig, agents: Vec::new(), objects: Vec::new() };
+        for at in 0..nodes {
+            let agent = Agent::start(&scene.rig, &format!("d{at}"), "--key cluster.key");
+            scene.agents.push(Some(agent));
+        }
+        let nodes: Vec<String> = scene
+            .agents
+            .iter()
+            .flatten()
+            .enumerate()
+            .map(|(at, agent)| format!("--node {},id=n{at}", agent.address))
+            .collect();
+        scene.ok(&format!("pool create -c {code} {}", nodes.join(" ")));
+        for (at, size) in sizes.iter().enumerate() {
+            scene.put(&format!("o{at}"), *size);
+        }
+        scene
+    }
+
+    pub fn put(&mut self, name: &str, size: usize) {
+        let bytes = data(size, self.objects.len() as u64 + 1);
+        fs::write(self.rig.path("input"), &bytes).unwrap();
+        self.ok(&format!("put input {name} -q"));
+        self.objects.push((name.to_owned(), bytes));
+    }
+
+    #[track_caller]
+    pub fn ok(&self, words: &str) -> crate::rig::Ended {
+        self.rig.kiln(&format!("{words} --key cluster.key")).ok()
+    }
+
+    #[track_caller]
+    pub fn recover(&self, flags: &str) -> Value {
+        self.ok(&format!("coordinator --json --wait 0 {flags}")).json()
+    }
+
+    pub fn kill(&mut self, node: usize) {
+        self.agents[node].take().unwrap().kill();
+    }
+
+    /// The file of a large shard on a node, or on the next one that has one.
+    pub fn shard_of(&self, node: usize) -> PathBuf {
+        let names = |node: usize| {
+            let folder = format!("d{node}");
+            let names = self.rig.names(&folder).into_iter();
+            names.filter(|name| name.ends_with(".kiln")).map(move |name| format!("{folder}/{name}"))
+        };
+        let large = |name: &String| fs::metadata(self.rig.path(name)).unwrap().len() > 1_000_000;
+        let nodes = (node..self.agents.len()).chain(0..node);
+        self.rig.path(nodes.flat_map(names).find(large).unwrap())
+    }
+
+    /// Every object reads back, the pool is whole, and a full scrub finds nothing.
+    #[track_caller]
+    pub fn is_whole(&self) {
+        for (name, bytes) in &self.objects {
+            self.ok(&format!("get {name} -o back --force -q"));
+            assert!(self.rig.read("back") == *bytes, "{name} came back different");
+        }
+        let scrub = self.rig.kiln("scrub --json --key cluster.key");
+        assert!(scrub.code <= 1, "{}", scrub.stderr);
+        assert_eq!(scrub.json()["damaged"], 0, "{}", scrub.stdout);
+    }
+}
+
+#[test]
+fn a_pool_of_agents_is_a_pool() {
+    let mut scene = Scene::new("clay:4+2", 7, &[10, 100_000, 5_000_000]);
+    assert!(scene.ok("status --json").json()["whole"] == 3);
+    scene.ok("get o2 -o part --range 4000000+100 -q");
+    assert!(scene.rig.read("part") == scene.objects[2].1[4_000_000..4_000_100]);
+    scene.ok("rm o1");
+    scene.objects.remove(1);
+    scene.is_whole();
+    flip(&scene.shard_of(0), 9_000, 3);
+    let found = scene.rig.kiln("scrub --json --key cluster.key").code(1).json();
+    assert_eq!(found["damaged"], 1, "{found}");
+    let report = scene.recover("");
+    assert_eq!((&report["repaired"], &report["failed_count"]), (&1.into(), &0.into()));
+    scene.is_whole();
+    scene.kill(2);
+    scene.ok("get o2 -o back --force -q");
+    assert!(scene.rig.read("back") == scene.objects[1].1);
+    scene.rig.kiln("status --key cluster.key").code(1);
+}
+
+#[test]
+fn a_lost_agent_is_rebuilt_by_the_others_with_the_traffic_of_the_plans() {
+    let mut scene = Scene::new("clay:4+2", 9, &[10, 200_000, 5_000_000, 5_000_000, 6_000_001]);
+    for (lost, flags) in [(1, "--strategy hub"), (2, "--strategy central --to n8"), (3, "")] {
+        scene.kill(lost);
+        let report = scene.recover(flags);
+        assert_eq!(report["failed_count"], 0, "{report}");
+        assert_eq!((&report["waiting"], &report["replanned_count"]), (&0.into(), &0.into()));
+        for what in ["sent", "max_node_load"] {
+            let measured = &report[if what == "sent" { "bytes_sent" } else { what }];
+            assert_eq!(*measured, report[format!("planned_{what}")], "{flags}, {what}: {report}");
+        }
+        scene.is_whole();
+        // Back with an empty folder, as a new node; shards stay where they are now.
+        let agent = Agent::start(&scene.rig, &format!("new{lost}"), "--key cluster.key");
+        let node = format!("n{lost} {} --replace", agent.address);
+        scene.ok(&format!("pool add-node {node}"));
+        scene.agents[lost] = Some(agent);
+    }
+}

@@ -1,0 +1,127 @@
+//! The limit of an agent's repair traffic: one clock for each direction, shared by all its tasks.
+//! Pure: the time is an argument.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Time that was not used is kept for so long: enough to make up for a late start, too little to
+/// be felt as a burst.
+const CREDIT: Duration = Duration::from_millis(200);
+/// The longest that one reservation may hold others up, whatever the limit.
+const LONGEST: f64 = 3600.0;
+
+/// Says when the next bytes of a repair may be moved. Clones share the clocks.
+///
+/// ```
+/// use std::time::Duration;
+/// use kiln_node::throttle::Throttle;
+/// let throttle = Throttle::default();
+/// let mut now = Duration::ZERO;
+/// for _ in 0..10 {
+///     now = now.max(throttle.ready_at());
+///     throttle.reserve(now, 1_000_000, 4_000, 20_000_000); // 1 MB to send, at 20 MB a second
+/// }
+/// assert_eq!(now.as_millis(), 450);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Throttle {
+    clocks: Arc<Mutex<Clocks>>,
+}
+
+/// Up to when the bytes of each direction are paid for.
+#[derive(Debug, Default)]
+struct Clocks {
+    up: Duration,
+    down: Duration,
+}
+
+impl Throttle {
+    fn clocks(&self) -> MutexGuard<'_, Clocks> {
+        // Poison: two moments are sound whatever happened.
+        self.clocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When the next bytes may be moved.
+    #[must_use]
+    pub fn ready_at(&self) -> Duration {
+        let clocks = self.clocks();
+        clocks.up.max(clocks.down)
+    }
+
+    /// Takes note of bytes that are moved from now on, both ways at once, at `rate` bytes a
+    /// second.
+    pub fn reserve(&self, now: Duration, sent: u64, received: u64, rate: u64) {
+        let time =
+            |bytes: u64| Duration::from_secs_f64((bytes as f64 / rate.max(1) as f64).min(LONGEST));
+        let from = now.saturating_sub(CREDIT);
+        let mut clocks = self.clocks();
+        clocks.up = clocks.up.max(from) + time(sent);
+        clocks.down = clocks.down.max(from) + time(received);
+    }
+
+    /// The limit is another one from now on: what was waited for under the old one is forgiven.
+    pub fn restart(&self, now: Duration) {
+        let mut clocks = self.clocks();
+        clocks.up = clocks.up.min(now);
+        clocks.down = clocks.down.min(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: u64 = 20_000_000;
+
+    /// Moves windows for ten seconds, ticking late now and then; gives bytes a second each way.
+    fn run(sizes: impl Fn(u64) -> (u64, u64), late: u64) -> (f64, f64) {
+        let throttle = Throttle::default();
+        let (mut now, mut sent, mut received, mut step) = (Duration::ZERO, 0, 0, 0);
+        while now < Duration::from_secs(10) {
+            while throttle.ready_at() <= now {
+                let (up, down) = sizes(step);
+                throttle.reserve(now, up, down, RATE);
+                (sent, received, step) = (sent + up, received + down, step + 1);
+            }
+            now = throttle.ready_at() + Duration::from_millis(step * 7 % (late + 1));
+        }
+        (sent as f64 / 10.0, received as f64 / 10.0)
+    }
+
+    #[test]
+    fn the_busier_direction_keeps_just_below_the_limit() {
+        for late in [0, 3, 40, 150] {
+            let (up, down) = run(|step| (100_000 + step % 5 * 50_000, 30_000), late);
+            assert!(up <= RATE as f64 * 1.03 && up >= RATE as f64 * 0.95, "{late} ms: {up}");
+            assert!(down < up, "{down}");
+            // One task sends, another one receives: a link carries both at once.
+            let (up, down) =
+                run(|step| if step % 2 == 0 { (200_000, 0) } else { (0, 200_000) }, late);
+            for rate in [up, down] {
+                assert!(rate <= RATE as f64 * 1.03 && rate >= RATE as f64 * 0.95, "{rate}");
+            }
+        }
+    }
+
+    #[test]
+    fn idle_time_is_not_saved_up() {
+        let throttle = Throttle::default();
+        throttle.reserve(Duration::ZERO, 1_000_000, 0, RATE);
+        let later = Duration::from_secs(100);
+        let mut moved = 0;
+        while throttle.ready_at() <= later {
+            throttle.reserve(later, 100_000, 0, RATE);
+            moved += 100_000;
+        }
+        assert!(moved <= RATE / 4, "{moved} bytes at once");
+    }
+
+    #[test]
+    fn a_higher_limit_counts_at_once() {
+        let throttle = Throttle::default();
+        throttle.reserve(Duration::ZERO, 1_000_000, 0, 1_000);
+        assert!(throttle.ready_at() > Duration::from_secs(900));
+        throttle.restart(Duration::from_secs(1));
+        assert!(throttle.ready_at() <= Duration::from_secs(1));
+    }
+}
