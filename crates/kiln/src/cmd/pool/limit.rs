@@ -13,7 +13,8 @@ use crate::sizes;
 #[derive(Debug, Args)]
 pub struct Limit {
     /// Bytes per second that each node may send, and receive, for repairs
-    #[arg(long, value_name = "SIZE", value_parser = size, required_unless_present_any = ["total", "off"])]
+    #[arg(long, value_name = "SIZE", value_parser = size,
+          required_unless_present_any = ["total", "off"])]
     rate: Option<u64>,
 
     /// Bytes per second that all nodes together may send for repairs
