@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Repairs over a real network: agents on hosts of their own, links of one rate (ParaRC's E2 to E5).
 
-    bench.py FOLDER --kiln PATH --out DIR [--quick] [--only degraded|encode]
+    bench.py FOLDER --kiln PATH --out DIR [--quick] [--only degraded|recovery|encode]
 
-Degraded read: a lost chunk is rebuilt on a host that stores nothing of its stripe. Times are
+Degraded read: a lost chunk is rebuilt on a host that stores nothing of its stripe. Recovery: a node
+that is lost with a chunk of 20 objects, to one replacement or spread over the survivors. Times are
 those that the program reports, from its start to the shard in place; traffic is read from the
 interfaces of the hosts and compared with the plan. One machine computes for all hosts, so links are
 slow enough that processors are not the limit; how busy they were is in every row. FOLDER is made
@@ -24,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "testbed"))
 
 import page  # noqa: E402
+import recovery  # noqa: E402
 from testbed import Testbed, Trouble, Unable, bits_per_second, run  # noqa: E402
 
 MIB = 1 << 20
@@ -37,13 +39,13 @@ BUTTERFLY = [("RS central", "rs", "central"), ("Butterfly central", "butterfly",
              ("Butterfly, ParaRC's heuristic", "butterfly", "pareto"),
              ("Butterfly chain", "butterfly", "chain")]
 QUICK = dict(rate="100mbit", degraded=[("12+4", MDS, 64, None, 1)], windows=[], chunks=[],
-             encode=[("12+4", 4)], lost=[0], keep=("Clay hub", 3))
+             encode=[("12+4", 4)], recovery=[("12+4", 8)], lost=[0], keep=("Clay hub", 3))
 FULL = dict(rate="100mbit",
             degraded=[("8+4", MDS, 64, None, 3), ("10+4", MDS, 64, None, 3),
                       ("12+4", MDS, 64, None, 3), ("10+2", BUTTERFLY, 64, None, 3)],
             # Bytes of each sub-chunk that travel together; of chunks in MiB.
             windows=[16, 64, 256], chunks=[16, 32, 128], encode=[("10+4", 16), ("12+4", 16)],
-            lost=[0, 5], keep=(None, 3))
+            recovery=[("10+4", 16), ("12+4", 32)], lost=[0, 5], keep=(None, 3))
 
 
 class Meter:
@@ -254,12 +256,12 @@ def main():
     parser.add_argument("--kiln", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true", help="12+4 only, in about five minutes")
-    parser.add_argument("--only", action="append", choices=["degraded", "encode"])
+    parser.add_argument("--only", action="append", choices=["degraded", "encode", "recovery"])
     parser.add_argument("--rate", help="of every link, each way, e.g. 200mbit")
     options = parser.parse_args()
     plan = dict(QUICK if options.quick else FULL)
     plan["rate"] = options.rate or plan["rate"]
-    wanted = options.only or ["degraded", "encode"]
+    wanted = options.only or ["degraded", "encode", "recovery"]
     bed = Testbed(options.folder)
     report = dict(about=about(plan), rows=[])
     try:
@@ -271,6 +273,10 @@ def main():
         if "encode" in wanted:
             for size, chunk_mib in plan["encode"]:
                 report["rows"] += encode(bed, size, chunk_mib, plan["rate"])
+        if "recovery" in wanted:
+            for size, chunk_mib in plan["recovery"]:
+                recovery.cells(report["rows"], bed, options.kiln, plan["rate"], size, chunk_mib,
+                               not options.quick, Meter, material, say)
     finally:
         # What was measured is kept, whatever ended the run.
         bed.down()
