@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_store::{Backend, StoreError};
-use tokio::io::{ReadHalf, WriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -25,6 +25,9 @@ use crate::{NodeError, Result};
 
 /// How long a parcel may wait for its turn at the receiver.
 const PUSH_PATIENCE: Duration = Duration::from_secs(60);
+/// What is still read from a stranger who was turned away, and for how long.
+const FAREWELL_BYTES: u64 = 64 * 1024;
+const FAREWELL: Duration = Duration::from_secs(1);
 /// Events that wait for the agent, at most; who brings more waits.
 const EVENTS: usize = 1024;
 
@@ -331,6 +334,16 @@ impl Door {
     }
 }
 
+/// Ends a connection whose last words should be read: closing it while bytes of the other side wait
+/// unread would reset it, and a reset overtakes the alert that says why.
+async fn part(mut stream: TcpStream) {
+    if stream.shutdown().await.is_err() {
+        return;
+    }
+    let mut rest = stream.take(FAREWELL_BYTES);
+    let _ = timeout(FAREWELL, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
+}
+
 /// One accepted connection.
 struct Guest {
     id: ConnectionId,
@@ -345,10 +358,11 @@ impl Guest {
         let _ = stream.set_nodelay(true);
         let stream: Box<dyn Stream> = match tls {
             None => Box::new(stream),
-            Some(tls) => match timeout(self.hello, tls.accept(stream)).await {
+            Some(tls) => match timeout(self.hello, tls.accept(stream).into_fallible()).await {
                 Ok(Ok(stream)) => Box::new(stream),
-                Ok(Err(error)) => {
+                Ok(Err((error, stream))) => {
                     tracing::info!(%error, "a stranger was turned away");
+                    part(stream).await;
                     return;
                 }
                 Err(_) => {
