@@ -172,7 +172,7 @@ fn effort(options: &Options<'_>, place: Place) -> Effort {
     };
     let rounds = match (options.tiny, options.quick) {
         (true, _) => 1,
-        (_, true) => 7,
+        (_, true) => 17,
         (_, false) => 5,
     };
     Effort {
