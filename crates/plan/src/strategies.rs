@@ -17,6 +17,9 @@ pub use hub::{alternatives, frontier};
 
 use crate::{Costs, Effort, Plan, PlanError, Problem};
 
+/// What a sub-chunk between failure domains counts, where one within counts 1.
+const ACROSS: f64 = 3.0;
+
 /// A way to place a DAG on nodes. It sees the DAG and hints of its vertices, never a code's name.
 ///
 /// ```

@@ -45,6 +45,7 @@ mod report;
 mod rounds;
 mod set;
 mod settings;
+mod shards;
 mod source;
 mod stripe;
 mod tally;

@@ -3,15 +3,13 @@
 mod choose;
 mod scan;
 
-use std::ops::Range;
-
 use kiln_code::{CodeSpec, Codec};
-use kiln_store::{Digest, Layout, ReadCost, ShardInfo, ShardReader, ShardState, StoreError};
+use kiln_store::{Digest, Layout, ShardInfo, ShardReader, StoreError};
 
 pub(crate) use choose::Runs;
 pub(crate) use scan::Scan;
 
-use crate::stripe::Chunks;
+use crate::shards::Shards;
 use crate::write::stripes::STRIPE_LIMIT;
 use crate::{Damage, Node, PoolError, Result, SetReport, ShardReport, names};
 
@@ -163,17 +161,6 @@ impl ShardSet {
         ShardInfo { index: index as u16, ..self.info.clone() }
     }
 
-    /// Reads the shard of an index.
-    fn reader(&self, index: usize) -> Result<&ShardReader, StoreError> {
-        let member = self.members[index].as_ref();
-        member.map(|member| &member.reader).ok_or_else(|| StoreError::Damaged {
-            place: self.node_name(index),
-            name: names::shard(self.object(), index),
-            part: "shard".to_owned(),
-            what: "it is missing".to_owned(),
-        })
-    }
-
     /// Name of the node that holds an index, or a word for none.
     pub(crate) fn node_name(&self, index: usize) -> String {
         let member = self.members[index].as_ref();
@@ -181,7 +168,7 @@ impl ShardSet {
     }
 }
 
-impl Chunks for ShardSet {
+impl Shards for ShardSet {
     fn object(&self) -> &str {
         &self.info.object
     }
@@ -194,72 +181,22 @@ impl Chunks for ShardSet {
         self.size()
     }
 
-    fn stripes(&self) -> u64 {
-        self.layout.stripes()
+    fn layout(&self) -> &Layout {
+        &self.layout
     }
 
-    fn sub_len(&self, stripe: u64) -> usize {
-        self.layout.sub_len(stripe)
+    fn reader(&self, index: usize) -> Result<&ShardReader, StoreError> {
+        let member = self.members[index].as_ref();
+        member.map(|member| &member.reader).ok_or_else(|| StoreError::Damaged {
+            place: self.node_name(index),
+            name: names::shard(self.object(), index),
+            part: "shard".to_owned(),
+            what: "it is missing".to_owned(),
+        })
     }
 
-    fn stripe_bytes(&self, stripe: u64) -> u64 {
-        self.layout.stripe_bytes(stripe)
-    }
-
-    fn covers(&self, chunk: usize, stripe: u64) -> bool {
-        let Some(member) = &self.members[chunk] else { return false };
-        if !member.damaged || member.reader.state() != ShardState::NoTrailer {
-            return true;
-        }
-        // Without its segment's table a chunk cannot be verified, so it is as good as lost.
-        let (offset, len) = self.layout.table(self.layout.segment_of(stripe));
-        offset + len <= member.reader.file_len()
-    }
-
-    fn read(
-        &self,
-        chunk: usize,
-        stripe: u64,
-        runs: &[Range<u32>],
-        buf: &mut [u8],
-    ) -> Result<ReadCost, StoreError> {
-        self.reader(chunk)?.read_runs(stripe, runs, buf)
-    }
-
-    fn node_name(&self, chunk: usize) -> String {
-        ShardSet::node_name(self, chunk)
-    }
-
-    fn ranges(&self, _chunk: usize, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>> {
-        self.layout.ranges(stripe, runs)
-    }
-
-    fn alignment(&self, chunk: usize) -> u64 {
-        self.members[chunk].as_ref().map_or(1, |member| member.reader.alignment())
-    }
-
-    fn read_ranges(
-        &self,
-        chunk: usize,
-        ranges: &[Range<u64>],
-        bytes: &mut [u8],
-    ) -> Result<(), StoreError> {
-        self.reader(chunk)?.read_unchecked(ranges, bytes)
-    }
-
-    fn check(
-        &self,
-        chunk: usize,
-        stripe: u64,
-        runs: &[Range<u32>],
-        bytes: &[u8],
-    ) -> Result<u64, StoreError> {
-        self.reader(chunk)?.check_runs(stripe, runs, bytes)
-    }
-
-    fn cost_of(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost {
-        let member = self.members[chunk].as_ref();
-        member.map_or_else(ReadCost::default, |member| member.reader.cost_of(stripe, runs))
+    fn node_name(&self, index: usize) -> String {
+        ShardSet::node_name(self, index)
     }
 }
 

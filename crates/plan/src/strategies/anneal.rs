@@ -5,14 +5,12 @@
 //! cost is the traffic and twice what links carry beyond the least possible. The best plan of the
 //! rules is polished vertex by vertex, and the better of both wins.
 
-use super::{STRATEGIES, Strategy, central};
+use super::{ACROSS, STRATEGIES, Strategy, central};
 use crate::blocks::{Blocks, Score, Search};
 use crate::{Effort, Plan, PlanError, Problem};
 use kiln_code::Dag;
 use std::collections::HashMap;
 
-/// What a sub-chunk between failure domains counts, where one within counts 1.
-const ACROSS: f64 = 3.0;
 /// Heat at the start of a search, in mean weights of a flow.
 const HEAT: f64 = 3.0;
 /// Heat of polishing.
@@ -23,18 +21,13 @@ pub(super) const STRATEGY: Strategy = Strategy {
     about: "search by simulated annealing from the central plan and from the best rule: for any \
             DAG, any links and domains; more moves give better plans",
     searches: true,
-    promise: |problem, costs| {
-        let place = central::nodes(problem);
-        let central = Plan::new(problem, problem.dag().clone(), place, "central");
-        let seconds = |costs: &crate::Costs| costs.seconds(problem.cluster(), 1 << 20);
-        central.is_ok_and(|central| seconds(costs) <= seconds(&central.costs()) * 1.000_001)
-    },
+    promise: central::no_slower,
     place,
 };
 
 fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> {
     let dag = problem.dag();
-    let start = Plan::new(problem, dag.clone(), central::nodes(problem), STRATEGY.name)?;
+    let start = central::alone(problem, STRATEGY.name)?;
     let mut best = vec![start.clone()];
     let (mut plan, moves) = (start, effort.moves);
     for block in [by_layer, by_step, by_vertex] {

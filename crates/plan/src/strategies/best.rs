@@ -5,11 +5,8 @@
 //! annealing and chains follow, each with all moves. The plan keeps the name of the strategy that
 //! made it.
 
-use super::{Strategy, anneal, central, chain, hub, sums};
+use super::{ACROSS, Strategy, anneal, central, chain, hub, sums};
 use crate::{Bound, Effort, Plan, PlanError, Problem};
-
-/// What a sub-chunk between failure domains counts beside one within, as in the searches.
-const ACROSS: usize = 3;
 
 /// How far above the bound a plan of hubs is good enough.
 const NEAR: f64 = 1.1;
@@ -20,12 +17,7 @@ pub(super) const STRATEGY: Strategy = Strategy {
     name: "best",
     about: "the best plan of the others: rules, and where they miss the bound the search that fits",
     searches: true,
-    promise: |problem, costs| {
-        let place = central::nodes(problem);
-        let central = Plan::new(problem, problem.dag().clone(), place, "central");
-        let seconds = |costs: &crate::Costs| costs.seconds(problem.cluster(), 1 << 20);
-        central.is_ok_and(|central| seconds(costs) <= seconds(&central.costs()) * 1.000_001)
-    },
+    promise: central::no_slower,
     place,
 };
 
@@ -74,7 +66,7 @@ fn take(best: &mut Plan, plan: Plan) {
     let score = |plan: &Plan| {
         let costs = plan.costs();
         let seconds = costs.seconds(plan.problem().cluster(), 1 << 20);
-        (seconds, costs.bandwidth() + (ACROSS - 1) * costs.across_domains())
+        (seconds, costs.bandwidth() as f64 + (ACROSS - 1.0) * costs.across_domains() as f64)
     };
     let (ours, theirs) = (score(best), score(&plan));
     if theirs < ours || theirs == ours && best.note().is_some() && plan.note().is_none() {

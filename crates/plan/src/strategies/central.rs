@@ -1,7 +1,7 @@
 //! Everything at the node that wants it: the least traffic, all of it through one link.
 
 use super::Strategy;
-use crate::{Effort, Plan, PlanError, Problem};
+use crate::{Costs, Effort, Plan, PlanError, Problem};
 
 pub(super) const STRATEGY: Strategy = Strategy {
     name: "central",
@@ -16,7 +16,25 @@ pub(super) const STRATEGY: Strategy = Strategy {
 };
 
 fn place(problem: &Problem, _: &mut Effort<'_>) -> Result<Plan, PlanError> {
-    Plan::new(problem, problem.dag().clone(), nodes(problem), STRATEGY.name)
+    alone(problem, STRATEGY.name)
+}
+
+/// The central plan under the name of the strategy that falls back to it.
+pub(super) fn alone(problem: &Problem, name: &'static str) -> Result<Plan, PlanError> {
+    Plan::new(problem, problem.dag().clone(), nodes(problem), name)
+}
+
+/// The promise of strategies that save time: the central plan is not faster.
+pub(super) fn no_slower(problem: &Problem, costs: &Costs) -> bool {
+    let seconds = |costs: &Costs| costs.seconds(problem.cluster(), 1 << 20);
+    let central = alone(problem, STRATEGY.name);
+    central.is_ok_and(|central| seconds(costs) <= seconds(&central.costs()) * 1.000_001)
+}
+
+/// The promise of strategies that spread load: no node has more of it than in the central plan.
+pub(super) fn no_busier(problem: &Problem, costs: &Costs) -> bool {
+    let central = alone(problem, STRATEGY.name);
+    central.is_ok_and(|central| costs.max_load() <= central.costs().max_load())
 }
 
 /// The central node of every computed vertex. With several new nodes the one with the fastest link

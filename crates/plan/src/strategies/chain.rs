@@ -11,7 +11,7 @@
 //! 2^(k-1-g) blocks, and with G groups a row and its line cost k-1+G transfers and two for the
 //! parities: T = w/2 (k+1+G), where the bound of every MDS code is w/2 (k+2).
 
-use super::{Strategy, central};
+use super::{ACROSS, Strategy, central};
 use crate::blocks::{Blocks, Score, Search};
 use crate::edges::Edges;
 use crate::{Effort, Plan, PlanError, Problem};
@@ -19,19 +19,12 @@ use kiln_code::Dag;
 
 /// How many ways to cut columns into groups are tried.
 const CUTS_MAX: usize = 64;
-/// What a sub-chunk between failure domains counts, where one within counts 1.
-const ACROSS: f64 = 3.0;
 
 pub(super) const STRATEGY: Strategy = Strategy {
     name: "chain",
     about: "partial sums of a few groups of columns, each group at nodes of its own; then annealed",
     searches: true,
-    promise: |problem, costs| {
-        let place = central::nodes(problem);
-        let central = Plan::new(problem, problem.dag().clone(), place, "central");
-        let seconds = |costs: &crate::Costs| costs.seconds(problem.cluster(), 1 << 20);
-        central.is_ok_and(|central| seconds(costs) <= seconds(&central.costs()) * 1.000_001)
-    },
+    promise: central::no_slower,
     place,
 };
 

@@ -26,10 +26,7 @@ pub(super) const STRATEGY: Strategy = Strategy {
     about: "each layer of a coupled code is solved where most of it is stored: the least traffic \
             at the least maximum load, by a rule",
     searches: true,
-    promise: |problem, costs| {
-        let central = Plan::new(problem, problem.dag().clone(), central::nodes(problem), "central");
-        central.is_ok_and(|central| costs.max_load() <= central.costs().max_load())
-    },
+    promise: central::no_busier,
     place,
 };
 
@@ -48,7 +45,7 @@ fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> 
 }
 
 fn central_plan(problem: &Problem) -> Result<Plan, PlanError> {
-    Plan::new(problem, problem.dag().clone(), central::nodes(problem), STRATEGY.name)
+    central::alone(problem, STRATEGY.name)
 }
 
 fn fall_back(problem: &Problem, why: &str) -> Result<Plan, PlanError> {

@@ -22,11 +22,7 @@ pub(super) const STRATEGY: Strategy = Strategy {
     about: "ParaRC's own heuristic, for comparison: random placements improved one vertex at a \
             time along the frontier of load and traffic",
     searches: true,
-    promise: |problem, costs| {
-        let place = central::nodes(problem);
-        let central = Plan::new(problem, problem.dag().clone(), place, "central");
-        central.is_ok_and(|central| costs.max_load() <= central.costs().max_load())
-    },
+    promise: central::no_busier,
     place,
 };
 

@@ -1,5 +1,6 @@
 //! Sums computed on the way: where a step is a plain sum, every node adds its terms to what it got.
 
+use super::central::alone;
 use super::{Strategy, central};
 use crate::{Plan, PlanError, Problem};
 use kiln_code::dag::{At, DagBuilder, Hint, Step, Symbol};
@@ -73,12 +74,8 @@ fn sums(problem: &Problem, shape: Shape) -> Result<Plan, PlanError> {
     }
 }
 
-fn alone(problem: &Problem, name: &'static str) -> Result<Plan, PlanError> {
-    Plan::new(problem, problem.dag().clone(), central::nodes(problem), name)
-}
-
 fn central_load(problem: &Problem) -> usize {
-    alone(problem, "central").map_or(usize::MAX, |plan| plan.costs().max_load())
+    alone(problem, central::STRATEGY.name).map_or(usize::MAX, |plan| plan.costs().max_load())
 }
 
 /// Every output as a sum of what is read; nothing when that would be too much.

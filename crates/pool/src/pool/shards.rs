@@ -1,14 +1,13 @@
 //! The shards of one object, opened where its manifest says that they are.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use kiln_code::Codec;
-use kiln_store::{Digest, Layout, ReadCost, ShardInfo, ShardReader, ShardState, StoreError};
+use kiln_store::{Digest, Layout, ShardInfo, ShardReader, StoreError};
 
 use super::Pool;
 use crate::lanes::in_parallel;
-use crate::stripe::Chunks;
+use crate::shards::Shards;
 use crate::{Body, Key, Manifest, NodeFile, Placed, PoolError, Result};
 
 /// One shard as it was found.
@@ -81,19 +80,6 @@ impl ObjectShards {
         self.indices(|member| matches!(member, Member::Here { damage: Some(_), .. }))
     }
 
-    /// Reads the shard of an index.
-    fn reader(&self, index: usize) -> Result<&ShardReader, StoreError> {
-        match &self.members[index] {
-            Member::Here { reader, .. } => Ok(reader),
-            Member::Away(why) | Member::Lost(why) => Err(StoreError::Damaged {
-                place: self.placed.places[index].node.clone(),
-                name: format!("shard {index}"),
-                part: "shard".to_owned(),
-                what: why.clone(),
-            }),
-        }
-    }
-
     fn indices(&self, wanted: impl Fn(&Member) -> bool) -> Vec<usize> {
         (0..self.members.len()).filter(|&index| wanted(&self.members[index])).collect()
     }
@@ -140,7 +126,7 @@ fn member(pool: &Pool, manifest: &Manifest, placed: &Placed, key: Key, index: us
     Member::Here { reader: Box::new(reader), damage }
 }
 
-impl Chunks for ObjectShards {
+impl Shards for ObjectShards {
     fn object(&self) -> &str {
         &self.manifest.name
     }
@@ -153,71 +139,23 @@ impl Chunks for ObjectShards {
         self.manifest.size
     }
 
-    fn stripes(&self) -> u64 {
-        self.layout.stripes()
+    fn layout(&self) -> &Layout {
+        &self.layout
     }
 
-    fn sub_len(&self, stripe: u64) -> usize {
-        self.layout.sub_len(stripe)
-    }
-
-    fn stripe_bytes(&self, stripe: u64) -> u64 {
-        self.layout.stripe_bytes(stripe)
-    }
-
-    fn covers(&self, chunk: usize, stripe: u64) -> bool {
-        let Member::Here { reader, .. } = &self.members[chunk] else { return false };
-        if reader.state() != ShardState::NoTrailer {
-            return true;
+    fn reader(&self, index: usize) -> Result<&ShardReader, StoreError> {
+        match &self.members[index] {
+            Member::Here { reader, .. } => Ok(reader),
+            Member::Away(why) | Member::Lost(why) => Err(StoreError::Damaged {
+                place: self.placed.places[index].node.clone(),
+                name: format!("shard {index}"),
+                part: "shard".to_owned(),
+                what: why.clone(),
+            }),
         }
-        // Without its segment's table a chunk cannot be verified, so it is as good as lost.
-        let (offset, len) = self.layout.table(self.layout.segment_of(stripe));
-        offset + len <= reader.file_len()
     }
 
-    fn read(
-        &self,
-        chunk: usize,
-        stripe: u64,
-        runs: &[Range<u32>],
-        buf: &mut [u8],
-    ) -> Result<ReadCost, StoreError> {
-        self.reader(chunk)?.read_runs(stripe, runs, buf)
-    }
-
-    fn cost_of(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost {
-        let reader = self.reader(chunk);
-        reader.map_or_else(|_| ReadCost::default(), |reader| reader.cost_of(stripe, runs))
-    }
-
-    fn node_name(&self, chunk: usize) -> String {
-        self.placed.places[chunk].node.clone()
-    }
-
-    fn ranges(&self, _chunk: usize, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>> {
-        self.layout.ranges(stripe, runs)
-    }
-
-    fn alignment(&self, chunk: usize) -> u64 {
-        self.reader(chunk).map_or(1, ShardReader::alignment)
-    }
-
-    fn read_ranges(
-        &self,
-        chunk: usize,
-        ranges: &[Range<u64>],
-        bytes: &mut [u8],
-    ) -> Result<(), StoreError> {
-        self.reader(chunk)?.read_unchecked(ranges, bytes)
-    }
-
-    fn check(
-        &self,
-        chunk: usize,
-        stripe: u64,
-        runs: &[Range<u32>],
-        bytes: &[u8],
-    ) -> Result<u64, StoreError> {
-        self.reader(chunk)?.check_runs(stripe, runs, bytes)
+    fn node_name(&self, index: usize) -> String {
+        self.placed.places[index].node.clone()
     }
 }
