@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::exit::Failure;
+use crate::lists;
 
 /// Which stream takes a command's report: stderr when the data itself goes to stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +143,14 @@ pub fn count(number: u64, one: &str) -> String {
         1 => format!("1 {one}"),
         _ => format!("{number} {one}s"),
     }
+}
+
+/// What was worked around to get the bytes right, for a warning; none: nothing was.
+pub fn worked_around(lost: &[usize], damaged: u64) -> Option<String> {
+    let lost = (!lost.is_empty()).then(|| format!("{} could not be used", lists::named(lost)));
+    let damaged = (damaged > 0).then(|| format!("{} found", count(damaged, "damaged place")));
+    let found: Vec<String> = lost.into_iter().chain(damaged).collect();
+    (!found.is_empty()).then(|| found.join(" and "))
 }
 
 /// Seconds and bytes per second, for the last line of a summary.

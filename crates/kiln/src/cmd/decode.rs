@@ -9,7 +9,7 @@ use kiln_pool::{DecodeReport, Observer, discover};
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::lists;
-use crate::print::{Stream, count, pace};
+use crate::print::{Stream, pace, worked_around};
 use crate::setup::{Folders, Output, Place, RawFlags, RawSetup, ReadFlags, Setup};
 use crate::sizes;
 
@@ -97,19 +97,11 @@ impl Decode {
 
 /// The file is right in spite of damage; whoever keeps the shards should still know.
 fn warn(report: &DecodeReport, setup: &Setup) {
-    if report.lost.is_empty() && report.damaged_count == 0 {
-        return;
+    if let Some(found) = worked_around(&report.lost, report.damaged_count) {
+        let object = &report.object;
+        let message = format!("{object}: {found}; the output is complete, but run kiln repair");
+        setup.observer.warn(&message);
     }
-    let mut found = Vec::new();
-    if !report.lost.is_empty() {
-        found.push(format!("{} could not be used", lists::named(&report.lost)));
-    }
-    if report.damaged_count > 0 {
-        found.push(format!("{} found", count(report.damaged_count, "damaged place")));
-    }
-    let (object, found) = (&report.object, found.join(" and "));
-    let message = format!("{object}: {found}; the output is complete, but run kiln repair");
-    setup.observer.warn(&message);
 }
 
 fn show(report: &DecodeReport, stream: Stream, setup: &Setup) -> Result<(), Failure> {

@@ -8,8 +8,7 @@ use kiln_pool::{GetReport, GetRequest, Observer};
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
-use crate::lists;
-use crate::print::{Stream, count, pace};
+use crate::print::{Stream, pace, worked_around};
 use crate::setup::{Output, Place, PoolFlags, Setup};
 use crate::sizes;
 
@@ -79,18 +78,10 @@ impl Command for Get {
 
 /// The bytes are right in spite of damage; whoever keeps the pool should still know.
 pub fn warn(report: &GetReport, setup: &Setup) {
-    if report.lost.is_empty() && report.damaged_count == 0 {
-        return;
+    if let Some(found) = worked_around(&report.lost, report.damaged_count) {
+        let object = &report.object;
+        setup.observer.warn(&format!("{object}: {found}; the bytes are right, but scrub"));
     }
-    let mut found = Vec::new();
-    if !report.lost.is_empty() {
-        found.push(format!("{} could not be used", lists::named(&report.lost)));
-    }
-    if report.damaged_count > 0 {
-        found.push(format!("{} found", count(report.damaged_count, "damaged place")));
-    }
-    let found = found.join(" and ");
-    setup.observer.warn(&format!("{}: {found}; the bytes are right, but scrub", report.object));
 }
 
 fn show(report: &GetReport, stream: Stream, setup: &Setup) -> Result<(), Failure> {
