@@ -115,15 +115,15 @@ pub enum Event {
         /// How.
         outcome: Result<DiskDone, StoreError>,
     },
-    /// A parcel was answered by its receiver, or not.
+    /// Parcels were answered by their receiver, or not.
     Pushed {
         /// The task.
         task: TaskId,
         /// Address of the receiver.
         address: String,
-        /// The parcel.
-        parcel: Parcel,
-        /// Whether it was taken.
+        /// The parcels.
+        parcels: Vec<Parcel>,
+        /// Whether they were taken.
         answer: Result<()>,
     },
     /// Time passed; see [`Agent::wake_at`].
@@ -156,14 +156,14 @@ pub enum Action {
         /// What is to be done.
         work: Disk,
     },
-    /// Send a parcel to another agent, then report [`Event::Pushed`].
+    /// Send parcels of one window to another agent, then report [`Event::Pushed`].
     Push {
         /// The task.
         task: TaskId,
         /// Address of the receiver.
         address: String,
-        /// The parcel.
-        parcel: Parcel,
+        /// The parcels, at least one.
+        parcels: Vec<Parcel>,
     },
     /// Forget what is open for a task.
     Forget {
@@ -451,9 +451,9 @@ impl Agent {
             }
             Event::Closed { connection } => self.forget(connection),
             Event::Finished { job, outcome } => self.finished(now, job, outcome),
-            Event::Pushed { task, address, parcel, answer } => {
-                self.outbox.settled(now, task, &address, &parcel);
-                self.pushed(now, task, parcel, answer);
+            Event::Pushed { task, address, parcels, answer } => {
+                self.outbox.settled(now, task, &address, &parcels);
+                self.pushed(now, task, parcels, answer);
             }
             Event::Tick => self.tick(now),
         }
@@ -531,7 +531,10 @@ impl Agent {
         }
         let carries = matches!(
             frame.message,
-            Message::Write { .. } | Message::Assign { .. } | Message::Push { .. }
+            Message::Write { .. }
+                | Message::Assign { .. }
+                | Message::Push { .. }
+                | Message::Bundle { .. }
         );
         if !carries && !frame.payload.is_empty() {
             return Err(NodeError::protocol("a payload where none belongs"));

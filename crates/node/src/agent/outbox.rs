@@ -3,6 +3,7 @@
 //! All tasks share the connection to a peer. The oldest task goes first, and of a task the lowest
 //! window: what a receiver needs next must not queue behind what it needs later. So only a little
 //! is handed to the connection, about what it delivered lately, and the rest waits here, in order.
+//! Small parcels of one window travel together: each frame costs bytes of its own, and an answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,6 +16,8 @@ use crate::task::Parcel;
 const LEAST: u64 = 128 << 10;
 /// Bytes on the way to a peer at most, well below the credit of its connection.
 const MOST: u64 = 8 << 20;
+/// Parcels travel together up to so many bytes; a connection sends that in a few packets.
+const TOGETHER: u64 = 64 << 10;
 /// What is on the way may be what was delivered in this time, twice.
 const PERIOD: Duration = Duration::from_millis(50);
 
@@ -64,30 +67,43 @@ impl Outbox {
         *self.ages.entry(task).or_insert(self.count)
     }
 
-    /// The next parcel to be sent to an address, if any may be sent now.
-    pub fn next(&mut self, address: &str) -> Option<(TaskId, Parcel)> {
+    /// The next parcels to be sent to an address in one frame, all of one window, if any may be
+    /// sent now.
+    pub fn next(&mut self, address: &str) -> Option<(TaskId, Vec<Parcel>)> {
         let lane = self.lanes.get_mut(address)?;
         let turn = lane.turn()?;
         let Entry { task, parcel } = lane.waiting.remove(&turn)?;
-        lane.bytes += parcel.bytes.len() as u64;
-        *lane.under_way.entry((turn.0, turn.1)).or_default() += 1;
-        Some((task, parcel))
+        let (age, window, _) = turn;
+        let (mut sum, mut parcels) = (parcel.bytes.len() as u64, vec![parcel]);
+        while let Some(entry) = lane.waiting.range((age, window, 0)..(age, window + 1, 0)).next() {
+            let (turn, bytes) = (*entry.0, entry.1.parcel.bytes.len() as u64);
+            if sum + bytes > TOGETHER {
+                break;
+            }
+            sum += bytes;
+            parcels.extend(lane.waiting.remove(&turn).map(|entry| entry.parcel));
+        }
+        lane.bytes += sum;
+        *lane.under_way.entry((age, window)).or_default() += parcels.len() as u32;
+        Some((task, parcels))
     }
 
-    /// A parcel was answered, whatever the answer.
-    pub fn settled(&mut self, now: Duration, task: TaskId, address: &str, parcel: &Parcel) {
+    /// Parcels were answered, whatever the answer.
+    pub fn settled(&mut self, now: Duration, task: TaskId, address: &str, parcels: &[Parcel]) {
         let (Some(lane), Some(age)) = (self.lanes.get_mut(address), self.ages.get(&task)) else {
             return;
         };
-        let (window, bytes) = (parcel.window, parcel.bytes.len() as u64);
-        lane.bytes = lane.bytes.saturating_sub(bytes);
-        if let Some(count) = lane.under_way.get_mut(&(*age, window)) {
-            *count -= 1;
-            if *count == 0 {
-                lane.under_way.remove(&(*age, window));
+        for parcel in parcels {
+            let (window, bytes) = (parcel.window, parcel.bytes.len() as u64);
+            lane.bytes = lane.bytes.saturating_sub(bytes);
+            if let Some(count) = lane.under_way.get_mut(&(*age, window)) {
+                *count -= 1;
+                if *count == 0 {
+                    lane.under_way.remove(&(*age, window));
+                }
             }
+            lane.pace.note(now, bytes);
         }
-        lane.pace.note(now, bytes);
         if lane.waiting.is_empty() && lane.under_way.is_empty() {
             self.lanes.remove(address);
         }
@@ -160,7 +176,8 @@ mod tests {
     }
 
     fn drain(outbox: &mut Outbox) -> Vec<(TaskId, u64)> {
-        std::iter::from_fn(|| outbox.next("x")).map(|(task, p)| (task, p.window)).collect()
+        let frames = std::iter::from_fn(|| outbox.next("x"));
+        frames.map(|(task, parcels)| (task, parcels[0].window)).collect()
     }
 
     #[test]
@@ -184,13 +201,31 @@ mod tests {
         let mut window = 0;
         for ms in 1..=40 {
             for answered in window..window + 8 {
-                outbox.settled(Duration::from_millis(ms), A, "x", &parcel(answered, half));
+                outbox.settled(Duration::from_millis(ms), A, "x", &[parcel(answered, half)]);
             }
             window += 8;
             most = most.max(drain(&mut outbox).len());
         }
         assert!(most > 8, "{most}");
         assert!(outbox.lanes["x"].bytes <= MOST);
+    }
+
+    #[test]
+    fn small_parcels_of_one_window_travel_together_and_no_others() {
+        let mut outbox = Outbox::default();
+        for (task, window) in [(A, 1), (B, 1), (A, 2), (A, 1), (B, 1)] {
+            outbox.put(task, "x", parcel(window, 1000));
+        }
+        outbox.put(A, "x", parcel(1, TOGETHER as usize));
+        let frames = std::iter::from_fn(|| outbox.next("x"));
+        let frames: Vec<_> = frames.map(|(task, p)| (task, p[0].window, p.len())).collect();
+        assert_eq!(frames, [(A, 1, 2), (A, 1, 1), (A, 2, 1), (B, 1, 2)]);
+        let answered = [parcel(1, 1000), parcel(1, 1000)];
+        outbox.settled(Duration::ZERO, A, "x", &answered);
+        outbox.settled(Duration::ZERO, B, "x", &answered);
+        outbox.settled(Duration::ZERO, A, "x", &[parcel(1, TOGETHER as usize)]);
+        outbox.settled(Duration::ZERO, A, "x", &[parcel(2, 1000)]);
+        assert!(outbox.lanes.is_empty());
     }
 
     #[test]
@@ -212,7 +247,7 @@ mod tests {
         assert_eq!(drain(&mut outbox), [(A, 0)]);
         outbox.forget(A);
         assert_eq!(drain(&mut outbox), []);
-        outbox.settled(Duration::ZERO, A, "x", &parcel(0, LEAST as usize));
+        outbox.settled(Duration::ZERO, A, "x", &[parcel(0, LEAST as usize)]);
         assert!(outbox.lanes.is_empty() && outbox.ages.is_empty() && outbox.ended.is_empty());
     }
 }

@@ -9,7 +9,7 @@ use kiln_store::{ShardInfo, StoreError};
 
 use super::connection::Pending;
 use super::{Action, Agent, Disk, DiskDone, failure};
-use crate::proto::assignment::{ASSIGNMENT_MAX, Assignment};
+use crate::proto::assignment::{ASSIGNMENT_MAX, Assignment, Slip};
 use crate::proto::{Frame, Message, Priority};
 use crate::task::{Fate, Parcel, Stage, Task, Wish};
 use crate::{NodeError, Result};
@@ -25,8 +25,10 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_millis(500);
 /// ... and so often; then the receiver is taken for lost.
 const TRIES: u32 = 40;
-/// A watcher hears from us after this time even if nothing happened.
+/// A watcher hears from us after this time even if nothing happened ...
 const NEWS: Duration = Duration::from_secs(1);
+/// ... and not before this time unless the task has ended: each word costs some hundred bytes.
+const CALM: Duration = Duration::from_millis(100);
 
 /// A task with all that hangs on it.
 #[derive(Debug)]
@@ -36,8 +38,8 @@ pub(super) struct Held {
     arriving: BytesMut,
     preparing: Option<Pending>,
     /// Parcels whose turn has not come, with those who wait for our answer.
-    early: Vec<(Pending, Parcel)>,
-    watchers: Vec<(Duration, u64, Pending)>,
+    early: Vec<(Pending, Vec<Parcel>)>,
+    watchers: Vec<Watcher>,
     /// Requests that wait for a disk job.
     commit: Option<Pending>,
     /// Parcels to send again, and when.
@@ -46,6 +48,17 @@ pub(super) struct Held {
     tries: BTreeMap<(u64, u32, u32, u32), u32>,
     failure: Option<Failure>,
     seen: Duration,
+}
+
+/// Somebody who wants to know how far a task is.
+#[derive(Debug)]
+struct Watcher {
+    /// When it may hear of something new, and when it hears at the latest.
+    from: Duration,
+    until: Duration,
+    /// Windows done, as it knows.
+    seen: u64,
+    pending: Pending,
 }
 
 /// Why a task failed, for the coordinator to decide on.
@@ -80,7 +93,11 @@ impl Agent {
                 let (window, piece, at, total) = (*window, *piece, *at, *total);
                 let bytes = frame.payload.clone();
                 let parcel = Parcel { window, piece, to: 0, at, total, bytes };
-                self.parcel(now, *task, parcel, pending)?;
+                self.parcels(now, *task, vec![parcel], pending)?;
+            }
+            Message::Bundle { task, window, slips } => {
+                let parcels = unbundled(*window, slips, &frame.payload)?;
+                self.parcels(now, *task, parcels, pending)?;
             }
             Message::Watch { task, seen, wait_ms } => {
                 self.watch(now, *task, *seen, *wait_ms, pending);
@@ -194,14 +211,14 @@ impl Agent {
         }
     }
 
-    fn parcel(
+    fn parcels(
         &mut self,
         now: Duration,
         id: TaskId,
-        parcel: Parcel,
+        parcels: Vec<Parcel>,
         pending: &Pending,
     ) -> Result<()> {
-        self.counts.bytes_received += parcel.bytes.len() as u64;
+        self.counts.bytes_received += parcels.iter().map(|p| p.bytes.len() as u64).sum::<u64>();
         let Some(held) = self.tasks.get_mut(&id) else {
             self.answer(pending, failure::gone());
             return Ok(());
@@ -210,16 +227,19 @@ impl Agent {
             self.answer(pending, failure::busy("the task is not ready"));
             return Ok(());
         };
-        match task.parcel(now, parcel)? {
-            (Fate::Early(parcel), wishes) => {
-                held.early.push((pending.clone(), parcel));
-                self.grant(now, id, wishes);
-            }
-            (Fate::Taken, wishes) => {
-                self.answer(pending, Message::Done {});
-                self.grant(now, id, wishes);
+        let (mut early, mut more) = (Vec::new(), Vec::new());
+        for parcel in parcels {
+            let (fate, wishes) = task.parcel(now, parcel)?;
+            more.extend(wishes);
+            if let Fate::Early(parcel) = fate {
+                early.push(parcel);
             }
         }
+        match early.is_empty() {
+            true => self.answer(pending, Message::Done {}),
+            false => held.early.push((pending.clone(), early)),
+        }
+        self.grant(now, id, more);
         Ok(())
     }
 
@@ -229,7 +249,7 @@ impl Agent {
         };
         held.seen = now;
         let until = now + Duration::from_millis(u64::from(wait_ms)).min(NEWS);
-        held.watchers.push((until, seen, pending.clone()));
+        held.watchers.push(Watcher { from: now + CALM, until, seen, pending: pending.clone() });
         self.tell(now, id);
     }
 
@@ -239,12 +259,10 @@ impl Agent {
         let news = held.progress();
         let Message::Progress { done, stage, .. } = &news else { return };
         let (done, ended) = (*done, *stage >= ENDED);
-        let due = |(until, seen, _): &mut (Duration, u64, Pending)| {
-            *until <= now || done > *seen || ended
-        };
+        let due = |watcher: &mut Watcher| ended || watcher.due(done) <= now;
         let due: Vec<_> = held.watchers.extract_if(.., due).collect();
-        for (_, _, pending) in due {
-            self.answer(&pending, news.clone());
+        for watcher in due {
+            self.answer(&watcher.pending, news.clone());
         }
     }
 
@@ -308,9 +326,9 @@ impl Agent {
     /// Sends what may be sent now.
     pub(super) fn send_parcels(&mut self) {
         for address in self.outbox.addresses() {
-            while let Some((task, parcel)) = self.outbox.next(&address) {
-                self.counts.bytes_sent += parcel.bytes.len() as u64;
-                self.actions.push(Action::Push { task, address: address.clone(), parcel });
+            while let Some((task, parcels)) = self.outbox.next(&address) {
+                self.counts.bytes_sent += parcels.iter().map(|p| p.bytes.len() as u64).sum::<u64>();
+                self.actions.push(Action::Push { task, address: address.clone(), parcels });
             }
         }
     }
@@ -323,16 +341,20 @@ impl Agent {
         }
         let mut more = Vec::new();
         let mut taken = Vec::new();
-        for (pending, parcel) in std::mem::take(&mut held.early) {
+        for (pending, parcels) in std::mem::take(&mut held.early) {
             let Some(task) = &mut held.task else { return };
-            match task.parcel(now, parcel) {
-                Ok((Fate::Early(parcel), _)) => held.early.push((pending, parcel)),
-                Ok((Fate::Taken, wishes)) => {
-                    more.extend(wishes);
-                    taken.push(pending);
+            let mut early = Vec::new();
+            for parcel in parcels {
+                match task.parcel(now, parcel) {
+                    Ok((Fate::Early(parcel), _)) => early.push(parcel),
+                    Ok((Fate::Taken, wishes)) => more.extend(wishes),
+                    // It was checked when it came.
+                    Err(_) => {}
                 }
-                // It was checked when it came.
-                Err(_) => taken.push(pending),
+            }
+            match early.is_empty() {
+                true => taken.push(pending),
+                false => held.early.push((pending, early)),
             }
         }
         taken.iter().for_each(|pending| self.answer(pending, Message::Done {}));
@@ -341,25 +363,35 @@ impl Agent {
         }
     }
 
-    /// The answer to a parcel.
-    pub(super) fn pushed(&mut self, now: Duration, id: TaskId, parcel: Parcel, answer: Result<()>) {
+    /// The answer to parcels.
+    pub(super) fn pushed(
+        &mut self,
+        now: Duration,
+        id: TaskId,
+        parcels: Vec<Parcel>,
+        answer: Result<()>,
+    ) {
         let Some(held) = self.tasks.get_mut(&id) else { return };
-        let key = (parcel.window, parcel.piece, parcel.to, parcel.at);
-        let tries = held.tries.remove(&key).unwrap_or(TRIES);
-        match answer {
-            Ok(()) => {
-                let (window, bytes) = (parcel.window, parcel.bytes.len());
-                let wishes = held.task.as_mut().map(|task| task.sent(now, window, bytes));
-                self.grant(now, id, wishes.unwrap_or_default());
-            }
-            Err(error) if error.is_retryable() && tries > 1 => {
-                held.again.push((now + AGAIN, parcel, tries - 1));
-            }
-            Err(error) => {
-                let (text, peer) = (error.to_string(), parcel.to + 1);
-                self.fail(now, id, Failure { text, peer, ..Failure::default() });
+        let mut more = Vec::new();
+        for parcel in parcels {
+            let key = (parcel.window, parcel.piece, parcel.to, parcel.at);
+            let tries = held.tries.remove(&key).unwrap_or(TRIES);
+            match &answer {
+                Ok(()) => {
+                    let (window, bytes) = (parcel.window, parcel.bytes.len());
+                    let wishes = held.task.as_mut().map(|task| task.sent(now, window, bytes));
+                    more.extend(wishes.unwrap_or_default());
+                }
+                Err(error) if error.is_retryable() && tries > 1 => {
+                    held.again.push((now + AGAIN, parcel, tries - 1));
+                }
+                Err(error) => {
+                    let (text, peer) = (error.to_string(), parcel.to + 1);
+                    return self.fail(now, id, Failure { text, peer, ..Failure::default() });
+                }
             }
         }
+        self.grant(now, id, more);
     }
 
     /// A job of a task ended.
@@ -423,7 +455,7 @@ impl Agent {
         self.queue.forget_task(id);
         self.outbox.forget(id);
         let waiting = held.early.into_iter().map(|(pending, _)| pending);
-        let waiting = waiting.chain(held.watchers.into_iter().map(|(_, _, pending)| pending));
+        let waiting = waiting.chain(held.watchers.into_iter().map(|watcher| watcher.pending));
         for pending in waiting.chain(held.preparing).chain(held.commit) {
             self.answer(&pending, failure::refused(why));
         }
@@ -468,7 +500,8 @@ impl Agent {
     pub(super) fn tasks_wake_at(&self) -> Option<Duration> {
         let each = self.tasks.values().map(|held| {
             let again = held.again.iter().map(|(at, ..)| *at);
-            let watchers = held.watchers.iter().map(|(until, ..)| *until);
+            let done = held.task.as_ref().map_or(0, |task| task.amounts().windows);
+            let watchers = held.watchers.iter().map(|watcher| watcher.due(done));
             let paced = held.task.iter().filter_map(Task::wake_at);
             let all = again.chain(watchers).chain(paced.filter(|_| held.failure.is_none()));
             all.fold(held.seen + FORGOTTEN, Duration::min)
@@ -481,13 +514,20 @@ impl Agent {
         let other = |pending: &Pending| pending.connection != connection;
         for held in self.tasks.values_mut() {
             held.early.retain(|(pending, _)| other(pending));
-            held.watchers.retain(|(_, _, pending)| other(pending));
+            held.watchers.retain(|watcher| other(&watcher.pending));
         }
     }
 }
 
 /// From this stage on a task does nothing any more.
 const ENDED: u8 = 3;
+
+impl Watcher {
+    /// When it is answered if this many windows are done.
+    fn due(&self, done: u64) -> Duration {
+        if done > self.seen { self.from.min(self.until) } else { self.until }
+    }
+}
 
 impl Held {
     fn new(now: Duration) -> Held {
@@ -532,8 +572,33 @@ impl Held {
     }
 }
 
-/// Bytes of a parcel, for the wire.
-pub(crate) fn push_message(task: TaskId, parcel: &Parcel) -> (Message, Bytes) {
-    let Parcel { window, piece, at, total, .. } = *parcel;
-    (Message::Push { task, window, piece, at, total }, parcel.bytes.clone())
+/// Parcels of one window, for the wire; at least one.
+pub(crate) fn push_message(task: TaskId, parcels: &[Parcel]) -> (Message, Bytes) {
+    if let [Parcel { window, piece, at, total, bytes, .. }] = parcels {
+        let (window, piece, at, total) = (*window, *piece, *at, *total);
+        return (Message::Push { task, window, piece, at, total }, bytes.clone());
+    }
+    let mut payload = BytesMut::with_capacity(parcels.iter().map(|p| p.bytes.len()).sum());
+    let slip = |parcel: &Parcel| {
+        payload.extend_from_slice(&parcel.bytes);
+        let (piece, at, total) = (parcel.piece, parcel.at, parcel.total);
+        Slip { piece, at, total, len: parcel.bytes.len() as u32 }
+    };
+    let slips = parcels.iter().map(slip).collect();
+    let window = parcels.first().map_or(0, |parcel| parcel.window);
+    (Message::Bundle { task, window, slips }, payload.freeze())
+}
+
+/// The parcels of a bundle.
+fn unbundled(window: u64, slips: &[Slip], payload: &Bytes) -> Result<Vec<Parcel>> {
+    let lengths = slips.iter().try_fold(0usize, |sum, slip| sum.checked_add(slip.len as usize));
+    if lengths != Some(payload.len()) || slips.is_empty() {
+        return Err(NodeError::protocol("a bundle whose parcels do not fill it"));
+    }
+    let mut rest = payload.clone();
+    let parcel = |slip: &Slip| {
+        let Slip { piece, at, total, len } = *slip;
+        Parcel { window, piece, to: 0, at, total, bytes: rest.split_to(len as usize) }
+    };
+    Ok(slips.iter().map(parcel).collect())
 }

@@ -365,12 +365,9 @@ impl Recovery<'_> {
         first: u64,
         watcher: &dyn Watcher,
     ) -> Result<Outcome> {
-        let Some(runtime) = network.runtime() else {
-            return Err(NodeError::protocol("the network is shutting down"));
-        };
         let address = |share: &Share| &self.nodes[share.node].address;
-        let connect = |share| Peer::connect(&runtime, address(share), network.key());
-        let peers: Vec<Peer> = shares.iter().map(connect).collect();
+        let peers = shares.iter().map(|share| network.peer(address(share)));
+        let peers = peers.collect::<Result<Vec<_>>>()?;
         let (tell, answers) = channel();
         let post = Post { peers, tell, answers };
         let layout = self.geometry.shard(0).layout()?;
@@ -420,7 +417,7 @@ type Answered = (Order, Result<Frame>);
 
 /// Orders go out here, and answers come back.
 struct Post {
-    peers: Vec<Peer>,
+    peers: Vec<Arc<Peer>>,
     tell: Sender<Answered>,
     answers: Receiver<Answered>,
 }

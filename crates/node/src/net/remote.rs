@@ -2,6 +2,7 @@
 
 mod files;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -45,6 +46,9 @@ struct Inner {
     runtime: Option<tokio::runtime::Runtime>,
     key: Option<ClusterKey>,
     priority: Priority,
+    /// Connections by which repairs are ordered, by address: many repairs share one, since every
+    /// handshake costs thousands of bytes.
+    orders: Mutex<HashMap<String, Arc<Peer>>>,
 }
 
 impl Drop for Inner {
@@ -80,7 +84,8 @@ impl Network {
             .build()
             .map_err(failed)?;
         let priority = Priority::Client;
-        Ok(Network { inner: Arc::new(Inner { runtime: Some(runtime), key, priority }) })
+        let (runtime, orders) = (Some(runtime), Mutex::default());
+        Ok(Network { inner: Arc::new(Inner { runtime, key, priority, orders }) })
     }
 
     /// The place of the agent at this address. Connects when it is first used, and again after
@@ -99,7 +104,7 @@ impl Network {
     /// How many stripes of an unfinished shard at an agent are sound; see [`Message::Resume`].
     pub(super) fn resume(&self, address: &Address, question: Message) -> Result<u64> {
         let place = self.open(address);
-        let peer = place.remote.peer()?;
+        let peer = self.peer(address)?;
         let answer = place.remote.ask(&peer, question, SYNC_PATIENCE)?;
         match answer.message {
             Message::Resumed { stripes } => Ok(stripes),
@@ -107,13 +112,20 @@ impl Network {
         }
     }
 
-    /// The cluster's key.
-    pub(super) fn key(&self) -> Option<ClusterKey> {
-        self.inner.key.clone()
+    /// The connection by which repairs are ordered at an agent, made anew when the last one has
+    /// ended.
+    pub(super) fn peer(&self, address: &Address) -> Result<Arc<Peer>> {
+        let Some(runtime) = self.runtime() else {
+            return Err(NodeError::protocol("the network is shutting down"));
+        };
+        let mut orders = locked(&self.inner.orders);
+        orders.retain(|_, peer| !peer.has_ended());
+        let connect = || Arc::new(Peer::connect(&runtime, address, self.inner.key.clone()));
+        Ok(Arc::clone(orders.entry(address.to_string()).or_insert_with(connect)))
     }
 
     /// The runtime of its connections, for others' tasks.
-    pub(super) fn runtime(&self) -> Option<tokio::runtime::Handle> {
+    fn runtime(&self) -> Option<tokio::runtime::Handle> {
         self.inner.runtime.as_ref().map(|runtime| runtime.handle().clone())
     }
 }

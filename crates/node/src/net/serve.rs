@@ -249,7 +249,7 @@ impl Shell {
                             events.blocking_send(Incoming::Event(Event::Finished { job, outcome }));
                     });
                 }
-                Action::Push { task, address, parcel } => self.peers.push(task, address, parcel),
+                Action::Push { task, address, parcels } => self.peers.push(task, address, parcels),
                 Action::Forget { task } => self.disks.forget_task(task),
                 Action::Drop { slot } => self.disks.forget(slot),
             }
@@ -265,9 +265,9 @@ struct Peers {
 }
 
 impl Peers {
-    /// Sends a parcel; the answer becomes an event.
-    fn push(&mut self, task: TaskId, address: String, parcel: Parcel) {
-        let (message, payload) = push_message(task, &parcel);
+    /// Sends parcels; the answer becomes an event.
+    fn push(&mut self, task: TaskId, address: String, parcels: Vec<Parcel>) {
+        let (message, payload) = push_message(task, &parcels);
         self.known.retain(|_, peer| !peer.has_ended());
         if !self.known.contains_key(&address) {
             match address.parse() {
@@ -278,7 +278,7 @@ impl Peers {
                 }
                 Err(error) => {
                     let answer = Err(error);
-                    let _ = self.tell.send(Event::Pushed { task, address, parcel, answer });
+                    let _ = self.tell.send(Event::Pushed { task, address, parcels, answer });
                     return;
                 }
             }
@@ -287,7 +287,7 @@ impl Peers {
         let answer = Box::new(move |result: Result<Frame>| {
             // The agent ends together with the one who listens.
             let (address, answer) = (to, result.map(drop));
-            let _ = tell.send(Event::Pushed { task, address, parcel, answer });
+            let _ = tell.send(Event::Pushed { task, address, parcels, answer });
         });
         if let Some(peer) = self.known.get(&address) {
             let (priority, patience) = (Priority::Repair, PUSH_PATIENCE);

@@ -57,6 +57,48 @@ pub(super) enum Outgoing {
     Close,
 }
 
+/// Small frames are gathered up to so many bytes: each write costs a record of TLS and a packet.
+const GATHERED: usize = 16 << 10;
+
+/// Frames, or beginnings of one, that are written in one piece.
+#[derive(Default)]
+struct Gather {
+    bytes: Vec<u8>,
+    /// Numbers of the frames that are whole in it.
+    whole: Vec<u64>,
+}
+
+impl Gather {
+    /// Adds a frame; gives what of its payload is left to be written after what is gathered.
+    fn add(&mut self, session: u64, frame: &Frame) -> Bytes {
+        self.bytes.extend_from_slice(&frame.head(session));
+        let fits = GATHERED.saturating_sub(self.bytes.len()).min(frame.payload.len());
+        self.bytes.extend_from_slice(&frame.payload[..fits]);
+        self.whole.push(frame.id);
+        frame.payload.slice(fits..)
+    }
+
+    /// Writes all, and the rest of the last frame.
+    async fn write<E>(
+        &mut self,
+        stream: &mut (impl AsyncWrite + Unpin),
+        rest: &[u8],
+        told: Option<&Sender<E>>,
+        event: &impl Fn(u64) -> E,
+    ) -> io::Result<()> {
+        stream.write_all(&self.bytes).await?;
+        stream.write_all(rest).await?;
+        self.bytes.clear();
+        for id in self.whole.drain(..) {
+            if let Some(told) = told {
+                // Who does not listen any more ends this connection by other means.
+                let _ = told.send(event(id)).await;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Writes what comes until `Close` or the senders' end: clients' frames before those of repair.
 /// `told`, if any, hears of each frame what `event` makes of its number. The queue is bounded by
 /// the credit of the connection.
@@ -67,11 +109,12 @@ pub(super) async fn write_frames<E>(
     event: impl Fn(u64) -> E,
 ) -> io::Result<()> {
     let mut later = std::collections::VecDeque::new();
-    let mut open = true;
+    let (mut open, mut gather) = (true, Gather::default());
     loop {
         let next = match (queue.try_recv(), open) {
             (Ok(next), true) => Some(next),
             (_, true) if later.is_empty() => {
+                gather.write(stream, &[], told, &event).await?;
                 stream.flush().await?;
                 queue.recv().await
             }
@@ -92,13 +135,12 @@ pub(super) async fn write_frames<E>(
                 None => break,
             },
         };
-        stream.write_all(&frame.head(session)).await?;
-        stream.write_all(&frame.payload).await?;
-        if let Some(told) = told {
-            // Who does not listen any more ends this connection by other means.
-            let _ = told.send(event(frame.id)).await;
+        let rest = gather.add(session, &frame);
+        if gather.bytes.len() >= GATHERED {
+            gather.write(stream, &rest, told, &event).await?;
         }
     }
+    gather.write(stream, &[], told, &event).await?;
     stream.flush().await?;
     stream.shutdown().await
 }

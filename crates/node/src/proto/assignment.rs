@@ -94,6 +94,17 @@ records! {
         /// Digests of all n shards.
         digests: Vec<[u8; 16]>,
     }
+    /// A parcel of a bundle.
+    Slip {
+        /// The piece.
+        piece: u32,
+        /// Where in the piece it begins.
+        at: u32,
+        /// Bytes of the whole piece.
+        total: u32,
+        /// Bytes of it in the payload.
+        len: u32,
+    }
     /// A run of positions.
     Run {
         /// The first.

@@ -1,6 +1,6 @@
 //! The one enum of messages. To add one: a row here, with the next number; numbers are for ever.
 
-use super::assignment::Geometry;
+use super::assignment::{Geometry, Slip};
 use super::field::{Field, Reader};
 use crate::{NodeError, Result};
 
@@ -232,8 +232,8 @@ messages! {
         /// Bytes of the whole piece.
         total: u32,
     }
-    /// Asks how far a task is; answered when more windows than `seen` are done, when it has ended,
-    /// or after a while.
+    /// Asks how far a task is; answered when it has ended, when more windows than `seen` are done
+    /// (but not at once), or after a while.
     24 Request Watch {
         /// The task.
         task: [u8; 16],
@@ -300,5 +300,15 @@ messages! {
     30 Reply Resumed {
         /// Stripes from the start, in whole segments, read and verified.
         stripes: u64,
+    }
+    /// Several pieces of a window, or parts of them, one after the other as payload; answered when
+    /// all are taken. Small pieces would else cost more frames and answers than they are worth.
+    31 Request Bundle {
+        /// The task.
+        task: [u8; 16],
+        /// The window.
+        window: u64,
+        /// What the payload holds, in its order; together as long as the payload.
+        slips: Vec<Slip>,
     }
 }

@@ -71,7 +71,7 @@ impl std::fmt::Debug for Host {
 #[derive(Debug)]
 enum Waits {
     Coordinator(Order),
-    Host(TaskId, String, Parcel),
+    Host(TaskId, String, Vec<Parcel>),
 }
 
 /// A connection.
@@ -382,14 +382,14 @@ impl World {
                 }
                 agent::Action::Drop { slot } => self.hosts[host].files.forget(slot),
                 agent::Action::Forget { task } => self.hosts[host].files.forget_task(task),
-                agent::Action::Push { task, address, parcel } => {
-                    self.push(host, task, &address, parcel);
+                agent::Action::Push { task, address, parcels } => {
+                    self.push(host, task, &address, parcels);
                 }
             }
         }
     }
 
-    fn push(&mut self, host: usize, task: TaskId, address: &str, parcel: Parcel) {
+    fn push(&mut self, host: usize, task: TaskId, address: &str, parcels: Vec<Parcel>) {
         let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<usize>().ok());
         let to = port.map_or(0, |port| port - 1);
         let known = self.hosts[host].peers.get(address).copied();
@@ -400,10 +400,10 @@ impl World {
             self.hosts[host].peers.insert(address.to_owned(), id);
             id
         });
-        let (message, payload) = push_message(task, &parcel);
+        let (message, payload) = push_message(task, &parcels);
         let to = address.to_owned();
         let patience = Duration::from_secs(60);
-        self.ask(id, message, payload, Priority::Repair, patience, Waits::Host(task, to, parcel));
+        self.ask(id, message, payload, Priority::Repair, patience, Waits::Host(task, to, parcels));
     }
 
     fn give(&mut self, orders: Vec<Order>) {
@@ -485,10 +485,10 @@ impl World {
                 let orders = coordinator.answered(self.now, &order, answer);
                 self.give(orders);
             }
-            (Waits::Host(task, address, parcel), Some((host, life))) => {
+            (Waits::Host(task, address, parcels), Some((host, life))) => {
                 if self.hosts[host].life == life {
                     let answer = answer.map(drop);
-                    let event = agent::Event::Pushed { task, address, parcel, answer };
+                    let event = agent::Event::Pushed { task, address, parcels, answer };
                     self.tell_agent(host, event);
                 }
             }
