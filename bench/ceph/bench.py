@@ -25,6 +25,7 @@ sys.path.insert(0, str(HERE.parent.parent / "bindings" / "ceph"))
 
 from clients import clients  # noqa: E402
 from cluster import Cluster, Trouble, rados  # noqa: E402
+from computing import computing  # noqa: E402
 from meter import Meter, between, measure_idle  # noqa: E402
 from report import write_report  # noqa: E402
 
@@ -35,13 +36,10 @@ CODES = {
     "stock isa": "plugin=isa {km} " + VAN,
     "kiln clay": "plugin=kiln code=clay {km}",
     "kiln clay gray": "plugin=kiln code=clay {km} order=gray",
+    "kiln clay d=n-2": "plugin=kiln code=clay {km} d={less}",
     "stock clay": "plugin=clay {km} scalar_mds=isa " + VAN,
 }
 OURS = ["kiln clay", "kiln clay gray"]
-# Computing: k, m, stripe units in KiB.
-HOST = [(10, 4, [16, 64, 1024, 4096]), (4, 2, [4, 64, 1024]), (6, 3, [108, 864]),
-        (14, 2, [1024])]
-HOST_QUICK = [(4, 2, [64])]
 # Recovery, most wanted first: k, m, stripe unit in KiB, code, losses. For 10+4 the first shard, the
 # last and one of each section of Clay's grid; for 14+2 one of an early and two of late sections.
 ONES = [[0], [4], [8], [13]]
@@ -58,15 +56,22 @@ RECOVERY = [
     (4, 2, 64, "kiln clay", [[0], [5]]),
     (4, 2, 4, "kiln clay", [[0], [5]]),
     (10, 4, 4096, "kiln clay", [[0], [13]]),
+    (12, 4, 1024, "kiln clay", [*ONES, [15], [0, 1]]),
+    (12, 4, 1024, "kiln clay gray", [[0], [15]]),
+    (12, 4, 1024, "kiln rs", [[0]]),
+    (12, 4, 1024, "stock isa", [[0]]),
+    (8, 4, 324, "kiln clay d=n-2", [[0], [11], [0, 1]]),
+    (6, 3, 128, "kiln clay d=n-2", [[0], [8], [0, 1]]),
     (10, 4, 1024, "kiln clay", [[shard] for shard in (1, 2, 3, 5, 6, 7, 9, 10, 11, 12)]),
 ]
-RECOVERY_QUICK = [(4, 2, 64, name, [[0], [5]] if name in OURS else [[0]]) for name in CODES]
+RECOVERY_QUICK = [(4, 2, 64, name, [[0], [5]] if name in OURS else [[0]])
+                  for name in CODES if "d=" not in name]
 FLAGS = ["norecover", "nobackfill"]
 
 
 def profile_of(name, k, m):
     """The profile of a code, without its stripe unit."""
-    return CODES[name].format(km=f"k={k} m={m}")
+    return CODES[name].format(km=f"k={k} m={m}", less=k + m - 2)
 
 
 def say(words):
@@ -158,27 +163,11 @@ class Bench:
         return self.cluster.command("pg map", pgid=f"{number}.0")["acting"]
 
 
-def computing(plugins, sizes):
-    """CPU seconds for a GiB, from the plugins called as an OSD calls them."""
-    rows = []
-    for k, m, unit_kib in [(k, m, unit) for k, m, units in sizes for unit in units]:
-        words = [profile_of(name, k, m) for name in CODES]
-        done = subprocess.run(
-            [str(plugins / "host"), str(plugins), "bench", str(unit_kib << 10), *words],
-            capture_output=True, text=True, timeout=600)
-        if done.returncode != 0:
-            raise Trouble(f"computing {k}+{m}, {unit_kib} KiB: {done.stderr.strip()}")
-        for name, line in zip(CODES, done.stdout.splitlines(), strict=True):
-            rows.append(dict(code=name, k=k, m=m, stripe_unit_kib=unit_kib, **json.loads(line)))
-            say(json.dumps(rows[-1]))
-    return rows
-
-
 def on_cluster(options, report, end):
     """The parts that need a cluster."""
     table = RECOVERY_QUICK if options.quick else RECOVERY
     if options.only:
-        table = [row for row in table if f"{row[0]}+{row[1]}" == options.only]
+        table = [row for row in table if f"{row[0]}+{row[1]}" in options.only.split(",")]
     cluster = Cluster(options.folder)
     if cluster.conf.exists():
         cluster.down()
@@ -207,7 +196,7 @@ def main():
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--part", choices=["host", "recovery", "clients"], help="only this part")
-    parser.add_argument("--only", help="recovery of one size, as 10+4")
+    parser.add_argument("--only", help="some sizes, as 10+4,4+2")
     parser.add_argument("--minutes", type=float, default=60, help="for recovery (default 60)")
     parser.add_argument("--seconds", type=int, default=10, help="of each client's run (10)")
     options = parser.parse_args()
@@ -220,8 +209,7 @@ def main():
     report["load_average"] = os.getloadavg()
     try:
         if options.part in (None, "host"):
-            report["computing"] = computing(options.plugins,
-                                            HOST_QUICK if options.quick else HOST)
+            report["computing"] = computing(options, profile_of, say)
         if options.part != "host":
             on_cluster(options, report, end)
     finally:

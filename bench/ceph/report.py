@@ -23,16 +23,20 @@ def recovery_table(rows):
     return lines
 
 
+WORK = {"encode_received": "encode", "encode": "encode, from memory", "repair": "repair",
+        "read": "degraded read"}
+
+
 def computing_table(rows):
-    """A row for each size, a column for each code; CPU seconds for a GiB, encode and repair."""
+    """A row for each size and work, a column for each code; CPU seconds for a GiB."""
     codes = list(dict.fromkeys(row["code"] for row in rows))
     lines = [f"| | {' | '.join(codes)} |", "|---" * (len(codes) + 1) + "|"]
     for size in dict.fromkeys(map(size_of, rows)):
-        for what in ["encode", "repair"]:
-            found = {row["code"]: row[f"{what}_cpu_s_per_gib"][1]
+        for what, words in WORK.items():
+            found = {row["code"]: f"{row[f'{what}_cpu_s_per_gib'][1]:.3f}"
                      for row in rows if size_of(row) == size}
-            cells = [f"{found[code]:.3f}" for code in codes]
-            lines.append(f"| {size}, {what} | {' | '.join(cells)} |")
+            cells = [found.get(code, "") for code in codes]
+            lines.append(f"| {size}, {words} | {' | '.join(cells)} |")
     return lines
 
 
@@ -86,7 +90,7 @@ def reads_picture(rows):
 
 def encode_picture(rows):
     groups = [(f"{row['code']} {size_of(row)}",
-               [("", row["encode_cpu_s_per_gib"][1],
+               [("", row["encode_received_cpu_s_per_gib"][1],
                  "#3b6ea5" if "kiln" in row["code"] else "#999999")])
               for row in rows if row["k"] == 10 and row["stripe_unit_kib"] >= 64]
     return bars("Encoding through Ceph's plugin interface", groups, "CPU s/GiB") if groups else None

@@ -4,6 +4,7 @@
 // calls may come from any number of threads.
 #include "code.h"
 #include CEPH_INTERFACE
+#include "buffers.h"
 #include "plans.h"
 #include "profile.h"
 
@@ -18,6 +19,9 @@ using ceph::bufferlist;
 using ceph::Buffers;
 using ceph::Profile;
 using ceph::Runs;
+using kiln::aligned;
+using kiln::bytes_of;
+using kiln::set_of;
 
 // A chunk is a multiple of so many bytes for each sub-chunk, as with Ceph's own plugins.
 constexpr unsigned UNIT = 32;
@@ -48,9 +52,9 @@ class Kiln final : public ceph::ErasureCodeInterface {
     int decode_concat(const Buffers &in, bufferlist *out) override;
 
   private:
-    std::shared_ptr<const kiln::Planned> plan(bool whole, const std::set<int> &lost,
-                                              const std::set<int> &available, int &result) const;
-    int rebuild(const std::set<int> &lost, const Buffers &in, Buffers *out, uint64_t chunk) const;
+    std::shared_ptr<const kiln::Planned> plan(bool whole, const kiln::Set &lost,
+                                              const kiln::Set &available, int &result) const;
+    int rebuild(const kiln::Set &lost, const Buffers &in, Buffers *out, uint64_t chunk) const;
     void warn_of_short_runs(std::ostream *log) const;
 
     Profile profile;
@@ -111,49 +115,32 @@ unsigned Kiln::get_chunk_size(unsigned object) const {
     return unsigned((chunk + unit - 1) / unit * unit);
 }
 
-std::set<int> without(const std::set<int> &all, const std::set<int> &some) {
-    std::set<int> rest;
-    std::set_difference(all.begin(), all.end(), some.begin(), some.end(),
-                        std::inserter(rest, rest.end()));
-    return rest;
-}
-
-std::set<int> indices(const Buffers &chunks) {
-    std::set<int> all;
-    for (const auto &chunk : chunks) all.insert(chunk.first);
-    return all;
-}
-
-std::shared_ptr<const kiln::Planned> Kiln::plan(bool whole, const std::set<int> &lost,
-                                                const std::set<int> &available,
-                                                int &result) const {
-    const int n = int(get_chunk_count());
-    result = -EINVAL;
-    for (const auto *set : {&lost, &available})
-        if (!set->empty() && (*set->begin() < 0 || *set->rbegin() >= n)) return nullptr;
-    result = 0;
-    return plans.find(codec, int(shape.alpha), whole, {lost.begin(), lost.end()},
-                      {available.begin(), available.end()}, result);
+std::shared_ptr<const kiln::Planned> Kiln::plan(bool whole, const kiln::Set &lost,
+                                                const kiln::Set &available, int &result) const {
+    return plans.find(codec, int(shape.alpha), whole, lost, available, result);
 }
 
 // Ceph reads wanted chunks that are there whole, so sub-chunk runs are for repairs: nothing that
 // is wanted is there.
 int Kiln::minimum_to_decode(const std::set<int> &want, const std::set<int> &available,
                             std::map<int, Runs> *minimum) {
-    const std::set<int> lost = without(want, available);
+    kiln::Set wanted, there;
     minimum->clear();
-    if (!lost.empty()) {
+    if (!set_of(want, get_chunk_count(), wanted) || !set_of(available, get_chunk_count(), there))
+        return -EINVAL;
+    const kiln::Set lost = wanted & ~there;
+    if (lost.any()) {
         int result = 0;
-        const bool repair = lost.size() == want.size();
-        auto plan = this->plan(!repair, lost, available, result);
+        const bool repair = lost == wanted;
+        auto plan = this->plan(!repair, lost, there, result);
         // Where equal reads cost as much as k chunks, k chunks it is.
         if (plan && plan->padded && plan->sub_chunks_read >= size_t(shape.k) * shape.alpha)
-            plan = this->plan(true, lost, available, result);
+            plan = this->plan(true, lost, there, result);
         if (!plan) return result;
         *minimum = plan->reads;
     }
     for (int chunk : want)
-        if (lost.count(chunk) == 0) (*minimum)[chunk] = {{0, int(shape.alpha)}};
+        if (there[size_t(chunk)]) (*minimum)[chunk] = {{0, int(shape.alpha)}};
     return 0;
 }
 
@@ -169,18 +156,12 @@ int Kiln::minimum_to_decode_with_cost(const std::set<int> &want,
     return result;
 }
 
-bufferlist aligned(uint64_t len) {
-    bufferlist list;
-    list.push_back(ceph::buffer::create_aligned(unsigned(len), 64));
-    return list;
-}
-
 int Kiln::encode(const std::set<int> &want, const bufferlist &in, Buffers *out) {
     const unsigned chunk = get_chunk_size(in.length());
     for (unsigned i = 0; i < shape.k; i++) {
         const unsigned from = std::min(i * chunk, in.length());
         const unsigned len = std::min(chunk, in.length() - from);
-        bufferlist &data = (*out)[int(i)];
+        bufferlist &data = out->try_emplace(out->end(), int(i))->second;
         data.substr_of(in, from, len);
         if (len == chunk) continue;
         bufferlist padded = aligned(chunk);
@@ -188,65 +169,68 @@ int Kiln::encode(const std::set<int> &want, const bufferlist &in, Buffers *out) 
         memset(padded.c_str() + len, 0, chunk - len);
         data.swap(padded);
     }
-    for (unsigned i = shape.k; i < get_chunk_count(); i++) (*out)[int(i)] = aligned(chunk);
+    kiln::add_parity(shape.k, get_chunk_count(), chunk, out);
     const int result = encode_chunks(want, out);
-    for (int i = 0; i < int(get_chunk_count()); i++)
-        if (want.count(i) == 0) out->erase(i);
+    if (want.size() < out->size())
+        for (auto at = out->begin(); at != out->end();)
+            at = want.count(at->first) == 0 ? out->erase(at) : std::next(at);
     return result;
 }
 
 int Kiln::encode_chunks(const std::set<int> &, Buffers *chunks) {
-    std::vector<const uint8_t *> data;
-    std::vector<uint8_t *> parity;
-    const unsigned chunk = chunks->empty() ? 0 : chunks->begin()->second.length();
-    for (int i = 0; i < int(get_chunk_count()); i++) {
-        const auto at = chunks->find(i);
-        if (at == chunks->end() || at->second.length() != chunk) return -EINVAL;
-        auto *bytes = reinterpret_cast<uint8_t *>(at->second.c_str());
-        i < int(shape.k) ? data.push_back(bytes) : parity.push_back(bytes);
+    uint8_t *at[kiln::CHUNKS_MAX];
+    auto next = chunks->find(0);
+    const unsigned chunk = next == chunks->end() ? 0 : next->second.length();
+    for (unsigned i = 0; i < get_chunk_count(); i++, ++next) {
+        if (next == chunks->end() || next->first != int(i) || next->second.length() != chunk)
+            return -EINVAL;
+        at[i] = bytes_of(next->second);
     }
-    if (chunk == 0) return 0;
-    return kiln_encode(codec.get(), data.data(), parity.data(), chunk, nullptr, 0);
+    return chunk == 0 ? 0 : kiln_encode(codec.get(), at, at + shape.k, chunk, nullptr, 0);
 }
 
 // Fills `out[i]`, of `chunk` bytes, for every lost i.
-int Kiln::rebuild(const std::set<int> &lost, const Buffers &in, Buffers *out,
-                  uint64_t chunk) const {
-    if (lost.empty() || chunk == 0) return 0;
-    if (in.empty() || chunk % shape.alpha != 0) return -EINVAL;
+int Kiln::rebuild(const kiln::Set &lost, const Buffers &in, Buffers *out, uint64_t chunk) const {
+    if (lost.none() || chunk == 0) return 0;
+    kiln::Set available;
+    if (in.empty() || chunk % shape.alpha != 0 || !set_of(in, get_chunk_count(), available))
+        return -EINVAL;
     const uint64_t sub = chunk / shape.alpha;
     int result = 0;
-    const auto plan = this->plan(in.begin()->second.length() == chunk, lost, indices(in), result);
+    const auto plan =
+        this->plan(in.begin()->second.length() == chunk, lost, available, result);
     if (!plan) return result;
-    Buffers held;  // keeps what c_str() makes contiguous
-    std::vector<const uint8_t *> inputs;
-    std::vector<uint8_t *> outputs;
+    uint8_t *inputs[kiln::CHUNKS_MAX], *outputs[kiln::CHUNKS_MAX];
+    std::vector<bufferlist> held;  // what is not in one piece
+    held.reserve(plan->helpers.size());
+    unsigned count = 0, made = 0;
     for (const kiln_helper &helper : plan->helpers) {
         const bufferlist &given = in.at(int(helper.chunk));
-        bufferlist &bytes = held[int(helper.chunk)];
-        const Runs &read = plan->reads.at(int(helper.chunk));
-        if (given.length() != uint64_t(kiln::count_of(read)) * sub) return -EINVAL;
-        if (given.length() == helper.sub_chunks * sub) {
-            bytes = given;
-        } else {
-            for (const auto &[first, count] : kiln::within(kiln::runs_of(helper), read)) {
-                bufferlist part;
-                part.substr_of(given, unsigned(first * sub), unsigned(count * sub));
-                bytes.claim_append(part);
-            }
+        if (given.length() != plan->sub_chunks_each * sub) return -EINVAL;
+        const bool all = given.length() == helper.sub_chunks * sub;
+        if (all && given.get_num_buffers() == 1) {
+            inputs[count++] =
+                reinterpret_cast<uint8_t *>(const_cast<char *>(given.front().c_str()));
+            continue;
         }
-        inputs.push_back(reinterpret_cast<const uint8_t *>(bytes.c_str()));
+        held.push_back(all ? given
+                           : kiln::wanted(helper, plan->reads.at(int(helper.chunk)), given, sub));
+        inputs[count++] = bytes_of(held.back());
     }
-    for (int i : lost) outputs.push_back(reinterpret_cast<uint8_t *>((*out)[i].c_str()));
-    return kiln_plan_run(plan->plan.get(), inputs.data(), outputs.data(), sub, nullptr, 0);
+    for (auto &[i, bytes] : *out)
+        if (i >= 0 && i < kiln::CHUNKS_MAX && lost[size_t(i)]) outputs[made++] = bytes_of(bytes);
+    return made != lost.count() ? -EINVAL
+                                : kiln_plan_run(plan->plan.get(), inputs, outputs, sub, nullptr, 0);
 }
 
 int Kiln::decode(const std::set<int> &want, const Buffers &in, Buffers *out, int chunk_size) {
     const unsigned given = in.empty() ? 0 : in.begin()->second.length();
     const unsigned chunk = chunk_size > 0 ? unsigned(chunk_size) : given;
-    const std::set<int> lost = without(want, indices(in));
+    kiln::Set lost;
     for (int i : want) {
+        if (i < 0 || i >= int(get_chunk_count())) return -EINVAL;
         const auto at = in.find(i);
+        lost[size_t(i)] = at == in.end();
         (*out)[i] = at == in.end() ? aligned(chunk) : at->second;
     }
     return rebuild(lost, in, out, chunk);
@@ -254,21 +238,21 @@ int Kiln::decode(const std::set<int> &want, const Buffers &in, Buffers *out, int
 
 int Kiln::decode_chunks(const std::set<int> &want, const Buffers &in, Buffers *out) {
     const uint64_t chunk = in.empty() ? 0 : in.begin()->second.length();
-    std::set<int> lost;
+    kiln::Set lost;
     for (const auto &[i, bytes] : *out)
         if (in.count(i) == 0 && want.count(i) != 0) {
-            if (bytes.length() != chunk) return -EINVAL;
-            lost.insert(i);
+            if (i < 0 || i >= int(get_chunk_count()) || bytes.length() != chunk) return -EINVAL;
+            lost.set(size_t(i));
         }
     return rebuild(lost, in, out, chunk);
 }
 
 int Kiln::decode_concat(const Buffers &in, bufferlist *out) {
     std::set<int> data;
-    for (int i = 0; i < int(shape.k); i++) data.insert(i);
+    for (int i = 0; i < int(shape.k); i++) data.insert(data.end(), i);
     Buffers chunks;
     if (int result = decode(data, in, &chunks, 0)) return result;
-    for (int i : data) out->claim_append(chunks[i]);
+    for (auto &chunk : chunks) out->claim_append(chunk.second);
     return 0;
 }
 

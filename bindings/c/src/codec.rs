@@ -4,6 +4,7 @@ use crate::failure::{Failure, Message, guard, put_text, text};
 use crate::regions::{Given, Regions};
 use kiln_code::{CodeSpec, Codec};
 use libc::{c_char, c_int};
+use std::iter::repeat_n;
 
 /// A code with everything it needs. Made by `kiln_codec_new`, ended by `kiln_codec_free`.
 #[allow(non_camel_case_types)]
@@ -137,11 +138,10 @@ pub unsafe extern "C" fn kiln_encode(
         // SAFETY: alive as promised.
         let codec = unsafe { alive(codec) }?;
         let shape = codec.shape();
-        let (ins, outs) = (vec![chunk_len; shape.k], vec![chunk_len; shape.m]);
-        let data = Given { pointers: data, lens: &ins };
-        let parity = Given { pointers: parity.cast(), lens: &outs };
+        let data = Given { pointers: data, lens: repeat_n(chunk_len, shape.k) };
+        let parity = Given { pointers: parity.cast(), lens: repeat_n(chunk_len, shape.m) };
         // SAFETY: k and m pointers to `chunk_len` bytes each, as promised.
-        let mut regions = unsafe { Regions::new(&data, &parity) }?;
+        let mut regions = unsafe { Regions::new(data, parity) }?;
         let footprint = regions.footprint();
         Ok(codec.encode_on(&regions.inputs, &mut regions.outputs, footprint)?)
     })

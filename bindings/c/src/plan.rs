@@ -5,6 +5,7 @@ use crate::failure::{Failure, Message, guard};
 use crate::regions::{Given, Regions, numbers};
 use kiln_code::{CodeError, Codec, RepairPlan};
 use libc::{c_char, c_int};
+use std::iter::repeat_n;
 use std::sync::Arc;
 
 /// A repair: made by `kiln_plan_repair` or `kiln_plan_decode`, ended by `kiln_plan_free`.
@@ -13,6 +14,8 @@ pub struct kiln_plan {
     plan: Arc<RepairPlan>,
     alpha: usize,
     runs: Vec<Vec<kiln_run>>,
+    /// Of each helper, in all its runs.
+    sub_chunks: Vec<usize>,
 }
 
 /// A contiguous range of sub-chunks.
@@ -114,7 +117,8 @@ unsafe fn make(
         let run =
             |run: &std::ops::Range<u32>| kiln_run { first: run.start, count: run.end - run.start };
         let runs = plan.helpers().iter().map(|h| h.runs.iter().map(run).collect()).collect();
-        let made = Box::new(kiln_plan { plan, alpha: codec.shape().alpha, runs });
+        let sub_chunks = plan.helpers().iter().map(|h| h.sub_chunks()).collect();
+        let made = Box::new(kiln_plan { plan, alpha: codec.shape().alpha, runs, sub_chunks });
         // SAFETY: not null, and writable as promised.
         unsafe { out.write(Box::into_raw(made)) };
         Ok(())
@@ -193,18 +197,16 @@ pub unsafe extern "C" fn kiln_plan_run(
         let Some(plan) = (unsafe { plan.as_ref() }) else {
             return Err(Failure::invalid("plan: a null pointer"));
         };
-        let bytes = |sub_chunks: usize| {
-            sub_chunks.checked_mul(sub_chunk_len).ok_or_else(|| {
-                Failure::invalid(format!("sub-chunks of {sub_chunk_len} bytes are too long"))
-            })
-        };
-        let helpers = plan.plan.helpers().iter();
-        let ins = helpers.map(|h| bytes(h.sub_chunks())).collect::<Result<Vec<_>, _>>()?;
-        let outs = vec![bytes(plan.alpha)?; plan.plan.lost().len()];
-        let inputs = Given { pointers: inputs, lens: &ins };
-        let outputs = Given { pointers: outputs.cast(), lens: &outs };
+        // No helper reads more than its chunk.
+        let chunk = plan.alpha.checked_mul(sub_chunk_len).ok_or_else(|| {
+            Failure::invalid(format!("sub-chunks of {sub_chunk_len} bytes are too long"))
+        })?;
+        let ins = plan.sub_chunks.iter().map(|sub_chunks| sub_chunks * sub_chunk_len);
+        let outs = repeat_n(chunk, plan.plan.lost().len());
+        let inputs = Given { pointers: inputs, lens: ins };
+        let outputs = Given { pointers: outputs.cast(), lens: outs };
         // SAFETY: a pointer for each helper and lost chunk, to as many bytes, as promised.
-        let mut regions = unsafe { Regions::new(&inputs, &outputs) }?;
+        let mut regions = unsafe { Regions::new(inputs, outputs) }?;
         let footprint = regions.footprint();
         Ok(plan.plan.run_on(&regions.inputs, &mut regions.outputs, footprint)?)
     })

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use kiln_code::Footprint;
+use smallvec::SmallVec;
 
 /// The most bytes in all buffers of a call that are taken to be in a cache: half of a second level
 /// of today's servers. Callers of C cannot know, and whoever codes more has just received it or is
@@ -32,27 +33,30 @@ pub(crate) unsafe fn numbers(at: *const u32, count: usize) -> Result<Vec<usize>,
     }
 }
 
+/// Lists of a call. Codes of common sizes fit in, and allocate nothing: calls may be for a few KiB.
+type List<T> = SmallVec<[T; 24]>;
+
 /// Buffers that a call reads and buffers that it writes, proved not to overlap.
 pub(crate) struct Regions<'a> {
-    pub inputs: Vec<&'a [u8]>,
-    pub outputs: Vec<&'a mut [u8]>,
+    pub inputs: List<&'a [u8]>,
+    pub outputs: List<&'a mut [u8]>,
 }
 
 /// What the caller gave: a list of pointers and the length of each buffer.
-pub(crate) struct Given<'a> {
+pub(crate) struct Given<L> {
     pub pointers: *const *const u8,
-    pub lens: &'a [usize],
+    pub lens: L,
 }
 
-impl Given<'_> {
+impl<L: ExactSizeIterator<Item = usize>> Given<L> {
     /// # Safety
     /// `pointers` is null, or leads to as many pointers as there are lengths.
-    unsafe fn spans(&self, what: &str) -> Result<Vec<(*const u8, usize)>, Failure> {
-        if self.pointers.is_null() && !self.lens.is_empty() {
+    unsafe fn spans(self, what: &str) -> Result<List<(*const u8, usize)>, Failure> {
+        if self.pointers.is_null() && self.lens.len() > 0 {
             return Err(Failure::invalid(format!("{what}: a null pointer")));
         }
-        let mut spans = Vec::with_capacity(self.lens.len());
-        for (index, &len) in self.lens.iter().enumerate() {
+        let mut spans = List::new();
+        for (index, len) in self.lens.enumerate() {
             // SAFETY: not null, and one pointer for each length as promised.
             let at = unsafe { *self.pointers.add(index) };
             if at.is_null() {
@@ -86,25 +90,15 @@ impl<'a> Regions<'a> {
     /// # Errors
     /// A null pointer, an absurd length, or an output that overlaps another buffer.
     pub(crate) unsafe fn new(
-        inputs: &Given<'_>,
-        outputs: &Given<'_>,
+        inputs: Given<impl ExactSizeIterator<Item = usize>>,
+        outputs: Given<impl ExactSizeIterator<Item = usize>>,
     ) -> Result<Regions<'a>, Failure> {
         // SAFETY: as promised.
         let (inputs, outputs) = unsafe { (inputs.spans("input")?, outputs.spans("output")?) };
-        let mut all: Vec<(usize, usize, bool)> = Vec::with_capacity(inputs.len() + outputs.len());
-        all.extend(inputs.iter().map(|&(at, len)| (at.addr(), at.addr() + len, false)));
-        all.extend(outputs.iter().map(|&(at, len)| (at.addr(), at.addr() + len, true)));
-        all.retain(|span| span.0 < span.1);
-        all.sort_unstable();
-        // The furthest end so far, of outputs and of all.
-        let (mut end_out, mut end_all) = (0, 0);
-        for (start, end, out) in all {
-            if start < end_out || (out && start < end_all) {
+        // Each with each: no code has so many chunks that sorting would pay.
+        for (index, &output) in outputs.iter().enumerate() {
+            if inputs.iter().chain(&outputs[index + 1..]).any(|&other| overlap(output, other)) {
                 return Err(Failure::invalid("an output overlaps another buffer"));
-            }
-            end_all = end.max(end_all);
-            if out {
-                end_out = end;
             }
         }
         // SAFETY: pointers and lengths as promised; outputs were just seen to overlap nothing.
@@ -123,6 +117,12 @@ impl<'a> Regions<'a> {
     }
 }
 
+/// Whether two buffers share a byte.
+fn overlap(a: (*const u8, usize), b: (*const u8, usize)) -> bool {
+    let (start, end) = (a.0.addr().max(b.0.addr()), (a.0.addr() + a.1).min(b.0.addr() + b.1));
+    start < end
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,10 +135,10 @@ mod tests {
             spans.iter().map(|&(at, len)| (unsafe { base.add(at) }.cast_const(), len)).unzip()
         };
         let ((ins, in_lens), (outs, out_lens)) = (list(inputs), list(outputs));
-        let inputs = Given { pointers: ins.as_ptr(), lens: &in_lens };
-        let outputs = Given { pointers: outs.as_ptr(), lens: &out_lens };
+        let inputs = Given { pointers: ins.as_ptr(), lens: in_lens.into_iter() };
+        let outputs = Given { pointers: outs.as_ptr(), lens: out_lens.into_iter() };
         // SAFETY: as many pointers as lengths, all within the arena.
-        unsafe { Regions::new(&inputs, &outputs) }.is_ok()
+        unsafe { Regions::new(inputs, outputs) }.is_ok()
     }
 
     #[test]

@@ -128,7 +128,7 @@ inline void read_degraded(const Code &code, const Buffers &chunks, const std::se
     CHECK(head.contents_equal(in), "another object came back");
 }
 
-// The bench of `host`: CPU seconds of some profiles.
-int bench(unsigned unit, char **profiles, int count);
+// The bench of `host`: CPU seconds of a profile.
+int bench(unsigned unit, const std::string &profile);
 // The host tests of losses of several chunks.
 void patterns_of_losses();

@@ -149,7 +149,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s\n", problem);
         return 2;
     }
-    if (part == "bench") return bench(unsigned(atoi(argv[3])), argv + 4, argc - 4);
+    if (part == "bench") return bench(unsigned(atoi(argv[3])), argv[4]);
     if (part == "reads") {
         std::set<int> lost;
         for (int i = 4; i < argc; i++) lost.insert(atoi(argv[i]));

@@ -113,7 +113,7 @@ impl Codec {
         parity: &mut [&mut [u8]],
         footprint: Footprint,
     ) -> Result<(), CodeError> {
-        let plan = self.encode_plan()?;
+        let plan = self.encode_ready()?;
         self.shape().check_chunk(data.first().map_or(0, |chunk| chunk.len()))?;
         if data.len() != self.shape().k {
             let (expected, got) = (self.shape().k, data.len());
@@ -128,13 +128,18 @@ impl Codec {
     /// # Errors
     /// Only an internal one.
     pub fn encode_plan(&self) -> Result<Arc<RepairPlan>, CodeError> {
+        self.encode_ready().cloned()
+    }
+
+    /// As [`Codec::encode_plan`], counting no users: every stripe comes here.
+    fn encode_ready(&self) -> Result<&Arc<RepairPlan>, CodeError> {
         if let Some(plan) = self.encode.get() {
-            return Ok(plan.clone());
+            return Ok(plan);
         }
         let Shape { k, m, .. } = self.shape();
         let (lost, available): (Vec<_>, Vec<_>) = ((k..k + m).collect(), (0..k).collect());
         let plan = self.make(codes::choose_decode(self.shape(), &lost, &available)?)?;
-        Ok(self.encode.get_or_init(|| plan).clone())
+        Ok(self.encode.get_or_init(|| plan))
     }
 
     /// The cheapest way, in bytes read, to rebuild `lost` from some of `available`. Chunks in

@@ -3,10 +3,15 @@
 use std::ops::Range;
 use std::ptr;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::{Checked, FETCHED, Footprint, LINE, Sequence, TOGETHER, Unit, Work, scratch};
 use crate::GfError;
 use crate::kernel::engine::{Job, Operands};
 use crate::kernel::{self, Routine, Side};
+
+/// Buffers of a run that need no allocation: on a few KiB allocations take as long as the work.
+const FEW: usize = 24;
 
 impl Sequence {
     /// How buffers of whole blocks are cut.
@@ -47,7 +52,7 @@ impl Sequence {
         // cache sets.
         let stride = (slice.div_ceil(LINE) | 1) * LINE;
         let mut scratch = scratch::borrow(self.buffers.scratch * stride)?;
-        let mut regions: Vec<Region> = Vec::with_capacity(inputs.len() + outputs.len() + 1);
+        let mut regions: SmallVec<[Region; FEW]> = SmallVec::new();
         // Inputs are only read: they were checked not to be results.
         regions.extend(inputs.iter().map(|i| Region::new(i.as_ptr().cast_mut(), packet)));
         regions.extend(outputs.iter_mut().map(|o| Region::new(o.as_mut_ptr(), packet)));
@@ -55,12 +60,13 @@ impl Sequence {
         // Only products want addresses anew for every call.
         let most = if self.products.is_empty() { 0 } else { self.most };
         let mut room = Room {
-            places: vec![ptr::null_mut(); most],
-            all: vec![ptr::null_mut(); self.moved],
-            bases: vec![ptr::null_mut(); regions.len()],
+            places: smallvec![ptr::null_mut(); most],
+            all: smallvec![ptr::null_mut(); self.moved],
+            bases: smallvec![ptr::null_mut(); regions.len()],
         };
         let together = if slice < packet { 1 } else { self.together().min(blocks) };
-        let mut shifts: Vec<[usize; 3]> = Vec::with_capacity(self.shifts.len() * together);
+        let mut shifts: SmallVec<[[usize; 3]; 4]> =
+            SmallVec::with_capacity(self.shifts.len() * together);
         for block in 0..together {
             shifts.extend(self.shifts.iter().map(|shift| {
                 let units =
@@ -303,11 +309,11 @@ struct Pass<'a> {
 /// Where a run puts addresses.
 struct Room {
     /// Of the operands of one product.
-    places: Vec<*mut u8>,
+    places: SmallVec<[*mut u8; FEW]>,
     /// Of all operands of blocks that are moved.
-    all: Vec<*mut u8>,
+    all: SmallVec<[*mut u8; FEW]>,
     /// Of the first unit of each region, at the start of the slice.
-    bases: Vec<*mut u8>,
+    bases: SmallVec<[*mut u8; FEW]>,
 }
 
 impl Pass<'_> {

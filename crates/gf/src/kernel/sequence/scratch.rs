@@ -18,6 +18,9 @@ pub(in crate::kernel) struct Scratch(AlignedBuf);
 
 /// At least so many bytes, with what earlier runs of this thread left in them.
 pub(in crate::kernel) fn borrow(len: usize) -> Result<Scratch, GfError> {
+    if len == 0 {
+        return Ok(Scratch(AlignedBuf::default()));
+    }
     let spare = SPARE.take();
     match spare.len() >= len {
         true => Ok(Scratch(spare)),
@@ -44,7 +47,7 @@ impl DerefMut for Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if self.0.len() <= KEPT {
+        if (1..=KEPT).contains(&self.0.len()) {
             // Fails only while the thread ends: then the memory goes, too.
             let _ = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.0)));
         }
