@@ -40,6 +40,14 @@ POOLS = {
         "stock-isa": f"plugin=isa k=10 m=4 {VAN} stripe_unit=64K",
         "stock-jerasure": f"plugin=jerasure k=10 m=4 {VAN} stripe_unit=64K",
     },
+    # For the soak: codes of many chunks, one with fewer helpers than there are.
+    "wide": {
+        "kiln-rs": "plugin=kiln code=rs k=10 m=4 stripe_unit=16K",
+        "kiln-natural": "plugin=kiln code=clay k=10 m=4 stripe_unit=16K",
+        "kiln-gray": "plugin=kiln code=clay k=14 m=2 order=gray stripe_unit=16K",
+        "kiln-d": "plugin=kiln code=clay k=8 m=4 d=10 stripe_unit=20736",
+        "kiln-as-clay": f"plugin=kiln code=clay k=12 m=4 scalar_mds=isa {VAN} stripe_unit=16K",
+    },
 }
 BAD = {
     "code=turbo k=4 m=2": "known codes",
@@ -171,19 +179,29 @@ class Run:
         own = {self.cluster.connection.pool_lookup(objects.pool) for objects in self.pools}
         return [row for row in dump["pg_stats"] if int(row["pgid"].split(".")[0]) in own]
 
-    def exchange(self, name):
-        """Gives a pool of Ceph's clay to kiln's plugin: its profile changes, its bytes do not."""
+    def exchange(self, name, lost):
+        """Gives a pool of Ceph's clay to kiln's plugin: its profile changes, its bytes do not. OSDs
+        restart by twos; when half of them have, an OSD is lost and the pool works and
+        recovers with both plugins."""
         words = POOLS[self.size][name].replace("plugin=clay", "plugin=kiln code=clay").split()
         self.cluster.command("osd erasure-code-profile set", name=name, force=True,
                              profile=[*words, "crush-failure-domain=osd"])
         # OSDs take a pool's plugin when they start.
-        for osd in range(self.osds):
-            self.cluster.lose_osd(osd)
-        for osd in range(self.osds):
-            self.cluster.start(f"osd.{osd}")
-        self.cluster.wait_for(lambda: self.cluster.up() == self.osds, "OSDs to be up again")
-        self.cluster.settle()
+        half = list(range(self.osds // 2))
+        self.restart(half)
+        self.compare(f"{name} served by Ceph's plugin on some OSDs, by kiln's on others")
+        self.lose([lost])
+        self.restart([osd for osd in range(self.osds) if osd not in [*half, lost]])
         self.compare(f"{name} served by kiln's plugin")
+
+    def restart(self, osds):
+        """OSDs by twos, while the rest serves."""
+        for pair in [osds[at:at + 2] for at in range(0, len(osds), 2)]:
+            for osd in pair:
+                self.cluster.lose_osd(osd)
+                self.cluster.start(f"osd.{osd}")
+            self.cluster.wait_for(lambda: self.cluster.up() == self.osds, "OSDs to be up again")
+        self.cluster.settle()
 
     def migrate(self, name):
         """Moves a pool to another code while clients change it, then swaps the names."""
@@ -255,8 +273,7 @@ class Run:
         self.change()
         self.compare("overwritten, appended, removed")
         first, second, third = self.rng.sample(range(self.osds), 3)
-        self.lose([first])
-        self.exchange("stock-clay")
+        self.exchange("stock-clay", first)
         self.lose([second, third])
         self.scrub()
         self.compare("at the end")
@@ -268,7 +285,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--plugins", required=True)
     parser.add_argument("--osds", type=int, default=8)
-    parser.add_argument("--size", choices=list(POOLS), default="small")
+    parser.add_argument("--size", choices=list(SIZES), default="small")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="leave the cluster running")
     options = parser.parse_args()
