@@ -145,6 +145,36 @@ impl Dag {
         chunks.into_iter().map(reads).collect()
     }
 
+    /// The same graph with the inputs, and the outputs, of every chunk in another order: the i-th
+    /// is the one that was at that place of the list; empty lists change nothing. Numbers of
+    /// inputs follow; positions are then no longer ascending.
+    pub(crate) fn reordered(&self, [inputs, outputs]: [&[u32]; 2]) -> Dag {
+        let mut dag = self.clone();
+        let count = self.inputs.len() as u32;
+        let mut renamed: Vec<u32> = (0..count).collect();
+        if !inputs.is_empty() {
+            for start in (0..self.inputs.len()).step_by(inputs.len()) {
+                for (new, &old) in inputs.iter().enumerate() {
+                    let (new, old) = (start + new, start + old as usize);
+                    dag.inputs[new] = self.inputs[old];
+                    dag.hints[new] = self.hints[old];
+                    renamed[old] = new as u32;
+                }
+            }
+        }
+        let name = |vertex: u32| renamed.get(vertex as usize).copied().unwrap_or(vertex);
+        dag.sources.iter_mut().for_each(|source| *source = name(*source));
+        if !outputs.is_empty() {
+            for start in (0..self.outputs.len()).step_by(outputs.len()) {
+                for (new, &old) in outputs.iter().enumerate() {
+                    dag.outputs[start + new] = self.outputs[start + old as usize];
+                }
+            }
+        }
+        dag.outputs.iter_mut().for_each(|(_, vertex)| *vertex = name(*vertex));
+        dag
+    }
+
     /// What the graph computes, on one byte an input: one byte an output, in their orders.
     ///
     /// # Errors

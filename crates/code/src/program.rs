@@ -12,12 +12,14 @@ mod blocks;
 mod compile;
 mod packets;
 mod place;
+mod relabel;
 mod scheduled;
 
 use crate::{CodeError, Dag, Schedule, passes};
 use blocks::Form;
 use kiln_gf::{Buffers, Footprint, Kernel, Listing, Product, Sequence};
 use packets::Packets;
+use relabel::{Relabelled, by_layers};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
@@ -83,7 +85,7 @@ struct Compiled {
 /// A form that is made when it is needed first.
 #[derive(Debug)]
 struct Far {
-    dag: Dag,
+    source: Relabelled,
     kernel: &'static dyn Kernel,
     made: OnceLock<Compiled>,
 }
@@ -93,9 +95,9 @@ impl Far {
         if let Some(made) = self.made.get() {
             return Ok(made);
         }
-        let made = match Compiled::of_parts(&self.dag, self.kernel)? {
+        let made = match Compiled::of_parts(&self.source, self.kernel)? {
             Some(made) => made,
-            None => Compiled::of_products(&*fused(&self.dag)?, self.kernel)?,
+            None => Compiled::of_products(&*fused(&self.source.original())?, self.kernel)?,
         };
         Ok(self.made.get_or_init(|| made))
     }
@@ -103,22 +105,32 @@ impl Far {
 
 impl Compiled {
     /// Blocks that make whole sums.
-    fn of_wholes(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Option<Compiled>, CodeError> {
-        let Some((listing, buffers)) = blocks::compile(dag, kernel, Form::Whole)? else {
+    fn of_wholes(
+        source: &Relabelled,
+        kernel: &'static dyn Kernel,
+    ) -> Result<Option<Compiled>, CodeError> {
+        let Some((mut listing, buffers)) = blocks::compile(&source.dag, kernel, Form::Whole)?
+        else {
             return Ok(None);
         };
         let units = buffers.inputs.iter().chain(&buffers.outputs).sum::<usize>() + buffers.scratch;
         let slice = slice(SCRATCH_CACHED, units, SLICE_WHOLE_MIN..=SLICE_CACHED);
+        listing.order = source.order.clone();
         let sequence = Sequence::new(listing, buffers)?;
         Ok(Some(Compiled { sequence, slices: [slice; 2] }))
     }
 
     /// Blocks that make parts of sums.
-    fn of_parts(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Option<Compiled>, CodeError> {
-        let Some((listing, buffers)) = blocks::compile(dag, kernel, Form::Parts)? else {
+    fn of_parts(
+        source: &Relabelled,
+        kernel: &'static dyn Kernel,
+    ) -> Result<Option<Compiled>, CodeError> {
+        let Some((mut listing, buffers)) = blocks::compile(&source.dag, kernel, Form::Parts)?
+        else {
             return Ok(None);
         };
         let slots = buffers.scratch;
+        listing.order = source.order.clone();
         let sequence = Sequence::new(listing, buffers)?;
         let cached = slice(SCRATCH_CACHED, slots, SLICE_MIN..=SLICE_CACHED);
         let memory = slice(SCRATCH_MEMORY, slots, SLICE_MIN..=SLICE_MEMORY);
@@ -158,11 +170,12 @@ impl Program {
         {
             return alone(Compiled { sequence, slices: [usize::MAX; 2] });
         }
-        if kernel.compiles_blocks()
-            && let Some(near) = Compiled::of_wholes(dag, kernel)?
-        {
-            let far = Far { dag: dag.clone(), kernel, made: OnceLock::new() };
-            return Ok(Program { near, far: Some(Box::new(far)), packets: None });
+        if kernel.compiles_blocks() {
+            let source = by_layers(dag);
+            if let Some(near) = Compiled::of_wholes(&source, kernel)? {
+                let far = Far { source, kernel, made: OnceLock::new() };
+                return Ok(Program { near, far: Some(Box::new(far)), packets: None });
+            }
         }
         alone(Compiled::of_products(&*fused(dag)?, kernel)?)
     }

@@ -98,6 +98,11 @@ pub struct Block {
     sides: Vec<Side>,
     /// The named operand that each operand lies behind, and how many units.
     anchors: Vec<(u32, u32)>,
+    /// The operand that has the number of its unit in common with each named one in every call, and
+    /// the operand that has the region in common.
+    alike: Vec<[u32; 2]>,
+    /// Whether units of outputs lie as those of inputs do.
+    one_table: bool,
     /// Whether each operand is loaded, and whether it is stored.
     uses: Vec<(bool, bool)>,
     ops: Vec<Op>,
@@ -116,6 +121,7 @@ impl Block {
         self.uses.push((false, false));
         let index = self.sides.len() as u32 - 1;
         self.anchors.push((index, 0));
+        self.alike.push([index; 2]);
         index
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 pub use super::jit::{BlockCode, Code};
-use super::{Block, Side, Unit};
+use super::{Block, Side};
 
 /// How the code of a block runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,32 @@ pub enum Way {
 impl Way {
     /// All of them, in the order of their numbers.
     pub const ALL: [Way; 4] = [Way::Cached, Way::Unrolled, Way::Memory, Way::Rest];
+}
+
+/// How the code of a block finds its operands: the kinds of [`Operands`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Moved by as much for all of a side.
+    Moved,
+    /// Moved, but units lie where a table says.
+    Ordered,
+    /// Listed for every repetition.
+    Listed,
+}
+
+impl Form {
+    /// How many there are.
+    pub const COUNT: usize = 3;
+}
+
+/// An operand of a call whose units lie where a table says.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)] // machine code reads lists of them
+pub struct Slot {
+    /// First byte of the region's first unit; of an operand in scratch, its own first byte.
+    pub start: *mut u8,
+    /// Bytes from the start of the table to the unit's entry; none in scratch.
+    pub entry: usize,
 }
 
 /// One call of a block.
@@ -50,36 +76,66 @@ pub enum Operands<'a> {
         /// The repetitions.
         shifts: &'a [[usize; 3]],
     },
+    /// As moved, but a unit of an input or output is so far from the start of its region as a
+    /// table says.
+    Ordered {
+        /// The operands.
+        slots: &'a [Slot],
+        /// The repetitions: by how many bytes of table entries operands are moved in inputs and
+        /// outputs, by how many bytes in scratch.
+        shifts: &'a [[usize; 3]],
+        /// The tables, of inputs and of outputs.
+        tables: [&'a [usize]; 2],
+    },
     /// Lists of the units of all repetitions.
     Listed {
-        /// Units of named operands, repetition by repetition; not empty.
-        units: &'a [Unit],
+        /// A record for each repetition: of every named operand its region (the lower half) and
+        /// unit, then the factors that are left to the call, a byte each; not empty.
+        records: &'a [u64],
         /// First byte of unit 0 of every region.
         regions: &'a [*mut u8],
-        /// Bytes from unit to unit, of inputs and outputs, and of scratch.
-        strides: [usize; 2],
-        /// Factors that are left to the call, repetition by repetition.
-        factors: &'a [u8],
+        /// Bytes from the start of a region to each unit, of inputs and of outputs.
+        tables: [&'a [usize]; 2],
+        /// Bytes from unit to unit of scratch.
+        stride: usize,
         /// How many repetitions there are.
         count: usize,
     },
 }
 
 impl<'a> Operands<'a> {
+    /// How code finds them.
+    pub fn form(&self) -> Form {
+        match self {
+            Operands::Moved { .. } => Form::Moved,
+            Operands::Ordered { .. } => Form::Ordered,
+            Operands::Listed { .. } => Form::Listed,
+        }
+    }
+
     /// How many repetitions there are.
     pub fn repetitions(&self) -> usize {
         match self {
-            Operands::Moved { shifts, .. } => shifts.len(),
+            Operands::Moved { shifts, .. } | Operands::Ordered { shifts, .. } => shifts.len(),
             Operands::Listed { count, .. } => *count,
         }
     }
 
-    /// The factors of a repetition, of which the block has so many.
-    pub fn given(&self, given: usize, repetition: usize) -> &'a [u8] {
+    /// The record of a repetition.
+    fn record(&self, repetition: usize) -> &'a [u64] {
         match self {
-            Operands::Moved { .. } => &[],
-            Operands::Listed { factors, .. } => &factors[repetition * given..][..given],
+            Operands::Listed { records, count, .. } => {
+                let words = records.len() / count;
+                &records[repetition * words..][..words]
+            }
+            _ => &[],
         }
+    }
+
+    /// The factors of a repetition.
+    pub fn given(&self, block: &Block, repetition: usize) -> Vec<u8> {
+        let words = self.record(repetition).iter().skip(block.named().count());
+        words.flat_map(|word| word.to_le_bytes()).collect()
     }
 
     /// The first byte of every operand of a repetition.
@@ -92,26 +148,33 @@ impl<'a> Operands<'a> {
                 };
                 places.extend(slots.iter().zip(block.sides()).map(moved));
             }
-            Operands::Listed { units, regions, strides, count, .. } => {
-                let named = units.len() / count;
-                let mut units = units[repetition * named..][..named].iter();
-                let stride = |side: Side| strides[usize::from(side == Side::Scratch)];
-                for (operand, &side) in (0..).zip(block.sides()) {
-                    let next = match block.anchor(operand) {
-                        Some((anchor, 0)) if anchor == operand => units.next(),
-                        _ => None,
-                    };
-                    let place = next.map_or(std::ptr::null_mut(), |unit| {
-                        let base = regions[unit.region as usize];
-                        base.wrapping_add(unit.unit as usize * stride(side))
-                    });
-                    places.push(place);
-                }
-                for (operand, &side) in (0..).zip(block.sides()) {
-                    if let Some((anchor, distance @ 1..)) = block.anchor(operand) {
-                        let from = places[anchor as usize];
-                        let bytes = distance as usize * stride(side);
-                        places[operand as usize] = from.wrapping_add(bytes);
+            Operands::Ordered { slots, shifts, tables } => {
+                let place = |(slot, &side): (&Slot, &Side)| {
+                    let shift = shifts[repetition][side as usize];
+                    slot.start.wrapping_add(match tables.get(side as usize) {
+                        Some(table) => table[(slot.entry + shift) / size_of::<usize>()],
+                        None => shift,
+                    })
+                };
+                places.extend(slots.iter().zip(block.sides()).map(place));
+            }
+            Operands::Listed { regions, tables, stride, .. } => {
+                let record = self.record(repetition);
+                places.resize(block.sides().len(), std::ptr::null_mut());
+                for (rank, named) in block.named().enumerate() {
+                    let [region, unit] = [record[rank] as u32, (record[rank] >> 32) as u32];
+                    for (operand, &side) in (0..).zip(block.sides()) {
+                        let Some((anchor, behind)) = block.anchor(operand) else { continue };
+                        if anchor != named {
+                            continue;
+                        }
+                        let unit = unit as usize + behind as usize;
+                        places[operand as usize] = regions[region as usize].wrapping_add(
+                            match tables.get(side as usize) {
+                                Some(table) => table[unit],
+                                None => unit * stride,
+                            },
+                        );
                     }
                 }
             }
@@ -166,8 +229,8 @@ pub trait Engine {
         None
     }
 
-    /// Code for a block whose operands are moved or `listed`, where the kernel makes any.
-    fn assemble(&self, _block: &Block, _way: Way, _listed: bool) -> Option<BlockCode> {
+    /// Code for a block whose operands are found in this way, where the kernel makes any.
+    fn assemble(&self, _block: &Block, _way: Way, _form: Form) -> Option<BlockCode> {
         None
     }
 

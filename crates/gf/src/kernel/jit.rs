@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::avx512::WIDTH;
-use super::engine::{Engine, Pass, Shape, Way};
+use super::engine::{Engine, Form, Pass, Shape, Way};
 use super::{Block, Kernel, gfni};
 pub use block::BlockCode;
 use pages::Pages;
@@ -116,8 +116,8 @@ impl Engine for Jit {
         Code::new(shape).map(Arc::new)
     }
 
-    fn assemble(&self, block: &Block, way: Way, listed: bool) -> Option<BlockCode> {
-        BlockCode::new(self, block, way, listed)
+    fn assemble(&self, block: &Block, way: Way, form: Form) -> Option<BlockCode> {
+        BlockCode::new(self, block, way, form)
     }
 
     unsafe fn pass(&self, pass: &Pass<'_>) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::Kernel;
 use super::block::{Block, Factor, Op, Value};
-use super::engine::{BlockCode, Job, Operands, Way};
+use super::engine::{BlockCode, Form, Job, Way};
 use crate::field::MUL;
 use crate::{AlignedBuf, GfError};
 
@@ -35,8 +35,8 @@ pub struct Routine {
 #[derive(Debug, Default)]
 struct Lazy {
     work: AtomicUsize,
-    /// Where operands are moved, and where they are listed.
-    code: [[OnceLock<Option<BlockCode>>; Way::ALL.len()]; 2],
+    /// By how operands are found, and way.
+    code: [[OnceLock<Option<BlockCode>>; Way::ALL.len()]; Form::COUNT],
 }
 
 impl Routine {
@@ -50,6 +50,13 @@ impl Routine {
         Ok(Routine { kernel, block: Arc::new(block), lazy: Arc::default() })
     }
 
+    /// The same for calls in which named operands have units and regions in common, and in which
+    /// inputs and outputs have one order, or not.
+    pub(super) fn with_alike(&self, alike: Vec<[u32; 2]>, one_table: bool) -> Routine {
+        let block = Arc::new(self.block.with_alike(alike, one_table));
+        Routine { kernel: self.kernel, block, lazy: Arc::default() }
+    }
+
     /// The block.
     pub fn block(&self) -> &Block {
         &self.block
@@ -60,23 +67,23 @@ impl Routine {
         self.kernel
     }
 
-    fn code(&self, way: Way, listed: bool) -> Option<&BlockCode> {
-        let code = &self.lazy.code[usize::from(listed)][way as usize];
-        let make = || self.kernel.assemble(&self.block, way, listed);
+    fn code(&self, way: Way, form: Form) -> Option<&BlockCode> {
+        let code = &self.lazy.code[form as usize][way as usize];
+        let make = || self.kernel.assemble(&self.block, way, form);
         let code = code.get_or_init(make).as_ref();
         match way {
             // A block that is too long for that, or there is no room.
-            Way::Unrolled => code.or_else(|| self.code(Way::Cached, listed)),
+            Way::Unrolled => code.or_else(|| self.code(Way::Cached, form)),
             _ => code,
         }
     }
 
     /// The best code there will be, if it is made.
-    fn ready(&self, memory: bool, listed: bool) -> Option<&BlockCode> {
-        let made = |way: Way| self.lazy.code[usize::from(listed)][way as usize].get();
+    fn ready(&self, memory: bool, form: Form) -> Option<&BlockCode> {
+        let made = |way: Way| self.lazy.code[form as usize][way as usize].get();
         match memory {
             true => made(Way::Memory)?.as_ref(),
-            false if listed => made(Way::Cached)?.as_ref(),
+            false if form == Form::Listed => made(Way::Cached)?.as_ref(),
             false => made(Way::Unrolled)?.as_ref().or_else(|| made(Way::Cached)?.as_ref()),
         }
     }
@@ -89,8 +96,8 @@ impl Routine {
     /// that is stored shares a byte with another operand of its repetition.
     pub(super) unsafe fn execute(&self, job: &Job<'_>) {
         let memory = job.memory && job.stream;
-        let listed = matches!(job.operands, Operands::Listed { .. });
-        if let (Some(code), true) = (self.ready(memory, listed), job.len.is_multiple_of(64)) {
+        let form = job.operands.form();
+        if let (Some(code), true) = (self.ready(memory, form), job.len.is_multiple_of(64)) {
             // SAFETY: the caller promises the operands; the code was made from this block.
             return unsafe { code.run(job, 0..job.len) };
         }
@@ -99,10 +106,10 @@ impl Routine {
         let made = self.lazy.work.fetch_add(work, Ordering::Relaxed).saturating_add(work);
         let way = match memory {
             true => Way::Memory,
-            false if listed || made < WORTH_UNROLLING => Way::Cached,
+            false if form == Form::Listed || made < WORTH_UNROLLING => Way::Cached,
             false => Way::Unrolled,
         };
-        let done = if made < WORTH_CODE { 0 } else { self.execute_code(job, way, listed) };
+        let done = if made < WORTH_CODE { 0 } else { self.execute_code(job, way, form) };
         if done < job.len {
             // SAFETY: as promised; what code did is whole bytes from the start of every operand.
             unsafe { self.interpret(job, done) };
@@ -110,14 +117,14 @@ impl Routine {
     }
 
     /// Returns how many bytes of every operand are done: none where the kernel makes no code.
-    fn execute_code(&self, job: &Job<'_>, way: Way, listed: bool) -> usize {
+    fn execute_code(&self, job: &Job<'_>, way: Way, form: Form) -> usize {
         let whole = job.len / 64 * 64;
         let mut done = 0;
         for (way, range) in [(way, 0..whole), (Way::Rest, whole..job.len)] {
             if range.is_empty() {
                 continue;
             }
-            let Some(code) = self.code(way, listed) else { break };
+            let Some(code) = self.code(way, form) else { break };
             done = range.end;
             // SAFETY: `execute`'s caller promised the operands, of which `range` is a part; the
             // code was made from this block for this way.
@@ -135,7 +142,7 @@ impl Routine {
         let mut places = Vec::with_capacity(self.block.sides().len());
         for repetition in 0..job.operands.repetitions() {
             job.operands.places(&self.block, repetition, &mut places);
-            let given = job.operands.given(self.block.given(), repetition);
+            let given = &job.operands.given(&self.block, repetition)[..];
             for start in (from..job.len).step_by(PIECE) {
                 let len = PIECE.min(job.len - start);
                 let place = |operand: &u32| places[*operand as usize].wrapping_add(start);

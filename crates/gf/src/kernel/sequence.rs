@@ -2,6 +2,7 @@
 //! per call.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use super::{Block, Product, Routine, Side};
 use crate::GfError;
@@ -48,6 +49,14 @@ pub struct Unit {
     pub region: u32,
     /// Which of its units, all of which have one length.
     pub unit: u32,
+}
+
+impl Unit {
+    /// The unit so many further on. One that would not have a number is the last one there could
+    /// be, which no region has.
+    fn moved(self, units: u32) -> Unit {
+        Unit { unit: self.unit.saturating_add(units), ..self }
+    }
 }
 
 /// One step of a sequence; ranges are of the [`Listing`]'s lists.
@@ -132,6 +141,9 @@ pub struct Listing {
     pub shifts: Vec<Shift>,
     /// Factors that blocks leave open.
     pub factors: Vec<u8>,
+    /// Where the units of every input, and of every output, lie in their buffer, counted in units;
+    /// empty where unit i is the i-th. Scratch has no order.
+    pub order: [Vec<u32>; 2],
 }
 
 /// The buffers a sequence works on, in units: what a run must bring.
@@ -176,8 +188,22 @@ enum Work {
         routine: usize,
         operands: Range<usize>,
         factors: Range<usize>,
+        /// Range of the records.
+        records: Range<usize>,
         count: usize,
     },
+}
+
+/// How many lengths of units have their tables kept.
+const KNOWN: usize = 4;
+
+/// How many bytes from the start of its region each unit is, of inputs and of outputs.
+#[derive(Debug, Default)]
+struct Tables {
+    /// Bytes of a unit.
+    packet: usize,
+    /// Empty where nothing looks there.
+    of: [Vec<usize>; 2],
 }
 
 /// A program of products and blocks over units of buffers, checked when made.
@@ -230,8 +256,15 @@ pub struct Sequence {
     operands: Vec<Unit>,
     shifts: Vec<Shift>,
     factors: Vec<u8>,
+    /// As the listing's.
+    order: [Vec<u32>; 2],
+    /// Operands and factors of repetitions that have their own, as code takes them.
+    records: Vec<u64>,
     fresh: Vec<Unit>,
     buffers: Buffers,
+    /// Where units lie with units of the first lengths that came: making that anew would cost small
+    /// runs more than their work.
+    tables: [OnceLock<Tables>; KNOWN],
     /// Operands up to the last one of a block that is moved.
     moved: usize,
     /// Most operands of one call.
@@ -267,7 +300,7 @@ impl Sequence {
         }
         let mut bytes = inputs.to_vec();
         bytes.resize(starts[starts.len() - 1], 0);
-        let at = |unit: &Unit| starts[unit.region as usize] + unit.unit as usize;
+        let at = |unit: &Unit| starts[unit.region as usize] + self.position(unit) as usize;
         for call in &self.calls {
             match &call.work {
                 Work::Product { product, sources, results, .. } => {
@@ -285,12 +318,12 @@ impl Sequence {
                         let places: Vec<usize> = self.operands[operands.clone()]
                             .iter()
                             .zip(block.sides())
-                            .map(|(unit, &side)| at(unit) + shift.of(side) as usize)
+                            .map(|(unit, &side)| at(&unit.moved(shift.of(side))))
                             .collect();
                         eval_block(block, &places, &[], &mut bytes);
                     }
                 }
-                Work::Each { routine, operands, factors, count } => {
+                Work::Each { routine, operands, factors, count, .. } => {
                     let block = self.routines[*routine].block();
                     for repetition in 0..*count {
                         let (units, given) = self.repetition(block, operands, factors, repetition);
@@ -302,6 +335,17 @@ impl Sequence {
         }
         let first = expected;
         Ok(bytes[first..first + outs.iter().sum::<usize>()].to_vec())
+    }
+
+    /// Where a unit lies in its region.
+    fn position(&self, unit: &Unit) -> u32 {
+        let (inputs, outputs) = (self.buffers.inputs.len(), self.buffers.outputs.len());
+        let order = match unit.region as usize {
+            region if region < inputs => &self.order[0][..],
+            region if region < inputs + outputs => &self.order[1],
+            _ => &[],
+        };
+        order.get(unit.unit as usize).copied().unwrap_or(unit.unit)
     }
 
     /// All operands of a repetition of a block, and its factors.

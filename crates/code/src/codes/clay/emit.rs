@@ -24,8 +24,7 @@ pub(super) fn emit(clay: &Clay, choice: &Choice) -> Result<Dag, CodeError> {
         emitter.solve_layer(z)?;
     }
     for &chunk in &choice.lost {
-        for &z in clay.order.layers() {
-            let z = z as usize;
+        for z in 0..clay.grid.alpha {
             let symbol = emitter.coupled(clay.grid.node_of(chunk), z)?;
             emitter.builder.output(at(clay, chunk, z), symbol);
         }
@@ -86,10 +85,10 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// The layers that are read, by increasing intersection score with all unknown nodes; of equal
-    /// ones in the order in which they lie, so that memory is walked through in one direction.
+    /// The layers that are read, by increasing intersection score with all unknown nodes. The order
+    /// in which they lie plays no part here, so that DAGs of two orders differ in positions only.
     fn layers(&self) -> Vec<usize> {
-        let all = self.clay.order.layers().iter().map(|&z| z as usize);
+        let all = 0..self.grid.alpha;
         let mut layers: Vec<usize> = match self.erased.is_empty() {
             true => all.collect(),
             false => all.filter(|&z| self.grid.score(&self.erased, z) > 0).collect(),

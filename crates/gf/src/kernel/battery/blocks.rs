@@ -51,6 +51,16 @@ pub(super) fn random_block(random: &mut Random, loads: usize, sums: usize, terms
 /// A sequence that clears scratch and runs a block on `repeats` units of every operand, units in
 /// an order that is not that of the repetitions.
 pub(super) fn repeated(kernel: &'static dyn Kernel, block: &Block, repeats: u32) -> Sequence {
+    repeated_in_order(kernel, block, repeats, [vec![], vec![]])
+}
+
+/// As [`repeated`], with units that lie in some order.
+fn repeated_in_order(
+    kernel: &'static dyn Kernel,
+    block: &Block,
+    repeats: u32,
+    order: [Vec<u32>; 2],
+) -> Sequence {
     let nothing = {
         let mut block = Block::new();
         let operand = block.operand(Side::Scratch);
@@ -78,8 +88,8 @@ pub(super) fn repeated(kernel: &'static dyn Kernel, block: &Block, repeats: u32)
     }
     let mut shifts: Vec<Shift> =
         (0..kept).map(|unit| Shift { scratch: unit, ..Shift::default() }).collect();
-    let order = (0..repeats).map(|i| (i * 7 + 3) % repeats);
-    shifts.extend(order.map(|u| Shift { inputs: u, outputs: u, scratch: repeats - 1 - u }));
+    let turns = (0..repeats).map(|i| (i * 7 + 3) % repeats);
+    shifts.extend(turns.map(|u| Shift { inputs: u, outputs: u, scratch: repeats - 1 - u }));
     let first = operands.len() as u32;
     operands.push(Unit { region: scratch, unit: 0 });
     let all = shifts.len() as u32;
@@ -91,7 +101,8 @@ pub(super) fn repeated(kernel: &'static dyn Kernel, block: &Block, repeats: u32)
     ];
     let routines = [nothing, block.clone()].map(|block| Routine::new(kernel, block).unwrap());
     let (products, routines) = (Vec::new(), routines.to_vec());
-    let listing = Listing { products, routines, calls, operands, shifts, ..Listing::default() };
+    let listing =
+        Listing { products, routines, calls, operands, shifts, order, ..Listing::default() };
     let buffers = Buffers {
         inputs: vec![units; inputs],
         outputs: vec![units; outputs],
@@ -129,6 +140,45 @@ pub(super) fn check_block(
         out.chunks_mut(pitch).map(|chunk| &mut chunk[skew..][..units * len]).collect();
     sequence.run(&data, &mut dsts, slice, footprint).unwrap();
     assert!(out[..] == wanted[..], "len {len} skew {skew} slice {slice} {footprint:?}");
+}
+
+/// Orders of a number of units: of inputs, of outputs, of both.
+pub(super) fn orders(units: u32) -> Vec<[Vec<u32>; 2]> {
+    let back: Vec<u32> = (0..units).rev().collect();
+    let turned: Vec<u32> = (0..units).map(|unit| (unit + 1) % units).collect();
+    vec![[back.clone(), vec![]], [vec![], turned.clone()], [turned, back]]
+}
+
+#[test]
+fn random_blocks_on_units_in_an_order() {
+    let mut random = Random(31);
+    for (loads, sums, terms) in [(1, 1, 1), (3, 4, 3), (8, 12, 5), (30, 40, 4)] {
+        let block = random_block(&mut random, loads, sums, terms);
+        each_kernel(|kernel| {
+            for (repeats, order) in
+                [1, 2, 5].into_iter().flat_map(|n| orders(n).into_iter().map(move |o| (n, o)))
+            {
+                let sequence = repeated_in_order(kernel, &block, repeats, order);
+                for (len, slice) in [(64, 64), (192, 128), (512, 512), (832, 832), (77, 64)] {
+                    check_block(&sequence, len, 0, slice, Footprint::Memory);
+                    check_block(&sequence, len, 3, slice, Footprint::Cached);
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn orders_are_checked() {
+    let check = |order: [Vec<u32>; 2]| {
+        let listing = Listing { order, ..Listing::default() };
+        let buffers = Buffers { inputs: vec![3, 3], outputs: vec![2], scratch: 0 };
+        Sequence::new(listing, buffers).map(drop)
+    };
+    assert_eq!(check([vec![2, 0, 1], vec![1, 0]]), Ok(()));
+    for wrong in [vec![0, 1], vec![0, 1, 1], vec![0, 1, 3], vec![0, 1, 2, 3]] {
+        assert!(matches!(check([wrong, vec![]]), Err(GfError::Shape { .. })));
+    }
 }
 
 #[test]
@@ -190,15 +240,16 @@ fn blocks_of_many_vectors() {
 /// Blocks of ordinary size must really become code: otherwise the tests above test nothing.
 #[test]
 fn code_is_made_of_blocks() {
-    use crate::kernel::engine::Way;
+    use crate::kernel::engine::{Form, Way};
     each_kernel(|kernel| {
         let mut random = Random(13);
         // Small enough to be unrolled as well.
         let block = random_block(&mut random, 20, 30, 5);
         for way in Way::ALL {
-            for listed in [false, true] {
-                let made = kernel.assemble(&block, way, listed).is_some();
+            for form in [Form::Moved, Form::Ordered, Form::Listed] {
+                let made = kernel.assemble(&block, way, form).is_some();
                 // Loops over lists are not unrolled.
+                let listed = form == Form::Listed;
                 let wanted = kernel.compiles_blocks() && !(listed && way == Way::Unrolled);
                 assert_eq!(made, wanted);
             }

@@ -1,6 +1,6 @@
 //! Blocks whose repetitions have lists of operands and factors of their own.
 
-use super::blocks::{Random, check_block, random_block};
+use super::blocks::{Random, check_block, orders, random_block};
 use super::*;
 
 /// The block with some factors left open, equal ones by one place, and operands put behind others
@@ -76,7 +76,17 @@ fn listed(
     let clear = Call::Block { routine: 0, operands: all..all + 1, shifts: 0..shifts.len() as u32 };
     let routines = [nothing, block.clone()].map(|block| Routine::new(kernel, block).unwrap());
     let (calls, routines) = (vec![clear, each.clone(), each], routines.to_vec());
-    let listing = Listing { routines, calls, operands, shifts, factors, ..Listing::default() };
+    let order = match random.below(3) {
+        0 => [vec![], vec![]],
+        which => {
+            let mut order = orders(units as u32).swap_remove(which);
+            let [_, outputs] = orders((outs * repeats) as u32).swap_remove(which);
+            order[1] = outputs;
+            order
+        }
+    };
+    let listing =
+        Listing { routines, calls, operands, shifts, factors, order, ..Listing::default() };
     let buffers =
         Buffers { inputs: vec![units; 2], outputs: vec![outs * repeats], scratch: kept * repeats };
     Sequence::new(listing, buffers).unwrap()

@@ -10,7 +10,7 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 use super::super::Side;
 use super::super::avx512::XOR3;
 use super::super::block::{Block, Factor, Op, Value};
-use super::super::engine::Way;
+use super::super::engine::{Form, Way};
 use super::places::Places;
 
 /// Vector registers of the CPU.
@@ -25,6 +25,8 @@ const MOST_SPILLED: usize = 60;
 pub(super) struct Straight {
     /// Once, before the loops.
     pub before: Vec<Instruction>,
+    /// Before each repetition.
+    pub repetition: Vec<Instruction>,
     /// For each vector of the operands.
     pub body: Vec<Instruction>,
     /// Values that need room on the stack.
@@ -32,16 +34,16 @@ pub(super) struct Straight {
 }
 
 /// The instructions of a block; `None` where it is too long or needs too much room.
-pub(super) fn allocate(block: &Block, way: Way, listed: bool) -> Option<Straight> {
+pub(super) fn allocate(block: &Block, way: Way, form: Form) -> Option<Straight> {
     let terms = block.ops().iter().map(|op| 1 + op.sources().count());
     if terms.sum::<usize>() > MOST_WORK {
         return None;
     }
     let maps = coefficients(block);
-    let mut best = Allocator::new(block, way, listed, &maps[..0]).all().ok()?;
+    let mut best = Allocator::new(block, way, form, &maps[..0]).all().ok()?;
     // As many maps in registers as values leave room for.
     for kept in (1..=maps.len().min(REGISTERS - 8)).rev() {
-        let straight = Allocator::new(block, way, listed, &maps[..kept]).all().ok()?;
+        let straight = Allocator::new(block, way, form, &maps[..kept]).all().ok()?;
         if straight.moves <= best.moves {
             best = straight;
             break;
@@ -90,6 +92,7 @@ enum Place {
 struct Allocator<'a> {
     block: &'a Block,
     way: Way,
+    form: Form,
     /// Factors whose maps stay in the last registers.
     kept: &'a [u8],
     /// Values of the block; then the maps of factors that it leaves open.
@@ -130,7 +133,7 @@ enum Term {
 }
 
 impl<'a> Allocator<'a> {
-    fn new(block: &'a Block, way: Way, listed: bool, kept: &'a [u8]) -> Allocator<'a> {
+    fn new(block: &'a Block, way: Way, form: Form, kept: &'a [u8]) -> Allocator<'a> {
         let (values, given) = (block.values(), block.given());
         let mut uses: Vec<Vec<usize>> = vec![Vec::new(); values + given];
         for (at, op) in block.ops().iter().enumerate() {
@@ -151,6 +154,7 @@ impl<'a> Allocator<'a> {
         Allocator {
             block,
             way,
+            form,
             kept,
             place,
             source: vec![None; values + given],
@@ -160,7 +164,7 @@ impl<'a> Allocator<'a> {
             free_slots: Vec::new(),
             spilled: 0,
             moves: 0,
-            places: Places::new(block, listed),
+            places: Places::new(block, form, super::block::offsets()),
             code: Vec::new(),
         }
     }
@@ -201,8 +205,12 @@ impl<'a> Allocator<'a> {
             }
             self.locked.clear();
         }
+        let repetition = match self.form {
+            Form::Listed => self.places.own_entries(self.block)?,
+            _ => Vec::new(),
+        };
         let Allocator { code, spilled, moves, .. } = self;
-        let straight = Straight { before, body: code, spilled };
+        let straight = Straight { before, repetition, body: code, spilled };
         Ok(Found { straight, moves })
     }
 
@@ -407,7 +415,7 @@ impl<'a> Allocator<'a> {
                 self.load(register, from)?;
             }
             Place::Map(index) => {
-                let from = Places::given_map(index, &mut self.code)?;
+                let from = Places::given_map(self.block, index, &mut self.code)?;
                 let code = Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64;
                 self.code.push(Instruction::with2(code, zmm(register), from)?);
             }
@@ -469,7 +477,7 @@ impl<'a> Allocator<'a> {
     fn operand(&mut self, operand: u32) -> Step<MemoryOperand> {
         let place = self.places.operand(self.block, operand, &mut self.code)?;
         if self.way == Way::Memory && self.block.sides()[operand as usize] == Side::Input {
-            let ahead = self.places.ahead(&place);
+            let ahead = self.places.ahead(&place, operand, &mut self.code)?;
             self.code.push(Instruction::with1(Code::Prefetcht0_m8, ahead)?);
         }
         Ok(place)

@@ -7,24 +7,24 @@ use std::sync::OnceLock;
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
-use super::super::Unit;
+use super::super::Side;
 use super::super::block::Block;
-use super::super::engine::{Engine, Job, Operands, Way};
+use super::super::engine::{Engine, Form, Job, Operands, Slot, Way};
 use super::allocate::{self, Straight};
 use super::pages::Pages;
 use super::places::{
-    AHEAD, AHEAD_AT, AHEAD_LEFT, AHEAD_SHIFTS, AT, BASES, DONE, END, FACTORS, LEFT, LEN, MAPS,
-    REGIONS, SHIFTS, SLOTS, STRIDES, UNITS, low,
+    AHEAD, AHEAD_AT, AHEAD_LEFT, AHEAD_SHIFTS, AHEAD_SLOTS, AT, BASES, DONE, END, HEADER, LEFT,
+    LEN, MAPS, NEXT, Offsets, RECORDS, REGIONS, SHIFTS, SLOTS, SPARE, TABLE, low,
 };
 
 /// What the code gets: it takes everything from here into registers.
 #[repr(C)]
 struct Arguments {
-    /// First byte of every operand; or the units of the first repetition.
+    /// First byte of every operand; or the record of the first repetition.
     operands: *const u8,
     /// First of the repetitions; or the starts of all regions.
     second: *const u8,
-    /// End of the repetitions, or of the units.
+    /// End of the repetitions, or of the records.
     end: *const u8,
     /// Bytes of each operand: whole vectors, or less than one.
     len: usize,
@@ -33,8 +33,15 @@ struct Arguments {
     /// Which bytes of a vector less than whole.
     mask: u64,
     /// What is fetched next: the repetition, how far it is in, and what is left of it; or the
-    /// factors of the first repetition, and the bytes from unit to unit.
+    /// tables of inputs and of outputs, and how far in a repetition the next one is fetched, or,
+    /// with records, the bytes from unit to unit of scratch.
     rest: [usize; 3],
+}
+
+/// Where code with records finds what it wants now and then.
+pub(super) fn offsets() -> Offsets {
+    let rest = offset_of!(Arguments, rest);
+    Offsets { outputs: rest + 8, scratch: rest + 16 }
 }
 
 type Entry = unsafe extern "sysv64" fn(*const Arguments);
@@ -84,18 +91,21 @@ impl BlockCode {
         engine: &dyn Engine,
         block: &Block,
         way: Way,
-        listed: bool,
+        form: Form,
     ) -> Option<BlockCode> {
         // Repetitions are told apart by where their lists are.
-        if listed && block.named().next().is_none() {
+        if form == Form::Listed && block.named().next().is_none() {
             return None;
         }
-        let straight = allocate::allocate(block, way, listed)?;
+        let straight = allocate::allocate(block, way, form)?;
         let turns = turns(&straight);
-        if way == Way::Unrolled && (listed || turns == 1) {
+        if way == Way::Unrolled && (form == Form::Listed || turns == 1) {
             return None; // it is what `Cached` is
         }
-        let bytes = Assembler::new(way).all(&straight, listed.then_some(block), turns).ok()?;
+        if frame(form, block, &straight) > MOST_STACK {
+            return None;
+        }
+        let bytes = Assembler::new(way, form, block).all(&straight, turns).ok()?;
         Some(BlockCode { pages: Pages::new(&bytes)?, maps: maps(engine) })
     }
 
@@ -109,14 +119,21 @@ impl BlockCode {
             return;
         }
         let (len, mut moved): (usize, Vec<*mut u8>) = (bytes.len(), Vec::new());
-        let places = match job.operands {
-            Operands::Moved { slots, .. } => slots,
-            Operands::Listed { regions, .. } => regions,
-        };
-        let places = match bytes.start {
-            0 => places.as_ptr().cast(),
-            start => {
-                moved.extend(places.iter().map(|place| place.wrapping_add(start)));
+        let mut slots_moved: Vec<Slot> = Vec::new();
+        let places: *const u8 = match (job.operands, bytes.start) {
+            (Operands::Moved { slots: places, .. }, 0) => places.as_ptr().cast(),
+            (Operands::Listed { regions: places, .. }, 0) => places.as_ptr().cast(),
+            (Operands::Ordered { slots, .. }, 0) => slots.as_ptr().cast(),
+            (Operands::Ordered { slots, .. }, bytes) => {
+                let far = |slot: &Slot| Slot { start: slot.start.wrapping_add(bytes), ..*slot };
+                slots_moved.extend(slots.iter().map(far));
+                slots_moved.as_ptr().cast()
+            }
+            (
+                Operands::Moved { slots: places, .. } | Operands::Listed { regions: places, .. },
+                _,
+            ) => {
+                moved.extend(places.iter().map(|place| place.wrapping_add(bytes.start)));
                 moved.as_ptr().cast()
             }
         };
@@ -132,11 +149,21 @@ impl BlockCode {
                 rest =
                     [ahead.as_ptr().expose_provenance(), ahead[0][0] + into, vectors * 64 - into];
             }
-            Operands::Listed { units, strides, factors, .. } => {
-                let all = units.as_ptr_range();
+            Operands::Ordered { shifts, tables: [inputs, outputs], .. } => {
+                let all = shifts.as_ptr_range();
+                operands = places;
+                (second, end) = (all.start.cast(), all.end.cast());
+                let [inputs, outputs] = [inputs, outputs].map(|t| t.as_ptr().expose_provenance());
+                // Short repetitions are fetched whole, one ahead.
+                let into = if len > AHEAD * 64 { AHEAD * 64 } else { 0 };
+                rest = [inputs, outputs, into];
+            }
+            Operands::Listed { records, tables: [inputs, outputs], stride, .. } => {
+                let all = records.as_ptr_range();
                 (operands, end) = (all.start.cast(), all.end.cast());
                 second = places;
-                rest = [factors.as_ptr().expose_provenance(), strides[0], strides[1]];
+                let [inputs, outputs] = [inputs, outputs].map(|t| t.as_ptr().expose_provenance());
+                rest = [inputs, outputs, stride];
             }
         }
         let (maps, mask) = (self.maps.as_ptr(), !0 >> (64 - len.min(64)));
@@ -159,32 +186,39 @@ struct Jump {
     end: usize,
 }
 
-struct Assembler {
+/// Bytes on the stack: less than a page, so that no guard page can be skipped.
+const MOST_STACK: usize = 3840;
+
+/// Bytes of values on the stack, and of two lists of addresses where these are looked up.
+fn frame(form: Form, block: &Block, straight: &Straight) -> usize {
+    let lists = if form == Form::Ordered { 16 * block.sides().len() } else { 0 };
+    64 * straight.spilled + lists.next_multiple_of(64)
+}
+
+struct Assembler<'a> {
     way: Way,
+    form: Form,
+    block: &'a Block,
     encoder: Encoder,
     ip: u64,
     /// Jumps forward and where they go.
     landings: Vec<(Jump, usize)>,
-    /// Bytes of the values on the stack; above them lies the stack pointer to go back to.
-    spill_bytes: i32,
+    /// Bytes of the values on the stack, and of addresses; above them lies the stack pointer to go
+    /// back to.
+    frame: i32,
 }
 
-impl Assembler {
-    fn new(way: Way) -> Assembler {
-        Assembler { way, encoder: Encoder::new(64), ip: 0, landings: vec![], spill_bytes: 0 }
+impl<'a> Assembler<'a> {
+    fn new(way: Way, form: Form, block: &'a Block) -> Assembler<'a> {
+        let encoder = Encoder::new(64);
+        Assembler { way, form, block, encoder, ip: 0, landings: vec![], frame: 0 }
     }
 
-    /// All repetitions: with lists of operands where the block of these is `listed`.
-    fn all(
-        mut self,
-        straight: &Straight,
-        listed: Option<&Block>,
-        turns: usize,
-    ) -> Result<Vec<u8>, IcedError> {
-        self.enter(straight, listed.is_some())?;
-        match listed {
-            Some(block) => self.listed(straight, block)?,
-            None => self.moved(straight, turns)?,
+    fn all(mut self, straight: &Straight, turns: usize) -> Result<Vec<u8>, IcedError> {
+        self.enter(straight)?;
+        match self.form {
+            Form::Listed => self.listed(straight)?,
+            Form::Moved | Form::Ordered => self.moved(straight, turns)?,
         }
         self.leave()
     }
@@ -192,8 +226,13 @@ impl Assembler {
     /// All repetitions, from where their operands are moved to.
     fn moved(&mut self, straight: &Straight, turns: usize) -> Result<(), IcedError> {
         let repetition = self.ip;
-        for (side, at) in AT.into_iter().enumerate() {
-            self.load(at, SHIFTS, 8 * side)?;
+        match self.form {
+            Form::Ordered => self.look_up()?,
+            _ => {
+                for (side, at) in AT.into_iter().enumerate() {
+                    self.load(at, SHIFTS, 8 * side)?;
+                }
+            }
         }
         self.emit(Instruction::with2(Code::Mov_r64_rm64, LEFT, LEN)?)?;
         let none_left = match self.way {
@@ -245,12 +284,20 @@ impl Assembler {
                 self.emit(instruction)?;
             }
         }
-        AT.into_iter().try_for_each(|at| self.add(at, 64 * turns as i32))
+        let [inputs, outputs, scratch] = AT;
+        self.add(inputs, 64 * turns as i32)?;
+        if self.form != Form::Ordered {
+            self.add(outputs, 64 * turns as i32)?;
+        }
+        self.add(scratch, 64 * turns as i32)
     }
 
     /// All repetitions, each with its own list of operands.
-    fn listed(&mut self, straight: &Straight, block: &Block) -> Result<(), IcedError> {
+    fn listed(&mut self, straight: &Straight) -> Result<(), IcedError> {
         let repetition = self.ip;
+        for instruction in &straight.repetition {
+            self.emit(*instruction)?;
+        }
         let nothing = low(DONE);
         self.emit(Instruction::with2(Code::Xor_r32_rm32, nothing, nothing)?)?;
         let vector = self.ip;
@@ -259,12 +306,20 @@ impl Assembler {
         }
         if self.way != Way::Rest {
             self.add(DONE, 64)?;
-            self.emit(Instruction::with2(Code::Cmp_r64_rm64, DONE, LEN)?)?;
+            self.argument(Code::Cmp_r64_rm64, DONE, offset_of!(Arguments, len))?;
             self.emit(Instruction::with_branch(Code::Jb_rel32_64, vector)?)?;
         }
-        self.add(FACTORS, block.given() as i32)?;
-        self.add(UNITS, (size_of::<Unit>() * block.named().count()) as i32)?;
-        self.until_end(UNITS, repetition)
+        let words = self.block.named().count() + self.block.given().div_ceil(8);
+        self.add(RECORDS, 8 * words as i32)?;
+        self.argument(Code::Cmp_r64_rm64, RECORDS, offset_of!(Arguments, end))?;
+        self.emit(Instruction::with_branch(Code::Jb_rel32_64, repetition)?)
+    }
+
+    /// An instruction that takes one of the arguments, by way of the spare register.
+    fn argument(&mut self, code: Code, first: Register, offset: usize) -> Result<(), IcedError> {
+        self.load(SPARE, Register::RSP, 0)?;
+        let argument = MemoryOperand::with_base_displ(SPARE, offset as i64);
+        self.emit(Instruction::with2(code, first, argument)?)
     }
 
     fn until_end(&mut self, at: Register, repetition: u64) -> Result<(), IcedError> {
@@ -272,33 +327,39 @@ impl Assembler {
         self.emit(Instruction::with_branch(Code::Jb_rel32_64, repetition)?)
     }
 
-    fn enter(&mut self, straight: &Straight, listed: bool) -> Result<(), IcedError> {
+    fn enter(&mut self, straight: &Straight) -> Result<(), IcedError> {
         for register in SAVED {
             self.emit(Instruction::with1(Code::Push_r64, register)?)?;
         }
-        // Values without a register lie on the stack, at multiples of 64.
-        let bytes = (64 * straight.spilled) as i32;
+        // Values without a register lie on the stack, at multiples of 64, above where the arguments
+        // are.
+        let bytes = (HEADER + frame(self.form, self.block, straight)) as i32;
+        self.frame = bytes;
         self.emit(Instruction::with2(Code::Mov_r64_rm64, LEFT, Register::RSP)?)?;
         self.emit(Instruction::with2(Code::Sub_rm64_imm32, Register::RSP, bytes + 8)?)?;
         self.emit(Instruction::with2(Code::And_rm64_imm8, Register::RSP, -64)?)?;
         let saved = MemoryOperand::with_base_displ(Register::RSP, i64::from(bytes));
         // The stack pointer is a multiple of 64 below what was asked for: there is room above.
         self.emit(Instruction::with2(Code::Mov_rm64_r64, saved, LEFT)?)?;
-        self.load(END, ARGUMENTS, offset_of!(Arguments, end))?;
-        self.load(LEN, ARGUMENTS, offset_of!(Arguments, len))?;
+        let arguments = MemoryOperand::with_base(Register::RSP);
+        self.emit(Instruction::with2(Code::Mov_rm64_r64, arguments, ARGUMENTS)?)?;
+        let rest = offset_of!(Arguments, rest);
+        let second = offset_of!(Arguments, second);
         self.load(MAPS, ARGUMENTS, offset_of!(Arguments, maps))?;
-        let (second, rest) = match listed {
-            true => (REGIONS, [FACTORS, STRIDES[0][0], STRIDES[1][0]]),
-            false => (SHIFTS, [AHEAD_SHIFTS, AHEAD_AT, AHEAD_LEFT]),
-        };
-        self.load(second, ARGUMENTS, offset_of!(Arguments, second))?;
-        for (index, register) in rest.into_iter().enumerate() {
-            self.load(register, ARGUMENTS, offset_of!(Arguments, rest) + 8 * index)?;
+        match self.form {
+            Form::Listed => {
+                self.load(REGIONS, ARGUMENTS, second)?;
+                self.load(TABLE, ARGUMENTS, rest)?;
+            }
+            Form::Moved | Form::Ordered => {
+                self.load(SHIFTS, ARGUMENTS, second)?;
+                self.load(END, ARGUMENTS, offset_of!(Arguments, end))?;
+                self.load(LEN, ARGUMENTS, offset_of!(Arguments, len))?;
+            }
         }
-        if listed {
-            for [once, thrice] in STRIDES {
-                let three = MemoryOperand::with_base_index_scale(once, once, 2);
-                self.emit(Instruction::with2(Code::Lea_r64_m, thrice, three)?)?;
+        if self.form == Form::Moved {
+            for (index, ahead) in [AHEAD_SHIFTS, AHEAD_AT, AHEAD_LEFT].into_iter().enumerate() {
+                self.load(ahead, ARGUMENTS, rest + 8 * index)?;
             }
         }
         if self.way == Way::Rest {
@@ -306,12 +367,90 @@ impl Assembler {
                 MemoryOperand::with_base_displ(ARGUMENTS, offset_of!(Arguments, mask) as i64);
             self.emit(Instruction::with2(Code::VEX_Kmovq_kr_km64, Register::K1, mask)?)?;
         }
-        let operands = if listed { UNITS } else { SLOTS };
-        self.load(operands, ARGUMENTS, offset_of!(Arguments, operands))?;
         for instruction in &straight.before {
             self.emit(*instruction)?;
         }
-        self.spill_bytes = bytes;
+        match self.form {
+            Form::Listed => self.load(RECORDS, ARGUMENTS, offset_of!(Arguments, operands)),
+            Form::Moved => self.load(SLOTS, ARGUMENTS, offset_of!(Arguments, operands)),
+            Form::Ordered => self.first_lists(straight),
+        }
+    }
+
+    /// Begins two lists of addresses: those of scratch, which stay, and the first repetition's.
+    fn first_lists(&mut self, straight: &Straight) -> Result<(), IcedError> {
+        let lists = (HEADER + 64 * straight.spilled) as i64;
+        let half = 8 * self.block.sides().len() as i64;
+        let [slots, address, _] = BASES;
+        self.load(slots, ARGUMENTS, offset_of!(Arguments, operands))?;
+        for (list, from) in [(SLOTS, lists), (NEXT, lists + half)] {
+            let place = MemoryOperand::with_base_displ_size(Register::RSP, from, 1);
+            self.emit(Instruction::with2(Code::Lea_r64_m, list, place)?)?;
+        }
+        for (operand, _) in self.of_sides(|side| side == Side::Scratch) {
+            self.load(address, slots, size_of::<Slot>() * operand + offset_of!(Slot, start))?;
+            for list in [SLOTS, NEXT] {
+                let place = MemoryOperand::with_base_displ_size(list, 8 * operand as i64, 1);
+                self.emit(Instruction::with2(Code::Mov_rm64_r64, place, address)?)?;
+            }
+        }
+        self.addresses(SHIFTS)
+    }
+
+    /// The operands of some sides, by number.
+    fn of_sides(&self, which: impl Fn(Side) -> bool) -> Vec<(usize, Side)> {
+        let sides = self.block.sides().iter().copied().enumerate();
+        sides.filter(|&(_, side)| which(side)).collect()
+    }
+
+    /// Before a repetition: its addresses are those that were looked up for the next one, and now
+    /// those of the one after it are. After the last one nothing new is fetched.
+    fn look_up(&mut self) -> Result<(), IcedError> {
+        self.emit(Instruction::with2(Code::Xchg_rm64_r64, SLOTS, NEXT)?)?;
+        let place = MemoryOperand::with_base_displ(SHIFTS, size_of::<[usize; 3]>() as i64);
+        self.emit(Instruction::with2(Code::Lea_r64_m, AHEAD_SLOTS, place)?)?;
+        self.emit(Instruction::with2(Code::Cmp_r64_rm64, AHEAD_SLOTS, END)?)?;
+        self.emit(Instruction::with2(Code::Cmovae_r64_rm64, AHEAD_SLOTS, SHIFTS)?)?;
+        self.addresses(AHEAD_SLOTS)?;
+        let nothing = low(AT[0]);
+        self.emit(Instruction::with2(Code::Xor_r32_rm32, nothing, nothing)?)?;
+        self.load(AT[2], SHIFTS, 8 * Side::Scratch as usize)?;
+        if self.way == Way::Memory {
+            // Either this repetition some way in, or the next one from its start.
+            let [arguments, _, _] = BASES;
+            self.load(arguments, Register::RSP, 0)?;
+            self.load(AHEAD_AT, arguments, offset_of!(Arguments, rest) + 16)?;
+            self.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_LEFT, LEN)?)?;
+            self.emit(Instruction::with2(Code::Sub_r64_rm64, AHEAD_LEFT, AHEAD_AT)?)?;
+            self.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_SLOTS, SLOTS)?)?;
+            self.emit(Instruction::with2(Code::Test_rm64_r64, AHEAD_AT, AHEAD_AT)?)?;
+            self.emit(Instruction::with2(Code::Cmove_r64_rm64, AHEAD_SLOTS, NEXT)?)?;
+        }
+        Ok(())
+    }
+
+    /// Looks up the addresses of a repetition and puts them into the list of the next one.
+    fn addresses(&mut self, shift: Register) -> Result<(), IcedError> {
+        let [slots, inputs, outputs] = BASES;
+        let address = LEFT;
+        self.load(slots, Register::RSP, 0)?;
+        for (side, table) in [inputs, outputs].into_iter().enumerate() {
+            self.load(table, slots, offset_of!(Arguments, rest) + 8 * side)?;
+            let moved = MemoryOperand::with_base_displ(shift, 8 * side as i64);
+            self.emit(Instruction::with2(Code::Add_r64_rm64, table, moved)?)?;
+        }
+        self.load(slots, slots, offset_of!(Arguments, operands))?;
+        for (operand, side) in self.of_sides(|side| side != Side::Scratch) {
+            let slot = size_of::<Slot>() * operand;
+            self.load(address, slots, slot + offset_of!(Slot, entry))?;
+            let entry = MemoryOperand::with_base_index([inputs, outputs][side as usize], address);
+            self.emit(Instruction::with2(Code::Mov_r64_rm64, address, entry)?)?;
+            let start = (slot + offset_of!(Slot, start)) as i64;
+            let start = MemoryOperand::with_base_displ_size(slots, start, 1);
+            self.emit(Instruction::with2(Code::Add_r64_rm64, address, start)?)?;
+            let place = MemoryOperand::with_base_displ_size(NEXT, 8 * operand as i64, 1);
+            self.emit(Instruction::with2(Code::Mov_rm64_r64, place, address)?)?;
+        }
         Ok(())
     }
 
@@ -320,6 +459,14 @@ impl Assembler {
         self.add(AHEAD_AT, 64)?;
         self.emit(Instruction::with2(Code::Sub_rm64_imm8, AHEAD_LEFT, 64)?)?;
         let over = self.jump(Code::Jne_rel32_64)?;
+        if self.form == Form::Ordered {
+            self.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_SLOTS, NEXT)?)?;
+            let nothing = low(AHEAD_AT);
+            self.emit(Instruction::with2(Code::Xor_r32_rm32, nothing, nothing)?)?;
+            self.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_LEFT, LEN)?)?;
+            self.land(over);
+            return Ok(());
+        }
         let size = size_of::<[usize; 3]>() as i64;
         let [next, last, _] = BASES;
         let place = MemoryOperand::with_base_displ(AHEAD_SHIFTS, size);
@@ -346,7 +493,7 @@ impl Assembler {
     }
 
     fn leave(mut self) -> Result<Vec<u8>, IcedError> {
-        let saved = MemoryOperand::with_base_displ(Register::RSP, i64::from(self.spill_bytes));
+        let saved = MemoryOperand::with_base_displ(Register::RSP, i64::from(self.frame));
         self.emit(Instruction::with2(Code::Mov_r64_rm64, Register::RSP, saved)?)?;
         for register in SAVED.into_iter().rev() {
             self.emit(Instruction::with1(Code::Pop_r64, register)?)?;

@@ -1,9 +1,13 @@
 //! Where the code of a block finds its operands, factors and spilled values.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::super::Side;
 use super::super::block::Block;
+use super::super::engine::Form;
 
 // Registers that both kinds of code use alike.
 pub(super) const MAPS: Register = Register::RDX;
@@ -23,37 +27,67 @@ pub(super) const AHEAD_AT: Register = Register::RBX;
 pub(super) const AHEAD_SHIFTS: Register = Register::RBP;
 pub(super) const AHEAD_LEFT: Register = Register::R9;
 
+// Where they lie as tables say: `SLOTS` then are the addresses of this repetition, and these those
+// of the next one and of the one that is fetched from.
+pub(super) const NEXT: Register = Register::R10;
+pub(super) const AHEAD_SLOTS: Register = Register::RBP;
+
 // Where operands are listed.
-pub(super) const UNITS: Register = Register::RDI;
+pub(super) const RECORDS: Register = Register::RDI;
 pub(super) const REGIONS: Register = Register::RSI;
-pub(super) const FACTORS: Register = Register::R9;
 /// Where the code is in all operands.
 pub(super) const DONE: Register = Register::RAX;
-/// Bytes from unit to unit, and three times as many: of inputs and outputs, and of scratch.
-pub(super) const STRIDES: [[Register; 2]; 2] =
-    [[Register::R10, Register::R11], [Register::RBX, Register::RBP]];
-const SPARE: Register = Register::R15;
+/// How far units of inputs are from the start of their region.
+pub(super) const TABLE: Register = Register::R8;
+/// The entries of the unit that most inputs have, and of those behind it.
+pub(super) const OWN: [Register; 4] = [Register::R10, Register::R11, Register::RBX, Register::RBP];
+/// Hold where in their table the entries of an operand, and of those behind it, are.
+const CURSOR: Register = Register::R9;
+/// Hold the starts of regions, least recently used first out. Two places are in use at once, so
+/// what is loaded takes the first two; the others hold starts of outputs until `FARS` are wanted.
+const STARTS: [Register; 4] = [Register::R12, Register::R13, Register::R14, Register::R15];
+/// Hold how far units are from there, in turn.
+const FARS: [Register; 2] = [Register::R14, Register::R15];
+pub(super) const SPARE: Register = Register::RCX;
+
+/// Bytes at the stack pointer that belong to the code around: where its arguments are.
+pub(super) const HEADER: usize = 64;
+
+/// Where the code's arguments have the table of outputs, and the bytes from unit to unit of
+/// scratch.
+pub(super) struct Offsets {
+    pub outputs: usize,
+    pub scratch: usize,
+}
 
 /// How many vectors of every operand lie between what is fetched and what is used.
 pub(super) const AHEAD: usize = 6;
 
 /// Makes the addresses that instructions of a block's body use.
 pub(super) struct Places {
-    next_base: usize,
-    /// The named operands whose addresses are in `BASES`.
-    held: [Option<u32>; BASES.len()],
-    /// Which of those that a call names an operand is; `None` where operands are moved.
-    ranks: Option<Vec<usize>>,
+    next: usize,
+    form: Form,
+    /// Which of those that a call names an operand is.
+    ranks: Vec<usize>,
+    /// The operand whose unit most inputs have.
+    own: Option<u32>,
+    /// The operands whose regions are in `STARTS`, and when each was used last.
+    starts: [(Option<u32>, usize); STARTS.len()],
+    time: usize,
+    /// The operand whose entries are at `CURSOR`, and its side.
+    cursor: Option<(u32, Side)>,
+    offsets: Offsets,
 }
 
 impl Places {
-    pub(super) fn new(block: &Block, listed: bool) -> Places {
+    pub(super) fn new(block: &Block, form: Form, offsets: Offsets) -> Places {
         let mut ranks = vec![0; block.sides().len()];
         for (rank, operand) in block.named().enumerate() {
             ranks[operand as usize] = rank;
         }
-        let ranks = listed.then_some(ranks);
-        Places { next_base: 0, held: [None; BASES.len()], ranks }
+        let own = own(block);
+        let (starts, cursor) = ([(None, 0); STARTS.len()], None);
+        Places { next: 0, form, ranks, own, starts, time: 0, cursor, offsets }
     }
 
     /// The place of an operand's vector, after the instructions that it takes to know it.
@@ -64,57 +98,158 @@ impl Places {
         code: &mut Vec<Instruction>,
     ) -> Result<MemoryOperand, IcedError> {
         let side = block.sides()[operand as usize];
-        let Some(ranks) = &self.ranks else {
-            let base = BASES[self.next_base % BASES.len()];
-            self.next_base += 1;
-            let from = MemoryOperand::with_base_displ(SLOTS, 8 * i64::from(operand));
-            code.push(Instruction::with2(Code::Mov_r64_rm64, base, from)?);
-            return Ok(MemoryOperand::with_base_index(base, AT[side as usize]));
+        if self.form == Form::Listed {
+            return self.listed(block, operand, side, code);
+        }
+        // Two places are in use at once, at most.
+        let bases = if self.form == Form::Ordered { 2 } else { BASES.len() };
+        let base = BASES[self.next % bases];
+        self.next += 1;
+        slot(base, SLOTS, operand, code)?;
+        // Where addresses are looked up they are those of the repetition, whatever the side.
+        let at = match (self.form, side) {
+            (Form::Ordered, Side::Output) => AT[Side::Input as usize],
+            _ => AT[side as usize],
         };
+        Ok(MemoryOperand::with_base_index(base, at))
+    }
+
+    /// The place of an operand whose unit each repetition lists.
+    fn listed(
+        &mut self,
+        block: &Block,
+        operand: u32,
+        side: Side,
+        code: &mut Vec<Instruction>,
+    ) -> Result<MemoryOperand, IcedError> {
         let (anchor, behind) = block.anchor(operand).unwrap_or((operand, 0));
-        let [once, thrice] = STRIDES[usize::from(side == Side::Scratch)];
-        let index = match self.held.iter().position(|&held| held == Some(anchor)) {
-            Some(index) => index,
-            None => {
-                let index = self.next_base % BASES.len();
-                self.next_base += 1;
-                self.held[index] = Some(anchor);
-                let (base, unit) = (BASES[index], 8 * ranks[anchor as usize] as i64);
-                // The region's number, then its start.
-                let region = MemoryOperand::with_base_displ(UNITS, unit);
-                code.push(Instruction::with2(Code::Mov_r32_rm32, low(base), region)?);
-                let start = MemoryOperand::with_base_index_scale(REGIONS, base, 8);
-                code.push(Instruction::with2(Code::Mov_r64_rm64, base, start)?);
-                let unit = MemoryOperand::with_base_displ(UNITS, unit + 4);
-                code.push(Instruction::with2(Code::Mov_r32_rm32, low(SPARE), unit)?);
-                code.push(Instruction::with2(Code::Imul_r64_rm64, SPARE, once)?);
-                code.push(Instruction::with2(Code::Add_r64_rm64, base, DONE)?);
-                code.push(Instruction::with2(Code::Add_r64_rm64, base, SPARE)?);
-                index
-            }
-        };
-        let base = BASES[index];
-        Ok(match behind {
-            0 => MemoryOperand::with_base(base),
-            3 => MemoryOperand::with_base_index(base, thrice),
-            units => MemoryOperand::with_base_index_scale(base, once, units),
-        })
+        let [unit, _] = block.alike(anchor);
+        // Outputs are only stored: their places are in use alone.
+        let near = self.own == Some(unit) && self.has_own_entries(block, side);
+        let room = if side == Side::Output && near { STARTS.len() } else { 2 };
+        let start = self.start(block, anchor, room, code)?;
+        if near {
+            return Ok(MemoryOperand::with_base_index(start, OWN[behind as usize]));
+        }
+        let which = self.next % FARS.len();
+        let far = FARS[which];
+        self.starts[2 + which].0 = None;
+        self.next += 1;
+        if side == Side::Scratch {
+            code.push(Instruction::with2(Code::Mov_r32_rm32, low(far), self.unit(anchor))?);
+            code.push(Instruction::with2(Code::Add_rm64_imm8, far, behind as i32)?);
+            self.argument(self.offsets.scratch, code)?;
+            code.push(Instruction::with2(Code::Imul_r64_rm64, far, SPARE)?);
+            return Ok(MemoryOperand::with_base_index(start, far));
+        }
+        if self.cursor != Some((unit, side)) {
+            self.cursor = Some((unit, side));
+            code.push(Instruction::with2(Code::Mov_r32_rm32, low(CURSOR), self.unit(anchor))?);
+            let table = match side {
+                Side::Input => TABLE,
+                _ => {
+                    self.argument(self.offsets.outputs, code)?;
+                    SPARE
+                }
+            };
+            let entry = MemoryOperand::with_base_index_scale(table, CURSOR, 8);
+            code.push(Instruction::with2(Code::Lea_r64_m, CURSOR, entry)?);
+        }
+        let entry = MemoryOperand::with_base_displ_size(CURSOR, 8 * i64::from(behind), 1);
+        code.push(Instruction::with2(Code::Mov_r64_rm64, far, entry)?);
+        Ok(MemoryOperand::with_base_index(start, far))
+    }
+
+    /// Whether `OWN` are right for a side: outputs may lie as inputs do.
+    fn has_own_entries(&self, block: &Block, side: Side) -> bool {
+        side == Side::Input || (side == Side::Output && block.one_table())
+    }
+
+    /// The register with the start of an operand's region, from where the code is on: one of the
+    /// first `room`.
+    fn start(
+        &mut self,
+        block: &Block,
+        operand: u32,
+        room: usize,
+        code: &mut Vec<Instruction>,
+    ) -> Result<Register, IcedError> {
+        let [_, region] = block.alike(operand);
+        self.time += 1;
+        let usable = &mut self.starts[..room];
+        if let Some(held) = usable.iter().position(|&(held, _)| held == Some(region)) {
+            usable[held].1 = self.time;
+            return Ok(STARTS[held]);
+        }
+        let oldest = (0..room).min_by_key(|&at| usable[at].1).unwrap_or(0);
+        usable[oldest] = (Some(region), self.time);
+        let start = STARTS[oldest];
+        let place = MemoryOperand::with_base_displ_size(RECORDS, self.record(operand), 1);
+        code.push(Instruction::with2(Code::Mov_r32_rm32, low(start), place)?);
+        let place = MemoryOperand::with_base_index_scale(REGIONS, start, 8);
+        code.push(Instruction::with2(Code::Mov_r64_rm64, start, place)?);
+        code.push(Instruction::with2(Code::Add_r64_rm64, start, DONE)?);
+        Ok(start)
+    }
+
+    /// Loads one of the arguments into the spare register.
+    fn argument(&self, offset: usize, code: &mut Vec<Instruction>) -> Result<(), IcedError> {
+        let arguments = MemoryOperand::with_base(Register::RSP);
+        code.push(Instruction::with2(Code::Mov_r64_rm64, SPARE, arguments)?);
+        let place = MemoryOperand::with_base_displ_size(SPARE, offset as i64, 1);
+        code.push(Instruction::with2(Code::Mov_r64_rm64, SPARE, place)?);
+        Ok(())
+    }
+
+    fn record(&self, operand: u32) -> i64 {
+        8 * self.ranks[operand as usize] as i64
+    }
+
+    fn unit(&self, operand: u32) -> MemoryOperand {
+        MemoryOperand::with_base_displ_size(RECORDS, self.record(operand) + 4, 1)
+    }
+
+    /// Before a repetition: finds the entries of the unit that most inputs have.
+    pub(super) fn own_entries(&self, block: &Block) -> Result<Vec<Instruction>, IcedError> {
+        let mut code = Vec::new();
+        let Some(own) = self.own else { return Ok(code) };
+        let sides = [Side::Input, Side::Output];
+        let sides = sides.into_iter().filter(|&side| self.has_own_entries(block, side));
+        let most = sides.flat_map(|side| behind(block, own, side)).max().unwrap_or(0);
+        code.push(Instruction::with2(Code::Mov_r32_rm32, low(CURSOR), self.unit(own))?);
+        for (index, &register) in (0..=most).zip(&OWN) {
+            let base = MemoryOperand::with_base_index_scale(TABLE, CURSOR, 8);
+            let (displacement, displ_size) = (8 * i64::from(index), 1);
+            let entry = MemoryOperand { displacement, displ_size, ..base };
+            code.push(Instruction::with2(Code::Mov_r64_rm64, register, entry)?);
+        }
+        Ok(code)
     }
 
     /// The place that is fetched while an operand whose place was just made is used.
-    pub(super) fn ahead(&self, place: &MemoryOperand) -> MemoryOperand {
-        match self.ranks {
-            None => MemoryOperand::with_base_index(place.base, AHEAD_AT),
-            Some(_) => {
+    pub(super) fn ahead(
+        &self,
+        place: &MemoryOperand,
+        operand: u32,
+        code: &mut Vec<Instruction>,
+    ) -> Result<MemoryOperand, IcedError> {
+        Ok(match self.form {
+            Form::Moved => MemoryOperand::with_base_index(place.base, AHEAD_AT),
+            Form::Ordered => {
+                let [_, _, base] = BASES;
+                slot(base, AHEAD_SLOTS, operand, code)?;
+                MemoryOperand::with_base_index(base, AHEAD_AT)
+            }
+            Form::Listed => {
                 let (displacement, displ_size) = (64 * AHEAD as i64, 1);
                 MemoryOperand { displacement, displ_size, ..*place }
             }
-        }
+        })
     }
 
     /// The place of a value that has no register.
     pub(super) fn spilled(slot: usize) -> MemoryOperand {
-        MemoryOperand::with_base_displ_size(Register::RSP, 64 * slot as i64, 1)
+        MemoryOperand::with_base_displ_size(Register::RSP, (HEADER + 64 * slot) as i64, 1)
     }
 
     /// The map of a factor, for all quarters of a vector.
@@ -126,13 +261,42 @@ impl Places {
     /// The map of a factor that each repetition has in its list, after the instruction that finds
     /// it.
     pub(super) fn given_map(
+        block: &Block,
         index: u32,
         code: &mut Vec<Instruction>,
     ) -> Result<MemoryOperand, IcedError> {
-        let factor = MemoryOperand::with_base_displ_size(FACTORS, i64::from(index), 1);
+        let at = 8 * block.named().count() as i64 + i64::from(index);
+        let factor = MemoryOperand::with_base_displ_size(RECORDS, at, 1);
         code.push(Instruction::with2(Code::Movzx_r32_rm8, low(SPARE), factor)?);
         Ok(MemoryOperand::with_base_index_scale(MAPS, SPARE, 8))
     }
+}
+
+/// How far behind a unit the operands of a side lie that have it or are behind it.
+fn behind(block: &Block, unit: u32, side: Side) -> impl Iterator<Item = u32> + '_ {
+    (0..).zip(block.sides()).filter_map(move |(operand, &of)| {
+        let (anchor, behind) = block.anchor(operand)?;
+        (side == of && block.alike(anchor)[0] == unit).then_some(behind)
+    })
+}
+
+/// The operand whose unit most inputs have.
+fn own(block: &Block) -> Option<u32> {
+    let inputs = block.named().filter(|&named| block.sides()[named as usize] == Side::Input);
+    let units: BTreeSet<u32> = inputs.map(|named| block.alike(named)[0]).collect();
+    units.into_iter().max_by_key(|&unit| (behind(block, unit, Side::Input).count(), Reverse(unit)))
+}
+
+/// Takes an operand's address from a list of all.
+fn slot(
+    base: Register,
+    slots: Register,
+    operand: u32,
+    code: &mut Vec<Instruction>,
+) -> Result<(), IcedError> {
+    let from = MemoryOperand::with_base_displ_size(slots, 8 * i64::from(operand), 1);
+    code.push(Instruction::with2(Code::Mov_r64_rm64, base, from)?);
+    Ok(())
 }
 
 /// The lower half of a general register.

@@ -1,6 +1,6 @@
 //! Making a sequence: everything that a run relies on is checked here.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::{Buffers, Call, Checked, Listing, Sequence, Shift, Unit, Work};
@@ -15,7 +15,7 @@ impl Sequence {
     /// for, writes an input, or writes a unit that it also uses as another operand; an output or
     /// scratch unit is read before it is written.
     pub fn new(listing: Listing, buffers: Buffers) -> Result<Sequence, GfError> {
-        let Listing { products, routines, calls, operands, shifts, factors } = listing;
+        let Listing { products, routines, calls, operands, shifts, factors, order } = listing;
         let mut sequence = Sequence {
             products,
             routines,
@@ -23,19 +23,46 @@ impl Sequence {
             operands,
             shifts,
             factors,
+            order,
+            records: Vec::new(),
             fresh: Vec::new(),
             buffers,
+            tables: Default::default(),
             moved: 0,
             most: 0,
         };
+        sequence.check_order()?;
         let mut written = Units::new(&sequence.buffers);
         for call in &calls {
             let work = sequence.check(call, &mut written)?;
             sequence.calls.push(Checked { work, last: false });
         }
+        sequence.find_alike();
         sequence.find_last();
         sequence.find_fresh();
         Ok(sequence)
+    }
+
+    /// An order has every unit of every buffer of its side once.
+    fn check_order(&self) -> Result<(), GfError> {
+        let sides = [&self.buffers.inputs, &self.buffers.outputs];
+        for (order, buffers) in self.order.iter().zip(sides) {
+            let mut seen = vec![false; order.len()];
+            for &at in order {
+                match seen.get_mut(at as usize) {
+                    Some(seen) if !*seen => *seen = true,
+                    _ => {
+                        let (what, expected, found) = ("an order", order.len(), at as usize);
+                        return Err(GfError::Shape { what, expected, found });
+                    }
+                }
+            }
+            if let Some(&found) = buffers.iter().find(|&&u| !order.is_empty() && u != order.len()) {
+                let (what, expected) = ("units of a buffer with an order", order.len());
+                return Err(GfError::Shape { what, expected, found });
+            }
+        }
+        Ok(())
     }
 
     fn check(&mut self, call: &Call, written: &mut Units) -> Result<Work, GfError> {
@@ -98,10 +125,59 @@ impl Sequence {
                     self.check_block(routine, &units)?;
                     written.block(block, &units)?;
                 }
-                Work::Each { routine, operands, factors, count }
+                let records = self.add_records(routine, &operands, &factors, count);
+                Work::Each { routine, operands, factors, records, count }
             }
         };
         Ok(work)
+    }
+
+    /// Adds a record for each repetition of a call: its units, and its factors.
+    fn add_records(
+        &mut self,
+        routine: usize,
+        operands: &Range<usize>,
+        factors: &Range<usize>,
+        count: usize,
+    ) -> Range<usize> {
+        let block = self.routines[routine].block();
+        let (named, given) = (block.named().count(), block.given());
+        let start = self.records.len();
+        for repetition in 0..count {
+            let units = &self.operands[operands.clone()][repetition * named..][..named];
+            let word = |unit: &Unit| u64::from(unit.unit) << 32 | u64::from(unit.region);
+            self.records.extend(units.iter().map(word));
+            let factors = &self.factors[factors.clone()][repetition * given..][..given];
+            self.records.extend(factors.chunks(8).map(|factors| {
+                factors.iter().rev().fold(0, |word, &factor| word << 8 | u64::from(factor))
+            }));
+        }
+        start..self.records.len()
+    }
+
+    /// Tells the routines of calls whose repetitions have lists which of their operands have units
+    /// or regions in common in all of them.
+    fn find_alike(&mut self) {
+        let mut alike: Vec<Option<Vec<[u32; 2]>>> = vec![None; self.routines.len()];
+        for call in &self.calls {
+            let Work::Each { routine, operands, factors, count, .. } = &call.work else { continue };
+            let block = self.routines[*routine].block();
+            let all = alike[*routine].get_or_insert_with(|| vec![[0; 2]; block.sides().len()]);
+            for repetition in 0..*count {
+                let (units, _) = self.repetition(block, operands, factors, repetition);
+                let keys = units.iter().map(|unit| [unit.unit, unit.region]);
+                refine(all, &keys.collect::<Vec<_>>(), block);
+            }
+        }
+        let most = |units: &[usize]| units.iter().copied().max().unwrap_or(0);
+        let Buffers { inputs, outputs, .. } = &self.buffers;
+        // The code looks up outputs in the table of inputs then.
+        let one_table = self.order[0] == self.order[1] && most(outputs) <= most(inputs);
+        for (routine, alike) in self.routines.iter_mut().zip(alike) {
+            if let Some(alike) = alike {
+                *routine = routine.with_alike(alike, one_table);
+            }
+        }
     }
 
     fn check_product(&self, sources: &[Unit], results: &[Unit]) -> Result<(), GfError> {
@@ -182,7 +258,7 @@ impl Sequence {
                         last & is_last_block(block, &units, &outputs, &mut read_later)
                     })
                 }
-                Work::Each { routine, operands, factors, count } => {
+                Work::Each { routine, operands, factors, count, .. } => {
                     let block = self.routines[*routine].block();
                     (0..*count).fold(true, |last, repetition| {
                         let (units, _) = self.repetition(block, operands, factors, repetition);
@@ -205,6 +281,19 @@ impl Sequence {
                 }
             }
             *fresh = start..self.fresh.len();
+        }
+    }
+}
+
+/// Keeps in common what is equal in one more repetition, by named operand: each gets the first one
+/// that it had, and still has, the same in common with.
+fn refine(alike: &mut [[u32; 2]], keys: &[[u32; 2]], block: &Block) {
+    for which in 0..2 {
+        let mut leaders: HashMap<(u32, u32), u32> = HashMap::new();
+        for operand in block.named() {
+            let at = operand as usize;
+            let key = (alike[at][which], keys[at][which]);
+            alike[at][which] = *leaders.entry(key).or_insert(operand);
         }
     }
 }
@@ -245,14 +334,9 @@ fn within(range: &Range<u32>, len: usize, what: &'static str) -> Result<Range<us
     }
 }
 
-/// The units of a repetition. Those that would not have a number are the last one there could be,
-/// which no region has.
+/// The units of a repetition.
 fn moved(units: &[Unit], sides: &[Side], shift: &Shift) -> Vec<Unit> {
-    let moved = units.iter().zip(sides).map(|(unit, &side)| Unit {
-        region: unit.region,
-        unit: unit.unit.saturating_add(shift.of(side)),
-    });
-    moved.collect()
+    units.iter().zip(sides).map(|(unit, &side)| unit.moved(shift.of(side))).collect()
 }
 
 /// Which units hold something.

@@ -5,13 +5,19 @@ use std::ptr;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{Checked, FETCHED, Footprint, LINE, Sequence, TOGETHER, Unit, Work, scratch};
+use super::{
+    Buffers, Checked, FETCHED, Footprint, LINE, Sequence, TOGETHER, Tables, Unit, Work, scratch,
+};
 use crate::GfError;
-use crate::kernel::engine::{Job, Operands};
+use crate::kernel::engine::{Job, Operands, Slot};
 use crate::kernel::{self, Routine, Side};
 
 /// Buffers of a run that need no allocation: on a few KiB allocations take as long as the work.
 const FEW: usize = 24;
+/// Bytes of an entry of a table.
+const ENTRY: usize = size_of::<usize>();
+/// A slot that is still to be filled.
+const NOWHERE: Slot = Slot { start: ptr::null_mut(), entry: 0 };
 
 impl Sequence {
     /// How buffers of whole blocks are cut.
@@ -57,13 +63,10 @@ impl Sequence {
         regions.extend(inputs.iter().map(|i| Region::new(i.as_ptr().cast_mut(), packet)));
         regions.extend(outputs.iter_mut().map(|o| Region::new(o.as_mut_ptr(), packet)));
         regions.push(Region::new(scratch.as_mut_ptr(), stride));
-        // Only products want addresses anew for every call.
-        let most = if self.products.is_empty() { 0 } else { self.most };
-        let mut room = Room {
-            places: smallvec![ptr::null_mut(); most],
-            all: smallvec![ptr::null_mut(); self.moved],
-            bases: smallvec![ptr::null_mut(); regions.len()],
-        };
+        let mut made = Tables::default();
+        let tables = &self.tables(packet, &mut made).of;
+        let ordered = self.is_ordered();
+        let mut room = self.room(regions.len());
         let together = if slice < packet { 1 } else { self.together().min(blocks) };
         let mut shifts: SmallVec<[[usize; 3]; 4]> =
             SmallVec::with_capacity(self.shifts.len() * together);
@@ -72,6 +75,9 @@ impl Sequence {
                 let units =
                     [Side::Input, Side::Output, Side::Scratch].map(|s| shift.of(s) as usize);
                 let [input, output, scratch] = units;
+                if ordered {
+                    return [input * ENTRY, output * ENTRY, scratch * stride];
+                }
                 let [input, output] = [input * packet, output * packet];
                 [input + block * steps[0], output + block * steps[1], scratch * stride]
             }));
@@ -82,7 +88,15 @@ impl Sequence {
             // The last batch may have fewer blocks.
             let shifts = &shifts[..self.shifts.len() * count];
             let strides = [packet, stride];
-            let pass = Pass { regions: &regions, shifts, strides, len: packet, footprint };
+            let pass = Pass {
+                regions: &regions,
+                inputs: inputs.len(),
+                shifts,
+                strides,
+                tables: [&tables[0], &tables[1]],
+                len: packet,
+                footprint,
+            };
             self.block(&pass, slice, &mut room);
             for (index, region) in regions.iter_mut().enumerate().take(inputs.len() + outputs.len())
             {
@@ -96,9 +110,59 @@ impl Sequence {
         Ok(())
     }
 
+    fn room(&self, regions: usize) -> Room {
+        // Only products want addresses anew for every call.
+        let most = if self.products.is_empty() { 0 } else { self.most };
+        let (moved, ordered) = match self.is_ordered() {
+            true => (0, self.moved),
+            false => (self.moved, 0),
+        };
+        Room {
+            places: smallvec![ptr::null_mut(); most],
+            all: smallvec![ptr::null_mut(); moved],
+            slots: vec![NOWHERE; ordered],
+            bases: smallvec![ptr::null_mut(); regions],
+        }
+    }
+
+    /// Whether units lie in other places than their numbers say.
+    fn is_ordered(&self) -> bool {
+        self.order.iter().any(|order| !order.is_empty())
+    }
+
+    /// Where units of so many bytes lie: the tables that are kept, or `made` now.
+    fn tables<'a>(&'a self, packet: usize, made: &'a mut Tables) -> &'a Tables {
+        for kept in &self.tables {
+            let kept = kept.get_or_init(|| self.make_tables(packet));
+            if kept.packet == packet {
+                return kept;
+            }
+        }
+        *made = self.make_tables(packet);
+        made
+    }
+
+    fn make_tables(&self, packet: usize) -> Tables {
+        let Buffers { inputs, outputs, .. } = &self.buffers;
+        let mut of = [Vec::new(), Vec::new()];
+        if self.is_ordered() || !self.records.is_empty() {
+            for ((table, order), units) in of.iter_mut().zip(&self.order).zip([inputs, outputs]) {
+                let units = units.iter().copied().max().unwrap_or(0);
+                match order.is_empty() {
+                    true => table.extend((0..units).map(|unit| unit * packet)),
+                    false => table.extend(order.iter().map(|&unit| unit as usize * packet)),
+                }
+            }
+        }
+        Tables { packet, of }
+    }
+
     /// How many blocks one pass takes: where nothing passes from call to call, blocks are
     /// repetitions of the only call.
     fn together(&self) -> usize {
+        if self.is_ordered() {
+            return 1;
+        }
         match &self.calls[..] {
             [Checked { work: Work::Block { shifts, .. }, .. }]
                 if shifts.len() == self.shifts.len() =>
@@ -119,18 +183,22 @@ impl Sequence {
                 // SAFETY: the region of every operand was checked to exist.
                 *place = unsafe { pass.place(unit, start) };
             }
+            for (slot, unit) in room.slots.iter_mut().zip(&self.operands) {
+                // SAFETY: as above.
+                *slot = unsafe { pass.slot(unit, start) };
+            }
             for (region, base) in (0..).zip(&mut room.bases) {
                 // SAFETY: there is a base for every region.
-                *base = unsafe { pass.place(&Unit { region, unit: 0 }, start) };
+                *base = unsafe { pass.slot(&Unit { region, unit: 0 }, start) }.start;
             }
             for (index, call) in self.calls.iter().enumerate() {
                 if pass.footprint == Footprint::Memory {
                     match self.calls.get(index + 1) {
-                        Some(next) => self.fetch(next, pass, &room.all, start..start + len, 0),
+                        Some(next) => self.fetch(next, pass, room, start..start + len, 0),
                         // The next slice starts where this one ends.
                         None => {
                             let next = start + len..start + len + ahead;
-                            self.fetch(&self.calls[0], pass, &room.all, next, len);
+                            self.fetch(&self.calls[0], pass, room, next, len);
                         }
                     }
                 }
@@ -171,26 +239,30 @@ impl Sequence {
             }
             Work::Block { routine, operands, shifts } => {
                 let routine = &self.routines[*routine];
-                let (slots, shifts) = (&room.all[operands.clone()], self.shifts_of(shifts, pass));
-                let stream = memory && call.last && lines(routine, slots, shifts);
-                let operands = Operands::Moved { slots, shifts };
+                let shifts = self.shifts_of(shifts, pass);
+                let (stream, operands) = match room.slots.get(operands.clone()) {
+                    Some(slots) if self.is_ordered() => {
+                        let stream = memory && call.last && pass.in_lines(bytes.start);
+                        (stream, Operands::Ordered { slots, shifts, tables: pass.tables })
+                    }
+                    _ => {
+                        let slots = &room.all[operands.clone()];
+                        let stream = memory && call.last && lines(routine, slots, shifts);
+                        (stream, Operands::Moved { slots, shifts })
+                    }
+                };
                 // SAFETY: as above.
                 unsafe { routine.execute(&Job { operands, len, memory, stream }) };
             }
-            Work::Each { routine, operands, factors, count } => {
-                let (regions, strides) = (&room.bases[..], pass.strides);
+            Work::Each { routine, records, count, .. } => {
                 let operands = Operands::Listed {
-                    units: &self.operands[operands.clone()],
-                    regions,
-                    strides,
-                    factors: &self.factors[factors.clone()],
+                    records: &self.records[records.clone()],
+                    regions: &room.bases,
+                    tables: pass.tables,
+                    stride: pass.strides[1],
                     count: *count,
                 };
-                let outputs = self.buffers.inputs.len()..regions.len() - 1;
-                let stream = memory
-                    && call.last
-                    && strides[0].is_multiple_of(LINE)
-                    && regions[outputs].iter().all(|base| base.addr().is_multiple_of(LINE));
+                let stream = memory && call.last && pass.in_lines(bytes.start);
                 // SAFETY: as above.
                 unsafe { self.routines[*routine].execute(&Job { operands, len, memory, stream }) };
             }
@@ -206,32 +278,40 @@ impl Sequence {
     }
 
     /// Asks for the inputs that a call is the first to read: all of a product's, of a block's those
-    /// of the first vectors, since its code asks for the others. `all` has the addresses of blocks'
-    /// operands, `ahead` bytes before those that are asked for.
+    /// of the first vectors, since its code asks for the others. `room` has the addresses of
+    /// blocks' operands, `ahead` bytes before those that are asked for.
     fn fetch(
         &self,
         call: &Checked,
         pass: &Pass<'_>,
-        all: &[*mut u8],
+        room: &Room,
         bytes: Range<usize>,
         ahead: usize,
     ) {
         match &call.work {
             Work::Product { fresh, .. } => {
                 for unit in &self.fresh[fresh.clone()] {
-                    let from = pass.regions[unit.region as usize].unit(unit.unit);
-                    kernel::prefetch(from.wrapping_add(bytes.start), bytes.len());
+                    // SAFETY: the region of every operand was checked to exist.
+                    let from = unsafe { pass.place(unit, bytes.start) };
+                    kernel::prefetch(from, bytes.len());
                 }
             }
             Work::Block { routine, operands, shifts } => {
                 let len = bytes.len().min(FETCHED);
                 let sides = self.routines[*routine].block().sides();
-                let slots = all[operands.clone()].iter().zip(sides);
                 let count = FETCHED / len.next_multiple_of(LINE).max(LINE);
-                for (slot, _) in slots.filter(|(_, side)| **side == Side::Input) {
-                    for shift in self.shifts_of(shifts, pass).iter().take(count) {
-                        let from = slot.wrapping_add(shift[Side::Input as usize] + ahead);
-                        kernel::prefetch(from, len);
+                let shifts = self.shifts_of(shifts, pass).iter().take(count);
+                let inputs = || operands.clone().zip(sides).filter(|(_, s)| **s == Side::Input);
+                for shift in shifts.map(|shift| shift[Side::Input as usize]) {
+                    for (operand, _) in inputs() {
+                        let from = match room.slots.get(operand) {
+                            Some(slot) => {
+                                let entry = (slot.entry + shift) / ENTRY;
+                                slot.start.wrapping_add(pass.tables[0][entry])
+                            }
+                            None => room.all[operand].wrapping_add(shift),
+                        };
+                        kernel::prefetch(from.wrapping_add(ahead), len);
                     }
                 }
             }
@@ -297,10 +377,15 @@ pub(in crate::kernel) struct Layout {
 /// What is the same for all calls on a block, or on those that are taken together.
 struct Pass<'a> {
     regions: &'a [Region],
-    /// As the sequence's, in bytes, by side; for every block where they are taken together.
+    /// How many of them are inputs.
+    inputs: usize,
+    /// As the sequence's, in bytes, by side; for every block where they are taken together. In
+    /// bytes of table entries where there are tables.
     shifts: &'a [[usize; 3]],
     /// Bytes from unit to unit, of inputs and outputs, and of scratch.
     strides: [usize; 2],
+    /// Bytes from the start of a region to each unit, of inputs and outputs; empty without orders.
+    tables: [&'a [usize]; 2],
     /// Bytes of a unit.
     len: usize,
     footprint: Footprint,
@@ -312,6 +397,8 @@ struct Room {
     places: SmallVec<[*mut u8; FEW]>,
     /// Of all operands of blocks that are moved.
     all: SmallVec<[*mut u8; FEW]>,
+    /// The same where tables say where units lie.
+    slots: Vec<Slot>,
     /// Of the first unit of each region, at the start of the slice.
     bases: SmallVec<[*mut u8; FEW]>,
 }
@@ -322,10 +409,44 @@ impl Pass<'_> {
     /// # Safety
     /// The unit's region exists.
     unsafe fn place(&self, unit: &Unit, start: usize) -> *mut u8 {
-        let region = unit.region as usize;
-        let start = if region + 1 == self.regions.len() { 0 } else { start };
+        let (region, at) = (unit.region as usize, unit.unit as usize);
         // SAFETY: as promised.
-        unsafe { self.regions.get_unchecked(region) }.unit(unit.unit).wrapping_add(start)
+        let found = unsafe { self.regions.get_unchecked(region) };
+        let far = match self.side(region) {
+            Side::Scratch => return found.base.wrapping_add(at * found.stride),
+            side => self.tables[side as usize].get(at).copied(),
+        };
+        found.base.wrapping_add(far.unwrap_or(at * found.stride)).wrapping_add(start)
+    }
+
+    /// The unit's region and where its table entry is; in scratch, the unit's own place.
+    ///
+    /// # Safety
+    /// The unit's region exists.
+    unsafe fn slot(&self, unit: &Unit, start: usize) -> Slot {
+        let region = unit.region as usize;
+        // SAFETY: as promised.
+        let base = unsafe { self.regions.get_unchecked(region) }.base;
+        match self.side(region) {
+            // SAFETY: as promised.
+            Side::Scratch => Slot { start: unsafe { self.place(unit, start) }, entry: 0 },
+            _ => Slot { start: base.wrapping_add(start), entry: unit.unit as usize * ENTRY },
+        }
+    }
+
+    fn side(&self, region: usize) -> Side {
+        match region {
+            region if region < self.inputs => Side::Input,
+            region if region + 1 < self.regions.len() => Side::Output,
+            _ => Side::Scratch,
+        }
+    }
+
+    /// Whether byte `start` of all units of outputs lies at a multiple of 64.
+    fn in_lines(&self, start: usize) -> bool {
+        let outputs = &self.regions[self.inputs..self.regions.len() - 1];
+        self.strides[0].is_multiple_of(LINE)
+            && outputs.iter().all(|r| (r.base.addr().wrapping_add(start)).is_multiple_of(LINE))
     }
 }
 
@@ -340,10 +461,6 @@ struct Region {
 impl Region {
     fn new(base: *mut u8, stride: usize) -> Region {
         Region { base, stride }
-    }
-
-    fn unit(&self, unit: u32) -> *mut u8 {
-        self.base.wrapping_add(unit as usize * self.stride)
     }
 
     fn advance(&mut self, len: usize) {
