@@ -20,7 +20,7 @@ help:
 	@echo 'make install  the program and the C library for others (PREFIX=/usr/local)'
 	@echo 'make ceph-plugin  libec_kiln.so for the Ceph of this machine, in $(CEPH)'
 	@echo 'make ceph-up, ceph-test, ceph-down  a cluster of 16 OSDs here, with the plugin'
-	@echo 'make ceph-soak  random work while OSDs die, MINUTES=20; nothing may be wrong (SEED=N)'
+	@echo 'make ceph-soak  random work while OSDs die; nothing may be wrong (MINUTES=20 WIDE=1)'
 	@echo 'make bench-ceph  what recovery and coding cost inside Ceph (QUICK=1: 4+2 only)'
 	@echo 'make bench-core  coding speed against other libraries (QUICK=1: headline ratios)'
 	@echo 'make bench-xor   XOR codes: orders, schedules and Jerasure (QUICK=1: headline ratios)'
@@ -120,13 +120,14 @@ ceph-test: ceph-up
 ceph-down:
 	$(CEPH_PYTHON) bindings/ceph/cluster.py down '$(CEPH)-cluster'
 
-# Random work while OSDs die, for MINUTES; the seed that it prints repeats it (SEED=N).
+# Random work while OSDs die, for MINUTES; the seed that it prints repeats it (SEED=N). WIDE=1:
+# codes of 12 to 16 chunks on 16 OSDs.
 MINUTES ?= 20
 
 ceph-soak: ceph-plugin
 	$(ceph-packages)
 	$(CEPH_PYTHON) bindings/ceph/soak.py '$(CEPH)-soak' --plugins '$(CEPH)' \
-	    --minutes '$(MINUTES)' $(if $(SEED),--seed '$(SEED)')
+	    --minutes '$(MINUTES)' $(if $(WIDE),--wide) $(if $(SEED),--seed '$(SEED)')
 
 bench-ceph: ceph-plugin
 	$(ceph-packages)

@@ -64,6 +64,11 @@ RECOVERY = [
     (6, 3, 128, "kiln clay d=n-2", [[0], [8], [0, 1]]),
     (10, 4, 1024, "kiln clay", [[shard] for shard in (1, 2, 3, 5, 6, 7, 9, 10, 11, 12)]),
 ]
+# Losses of which some stay away while the others are recovered: lost, away.
+AWAY = [
+    (10, 4, 1024, "kiln clay", [([0], [1]), ([0], [13])]),
+    (10, 4, 1024, "stock clay", [([0], [1])]),
+]
 RECOVERY_QUICK = [(4, 2, 64, name, [[0], [5]] if name in OURS else [[0]])
                   for name in CODES if "d=" not in name]
 FLAGS = ["norecover", "nobackfill"]
@@ -72,6 +77,11 @@ FLAGS = ["norecover", "nobackfill"]
 def profile_of(name, k, m):
     """The profile of a code, without its stripe unit."""
     return CODES[name].format(km=f"k={k} m={m}", less=k + m - 2)
+
+
+def wanted(options, k, m):
+    """Whether codes of this size are measured."""
+    return not options.only or f"{k}+{m}" in options.only.split(",")
 
 
 def say(words):
@@ -106,11 +116,12 @@ class Bench:
         for shards in losses:
             if self.late(k, m, unit_kib, name, shards):
                 continue
+            shards, away = shards if isinstance(shards, tuple) else (shards, [])
             row = dict(code=name, k=k, m=m, stripe_unit_kib=unit_kib, objects=count,
                        object_bytes=size,
                        write_cpu_s_per_gib=written["cpu"] / (count * size) * 2**30)
-            row.update(self.lose(pool, shards, count * size // k * len(shards)))
-            plan = self.plan(name, k, m, shards)
+            row.update(self.lose(pool, shards, away, count * size // k * len(shards), count))
+            plan = self.plan(name, k, m, [*shards, "away", *away])
             row.update(planned_per_lost=plan["sub_chunks"] / plan["alpha"] / len(shards),
                        planned_reads=plan["runs"] * count * (size // stripe))
             self.rows.append(row)
@@ -133,12 +144,13 @@ class Bench:
             raise Trouble(f"host reads: {done.stderr.strip()}")
         return json.loads(done.stdout)
 
-    def lose(self, pool, shards, lost_bytes):
-        """Gives the OSDs of some shards empty disks and measures what the recovery moves."""
+    def lose(self, pool, shards, away, lost_bytes, objects):
+        """Gives the OSDs of some shards empty disks and measures what the recovery moves; those of
+        others stay away until then."""
         acting = self.acting(pool)
-        lost = [acting[shard] for shard in shards]
-        helpers = [osd for osd in range(self.osds) if osd not in lost]
-        for osd in lost:
+        lost, gone = [acting[shard] for shard in shards], [acting[shard] for shard in away]
+        helpers = [osd for osd in range(self.osds) if osd not in lost + gone]
+        for osd in lost + gone:
             self.cluster.lose_osd(osd)
         start = Meter(self.cluster, helpers)
         # Nothing is recovered before all lost OSDs are back, else two losses are two repairs.
@@ -146,16 +158,32 @@ class Bench:
             self.cluster.command("osd set", key=flag)
         for osd in lost:
             self.cluster.replace_osd(osd)
-        self.cluster.wait_for(lambda: self.cluster.up() == self.osds, "OSDs to be up")
+        up = self.osds - len(gone)
+        self.cluster.wait_for(lambda: self.cluster.up() == up, "OSDs to be up")
         for flag in FLAGS:
             self.cluster.command("osd unset", key=flag)
-        self.cluster.settle()
+        # While some are away, one chunk of each object is missing for each of them.
+        self.cluster.wait_for(lambda: not gone or self.missing(pool) == objects * len(gone),
+                              "the recovery")
+        if not gone:
+            self.cluster.settle()
         moved = between(start, Meter(self.cluster, helpers), self.idle)
         new = Meter(self.cluster, lost)
-        return dict(lost=shards, disk_per_lost=moved["disk"] / lost_bytes,
+        for osd in gone:
+            self.cluster.start(f"osd.{osd}")
+        self.cluster.wait_for(lambda: self.cluster.up() == self.osds, "OSDs to be up")
+        self.cluster.settle()
+        return dict(lost=shards, away=away, disk_per_lost=moved["disk"] / lost_bytes,
                     network_per_lost=(moved["network"] + new.network) / lost_bytes,
                     reads=round(moved["reads"]), recovery_cpu_s=moved["cpu"] + new.cpu,
                     lost_bytes=lost_bytes)
+
+    def missing(self, pool):
+        """Chunks of a pool that are not where they should be."""
+        number = self.cluster.connection.pool_lookup(pool)
+        dump = self.cluster.command("pg dump", manager=True, dumpcontents=["pgs"])
+        return sum(row["stat_sum"]["num_objects_degraded"] for row in dump["pg_stats"]
+                   if row["pgid"].startswith(f"{number}."))
 
     def acting(self, pool):
         """The OSDs of a pool's one placement group, by shard."""
@@ -165,9 +193,9 @@ class Bench:
 
 def on_cluster(options, report, end):
     """The parts that need a cluster."""
-    table = RECOVERY_QUICK if options.quick else RECOVERY
-    if options.only:
-        table = [row for row in table if f"{row[0]}+{row[1]}" in options.only.split(",")]
+    table = RECOVERY_QUICK if options.quick else RECOVERY + AWAY
+    table = AWAY if options.part == "away" else table
+    table = [row for row in table if wanted(options, *row[:2])]
     cluster = Cluster(options.folder)
     if cluster.conf.exists():
         cluster.down()
@@ -177,6 +205,10 @@ def on_cluster(options, report, end):
         report["osds"] = cluster.up()
         if options.part != "clients":
             bench = Bench(cluster, options.plugins, options.quick, end)
+            # What is not measured again stays.
+            bench.rows += [row for row in report.get("recovery", [])
+                           if not wanted(options, row["k"], row["m"])
+                           or (options.part == "away" and not row.get("away"))]
             report.update(idle_per_second=bench.idle, recovery=bench.rows,
                           left_out=bench.left_out)
             for k, m, unit, name, losses in table:
@@ -195,7 +227,8 @@ def main():
     parser.add_argument("--plugins", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--part", choices=["host", "recovery", "clients"], help="only this part")
+    parser.add_argument("--part", choices=["host", "recovery", "away", "clients"],
+                        help="only this part; away is a part of recovery")
     parser.add_argument("--only", help="some sizes, as 10+4,4+2")
     parser.add_argument("--minutes", type=float, default=60, help="for recovery (default 60)")
     parser.add_argument("--seconds", type=int, default=10, help="of each client's run (10)")
@@ -209,7 +242,10 @@ def main():
     report["load_average"] = os.getloadavg()
     try:
         if options.part in (None, "host"):
-            report["computing"] = computing(options, profile_of, say)
+            kept_rows = [row for row in report.get("computing", [])
+                         if not wanted(options, row["k"], row["m"])]
+            report["computing"] = kept_rows + computing(
+                options, lambda k, m: wanted(options, k, m), profile_of, say)
         if options.part != "host":
             on_cluster(options, report, end)
     finally:

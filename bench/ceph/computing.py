@@ -53,13 +53,11 @@ class Plugin:
                 for what in rounds[0]}
 
 
-def computing(options, profile_of, say):
+def computing(options, wanted, profile_of, say):
     """A row for each size and code; codes take turns, so that other work here meets all."""
     rows = []
     for k, m, units, names in QUICK if options.quick else SIZES:
-        for unit_kib in units:
-            if options.only and f"{k}+{m}" not in options.only.split(","):
-                continue
+        for unit_kib in units if wanted(k, m) else []:
             plugins = [Plugin(options.plugins, unit_kib, profile_of(name, k, m))
                        for name in names]
             try:

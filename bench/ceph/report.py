@@ -10,12 +10,17 @@ def size_of(row):
     return f"{row['k']}+{row['m']}, {row['stripe_unit_kib']} KiB"
 
 
+def lost_of(row):
+    lost, away = (" and ".join(map(str, row.get(what, []))) for what in ["lost", "away"])
+    return f"{lost}, {away} away" if away else lost
+
+
 def recovery_table(rows):
     """A row for each loss."""
     lines = ["| code | stripe_unit | lost | disk: plan | disk | network | reads: plan | reads |",
              "|---|---|---|---|---|---|---|---|"]
     for row in rows:
-        lost = " and ".join(map(str, row["lost"]))
+        lost = lost_of(row)
         lines.append(f"| {row['code']} {row['k']}+{row['m']} | {row['stripe_unit_kib']} KiB "
                      f"| {lost} | {row['planned_per_lost']:.2f} | {row['disk_per_lost']:.2f} "
                      f"| {row['network_per_lost']:.2f} | {row['planned_reads']} "
@@ -28,15 +33,29 @@ WORK = {"encode_received": "encode", "encode": "encode, from memory", "repair": 
 
 
 def computing_table(rows):
-    """A row for each size and work, a column for each code; CPU seconds for a GiB."""
-    codes = list(dict.fromkeys(row["code"] for row in rows))
-    lines = [f"| | {' | '.join(codes)} |", "|---" * (len(codes) + 1) + "|"]
-    for size in dict.fromkeys(map(size_of, rows)):
-        for what, words in WORK.items():
-            found = {row["code"]: f"{row[f'{what}_cpu_s_per_gib'][1]:.3f}"
-                     for row in rows if size_of(row) == size}
-            cells = [found.get(code, "") for code in codes]
-            lines.append(f"| {size}, {words} | {' | '.join(cells)} |")
+    """CPU seconds for a GiB. A row for each size and work, a column for each code; where there are
+    two codes, a row for each size, with both in a cell."""
+    found, codes = {}, {}
+    for row in rows:
+        size = size_of(row)
+        codes.setdefault(size, []).append(row["code"])
+        for what in WORK:
+            found[size, what, row["code"]] = f"{row[f'{what}_cpu_s_per_gib'][1]:.3f}"
+    lines = []
+    for names in dict.fromkeys(map(tuple, codes.values())):
+        sizes = [size for size in codes if tuple(codes[size]) == names]
+        two = len(names) == 2
+        heads = [f"{' / '.join(names)}: {words}" for words in WORK.values()] if two else names
+        lines += [""] * bool(lines) + [f"| | {' | '.join(heads)} |",
+                                       "|---" * (len(heads) + 1) + "|"]
+        for size in sizes:
+            if two:
+                cells = [" / ".join(found[size, what, name] for name in names) for what in WORK]
+                lines.append(f"| {size} | {' | '.join(cells)} |")
+                continue
+            for what, words in WORK.items():
+                cells = [found[size, what, name] for name in names]
+                lines.append(f"| {size}, {words} | {' | '.join(cells)} |")
     return lines
 
 
@@ -74,7 +93,7 @@ def bars(title, groups, unit):
 
 
 def recovery_picture(rows):
-    groups = [(f"{row['code']} {size_of(row)}: {'+'.join(map(str, row['lost']))}",
+    groups = [(f"{row['code']} {size_of(row)}: {lost_of(row)}",
                [("disk", row["disk_per_lost"], "#3b6ea5"),
                 ("network", row["network_per_lost"], "#d08a2e")]) for row in rows]
     return bars("Recovery inside Ceph: bytes for each byte lost", groups, "")
@@ -83,7 +102,8 @@ def recovery_picture(rows):
 def reads_picture(rows):
     groups = [(f"{row['code']} {size_of(row)}: {row['lost'][0]}",
                [("planned", row["planned_reads"], "#9bb7d4"), ("counted", row["reads"], "#3b6ea5")])
-              for row in rows if len(row["lost"]) == 1 and "kiln clay" in row["code"]
+              for row in rows if len(row["lost"]) == 1 and not row.get("away")
+              and "kiln clay" in row["code"]
               and row["stripe_unit_kib"] == 1024]
     return bars("Reads of the object store for a recovery", groups, "reads") if groups else None
 

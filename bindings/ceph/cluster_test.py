@@ -45,7 +45,7 @@ POOLS = {
         "kiln-rs": "plugin=kiln code=rs k=10 m=4 stripe_unit=16K",
         "kiln-natural": "plugin=kiln code=clay k=10 m=4 stripe_unit=16K",
         "kiln-gray": "plugin=kiln code=clay k=14 m=2 order=gray stripe_unit=16K",
-        "kiln-d": "plugin=kiln code=clay k=8 m=4 d=10 stripe_unit=20736",
+        "kiln-d": "plugin=kiln code=clay k=8 m=4 d=10 stripe_unit=331776",
         "kiln-as-clay": f"plugin=kiln code=clay k=12 m=4 scalar_mds=isa {VAN} stripe_unit=16K",
     },
 }

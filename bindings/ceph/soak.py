@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random work on kiln's pools in a real Ceph cluster while OSDs die: nothing may ever be wrong.
 
-    soak.py FOLDER --plugins DIR [--minutes 20] [--seed N] [--osds 8]
+    soak.py FOLDER --plugins DIR [--minutes 20] [--seed N] [--wide | --osds 8]
 
 Writes, overwrites, appends, removes and reads objects, kills OSDs, starts them again or gives them
 empty disks, all without waiting for recovery, and scrubs deeply in between. What is done is a
@@ -20,7 +20,8 @@ import time
 from cluster import Cluster, Trouble, rados
 from cluster_test import MIB, Run, content
 
-LOSSES_MAX = 2  # of 4+2
+LOSSES_MAX = 2  # of 4+2, and of 14+2
+WIDE_OSDS = 16
 OBJECTS_MAX = 24  # in a pool
 # Seconds that the cluster must have been clean before what was lost counts as recovered: the
 # manager's view is some seconds old.
@@ -30,9 +31,9 @@ CALM = 12
 class Soak(Run):
     """The run of random work."""
 
-    def __init__(self, cluster, osds, seed, minutes):
-        super().__init__(cluster, osds, "small", seed)
-        self.end = time.monotonic() + minutes * 60
+    def __init__(self, cluster, osds, options):
+        super().__init__(cluster, osds, "wide" if options.wide else "small", options.seed)
+        self.end = time.monotonic() + options.minutes * 60
         # OSDs that run no more, and those whose chunks may not all be there yet.
         self.dead, self.weak = [], set()
         self.clean_since = None
@@ -132,6 +133,7 @@ def main():
     parser.add_argument("--plugins", required=True)
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--osds", type=int, default=8)
+    parser.add_argument("--wide", action="store_true", help="codes of 12 to 16 chunks, 16 OSDs")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     options = parser.parse_args()
     rados()
@@ -141,9 +143,9 @@ def main():
     if cluster.conf.exists():
         cluster.down()
     try:
-        cluster.make(options.osds, options.plugins)
-        run = Soak(cluster, options.osds, options.seed, options.minutes)
-        run.soak()
+        osds = WIDE_OSDS if options.wide else options.osds
+        cluster.make(osds, options.plugins)
+        Soak(cluster, osds, options).soak()
     except Trouble as trouble:
         raise Trouble(f"seed {options.seed}: {trouble}") from None
     finally:

@@ -2,8 +2,8 @@
 // loss, several threads on one instance, bad profiles.
 //
 //   host FOLDER-OF-PLUGINS
-//   host FOLDER-OF-PLUGINS bench STRIPE-UNIT PROFILE...
-//   host FOLDER-OF-PLUGINS reads PROFILE LOST...
+//   host FOLDER-OF-PLUGINS bench STRIPE-UNIT PROFILE      (a round for every line of its input)
+//   host FOLDER-OF-PLUGINS reads PROFILE LOST... [away AWAY...]
 #include "driver.h"
 #include "host.h"
 
@@ -127,10 +127,11 @@ static void rules_serve_all_chunks() {
 }
 
 // What the plugin asks an OSD to read for one stripe, as JSON.
-static int reads(const std::string &profile, const std::set<int> &lost) {
+static int reads(const std::string &profile, const std::set<int> &lost, std::set<int> away) {
     const Code code = loaded(profile);
     std::map<int, Runs> minimum;
-    if (code->minimum_to_decode(lost, all_but(code, lost), &minimum) != 0) return 3;
+    away.insert(lost.begin(), lost.end());
+    if (code->minimum_to_decode(lost, all_but(code, away), &minimum) != 0) return 3;
     size_t runs = 0, sub_chunks = 0;
     for (const auto &helper : minimum) {
         runs += helper.second.size();
@@ -151,9 +152,13 @@ int main(int argc, char **argv) {
     }
     if (part == "bench") return bench(unsigned(atoi(argv[3])), argv[4]);
     if (part == "reads") {
-        std::set<int> lost;
-        for (int i = 4; i < argc; i++) lost.insert(atoi(argv[i]));
-        return reads(argv[3], lost);
+        std::set<int> sets[2];  // lost, away
+        bool away = false;
+        for (int i = 4; i < argc; i++) {
+            if (std::string(argv[i]) == "away") away = true;
+            else sets[away].insert(atoi(argv[i]));
+        }
+        return reads(argv[3], sets[0], sets[1]);
     }
     const std::string van = " technique=reed_sol_van";
     for (const char *size : {"k=4 m=2", "k=6 m=3", "k=10 m=4", "k=8 m=4 d=10", "k=5 m=3 d=7"})
