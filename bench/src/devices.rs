@@ -7,6 +7,7 @@
 mod chart;
 mod device;
 mod disk;
+mod parallel;
 mod process;
 
 use serde::Serialize;
@@ -66,6 +67,7 @@ impl SectionRow {
 /// All sections, in the order of the page.
 pub static SECTIONS: &[SectionRow] = &[
     SectionRow { name: "process", run: process::run },
+    SectionRow { name: "parallel", run: parallel::run },
     SectionRow { name: "device", run: device::run },
 ];
 

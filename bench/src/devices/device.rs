@@ -3,7 +3,9 @@
 
 mod measure;
 mod report;
+mod whole;
 
+use kiln_pool::reads::DeviceModel;
 use serde::Serialize;
 
 use super::disk::{Disk, Limits};
@@ -65,6 +67,8 @@ const fn way(name: &'static str, order: Option<&'static str>) -> Way {
 
 pub(super) const NATURAL: Way = way("natural", Some("natural"));
 pub(super) const GRAY: Way = way("gray", Some("gray"));
+/// Gray a second time: how far apart two measurements of the same reads are.
+pub(super) const AGAIN: Way = way("gray, again", Some("gray"));
 pub(super) const WHOLE: Way = way("RS, whole chunk", None);
 pub(super) const PLANNED: Way = Way { planned: true, ..way("gray, planned", Some("gray")) };
 pub(super) const NATURAL_SERIAL: Way =
@@ -82,6 +86,10 @@ pub(super) struct Plan {
     pub code: (usize, usize),
     pub chunk: u64,
     pub ways: Vec<Way>,
+    /// Lost chunks that are measured.
+    pub lost: Vec<usize>,
+    /// Share of the time of an experiment.
+    pub share: f64,
 }
 
 /// One cell.
@@ -95,8 +103,10 @@ pub(super) struct Row {
     pub way: &'static str,
     /// Seconds to read one helper's part, for each lost chunk.
     pub seconds: Vec<f64>,
-    /// Their sum.
+    /// Their sum: the median of all repetitions.
     pub overall: f64,
+    /// The sum in each repetition.
+    pub repetitions: Vec<f64>,
     /// What the probed model says of each, and their sum.
     pub expected_seconds: Vec<f64>,
     /// See `expected_seconds`.
@@ -121,15 +131,17 @@ fn plans(options: &Options, device: &str) -> Vec<Plan> {
         code: (16, 2),
         chunk,
         ways: ways.to_vec(),
+        lost: (0..18).collect(),
+        share: 1.0,
     };
     const MIB: u64 = 1 << 20;
-    let mut ways = vec![NATURAL, GRAY, PLANNED, WHOLE];
+    let mut ways = vec![NATURAL, GRAY, AGAIN, PLANNED, WHOLE];
     if device == "fast" {
         ways.extend([NATURAL_SERIAL, GRAY_SERIAL]);
     }
     if options.tiny {
-        let code = (4, 2);
-        return vec![Plan { experiment: "7", code, chunk: 64 << 10, ways }];
+        let (code, lost) = ((4, 2), (0..6).collect());
+        return vec![Plan { experiment: "7", code, chunk: 64 << 10, ways, lost, share: 1.0 }];
     }
     let sizes: &[u64] = match options.quick {
         true => &[MIB / 4, 2 * MIB, 16 * MIB],
@@ -137,54 +149,96 @@ fn plans(options: &Options, device: &str) -> Vec<Plan> {
     };
     let mut plans: Vec<Plan> = sizes.iter().map(|&chunk| main(chunk, "7", &ways)).collect();
     let sub = 4096;
-    plans.push(Plan { experiment: "4", code: (9, 3), chunk: 81 * sub, ways: ways.clone() });
+    plans.push(Plan {
+        experiment: "4",
+        code: (9, 3),
+        chunk: 81 * sub,
+        ways: ways.clone(),
+        lost: (0..12).collect(),
+        share: 1.0,
+    });
     if !options.quick {
-        let by_k: &[usize] = if device == "seek" { &[] } else { &[4, 6, 8, 10, 12, 14, 16] };
         let orders = [NATURAL, GRAY, SPECIAL1, SPECIAL2, BALANCED, WHOLE];
         plans.push(main(2 * MIB, "3", &orders));
         plans.push(main(32 * MIB, "3", &orders));
-        // The paper's is on an SSD; on the seek-bound disk it would take long and tell nothing new.
-        for &k in by_k {
+        for k in [4, 6, 8, 12, 16] {
             for sub in [2048u64, 16 << 10, 128 << 10, 512 << 10] {
-                let chunk = sub << (k / 2 + 1);
-                let ways = vec![NATURAL, GRAY, PLANNED];
-                plans.push(Plan { experiment: "5", code: (k, 2), chunk, ways });
+                plans.push(Plan {
+                    experiment: "5",
+                    code: (k, 2),
+                    chunk: sub << (k / 2 + 1),
+                    ways: vec![NATURAL, GRAY, AGAIN, PLANNED, WHOLE],
+                    // The other chunk of a section has the same runs, or one more.
+                    lost: (0..k + 2).step_by(2).collect(),
+                    share: 0.12,
+                });
             }
         }
     }
     plans
 }
 
-/// Measures everything.
+/// Measures everything. Limited devices are measured at the same time, since a limit holds whatever
+/// else goes on; the others alone, after them.
 pub fn run(options: &Options) -> Result<Section, BenchError> {
+    let one = options.only.split_once(':').map_or("", |(_, device)| device);
+    let asked = || DEVICES.iter().filter(|device| device.name.contains(one));
+    let (limited, free): (Vec<_>, Vec<_>) = asked().partition(|device| device.limits.is_some());
+    let mut found = Vec::new();
+    for group in [limited, free] {
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let start = |device| scope.spawn(move || measured(options, device));
+            let running: Vec<_> = group.into_iter().map(start).collect();
+            running.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+        });
+        for result in results {
+            let panicked = |_| BenchError::Failed {
+                engine: NAME.into(),
+                reason: "a measurement panicked".into(),
+            };
+            match result.map_err(panicked)?? {
+                Some(result) => found.push(result),
+                None => return Ok(skipped(NAME, TITLE, "no emulated disk, see above")),
+            }
+        }
+    }
+    let models: Vec<_> = found.iter().map(|(device, model, _)| (*device, model.clone())).collect();
+    let rows: Vec<Row> = found.into_iter().flat_map(|(.., rows)| rows).collect();
+    let whole = whole::section(options, &rows)?;
+    Ok(report::section(NAME, TITLE, &models, &rows, &whole))
+}
+
+type Found = (&'static Device, DeviceModel, Vec<Row>);
+
+/// All rows of a device; `None` where it cannot be emulated.
+fn measured(options: &Options, device: &'static Device) -> Result<Option<Found>, BenchError> {
+    let failed = |error: &dyn std::fmt::Display| BenchError::Failed {
+        engine: format!("device {}", device.name),
+        reason: error.to_string(),
+    };
     let bytes = match (options.tiny, options.quick) {
         (true, _) => 16 << 20,
         (_, true) => 128 << 20,
         _ => 512 << 20,
     };
-    let mut rows = Vec::new();
-    let mut models = Vec::new();
-    let one = options.only.split_once(':').map_or("", |(_, device)| device);
-    for device in DEVICES.iter().filter(|device| device.name.contains(one)) {
-        let failed = |error: &dyn std::fmt::Display| BenchError::Failed {
-            engine: format!("device {}", device.name),
-            reason: error.to_string(),
-        };
-        let disk = match Disk::new(bytes, device.limits) {
-            Ok(disk) => disk,
-            Err(error) => return Ok(skipped(NAME, TITLE, &format!("no emulated disk: {error}"))),
-        };
-        let bench = Bench::new(&disk, device, options).map_err(|error| failed(&error))?;
-        for plan in plans(options, device.name) {
-            for row in bench.rows(&plan).map_err(|error| failed(&error))? {
-                eprintln!(
-                    "{} {}+{} chunk {} {}: {:.3} s",
-                    row.device, row.k, row.m, row.chunk, row.way, row.overall
-                );
-                rows.push(row);
-            }
+    let disk = match Disk::new(bytes, device.limits) {
+        Ok(disk) => disk,
+        Err(error) => {
+            eprintln!("{}: no emulated disk: {error}", device.name);
+            return Ok(None);
         }
-        models.push((device, bench.model().clone()));
+    };
+    let bench = Bench::new(&disk, device, options).map_err(|error| failed(&error))?;
+    eprintln!("{}: {:?}", device.name, bench.model());
+    let mut rows = Vec::new();
+    for plan in plans(options, device.name) {
+        for row in bench.rows(&plan).map_err(|error| failed(&error))? {
+            eprintln!(
+                "{} {}+{} chunk {} {}: {:.4} s {:.4?}",
+                row.device, row.k, row.m, row.chunk, row.way, row.overall, row.repetitions
+            );
+            rows.push(row);
+        }
     }
-    Ok(report::section(NAME, TITLE, &models, &rows))
+    Ok(Some((device, bench.model().clone(), rows)))
 }

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use kiln_store::{Counted, device_counted};
 
@@ -34,9 +35,12 @@ pub struct Disk {
     /// Keeps the loop device alive.
     _held: Option<fs::File>,
     number: u32,
-    group: Option<PathBuf>,
+    limited: bool,
     mount: Option<PathBuf>,
 }
+
+/// Limited disks of this process. A process is in one group only, so they share it.
+static LIMITED: Mutex<usize> = Mutex::new(0);
 
 impl Disk {
     /// A disk of so many bytes that no device can compress, with limits if any. This process (and
@@ -55,7 +59,7 @@ impl Disk {
         fs::remove_file(&image)?;
         let number = attached?;
         // From here on the destructor takes back what was set up.
-        let mut disk = Disk { name, _held: None, number, group: None, mount: None };
+        let mut disk = Disk { name, _held: None, number, limited: false, mount: None };
         disk._held = Some(fs::File::open(disk.path())?);
         run("losetup", &["--detach", &text(&disk.path())])?;
         if let Some(limits) = limits {
@@ -65,15 +69,19 @@ impl Disk {
     }
 
     fn throttle(&mut self, limits: Limits) -> io::Result<()> {
-        let group = Path::new(CGROUPS).join(&self.name);
-        fs::create_dir(&group)?;
-        self.group = Some(group.clone());
-        let set = |file: &str, limit: u64| {
-            fs::write(group.join(file), format!("7:{} {limit}", self.number))
-        };
-        set("blkio.throttle.read_iops_device", limits.reads)?;
-        set("blkio.throttle.read_bps_device", limits.bytes)?;
+        let mut disks = LIMITED.lock().unwrap_or_else(PoisonError::into_inner);
+        let group = group();
+        fs::create_dir_all(&group)?;
+        (*disks, self.limited) = (*disks + 1, true);
+        self.limit("read_iops", limits.reads)?;
+        self.limit("read_bps", limits.bytes)?;
         fs::write(group.join("cgroup.procs"), std::process::id().to_string())
+    }
+
+    /// 0: none.
+    fn limit(&self, what: &str, limit: u64) -> io::Result<()> {
+        let file = group().join(format!("blkio.throttle.{what}_device"));
+        fs::write(file, format!("7:{} {limit}", self.number))
     }
 
     /// The device.
@@ -111,12 +119,22 @@ impl Drop for Disk {
             let _ = run("umount", &[&text(folder)]);
             let _ = fs::remove_dir(folder);
         }
-        if let Some(group) = &self.group {
-            let _ =
-                fs::write(Path::new(CGROUPS).join("cgroup.procs"), std::process::id().to_string());
-            let _ = fs::remove_dir(group);
+        if self.limited {
+            let _ = self.limit("read_iops", 0).and_then(|()| self.limit("read_bps", 0));
+            let mut disks = LIMITED.lock().unwrap_or_else(PoisonError::into_inner);
+            *disks -= 1;
+            if *disks == 0 {
+                let root = Path::new(CGROUPS).join("cgroup.procs");
+                let _ = fs::write(root, std::process::id().to_string());
+                let _ = fs::remove_dir(group());
+            }
         }
     }
+}
+
+/// The group of this process.
+fn group() -> PathBuf {
+    Path::new(CGROUPS).join(format!("kiln-bench-{}", std::process::id()))
 }
 
 fn fill(image: &Path, bytes: u64) -> io::Result<()> {

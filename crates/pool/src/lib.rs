@@ -74,6 +74,7 @@ pub use report::{
     Damage, DecodeReport, EncodeReport, MAX_DAMAGE_ENTRIES, Moved, NodeLoad, RepairReport,
     SetReport, ShardPlace, ShardReport, VerifyReport,
 };
+pub use rounds::limit_readers;
 pub use set::{ShardSet, discover};
 pub use settings::{Observer, Settings, Silent};
 pub use source::{FileSource, Source, StreamSource};

@@ -12,11 +12,13 @@
 
 mod advice;
 pub(crate) mod ahead;
+mod cautious;
 pub(crate) mod devices;
 pub mod fit;
 pub mod measure;
 mod model;
 mod pieces;
+mod uncertainty;
 
 use std::ops::Range;
 
@@ -26,6 +28,7 @@ pub use advice::{Advice, Turns, Way, sub_chunk_sizes};
 pub use ahead::window_stripes;
 pub use devices::{Devices, ReadsReport};
 pub use model::{Combine, DeviceModel};
+pub use uncertainty::{Rival, Uncertainty};
 
 /// The reads that get all that is wanted, and what the model expects of them.
 ///
@@ -56,6 +59,9 @@ pub struct Cover {
     pub seconds: f64,
     /// What it expects of one read a run.
     pub seconds_as_runs: f64,
+    /// At worst, over all models that the probe allows: how many times as long these reads take as
+    /// the faster of one read a run and one read of everything.
+    pub risk: f64,
 }
 
 impl Cover {
@@ -68,22 +74,14 @@ impl Cover {
     /// those are: `pieces.rs` finds them where costs add up, and compares with what is found here
     /// where the larger cost counts, so that one read a run, reading everything and every width of
     /// gaps are never better than what is chosen.
+    ///
+    /// Where the probe was not certain, its other models are asked too, and the simple ways are
+    /// left only for a gain that all of them promise: see `cautious.rs`.
     #[must_use]
     pub fn best(wanted: &[Range<u64>], alignment: u64, model: &DeviceModel) -> Cover {
         let aligned = joined(&issued(wanted, alignment));
         let seconds_as_runs = model.seconds_of(&aligned);
-        let mut reads = by_width(&aligned, model);
-        let longest = aligned.last().map_or(0, |last| last.end - aligned[0].start);
-        if model.operations(longest) > 1 {
-            let rivals = pieces::candidates(&aligned, model).into_iter();
-            let rivals = rivals.map(|reads| (model.seconds_of(&reads), reads));
-            let best = rivals.min_by(|a, b| a.0.total_cmp(&b.0));
-            if let Some((seconds, rival)) = best
-                && seconds < model.seconds_of(&reads)
-            {
-                reads = rival;
-            }
-        }
+        let cautious::Chosen { reads, risk } = cautious::choose(aligned.clone(), model);
         Cover {
             runs: wanted.len(),
             wanted_bytes: total(wanted),
@@ -92,6 +90,7 @@ impl Cover {
             widest_gap: widest_gap(&aligned, &reads),
             seconds: model.seconds_of(&reads),
             seconds_as_runs,
+            risk,
             reads,
         }
     }
@@ -104,7 +103,18 @@ impl Cover {
         let seconds = model.seconds_of(&reads);
         let operations = reads.iter().map(|read| model.operations(read.end - read.start)).sum();
         let (runs, widest_gap, seconds_as_runs) = (wanted.len(), 0, seconds);
-        Cover { reads, runs, wanted_bytes, bytes, operations, widest_gap, seconds, seconds_as_runs }
+        let risk = 1.0;
+        Cover {
+            reads,
+            runs,
+            wanted_bytes,
+            bytes,
+            operations,
+            widest_gap,
+            seconds,
+            seconds_as_runs,
+            risk,
+        }
     }
 }
 

@@ -4,13 +4,28 @@
 //! would cost as many rounds as it has helpers, with all devices but one idle. Threads that only
 //! wait are cheap, and their number is bounded for the whole process.
 
+use std::num::NonZeroUsize;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
-/// Reads under way in the process, beside one of each worker. More than the shards of most codes;
+/// Reads under way in the process, beside those of other workers. More than most codes' shards;
 /// each may have as many runs in flight as a ring holds.
 const READS_MAX: usize = 32;
+
+static LIMIT: AtomicUsize = AtomicUsize::new(READS_MAX);
+
+/// Lets this process read at most so many shards at the same time, beside one of each worker: 1
+/// reads those of a stripe one after the other. Counts if it is said before anything is read; more
+/// than 32 are taken as 32.
+///
+/// ```
+/// kiln_pool::limit_readers(std::num::NonZeroUsize::MIN);
+/// ```
+pub fn limit_readers(readers: NonZeroUsize) {
+    LIMIT.store(readers.get().min(READS_MAX), Ordering::Relaxed);
+}
 
 /// Does all jobs, as many at once as there are threads, and returns what they gave, in their
 /// order. One job is always done by the caller itself, so a single one costs nothing.
@@ -35,9 +50,13 @@ pub(crate) fn together<T: Send, R: Send>(mut jobs: Vec<T>, each: impl Fn(T) -> R
 /// The threads; none where the system gives none, and then reads go one after the other.
 fn threads() -> Option<&'static ThreadPool> {
     static THREADS: OnceLock<Option<ThreadPool>> = OnceLock::new();
+    let limit = LIMIT.load(Ordering::Relaxed);
+    if limit < 2 {
+        return None;
+    }
     let start = || {
         let named = ThreadPoolBuilder::new().thread_name(|at| format!("kiln-read-{at}"));
-        named.num_threads(READS_MAX).build().ok()
+        named.num_threads(limit - 1).build().ok()
     };
     THREADS.get_or_init(start).as_ref()
 }
@@ -50,7 +69,7 @@ mod tests {
     #[test]
     fn jobs_run_at_once_and_results_keep_their_order() {
         assert_eq!(together(Vec::<u8>::new(), |job| job), Vec::<u8>::new());
-        for count in [1, 2, READS_MAX + 1] {
+        for count in [1, 2, READS_MAX] {
             // Nobody passes before all have come: one after the other would wait for ever.
             let all_here = Barrier::new(count);
             let squares = together((0..count).collect(), |job| {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use kiln_code::Codec;
 use kiln_pool::reads::fit::fit;
-use kiln_pool::reads::measure::measure;
+use kiln_pool::reads::measure::{Batch, measure, steady};
 use kiln_pool::reads::{Cover, DeviceModel, window_stripes};
 use kiln_store::{BatchRead, ReadAt, issued, longest_read, open_device};
 use memmap2::MmapMut;
@@ -14,8 +14,12 @@ use super::{Device, Disk, Options, Plan, Row, Way};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What a limited device grants after a rest is used up by then.
-const BURST_SECONDS: f64 = 0.5;
+/// Limits are granted in slices of 0.1 s, and what the last reads left of one is used first. So the
+/// reads of one lost chunk are repeated for a while before they count, and then over some slices.
+const WARM_SECONDS: f64 = 0.1;
+const COUNTED_SECONDS: f64 = 0.27;
+/// A batch that takes as long as this is hardly helped by what was left.
+const LONG_SECONDS: f64 = 0.6;
 
 /// A device ready to be read.
 pub(super) struct Bench<'a> {
@@ -26,8 +30,10 @@ pub(super) struct Bench<'a> {
     /// Bytes of the longest read that reaches the device as one.
     longest: u64,
     model: DeviceModel,
-    /// Seconds of a cell at least.
+    /// Repetitions of an experiment, while it takes less than these seconds; two at least.
+    repetitions: usize,
     seconds: f64,
+    tiny: bool,
 }
 
 /// What is read for one lost chunk, relative to the start of a window of stripes.
@@ -41,7 +47,7 @@ struct Reads {
 struct Cell {
     way: Way,
     reads: Vec<Reads>,
-    /// Seconds of a stripe's reads, for each lost chunk.
+    /// Seconds of a stripe's reads, for each lost chunk, in each repetition.
     times: Vec<Vec<f64>>,
     /// The next window of the device to read.
     place: u64,
@@ -68,14 +74,11 @@ impl<'a> Bench<'a> {
     ) -> Result<Bench<'a>, Failure> {
         let together = open_device(&disk.path(), true)?;
         let serial = open_device(&disk.path(), false)?;
-        // What is limited is granted in slices of 0.1 s: the mean of many is what counts.
-        let limited = device.limits.is_some();
-        let (probe, seconds) = match (options.tiny, options.quick, limited) {
-            (true, ..) => (0.2, 0.0),
-            (_, true, true) => (20.0, 1.0),
-            (_, true, false) => (6.0, 0.4),
-            (_, _, true) => (25.0, 1.5),
-            (_, _, false) => (10.0, 0.8),
+        let (probe, repetitions, seconds) = match (options.tiny, options.quick) {
+            (true, _) => (0.2, 2, 0.0),
+            (_, true) => (10.0, 3, 60.0),
+            // As long as `kiln probe` takes by itself.
+            _ => (10.0, 5, 80.0),
         };
         let start = Instant::now();
         let now = || start.elapsed().as_secs_f64();
@@ -83,78 +86,92 @@ impl<'a> Bench<'a> {
         let longest = longest_read(&disk.path());
         let model = fit(&measured.samples, together.alignment(), &[longest]);
         let model = model.ok_or("nothing was measured")?;
-        Ok(Bench { disk, device, together, serial, longest, model, seconds })
+        let tiny = options.tiny;
+        Ok(Bench { disk, device, together, serial, longest, model, repetitions, seconds, tiny })
     }
 
     pub(super) fn model(&self) -> &DeviceModel {
         &self.model
     }
 
-    /// Measures the cells of an experiment: all ways in turn, and again and again until there is
-    /// time enough, so that other work on the machine falls on all of them alike.
+    /// Measures the cells of an experiment. All ways are read in turn for each lost chunk, and all
+    /// that several times: so other work on the machine falls on all of them alike, and how far
+    /// repetitions are apart says how much it was.
     pub(super) fn rows(&self, plan: &Plan) -> Result<Vec<Row>, Failure> {
         let mut cells = Vec::new();
         for &way in &plan.ways {
-            let lost = 0..plan.code.0 + plan.code.1;
-            let reads = lost.map(|lost| self.reads(plan, way, lost));
+            let reads = plan.lost.iter().map(|&lost| self.reads(plan, way, lost));
             cells.push(Cell::new(way, reads.collect::<Result<_, _>>()?));
         }
         let most = cells.iter().flat_map(|cell| &cell.reads).map(|r| total(&r.ranges)).max();
         let mut buf = MmapMut::map_anon(most.unwrap_or(0).max(1) as usize)?;
         let start = Instant::now();
-        let mut rounds = 0;
-        // A limit holds whatever else the machine does: once round is enough there.
-        let again = self.device.limits.is_none();
-        let seconds = self.seconds * cells.len() as f64;
-        while rounds == 0 || (again && start.elapsed().as_secs_f64() < seconds) {
-            for cell in &mut cells {
-                let before = self.disk.counted()?;
-                self.round(plan, cell, &mut buf)?;
-                let after = self.disk.counted()?;
-                cell.counted_reads += after.reads + after.merged - before.reads - before.merged;
-                cell.counted_bytes += after.bytes - before.bytes;
+        for round in 0..self.repetitions {
+            if round > 1 && start.elapsed().as_secs_f64() > plan.share * self.seconds {
+                break;
             }
-            rounds += 1;
+            for lost in 0..plan.lost.len() {
+                for at in 0..cells.len() {
+                    // Not always after the same other way.
+                    let at = (at + round + lost) % cells.len();
+                    self.visit(plan, &mut cells[at], lost, &mut buf)?;
+                }
+            }
         }
         Ok(cells.into_iter().map(|cell| self.row(plan, cell)).collect())
     }
 
-    /// Reads for every lost chunk. Limits are granted in slices of time, and after a rest more than
-    /// that: so the same is read for a while before it counts, and a way that is quick does several
-    /// rounds.
-    fn round(&self, plan: &Plan, cell: &mut Cell, buf: &mut [u8]) -> Result<(), Failure> {
+    /// Reads for one lost chunk again and again, as a repair of many stripes does.
+    fn visit(
+        &self,
+        plan: &Plan,
+        cell: &mut Cell,
+        lost: usize,
+        buf: &mut [u8],
+    ) -> Result<(), Failure> {
         let file = if cell.way.together { &self.together } else { &self.serial };
-        let start = Instant::now();
-        let limited = self.device.limits.is_some();
-        let (idle, least) = if limited { (BURST_SECONDS, self.seconds) } else { (0.0, 0.0) };
-        let mut all = Vec::new();
-        while all.is_empty() || start.elapsed().as_secs_f64() < idle + least {
-            for (lost, reads) in cell.reads.iter().enumerate() {
-                let window = reads.stripes * plan.chunk;
-                if (cell.place + 1) * window > file.len() {
-                    cell.place = 0;
-                }
-                let steady = start.elapsed().as_secs_f64() >= idle;
-                let began = Instant::now();
-                read(&**file, &reads.ranges, cell.place * window, buf)?;
-                all.push((lost, steady, began.elapsed().as_secs_f64() / reads.stripes as f64));
-                let lengths = reads.ranges.iter().map(|range| range.end - range.start);
-                cell.issued_reads += lengths.map(|len| len.div_ceil(self.longest)).sum::<u64>();
-                cell.issued_bytes += total(&reads.ranges);
-                cell.place += 1;
+        let (warm, counted) = match (self.device.limits.is_some(), self.tiny) {
+            (_, true) => (0.0, 0.0),
+            (true, _) => (WARM_SECONDS, COUNTED_SECONDS),
+            (false, _) => (0.005, 0.03),
+        };
+        let before = self.disk.counted()?;
+        let reads = &cell.reads[lost];
+        let window = reads.stripes * plan.chunk;
+        let (start, mut batches) = (Instant::now(), Vec::new());
+        loop {
+            if (cell.place + 1) * window > file.len() {
+                cell.place = 0;
+            }
+            let began = Instant::now();
+            read(&**file, &reads.ranges, cell.place * window, buf)?;
+            let seconds = began.elapsed().as_secs_f64();
+            let lengths = reads.ranges.iter().map(|range| range.end - range.start);
+            cell.issued_reads += lengths.map(|len| len.div_ceil(self.longest)).sum::<u64>();
+            cell.issued_bytes += total(&reads.ranges);
+            cell.place += 1;
+            let passed = start.elapsed().as_secs_f64();
+            if passed > warm || seconds > LONG_SECONDS {
+                batches.push(Batch { reads: 1, seconds });
+            }
+            if passed >= warm + counted && !batches.is_empty() {
+                break;
             }
         }
-        for (lost, times) in cell.times.iter_mut().enumerate() {
-            let of = |burst: bool| {
-                let mine =
-                    all.iter().filter(move |(at, steady, _)| *at == lost && (burst || *steady));
-                mine.map(|(.., seconds)| *seconds).collect::<Vec<f64>>()
-            };
-            // What is so slow that one round took all the time is hardly helped by a burst.
-            let steady = of(false);
-            times.extend(if steady.is_empty() { of(true) } else { steady });
-        }
+        cell.times[lost].push(self.typical(&batches) / reads.stripes as f64);
+        let after = self.disk.counted()?;
+        cell.counted_reads += after.reads + after.merged - before.reads - before.merged;
+        cell.counted_bytes += after.bytes - before.bytes;
         Ok(())
+    }
+
+    /// The mean over whole slices where a limit is what is measured; else the median, which other
+    /// work on the machine moves less.
+    fn typical(&self, batches: &[Batch]) -> f64 {
+        if self.device.limits.is_some() {
+            return steady(batches);
+        }
+        middle(batches.iter().map(|batch| batch.seconds).collect())
     }
 
     fn row(&self, plan: &Plan, cell: Cell) -> Row {
@@ -163,12 +180,16 @@ impl<'a> Bench<'a> {
         let per_stripe = |f: &dyn Fn(&Reads) -> f64| reads.iter().map(f).sum::<f64>();
         let asked = per_stripe(&|r| total(&r.ranges) as f64 / r.stripes as f64);
         let wanted = per_stripe(&|r| r.wanted_bytes as f64 / r.stripes as f64);
-        let seconds: Vec<f64> = (cell.times.iter())
-            .map(|times| self.device.scale * self.typical(times.clone()))
+        let scale = self.device.scale;
+        let seconds: Vec<f64> =
+            cell.times.iter().map(|times| scale * middle(times.clone())).collect();
+        let rounds = cell.times.iter().map(Vec::len).min().unwrap_or(0);
+        let repetitions: Vec<f64> = (0..rounds)
+            .map(|round| scale * cell.times.iter().map(|times| times[round]).sum::<f64>())
             .collect();
         let expected = |r: &Reads| self.model.seconds_of(&r.ranges) / r.stripes as f64;
         let expected_seconds: Vec<f64> =
-            reads.iter().map(|reads| self.device.scale * expected(reads)).collect();
+            reads.iter().map(|reads| scale * expected(reads)).collect();
         Row {
             experiment: plan.experiment,
             device: self.device.name,
@@ -176,7 +197,8 @@ impl<'a> Bench<'a> {
             m,
             chunk: plan.chunk,
             way: cell.way.name,
-            overall: seconds.iter().sum(),
+            overall: middle(repetitions.clone()),
+            repetitions,
             expected: expected_seconds.iter().sum(),
             expected_seconds,
             seconds,
@@ -187,16 +209,6 @@ impl<'a> Bench<'a> {
             reads_per_stripe: per_stripe(&|r| r.ranges.len() as f64 / r.stripes as f64),
             read_amplification: asked / wanted,
         }
-    }
-
-    /// The mean where a limit is what is measured; else the median, which other work on the
-    /// machine moves less.
-    fn typical(&self, mut times: Vec<f64>) -> f64 {
-        if self.device.limits.is_some() {
-            return times.iter().sum::<f64>() / times.len() as f64;
-        }
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
     }
 
     /// What a helper reads for a lost chunk.
@@ -252,4 +264,15 @@ fn read(
 
 fn total(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end - range.start).sum()
+}
+
+/// The median.
+fn middle(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    let half = times.len() / 2;
+    match times.len() {
+        0 => 0.0,
+        count if count % 2 == 1 => times[half],
+        _ => (times[half - 1] + times[half]) / 2.0,
+    }
 }

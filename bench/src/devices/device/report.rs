@@ -3,15 +3,17 @@
 use std::fmt::Write;
 
 use kiln_pool::reads::{Combine, DeviceModel};
+use serde::Serialize;
 
 use super::super::chart::{self, Series};
-use super::{DEVICES, Device, GRAY, NATURAL, PLANNED, Row, Section, WHOLE};
+use super::{AGAIN, DEVICES, Device, GRAY, NATURAL, PLANNED, Row, Section, WHOLE};
 
 pub(super) fn section(
     name: &str,
     title: &str,
     devices: &[(&Device, DeviceModel)],
     rows: &[Row],
+    whole: &str,
 ) -> Section {
     let mut text = intro(devices);
     let (bars, json_bars) = bars(rows);
@@ -24,6 +26,7 @@ pub(super) fn section(
     text += &orders(rows);
     text += &three_parities(rows);
     text += &by_k(rows);
+    text += whole;
     let models: Vec<_> = devices
         .iter()
         .map(|(d, model)| serde_json::json!({ "device": d.name, "about": d.about, "model": model }))
@@ -41,15 +44,19 @@ fn intro(devices: &[(&Device, DeviceModel)]) -> String {
     let mut text = String::from(
         "What one helper reads, from a loop device past the page cache, its runs submitted \
          together; all helpers do the same on devices of their own, so this is the disk-read time \
-         of the repair. *Overall* is the sum over all lost chunks, as in the paper.\n\n\
+         of the repair. *Overall* is the sum over all lost chunks, as in the paper, each read \
+         again and again by itself as a repair of many stripes does: limits are granted in slices \
+         of 0.1 s, and where chunks follow each other the next uses what one leaves of its share. \
+         Medians of repetitions in which all ways take turns; in brackets the least and the most \
+         of them.\n\n\
          The devices are **emulated**: loop devices over memory, limited by the kernel's block \
          controller in reads and in bytes a second, whichever binds. That is how volumes of clouds \
          behave. A disk adds both up and depends on how far its head moves, which is not modelled; \
          a gap between runs of one chunk costs a real disk less than a full seek. Times are given \
          as of the device that is emulated.\n\n\
-         | device | what it is | a read | a MiB | costs | in pieces | together | fit \
-         within |\n\
-         |---|---|---|---|---|---|---|---|\n",
+         | device | what it is | a read | a MiB | costs | in pieces | together | fit: in the mean, \
+         at most | repetitions apart | other models |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
     // Writing to a string does not fail.
     for (device, model) in devices {
@@ -59,14 +66,18 @@ fn intro(devices: &[(&Device, DeviceModel)]) -> String {
         };
         let _ = writeln!(
             text,
-            "| {} | {} | {:.3} ms | {:.3} ms | {combine} | {} | {:.1}x | {:.0}% |",
+            "| {} | {} | {:.3} ms | {:.3} ms | {combine} | {} | {:.1}x | {:.0}%, {:.0}% | {:.0}% \
+             | {} |",
             device.name,
             device.about,
             model.read_seconds * device.scale * 1e3,
             model.byte_seconds * device.scale * f64::from(1 << 20) * 1e3,
             model.piece_bytes.map_or("no".to_owned(), size),
             model.parallelism,
-            model.worst_fit * 100.0
+            model.uncertainty.error * 100.0,
+            model.worst_fit * 100.0,
+            model.uncertainty.spread * 100.0,
+            model.uncertainty.rivals.len()
         );
     }
     text + "\nkiln asks for long reads in pieces that the block layer takes as they are (448 KiB \
@@ -84,11 +95,48 @@ fn find<'a>(rows: &'a [Row], like: &Row, way: &str) -> Option<&'a Row> {
     })
 }
 
-/// Time of a planned cell divided by the best of the simple ways there.
-fn over_best(rows: &[Row], planned: &Row) -> Option<f64> {
+/// How one way compares to another, repetition by repetition.
+#[derive(Clone, Copy, Serialize)]
+struct Ratio {
+    middle: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Ratio {
+    fn of(row: &Row, other: &Row) -> Option<Ratio> {
+        let pairs = row.repetitions.iter().zip(&other.repetitions);
+        let mut ratios: Vec<f64> = pairs.map(|(a, b)| a / b).collect();
+        ratios.sort_by(f64::total_cmp);
+        let (least, most) = (*ratios.first()?, *ratios.last()?);
+        Some(Ratio { middle: row.overall / other.overall, least, most })
+    }
+}
+
+impl std::fmt::Display for Ratio {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.3} ({:.3}-{:.3})", self.middle, self.least, self.most)
+    }
+}
+
+/// A planned cell against the best of the simple ways there.
+fn over_best(rows: &[Row], planned: &Row) -> Option<Ratio> {
     let simple = [NATURAL, GRAY, WHOLE].map(|way| find(rows, planned, way.name));
-    let best = simple.iter().flatten().map(|r| r.overall).fold(f64::INFINITY, f64::min);
-    best.is_finite().then(|| planned.overall / best)
+    let best = simple.into_iter().flatten().min_by(|a, b| a.overall.total_cmp(&b.overall));
+    Ratio::of(planned, best?)
+}
+
+/// Gray against gray, measured at the same place: what is noise there.
+fn noise(rows: &[Row], like: &Row) -> Option<Ratio> {
+    Ratio::of(find(rows, like, AGAIN.name)?, find(rows, like, GRAY.name)?)
+}
+
+/// Whether a planned cell asks for just what is asked without a planner.
+fn is_gray(rows: &[Row], row: &Row) -> bool {
+    find(rows, row, GRAY.name).is_some_and(|gray| {
+        (gray.reads_per_stripe, gray.read_amplification)
+            == (row.reads_per_stripe, row.read_amplification)
+    })
 }
 
 fn bars(rows: &[Row]) -> (String, serde_json::Value) {
@@ -98,23 +146,10 @@ fn bars(rows: &[Row]) -> (String, serde_json::Value) {
         .and_then(|gray| {
             find(rows, gray, NATURAL.name).map(|natural| 1.0 - gray.overall / natural.overall)
         });
-    // Where the planner asks for just what is asked without it, a difference is noise.
-    let alike = |row: &Row| {
-        find(rows, row, GRAY.name).is_some_and(|gray| {
-            (gray.reads_per_stripe, gray.read_amplification)
-                == (row.reads_per_stripe, row.read_amplification)
-        })
-    };
-    let worst_of = |noise: bool, device: &str| {
-        rows.iter()
-            .filter(|r| r.way == PLANNED.name && r.device.contains(device) && alike(r) == noise)
-            .filter_map(|row| over_best(rows, row).map(|ratio| (ratio, row)))
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-    };
-    let worst = worst_of(false, "");
     let same = rows.iter().filter(|r| r.issued_reads == r.counted_reads).count();
     let bytes = rows.iter().filter(|r| r.issued_bytes == r.counted_bytes).count();
     let mut text = String::from("\n| bar | wanted | measured |\n|---|---|---|\n");
+    // Writing to a string does not fail.
     if let Some(reduction) = reduction {
         let _ = writeln!(
             text,
@@ -123,20 +158,39 @@ fn bars(rows: &[Row]) -> (String, serde_json::Value) {
             100.0 * reduction
         );
     }
+    let mut worst = Vec::new();
     for name in DEVICES.iter().map(|device| device.name) {
-        for noise in [false, true] {
-            let Some((ratio, row)) = worst_of(noise, name) else { continue };
-            let what = match noise {
+        let planned = rows.iter().filter(|r| r.way == PLANNED.name && r.device == name);
+        let mut cells: Vec<(Ratio, &Row)> =
+            planned.filter_map(|row| Some((over_best(rows, row)?, row))).collect();
+        cells.sort_by(|a, b| b.0.middle.total_cmp(&a.0.middle));
+        let of_noise: Vec<f64> =
+            cells.iter().filter_map(|(_, row)| Some(noise(rows, row)?.middle)).collect();
+        let most = of_noise.iter().copied().fold(0.0, f64::max);
+        for gray in [false, true] {
+            let mut alike = cells.iter().filter(|(_, row)| is_gray(rows, row) == gray).peekable();
+            let Some((ratio, row)) = alike.peek() else { continue };
+            let what = match gray {
                 false => "read planner over the best of natural, gray, RS whole chunk",
-                true => "the same where it asks for the very reads of gray: noise",
+                true => "the same where it asks for the very reads of gray",
             };
+            let place = format!("{}+{}, {}", row.k, row.m, size(row.chunk));
             let _ = writeln!(
                 text,
-                "| {name}: {what}: worst cell | {} | {ratio:.3} ({}+{}, {}) |",
-                if noise { "1" } else { "at most 1" },
-                row.k,
-                row.m,
-                size(row.chunk)
+                "| {name}: {what}: worst cell | at most 1 | {ratio} ({place}; there gray over gray \
+                 {}) |",
+                noise(rows, row).map_or(String::new(), |ratio| ratio.to_string())
+            );
+            worst.push(serde_json::json!({
+                "device": name, "reads_of_gray": gray, "cell": place, "ratio": ratio
+            }));
+            let slower = alike.clone().filter(|(ratio, _)| ratio.middle > 1.0).count();
+            let beyond = alike.clone().filter(|(ratio, _)| ratio.least > most.max(1.0)).count();
+            let _ = writeln!(
+                text,
+                "| {name}: cells above 1; in every repetition above the worst of gray over gray \
+                 ({most:.3}) | 0 | {slower}; {beyond} of {} |",
+                alike.count()
             );
         }
     }
@@ -149,7 +203,7 @@ fn bars(rows: &[Row]) -> (String, serde_json::Value) {
     );
     let json = serde_json::json!({
         "gray_reduction_seek_2mib": reduction,
-        "planned_over_best_worst": worst.map(|(ratio, _)| ratio),
+        "planned_over_best_worst": worst,
         "reads_equal": { "same": same, "cells": rows.len() },
         "bytes_equal": { "same": bytes, "cells": rows.len() },
     });
@@ -181,9 +235,9 @@ fn sizes(device: &str, rows: &[Row]) -> String {
         {
             let _ = writeln!(
                 text,
-                " {:.1}% | {:.2} | {:.1} of {:.0}, {:.2}x |",
+                " {:.1}% | {} | {:.1} of {:.0}, {:.2}x |",
                 100.0 * (1.0 - gray.overall / natural.overall),
-                over_best(rows, planned).unwrap_or(f64::NAN),
+                over_best(rows, planned).map_or(String::new(), |ratio| ratio.to_string()),
                 planned.reads_per_stripe,
                 gray.reads_per_stripe,
                 planned.read_amplification
@@ -261,7 +315,8 @@ fn by_k(rows: &[Row]) -> String {
     let head: Vec<String> = subs.iter().map(|&s| size(s)).collect();
     let mut text = format!(
         "\n### k+2 by size of a sub-chunk (experiment 5)\n\nOverall read time saved by gray, and \
-         (in brackets) by gray with planned reads, against natural.\n\n| device | k | {} |\n\
+         (in brackets) by gray with planned reads, against natural; one lost chunk \
+         of each section.\n\n| device | k | {} |\n\
          |---|---|{}\n",
         head.join(" | "),
         "---|".repeat(subs.len())
@@ -304,16 +359,12 @@ fn pictures_of(disk: &Device, rows: &[Row]) -> Vec<(String, String)> {
         chart::draw(&title, &places, "seconds, all lost chunks (log)", &by_size),
     )];
     let chunk = if chunks.contains(&(2 << 20)) { 2 << 20 } else { first.chunk };
-    // Limits are granted in slices of time that are longer than most of these reads: there only
-    // the sum can be measured, and what each chunk costs is the model's.
-    let limited = disk.limits.is_some();
     let by_lost = series(&|way| {
         let row = cells.iter().find(|r| r.way == way && r.chunk == chunk);
-        row.map_or(Vec::new(), |r| if limited { &r.expected_seconds } else { &r.seconds }.clone())
+        row.map_or(Vec::new(), |r| r.seconds.clone())
     });
     let places: Vec<String> = (0..first.seconds.len()).map(|lost| format!("c{lost}")).collect();
-    let whose = if limited { " (the model's; sums are measured)" } else { "" };
-    let title = format!("{device}: {code}, chunks of {}, by lost chunk{whose}", size(chunk));
+    let title = format!("{device}: {code}, chunks of {}, by lost chunk", size(chunk));
     pictures.push((
         format!("{device}-lost"),
         chart::draw(&title, &places, "seconds of disk reads (log)", &by_lost),

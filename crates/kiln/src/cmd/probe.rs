@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::Args;
 use kiln_pool::Observer;
 use kiln_pool::reads::fit::{Sample, fit};
-use kiln_pool::reads::{Combine, DeviceModel, measure};
+use kiln_pool::reads::{Combine, DeviceModel, Uncertainty, measure};
 use kiln_store::{
     Backend, FileBackend, ReadAt, ReadMode, device_counted, longest_read, open_device,
 };
@@ -39,7 +39,9 @@ plans its reads by the result as soon as all its folders have one.";
 ///
 /// Reads at random places, past the page cache, in several sizes and numbers in flight, and finds
 /// the cost of a read, the cost of a byte, and how many reads at once are worth while. A repair
-/// then knows which gaps between sub-chunks are cheaper to read through than to skip.
+/// then knows which gaps between sub-chunks are cheaper to read through than to skip. Every size
+/// is read several times, in turn with the others: how far that is apart, and from the model, is
+/// kept with it, and the less certain it is the more carefully reads are planned.
 #[derive(Debug, Args)]
 pub struct Probe {
     /// A folder on the device, or the device itself
@@ -50,7 +52,7 @@ pub struct Probe {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Seconds of reading, about
+    /// Seconds of reading, about; up to three times as long where reads are held up
     #[arg(long, value_name = "N", default_value_t = 10.0)]
     seconds: f64,
 
@@ -76,6 +78,8 @@ struct Report {
     bytes_read: u64,
     seconds: f64,
     samples: Vec<Sample>,
+    /// Seconds between stalls of a device that grants reads in slices.
+    slice_seconds: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -115,7 +119,8 @@ impl Command for Probe {
             target,
             stored: self.store(folder, &model)?.map(|path| path.display().to_string()),
             gap_bytes: model.gap_bytes(),
-            meaning: meaning(&model),
+            meaning: meaning(&model, measured.slice_seconds),
+            slice_seconds: measured.slice_seconds,
             model,
             longest_read: longest,
             asked: Requests { reads: measured.reads, bytes: measured.bytes },
@@ -201,7 +206,7 @@ fn write_scratch(store: &FileBackend, bytes: u64, seed: u64) -> Result<(), Failu
 }
 
 /// The model in words.
-fn meaning(model: &DeviceModel) -> Vec<String> {
+fn meaning(model: &DeviceModel, slice: Option<f64>) -> Vec<String> {
     let gap = sizes::show(model.gap_bytes());
     let mut lines = vec![format!(
         "a read costs {}, a MiB {}",
@@ -227,14 +232,30 @@ fn meaning(model: &DeviceModel) -> Vec<String> {
             model.depth
         ),
     });
-    if model.worst_fit > 0.25 {
-        lines.push(format!(
-            "the measurements differ from this by up to {:.0}%: other work on the device, or one \
-             that is not so simple",
-            100.0 * model.worst_fit
-        ));
+    if let Some(slice) = slice {
+        let slice = seconds(slice);
+        lines.push(format!("reads are held up every {slice} or so: limits granted in slices"));
     }
+    lines.push(doubt(model));
     lines
+}
+
+/// How much the model can be trusted, in words.
+fn doubt(model: &DeviceModel) -> String {
+    let Uncertainty { error, spread, ref rivals } = model.uncertainty;
+    let mut text = format!(
+        "measurements are {:.0}% off in the mean and {:.0}% at most, repetitions {:.0}% apart",
+        100.0 * error,
+        100.0 * model.worst_fit,
+        100.0 * spread
+    );
+    if model.is_doubtful() {
+        text += "; other work on the device or the machine, or a device that is not so simple: \
+                 gaps will be read only where all models gain that this probe allows";
+    } else if !rivals.is_empty() {
+        text += &format!("; {} more models explain them about as well", rivals.len());
+    }
+    text
 }
 
 fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
@@ -256,10 +277,11 @@ fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
                 sample.depth.to_string(),
                 seconds(sample.seconds_each),
                 format!("{}/s", sizes::show(rate)),
+                format!("{:.0}%", 100.0 * sample.spread),
             ]
         };
         let rows: Vec<Vec<String>> = report.samples.iter().map(row).collect();
-        text += &table(&["read", "in flight", "each", "rate"], &rows);
+        text += &table(&["read", "in flight", "each", "rate", "apart"], &rows);
     }
     if let Some(counted) = report.counted.as_ref().filter(|_| setup.verbose) {
         text += &format!(

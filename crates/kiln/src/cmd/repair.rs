@@ -99,7 +99,8 @@ impl Command for Repair {
         let raw = self.raw.setup()?;
         let devices = self.devices()?;
         // A model is of the device, not of the page cache.
-        let mode = if devices.is_some() { setup::direct() } else { self.reads.mode() };
+        let mode = self.reads.mode();
+        let mode = if devices.is_some() { setup::direct() } else { mode };
         let folders = Folders::to_read(setup, &self.folders, mode)?;
         let to = Folders::to_write(setup, "--to", self.to.as_slice())?;
         let targets: BTreeMap<_, _> = to

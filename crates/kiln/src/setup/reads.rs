@@ -1,5 +1,7 @@
 //! How stored bytes are read.
 
+use std::num::NonZeroUsize;
+
 use clap::Args;
 use kiln_store::ReadMode;
 
@@ -10,11 +12,19 @@ pub struct ReadFlags {
     /// KILN_URING=off submits them one after the other
     #[arg(long)]
     pub direct: bool,
+
+    /// Shards of a stripe that are read at the same time, 32 at most; 1: one after the other
+    /// [default: 32]
+    #[arg(long, value_name = "N")]
+    pub readers: Option<NonZeroUsize>,
 }
 
 impl ReadFlags {
-    /// The flags as the stores take them.
+    /// The flags as the stores take them; from here on the limit of readers holds.
     pub fn mode(&self) -> ReadMode {
+        if let Some(readers) = self.readers {
+            kiln_pool::limit_readers(readers);
+        }
         if self.direct { direct() } else { ReadMode::Cached }
     }
 }

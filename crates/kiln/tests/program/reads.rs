@@ -98,7 +98,7 @@ fn direct_reads_give_the_same_everywhere() {
     let rig = Rig::new();
     let data = rig.encoded("rs:3+2", "--chunk 5000", 1_000_003);
     rig.remove(shard(1));
-    for flags in ["", "--direct"] {
+    for flags in ["", "--direct", "--readers 1", "--direct --readers 2"] {
         rig.kiln(&format!("decode shards -o back --force -q {flags}")).ok();
         assert!(rig.read("back") == data, "{flags}");
         let report = rig.kiln(&format!("verify shards --json {flags}")).code(1).json();

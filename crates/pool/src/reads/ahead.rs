@@ -45,7 +45,7 @@ pub(crate) struct Ahead<'a> {
     report: Mutex<Option<ReadsReport>>,
 }
 
-/// Reads that were planned for ranges of a file.
+/// Reads that were planned for ranges, as if the first began at the file's start.
 struct Planned {
     device: usize,
     alignment: u64,
@@ -168,21 +168,27 @@ impl<'a> Ahead<'a> {
             let none = DeviceModel::new(1.0, 1.0, Combine::Sum);
             return (Cover::as_runs(&wanted, alignment, &none), count);
         };
-        // Helpers of one loss mostly read the same ranges of their files. Whoever comes while they
+        // Helpers of one loss mostly read the same ranges of their files, and windows the same
+        // ranges after one another: planned once, from where they begin. Whoever comes while they
         // are being planned waits, instead of planning them too.
+        let base = wanted.first().map_or(0, |range| range.start / alignment * alignment);
+        let wanted = moved(&wanted, |at| at - base);
+        let back =
+            |cover: &Cover| Cover { reads: moved(&cover.reads, |at| at + base), ..cover.clone() };
         let mut covers = self.covers.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |known: &&Planned| {
             known.device == device && known.alignment == alignment && known.wanted == wanted
         };
         if let Some(known) = covers.iter().find(same) {
-            return (known.cover.clone(), count);
+            return (back(&known.cover), count);
         }
         let cover = Cover::best(&wanted, alignment, self.devices.model(device));
         if covers.len() >= COVERS_KEPT {
             covers.pop_front();
         }
-        covers.push_back(Planned { device, alignment, wanted, cover: cover.clone() });
-        (cover, count)
+        let planned = back(&cover);
+        covers.push_back(Planned { device, alignment, wanted, cover });
+        (planned, count)
     }
 
     /// One read a run instead.
@@ -330,6 +336,10 @@ fn own_cost(chunks: &dyn Chunks, chunk: usize, stripe: u64, runs: &[Range<u32>])
 fn add_device(cost: &mut ReadCost, cover: &Cover) {
     cost.device_bytes += cover.bytes;
     cost.device_reads += pieces(&cover.reads).len() as u64;
+}
+
+fn moved(ranges: &[Range<u64>], to: impl Fn(u64) -> u64) -> Vec<Range<u64>> {
+    ranges.iter().map(|range| to(range.start)..to(range.end)).collect()
 }
 
 fn length(range: &Range<u64>) -> usize {

@@ -22,12 +22,15 @@ use super::ahead::Ahead;
 #[derive(Clone, Debug, Default)]
 pub struct Devices {
     models: Vec<DeviceModel>,
+    /// For each, all models that its probe allows.
+    plausible: Vec<Vec<DeviceModel>>,
     of: BTreeMap<String, usize>,
 }
 
 impl Devices {
     /// Adds a device; gives its number.
     pub fn add(&mut self, model: DeviceModel) -> usize {
+        self.plausible.push(model.plausible());
         self.models.push(model);
         self.models.len() - 1
     }
@@ -45,6 +48,18 @@ impl Devices {
 
     pub(crate) fn model(&self, device: usize) -> &DeviceModel {
         &self.models[device]
+    }
+
+    fn plausible(&self, device: usize) -> &[DeviceModel] {
+        &self.plausible[device]
+    }
+
+    fn model_error(&self) -> f64 {
+        self.models.iter().map(|model| model.uncertainty.error).fold(0.0, f64::max)
+    }
+
+    fn are_doubtful(&self) -> bool {
+        self.models.iter().any(DeviceModel::is_doubtful)
     }
 }
 
@@ -68,6 +83,11 @@ pub struct ReadsReport {
     pub expected_seconds_as_runs: f64,
     /// Expected seconds of reading k whole chunks, a read a chunk.
     pub expected_seconds_whole_chunks: f64,
+    /// Largest deviation of a device's probe from its model, root of the mean square.
+    pub model_error: f64,
+    /// At worst, over all models that the probes allow: how many times as long the reads take as
+    /// the faster of one read a run and one read of everything.
+    pub risk: f64,
 }
 
 /// The choice between two plans.
@@ -84,9 +104,12 @@ struct Load {
     /// Reads (their pieces) and bytes for each device: as planned, and one read a run.
     planned: BTreeMap<usize, (u64, u64)>,
     as_runs: BTreeMap<usize, (u64, u64)>,
+    /// As planned, for each device: the reads by every model that its probe allows, and bytes.
+    plausible: BTreeMap<usize, (Vec<u64>, u64)>,
     runs: usize,
     reads: usize,
     widest_gap: u64,
+    risk: f64,
 }
 
 impl Load {
@@ -101,6 +124,14 @@ impl Load {
                 sum.0 += reads.operations;
                 sum.1 += reads.bytes;
             }
+            let models = ahead.devices().plausible(device);
+            let sum = load.plausible.entry(device).or_insert((vec![0; models.len()], 0));
+            for (sum, model) in sum.0.iter_mut().zip(models) {
+                let pieces = cover.reads.iter().map(|read| model.operations(read.end - read.start));
+                *sum += pieces.sum::<u64>();
+            }
+            sum.1 += cover.bytes;
+            load.risk = load.risk.max(cover.risk);
             load.runs += helper.runs.len() * stripes as usize;
             load.reads += cover.reads.len();
             load.widest_gap = load.widest_gap.max(cover.widest_gap);
@@ -117,6 +148,28 @@ impl Load {
             all: times.all + seconds,
         })
     }
+}
+
+/// Which of two loads the slowest device is done with sooner, where the costs are uncertain: how
+/// many times as long the first takes as the second, at worst, over all models that probes allow.
+/// Devices have their first rivals together, then their second ones, and so on.
+fn at_worst(of: &Load, against: &Load, ahead: &Ahead<'_>) -> f64 {
+    let devices = ahead.devices();
+    let slowest = |load: &Load, number: usize| {
+        let seconds = load.plausible.iter().map(|(&device, (reads, bytes))| {
+            let models = devices.plausible(device);
+            let number = if number < models.len() { number } else { 0 };
+            models[number].seconds(reads[number], *bytes)
+        });
+        seconds.fold(0.0, f64::max)
+    };
+    let both = of.plausible.keys().chain(against.plausible.keys());
+    let scenarios = both.map(|&device| devices.plausible(device).len()).max().unwrap_or(1);
+    let over = (0..scenarios).map(|number| {
+        let other = slowest(against, number);
+        if other > 0.0 { slowest(of, number) / other } else { 1.0 }
+    });
+    over.fold(0.0, f64::max)
 }
 
 /// A way that takes so much longer is as fast as another one: less than a model can be trusted.
@@ -153,7 +206,13 @@ impl Choice {
         let (few, whole) = (Load::of(repair, ahead), Load::of(decode, ahead));
         let planned = Load::times(&few.planned, ahead);
         let as_decode = Load::times(&whole.planned, ahead);
-        let use_decode = as_decode.better_than(&planned);
+        // Where each of both is faster by some model that the probe allows, the one that can
+        // lose less.
+        let worst = (at_worst(&whole, &few, ahead), at_worst(&few, &whole, ahead));
+        let use_decode = match worst {
+            (decode, repair) if decode > AS_FAST && repair > AS_FAST => decode < repair,
+            _ => as_decode.better_than(&planned),
+        };
         let expected = if use_decode { as_decode } else { planned };
         let chosen = if use_decode { &whole } else { &few };
         let windows = ahead.stripes() as f64 / ahead.window_stripes().min(ahead.stripes()) as f64;
@@ -164,6 +223,8 @@ impl Choice {
             expected_seconds: windows * expected.slowest,
             expected_seconds_as_runs: windows * Load::times(&few.as_runs, ahead).slowest,
             expected_seconds_whole_chunks: windows * Load::times(&whole.as_runs, ahead).slowest,
+            model_error: ahead.devices().model_error(),
+            risk: chosen.risk,
         };
         let (runs, reads) = (chosen.runs, chosen.reads);
         report.why = match (use_decode, reads < runs) {
@@ -181,6 +242,13 @@ impl Choice {
                 chosen.widest_gap
             ),
         };
+        if ahead.devices().are_doubtful() {
+            report.why += &format!(
+                "; a probe was off by {:.0}% and more, so gaps are read only where every model it \
+                 allows gains",
+                100.0 * report.model_error
+            );
+        }
         Choice { decode: use_decode, report }
     }
 }

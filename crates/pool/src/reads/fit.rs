@@ -1,12 +1,14 @@
-//! From measurements to a model.
+//! From measurements to a model, and to how much it can be trusted.
+
+mod rivals;
 
 use super::{Combine, DeviceModel};
 
 /// A measurement: batches of `depth` reads of `bytes` each, at random places.
 ///
 /// ```
-/// let lone = kiln_pool::reads::fit::Sample { bytes: 4096, depth: 1, seconds_each: 8e-3 };
-/// assert_eq!(lone.depth, 1);
+/// let lone = kiln_pool::reads::fit::Sample::new(4096, 1, 8e-3);
+/// assert_eq!(lone.spread, 0.0);
 /// ```
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Sample {
@@ -16,6 +18,18 @@ pub struct Sample {
     pub depth: u32,
     /// Seconds for each read: time of a batch, divided by its reads.
     pub seconds_each: f64,
+    /// How far its repetitions were apart, in the middle: 0.1 for 10%; 0 where there was one.
+    pub spread: f64,
+    /// How many repetitions there were.
+    pub visits: u32,
+}
+
+impl Sample {
+    /// One without repetitions.
+    #[must_use]
+    pub fn new(bytes: u64, depth: u32, seconds_each: f64) -> Sample {
+        Sample { bytes, depth, seconds_each, spread: 0.0, visits: 1 }
+    }
 }
 
 /// Sizes in which block layers are known to hand reads on: powers of two, and Linux' usual limit.
@@ -40,7 +54,7 @@ const PIECES_NOISE: f64 = 0.03;
 /// use kiln_pool::reads::Combine;
 /// // 100 reads a second, 100 MB/s, whatever the depth.
 /// let samples: Vec<Sample> = [4096, 65536, 1 << 20, 1 << 24]
-///     .map(|bytes| Sample { bytes, depth: 1, seconds_each: 0.01 + bytes as f64 / 1e8 })
+///     .map(|bytes| Sample::new(bytes, 1, 0.01 + bytes as f64 / 1e8))
 ///     .to_vec();
 /// let model = fit(&samples, 512, &[]).unwrap();
 /// assert_eq!((model.combine, model.parallelism, model.piece_bytes), (Combine::Sum, 1.0, None));
@@ -54,15 +68,7 @@ pub fn fit(samples: &[Sample], alignment: u64, pieces: &[u64]) -> Option<DeviceM
     let mut sizes: Vec<u64> = samples.iter().map(|sample| sample.bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let typical = |bytes: u64| {
-        let times = || samples.iter().filter(|s| s.bytes == bytes).map(|s| s.seconds_each);
-        let least = times().fold(f64::INFINITY, f64::min);
-        let (sum, count) = times()
-            .filter(|&time| time <= AS_FAST * least)
-            .fold((0.0, 0.0), |all, time| (all.0 + time, all.1 + 1.0));
-        (bytes, sum / count)
-    };
-    let times: Vec<(u64, f64)> = sizes.iter().map(|&bytes| typical(bytes)).collect();
+    let times: Vec<(u64, f64)> = sizes.iter().map(|&bytes| typical(samples, bytes)).collect();
     let smallest = *sizes.first().filter(|_| sizes.len() > 1)?;
     let whole = explained(&times, None);
     let noise = times.len() as f64 * PIECES_NOISE.powi(2);
@@ -73,14 +79,17 @@ pub fn fit(samples: &[Sample], alignment: u64, pieces: &[u64]) -> Option<DeviceM
     // always a little better by chance.
     let known = usable.map(|&piece| (piece, 1.0));
     let guessed = PIECES.iter().map(|&piece| (piece, PIECES_GAIN));
-    let best = known
+    let cut: Vec<(Explained, f64)> = known
         .chain(guessed)
         .filter(|(piece, _)| cuts(&piece))
         .map(|(piece, gain)| (explained(&times, Some(piece)), gain))
+        .collect();
+    let best = cut
+        .iter()
         .filter(|(cut, gain)| whole.error > noise && cut.error < gain * whole.error)
         .map(|(cut, _)| cut)
         .min_by(|a, b| a.error.total_cmp(&b.error))
-        .unwrap_or(whole);
+        .unwrap_or(&whole);
     let at = |depth: u32| samples.iter().find(|s| s.bytes == smallest && s.depth == depth);
     let lone = at(1).map_or(times[0].1, |sample| sample.seconds_each);
     let small = samples.iter().filter(|s| s.bytes == smallest);
@@ -97,7 +106,31 @@ pub fn fit(samples: &[Sample], alignment: u64, pieces: &[u64]) -> Option<DeviceM
     let expected = |bytes| model.seconds(model.operations(bytes), bytes) - model.start_seconds;
     let worst = times.iter().map(|&(bytes, time)| (expected(bytes) / time - 1.0).abs());
     let worst_fit = worst.fold(0.0, f64::max);
-    Some(DeviceModel { worst_fit, ..model })
+    let pieces: Vec<Option<u64>> =
+        [None].into_iter().chain(cut.iter().map(|(cut, _)| cut.piece_bytes)).collect();
+    let uncertainty = rivals::uncertainty(&times, best, &pieces, middle_spread(samples));
+    Some(DeviceModel { worst_fit, uncertainty, ..model })
+}
+
+/// What a read of one size takes, from the fastest depths of those that were visited most.
+fn typical(samples: &[Sample], bytes: u64) -> (u64, f64) {
+    let alike = || samples.iter().filter(|s| s.bytes == bytes);
+    let visits = alike().map(|s| s.visits).max().unwrap_or(0);
+    let times = || alike().filter(|s| s.visits == visits).map(|s| s.seconds_each);
+    let least = times().fold(f64::INFINITY, f64::min);
+    let (sum, count) = times()
+        .filter(|&time| time <= AS_FAST * least)
+        .fold((0.0, 0.0), |all, time| (all.0 + time, all.1 + 1.0));
+    (bytes, sum / count)
+}
+
+/// The spread of repetitions that half of the samples do not exceed.
+fn middle_spread(samples: &[Sample]) -> f64 {
+    let mut spreads: Vec<f64> =
+        // What was visited once says nothing of it.
+        samples.iter().map(|s| s.spread).filter(|s| *s > 0.0 && s.is_finite()).collect();
+    spreads.sort_by(f64::total_cmp);
+    spreads.get(spreads.len() / 2).copied().unwrap_or(0.0).max(0.0)
 }
 
 /// What a read of one size takes: reads it costs, bytes, seconds.
@@ -109,6 +142,7 @@ struct Point {
 }
 
 /// The best that can be said with pieces of one size, or none.
+#[derive(Clone)]
 struct Explained {
     piece_bytes: Option<u64>,
     combine: Combine,
@@ -118,20 +152,30 @@ struct Explained {
     error: f64,
 }
 
+/// The best of one kind of model.
+fn of_kind(times: &[(u64, f64)], piece_bytes: Option<u64>, combine: Combine) -> Explained {
+    let points = points(times, piece_bytes);
+    let costs = match combine {
+        Combine::Sum => sum(&points),
+        Combine::Larger => larger(&points),
+    };
+    Explained { piece_bytes, combine, costs, error: error(&points, combine, costs) }
+}
+
 fn explained(times: &[(u64, f64)], piece_bytes: Option<u64>) -> Explained {
+    let [sum, larger] =
+        [Combine::Sum, Combine::Larger].map(|combine| of_kind(times, piece_bytes, combine));
+    // Ties (all reads of one cost, say) go to the plain sum.
+    if larger.error < sum.error { larger } else { sum }
+}
+
+fn points(times: &[(u64, f64)], piece_bytes: Option<u64>) -> Vec<Point> {
     let device = DeviceModel { piece_bytes, ..DeviceModel::new(0.0, 1.0, Combine::Sum) };
     let point = |&(bytes, seconds): &(u64, f64)| {
         let reads = device.operations(bytes) as f64;
         Point { reads, bytes: bytes as f64, seconds }
     };
-    let points: Vec<Point> = times.iter().map(point).collect();
-    let of = |combine, costs| {
-        let error = error(&points, combine, costs);
-        Explained { piece_bytes, combine, costs, error }
-    };
-    let (sum, larger) = (of(Combine::Sum, sum(&points)), of(Combine::Larger, larger(&points)));
-    // Ties (all reads of one cost, say) go to the plain sum.
-    if larger.error < sum.error { larger } else { sum }
+    times.iter().map(point).collect()
 }
 
 fn error(points: &[Point], combine: Combine, (read, byte): (f64, f64)) -> f64 {

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Rival, Uncertainty};
+
 /// How the costs of reads and of bytes go together.
 ///
 /// ```
@@ -71,6 +73,9 @@ pub struct DeviceModel {
     pub alignment: u64,
     /// Largest deviation of a measurement from the model, e.g. 0.1 for 10%; 0 if not measured.
     pub worst_fit: f64,
+    /// How much all this can be trusted; nothing in records of older programs.
+    #[serde(default, skip_serializing_if = "Uncertainty::is_none")]
+    pub uncertainty: Uncertainty,
 }
 
 impl DeviceModel {
@@ -94,6 +99,7 @@ impl DeviceModel {
             depth: 1,
             alignment: 4096,
             worst_fit: 0.0,
+            uncertainty: Uncertainty::default(),
         }
     }
 
@@ -142,20 +148,36 @@ impl DeviceModel {
             let (version, known) = (self.version, Self::VERSION);
             return Err(format!("it has version {version}, this program knows 1 to {known}"));
         }
-        if let Some(piece) = self.piece_bytes.filter(|&piece| piece < Self::PIECE_BYTES_MIN) {
-            let least = Self::PIECE_BYTES_MIN;
-            return Err(format!("piece_bytes is {piece}, {least} are the least that make sense"));
+        let doubts = [self.uncertainty.error, self.uncertainty.spread];
+        if !doubts.iter().all(|doubt| (0.0..=1e6).contains(doubt)) {
+            return Err(format!("its uncertainty is {doubts:?}, which is none"));
         }
-        let costs = [
-            ("read_seconds", self.read_seconds, 0.0),
-            ("byte_seconds", self.byte_seconds, f64::MIN_POSITIVE),
-            ("start_seconds", self.start_seconds, 0.0),
-        ];
-        for (name, value, least) in costs {
-            if !(least..=1e6).contains(&value) {
-                return Err(format!("{name} is {value}, which is no cost"));
-            }
+        let rivals = &self.uncertainty.rivals;
+        if rivals.len() > Uncertainty::RIVALS_MAX {
+            let most = Uncertainty::RIVALS_MAX;
+            return Err(format!("it has {} rivals, {most} are the most", rivals.len()));
         }
-        Ok(())
+        check_costs(self.read_seconds, self.byte_seconds, self.piece_bytes)?;
+        if !(0.0..=1e6).contains(&self.start_seconds) {
+            return Err(format!("start_seconds is {}, which is no cost", self.start_seconds));
+        }
+        rivals.iter().try_for_each(|&Rival { read_seconds, byte_seconds, piece_bytes, .. }| {
+            check_costs(read_seconds, byte_seconds, piece_bytes)
+        })
     }
+}
+
+fn check_costs(read: f64, byte: f64, piece: Option<u64>) -> Result<(), String> {
+    if let Some(piece) = piece.filter(|&piece| piece < DeviceModel::PIECE_BYTES_MIN) {
+        let least = DeviceModel::PIECE_BYTES_MIN;
+        return Err(format!("piece_bytes is {piece}, {least} are the least that make sense"));
+    }
+    for (name, value, least) in
+        [("read_seconds", read, 0.0), ("byte_seconds", byte, f64::MIN_POSITIVE)]
+    {
+        if !(least..=1e6).contains(&value) {
+            return Err(format!("{name} is {value}, which is no cost"));
+        }
+    }
+    Ok(())
 }

@@ -1,3 +1,5 @@
+mod cautious;
+
 use std::ops::Range;
 
 use proptest::prelude::*;
@@ -96,7 +98,7 @@ proptest! {
         for bytes in [4096, 16384, 65536, 262_144, 1 << 20, 4 << 20, 16 << 20] {
             for (depth, slower) in [(1, lone), (4, lone.sqrt()), (16, 1.0), (64, 1.0)] {
                 let seconds_each = slower * truth.seconds(1, bytes);
-                samples.push(Sample { bytes, depth, seconds_each });
+                samples.push(Sample::new(bytes, depth, seconds_each));
             }
         }
         let found = fit(&samples, 512, &[]).unwrap();
@@ -132,7 +134,7 @@ fn reads_that_are_cut_show_in_the_samples() {
             let seconds_each = truth.seconds(truth.operations(bytes), bytes);
             // Up to 3% of noise, the same every time.
             let noise = 1.0 + 0.03 * ((bytes / KIB * 7 % 5) as f64 / 2.0 - 1.0);
-            Sample { bytes, depth: 4, seconds_each: seconds_each * noise }
+            Sample::new(bytes, 4, seconds_each * noise)
         };
         let found = fit(&sizes.map(sample), 512, &[640 * KIB]).unwrap();
         assert_eq!((found.piece_bytes, found.combine), (Some(piece), combine), "{found:?}");
@@ -160,19 +162,16 @@ fn which_kind_of_device_it_is_shows_in_the_samples() {
     for combine in [Combine::Sum, Combine::Larger] {
         let truth = DeviceModel::new(1.0 / 150.0, 1.0 / 150e6, combine);
         let sizes = [4096u64, 65536, 1 << 20, 2 << 20, 16 << 20];
-        let sample = |bytes| Sample { bytes, depth: 1, seconds_each: truth.seconds(1, bytes) };
+        let sample = |bytes| Sample::new(bytes, 1, truth.seconds(1, bytes));
         let found = fit(&sizes.map(sample), 512, &[]).unwrap();
         assert_eq!(found.combine, combine);
         assert!((found.gap_bytes() as f64 / 1e6 - 1.0).abs() < 0.01, "{found:?}");
         assert!(found.worst_fit < 1e-6);
     }
     assert_eq!(fit(&[], 512, &[]), None);
-    let twice = [
-        Sample { bytes: 4096, depth: 1, seconds_each: 1.0 },
-        Sample { bytes: 4096, depth: 4, seconds_each: 1.0 },
-    ];
+    let twice = [Sample::new(4096, 1, 1.0), Sample::new(4096, 4, 1.0)];
     assert_eq!(fit(&twice, 512, &[]), None);
-    let nonsense = [4096, 8192].map(|bytes| Sample { bytes, depth: 1, seconds_each: 0.0 });
+    let nonsense = [4096, 8192].map(|bytes| Sample::new(bytes, 1, 0.0));
     assert_eq!(fit(&nonsense, 512, &[]), None);
 }
 

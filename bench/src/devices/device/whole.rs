@@ -1,0 +1,114 @@
+//! Experiment 7 as a whole: reading, sending and computing of one lost chunk.
+//!
+//! Reads are measured on the emulated disks, computing in memory, on one core. Sending is only
+//! *computed*: the bytes that reach the node that rebuilds, over a link of its own.
+
+use std::fmt::Write;
+use std::time::Instant;
+
+use kiln_code::Codec;
+
+use super::{GRAY, NATURAL, Options, PLANNED, Row, WHOLE};
+use crate::BenchError;
+
+/// The paper has a link of 20 Gbit/s.
+const LINK_BITS: f64 = 20e9;
+const CHUNKS: &[u64] = &[256 << 10, 2 << 20, 16 << 20];
+/// Seconds of computing for a lost chunk, at least.
+const SECONDS: f64 = 0.03;
+
+/// What one way sends and computes for a lost chunk, in the mean.
+struct Work {
+    sent_bytes: f64,
+    seconds: f64,
+}
+
+/// A table for the page: mean seconds of a lost chunk.
+pub(super) fn section(options: &Options, rows: &[Row]) -> Result<String, BenchError> {
+    let mut text = String::from(
+        "\n### Repair of one chunk: reading, sending, computing (experiment 7)\n\nMilliseconds, \
+         mean over all lost chunks of 16+2. *Sending* is computed: what the helpers give, over one \
+         link of 20 Gbit/s (the paper's). *Computing* is measured in memory, on one core. Gaps \
+         that are read through are not sent. One after the other, as in the paper; kiln does all \
+         three at the same time, for different stripes.\n\n\
+         | device | chunk | way | reading | sending | computing | together | against natural |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    let tiny = [64 << 10];
+    for &chunk in if options.tiny { &tiny } else { CHUNKS } {
+        let cells: Vec<&Row> =
+            rows.iter().filter(|r| r.experiment == "7" && r.chunk == chunk).collect();
+        let mut natural = 1.0;
+        for way in [NATURAL, GRAY, PLANNED, WHOLE] {
+            let Some(first) = cells.iter().find(|r| r.way == way.name) else { continue };
+            let work = work(way.order, (first.k, first.m), chunk)?;
+            for row in cells.iter().filter(|r| r.way == way.name) {
+                let parts = [
+                    row.overall / row.seconds.len() as f64,
+                    8.0 * work.sent_bytes / LINK_BITS,
+                    work.seconds,
+                ];
+                let together: f64 = parts.iter().sum();
+                let of_natural = cells
+                    .iter()
+                    .find(|r| r.device == row.device && r.way == NATURAL.name)
+                    .map_or(0.0, |r| r.overall / r.seconds.len() as f64);
+                if way.name == NATURAL.name {
+                    natural = parts[1] + parts[2];
+                }
+                // Writing to a string does not fail.
+                let _ = writeln!(
+                    text,
+                    "| {} | {} KiB | {} | {:.3} | {:.3} | {:.3} | {:.3} | {:+.1}% |",
+                    row.device,
+                    chunk >> 10,
+                    row.way,
+                    1e3 * parts[0],
+                    1e3 * parts[1],
+                    1e3 * parts[2],
+                    1e3 * together,
+                    100.0 * (together / (of_natural + natural) - 1.0)
+                );
+            }
+        }
+    }
+    Ok(text)
+}
+
+/// Computes the repair of every chunk.
+fn work(order: Option<&str>, (k, m): (usize, usize), chunk: u64) -> Result<Work, BenchError> {
+    let spec = match order {
+        Some(order) => format!("clay:{k}+{m},order={order}"),
+        None => format!("rs:{k}+{m}"),
+    };
+    let failed = |error: &dyn std::fmt::Display| BenchError::Failed {
+        engine: spec.clone(),
+        reason: error.to_string(),
+    };
+    let parsed = spec.parse().map_err(|error| failed(&error))?;
+    let codec = Codec::new(&parsed).map_err(|error| failed(&error))?;
+    let sub = chunk as usize / codec.shape().alpha;
+    let mut work = Work { sent_bytes: 0.0, seconds: 0.0 };
+    for lost in 0..k + m {
+        let others: Vec<usize> = (0..k + m).filter(|&chunk| chunk != lost).collect();
+        let plan = codec.repair_plan(&[lost], &others).map_err(|error| failed(&error))?;
+        let inputs: Vec<Vec<u8>> = plan
+            .helpers()
+            .iter()
+            .map(|helper| (0..helper.sub_chunks() * sub).map(|at| (at * 7 % 251) as u8).collect())
+            .collect();
+        let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        let mut output = vec![0; chunk as usize];
+        let mut times = Vec::new();
+        let start = Instant::now();
+        while times.len() < 3 || start.elapsed().as_secs_f64() < SECONDS {
+            let began = Instant::now();
+            plan.run(&inputs, &mut [&mut output]).map_err(|error| failed(&error))?;
+            times.push(began.elapsed().as_secs_f64());
+        }
+        times.sort_by(f64::total_cmp);
+        work.seconds += times[times.len() / 2] / (k + m) as f64;
+        work.sent_bytes += (plan.sub_chunks_read() * sub) as f64 / (k + m) as f64;
+    }
+    Ok(work)
+}
