@@ -150,6 +150,8 @@ testbed-test: setup
 	@$(CARGO) build -q -p kiln
 	@echo '== test-bed'; $(PYTHON) bench/testbed/testbed_test.py '$(TESTBED)-test' \
 	    --kiln '$(TARGET)/debug/kiln' || [ $$? = 3 ]
+	@$(PYTHON) bench/testbed/cut_test.py '$(TESTBED)-test' --kiln '$(TARGET)/debug/kiln' \
+	    || [ $$? = 3 ]
 
 # Repairs over shaped links: degraded reads, recoveries, encoding. As root.
 bench-repair: build

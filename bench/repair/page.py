@@ -105,7 +105,8 @@ def groups(rows):
 def table(rows):
     """Mean, least and most seconds of each cell."""
     lines = ["| what | code | chunk | seconds (least to most) | load bound | over it | sent, plan "
-             "| traffic over plan | agents' cores |", "|---|---|---|---|---|---|---|---|---|"]
+             "| streams over plan | interface | agents' cores |",
+             "|---|---|---|---|---|---|---|---|---|---|"]
     for (_, _, label, code, chunk, window), cell in groups(rows).items():
         times = [row["seconds"] for row in cell]
         mean, bound = sum(times) / len(times), cell[0]["bound_seconds"]
@@ -115,6 +116,7 @@ def table(rows):
             f"| {name} | {code} | {chunk} MiB | {mean:.2f}{spread} | {bound:.2f} "
             f"| {mean / bound:.2f} | {cell[0]['planned_sent'] / MIB:.0f} MiB "
             f"| {max(row['traffic_over_plan'] for row in cell):.3f} "
+            f"| {max(row['interface_over_plan'] for row in cell):.3f} "
             f"| {max(row['agent_cores'] for row in cell):.2f} of "
             f"{max(row['machine_cores'] for row in cell):.2f} |")
     return lines

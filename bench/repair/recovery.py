@@ -18,6 +18,8 @@ FULL = [("RS central, one node", "rs", "central", "one"),
         ("RS pipelining, one node", "rs", "pipeline", "one"), *QUICK[:1],
         ("Clay, ParaRC's heuristic, one node", "clay", "pareto", "one"), *QUICK[1:],
         ("Clay central, spread", "clay", "central", "spread")]
+# Without what takes half an hour.
+LARGE = [*QUICK, ("Clay central, spread", "clay", "central", "spread")]
 AT_ONCE = 20  # objects repaired at once
 
 
@@ -90,31 +92,33 @@ def recover(pool, bed, label, code, strategy, where, meter_of, rate):
         raise Trouble(f"{label}: {report['repaired']} of {LOST} repaired: {report['failed']}")
     planned = {row["node"]: max(row["planned_sent"], row["planned_received"])
                for row in report["nodes"]}
-    worst = 1.0
-    for host, pair in enumerate(meter.traffic):
-        load = planned.get(f"n{host}") or planned.get(bed.address(host)) or 0
-        if load > 8 * MIB:
-            worst = max(worst, max(pair) / load)
+    planned = [planned.get(f"n{host}") or 0 for host in range(bed.hosts)]
     load = report["planned_max_node_load"]
     bound = load / (bits_per_second(rate) / 8)
     row = dict(kind="recovery", label=label, code=code, strategy=strategy, to=where,
                chunk_mib=pool.chunk // MIB, seconds=report["seconds"],
                plan_seconds=report["plan_seconds"], planned_load=load,
                planned_sent=report["planned_sent"], metered_load=report["max_node_load"],
-               metered_sent=report["bytes_sent"], traffic_over_plan=round(worst, 4),
+               metered_sent=report["bytes_sent"], **meter.over(planned),
                bound_seconds=bound, over_bound=round(report["seconds"] / bound, 3),
                strategies=report.get("strategies"), replanned=report["replanned"],
                timeline=meter.timeline, **meter.row())
     return row
 
 
-def cells(rows, bed, kiln, rate, size, chunk_mib, full, meter_of, material, say):
-    """All recoveries of one size of code, on a test-bed of its own; rows as they come."""
-    compared = FULL if full else QUICK
+def cells(kept, bed, kiln, rate, size, chunk_mib, compared, meter_of, material, say):
+    """All recoveries of one size of code, on a test-bed of its own."""
+    def measure(pool, label, family, strategy, where):
+        row = recover(pool, bed, label, f"{family}:{size}", strategy, where, meter_of, rate)
+        say(row)
+        return row
+
     for family in dict.fromkeys(row[1] for row in compared):
-        bed.make(NODES + 1, rate, kiln)
-        pool = Pool(bed, f"{family}:{size}", chunk_mib, material, rate)
-        for label, _, strategy, where in [row for row in compared if row[1] == family]:
-            rows.append(recover(pool, bed, label, f"{family}:{size}", strategy, where,
-                                meter_of, rate))
-            say(rows[-1])
+        mine = [row for row in compared if row[1] == family]
+        keys = [["recovery", label, size, chunk_mib, rate] for label, *_ in mine]
+        pool = None
+        if kept.missing(keys):
+            bed.make(NODES + 1, rate, kiln)
+            pool = Pool(bed, f"{family}:{size}", chunk_mib, material, rate)
+        for key, row in zip(keys, mine):
+            kept.add(key, lambda: measure(pool, *row))

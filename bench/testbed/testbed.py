@@ -27,6 +27,7 @@ from pathlib import Path
 WAIT = 30  # seconds that an agent may take to start or to end
 HOSTS_MAX = 200
 MTU = 1500
+HEADERS = 14 + 20 + 32  # of Ethernet, IPv4, and TCP with timestamps
 # The machine's own choice of congestion control may be one that a shaper upsets; a route may name
 # another without a change of the machine's settings.
 ROUTE = "route add 10.7.0.0/24 dev {device} src {address} congctl cubic"
@@ -157,6 +158,10 @@ class Testbed:
             run("tc", "-n", space, "qdisc", "replace", "dev", device, "root", "tbf",
                 "rate", f"{bits:.0f}bit", "burst", burst, "limit", 4 << 20)
 
+    def cut(self, host, whole=False):
+        """Cuts the link of a host at the switch, as a pulled cable would, or makes it whole."""
+        run("ip", "-n", self.switch, "link", "set", f"p{host}", "up" if whole else "down")
+
     def down(self):
         """Ends whatever runs on the hosts and removes everything; nothing there is fine too."""
         spaces = [line.split()[0] for line in
@@ -249,11 +254,15 @@ class Testbed:
 
     def counters(self):
         """Bytes that each host sent and received, by its own interface."""
+        return [(sent["bytes"], received["bytes"]) for sent, received in self.interfaces()]
+
+    def interfaces(self):
+        """Bytes and packets that each host sent and received."""
         rows = []
         for host in range(self.hosts):
             shown = run("ip", "-j", "-s", "-n", self.space(host), "link", "show", "eth0")
             stats = json.loads(shown.stdout)[0]["stats64"]
-            rows.append((stats["tx"]["bytes"], stats["rx"]["bytes"]))
+            rows.append((stats["tx"], stats["rx"]))
         return rows
 
     def at_switch(self):

@@ -457,7 +457,7 @@ impl Agent {
             }
             Event::Tick => self.tick(now),
         }
-        self.send_parcels();
+        self.send_parcels(now);
         self.start_jobs(now);
         std::mem::take(&mut self.actions)
     }
@@ -466,7 +466,8 @@ impl Agent {
     #[must_use]
     pub fn wake_at(&self) -> Option<Duration> {
         let connections = self.connections.values().map(|c| c.expires(&self.limits));
-        connections.chain(self.locks.iter().map(|(at, _)| *at)).chain(self.tasks_wake_at()).min()
+        let locks = self.locks.iter().map(|(at, _)| *at);
+        connections.chain(locks).chain(self.tasks_wake_at()).chain(self.outbox.wake_at()).min()
     }
 
     fn connected(&mut self, now: Duration, id: ConnectionId, session: u64) {

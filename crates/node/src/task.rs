@@ -29,7 +29,7 @@ const REACH: u64 = 3;
 /// further ahead only keeps back what is needed next.
 const PERIOD: Duration = Duration::from_millis(100);
 /// Bytes of a parcel, at most: on a slow link an urgent one must not wait long for another.
-const PARCEL_MAX: usize = 128 << 10;
+const PARCEL_MAX: usize = 64 << 10;
 
 /// Bytes of every sub-chunk that travel together unless somebody knows better: windows of about a
 /// mebibyte of each chunk. Much smaller ones cost time for messages, larger ones time until the

@@ -62,6 +62,10 @@ pub struct Coordinator {
           value_parser = clap::value_parser!(u32).range(1..=256))]
     windows: u32,
 
+    /// Seconds to go on trying while agents cannot be reached, as when a link is cut
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    patience: u64,
+
     /// Object to repair, where there are several
     #[arg(long, value_name = "NAME", requires = "agents")]
     object: Option<String>,

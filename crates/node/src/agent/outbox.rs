@@ -5,21 +5,30 @@
 //! is handed to the connection, about what it delivered lately, and the rest waits here, in order.
 //! Small parcels of one window travel together: each frame costs bytes of its own, and an answer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::tasks::TaskId;
 use crate::pace::Pace;
 use crate::task::Parcel;
 
-/// Bytes on the way to a peer at least: enough to begin with, and little on a slow link.
-const LEAST: u64 = 128 << 10;
+/// Bytes on the way to a peer at least: enough to begin with, and little on a slow link. Where
+/// twenty send to one at 100 Mbit/s, this is a queue of 100 ms; from 200 ms on TCP sends again what
+/// is only late.
+const LEAST: u64 = 64 << 10;
 /// Bytes on the way to a peer at most, well below the credit of its connection.
 const MOST: u64 = 8 << 20;
 /// Parcels travel together up to so many bytes; a connection sends that in a few packets.
 const TOGETHER: u64 = 64 << 10;
-/// What is on the way may be what was delivered in this time, twice.
-const PERIOD: Duration = Duration::from_millis(50);
+/// What was not answered for so long is held back by its receiver until its turn comes; it is not
+/// on the way any more. Nothing else breaks the circle when tasks wait for one another. It is this
+/// time, or less where answers come fast: see [`Lane::held`].
+const HELD: Duration = Duration::from_millis(300);
+/// Of so many answers the fastest tells how long a frame is on the way now.
+const ANSWERS: usize = 4;
+/// What is on the way may be half of what was delivered in this time. Answers come in bursts, since
+/// receivers hold them back for a while: a shorter time would take a burst for a fast link.
+const PERIOD: Duration = Duration::from_millis(200);
 
 /// Where a parcel stands in the queue: age of its task, window, when it was put here.
 type Turn = (u64, u64, u64);
@@ -30,12 +39,28 @@ struct Entry {
     parcel: Parcel,
 }
 
+/// Names a frame on its way.
+type Flight = (u64, u64, u32, u32);
+
+/// A frame that is not answered.
+#[derive(Debug)]
+struct Frame {
+    sent: Duration,
+    bytes: u64,
+    /// It is taken for held back.
+    held: bool,
+    /// It went although the limit was reached.
+    beyond: bool,
+}
+
 /// The way to one peer.
 #[derive(Debug)]
 struct Lane {
     waiting: BTreeMap<Turn, Entry>,
-    /// Bytes on the way.
-    bytes: u64,
+    /// Frames on the way, by age of their task, window, piece and offset of their first parcel.
+    flying: BTreeMap<Flight, Frame>,
+    /// How long the last answers took.
+    took: VecDeque<Duration>,
     /// Parcels on the way of each task (by age) and window.
     under_way: BTreeMap<(u64, u64), u32>,
     /// Bytes delivered.
@@ -69,11 +94,14 @@ impl Outbox {
 
     /// The next parcels to be sent to an address in one frame, all of one window, if any may be
     /// sent now.
-    pub fn next(&mut self, address: &str) -> Option<(TaskId, Vec<Parcel>)> {
+    pub fn next(&mut self, now: Duration, address: &str) -> Option<(TaskId, Vec<Parcel>)> {
         let lane = self.lanes.get_mut(address)?;
-        let turn = lane.turn()?;
+        let held = lane.held();
+        lane.flying.values_mut().for_each(|frame| frame.held |= frame.sent + held <= now);
+        let (turn, beyond) = lane.turn()?;
         let Entry { task, parcel } = lane.waiting.remove(&turn)?;
         let (age, window, _) = turn;
+        let flight = (age, window, parcel.piece, parcel.at);
         let (mut sum, mut parcels) = (parcel.bytes.len() as u64, vec![parcel]);
         while let Some(entry) = lane.waiting.range((age, window, 0)..(age, window + 1, 0)).next() {
             let (turn, bytes) = (*entry.0, entry.1.parcel.bytes.len() as u64);
@@ -83,7 +111,7 @@ impl Outbox {
             sum += bytes;
             parcels.extend(lane.waiting.remove(&turn).map(|entry| entry.parcel));
         }
-        lane.bytes += sum;
+        lane.flying.insert(flight, Frame { sent: now, bytes: sum, held: false, beyond });
         *lane.under_way.entry((age, window)).or_default() += parcels.len() as u32;
         Some((task, parcels))
     }
@@ -93,9 +121,13 @@ impl Outbox {
         let (Some(lane), Some(age)) = (self.lanes.get_mut(address), self.ages.get(&task)) else {
             return;
         };
+        let flight = |first: &Parcel| (*age, first.window, first.piece, first.at);
+        if let Some(frame) = parcels.first().and_then(|first| lane.flying.remove(&flight(first))) {
+            lane.took.truncate(ANSWERS - 1);
+            lane.took.push_front(now.saturating_sub(frame.sent));
+        }
         for parcel in parcels {
             let (window, bytes) = (parcel.window, parcel.bytes.len() as u64);
-            lane.bytes = lane.bytes.saturating_sub(bytes);
             if let Some(count) = lane.under_way.get_mut(&(*age, window)) {
                 *count -= 1;
                 if *count == 0 {
@@ -126,6 +158,16 @@ impl Outbox {
         self.lanes.retain(|_, lane| !lane.waiting.is_empty() || !lane.under_way.is_empty());
     }
 
+    /// When something that waits may go although nothing was answered.
+    pub fn wake_at(&self) -> Option<Duration> {
+        let lanes = self.lanes.values().filter(|lane| !lane.waiting.is_empty());
+        let each = lanes.flat_map(|lane| {
+            let fresh = lane.flying.values().filter(|frame| !frame.held);
+            fresh.map(|frame| frame.sent + lane.held())
+        });
+        each.min()
+    }
+
     /// Addresses for which something waits.
     pub fn addresses(&self) -> Vec<String> {
         let waits = self.lanes.iter().filter(|(_, lane)| !lane.waiting.is_empty());
@@ -136,17 +178,34 @@ impl Outbox {
 impl Lane {
     fn new() -> Lane {
         let (waiting, under_way) = (BTreeMap::new(), BTreeMap::new());
-        Lane { waiting, bytes: 0, under_way, pace: Pace::new(PERIOD) }
+        let (flying, took, pace) = (BTreeMap::new(), VecDeque::new(), Pace::new(PERIOD));
+        Lane { waiting, flying, took, under_way, pace }
     }
 
-    /// Whose turn it is. Receivers hold back the answer to what comes too early for them, so
-    /// tasks must not be able to block one another: whatever is on the way, a parcel below all
-    /// windows of its task that are on the way may go.
-    fn turn(&self) -> Option<Turn> {
+    /// After how long without an answer a frame is held back: a few times what the fastest of the
+    /// last answers took. A queue on the way lets all of them take longer.
+    fn held(&self) -> Duration {
+        match self.took.iter().min() {
+            Some(least) if self.took.len() == ANSWERS => (3 * *least + HELD / 10).min(HELD),
+            _ => HELD,
+        }
+    }
+
+    /// Whose turn it is, and whether it goes beyond the limit. Receivers hold back the answer to
+    /// what comes too early for them, so tasks must not be able to block one another: a parcel
+    /// below all windows of its task that are on the way may go when the limit is reached, but one
+    /// at a time. If each task could send one, twenty tasks of twenty agents would flood the port
+    /// of the node that all of them send to.
+    fn turn(&self) -> Option<(Turn, bool)> {
         let (first, entry) = self.waiting.first_key_value()?;
-        let limit = LEAST.max(2 * self.pace.lately()).min(MOST);
-        if self.bytes == 0 || self.bytes + entry.parcel.bytes.len() as u64 <= limit {
-            return Some(*first);
+        let limit = LEAST.max(self.pace.lately() / 2).min(MOST);
+        let fresh = || self.flying.values().filter(|frame| !frame.held);
+        let bytes: u64 = fresh().map(|frame| frame.bytes).sum();
+        if bytes == 0 || bytes + entry.parcel.bytes.len() as u64 <= limit {
+            return Some((*first, false));
+        }
+        if fresh().any(|frame| frame.beyond) {
+            return None;
         }
         let mut from = (0, 0, 0);
         // The lowest window of each task that waits.
@@ -154,7 +213,7 @@ impl Lane {
             let (age, window, _) = *turn;
             let below = self.under_way.range((age, 0)..(age + 1, 0)).next();
             if below.is_none_or(|((_, lowest), _)| window < *lowest) {
-                return Some(*turn);
+                return Some((*turn, true));
             }
             from = (age + 1, 0, 0);
         }
@@ -175,8 +234,8 @@ mod tests {
         Parcel { window, piece: 0, to: 0, at: 0, total, bytes }
     }
 
-    fn drain(outbox: &mut Outbox) -> Vec<(TaskId, u64)> {
-        let frames = std::iter::from_fn(|| outbox.next("x"));
+    fn drain(outbox: &mut Outbox, now: Duration) -> Vec<(TaskId, u64)> {
+        let frames = std::iter::from_fn(|| outbox.next(now, "x"));
         frames.map(|(task, parcels)| (task, parcels[0].window)).collect()
     }
 
@@ -186,7 +245,7 @@ mod tests {
         for (task, window) in [(A, 5), (B, 0), (A, 3), (A, 4), (B, 1)] {
             outbox.put(task, "x", parcel(window, 1000));
         }
-        assert_eq!(drain(&mut outbox), [(A, 3), (A, 4), (A, 5), (B, 0), (B, 1)]);
+        assert_eq!(drain(&mut outbox, Duration::ZERO), [(A, 3), (A, 4), (A, 5), (B, 0), (B, 1)]);
         assert!(outbox.addresses().is_empty());
     }
 
@@ -195,36 +254,34 @@ mod tests {
         let mut outbox = Outbox::default();
         let half = LEAST as usize / 2;
         (0..400).for_each(|window| outbox.put(A, "x", parcel(window, half)));
-        assert_eq!(drain(&mut outbox).len(), 2);
+        let mut sent = drain(&mut outbox, Duration::ZERO);
+        assert_eq!(sent.len(), 2);
         // Everything is answered within a millisecond: the limit doubles again and again.
         let mut most = 0;
-        let mut window = 0;
-        for ms in 1..=40 {
-            for answered in window..window + 8 {
-                outbox.settled(Duration::from_millis(ms), A, "x", &[parcel(answered, half)]);
+        for now in (1..=40).map(Duration::from_millis) {
+            for (task, window) in sent {
+                outbox.settled(now, task, "x", &[parcel(window, half)]);
             }
-            window += 8;
-            most = most.max(drain(&mut outbox).len());
+            sent = drain(&mut outbox, now);
+            most = most.max(sent.len());
         }
         assert!(most > 8, "{most}");
-        assert!(outbox.lanes["x"].bytes <= MOST);
+        assert!(most as u64 * half as u64 <= MOST);
     }
 
     #[test]
     fn small_parcels_of_one_window_travel_together_and_no_others() {
         let mut outbox = Outbox::default();
-        for (task, window) in [(A, 1), (B, 1), (A, 2), (A, 1), (B, 1)] {
-            outbox.put(task, "x", parcel(window, 1000));
+        let third = TOGETHER as usize / 3;
+        for (task, window) in [(A, 1), (B, 1), (A, 2), (A, 1), (B, 1), (A, 1), (A, 1)] {
+            outbox.put(task, "x", parcel(window, third));
         }
-        outbox.put(A, "x", parcel(1, TOGETHER as usize));
-        let frames = std::iter::from_fn(|| outbox.next("x"));
-        let frames: Vec<_> = frames.map(|(task, p)| (task, p[0].window, p.len())).collect();
-        assert_eq!(frames, [(A, 1, 2), (A, 1, 1), (A, 2, 1), (B, 1, 2)]);
-        let answered = [parcel(1, 1000), parcel(1, 1000)];
-        outbox.settled(Duration::ZERO, A, "x", &answered);
-        outbox.settled(Duration::ZERO, B, "x", &answered);
-        outbox.settled(Duration::ZERO, A, "x", &[parcel(1, TOGETHER as usize)]);
-        outbox.settled(Duration::ZERO, A, "x", &[parcel(2, 1000)]);
+        let mut frames = Vec::new();
+        while let Some((task, parcels)) = outbox.next(Duration::ZERO, "x") {
+            frames.push((task, parcels[0].window, parcels.len()));
+            outbox.settled(Duration::ZERO, task, "x", &parcels);
+        }
+        assert_eq!(frames, [(A, 1, 3), (A, 1, 1), (A, 2, 1), (B, 1, 2)]);
         assert!(outbox.lanes.is_empty());
     }
 
@@ -232,21 +289,25 @@ mod tests {
     fn no_task_waits_for_the_answers_of_another_one() {
         let mut outbox = Outbox::default();
         (10..20).for_each(|window| outbox.put(A, "x", parcel(window, LEAST as usize)));
-        assert_eq!(drain(&mut outbox), [(A, 10)]);
+        assert_eq!(drain(&mut outbox, Duration::ZERO), [(A, 10)]);
         // The receiver holds A's answer back until something lower comes.
         outbox.put(B, "x", parcel(3, 1000));
         outbox.put(B, "x", parcel(4, LEAST as usize));
         outbox.put(A, "x", parcel(9, LEAST as usize));
-        assert_eq!(drain(&mut outbox), [(A, 9), (B, 3)]);
+        // One goes beyond the limit, ...
+        assert_eq!(drain(&mut outbox, Duration::ZERO), [(A, 9)]);
+        assert_eq!(outbox.wake_at(), Some(HELD));
+        // ... and everything goes on when both are taken for held back.
+        assert_eq!(drain(&mut outbox, HELD), [(A, 11), (B, 3)]);
     }
 
     #[test]
     fn a_task_that_is_forgotten_leaves_nothing_behind() {
         let mut outbox = Outbox::default();
         (0..3).for_each(|window| outbox.put(A, "x", parcel(window, LEAST as usize)));
-        assert_eq!(drain(&mut outbox), [(A, 0)]);
+        assert_eq!(drain(&mut outbox, Duration::ZERO), [(A, 0)]);
         outbox.forget(A);
-        assert_eq!(drain(&mut outbox), []);
+        assert_eq!(drain(&mut outbox, Duration::ZERO), []);
         outbox.settled(Duration::ZERO, A, "x", &[parcel(0, LEAST as usize)]);
         assert!(outbox.lanes.is_empty() && outbox.ages.is_empty() && outbox.ended.is_empty());
     }

@@ -324,9 +324,9 @@ impl Agent {
     }
 
     /// Sends what may be sent now.
-    pub(super) fn send_parcels(&mut self) {
+    pub(super) fn send_parcels(&mut self, now: Duration) {
         for address in self.outbox.addresses() {
-            while let Some((task, parcels)) = self.outbox.next(&address) {
+            while let Some((task, parcels)) = self.outbox.next(now, &address) {
                 self.counts.bytes_sent += parcels.iter().map(|p| p.bytes.len() as u64).sum::<u64>();
                 self.actions.push(Action::Push { task, address: address.clone(), parcels });
             }

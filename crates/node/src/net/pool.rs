@@ -32,6 +32,8 @@ const FULL: Duration = Duration::from_secs(600);
 const BACKOFF_MS: (u64, u64) = (1_000, 60_000);
 /// How often wishes are looked at while there is nothing to do.
 const LOOK: Duration = Duration::from_millis(200);
+/// Between two surveys while too few nodes can be reached.
+const BETWEEN: Duration = Duration::from_secs(2);
 
 /// Limits of traffic in bytes a second; 0: none.
 ///
@@ -122,6 +124,8 @@ pub struct RecoverOptions {
     pub every: Duration,
     /// How often an object's repair is tried; with `stay` for ever.
     pub tries: u32,
+    /// How long to go on trying while nodes cannot be reached without which nothing can be done.
+    pub patience: Duration,
     /// Seed of all choices.
     pub seed: u64,
 }
@@ -138,6 +142,7 @@ impl Default for RecoverOptions {
             stay: false,
             every: Duration::from_secs(30),
             tries: 6,
+            patience: Duration::from_secs(60),
             seed: 1,
         }
     }
@@ -213,6 +218,7 @@ impl PoolRecovery<'_> {
             tries: BTreeMap::new(),
             given_up: BTreeSet::new(),
             rotten: BTreeMap::new(),
+            stuck: None,
         };
         while !self.control.stopped() {
             let (status, wants) = match self.survey(&shared, &mut state) {
@@ -222,8 +228,21 @@ impl PoolRecovery<'_> {
                     self.pause(self.options.every);
                     continue;
                 }
+                Err(error) if state.patient(self.options.patience) => {
+                    self.control.warn(&error.to_string());
+                    self.pause(BETWEEN);
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
+            // Too few nodes answer just now, as when links were cut: a moment may change that.
+            let away = status.nodes.iter().any(|node| !node.present);
+            if status.unreadable == 0 || !away {
+                state.stuck = None;
+            } else if wants.is_empty() && state.patient(self.options.patience) {
+                self.pause(BETWEEN);
+                continue;
+            }
             report.surveyed(&status, &state.queue);
             if wants.is_empty() {
                 let Some(pause) = self.rest(&state, &status) else { break };
@@ -416,6 +435,15 @@ struct State {
     given_up: BTreeSet<Key>,
     /// Shards that repairs found damaged; a new survey repairs them too.
     rotten: BTreeMap<Key, Vec<u16>>,
+    /// Since when too few nodes can be reached.
+    stuck: Option<Instant>,
+}
+
+impl State {
+    /// Whether to go on trying although too few nodes can be reached.
+    fn patient(&mut self, patience: Duration) -> bool {
+        self.stuck.get_or_insert_with(Instant::now).elapsed() < patience
+    }
 }
 
 impl Shared<'_> {

@@ -90,8 +90,21 @@ pub struct Defeat {
     pub error: NodeError,
     /// The agent at fault, by rank, when it is one.
     pub node: Option<usize>,
+    /// Whether it may pass: agents could not be reached, as when a link is cut for a while.
+    pub passing: bool,
     /// Plans that were given up before.
     pub given_up: Vec<String>,
+}
+
+impl Defeat {
+    fn new(node: Option<usize>, error: NodeError) -> Box<Defeat> {
+        let passing = error.is_retryable();
+        Defeat::passing(passing, node, error)
+    }
+
+    fn passing(passing: bool, node: Option<usize>, error: NodeError) -> Box<Defeat> {
+        Box::new(Defeat { error, node, passing, given_up: Vec::new() })
+    }
 }
 
 impl From<Box<Defeat>> for NodeError {
@@ -154,7 +167,7 @@ impl Recovery<'_> {
                 let rotten = bad.chunks.into_iter().collect();
                 Ok(Recovered { given_up, rotten, ..recovered })
             }
-            Err((node, error)) => Err(Box::new(Defeat { error, node, given_up })),
+            Err(defeat) => Err(Box::new(Defeat { given_up, ..*defeat })),
         }
     }
 
@@ -179,10 +192,13 @@ impl Recovery<'_> {
         task: [u8; 16],
         watcher: &dyn Watcher,
         bad: &mut Bad,
-    ) -> Result<Recovered, (Option<usize>, NodeError)> {
-        let layout = self.geometry.shard(0).layout().map_err(|error| (None, error.into()))?;
+    ) -> Result<Recovered, Box<Defeat>> {
+        let layout = self.geometry.shard(0).layout();
+        let layout = layout.map_err(|error| Defeat::new(None, error.into()))?;
         loop {
-            let ready = self.ready(bad).map_err(|error| (None, error))?;
+            // Without those who could not be reached too few may be left, for now.
+            let passing = !bad.nodes.is_empty();
+            let ready = self.ready(bad).map_err(|error| Defeat::passing(passing, None, error))?;
             let first = self.resume(network, &layout)?;
             let mut id = task;
             // Every plan is a task of its own: late parcels of the last one belong to nobody.
@@ -190,7 +206,7 @@ impl Recovery<'_> {
             let shares = self.shares(&ready.parts, first);
             let spared = self.spared(&bad.nodes, &bad.chunks);
             let outcome = self.carry_out(network, id, shares, spared, first, watcher);
-            let trouble = match outcome.map_err(|error| (None, error))? {
+            let trouble = match outcome.map_err(|error| Defeat::new(None, error))? {
                 Outcome::Done(amounts) => {
                     let resumed = (0..first).map(|s| layout.chunk_len(s) as u64).sum::<u64>();
                     return Ok(Recovered {
@@ -215,16 +231,13 @@ impl Recovery<'_> {
     }
 
     /// Takes note of who or what was in the way; gives the reason in words.
-    fn leave_out(
-        &self,
-        trouble: Trouble,
-        bad: &mut Bad,
-    ) -> Result<String, (Option<usize>, NodeError)> {
+    fn leave_out(&self, trouble: Trouble, bad: &mut Bad) -> Result<String, Box<Defeat>> {
+        let passing = matches!(trouble, Trouble::Node(..));
         match trouble {
             Trouble::Node(node, error) | Trouble::Disk(node, error) => {
                 let gets = self.targets.iter().any(|(_, to, ..)| *to == node);
                 if gets || !bad.nodes.insert(node) {
-                    return Err((Some(node), error));
+                    return Err(Defeat::passing(passing, Some(node), error));
                 }
                 let address = self.nodes.get(node).map(|n| n.address.to_string());
                 Ok(format!("without {}: {error}", address.unwrap_or_default()))
@@ -233,25 +246,22 @@ impl Recovery<'_> {
                 let why = format!("without shard {chunk} (stripe {stripe}): {text}");
                 if !bad.chunks.insert(chunk) {
                     let (what, place) = ("the repair".to_owned(), "the coordinator".to_owned());
-                    return Err((None, NodeError::GaveUp { what, place, why }));
+                    let error = NodeError::GaveUp { what, place, why };
+                    return Err(Defeat::passing(passing, None, error));
                 }
                 Ok(why)
             }
-            Trouble::Failed(error) => Err((None, error)),
+            Trouble::Failed(error) => Err(Defeat::passing(passing, None, error)),
         }
     }
 
     /// The first stripe that is not yet in the parts of all targets. Whoever wrote to them before
     /// has ended when this returns.
-    fn resume(
-        &self,
-        network: &Network,
-        layout: &Layout,
-    ) -> Result<u64, (Option<usize>, NodeError)> {
+    fn resume(&self, network: &Network, layout: &Layout) -> Result<u64, Box<Defeat>> {
         let most = layout.stripes().saturating_sub(1);
         let mut first = most;
         for (chunk, node, part, _) in &self.targets {
-            let failed = |error| (Some(*node), error);
+            let failed = |error| Defeat::new(Some(*node), error);
             let kept = network.resume(
                 &self.nodes[*node].address,
                 Message::Resume {

@@ -1,13 +1,15 @@
 //! `kiln coordinator AGENT...`: the shards of one object.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use kiln_node::NodeError;
-use kiln_node::net::{Address, Helper, Recovered, Recovery, RecoveryWatcher};
+use kiln_node::net::{Address, Defeat, Helper, Network, Recovered, Recovery, RecoveryWatcher};
 use kiln_node::proto::assignment::Geometry;
 use kiln_node::task::usual_slice;
 use kiln_pool::{Observer, SetReport, discover};
-use kiln_store::{ReadMode, ShardReader};
+use kiln_store::{Backend, ReadMode, ShardReader, StoreError};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -17,6 +19,9 @@ use crate::lists;
 use crate::print::{Stream, pace};
 use crate::setup::{Folders, Setup};
 use crate::sizes;
+
+/// Between two tries while agents cannot be reached.
+const BETWEEN: Duration = Duration::from_secs(1);
 
 /// What one agent did.
 #[derive(Debug, Serialize)]
@@ -49,11 +54,11 @@ struct Report {
 }
 
 /// Shows progress on the terminal.
-struct Show<'a>(&'a Setup, std::sync::atomic::AtomicU64);
+struct Show<'a>(&'a Setup, AtomicU64);
 
 impl RecoveryWatcher for Show<'_> {
     fn kept(&self, bytes: u64, _total: u64) {
-        let before = self.1.swap(bytes, std::sync::atomic::Ordering::Relaxed);
+        let before = self.1.swap(bytes, Ordering::Relaxed);
         self.0.observer.advance(bytes.saturating_sub(before));
     }
 
@@ -95,9 +100,6 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         setup.observer.warn(&format!("{}: nothing to repair", found.object));
         return Ok(Exit::Done);
     }
-    // Nobody else may write there meanwhile.
-    let spare = setup.network(&to)?.open(&to);
-    let _lock = kiln_store::Backend::lock(&spare, true)?;
     let geometry = geometry_of(&found, &folders)?;
     let recovery = Recovery {
         codec: set.codec(),
@@ -116,14 +118,67 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         seed: setup.seed,
     };
     setup.observer.begin("repair", None);
-    let show = Show(setup, std::sync::atomic::AtomicU64::new(0));
-    let task = *Uuid::new_v4().as_bytes();
-    let outcome = recovery.run(setup.network(&to)?, task, &show);
+    let outcome = patiently(flags, setup, &to, &recovery);
     setup.observer.finish();
-    let done = outcome.map_err(NodeError::from)?;
+    let done = outcome?;
     let report = report_of(flags, &found, &recovery, lost, &done, setup);
     show_report(&report, setup)?;
     Ok(Exit::Done)
+}
+
+/// Repairs, and tries again as long as it may help: agents that cannot be reached now may be there
+/// in a moment, and what they wrote stays.
+fn patiently(
+    flags: &Coordinator,
+    setup: &Setup,
+    to: &Address,
+    recovery: &Recovery<'_>,
+) -> Result<Recovered, Failure> {
+    let network = setup.network(to)?;
+    let show = Show(setup, AtomicU64::new(0));
+    let (mut given_up, mut since) = (Vec::new(), None);
+    loop {
+        let kept = show.1.load(Ordering::Relaxed);
+        let (error, passing) = match attempt(network, to, recovery, &show) {
+            Ok(done) => {
+                given_up.extend(done.given_up);
+                return Ok(Recovered { given_up, ..done });
+            }
+            Err(defeat) => {
+                given_up.extend(defeat.given_up);
+                (defeat.error, defeat.passing)
+            }
+        };
+        if show.1.load(Ordering::Relaxed) > kept {
+            since = None;
+        }
+        let first = *since.get_or_insert_with(Instant::now);
+        if !passing || first.elapsed() >= Duration::from_secs(flags.patience) {
+            return Err(error.into());
+        }
+        show.replanned(&format!("after a while: {error}"));
+        given_up.push(format!("waited: {error}"));
+        std::thread::sleep(BETWEEN);
+    }
+}
+
+/// One try, under the lock of the agent that gets the shards: nobody else may write there
+/// meanwhile. The lock goes with its connection, so each try takes it anew.
+fn attempt(
+    network: &Network,
+    to: &Address,
+    recovery: &Recovery<'_>,
+    show: &Show<'_>,
+) -> Result<Recovered, Box<Defeat>> {
+    let spare = network.open(to);
+    let lock = Backend::lock(&spare, true).map_err(|error| {
+        let refused = |kind| kind == ErrorKind::PermissionDenied;
+        let broken = matches!(&error, StoreError::Io { source, .. } if !refused(source.kind()));
+        let (passing, error) = (broken && !error.is_full(), error.into());
+        Box::new(Defeat { error, node: None, passing, given_up: Vec::new() })
+    });
+    let _lock = lock?;
+    recovery.run(network, *Uuid::new_v4().as_bytes(), show)
 }
 
 /// What the shards say of themselves, from one that is whole.

@@ -125,6 +125,7 @@ fn options(flags: &Coordinator, setup: &Setup) -> RecoverOptions {
         stay: flags.recover.stay,
         every: Duration::from_secs(flags.recover.every),
         tries: flags.recover.tries,
+        patience: Duration::from_secs(flags.patience),
         seed: setup.seed,
     }
 }
