@@ -106,7 +106,7 @@ fn main() -> Result<(), PoolError> {
     // One node loses its disk: what a repair would do.
     let lost = folder.join("d03");
     std::fs::rename(&lost, folder.join("lost")).map_err(|source| PoolError::Output { source })?;
-    Pool::take_node(&config, "n03", &open)?;
+    Pool::replace_disk(&config, "n03", &open)?;
     let pool = Pool::open(config, &open)?;
     let (planned, planning) = timed(|| {
         let mut queue = RepairQueue::new(Rules::default());

@@ -94,6 +94,9 @@ pub(crate) struct PoolNode {
     pub config: NodeConfig,
     /// Its place, or why it cannot be used.
     pub store: std::result::Result<Arc<dyn Backend>, String>,
+    /// Its disk is a new one and may lack what the old one held: that it has no manifest of an
+    /// object says nothing.
+    pub filling: bool,
 }
 
 /// The contents of [`IDENTITY`].
@@ -102,6 +105,9 @@ struct Identity {
     version: u32,
     pool: String,
     node: String,
+    /// See [`PoolNode::filling`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    filling: bool,
 }
 
 impl Pool {
@@ -113,7 +119,11 @@ impl Pool {
     pub fn open(config: PoolConfig, open: Opener<'_>) -> Result<Pool> {
         config.check()?;
         let nodes: Vec<PoolNode> = (config.node.iter())
-            .map(|node| PoolNode { config: node.clone(), store: enter(&config, node, open) })
+            .map(|node| {
+                let entered = enter(&config, node, open);
+                let filling = entered.as_ref().is_ok_and(|(_, filling)| *filling);
+                PoolNode { config: node.clone(), store: entered.map(|(store, _)| store), filling }
+            })
             .collect();
         let pool = Pool { config, nodes, codecs: Mutex::default() };
         let why = pool.nodes.iter().find_map(|node| node.store.as_ref().err());
@@ -134,24 +144,65 @@ impl Pool {
     pub fn create(config: PoolConfig, open: Opener<'_>) -> Result<Pool> {
         config.check()?;
         for node in &config.node {
-            take(&config, node, open)?;
+            take(&config, node, open, false)?;
         }
         let pool = Pool::open(config, open)?;
         pool.write_description()?;
         Ok(pool)
     }
 
-    /// Makes one more node the pool's own: after it was added to the description, or when its disk
-    /// was replaced by an empty one.
+    /// Makes one more node the pool's own, after it was added to the description.
     ///
     /// # Errors
     /// As [`Pool::create`].
     pub fn take_node(config: &PoolConfig, id: &str, open: Opener<'_>) -> Result<()> {
         config.check()?;
-        match config.node.iter().find(|node| node.id == id) {
-            Some(node) => take(config, node, open),
-            None => Err(PoolError::Usage { what: format!("the pool has no node {id:?}") }),
+        take(config, known(config, id)?, open, false)
+    }
+
+    /// Takes an empty disk in place of a node's lost one. Until a repair or a scrub has seen that
+    /// nothing is lacking ([`Pool::settle`]), what the node does not have counts as away, and not
+    /// as gone: otherwise an object whose other copies are away for a moment would seem removed.
+    ///
+    /// # Errors
+    /// As [`Pool::create`].
+    pub fn replace_disk(config: &PoolConfig, id: &str, open: Opener<'_>) -> Result<()> {
+        config.check()?;
+        take(config, known(config, id)?, open, true)
+    }
+
+    /// Has nodes with new disks count as all others, if a survey found that no manifest is
+    /// lacking anywhere.
+    ///
+    /// # Errors
+    /// A node that cannot be written.
+    pub fn settle(&self, status: &PoolStatus) -> Result<()> {
+        let present = |(node, row): (&PoolNode, &NodeStatus)| row.present == node.store.is_ok();
+        let as_opened = self.nodes.iter().zip(&status.nodes).all(present);
+        if as_opened && status.thin == 0 { self.trust_all() } else { Ok(()) }
+    }
+
+    /// Nodes with new disks have got all copies of manifests that they should have: of those that
+    /// the others know of. These are all, unless too many others are away.
+    pub(crate) fn trust_all(&self) -> Result<()> {
+        let unsure = self.nodes.iter().filter(|node| node.filling || node.store.is_err());
+        let mut domains: Vec<&str> = unsure.map(|node| &node.config.domain[..]).collect();
+        domains.sort_unstable();
+        domains.dedup();
+        if domains.len() >= self.config.policy.manifest_copies {
+            return Ok(());
         }
+        for node in self.nodes.iter().filter(|node| node.filling) {
+            if let Ok(store) = &node.store {
+                write_identity(&**store, &self.config, &node.config, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a node has a new disk that may lack something.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.nodes.iter().any(|node| node.filling)
     }
 
     /// What the pool is made of.
@@ -237,12 +288,17 @@ impl Pool {
     }
 }
 
-/// Opens a node and makes sure that it is the one.
+fn known<'a>(config: &'a PoolConfig, id: &str) -> Result<&'a NodeConfig> {
+    let node = config.node.iter().find(|node| node.id == id);
+    node.ok_or_else(|| PoolError::Usage { what: format!("the pool has no node {id:?}") })
+}
+
+/// Opens a node and makes sure that it is the one; says whether its disk is being filled.
 fn enter(
     config: &PoolConfig,
     node: &NodeConfig,
     open: Opener<'_>,
-) -> std::result::Result<Arc<dyn Backend>, String> {
+) -> std::result::Result<(Arc<dyn Backend>, bool), String> {
     let store = open(node).map_err(|error| error.to_string())?;
     let place = store.place();
     match identity(&*store).map_err(|error| error.to_string())? {
@@ -250,7 +306,7 @@ fn enter(
         Some(found) if found.pool != config.id || found.node != node.id => {
             Err(format!("{place} is node {:?} of pool {}", found.node, found.pool))
         }
-        Some(_) => Ok(store),
+        Some(found) => Ok((store, found.filling)),
     }
 }
 
@@ -264,15 +320,14 @@ fn identity(store: &dyn Backend) -> Result<Option<Identity>> {
 }
 
 /// Writes a node's identity into a place that is not yet in use.
-fn take(config: &PoolConfig, node: &NodeConfig, open: Opener<'_>) -> Result<()> {
+fn take(config: &PoolConfig, node: &NodeConfig, open: Opener<'_>, filling: bool) -> Result<()> {
     let store = open(node)?;
-    let wanted = Identity { version: 1, pool: config.id.clone(), node: node.id.clone() };
     let refused = |why: String| {
         let place = store.place();
         Err(PoolError::Refused { what: format!("{place} cannot become node {}: {why}", node.id) })
     };
     match identity(&*store)? {
-        Some(found) if found == wanted => return Ok(()),
+        Some(found) if found.pool == config.id && found.node == node.id => return Ok(()),
         Some(found) => {
             return refused(format!("it is node {:?} of pool {}", found.node, found.pool));
         }
@@ -286,7 +341,17 @@ fn take(config: &PoolConfig, node: &NodeConfig, open: Opener<'_>) -> Result<()> 
     if ours > 0 {
         return refused(format!("it has {ours} files of a pool; empty it, or use another place"));
     }
-    let text = toml::to_string(&wanted)
+    write_identity(&*store, config, node, filling)
+}
+
+fn write_identity(
+    store: &dyn Backend,
+    config: &PoolConfig,
+    node: &NodeConfig,
+    filling: bool,
+) -> Result<()> {
+    let (pool, node) = (config.id.clone(), node.id.clone());
+    let text = toml::to_string(&Identity { version: 1, pool, node, filling })
         .map_err(|error| PoolError::Internal { what: error.to_string() })?;
-    write_small(&*store, IDENTITY_PART, IDENTITY, text.as_bytes())
+    write_small(store, IDENTITY_PART, IDENTITY, text.as_bytes())
 }

@@ -102,10 +102,11 @@ fn show(status: &PoolStatus, setup: &Setup) -> Result<(), Failure> {
     let head = ["node", "domain", "state", "shards", "missing", "manifests"];
     let rows: Vec<Vec<String>> = (status.nodes.iter())
         .map(|node| {
-            let state = match (node.present, node.draining) {
-                (false, _) => "AWAY",
-                (true, true) => "draining",
-                (true, false) => "here",
+            let state = match (node.present, node.draining, node.filling) {
+                (false, ..) => "AWAY",
+                (true, true, _) => "draining",
+                (true, false, true) => "new disk",
+                (true, false, false) => "here",
             };
             let numbers = [node.shards, node.missing, node.manifests].map(|n| n.to_string());
             let words = [node.id.clone(), node.domain.clone(), state.to_owned()];

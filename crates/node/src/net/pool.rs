@@ -245,6 +245,10 @@ impl PoolRecovery<'_> {
             }
             report.surveyed(&status, &state.queue);
             if wants.is_empty() {
+                // Nothing is lacking, or nothing can be done now; it looks which.
+                if let Err(error) = shared.pool().settle(&status) {
+                    self.control.warn(&error.to_string());
+                }
                 let Some(pause) = self.rest(&state, &status) else { break };
                 self.pause(pause);
                 continue;

@@ -293,7 +293,7 @@ impl Index {
     }
 
     /// Adds or replaces entries.
-    fn store(&self, entries: &[(Key, Listed)]) -> Result<()> {
+    pub(crate) fn store(&self, entries: &[(Key, Listed)]) -> Result<()> {
         let tx = self.db.begin_write().map_err(broken)?;
         {
             let mut objects = tx.open_table(OBJECTS).map_err(broken)?;

@@ -22,7 +22,7 @@ pub(crate) struct Found {
     pub older: Vec<Manifest>,
     /// Nodes whose copy cannot be read, and why.
     pub rotten: Vec<(usize, String)>,
-    /// Domains that are away or have a rotten copy.
+    /// Domains that are away, have a rotten copy, or a new disk without one.
     pub away: Vec<String>,
 }
 
@@ -59,9 +59,11 @@ impl Pool {
         })?;
         let mut found = Found::default();
         let mut held: Vec<(usize, Manifest)> = Vec::new();
+        let mut unsure = Vec::new();
         for (at, answer) in answers {
             match answer {
                 Ok(Some(manifest)) => held.push((at, manifest)),
+                Ok(None) if self.nodes[at].filling => unsure.push(at),
                 Ok(None) => {}
                 Err(why) => found.rotten.push((at, why)),
             }
@@ -79,7 +81,8 @@ impl Pool {
         }
         let unsure = (self.nodes.iter().enumerate())
             .filter(|(at, node)| {
-                node.store.is_err() || found.rotten.iter().any(|(rotten, _)| rotten == at)
+                let rotten = found.rotten.iter().any(|(rotten, _)| rotten == at);
+                node.store.is_err() || rotten || unsure.contains(at)
             })
             .map(|(_, node)| node.config.domain.clone());
         found.away = unsure.collect();

@@ -94,9 +94,14 @@ impl Pool {
             self.work_off(index, &mut queue, req, &mut report, settings)?;
             // More was damaged than the queue could hold: go on as long as that helps.
             if !queue.overflowed() || report.repaired == before || req.dry_run {
-                return Ok(report);
+                break;
             }
         }
+        if self.is_filling() && !req.dry_run {
+            let mut queue = RepairQueue::new(Rules::default());
+            self.settle(&self.survey(index, &mut queue, req.now_ms)?)?;
+        }
+        Ok(report)
     }
 
     fn work_off(

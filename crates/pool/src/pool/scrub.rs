@@ -57,6 +57,8 @@ pub struct ScrubReport {
     pub damaged: u64,
     /// Objects that cannot be read in full.
     pub unreadable: u64,
+    /// Objects that lack copies of their manifest.
+    pub thin: u64,
     /// Details of at most 1000 of them.
     pub findings: Vec<Finding>,
     /// Files that belong to nothing: of interrupted puts and repairs, of replaced versions.
@@ -126,7 +128,14 @@ impl Pool {
             start = Some(last.name.clone());
             let mut damage = Vec::with_capacity(batch.len());
             for listed in &batch {
-                damage.extend(self.scrub_object(listed, req, queue, &mut report, settings)?);
+                damage.extend(self.scrub_object(
+                    listed,
+                    index,
+                    req,
+                    queue,
+                    &mut report,
+                    settings,
+                )?);
             }
             if !req.dry_run {
                 index.set_damage(&damage)?;
@@ -135,6 +144,9 @@ impl Pool {
         if req.prefix.is_empty() {
             self.find_leftovers(index, req, &mut report, settings)?;
             self.drop_tombstones(index, req, &mut report, settings)?;
+        }
+        if req.prefix.is_empty() && report.thin == 0 && !req.dry_run {
+            self.trust_all()?;
         }
         report.clean = report.damaged + report.unreadable == 0
             && report.away.is_empty()
@@ -145,6 +157,7 @@ impl Pool {
     fn scrub_object(
         &self,
         listed: &Listed,
+        index: &Index,
         req: &ScrubRequest<'_>,
         queue: &mut RepairQueue,
         report: &mut ScrubReport,
@@ -154,11 +167,11 @@ impl Pool {
         let quiet = Quiet(settings.observer);
         let inner = Settings { observer: &quiet, ..*settings };
         let found = match self.look(&key, &listed.name) {
-            Ok(found) if found.data().is_some() => found,
-            // Removed since the index was read.
-            Ok(_) => return Ok(None),
+            Ok(found) => found,
             Err(error) => {
                 report.unreadable += 1;
+                // Nobody knows how many copies there are.
+                report.thin += 1;
                 let notes = vec![error.to_string()];
                 tell(
                     report,
@@ -167,7 +180,17 @@ impl Pool {
                 return Ok(None);
             }
         };
+        if let Some(newest) = found.newest.as_ref().map(Listed::of)
+            && newest != *listed
+        {
+            // Changed meanwhile, or the index followed a copy that a commit cut short left behind.
+            index.store(&[(key, newest)])?;
+        }
+        if found.data().is_none() {
+            return Ok(None);
+        }
         let health = self.health(&found, req.depth, &[], &inner)?;
+        report.thin += u64::from(health.thin);
         if listed.k == 0 || req.depth < Depth::Data {
             settings.observer.advance(listed.size);
         }
@@ -266,6 +289,10 @@ impl Pool {
         let key = file.key();
         let found = self.ask(&key)?;
         if found.away.len() >= self.config.policy.manifest_copies {
+            return Ok(());
+        }
+        // Parts go by their age. A shard is data: somebody away may know what it is good for.
+        if matches!(file, NodeFile::Shard { .. }) && !found.away.is_empty() {
             return Ok(());
         }
         let node = &self.nodes[at].config.id;

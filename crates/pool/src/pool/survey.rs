@@ -31,6 +31,8 @@ pub struct PoolStatus {
     pub endangered: BTreeMap<i32, u64>,
     /// Objects that cannot be read now.
     pub unreadable: u64,
+    /// Objects that lack copies of their manifest on nodes that are there.
+    pub thin: u64,
     /// Bytes that a repair would write.
     pub to_rebuild: u64,
     /// The nodes.
@@ -59,6 +61,8 @@ pub struct NodeStatus {
     pub present: bool,
     /// It is being emptied.
     pub draining: bool,
+    /// It has a new disk, which may lack something still.
+    pub filling: bool,
     /// Shards that are there.
     pub shards: u64,
     /// Manifests that are there.
@@ -163,6 +167,7 @@ impl Pool {
             url: config.url.clone(),
             domain: config.domain.clone(),
             draining: config.draining,
+            filling: self.nodes[at].filling,
             ..NodeStatus::default()
         };
         group.nodes.insert(config.id.clone(), at);
@@ -266,6 +271,7 @@ impl Pool {
             status.whole += 1;
             return Ok(());
         }
+        status.thin += u64::from(manifests > 0);
         let of_data = listed.m() as i32 - self.unreachable(listed, &lack.lost);
         let of_manifest = (listed.manifests.len() as i32 - 1) - manifests as i32;
         let margin = if listed.k == 0 { of_manifest } else { of_data.min(of_manifest.max(0)) };

@@ -2,5 +2,6 @@
 
 mod crash;
 mod everyday;
+mod found;
 mod model;
 mod world;

@@ -126,6 +126,6 @@ impl World {
         self.disks[node] = Disk::new(MemoryBackend::new());
         self.away.remove(&node);
         let id = self.config.node[node].id.clone();
-        Pool::take_node(&self.config, &id, &|node| self.open_node(node)).unwrap();
+        Pool::replace_disk(&self.config, &id, &|node| self.open_node(node)).unwrap();
     }
 }

@@ -46,7 +46,8 @@ impl AddNode {
         }
         config.revision += 1;
         config.check()?;
-        Pool::take_node(&config, &self.id, &|node| create_node(setup, node))?;
+        let take = if self.replace { Pool::replace_disk } else { Pool::take_node };
+        take(&config, &self.id, &|node| create_node(setup, node))?;
         self.pool.write(&config)?;
         let pool = self.pool.open(setup)?;
         pool.write_description()?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kiln_plan::Plan;
-use kiln_pool::{Lacking, MendRequest, Needs, Pool, PoolError};
+use kiln_pool::{Lacking, Listed, MendRequest, Needs, Pool, PoolError};
 
 use super::report::NodeLoad;
 use super::{Control, FULL, SUSPECT, Shared, locked};
@@ -97,6 +97,19 @@ impl Watcher for Watch<'_> {
     }
 }
 
+/// What is wanted of an object that is not as it was listed; `None`: it is.
+fn current(want: &Want, lacking: &Lacking) -> Option<Want> {
+    let (listed, info) = (&want.listed, &lacking.info);
+    let size = info.size.unwrap_or(listed.size);
+    if listed.nodes == lacking.homes && listed.size == size && listed.code == info.spec {
+        return None;
+    }
+    let (nodes, code) = (lacking.homes.clone(), info.spec.clone());
+    let listed = Listed { size, nodes, code, k: info.k, ..listed.clone() };
+    // Unfinished parts are of the version that was listed.
+    Some(Want { listed, parts: BTreeMap::new(), ..want.clone() })
+}
+
 impl Shared<'_> {
     /// Repairs the object of a job.
     pub fn job(&self, batch: &Batch, at: usize) -> Ended {
@@ -116,9 +129,13 @@ impl Shared<'_> {
             Err(error) => return Ended::failed(error.into()),
         };
         let snapshot = self.snapshot(&pool);
+        // The object may be another version than the one that was listed.
+        let current = current(want, &lacking);
+        let want = current.as_ref().unwrap_or(want);
         // The joint plan holds if it was made for what is lost now.
         let planned = batch.targets(job).filter(|targets| {
-            targets.iter().map(|(index, _)| *index).eq(lacking.lost.iter().copied())
+            current.is_none()
+                && targets.iter().map(|(index, _)| *index).eq(lacking.lost.iter().copied())
                 && targets.iter().all(|(_, node)| snapshot.usable[*node])
         });
         let plan = planned.as_ref().and_then(|_| batch.plan(job));

@@ -18,7 +18,9 @@ impl Index {
     ///
     /// One copy of each is enough: a node that is named by the manifest known so far holds the
     /// same one, or it was away when that was written, and then a newer one is on a node that the
-    /// old one does not name (copies are as many as ever, without the node that was away).
+    /// old one does not name (copies are as many as ever, without the node that was away). Only
+    /// after a commit that was cut short among its renames is this not so: then the entry may be
+    /// the old one's, until a scrub, or a repair, looks at the object itself.
     pub(super) fn scan(&self, pool: &Pool, observer: &dyn Observer) -> Result<u64> {
         self.clear()?;
         observer.begin("index", None);

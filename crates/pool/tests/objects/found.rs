@@ -1,0 +1,96 @@
+//! What simulated clusters found, as small as it can be.
+
+use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::{
+    Index, Key, NodeFile, PoolError, PoolStatus, RecoverRequest, ScrubReport, ScrubRequest, Silent,
+};
+
+use crate::world::*;
+
+fn scrub(world: &World, index: &Index) -> ScrubReport {
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    let mut queue = RepairQueue::new(Rules::default());
+    let req = ScrubRequest { now_ms: 9_000, grace_ms: 0, ..ScrubRequest::default() };
+    world.pool().scrub(index, &mut queue, &req, &settings()).unwrap()
+}
+
+fn status(world: &World) -> PoolStatus {
+    let index = Index::in_memory().unwrap();
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    world.pool().survey(&index, &mut RepairQueue::new(Rules::default()), 0).unwrap()
+}
+
+fn repair(world: &World, index: &Index) {
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    let req = RecoverRequest { now_ms: 9_500, ..RecoverRequest::default() };
+    let report = world.pool().recover(index, &req, &settings()).unwrap();
+    assert_eq!(report.failed_count, 0, "{report:#?}");
+}
+
+/// One node has a new disk, the other one with the manifest is away for a moment. That nobody has
+/// the manifest does not say that there is no object: a scrub that thought so removed its shards.
+#[test]
+fn a_new_disk_does_not_testify_that_there_is_no_object() {
+    let mut world = World::new("rs:2+1", 5);
+    let bytes = data(6_000, 1);
+    let put = world.put("x", &bytes).unwrap();
+    let holders: Vec<usize> =
+        put.manifests.iter().map(|id| world.config.position(id).unwrap()).collect();
+    world.replace_disk(holders[0]);
+    world.away.insert(holders[1]);
+    assert!(matches!(world.get("x"), Err(PoolError::Uncertain { .. })));
+    assert!(matches!(world.remove("x"), Err(PoolError::Uncertain { .. })));
+    let report = scrub(&world, &Index::in_memory().unwrap());
+    assert_eq!((report.leftovers, report.clean), (0, false), "{report:#?}");
+    assert!(status(&world).nodes[holders[0]].filling);
+    world.away.clear();
+    assert!(world.get("x").unwrap() == bytes);
+    // Once nothing is lacking the new disk counts as any other.
+    repair(&world, &Index::in_memory().unwrap());
+    assert!(!status(&world).nodes[holders[0]].filling);
+    world.away.insert(holders[1]);
+    assert!(world.get("x").unwrap() == bytes);
+    assert!(matches!(world.get("y"), Err(PoolError::NoObject { .. })));
+}
+
+/// With a silent loss instead nobody can know; but shards are not removed on such a word.
+#[test]
+fn shards_that_nobody_names_stay_while_somebody_is_away() {
+    let mut world = World::new("rs:2+1", 5);
+    let bytes = data(6_000, 2);
+    let put = world.put("x", &bytes).unwrap();
+    let holders: Vec<usize> =
+        put.manifests.iter().map(|id| world.config.position(id).unwrap()).collect();
+    let manifest = NodeFile::Manifest { key: Key::of("x").unwrap() }.name();
+    kiln_store::Backend::remove(&*world.disks[holders[0]].memory, &manifest).unwrap();
+    world.away.insert(holders[1]);
+    assert_eq!(scrub(&world, &Index::in_memory().unwrap()).leftovers_removed, 0);
+    world.away.clear();
+    assert!(world.get("x").unwrap() == bytes);
+}
+
+/// A commit that is cut short among its renames leaves the new manifest on one node and the old
+/// one on others that both name. An index made then may follow the old one; a scrub corrects it.
+#[test]
+fn a_scrub_corrects_an_index_that_follows_an_old_manifest() {
+    let world = World::new("clay:3+2", 6);
+    let put = world.put("x", &data(6_000, 3)).unwrap();
+    let mut holders: Vec<usize> =
+        put.manifests.iter().map(|id| world.config.position(id).unwrap()).collect();
+    holders.sort_unstable();
+    let manifest = NodeFile::Manifest { key: Key::of("x").unwrap() }.name();
+    let old = world.disks[holders[0]].memory.bytes(&manifest).unwrap();
+    let new = data(9_000, 4);
+    world.put("x", &new).unwrap();
+    for &holder in &holders[..2] {
+        world.disks[holder].memory.put(&manifest, old.clone());
+    }
+    let index = Index::in_memory().unwrap();
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    let size = || index.by_key(&Key::of("x").unwrap()).unwrap().unwrap().size;
+    assert_eq!(size(), 6_000, "the index finds it by itself now: drop this test");
+    let report = scrub(&world, &index);
+    assert_eq!((report.damaged, report.thin, size()), (1, 1, 9_000), "{report:#?}");
+    repair(&world, &index);
+    assert!(scrub(&world, &index).clean && world.get("x").unwrap() == new);
+}
