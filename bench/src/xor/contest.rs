@@ -122,7 +122,7 @@ impl Cell<'_> {
 /// A contender made ready.
 enum Ready<'a> {
     Words { kernel: WordKernel, temporary: Vec<AtomicU64>, reads: Vec<usize> },
-    Vectors { kernel: VectorKernel, reads: Vec<usize> },
+    Vectors { kernel: Box<VectorKernel>, reads: Vec<usize> },
     Plan { plan: Arc<RepairPlan>, reads: Vec<usize> },
     Peer { task: Box<dyn Task + 'a>, reads: Vec<usize> },
 }
@@ -247,7 +247,7 @@ fn make_ready<'a>(
                 let kernel = WordKernel::new(&made);
                 return Ok(Some(Ready::Words { kernel, temporary, reads }));
             }
-            Some(Ready::Vectors { kernel: VectorKernel::new(&made)?, reads })
+            Some(Ready::Vectors { kernel: Box::new(VectorKernel::new(&made)?), reads })
         }
     })
 }
