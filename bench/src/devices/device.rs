@@ -81,6 +81,7 @@ const SPECIAL2: Way = way("special 2", Some("recursive:128004:3"));
 const BALANCED: Way = way("balanced", Some("balanced"));
 
 /// Cells of one experiment: codes x chunk sizes x ways.
+#[derive(Clone)]
 pub(super) struct Plan {
     pub experiment: &'static str,
     pub code: (usize, usize),
@@ -216,29 +217,55 @@ fn measured(options: &Options, device: &'static Device) -> Result<Option<Found>,
         engine: format!("device {}", device.name),
         reason: error.to_string(),
     };
-    let bytes = match (options.tiny, options.quick) {
-        (true, _) => 16 << 20,
-        (_, true) => 128 << 20,
-        _ => 512 << 20,
-    };
-    let disk = match Disk::new(bytes, device.limits) {
+    let disk = match Disk::new(bytes(options), device.limits) {
         Ok(disk) => disk,
         Err(error) => {
             eprintln!("{}: no emulated disk: {error}", device.name);
             return Ok(None);
         }
     };
-    let bench = Bench::new(&disk, device, options).map_err(|error| failed(&error))?;
+    let bench = Bench::new(&disk, device, options, None).map_err(|error| failed(&error))?;
     eprintln!("{}: {:?}", device.name, bench.model());
-    let mut rows = Vec::new();
+    // A limit is one of a device, so experiments on several of them need not wait for each other.
+    let mut lanes: Vec<Vec<Plan>> = vec![Vec::new(); 4];
     for plan in plans(options, device.name) {
-        for row in bench.rows(&plan).map_err(|error| failed(&error))? {
-            eprintln!(
-                "{} {}+{} chunk {} {}: {:.4} s {:.4?}",
-                row.device, row.k, row.m, row.chunk, row.way, row.overall, row.repetitions
-            );
-            rows.push(row);
-        }
+        let lane = match plan.experiment {
+            _ if device.limits.is_none() => 0,
+            "7" if plan.chunk < 4 << 20 => 0,
+            "7" => 1,
+            "5" => 2,
+            _ => 3,
+        };
+        lanes[lane].push(plan);
+    }
+    let model = bench.model();
+    let found: Vec<Result<Vec<Row>, BenchError>> = std::thread::scope(|scope| {
+        let start = |plans: &'_ [Plan]| -> Result<Vec<Row>, BenchError> {
+            let disk = Disk::new(bytes(options), device.limits).map_err(|error| failed(&error))?;
+            let bench = Bench::new(&disk, device, options, Some(model.clone()))
+                .map_err(|error| failed(&error))?;
+            let mut rows = Vec::new();
+            for plan in plans {
+                rows.extend(bench.rows(plan).map_err(|error| failed(&error))?);
+            }
+            Ok(rows)
+        };
+        let lanes = lanes.iter().filter(|lane| !lane.is_empty());
+        let running: Vec<_> = lanes.map(|lane| scope.spawn(move || start(lane))).collect();
+        let panicked = |_| Err(failed(&"a measurement panicked"));
+        running.into_iter().map(|lane| lane.join().unwrap_or_else(panicked)).collect()
+    });
+    let mut rows = Vec::new();
+    for lane in found {
+        rows.extend(lane?);
     }
     Ok(Some((device, bench.model().clone(), rows)))
+}
+
+fn bytes(options: &Options) -> u64 {
+    match (options.tiny, options.quick) {
+        (true, _) => 16 << 20,
+        (_, true) => 128 << 20,
+        _ => 512 << 20,
+    }
 }

@@ -66,11 +66,12 @@ impl Cell {
 }
 
 impl<'a> Bench<'a> {
-    /// Opens the device and measures its cost model, as `kiln probe` does.
+    /// Opens the device and measures its cost model, as `kiln probe` does, unless it is known.
     pub(super) fn new(
         disk: &'a Disk,
         device: &'a Device,
         options: &Options,
+        known: Option<DeviceModel>,
     ) -> Result<Bench<'a>, Failure> {
         let together = open_device(&disk.path(), true)?;
         let serial = open_device(&disk.path(), false)?;
@@ -80,12 +81,17 @@ impl<'a> Bench<'a> {
             // As long as `kiln probe` takes by itself.
             _ => (10.0, 5, 80.0),
         };
+        let longest = longest_read(&disk.path());
         let start = Instant::now();
         let now = || start.elapsed().as_secs_f64();
-        let measured = measure(&*together, probe, 1, &now, |_| {})?;
-        let longest = longest_read(&disk.path());
-        let model = fit(&measured.samples, together.alignment(), &[longest]);
-        let model = model.ok_or("nothing was measured")?;
+        let model = match known {
+            Some(model) => model,
+            None => {
+                let measured = measure(&*together, probe, 1, &now, |_| {})?;
+                let model = fit(&measured.samples, together.alignment(), &[longest]);
+                model.ok_or("nothing was measured")?
+            }
+        };
         let tiny = options.tiny;
         Ok(Bench { disk, device, together, serial, longest, model, repetitions, seconds, tiny })
     }
@@ -118,7 +124,14 @@ impl<'a> Bench<'a> {
                 }
             }
         }
-        Ok(cells.into_iter().map(|cell| self.row(plan, cell)).collect())
+        let rows: Vec<Row> = cells.into_iter().map(|cell| self.row(plan, cell)).collect();
+        for row in &rows {
+            eprintln!(
+                "{} {}+{} chunk {} {}: {:.4} s {:.4?}",
+                row.device, row.k, row.m, row.chunk, row.way, row.overall, row.repetitions
+            );
+        }
+        Ok(rows)
     }
 
     /// Reads for one lost chunk again and again, as a repair of many stripes does.
