@@ -162,23 +162,24 @@ fn plans(options: &Options, device: &str) -> Vec<Plan> {
         let orders = [NATURAL, GRAY, SPECIAL1, SPECIAL2, BALANCED, WHOLE];
         plans.push(main(2 * MIB, "3", &orders));
         plans.push(main(32 * MIB, "3", &orders));
-        for k in [4, 6, 8, 12, 16] {
-            for sub in [2048u64, 16 << 10, 128 << 10, 512 << 10] {
-                plans.push(Plan {
-                    experiment: "5",
-                    code: (k, 2),
-                    chunk: sub << (k / 2 + 1),
-                    ways: vec![NATURAL, GRAY, AGAIN, PLANNED, WHOLE],
-                    // The other chunk of a section has the same runs, or one more.
-                    lost: (0..k + 2).step_by(2).collect(),
-                    share: 0.12,
-                });
-            }
+    }
+    let sub_chunks: &[u64] =
+        if options.quick { &[16 << 10] } else { &[2048, 16 << 10, 128 << 10, 512 << 10] };
+    for k in [4, 6, 8, 12, 16] {
+        for sub in sub_chunks {
+            plans.push(Plan {
+                experiment: "5",
+                code: (k, 2),
+                chunk: sub << (k / 2 + 1),
+                ways: vec![NATURAL, GRAY, AGAIN, PLANNED, WHOLE],
+                // The other chunk of a section has the same runs, or one more.
+                lost: (0..k + 2).step_by(2).collect(),
+                share: 0.12,
+            });
         }
     }
     plans
 }
-
 /// Measures everything. Limited devices are measured at the same time, since a limit holds whatever
 /// else goes on; the others alone, after them.
 pub fn run(options: &Options) -> Result<Section, BenchError> {
@@ -226,18 +227,12 @@ fn measured(options: &Options, device: &'static Device) -> Result<Option<Found>,
     };
     let bench = Bench::new(&disk, device, options, None).map_err(|error| failed(&error))?;
     eprintln!("{}: {:?}", device.name, bench.model());
-    // A limit is one of a device, so experiments on several of them need not wait for each other.
-    let mut lanes: Vec<Vec<Plan>> = vec![Vec::new(); 4];
-    for plan in plans(options, device.name) {
-        let lane = match plan.experiment {
-            _ if device.limits.is_none() => 0,
-            "7" if plan.chunk < 4 << 20 => 0,
-            "7" => 1,
-            "5" => 2,
-            _ => 3,
-        };
-        lanes[lane].push(plan);
-    }
+    // A limit is one of a device, so experiments on two of them need not wait for each other; with
+    // more of them the machine itself is what limits.
+    let both = plans(options, device.name).into_iter();
+    let (sizes, others): (Vec<Plan>, Vec<Plan>) =
+        both.partition(|plan| plan.experiment == "7" || device.limits.is_none());
+    let lanes = [sizes, others];
     let model = bench.model();
     let found: Vec<Result<Vec<Row>, BenchError>> = std::thread::scope(|scope| {
         let start = |plans: &'_ [Plan]| -> Result<Vec<Row>, BenchError> {
