@@ -10,7 +10,7 @@ KILN   := $(TARGET)/release/kiln
 
 .PHONY: help setup build install test lint demo kernels ceph-plugin ceph-host ceph-cluster \
     ceph-up ceph-test ceph-down ceph-soak bench-ceph bench-core bench-xor bench-plan \
-    bench-order bench-devices bench-repair testbed-up testbed-down testbed-test \
+    bench-order bench-devices bench-repair simulate testbed-up testbed-down testbed-test \
     fuzz clean
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo 'make bench-plan  where repairs are computed: load and traffic (QUICK=1: few blocks)'
 	@echo 'make bench-repair  repairs over shaped links on this machine (QUICK=1: 12+4; as root)'
 	@echo 'make testbed-up, testbed-down  N hosts here with links of RATE and agents (as root)'
+	@echo 'make simulate  clusters in virtual time while everything goes wrong (SEEDS=10000, FIRST=0)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each)'
 	@echo 'make lint    formatting and clippy'
 	@echo 'make clean   remove what was built'
@@ -190,6 +191,15 @@ bench-order: setup
 bench-plan: setup
 	$(CARGO) build --release -p kiln-bench
 	'$(TARGET)/release/kiln-bench' plan $(if $(QUICK),--quick) --out '$(TARGET)/bench' $(BENCH_ARGS)
+
+# Pools, and placed repairs, in simulated clusters. A seed that fails says how to repeat it.
+SEEDS ?= 10000
+FIRST ?= 0
+
+simulate: setup
+	KILN_SIM_SEEDS='$(SEEDS)' KILN_SIM_FIRST='$(FIRST)' RUST_BACKTRACE=0 \
+	    $(CARGO) test --release -p kiln-node --test cluster -- --nocapture
+	KILN_SIM_SEEDS='$(SEEDS)' $(CARGO) test --release -p kiln-node --lib sim:: -- --nocapture
 
 # Coverage-guided fuzzing of all parsers; a crash leaves its input in target/fuzz.
 FUZZ_SECONDS ?= 60

@@ -116,7 +116,9 @@ impl Setup {
         match &self.key {
             Some(path) => Ok(ClusterKey::load(path)?),
             None => {
-                let problem = "the cluster's key is needed; kiln agent --init makes one".to_owned();
+                let problem =
+                    "the cluster's key is needed; kiln pool create and kiln agent --init make one"
+                        .to_owned();
                 Err(Failure::Flag { flag: "--key", problem })
             }
         }

@@ -11,9 +11,11 @@ mod pool;
 mod recover;
 mod remote;
 mod serve;
+mod stage;
 mod stream;
 
 pub use address::{Address, DEFAULT_PORT};
+pub(crate) use dial::{Answer, Question};
 pub(crate) use disk::DiskSet;
 pub use key::ClusterKey;
 pub use monitor::Monitor;
@@ -23,3 +25,4 @@ pub use pool::{
 pub use recover::{Defeat, Helper, Recovered, Recovery, Watcher as RecoveryWatcher};
 pub use remote::{Network, RemoteBackend};
 pub use serve::{AgentSetup, Report, Serving, Watcher, serve};
+pub(crate) use stage::Stage;

@@ -6,11 +6,19 @@
 //! refuses connections, and now and then delivers a frame twice or with a flipped bit, which the
 //! receiver must notice. Agents crash (their disks keep what a power cut leaves) and come back.
 //! Disks fail, and lie about bytes they hold.
+//!
+//! A [`World`] runs one placed repair. A [`Cluster`] has [`Client`]s: programs that block, as all
+//! of `kiln_pool` over agents does; the test `cluster` plays whole pools on it.
 
+mod clients;
+mod disk;
 mod faults;
+mod mishaps;
 mod world;
 
+pub use clients::{Client, Cluster, Program};
 pub use faults::Faults;
+pub use mishaps::{Mishap, What};
 pub use world::{Ending, World};
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::thread;
 
 use kiln_store::{Append, ShardWriter, StoreError};
 
-use crate::Result;
+use crate::{Result, sequence};
 
 /// Bytes written between two syncs: what a power cut can cost at most, give or take.
 const SYNC_BYTES: u64 = 1 << 30;
@@ -58,7 +58,7 @@ impl<L: Lane> Lanes<L> {
     pub(crate) fn append(&mut self, chunks: &[(&[u8], &[u32])]) -> Result<()> {
         let bytes: usize = chunks.iter().map(|(chunk, _)| chunk.len()).sum();
         let half = self.lanes.len() / 2;
-        if self.split && bytes >= SPLIT_BYTES && half > 0 {
+        if self.split && bytes >= SPLIT_BYTES && half > 0 && !sequence::applies() {
             let (left, right) = self.lanes.split_at_mut(half);
             let (left_chunks, right_chunks) = chunks.split_at(half);
             thread::scope(|scope| {
@@ -94,6 +94,9 @@ pub(crate) fn in_parallel<T: Send, R: Send, E: Send>(
     body: impl Fn(usize, T) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
     const AT_ONCE: usize = 16;
+    if sequence::applies() {
+        return sequence::each(items, body).into_iter().collect();
+    }
     let mut results = Vec::with_capacity(items.len());
     let mut items = items.into_iter().enumerate().peekable();
     while items.peek().is_some() {

@@ -17,6 +17,7 @@
 //! | `config`, `policy`, `placement`, `key`, `manifest` | what a pool is, where objects go |
 //! | `pool` | many objects over many nodes: put, get, remove, scrub, repair, index |
 //! | `queue` | what to repair next, as pure logic |
+//! | `sequence` | everything on one thread, for simulations |
 //! | `report`, `error` | what comes back |
 //!
 //! No clock and no randomness live here: run identifiers come from the caller, and `seconds` in
@@ -43,6 +44,7 @@ pub mod reads;
 mod repair;
 mod report;
 mod rounds;
+mod sequence;
 mod set;
 mod settings;
 mod shards;
@@ -75,6 +77,7 @@ pub use report::{
     SetReport, ShardPlace, ShardReport, VerifyReport,
 };
 pub use rounds::limit_readers;
+pub use sequence::in_sequence;
 pub use set::{ShardSet, discover};
 pub use settings::{Observer, Settings, Silent};
 pub use source::{FileSource, Source, StreamSource};

@@ -10,7 +10,7 @@ use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::{PoolError, Result, Settings};
+use crate::{PoolError, Result, Settings, sequence};
 
 /// Number of slots for a pipeline: what memory allows, but no more than can be in use at once
 /// (few slots stay in the processor's cache), and at least 2.
@@ -38,6 +38,9 @@ pub(crate) fn run<T: Send>(
     work: impl Fn(u64, &mut T) -> Result<()> + Sync,
     sink: impl FnMut(u64, &mut T) -> Result<()>,
 ) -> Result<u64> {
+    if sequence::applies() {
+        return in_sequence(slots, first, source, work, sink);
+    }
     let count = slots.len();
     let (free_in, free_out) = bounded(count);
     for slot in slots {
@@ -62,6 +65,25 @@ pub(crate) fn run<T: Send>(
         drop((todo_out, done_in));
         guard("sink", || drain(first, sink, done_out, free_in))
     })
+}
+
+/// The same on this thread alone: one slot goes through all stages after the other.
+fn in_sequence<T>(
+    mut slots: Vec<T>,
+    first: u64,
+    mut source: impl FnMut(u64, &mut T) -> Result<bool>,
+    work: impl Fn(u64, &mut T) -> Result<()>,
+    mut sink: impl FnMut(u64, &mut T) -> Result<()>,
+) -> Result<u64> {
+    let Some(slot) = slots.first_mut() else { return Err(lost_channel()) };
+    for item in first.. {
+        if !source(item, slot)? {
+            return Ok(item);
+        }
+        work(item, slot)?;
+        sink(item, slot)?;
+    }
+    Err(lost_channel())
 }
 
 fn feed<T>(

@@ -30,6 +30,9 @@ pub fn limit_readers(readers: NonZeroUsize) {
 /// Does all jobs, as many at once as there are threads, and returns what they gave, in their
 /// order. One job is always done by the caller itself, so a single one costs nothing.
 pub(crate) fn together<T: Send, R: Send>(mut jobs: Vec<T>, each: impl Fn(T) -> R + Sync) -> Vec<R> {
+    if crate::sequence::applies() {
+        return crate::sequence::each(jobs, |_, job| each(job));
+    }
     let Some(own) = jobs.pop() else { return Vec::new() };
     let threads = if jobs.is_empty() { None } else { threads() };
     let Some(threads) = threads else {

@@ -16,6 +16,9 @@ const EXAMPLES: &str = "\
 Examples:
   kiln pool create pool.toml -c clay:10+4 --node /disk0 --node /disk1 ... --node /disk13
   kiln pool create pool.toml -c rs:4+2 --node /a,domain=rack1 --node /b,domain=rack2,weight=2 ...
+  kiln pool create pool.toml -c clay:10+4 --key cluster.key --node kiln://host0 ...
+                                            makes the key if it is not there, then waits for
+                                            agents that are started with it
   kiln pool add-node n14 /disk14
   kiln pool add-node n03 --replace          its disk was replaced by an empty one
   kiln pool drain n05                       move everything off a node, then drop it

@@ -125,3 +125,49 @@ fn a_lost_agent_is_rebuilt_by_the_others_with_the_traffic_of_the_plans() {
         scene.agents[lost] = Some(agent);
     }
 }
+
+#[test]
+fn creating_a_pool_makes_the_key_and_waits_for_the_agents() {
+    let rig = Rig::new();
+    // Addresses that are free: an agent had each for a moment.
+    rig.kiln("agent --init --key first.key").ok();
+    let addresses: Vec<String> = (0..3)
+        .map(|at| {
+            let agent = Agent::start(&rig, &format!("d{at}"), "--key first.key");
+            let address = agent.address.clone();
+            agent.kill();
+            address
+        })
+        .collect();
+    let nodes: Vec<String> = addresses.iter().map(|address| format!("--node {address}")).collect();
+    let create = format!("pool create -c rs:2+1 --key cluster.key {}", nodes.join(" "));
+    // Nobody is there with the key, and it need not wait: the key stays for the next time.
+    let ended = rig.kiln(&format!("{create} --wait 0"));
+    assert!(ended.code != 0 && ended.stderr.contains("made cluster.key"), "{}", ended.stderr);
+    assert!(!rig.path("pool.toml").exists());
+    let key = rig.read("cluster.key");
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &fs::metadata(rig.path("cluster.key")).unwrap().permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
+    // The agents are started while it waits.
+    let agents = std::thread::scope(|scope| {
+        let created = scope.spawn(|| rig.kiln(&format!("{create} --wait 120")));
+        let start = |(at, address): (usize, &String)| {
+            let socket = address.split('/').nth(2).unwrap();
+            Agent::listening(&rig, &format!("d{at}"), "--key cluster.key", socket)
+        };
+        let agents: Vec<Agent> = addresses.iter().enumerate().map(start).collect();
+        created.join().unwrap().ok();
+        agents
+    });
+    assert!(rig.read("cluster.key") == key);
+    fs::write(rig.path("input"), data(50_000, 1)).unwrap();
+    rig.kiln("put input x --key cluster.key -q").ok();
+    rig.kiln("get x -o back --key cluster.key -q").ok();
+    assert!(rig.read("back") == rig.read("input"));
+    // A pool of folders needs no key, and none is made.
+    rig.kiln("pool create folders.toml -c rs:1+1 --node f0 --node f1 --key no.key").ok();
+    assert!(!rig.path("no.key").exists());
+    drop(agents);
+}

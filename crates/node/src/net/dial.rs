@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
 
+use super::stage::Stage;
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
 use super::{Address, ClusterKey};
 use crate::link::{Action, Ask, Event, Link, Token};
@@ -23,10 +24,10 @@ use crate::{NodeError, Result};
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// Takes the answer to one question.
-pub(super) type Answer = Box<dyn FnOnce(Result<Frame>) + Send>;
+pub(crate) type Answer = Box<dyn FnOnce(Result<Frame>) + Send>;
 
 /// What is asked of a peer.
-pub(super) struct Question {
+pub(crate) struct Question {
     pub message: Message,
     pub payload: Bytes,
     pub priority: Priority,
@@ -38,8 +39,17 @@ pub(super) struct Question {
 #[derive(Debug)]
 pub(super) struct Peer {
     address: String,
-    questions: mpsc::UnboundedSender<Question>,
+    way: Way,
     ended: Arc<AtomicBool>,
+}
+
+/// How questions get to the other side.
+#[derive(Debug)]
+enum Way {
+    /// Through the task that drives the connection.
+    Task(mpsc::UnboundedSender<Question>),
+    /// Through a simulation, by the number of the connection there.
+    Stage(Arc<dyn Stage>, u64),
 }
 
 impl Peer {
@@ -55,7 +65,14 @@ impl Peer {
         let dialer =
             Dialer { address: address.clone(), key, start: Instant::now(), ended: ended.clone() };
         runtime.spawn(dialer.run(asked));
-        Peer { address: address.to_string(), questions, ended }
+        Peer { address: address.to_string(), way: Way::Task(questions), ended }
+    }
+
+    /// The same in a simulation.
+    pub fn on_stage(stage: &Arc<dyn Stage>, address: &Address) -> Peer {
+        let ended = Arc::new(AtomicBool::new(false));
+        let number = stage.connect(address, Arc::clone(&ended));
+        Peer { address: address.to_string(), way: Way::Stage(Arc::clone(stage), number), ended }
     }
 
     /// Whether the connection is over.
@@ -65,13 +82,25 @@ impl Peer {
 
     /// Asks; the answer comes on a thread of the runtime and must not take long.
     pub fn ask(&self, question: Question) {
-        if let Err(refused) = self.questions.send(question) {
+        let questions = match &self.way {
+            Way::Task(questions) => questions,
+            Way::Stage(stage, number) => return stage.ask(*number, question),
+        };
+        if let Err(refused) = questions.send(question) {
             let question = refused.0;
             (question.answer)(Err(NodeError::Io {
                 op: "talk to",
                 place: self.address.clone(),
                 source: io::ErrorKind::ConnectionAborted.into(),
             }));
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if let Way::Stage(stage, number) = &self.way {
+            stage.close(*number);
         }
     }
 }

@@ -9,9 +9,9 @@ mod report;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kiln_pool::queue::{self, Damaged, RepairQueue};
 use kiln_pool::{Index, Key, Pool, PoolError, PoolStatus, Settings};
@@ -173,13 +173,15 @@ struct Shared<'a> {
     rules: Rules,
     pool: Mutex<Arc<Pool>>,
     /// Agents that failed, by position, and until when they are left alone.
-    suspects: Mutex<BTreeMap<usize, Instant>>,
+    suspects: Mutex<BTreeMap<usize, Duration>>,
     /// Bytes that every node got, by position: the least loaded gets the next shard.
     load: Mutex<BTreeMap<usize, u64>>,
     /// One commit at a time: they lock all nodes.
     commit: Mutex<()>,
     /// Limit of each node now.
     rate: AtomicU64,
+    /// What the busiest node carries of all that is sent, by the plans in use.
+    concentration: Mutex<Option<f64>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -193,7 +195,7 @@ impl PoolRecovery<'_> {
     /// No such strategy or node; the pool cannot be opened at all; the index. An object that
     /// cannot be repaired is told in the report, and the others are.
     pub fn run(&self) -> Result<PoolRecovered> {
-        let start = Instant::now();
+        let start = self.network.now();
         let rules = Rules::new(&self.options.strategy, self.options.seed);
         let rules = rules.map_err(crate::error::planned)?;
         let pool = Arc::new((self.open)()?);
@@ -211,6 +213,7 @@ impl PoolRecovery<'_> {
             load: Mutex::default(),
             commit: Mutex::new(()),
             rate: AtomicU64::new(0),
+            concentration: Mutex::default(),
         };
         let mut report = PoolRecovered::new(&self.options.strategy);
         let mut state = State {
@@ -228,7 +231,7 @@ impl PoolRecovery<'_> {
                     self.pause(self.options.every);
                     continue;
                 }
-                Err(error) if state.patient(self.options.patience) => {
+                Err(error) if state.patient(self.network.now(), self.options.patience) => {
                     self.control.warn(&error.to_string());
                     self.pause(BETWEEN);
                     continue;
@@ -239,7 +242,7 @@ impl PoolRecovery<'_> {
             let away = status.nodes.iter().any(|node| !node.present);
             if status.unreadable == 0 || !away {
                 state.stuck = None;
-            } else if wants.is_empty() && state.patient(self.options.patience) {
+            } else if wants.is_empty() && state.patient(self.network.now(), self.options.patience) {
                 self.pause(BETWEEN);
                 continue;
             }
@@ -257,7 +260,7 @@ impl PoolRecovery<'_> {
             self.work(&shared, wants, &mut state, &mut report)?;
         }
         report.stopped = self.control.stopped();
-        report.seconds = start.elapsed().as_secs_f64();
+        report.seconds = self.network.now().saturating_sub(start).as_secs_f64();
         Ok(report)
     }
 
@@ -318,9 +321,13 @@ impl PoolRecovery<'_> {
     }
 
     fn pause(&self, time: Duration) {
-        let until = Instant::now() + time;
-        while Instant::now() < until && !self.control.stopped() {
-            std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+        let until = self.network.now() + time;
+        while !self.control.stopped() {
+            let left = until.saturating_sub(self.network.now());
+            if left.is_zero() {
+                return;
+            }
+            self.network.sleep(LOOK.min(left));
         }
     }
 
@@ -333,34 +340,28 @@ impl PoolRecovery<'_> {
         report: &mut PoolRecovered,
     ) -> Result<()> {
         let pool = Arc::clone(&locked(&shared.pool));
-        let began = Instant::now();
+        let began = self.network.now();
         let batch = Batch::new(wants, &shared.snapshot(&pool), &shared.rules)?;
-        report.planned(&batch, began.elapsed().as_secs_f64());
-        let concentration = batch.concentration();
-        let limit = || self.control.limits().of_node(concentration);
-        shared.rate.store(limit(), Ordering::Relaxed);
-        let todo: Mutex<VecDeque<usize>> = Mutex::new((0..batch.jobs().len()).collect());
-        let (tell, ends) = channel();
-        let threads = self.options.jobs.clamp(1, 64).min(batch.jobs().len());
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                let (tell, todo, batch) = (tell.clone(), &todo, &batch);
-                scope.spawn(move || {
-                    loop {
-                        let next = locked(todo).pop_front();
-                        let Some(at) = next.filter(|_| !self.control.stopped()) else { break };
-                        let run = std::panic::AssertUnwindSafe(|| shared.job(batch, at));
-                        let ended = std::panic::catch_unwind(run).unwrap_or_else(|_| {
-                            Ended::failed(PoolError::Internal { what: "a panic".into() }.into())
-                        });
-                        // The one who listens is this scope.
-                        let _ = tell.send((at, ended));
+        let took = self.network.now().saturating_sub(began);
+        report.planned(&batch, took.as_secs_f64());
+        *locked(&shared.concentration) = batch.concentration();
+        shared.look_at_limits();
+        match self.options.jobs.clamp(1, 64) {
+            // One at a time needs no threads, and a simulation allows none.
+            1 => {
+                for at in 0..batch.jobs().len() {
+                    if self.control.stopped() {
+                        break;
                     }
-                });
+                    let ended = shared.guarded_job(&batch, at);
+                    self.hear(&batch, at, &ended, state, report);
+                }
             }
-            drop(tell);
-            self.listen(&ends, &batch, &limit, shared, state, report);
-        });
+            threads => {
+                let threads = threads.min(batch.jobs().len());
+                self.at_once(threads, &batch, shared, state, report);
+            }
+        }
         // What a stop left over waits for its turn again, as does what was found damaged since.
         for job in batch.jobs() {
             if let Some(damaged) = &job.want.damaged {
@@ -371,49 +372,75 @@ impl PoolRecovery<'_> {
         Ok(())
     }
 
-    /// Hears how jobs end.
-    fn listen(
+    /// Works a batch off by several threads, and hears how their jobs end.
+    fn at_once(
         &self,
-        ends: &Receiver<(usize, Ended)>,
+        threads: usize,
         batch: &Batch,
-        limit: &dyn Fn() -> u64,
         shared: &Shared<'_>,
         state: &mut State,
         report: &mut PoolRecovered,
     ) {
         use std::sync::mpsc::RecvTimeoutError::{Disconnected, Timeout};
-        loop {
-            shared.rate.store(limit(), Ordering::Relaxed);
-            let (at, ended) = match ends.recv_timeout(LOOK) {
-                Ok(ended) => ended,
-                Err(Timeout) => continue,
-                Err(Disconnected) => return,
-            };
-            let want = &batch.jobs()[at].want;
-            let Some(Damaged { key, .. }) = want.damaged else { continue };
-            let tries = state.tries.entry(key).or_default();
-            match &ended.outcome {
-                Outcome::Repaired | Outcome::Whole | Outcome::Gone => state.queue.done(&key),
-                // Told to stop: nothing went wrong.
-                Outcome::Failed(_) if self.control.stopped() => {}
-                Outcome::Failed(error) => {
-                    *tries += 1;
-                    let name = &want.listed.name;
-                    self.control.warn(&format!("{name}: {error}"));
-                    if *tries >= self.options.tries && !self.options.stay {
-                        state.given_up.insert(key);
-                        state.queue.withdraw(&key);
-                        report.gave_up(name, error);
-                    } else {
-                        state.queue.failed(&key, self.control.now_ms());
+        let todo: Mutex<VecDeque<usize>> = Mutex::new((0..batch.jobs().len()).collect());
+        let (tell, ends) = channel();
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                let (tell, todo) = (tell.clone(), &todo);
+                scope.spawn(move || {
+                    loop {
+                        let next = locked(todo).pop_front();
+                        let Some(at) = next.filter(|_| !self.control.stopped()) else { break };
+                        // The one who listens is this scope.
+                        let _ = tell.send((at, shared.guarded_job(batch, at)));
                     }
+                });
+            }
+            drop(tell);
+            loop {
+                match ends.recv_timeout(LOOK) {
+                    Ok((at, ended)) => self.hear(batch, at, &ended, state, report),
+                    Err(Timeout) => {}
+                    Err(Disconnected) => break,
+                }
+                shared.look_at_limits();
+            }
+        });
+    }
+
+    /// Takes note of how a job ended.
+    fn hear(
+        &self,
+        batch: &Batch,
+        at: usize,
+        ended: &Ended,
+        state: &mut State,
+        report: &mut PoolRecovered,
+    ) {
+        let want = &batch.jobs()[at].want;
+        let Some(Damaged { key, .. }) = want.damaged else { return };
+        let tries = state.tries.entry(key).or_default();
+        match &ended.outcome {
+            Outcome::Repaired | Outcome::Whole | Outcome::Gone => state.queue.done(&key),
+            // Told to stop: nothing went wrong.
+            Outcome::Failed(_) if self.control.stopped() => {}
+            Outcome::Failed(error) => {
+                *tries += 1;
+                let name = &want.listed.name;
+                self.control.warn(&format!("{name}: {error}"));
+                if *tries >= self.options.tries && !self.options.stay {
+                    state.given_up.insert(key);
+                    state.queue.withdraw(&key);
+                    report.gave_up(name, error);
+                } else {
+                    state.queue.failed(&key, self.control.now_ms());
                 }
             }
-            if !ended.rotten.is_empty() {
-                state.rotten.insert(key, ended.rotten.clone());
-            }
-            report.add(&want.listed.name, &ended);
         }
+        if !ended.rotten.is_empty() {
+            state.rotten.insert(key, ended.rotten.clone());
+        }
+        report.add(&want.listed.name, ended);
     }
 
     /// Damage that was known is mended now, and other damage may have been found.
@@ -440,13 +467,13 @@ struct State {
     /// Shards that repairs found damaged; a new survey repairs them too.
     rotten: BTreeMap<Key, Vec<u16>>,
     /// Since when too few nodes can be reached.
-    stuck: Option<Instant>,
+    stuck: Option<Duration>,
 }
 
 impl State {
     /// Whether to go on trying although too few nodes can be reached.
-    fn patient(&mut self, patience: Duration) -> bool {
-        self.stuck.get_or_insert_with(Instant::now).elapsed() < patience
+    fn patient(&mut self, now: Duration, patience: Duration) -> bool {
+        now < *self.stuck.get_or_insert(now) + patience
     }
 }
 
@@ -465,14 +492,29 @@ impl Shared<'_> {
         Snapshot { config, usable, to: (!to.is_empty()).then_some(to) }
     }
 
+    /// Repairs the object of a job; a panic fails this job only.
+    fn guarded_job(&self, batch: &Batch, at: usize) -> Ended {
+        let run = std::panic::AssertUnwindSafe(|| self.job(batch, at));
+        std::panic::catch_unwind(run).unwrap_or_else(|_| {
+            Ended::failed(PoolError::Internal { what: "a panic".into() }.into())
+        })
+    }
+
+    /// Brings the limit of each node up to date.
+    fn look_at_limits(&self) {
+        let concentration = *locked(&self.concentration);
+        let rate = self.recovery.control.limits().of_node(concentration);
+        self.rate.store(rate, Ordering::Relaxed);
+    }
+
     fn suspects(&self) -> BTreeSet<usize> {
         let mut suspects = locked(&self.suspects);
-        suspects.retain(|_, until| *until > Instant::now());
+        suspects.retain(|_, until| *until > self.recovery.network.now());
         suspects.keys().copied().collect()
     }
 
     fn suspect(&self, node: usize, time: Duration) {
-        locked(&self.suspects).insert(node, Instant::now() + time);
+        locked(&self.suspects).insert(node, self.recovery.network.now() + time);
     }
 
     fn pool(&self) -> Arc<Pool> {

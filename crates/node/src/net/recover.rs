@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use kiln_code::Codec;
@@ -387,9 +387,10 @@ impl Recovery<'_> {
         };
         let (before, total) = (bytes(0..first), bytes(0..layout.stripes()));
         let mut coordinator = Coordinator::new(task, shares).sparing(spared);
-        let (start, mut heard, mut rate) = (Instant::now(), Instant::now(), self.rate);
+        let (start, mut rate) = (network.now(), self.rate);
+        let mut heard = start;
         let mut stopping = false;
-        post.send(coordinator.begin(start.elapsed()));
+        post.send(coordinator.begin(Duration::ZERO));
         loop {
             if let Some(outcome) = coordinator.outcome() {
                 return Ok(outcome);
@@ -405,13 +406,13 @@ impl Recovery<'_> {
                     post.send(orders);
                 }
             }
-            match post.answers.recv_timeout(LOOK) {
+            match network.receive(&post.answers, Some(LOOK)) {
                 Ok((order, answer)) => {
-                    heard = Instant::now();
+                    heard = network.now();
                     let answer = answer.map(|frame| frame.message);
-                    post.send(coordinator.answered(start.elapsed(), &order, answer));
+                    post.send(coordinator.answered(heard.saturating_sub(start), &order, answer));
                 }
-                Err(RecvTimeoutError::Timeout) if heard.elapsed() < UNHEARD => {}
+                Err(RecvTimeoutError::Timeout) if network.now() < heard + UNHEARD => {}
                 // Every order has its own time; this is for a bug only.
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     return Err(NodeError::protocol("an order was never answered"));

@@ -2,10 +2,10 @@
 
 mod files;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use kiln_store::{Append, Backend, ReadAt, StoreError, WriteLock, check_name};
 
 use self::files::{RemoteAppender, RemoteReader};
 use super::dial::{Peer, Question};
+use super::stage::{Ground, Stage};
 use super::{Address, ClusterKey};
 use crate::proto::{Frame, Message, Priority};
 use crate::{NodeError, Result};
@@ -43,26 +44,17 @@ pub struct Network {
 }
 
 struct Inner {
-    runtime: Option<tokio::runtime::Runtime>,
-    key: Option<ClusterKey>,
+    ground: Ground,
     priority: Priority,
     /// Connections by which repairs are ordered, by address: many repairs share one, since every
     /// handshake costs thousands of bytes.
-    orders: Mutex<HashMap<String, Arc<Peer>>>,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            // Does not wait, so it may happen anywhere.
-            runtime.shutdown_background();
-        }
-    }
+    orders: Mutex<BTreeMap<String, Arc<Peer>>>,
 }
 
 impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Network(key: {})", self.inner.key.is_some())
+        let key = matches!(&self.inner.ground, Ground::Real { key: Some(_), .. });
+        write!(f, "Network(key: {key})")
     }
 }
 
@@ -83,9 +75,18 @@ impl Network {
             .enable_all()
             .build()
             .map_err(failed)?;
-        let priority = Priority::Client;
-        let (runtime, orders) = (Some(runtime), Mutex::default());
-        Ok(Network { inner: Arc::new(Inner { runtime, key, priority, orders }) })
+        let ground = Ground::Real { runtime: Some(runtime), key, start: Instant::now() };
+        Ok(Network::on(ground))
+    }
+
+    /// The network of one client of a simulation.
+    pub(crate) fn on_stage(stage: Arc<dyn Stage>) -> Network {
+        Network::on(Ground::Simulated(stage))
+    }
+
+    fn on(ground: Ground) -> Network {
+        let (priority, orders) = (Priority::Client, Mutex::default());
+        Network { inner: Arc::new(Inner { ground, priority, orders }) }
     }
 
     /// The place of the agent at this address. Connects when it is first used, and again after
@@ -115,18 +116,44 @@ impl Network {
     /// The connection by which repairs are ordered at an agent, made anew when the last one has
     /// ended.
     pub(super) fn peer(&self, address: &Address) -> Result<Arc<Peer>> {
-        let Some(runtime) = self.runtime() else {
-            return Err(NodeError::protocol("the network is shutting down"));
-        };
         let mut orders = locked(&self.inner.orders);
         orders.retain(|_, peer| !peer.has_ended());
-        let connect = || Arc::new(Peer::connect(&runtime, address, self.inner.key.clone()));
-        Ok(Arc::clone(orders.entry(address.to_string()).or_insert_with(connect)))
+        if let Some(peer) = orders.get(&address.to_string()) {
+            return Ok(Arc::clone(peer));
+        }
+        let peer = Arc::new(self.connect(address)?);
+        orders.insert(address.to_string(), Arc::clone(&peer));
+        Ok(peer)
     }
 
-    /// The runtime of its connections, for others' tasks.
-    fn runtime(&self) -> Option<tokio::runtime::Handle> {
-        self.inner.runtime.as_ref().map(|runtime| runtime.handle().clone())
+    /// Begins to connect to an agent.
+    fn connect(&self, address: &Address) -> Result<Peer> {
+        match &self.inner.ground {
+            Ground::Real { runtime: Some(runtime), key, .. } => {
+                Ok(Peer::connect(runtime.handle(), address, key.clone()))
+            }
+            Ground::Real { .. } => Err(NodeError::protocol("the network is shutting down")),
+            Ground::Simulated(stage) => Ok(Peer::on_stage(stage, address)),
+        }
+    }
+
+    /// The time since some beginning.
+    pub(super) fn now(&self) -> Duration {
+        self.inner.ground.now()
+    }
+
+    /// Waits for so long.
+    pub(super) fn sleep(&self, time: Duration) {
+        self.inner.ground.sleep(time);
+    }
+
+    /// Waits for what others send, at most for so long where a time is given.
+    pub(super) fn receive<T>(
+        &self,
+        from: &Receiver<T>,
+        patience: Option<Duration>,
+    ) -> Result<T, RecvTimeoutError> {
+        self.inner.ground.receive(from, patience)
     }
 }
 
@@ -152,7 +179,7 @@ struct Remote {
 struct State {
     peer: Option<Arc<Peer>>,
     /// When the last attempt to connect failed.
-    failed: Option<(Instant, io::ErrorKind, String)>,
+    failed: Option<(Duration, io::ErrorKind, String)>,
     /// Connections on which locks are held.
     locks: Vec<Arc<Peer>>,
 }
@@ -174,16 +201,12 @@ impl Remote {
             return Ok(Arc::clone(peer));
         }
         if let Some((at, kind, text)) = &state.failed
-            && at.elapsed() < PAUSE
+            && self.network.now() < *at + PAUSE
         {
             let source = io::Error::new(*kind, text.clone());
             return Err(NodeError::Io { op: "connect to", place: self.place.clone(), source });
         }
-        let Some(runtime) = self.network.runtime() else {
-            return Err(NodeError::protocol("the network is shutting down"));
-        };
-        let key = self.network.inner.key.clone();
-        let peer = Arc::new(Peer::connect(&runtime, &self.address, key));
+        let peer = Arc::new(self.network.connect(&self.address)?);
         state.peer = Some(Arc::clone(&peer));
         Ok(peer)
     }
@@ -218,9 +241,9 @@ impl Remote {
             let source = io::ErrorKind::ConnectionAborted.into();
             NodeError::Io { op: "talk to", place: self.place.clone(), source }
         };
-        let answer = coming.recv().unwrap_or_else(|_| Err(gone()));
+        let answer = self.network.receive(coming, None).unwrap_or_else(|_| Err(gone()));
         if let Err(NodeError::Io { op: "connect to", source, .. }) = &answer {
-            let (now, text) = (Instant::now(), source.to_string());
+            let (now, text) = (self.network.now(), source.to_string());
             locked(&self.state).failed = Some((now, source.kind(), text));
         }
         answer

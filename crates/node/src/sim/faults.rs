@@ -75,6 +75,11 @@ impl Faults {
         }
     }
 
+    /// Ends what harms; delays stay.
+    pub(super) fn heal(&mut self) {
+        *self = Faults { delay_ms: self.delay_ms, disk_ms: self.disk_ms, ..Faults::none() };
+    }
+
     /// What a seed says: each kind of fault in about every third run.
     #[must_use]
     pub fn of_seed(seed: u64) -> Faults {

@@ -4,20 +4,28 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use kiln_store::{Backend, MemoryBackend, StoreError};
+use kiln_store::{MemoryBackend, StoreError};
 
+use super::clients::Clients;
+use super::disk::{Health, SimDisk};
 use super::faults::{Faults, Random};
+use super::mishaps::Mishap;
 use crate::agent::{self, Agent, Disk, JobId, Limits, TaskId, push_message};
 use crate::coordinator::{Coordinator, Order, Outcome, Share};
 use crate::link::{self, Ask, Link, Token};
-use crate::net::DiskSet;
+use crate::net::{Answer, DiskSet};
 use crate::proto::{Frame, HEADER, Header, Priority};
 use crate::task::Parcel;
 use crate::{NodeError, Result};
 
+/// A connection to somebody who cannot be reached is given up after so long.
+const CONNECT: Duration = Duration::from_secs(5);
+/// A longer cut kills a connection on which something was sent meanwhile.
+const RESEND: Duration = Duration::from_secs(10);
 /// A run that is not over by then hangs.
 const END: Duration = Duration::from_secs(3600);
 
@@ -35,28 +43,36 @@ pub struct Ending {
 /// A simulated cluster with one coordinator.
 #[derive(Debug)]
 pub struct World {
-    random: Random,
-    faults: Faults,
-    now: Duration,
+    pub(super) random: Random,
+    pub(super) faults: Faults,
+    pub(super) now: Duration,
     order: u64,
     queue: BinaryHeap<Reverse<(Duration, u64, Happens)>>,
-    hosts: Vec<Host>,
+    pub(super) hosts: Vec<Host>,
+    /// Processes that use the cluster from outside.
+    pub(super) clients: Clients,
     wires: BTreeMap<u64, Wire>,
     next_wire: u64,
     coordinator: Option<Coordinator>,
     orders: BTreeMap<usize, u64>,
     frames: u64,
     jobs: Jobs,
+    pub(super) mishaps: Vec<Mishap>,
 }
 
-struct Host {
+pub(super) struct Host {
     agent: Option<Agent>,
-    disk: MemoryBackend,
+    pub disk: MemoryBackend,
+    pub health: Arc<Health>,
+    /// Gone with its disk, until somebody gives it another one.
+    pub lost: bool,
     files: Arc<DiskSet>,
     /// Counts its lives: what was meant for an earlier one is lost.
     life: u64,
     /// Nobody reaches it until then.
-    cut_until: Duration,
+    pub cut_until: Duration,
+    /// When it is to be woken next.
+    tick: Option<Duration>,
     /// Its connections to other agents, by address.
     peers: BTreeMap<String, u64>,
 }
@@ -68,18 +84,39 @@ impl std::fmt::Debug for Host {
 }
 
 /// Who waits for an answer on a wire.
-#[derive(Debug)]
 enum Waits {
     Coordinator(Order),
     Host(TaskId, String, Vec<Parcel>),
+    Client(Answer),
+}
+
+impl std::fmt::Debug for Waits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Waits")
+    }
+}
+
+/// The process at one end of a wire that is no agent.
+#[derive(Debug)]
+pub(super) struct Outside {
+    pub client: usize,
+    /// Tells it that the connection is over.
+    pub ended: Arc<AtomicBool>,
 }
 
 /// A connection.
 #[derive(Debug)]
 struct Wire {
     link: Link,
-    /// The agent that dialled; `None`: the coordinator.
+    /// The agent that dialled; `None`: the coordinator or a client.
     from: Option<(usize, u64)>,
+    outside: Option<Outside>,
+    /// The one who dialled is gone; what it sent still arrives.
+    hung_up: bool,
+    /// Something was lost on it: as with TCP, nothing arrives after that.
+    dead: bool,
+    /// When it is to be woken next.
+    tick: Option<Duration>,
     to: usize,
     to_life: u64,
     session: u64,
@@ -94,8 +131,8 @@ struct Wire {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Happens {
-    Dialled { wire: u64 },
+pub(super) enum Happens {
+    Dialled { wire: u64, again: bool },
     Up { wire: u64, bytes: Vec<u8> },
     Down { wire: u64, bytes: Vec<u8> },
     Broken { wire: u64 },
@@ -105,6 +142,9 @@ enum Happens {
     Crash { host: usize },
     Return { host: usize },
     Cut { host: usize, until: Duration },
+    HungUp { wire: u64 },
+    Wake { client: usize, pause: u64 },
+    Mishap { number: usize },
 }
 
 /// Disk jobs under way (they cannot be compared, so the queue holds their places).
@@ -121,12 +161,14 @@ impl World {
             order: 0,
             queue: BinaryHeap::new(),
             hosts: disks.into_iter().map(Host::new).collect(),
+            clients: Clients::default(),
             wires: BTreeMap::new(),
             next_wire: 1,
             coordinator: None,
             orders: BTreeMap::new(),
             frames: 0,
             jobs: Jobs::new(),
+            mishaps: Vec::new(),
         };
         world.plan_faults();
         world
@@ -163,7 +205,7 @@ impl World {
         }
     }
 
-    fn at(&mut self, time: Duration, what: Happens) {
+    pub(super) fn at(&mut self, time: Duration, what: Happens) {
         self.order += 1;
         self.queue.push(Reverse((time.max(self.now), self.order, what)));
     }
@@ -176,7 +218,7 @@ impl World {
         self.orders.clear();
         let nodes: Vec<usize> = shares.iter().map(|share| share.node).collect();
         for (rank, node) in nodes.iter().enumerate() {
-            let wire = self.dial(None, *node);
+            let wire = self.dial(None, None, *node);
             self.orders.insert(rank, wire);
         }
         let mut coordinator = Coordinator::new(task, shares);
@@ -189,54 +231,150 @@ impl World {
                 let (time, frames) = (self.now, self.frames);
                 return Ok(Ending { outcome, time, frames });
             }
-            let Some(Reverse((time, _, what))) = self.queue.pop() else {
-                return Err(NodeError::protocol("everybody waits for ever"));
-            };
-            if time > end {
-                return Err(NodeError::protocol("it does not end"));
-            }
-            self.now = time;
-            self.happen(what);
+            self.step(end)?;
         }
+    }
+
+    /// Lets the next thing happen.
+    ///
+    /// # Errors
+    /// There is none, or not before `end`.
+    pub(super) fn step(&mut self, end: Duration) -> Result<()> {
+        let Some(Reverse((time, _, what))) = self.queue.pop() else {
+            return Err(NodeError::protocol("everybody waits for ever"));
+        };
+        if time > end {
+            return Err(NodeError::protocol("it does not end"));
+        }
+        self.now = time;
+        self.happen(what);
+        Ok(())
     }
 
     fn happen(&mut self, what: Happens) {
         match what {
-            Happens::Dialled { wire } => self.dialled(wire),
+            Happens::Dialled { wire, again } => self.dialled(wire, again),
             Happens::Up { wire, bytes } => self.arrived_up(wire, &bytes),
             Happens::Down { wire, bytes } => self.arrived_down(wire, &bytes),
             Happens::Broken { wire } => self.broken(wire),
             Happens::Job { host, life, job, slot } => {
                 let Some(work) = self.jobs.remove(&slot) else { return };
                 if self.hosts[host].life == life {
-                    let failed = self.random.strikes(self.faults.disk_errors_per_mille);
+                    let sick = self.hosts[host].health.errors_per_mille();
+                    let rate = self.faults.disk_errors_per_mille + sick;
+                    let failed = self.random.strikes(rate);
                     let outcome =
                         if failed { Err(disk_error()) } else { self.hosts[host].files.run(work) };
                     self.tell_agent(host, agent::Event::Finished { job, outcome });
                 }
             }
             Happens::AgentTick { host, life } => {
-                if self.hosts[host].life == life {
+                let here = &mut self.hosts[host];
+                if here.life == life && here.tick.is_some_and(|tick| tick <= self.now) {
+                    here.tick = None;
                     self.tell_agent(host, agent::Event::Tick);
                 }
             }
-            Happens::LinkTick { wire } => self.tell_link(wire, link::Event::Tick),
-            Happens::Crash { host } => self.crash(host),
-            Happens::Return { host } => {
-                if self.hosts[host].agent.is_none() {
-                    self.hosts[host].agent = Some(Agent::new("", Limits::default()));
+            Happens::LinkTick { wire: id } => {
+                let now = self.now;
+                let due = |wire: &&mut Wire| wire.tick.is_some_and(|tick| tick <= now);
+                if let Some(wire) = self.wires.get_mut(&id).filter(due) {
+                    wire.tick = None;
+                    self.tell_link(id, link::Event::Tick);
                 }
             }
+            Happens::Crash { host } => self.crash(host),
+            Happens::Return { host } => self.return_host(host),
             Happens::Cut { host, until } => self.hosts[host].cut_until = until,
+            Happens::HungUp { wire } => self.forget_wire(wire),
+            Happens::Wake { client, pause } => self.clients.wake(client, pause),
+            Happens::Mishap { number } => self.mishap(number),
         }
     }
 
-    fn dial(&mut self, from: Option<(usize, u64)>, to: usize) -> u64 {
+    /// Starts a host's agent, if it does not run.
+    pub(super) fn return_host(&mut self, host: usize) {
+        if self.hosts[host].agent.is_none() && !self.hosts[host].lost {
+            self.hosts[host].agent = Some(Agent::new("", Limits::default()));
+        }
+    }
+
+    /// A client begins to connect.
+    pub(super) fn connect(&mut self, to: usize, outside: Outside) -> u64 {
+        let gone = self.clients.is_killed(outside.client) || to >= self.hosts.len();
+        let id = self.dial(None, Some(outside), to.min(self.hosts.len() - 1));
+        if gone {
+            self.tell_link(id, link::Event::Closed(io::ErrorKind::ConnectionAborted.into()));
+        }
+        id
+    }
+
+    /// A client asks.
+    pub(super) fn ask_for_client(&mut self, id: u64, question: crate::net::Question) {
+        let crate::net::Question { message, payload, priority, patience, answer } = question;
+        if self.wires.get(&id).is_none_or(|wire| wire.hung_up) {
+            let source = io::ErrorKind::ConnectionAborted.into();
+            return answer(Err(NodeError::Io { op: "talk to", place: String::new(), source }));
+        }
+        self.ask(id, message, payload, priority, patience, Waits::Client(answer));
+    }
+
+    /// A client needs a connection no more, or is no more: what it sent still arrives.
+    pub(super) fn hang_up(&mut self, id: u64) {
+        let Some(wire) = self.wires.get_mut(&id) else { return };
+        if !wire.hung_up {
+            wire.hung_up = true;
+            let at = wire.up.max(self.now);
+            self.at(at, Happens::HungUp { wire: id });
+        }
+    }
+
+    /// A client's process ends at once.
+    pub(super) fn kill_client(&mut self, client: usize) {
+        let of = |wire: &Wire| wire.outside.as_ref().is_some_and(|out| out.client == client);
+        let wires: Vec<u64> =
+            self.wires.iter().filter(|(_, wire)| of(wire)).map(|(id, _)| *id).collect();
+        for id in wires {
+            self.hang_up(id);
+            self.tell_link(id, link::Event::Closed(io::ErrorKind::ConnectionAborted.into()));
+        }
+    }
+
+    /// Who waits for whom, for people who look for the reason why nobody goes on.
+    pub(super) fn who_waits(&self) -> String {
+        let waits = self.wires.iter().filter(|(_, wire)| !wire.waits.is_empty());
+        let line = |(id, wire): (&u64, &Wire)| {
+            let Wire { link, outside, from, to, .. } = wire;
+            format!("\n  wire {id} of {outside:?} {from:?} to host {to}: {link:?}")
+        };
+        let hosts = self.hosts.iter().enumerate().map(|(at, host)| {
+            let load = host.agent.as_ref().map(Agent::load);
+            format!("\n  host {at}: connections, waiting and running jobs {load:?}")
+        });
+        waits.map(line).chain(hosts).collect()
+    }
+
+    /// The agent hears that a connection is over.
+    fn forget_wire(&mut self, id: u64) {
+        let Some(wire) = self.wires.remove(&id) else { return };
+        if let Some(outside) = &wire.outside {
+            outside.ended.store(true, Ordering::Release);
+        }
+        if self.hosts[wire.to].life == wire.to_life {
+            self.tell_agent(wire.to, agent::Event::Closed { connection: id });
+        }
+    }
+
+    fn dial(&mut self, from: Option<(usize, u64)>, outside: Option<Outside>, to: usize) -> u64 {
         let wire = self.next_wire;
         self.next_wire += 1;
         let new = Wire {
             link: Link::new(&World::address(to), "", self.now),
             from,
+            outside,
+            hung_up: false,
+            dead: false,
+            tick: None,
             to,
             to_life: self.hosts[to].life,
             session: self.random.next(),
@@ -249,21 +387,34 @@ impl World {
         };
         self.wires.insert(wire, new);
         let delay = self.random.millis(self.faults.delay_ms);
-        self.at(self.now + delay, Happens::Dialled { wire });
+        self.at(self.now + delay, Happens::Dialled { wire, again: false });
         wire
     }
 
     fn reached(&self, wire: &Wire) -> bool {
         let host = &self.hosts[wire.to];
         let from_cut = wire.from.is_some_and(|(from, _)| self.hosts[from].cut_until > self.now);
-        host.agent.is_some() && host.life == wire.to_life && host.cut_until <= self.now && !from_cut
+        let out_cut =
+            wire.outside.as_ref().is_some_and(|out| self.clients.is_cut(out.client, self.now));
+        let cut = host.cut_until > self.now || from_cut || out_cut || wire.dead;
+        host.agent.is_some() && host.life == wire.to_life && !cut
     }
 
-    fn dialled(&mut self, id: u64) {
+    /// Whether somebody between the two swallows what is sent, so that nobody is told.
+    fn swallowed(&self, wire: &Wire) -> bool {
+        wire.outside.is_some() && self.hosts[wire.to].agent.is_some() && !self.reached(wire)
+    }
+
+    fn dialled(&mut self, id: u64, again: bool) {
         let Some(wire) = self.wires.get_mut(&id) else { return };
         wire.to_life = self.hosts[wire.to].life;
         let (to, session) = (wire.to, wire.session);
         let wire = &self.wires[&id];
+        if self.swallowed(wire) && !again {
+            // Tried once more at the end of its patience.
+            let again = true;
+            return self.at(self.now + CONNECT, Happens::Dialled { wire: id, again });
+        }
         if !self.reached(wire) {
             let refused = io::ErrorKind::ConnectionRefused.into();
             return self.tell_link(id, link::Event::Closed(refused));
@@ -303,9 +454,8 @@ impl World {
 
     fn arrived_up(&mut self, id: u64, bytes: &[u8]) {
         let Some(wire) = self.wires.get(&id) else { return };
-        // What goes into a cut is lost: the link notices by the silence.
         if !self.reached(wire) {
-            return;
+            return self.delayed(id, Happens::Up { wire: id, bytes: bytes.to_vec() });
         }
         let (to, session) = (wire.to, wire.up_session);
         match parse(bytes, session) {
@@ -322,11 +472,32 @@ impl World {
     fn arrived_down(&mut self, id: u64, bytes: &[u8]) {
         let Some(wire) = self.wires.get(&id) else { return };
         if !self.reached(wire) {
-            return;
+            return self.delayed(id, Happens::Down { wire: id, bytes: bytes.to_vec() });
         }
         match parse(bytes, wire.down_session) {
             Ok(frame) => self.tell_link(id, link::Event::Frame(frame)),
             Err(_) => self.at(self.now, Happens::Broken { wire: id }),
+        }
+    }
+
+    /// What goes into a short cut is sent again by TCP, and arrives in order when it is over. After
+    /// a long one the connection is dead, which both ends notice by the silence.
+    fn delayed(&mut self, id: u64, what: Happens) {
+        let Some(wire) = self.wires.get(&id) else { return };
+        let mut until = self.hosts[wire.to].cut_until;
+        if let Some((from, _)) = wire.from {
+            until = until.max(self.hosts[from].cut_until);
+        }
+        if let Some(outside) = &wire.outside {
+            until = until.max(self.clients.cut_until(outside.client));
+        }
+        let waits = until > self.now && until < self.now + RESEND;
+        let Some(wire) = self.wires.get_mut(&id) else { return };
+        if waits {
+            (wire.up, wire.down) = (wire.up.max(until), wire.down.max(until));
+            self.at(until, what);
+        } else {
+            wire.dead = true;
         }
     }
 
@@ -340,15 +511,16 @@ impl World {
         self.tell_link(id, link::Event::Closed(io::ErrorKind::ConnectionReset.into()));
     }
 
-    fn crash(&mut self, host: usize) {
+    pub(super) fn crash(&mut self, host: usize) {
         let seed = self.random.next();
         let Some(here) = self.hosts.get_mut(host) else { return };
         if here.agent.take().is_none() {
             return;
         }
         here.life += 1;
-        here.disk = here.disk.crash(seed);
-        here.files = Arc::new(DiskSet::new(Arc::new(here.disk.clone())));
+        let disk = here.disk.crash(seed);
+        here.set_disk(disk);
+        here.tick = None;
         here.peers.clear();
         let gone = |wire: &Wire| wire.to == host || wire.from.is_some_and(|(from, _)| from == host);
         let wires: Vec<u64> =
@@ -360,7 +532,11 @@ impl World {
         let (now, life) = (self.now, self.hosts[host].life);
         let Some(agent) = &mut self.hosts[host].agent else { return };
         let actions = agent.handle(now, event);
-        if let Some(wake) = agent.wake_at() {
+        let wake = agent.wake_at();
+        if let Some(wake) = wake
+            && self.hosts[host].tick.is_none_or(|tick| wake < tick)
+        {
+            self.hosts[host].tick = Some(wake);
             self.at(wake, Happens::AgentTick { host, life });
         }
         for action in actions {
@@ -377,7 +553,8 @@ impl World {
                     self.order += 1;
                     let slot = self.order as usize;
                     self.jobs.insert(slot, work);
-                    let time = self.now + self.random.millis(self.faults.disk_ms);
+                    let most = self.faults.disk_ms * self.hosts[host].health.slowness();
+                    let time = self.now + self.random.millis(most);
                     self.at(time, Happens::Job { host, life, job, slot });
                 }
                 agent::Action::Drop { slot } => self.hosts[host].files.forget(slot),
@@ -396,7 +573,7 @@ impl World {
         let known = known.filter(|id| self.wires.contains_key(id));
         let id = known.unwrap_or_else(|| {
             let from = Some((host, self.hosts[host].life));
-            let id = self.dial(from, to);
+            let id = self.dial(from, None, to);
             self.hosts[host].peers.insert(address.to_owned(), id);
             id
         });
@@ -445,7 +622,8 @@ impl World {
         let Some(wire) = self.wires.get_mut(&id) else { return };
         let actions = wire.link.handle(self.now, event);
         let (wake, ended) = (wire.link.wake_at(), wire.link.has_ended());
-        if !ended {
+        if !ended && wire.tick.is_none_or(|tick| wake < tick || tick <= self.now) {
+            wire.tick = Some(wake);
             self.at(wake, Happens::LinkTick { wire: id });
         }
         let mut answers = Vec::new();
@@ -465,15 +643,20 @@ impl World {
                 link::Action::Close => {}
             }
         }
-        let from = self.wires.get(&id).and_then(|wire| wire.from);
-        if ended && let Some(wire) = self.wires.remove(&id) {
-            let closed = agent::Event::Closed { connection: id };
-            if self.hosts[wire.to].life == wire.to_life {
-                self.tell_agent(wire.to, closed);
-            }
+        let Some(wire) = self.wires.get(&id) else { return };
+        let (from, hung_up) = (wire.from, wire.hung_up);
+        let client = wire.outside.as_ref().map(|outside| outside.client);
+        if ended && let Some(outside) = &wire.outside {
+            outside.ended.store(true, Ordering::Release);
+        }
+        if ended && !hung_up {
+            self.forget_wire(id);
         }
         for (waits, answer) in answers {
             self.answer(waits, from, answer);
+            if let Some(client) = client {
+                self.clients.answered(client);
+            }
         }
     }
 
@@ -493,21 +676,33 @@ impl World {
                 }
             }
             (Waits::Host(..), None) => {}
+            (Waits::Client(take), _) => take(answer),
         }
     }
 }
 
 impl Host {
     fn new(disk: MemoryBackend) -> Host {
-        let backend: Arc<dyn Backend> = Arc::new(disk.clone());
+        let health = Arc::new(Health::default());
+        let files = SimDisk::new(disk.clone(), Arc::clone(&health));
         Host {
             agent: Some(Agent::new("", Limits::default())),
             disk,
-            files: Arc::new(DiskSet::new(backend)),
+            health,
+            lost: false,
+            files: Arc::new(DiskSet::new(Arc::new(files))),
             life: 0,
             cut_until: Duration::ZERO,
+            tick: None,
             peers: BTreeMap::new(),
         }
+    }
+
+    /// Puts another disk in; nothing of the old one is open any more.
+    pub fn set_disk(&mut self, disk: MemoryBackend) {
+        let files = SimDisk::new(disk.clone(), Arc::clone(&self.health));
+        self.disk = disk;
+        self.files = Arc::new(DiskSet::new(Arc::new(files)));
     }
 }
 

@@ -10,6 +10,7 @@ mod scan;
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
+use std::sync::Arc;
 
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
@@ -39,7 +40,7 @@ const MOST_CHANGES: usize = 50_000;
 /// Entries between two commits of the database.
 const BATCH: usize = 20_000;
 
-/// The index of one pool. Only one process at a time has it open; others wait.
+/// The index of one pool. Only one process at a time has it open; others wait. Clones share it.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -55,10 +56,10 @@ const BATCH: usize = 20_000;
 /// assert_eq!(index.len()?, 0);
 /// # Ok::<(), kiln_pool::PoolError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Index {
-    db: Database,
-    _lock: Option<File>,
+    db: Arc<Database>,
+    _lock: Option<Arc<File>>,
 }
 
 /// How an index was brought up to date.
@@ -102,7 +103,7 @@ impl Index {
                 Database::create(path).map_err(broken)?
             }
         };
-        Index { db, _lock: Some(lock) }.prepared()
+        Index { db: Arc::new(db), _lock: Some(Arc::new(lock)) }.prepared()
     }
 
     /// An index that is forgotten with this value.
@@ -112,7 +113,7 @@ impl Index {
     pub fn in_memory() -> Result<Index> {
         let backend = redb::backends::InMemoryBackend::new();
         let db = Database::builder().create_with_backend(backend).map_err(broken)?;
-        Index { db, _lock: None }.prepared()
+        Index { db: Arc::new(db), _lock: None }.prepared()
     }
 
     /// Makes sure that all tables are there.

@@ -1,9 +1,11 @@
 //! `kiln pool create`
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use kiln_pool::{Policy, Pool, PoolConfig};
+use kiln_node::net::{Address, ClusterKey};
+use kiln_pool::{Observer, Policy, Pool, PoolConfig};
 
 use super::{check_domains, node};
 use crate::exit::{Exit, Failure};
@@ -28,7 +30,16 @@ pub struct Create {
     /// A name for people [default: the file's name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+
+    /// Wait for agents that do not answer yet [default: 600 when this makes the key, else 0]
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u64>,
 }
+
+/// Agents get a new key by hand.
+const COPY_KEY: u64 = 600;
+/// How often agents are looked for.
+const LOOK: Duration = Duration::from_millis(500);
 
 impl Create {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
@@ -44,6 +55,9 @@ impl Create {
         if self.file.exists() {
             return Err(Failure::Exists { path: self.file });
         }
+        let made = make_key(&config, setup)?;
+        let wait = self.wait.unwrap_or(if made { COPY_KEY } else { 0 });
+        wait_for_agents(&config, Duration::from_secs(wait), setup)?;
         // First the description: without it nobody could tell what half-made nodes belong to.
         flags.write(&config)?;
         if let Err(error) = Pool::create(config.clone(), &|node| create_node(setup, node)) {
@@ -73,5 +87,48 @@ impl Create {
             Stream::Stdout.text(&text)?;
         }
         Ok(Exit::Done)
+    }
+}
+
+/// Makes the cluster's key where agents need one and the file that `--key` names is not there.
+fn make_key(config: &PoolConfig, setup: &Setup) -> Result<bool, Failure> {
+    let needs = |address: Address| !address.plain;
+    let needed = config.node.iter().filter_map(|node| node.url.parse().ok()).any(needs);
+    let Some(path) = setup.key_path().filter(|path| needed && !path.exists()) else {
+        return Ok(false);
+    };
+    ClusterKey::create(path)?;
+    let file = path.display();
+    setup.observer.warn(&format!(
+        "made {file}, the cluster's key: copy it to every machine, show it to nobody, and start \
+         the agents there: kiln agent --dir DIR --key {file}"
+    ));
+    Ok(true)
+}
+
+/// Waits until all agents answer. Those that do not by then are for the caller to fail at.
+fn wait_for_agents(config: &PoolConfig, most: Duration, setup: &Setup) -> Result<(), Failure> {
+    let until = Instant::now() + most;
+    let mut told = 0;
+    loop {
+        let mut missing = Vec::new();
+        for node in config.node.iter().filter(|node| Address::is_meant(&node.url)) {
+            if let Err(error) = create_node(setup, node).and_then(|store| store.open("-")) {
+                // Whoever says that there is no such file is there.
+                missing.extend((!error.is_not_found()).then(|| node.url.clone()));
+            }
+        }
+        if missing.is_empty() || Instant::now() >= until {
+            return Ok(());
+        }
+        if missing.len() != told {
+            told = missing.len();
+            let left = until.saturating_duration_since(Instant::now()).as_secs();
+            let names = missing.join(", ");
+            setup.observer.warn(&format!(
+                "waits up to {left} s for {names}; stop it if you like, and run it again later"
+            ));
+        }
+        std::thread::sleep(LOOK);
     }
 }

@@ -74,7 +74,7 @@ impl Ended {
 /// Tells progress of one repair as what it adds to all.
 struct Watch<'a> {
     control: &'a dyn Control,
-    rate: &'a AtomicU64,
+    shared: &'a Shared<'a>,
     told: AtomicU64,
 }
 
@@ -89,7 +89,11 @@ impl Watcher for Watch<'_> {
     }
 
     fn rate(&self) -> Option<u64> {
-        Some(self.rate.load(Ordering::Relaxed))
+        if self.shared.recovery.options.jobs <= 1 {
+            // Nobody else looks at them meanwhile.
+            self.shared.look_at_limits();
+        }
+        Some(self.shared.rate.load(Ordering::Relaxed))
     }
 
     fn stopped(&self) -> bool {
@@ -215,8 +219,7 @@ impl Shared<'_> {
             rate: self.rate.load(Ordering::Relaxed),
             seed: options.seed,
         };
-        let watch =
-            Watch { control: self.recovery.control, rate: &self.rate, told: AtomicU64::new(0) };
+        let watch = Watch { control: self.recovery.control, shared: self, told: AtomicU64::new(0) };
         let shard = want.shard_bytes();
         for (_, node) in targets {
             *locked(&self.load).entry(*node).or_default() += shard;
@@ -285,7 +288,7 @@ impl Shared<'_> {
                 Ok(false) => break Outcome::Gone,
                 Err(PoolError::Store(_)) if tries < COMMITS => {
                     // A node may have gone since: those that are left can commit.
-                    std::thread::sleep(BETWEEN);
+                    self.recovery.network.sleep(BETWEEN);
                     match self.reopen() {
                         Ok(pool) => latest = pool,
                         Err(error) => break Outcome::Failed(error),

@@ -1,0 +1,174 @@
+//! A simulated host's disk: memory with the ways in which disks go wrong.
+
+use std::io::{Error, ErrorKind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kiln_store::{Append, Backend, MemoryBackend, ReadAt, StoreError, WriteLock};
+
+use super::faults::Random;
+
+/// How a disk is; everything can change while it is used.
+#[derive(Debug)]
+pub(super) struct Health {
+    /// Bytes that can still be written.
+    space: AtomicU64,
+    /// Jobs of a thousand that fail.
+    errors: AtomicU64,
+    /// Jobs take so many times longer.
+    slowness: AtomicU64,
+    /// It says that bytes are durable which are not, and now and then returns others.
+    lies: AtomicBool,
+    random: Mutex<Random>,
+}
+
+impl Default for Health {
+    fn default() -> Health {
+        Health {
+            space: AtomicU64::new(u64::MAX),
+            errors: AtomicU64::new(0),
+            slowness: AtomicU64::new(1),
+            lies: AtomicBool::new(false),
+            random: Mutex::new(Random(0)),
+        }
+    }
+}
+
+impl Health {
+    pub fn limit_space(&self, bytes: u64) {
+        self.space.store(bytes, Ordering::Relaxed);
+    }
+
+    pub fn fail(&self, per_mille: u64) {
+        self.errors.store(per_mille, Ordering::Relaxed);
+    }
+
+    pub fn slow_down(&self, factor: u64) {
+        self.slowness.store(factor, Ordering::Relaxed);
+    }
+
+    pub fn lie(&self, seed: u64) {
+        *self.random.lock().unwrap_or_else(PoisonError::into_inner) = Random(seed);
+        self.lies.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on it does what it should.
+    pub fn heal(&self) {
+        self.limit_space(u64::MAX);
+        self.fail(0);
+        self.slow_down(1);
+        self.lies.store(false, Ordering::Relaxed);
+    }
+
+    pub fn errors_per_mille(&self) -> u64 {
+        self.errors.load(Ordering::Relaxed)
+    }
+
+    pub fn slowness(&self) -> u64 {
+        self.slowness.load(Ordering::Relaxed)
+    }
+
+    pub fn lies(&self) -> bool {
+        self.lies.load(Ordering::Relaxed)
+    }
+
+    /// A liar's answer: every eighth read has a wrong bit.
+    fn distort(&self, bytes: &mut [u8]) {
+        if !self.lies() || bytes.is_empty() {
+            return;
+        }
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        if random.below(8) == 0 {
+            let at = random.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << random.below(8);
+        }
+    }
+}
+
+/// The disk as its agent sees it.
+#[derive(Debug)]
+pub(super) struct SimDisk {
+    memory: MemoryBackend,
+    health: Arc<Health>,
+}
+
+impl SimDisk {
+    pub fn new(memory: MemoryBackend, health: Arc<Health>) -> SimDisk {
+        SimDisk { memory, health }
+    }
+}
+
+impl Backend for SimDisk {
+    fn place(&self) -> String {
+        self.memory.place()
+    }
+
+    fn list(&self) -> Result<Vec<String>, StoreError> {
+        self.memory.list()
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
+        let inner = self.memory.open(name)?;
+        Ok(Box::new(SimFile { inner, health: Arc::clone(&self.health), name: name.to_owned() }))
+    }
+
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>, StoreError> {
+        let inner = self.memory.append(name, at)?;
+        Ok(Box::new(SimFile { inner, health: Arc::clone(&self.health), name: name.to_owned() }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        self.memory.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        self.memory.remove(name)
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
+        self.memory.lock(wait)
+    }
+}
+
+struct SimFile<F> {
+    inner: F,
+    health: Arc<Health>,
+    name: String,
+}
+
+impl ReadAt for SimFile<Box<dyn ReadAt>> {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.inner.read_at(offset, buf)?;
+        self.health.distort(buf);
+        Ok(())
+    }
+}
+
+impl Append for SimFile<Box<dyn Append>> {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let space = self.health.space.load(Ordering::Relaxed);
+        let fits = (bytes.len() as u64).min(space);
+        if space != u64::MAX {
+            self.health.space.store(space - fits, Ordering::Relaxed);
+        }
+        self.inner.append(&bytes[..fits as usize])?;
+        if fits < bytes.len() as u64 {
+            let source = Error::from(ErrorKind::StorageFull);
+            let (place, name) = ("a disk".to_owned(), self.name.clone());
+            return Err(StoreError::Io { op: "write", place, name, source });
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        if self.health.lies() { Ok(()) } else { self.inner.sync() }
+    }
+}

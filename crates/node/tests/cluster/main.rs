@@ -1,0 +1,82 @@
+//! Pools in simulated clusters: clients that put, get and remove, a coordinator that recovers and
+//! a scrub, all at once in virtual time, while one seed says what goes wrong.
+//!
+//! What runs is the real thing but for sockets, the clock and the disks' metal: `kiln_pool` over
+//! `RemoteBackend`, links, frames and agents as they are. KILN_SIM_SEED repeats one seed and tells
+//! what happened, KILN_SIM_SEEDS says how many there are, KILN_SIM_FIRST the first one.
+
+mod history;
+mod play;
+mod scenario;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use play::play;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// Plays one seed; `false` when it failed, with how to repeat it on stderr.
+fn passes(seed: u64, tell: bool, counts: &Mutex<BTreeMap<String, u64>>) -> bool {
+    match catch_unwind(AssertUnwindSafe(|| play(seed, tell))) {
+        Ok(report) => {
+            let mut counts = counts.lock().unwrap();
+            report.into_iter().for_each(|(what, times)| *counts.entry(what).or_default() += times);
+            true
+        }
+        Err(_) => {
+            eprintln!(
+                "seed {seed} failed; repeat it, with all that happens:\n\
+                 KILN_SIM_SEED={seed} cargo test -p kiln-node --test cluster -- --nocapture"
+            );
+            false
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_is_what_is_read() {
+    let one = number("KILN_SIM_SEED");
+    let first = one.or(number("KILN_SIM_FIRST")).unwrap_or(0);
+    let count = one.map_or(number("KILN_SIM_SEEDS").unwrap_or(400), |_| 1);
+    let (counts, next) = (Mutex::default(), AtomicU64::new(first));
+    let failed = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + count {
+                        break;
+                    }
+                    if !passes(seed, one.is_some(), &counts) {
+                        failed.lock().unwrap().push(seed);
+                    }
+                }
+            });
+        }
+    });
+    let (failed, counts) = (failed.into_inner().unwrap(), counts.into_inner().unwrap());
+    println!("{count} seeds: {counts:#?}");
+    assert!(failed.is_empty(), "seeds {failed:?} failed, see above");
+    if count > 100 {
+        // A simulation in which nothing succeeds would prove nothing, nor one without trouble.
+        let times = |what: &str| counts.get(what).copied().unwrap_or(0);
+        assert!(times("put done") > times("put failed"), "{counts:?}");
+        assert!(times("get done") > times("get failed"), "{counts:?}");
+        assert!(times("put failed") > 0 && times("get failed") > 0, "{counts:?}");
+        assert!(times("repaired by agents") > 0, "{counts:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for seed in [1, 2, 3, 4] {
+        assert_eq!(play(seed, false), play(seed, false), "seed {seed}");
+    }
+}

@@ -1,0 +1,144 @@
+//! What a seed says about a cluster: its size, its code, and what goes wrong when.
+
+use std::time::Duration;
+
+use kiln_node::sim::{Faults, Mishap, What};
+use kiln_pool::Policy;
+
+/// Numbers from a seed (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
+#[derive(Debug, Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+
+    pub fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    pub fn millis(&mut self, limit: u64) -> Duration {
+        Duration::from_millis(self.below(limit))
+    }
+}
+
+/// Clients that put and get, beside the one that looks after the pool.
+pub const USERS: usize = 3;
+
+/// A cluster and its fate.
+#[derive(Debug)]
+pub struct Scenario {
+    pub code: &'static str,
+    pub hosts: usize,
+    pub policy: Policy,
+    /// Hosts whose disks lose or damage what they had.
+    pub hurt: Vec<usize>,
+    /// More disks are hurt than the code bears.
+    pub overload: bool,
+    pub faults: Faults,
+    pub mishaps: Vec<Mishap>,
+    /// Operations of each user.
+    pub operations: u64,
+    pub strategy: &'static str,
+}
+
+impl Scenario {
+    pub fn of_seed(seed: u64) -> Scenario {
+        let mut random = Random(seed ^ 0x5ce7_a210);
+        let code = ["rs:2+1", "clay:2+2", "clay:3+2", "rs:3+2"][random.below(4) as usize];
+        let mut policy = Policy::for_code(code).unwrap();
+        for class in &mut policy.class {
+            // Small sizes, so that small objects have several stripes.
+            class.below = class.below.map(|below| if below == 4096 { 100 } else { 1_000 });
+            class.sub_chunk = (class.code != "inline").then_some(32);
+        }
+        let m = policy.manifest_copies - 1;
+        if random.one_in(2) {
+            policy.missing_at_put = 0;
+        }
+        let spec: kiln_code::CodeSpec = code.parse().unwrap();
+        let hosts = spec.k() + m + 1 + random.below(2) as usize;
+        let overload = random.one_in(12);
+        // A shard that was left out at the put is lost as well.
+        let bears = if overload { m + 1 } else { m - policy.missing_at_put };
+        let hurt = if overload { bears } else { random.below(bears as u64 + 1) as usize };
+        let mut all: Vec<usize> = (0..hosts).collect();
+        let hurt: Vec<usize> =
+            (0..hurt).map(|_| all.swap_remove(random.below(all.len() as u64) as usize)).collect();
+        let mut some = |most: u64| if random.one_in(3) { 1 + random.below(most) } else { 0 };
+        let faults = Faults {
+            breaks_per_mille: some(3),
+            flips_per_mille: some(2),
+            doubles_per_mille: some(2),
+            delay_ms: 1 + some(40),
+            disk_ms: 1 + some(40),
+            ..Faults::none()
+        };
+        let mishaps = mishaps(&mut random, hosts, &hurt);
+        let strategy = ["joint", "central", "hub", "pipeline"][random.below(4) as usize];
+        let operations = 3 + random.below(4);
+        Scenario { code, hosts, policy, hurt, overload, faults, mishaps, operations, strategy }
+    }
+}
+
+/// All that goes wrong takes place within about a minute and a half.
+fn mishaps(random: &mut Random, hosts: usize, hurt: &[usize]) -> Vec<Mishap> {
+    let mut mishaps = Vec::new();
+    let mut add = |random: &mut Random, what: What| {
+        mishaps.push(Mishap { at: random.millis(60_000), what });
+    };
+    for &host in hurt {
+        // A liar that nothing happens to does no harm.
+        let crash = What::Crash { host, back: Some(random.millis(20_000)) };
+        match random.below(3) {
+            0 => add(random, What::Lose { host }),
+            1 => add(random, What::Rot { host }),
+            _ => {
+                add(random, What::Lie { host });
+                add(random, crash);
+            }
+        }
+    }
+    let any = |random: &mut Random| random.below(hosts as u64) as usize;
+    for _ in 0..random.below(4) {
+        let host = any(random);
+        let back = (!random.one_in(4)).then(|| random.millis(30_000));
+        add(random, What::Crash { host, back });
+    }
+    if random.one_in(6) {
+        add(random, What::Outage);
+    }
+    for _ in 0..random.below(3) {
+        let (host, time) = (any(random), random.millis(40_000));
+        add(random, What::Cut { host, time });
+    }
+    for _ in 0..random.below(3) {
+        let (client, time) = (random.below(USERS as u64 + 1) as usize, random.millis(40_000));
+        add(random, What::CutClient { client, time });
+    }
+    for _ in 0..random.below(3) {
+        let client = random.below(USERS as u64 + 1) as usize;
+        add(random, What::Kill { client });
+    }
+    let host = any(random);
+    match random.below(6) {
+        0 => add(random, What::Full { host, bytes: 0 }),
+        1 => {
+            let bytes = random.below(8_000);
+            add(random, What::Full { host, bytes });
+        }
+        2 => add(random, What::Slow { host, factor: 200 }),
+        3 => add(random, What::Sick { host, per_mille: 20 }),
+        _ => {}
+    }
+    mishaps
+}
