@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Repairs over a real network: agents on hosts of their own, links of one rate (ParaRC's E2 to E5).
 
-    bench.py FOLDER --kiln PATH --out DIR [--quick] [--fresh] [--only degraded|recovery|encode]
+    bench.py FOLDER --kiln PATH --out DIR [--quick] [--fresh] [--only KIND]
 
 Degraded read: a lost chunk is rebuilt on a host that stores nothing of its stripe. Recovery: a node
 that is lost with a chunk of 20 objects, to one replacement or spread over the survivors. Times are
@@ -31,6 +31,7 @@ sys.path.insert(0, str(HERE.parent / "testbed"))
 
 import page  # noqa: E402
 import recovery  # noqa: E402
+import throttle  # noqa: E402
 from testbed import HEADERS, Testbed, Trouble, Unable, bits_per_second, run  # noqa: E402
 
 MIB = 1 << 20
@@ -56,6 +57,9 @@ FULL = dict(rate="100mbit",
             recovery=[("12+4", recovery.LARGE, 64), ("10+4", recovery.FULL, 16)], lost=[0, 5],
             often=("Clay hub", "Clay central"))
 TIMES = 3
+# A limit of 160 Mbit/s for each node, on links that have room for clients beside it.
+THROTTLE = dict(rate="400mbit", chunk_mib=16)
+KINDS = ["degraded", "encode", "recovery", "throttle"]
 
 
 class Meter:
@@ -278,7 +282,7 @@ def headline(rows, quick):
 
     rs, clay = dict(lost=0), dict(lost=0)
     # The bars are for large chunks; a quick run has only small ones for recoveries.
-    counted = [row for row in rows if row["kind"] != "encode"]
+    counted = [row for row in rows if row["kind"] not in ("encode", "throttle")]
     counted = [row for row in counted if row["chunk_mib"] >= 64 or quick]
     rows = [row for row in counted if row["code"].endswith(":12+4")]
     single, spread = median("recovery", "joint, one node"), median("recovery", "joint, spread")
@@ -308,13 +312,13 @@ def main():
     parser.add_argument("--kiln", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true", help="12+4 only, in about five minutes")
-    parser.add_argument("--only", action="append", choices=["degraded", "encode", "recovery"])
+    parser.add_argument("--only", action="append", choices=KINDS)
     parser.add_argument("--fresh", action="store_true", help="forget what an earlier run measured")
     parser.add_argument("--rate", help="of every link, each way, e.g. 200mbit")
     options = parser.parse_args()
     plan = dict(QUICK if options.quick else FULL)
     plan["rate"] = options.rate or plan["rate"]
-    wanted = options.only or ["degraded", "encode", "recovery"]
+    wanted = options.only or (KINDS[:3] if options.quick else KINDS)
     bed = Testbed(options.folder)
     kept = None if options.quick else options.out / "repair-cells"
     if kept and options.fresh:
@@ -336,6 +340,9 @@ def main():
             for size, compared, chunk_mib in plan["recovery"]:
                 recovery.cells(cells, bed, options.kiln, plan["rate"], size, chunk_mib, compared,
                                Meter, material, say)
+        if "throttle" in wanted:
+            cells.add(["throttle", *THROTTLE.values()], lambda: throttle.case(
+                bed, options.kiln, **THROTTLE, meter_of=Meter, material=material, say=say))
     finally:
         # What was measured is kept, whatever ended the run.
         bed.down()

@@ -155,4 +155,12 @@ def write(report, folder, name):
         for file, picture in pictures.items():
             (folder / file).write_text(picture)
             lines += [f"![{title}]({file})", ""]
+    limited = [row for row in rows if row["kind"] == "throttle"]
+    if limited:
+        lines += ["## Limited", "", "| limit | busiest host, mean | its busiest second | client alone "
+                  "| client beside | kept |", "|---|---|---|---|---|---|"]
+    for row in limited:
+        names = ["limit", "mean_rate", "most_in_a_second", "client_alone", "client_beside"]
+        figures = " | ".join(f"{row[key] / 1e6:.1f} MB/s" for key in names)
+        lines += [f"| {figures} | {row['client_kept']:.2f} |", ""]
     (folder / f"{name}.md").write_text("\n".join(lines))

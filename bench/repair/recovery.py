@@ -43,7 +43,10 @@ class Pool:
             count.update(homes[name])
         self.lost = max(count, key=lambda node: (count[node], node))
         having = [name for name in homes if self.lost in homes[name]][:LOST]
-        for name in set(homes) - set(having):
+        # One that loses nothing stays, for those who read meanwhile.
+        others = [name for name in homes if self.lost not in homes[name]]
+        self.whole = others[0] if others else None
+        for name in set(homes) - set(having) - {self.whole}:
             run(*bed.command("rm", name, "--pool", self.file))
         for host in range(bed.hosts):
             bed.shape(host, rate)

@@ -7,6 +7,9 @@ use std::time::Duration;
 /// Time that was not used is kept for so long: enough to make up for a late start, too little to
 /// be felt as a burst.
 const CREDIT: Duration = Duration::from_millis(200);
+/// Part of the limit that bytes of shards may take: TLS, frames and headers of packets are on the
+/// link too, and the link is what people set a limit for.
+const PART: f64 = 0.965;
 /// The longest that one reservation may hold others up, whatever the limit.
 const LONGEST: f64 = 3600.0;
 
@@ -21,7 +24,7 @@ const LONGEST: f64 = 3600.0;
 ///     now = now.max(throttle.ready_at());
 ///     throttle.reserve(now, 1_000_000, 4_000, 20_000_000); // 1 MB to send, at 20 MB a second
 /// }
-/// assert_eq!(now.as_millis(), 450);
+/// assert_eq!(now.as_millis(), 466); // a little below the limit, for what is not of shards
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Throttle {
@@ -51,8 +54,9 @@ impl Throttle {
     /// Takes note of bytes that are moved from now on, both ways at once, at `rate` bytes a
     /// second.
     pub fn reserve(&self, now: Duration, sent: u64, received: u64, rate: u64) {
-        let time =
-            |bytes: u64| Duration::from_secs_f64((bytes as f64 / rate.max(1) as f64).min(LONGEST));
+        let time = |bytes: u64| {
+            Duration::from_secs_f64((bytes as f64 / (rate.max(1) as f64 * PART)).min(LONGEST))
+        };
         let from = now.saturating_sub(CREDIT);
         let mut clocks = self.clocks();
         clocks.up = clocks.up.max(from) + time(sent);
@@ -92,13 +96,13 @@ mod tests {
     fn the_busier_direction_keeps_just_below_the_limit() {
         for late in [0, 3, 40, 150] {
             let (up, down) = run(|step| (100_000 + step % 5 * 50_000, 30_000), late);
-            assert!(up <= RATE as f64 * 1.03 && up >= RATE as f64 * 0.95, "{late} ms: {up}");
+            assert!(up <= RATE as f64 && up >= RATE as f64 * 0.95, "{late} ms: {up}");
             assert!(down < up, "{down}");
             // One task sends, another one receives: a link carries both at once.
             let (up, down) =
                 run(|step| if step % 2 == 0 { (200_000, 0) } else { (0, 200_000) }, late);
             for rate in [up, down] {
-                assert!(rate <= RATE as f64 * 1.03 && rate >= RATE as f64 * 0.95, "{rate}");
+                assert!(rate <= RATE as f64 && rate >= RATE as f64 * 0.95, "{rate}");
             }
         }
     }

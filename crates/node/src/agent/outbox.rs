@@ -59,6 +59,8 @@ struct Lane {
     waiting: BTreeMap<Turn, Entry>,
     /// Frames on the way, by age of their task, window, piece and offset of their first parcel.
     flying: BTreeMap<Flight, Frame>,
+    /// Age of the task that went beyond the limit last.
+    latest: u64,
     /// How long the last answers took.
     took: VecDeque<Duration>,
     /// Parcels on the way of each task (by age) and window.
@@ -101,6 +103,9 @@ impl Outbox {
         let (turn, beyond) = lane.turn()?;
         let Entry { task, parcel } = lane.waiting.remove(&turn)?;
         let (age, window, _) = turn;
+        if beyond {
+            lane.latest = age;
+        }
         let flight = (age, window, parcel.piece, parcel.at);
         let (mut sum, mut parcels) = (parcel.bytes.len() as u64, vec![parcel]);
         while let Some(entry) = lane.waiting.range((age, window, 0)..(age, window + 1, 0)).next() {
@@ -179,7 +184,7 @@ impl Lane {
     fn new() -> Lane {
         let (waiting, under_way) = (BTreeMap::new(), BTreeMap::new());
         let (flying, took, pace) = (BTreeMap::new(), VecDeque::new(), Pace::new(PERIOD));
-        Lane { waiting, flying, took, under_way, pace }
+        Lane { waiting, flying, latest: 0, took, under_way, pace }
     }
 
     /// After how long without an answer a frame is held back: a few times what the fastest of the
@@ -194,8 +199,8 @@ impl Lane {
     /// Whose turn it is, and whether it goes beyond the limit. Receivers hold back the answer to
     /// what comes too early for them, so tasks must not be able to block one another: a parcel
     /// below all windows of its task that are on the way may go when the limit is reached, but one
-    /// at a time. If each task could send one, twenty tasks of twenty agents would flood the port
-    /// of the node that all of them send to.
+    /// at a time, tasks in turn, so that none starves. If each task could send one, twenty tasks of
+    /// twenty agents would flood the port of the node that all of them send to.
     fn turn(&self) -> Option<(Turn, bool)> {
         let (first, entry) = self.waiting.first_key_value()?;
         let limit = LEAST.max(self.pace.lately() / 2).min(MOST);
@@ -207,15 +212,23 @@ impl Lane {
         if fresh().any(|frame| frame.beyond) {
             return None;
         }
-        let mut from = (0, 0, 0);
-        // The lowest window of each task that waits.
-        while let Some((turn, _)) = self.waiting.range(from..).next() {
+        let after = (self.latest + 1, 0, 0);
+        let turn = self.below(after, (u64::MAX, 0, 0)).or_else(|| self.below((0, 0, 0), after));
+        turn.map(|turn| (turn, true))
+    }
+
+    /// The lowest window of the first task in a range that waits with one below all on the way.
+    fn below(&self, mut from: Turn, to: Turn) -> Option<Turn> {
+        while let Some((turn, _)) = self.waiting.range(from..to).next() {
             let (age, window, _) = *turn;
             let below = self.under_way.range((age, 0)..(age + 1, 0)).next();
             if below.is_none_or(|((_, lowest), _)| window < *lowest) {
-                return Some((*turn, true));
+                return Some(*turn);
             }
             from = (age + 1, 0, 0);
+            if from >= to {
+                break;
+            }
         }
         None
     }
@@ -299,6 +312,19 @@ mod tests {
         assert_eq!(outbox.wake_at(), Some(HELD));
         // ... and everything goes on when both are taken for held back.
         assert_eq!(drain(&mut outbox, HELD), [(A, 11), (B, 3)]);
+    }
+
+    #[test]
+    fn tasks_take_turns_beyond_the_limit() {
+        let (mut outbox, third) = (Outbox::default(), [3; 16]);
+        for (task, window) in [A, B, third].into_iter().flat_map(|t| [(t, 0), (t, 1), (t, 2)]) {
+            outbox.put(task, "x", parcel(window, LEAST as usize));
+        }
+        assert_eq!(drain(&mut outbox, Duration::ZERO), [(A, 0), (B, 0)]);
+        outbox.settled(Duration::ZERO, B, "x", &[parcel(0, LEAST as usize)]);
+        assert_eq!(drain(&mut outbox, Duration::ZERO), [(third, 0)]);
+        outbox.settled(Duration::ZERO, third, "x", &[parcel(0, LEAST as usize)]);
+        assert_eq!(drain(&mut outbox, Duration::ZERO), [(B, 1)]);
     }
 
     #[test]
