@@ -157,7 +157,8 @@ def write(report, folder, name):
             lines += [f"![{title}]({file})", ""]
     limited = [row for row in rows if row["kind"] == "throttle"]
     if limited:
-        lines += ["## Limited", "", "| limit | busiest host, mean | its busiest second | client alone "
+        lines += ["## Limited", "",
+                  "| limit | busiest host, mean | its busiest second | client alone "
                   "| client beside | kept |", "|---|---|---|---|---|---|"]
     for row in limited:
         names = ["limit", "mean_rate", "most_in_a_second", "client_alone", "client_beside"]

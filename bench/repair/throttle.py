@@ -64,7 +64,8 @@ def case(bed, kiln, rate, chunk_mib, meter_of, material, say):
     speed, beside = (sum(rows) / len(rows) for rows in (before, during[:-1]))
     row = dict(kind="throttle", label="joint, one node, 20 MB/s", code="clay:12+4",
                chunk_mib=chunk_mib, limit=LIMIT, mean_rate=round(mean),
-               most_in_a_second=round(most), busiest_host=host, client_alone=round(speed), client_beside=round(beside),
+               most_in_a_second=round(most), busiest_host=host,
+               client_alone=round(speed), client_beside=round(beside),
                client_kept=round(beside / speed, 3), link=bits_per_second(rate) / 8,
                seconds=meter.wall, bound_seconds=recovery.LOST * chunk_mib * MIB / LIMIT,
                **meter.over([0] * bed.hosts), **meter.row())
