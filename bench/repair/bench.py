@@ -20,7 +20,6 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -32,7 +31,7 @@ sys.path.insert(0, str(HERE.parent / "testbed"))
 import page  # noqa: E402
 import recovery  # noqa: E402
 import throttle  # noqa: E402
-from testbed import HEADERS, Testbed, Trouble, Unable, bits_per_second, run  # noqa: E402
+from testbed import HEADERS, Testbed, Trouble, bits_per_second, program, run  # noqa: E402
 
 MIB = 1 << 20
 # What is compared for a code k+m: label, family, strategy. The first two are the baselines of the
@@ -357,10 +356,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Unable as unable:
-        print(f"bench-repair: {unable}", file=sys.stderr)
-        sys.exit(3)
-    except (Trouble, OSError, subprocess.SubprocessError) as trouble:
-        sys.exit(f"bench-repair: {trouble}")
+    program(main, "bench-repair")

@@ -14,11 +14,10 @@ import filecmp
 import json
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-from testbed import Testbed, Trouble, Unable
+from testbed import Testbed, Trouble, program
 
 MIB = 1 << 20
 RATE = "20mbit"  # slow, so that what is cut is under way
@@ -156,10 +155,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Unable as unable:
-        print(f"test-bed: SKIPPED: {unable}", file=sys.stderr)
-        sys.exit(3)
-    except (Trouble, OSError, subprocess.SubprocessError) as trouble:
-        sys.exit(f"cut_test: {trouble}")
+    program(main, "cut_test", unable="test-bed: SKIPPED")

@@ -311,11 +311,17 @@ def main():
               f"the folder of host N: {testbed.folder}/hosts/hN")
 
 
-if __name__ == "__main__":
+def program(main, name, unable=None):
+    """Runs a program of the test-bed; trouble ends it in one line. Where no test-bed can be made
+    the line begins with `unable`, or the name, and the exit code is 3."""
     try:
         main()
-    except Unable as unable:
-        print(f"testbed: {unable}", file=sys.stderr)
+    except Unable as why:
+        print(f"{unable or name}: {why}", file=sys.stderr)
         sys.exit(3)
     except (Trouble, OSError, subprocess.SubprocessError) as trouble:
-        sys.exit(f"testbed: {trouble}")
+        sys.exit(f"{name}: {trouble}")
+
+
+if __name__ == "__main__":
+    program(main, "testbed")

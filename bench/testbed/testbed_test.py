@@ -9,11 +9,9 @@ Exit code 3: this machine or user cannot have a test-bed; the reason is on stand
 import argparse
 import filecmp
 import os
-import subprocess
-import sys
 from pathlib import Path
 
-from testbed import Testbed, Trouble, Unable, run
+from testbed import Testbed, Trouble, program, run
 
 MIB = 1 << 20
 CODE, HOSTS = "clay:2+2", 6
@@ -99,10 +97,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Unable as unable:
-        print(f"test-bed: SKIPPED: {unable}", file=sys.stderr)
-        sys.exit(3)
-    except (Trouble, OSError, subprocess.SubprocessError) as trouble:
-        sys.exit(f"testbed_test: {trouble}")
+    program(main, "testbed_test", unable="test-bed: SKIPPED")
