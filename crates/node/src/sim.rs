@@ -17,7 +17,7 @@ mod mishaps;
 mod world;
 
 pub use clients::{Client, Cluster, Program};
-pub use faults::Faults;
+pub use faults::{Faults, Random};
 pub use mishaps::{Mishap, What};
 pub use world::{Ending, World};
 

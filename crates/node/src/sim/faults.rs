@@ -3,10 +3,18 @@
 use std::time::Duration;
 
 /// Numbers from a seed (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
+///
+/// ```
+/// use kiln_node::sim::Random;
+/// assert_eq!(Random(7).next(), Random(7).next());
+/// assert!(Random(7).below(10) < 10);
+/// ```
 #[derive(Debug, Clone)]
-pub(super) struct Random(pub u64);
+pub struct Random(pub u64);
 
 impl Random {
+    /// The next number.
+    #[expect(clippy::should_implement_trait, reason = "numbers never end")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -15,8 +23,14 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// A number below a limit; 0 below 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
+    }
+
+    /// Whether something happens that does so once in so many times.
+    pub fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
     }
 
     /// Whether something happens that does so `per_mille` times in a thousand.
@@ -24,6 +38,7 @@ impl Random {
         self.below(1000) < per_mille
     }
 
+    /// A time below so many milliseconds, to the microsecond.
     pub fn millis(&mut self, limit: u64) -> Duration {
         Duration::from_micros(self.below(limit * 1000))
     }

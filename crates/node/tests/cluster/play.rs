@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kiln_node::net::{Control, Network, PoolRecovery, RecoverOptions};
-use kiln_node::sim::{Client, Cluster};
+use kiln_node::sim::{Client, Cluster, Random};
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
     GetRequest, Index, NodeConfig, Pool, PoolConfig, PoolError, PutRequest, ScrubReport,
@@ -14,7 +14,7 @@ use kiln_pool::{
 use kiln_store::{Backend, MemoryBackend, StoreError};
 
 use crate::history::History;
-use crate::scenario::{Random, Scenario, USERS};
+use crate::scenario::{Scenario, USERS, millis};
 
 /// When the world begins, in ms since 1970.
 const EPOCH_MS: u64 = 1_700_000_000_000;
@@ -126,7 +126,7 @@ impl Stage {
     fn user(&self, client: &Client) {
         let mut random = Random(client.random());
         for _ in 0..self.scenario.operations {
-            client.sleep(random.millis(12_000));
+            client.sleep(millis(&mut random, 12_000));
             client.restart();
             let name = format!("folder/{}", random.below(NAMES));
             match random.below(10) {
@@ -315,7 +315,7 @@ impl<'a> Keeper<'a> {
 
     fn run(mut self) {
         while !self.client.is_last() {
-            self.client.sleep(self.random.millis(15_000));
+            self.client.sleep(millis(&mut self.random, 15_000));
             self.client.restart();
             match self.random.below(4) {
                 0 => drop(self.scrub(24 * 3_600_000)),

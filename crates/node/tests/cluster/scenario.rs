@@ -2,33 +2,12 @@
 
 use std::time::Duration;
 
-use kiln_node::sim::{Faults, Mishap, What};
+use kiln_node::sim::{Faults, Mishap, Random, What};
 use kiln_pool::Policy;
 
-/// Numbers from a seed (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
-#[derive(Debug, Clone)]
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-
-    pub fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-
-    pub fn millis(&mut self, limit: u64) -> Duration {
-        Duration::from_millis(self.below(limit))
-    }
+/// A time below so many milliseconds, in whole ones.
+pub fn millis(random: &mut Random, limit: u64) -> Duration {
+    Duration::from_millis(random.below(limit))
 }
 
 /// Clients that put and get, beside the one that looks after the pool.
@@ -94,11 +73,11 @@ impl Scenario {
 fn mishaps(random: &mut Random, hosts: usize, hurt: &[usize]) -> Vec<Mishap> {
     let mut mishaps = Vec::new();
     let mut add = |random: &mut Random, what: What| {
-        mishaps.push(Mishap { at: random.millis(60_000), what });
+        mishaps.push(Mishap { at: millis(random, 60_000), what });
     };
     for &host in hurt {
         // A liar that nothing happens to does no harm.
-        let crash = What::Crash { host, back: Some(random.millis(20_000)) };
+        let crash = What::Crash { host, back: Some(millis(random, 20_000)) };
         match random.below(3) {
             0 => add(random, What::Lose { host }),
             1 => add(random, What::Rot { host }),
@@ -111,18 +90,18 @@ fn mishaps(random: &mut Random, hosts: usize, hurt: &[usize]) -> Vec<Mishap> {
     let any = |random: &mut Random| random.below(hosts as u64) as usize;
     for _ in 0..random.below(4) {
         let host = any(random);
-        let back = (!random.one_in(4)).then(|| random.millis(30_000));
+        let back = (!random.one_in(4)).then(|| millis(random, 30_000));
         add(random, What::Crash { host, back });
     }
     if random.one_in(6) {
         add(random, What::Outage);
     }
     for _ in 0..random.below(3) {
-        let (host, time) = (any(random), random.millis(40_000));
+        let (host, time) = (any(random), millis(random, 40_000));
         add(random, What::Cut { host, time });
     }
     for _ in 0..random.below(3) {
-        let (client, time) = (random.below(USERS as u64 + 1) as usize, random.millis(40_000));
+        let (client, time) = (random.below(USERS as u64 + 1) as usize, millis(random, 40_000));
         add(random, What::CutClient { client, time });
     }
     for _ in 0..random.below(3) {
