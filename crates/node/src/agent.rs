@@ -24,7 +24,7 @@ use self::outbox::Outbox;
 use self::queue::Queue;
 use self::tasks::Held;
 pub use self::tasks::TaskId;
-pub(crate) use self::tasks::push_message;
+pub(crate) use self::tasks::{push_answer, push_message};
 use crate::proto::assignment::Assignment;
 use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION};
 use crate::task::Parcel;
@@ -123,8 +123,8 @@ pub enum Event {
         address: String,
         /// The parcels.
         parcels: Vec<Parcel>,
-        /// Whether they were taken.
-        answer: Result<()>,
+        /// Whether they were taken, and below which window there is room for more.
+        answer: Result<u64>,
     },
     /// Time passed; see [`Agent::wake_at`].
     Tick,
@@ -452,12 +452,13 @@ impl Agent {
             Event::Closed { connection } => self.forget(connection),
             Event::Finished { job, outcome } => self.finished(now, job, outcome),
             Event::Pushed { task, address, parcels, answer } => {
-                self.outbox.settled(now, task, &address, &parcels);
+                let upto = answer.as_ref().ok().copied();
+                self.outbox.settled(now, task, &address, &parcels, upto);
                 self.pushed(now, task, parcels, answer);
             }
             Event::Tick => self.tick(now),
         }
-        self.send_parcels(now);
+        self.send_parcels();
         self.start_jobs(now);
         std::mem::take(&mut self.actions)
     }
@@ -467,7 +468,7 @@ impl Agent {
     pub fn wake_at(&self) -> Option<Duration> {
         let connections = self.connections.values().map(|c| c.expires(&self.limits));
         let locks = self.locks.iter().map(|(at, _)| *at);
-        connections.chain(locks).chain(self.tasks_wake_at()).chain(self.outbox.wake_at()).min()
+        connections.chain(locks).chain(self.tasks_wake_at()).min()
     }
 
     fn connected(&mut self, now: Duration, id: ConnectionId, session: u64) {

@@ -1,12 +1,12 @@
 //! A node's share of a placed repair, window by window, as a state machine.
 //!
 //! Windows are independent, so several are under way at once: while one is computed, the next is
-//! read from disk and the one before travels. A piece that arrives for a window too far ahead is
-//! not acknowledged until its turn comes; that is the back-pressure that keeps all nodes within a
-//! few windows of the slowest, and it cannot deadlock: what the slowest node waits for belongs to
-//! its lowest window, which nobody's limit holds back. How many windows are under way follows what
-//! gets done: as many as a fast network needs, and few on a slow one, where pieces of later windows
-//! would fill the links before those that complete the next one.
+//! read from disk and the one before travels. A task has room for the pieces of so many windows
+//! from its lowest one on, and senders are told up to which; that is the back-pressure that keeps
+//! all nodes within a few windows of the slowest, and it cannot deadlock: what the slowest node
+//! waits for belongs to its lowest window, which nobody's limit holds back. How many windows are
+//! under way follows what gets done: as many as a fast network needs, and few on a slow one, where
+//! pieces of later windows would fill the links before those that complete the next one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -130,15 +130,6 @@ struct Window {
     parts: BTreeMap<u32, BTreeMap<u32, Bytes>>,
 }
 
-/// What became of a parcel.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It is ours now.
-    Taken,
-    /// Its turn has not come: offer it again when the task has moved on.
-    Early(Parcel),
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct Task {
@@ -151,6 +142,7 @@ pub struct Task {
     noted: u64,
     base: u64,
     next: u64,
+    upto: u64,
     stage: Stage,
     windows: BTreeMap<u64, Window>,
     done: BTreeSet<u64>,
@@ -190,6 +182,7 @@ impl Task {
             noted: 0,
             base: 0,
             next: 0,
+            upto: limit.min(REACH),
             stage: Stage::Ready,
             windows: BTreeMap::new(),
             done: BTreeSet::new(),
@@ -228,6 +221,12 @@ impl Task {
             let have = |id: &u32| entry.have.contains_key(id);
             round.reads.iter().all(have) && !round.receives.iter().all(have)
         })
+    }
+
+    /// There is room for the pieces of windows below this one. What was said once holds.
+    #[must_use]
+    pub fn upto(&self) -> u64 {
+        self.upto
     }
 
     /// Windows in all.
@@ -269,8 +268,8 @@ impl Task {
     /// A parcel from another node.
     ///
     /// # Errors
-    /// It does not belong to this task.
-    pub fn parcel(&mut self, now: Duration, parcel: Parcel) -> Result<(Fate, Vec<Wish>)> {
+    /// It does not belong to this task, or there is no room for it.
+    pub fn parcel(&mut self, now: Duration, parcel: Parcel) -> Result<Vec<Wish>> {
         let wrong = |what: &str| Err(NodeError::protocol(format!("a parcel {what}")));
         let (spec, window) = (Arc::clone(&self.spec), parcel.window);
         let awaited = spec.rounds.iter().any(|round| round.receives.contains(&parcel.piece));
@@ -284,14 +283,14 @@ impl Task {
         }
         if window < self.base || self.done.contains(&window) {
             // Sent again since our answer was lost.
-            return Ok((Fate::Taken, Vec::new()));
+            return Ok(Vec::new());
         }
-        if window >= self.base + self.reach() {
-            return Ok((Fate::Early(parcel), Vec::new()));
+        if window >= self.upto {
+            return wrong("for which there is no room");
         }
         let entry = self.windows.entry(window).or_default();
         if entry.have.contains_key(&parcel.piece) {
-            return Ok((Fate::Taken, Vec::new()));
+            return Ok(Vec::new());
         }
         let parts = entry.parts.entry(parcel.piece).or_default();
         self.amounts.received += parcel.bytes.len() as u64;
@@ -307,7 +306,7 @@ impl Task {
             entry.have.insert(parcel.piece, whole);
             self.advance(window);
         }
-        Ok((Fate::Taken, self.go_on(now)))
+        Ok(self.go_on(now))
     }
 
     /// Pieces that were read and verified.
@@ -363,6 +362,7 @@ impl Task {
             self.pace.note(now, self.amounts.windows - self.noted);
             self.noted = self.amounts.windows;
         }
+        self.upto = self.upto.max((self.base + self.reach()).min(self.total));
         while self.stage == Stage::Running
             && self.next < self.total
             && self.next < self.base + self.reach()

@@ -1,12 +1,17 @@
 //! What an agent has to send to others for its tasks: in which order, and how much at once.
 //!
-//! All tasks share the connection to a peer. The oldest task goes first, and of a task the lowest
-//! window: what a receiver needs next must not queue behind what it needs later. So only a little
-//! is handed to the connection, about what it delivered lately, and the rest waits here, in order.
-//! Small parcels of one window travel together: each frame costs bytes of its own, and an answer.
+//! All tasks share the connection to a peer. A peer says with every answer up to which window of a
+//! task it has room; what is beyond stays here, so nothing is sent that would have to wait there,
+//! and whatever is on the way is answered as soon as it arrives. Of what may go the lowest window
+//! goes first, whichever task it is of: all agents then prefer the same windows, so that these are
+//! complete soon, and no task starves. Only a little is handed to the connection, about what it
+//! delivered lately, and the rest waits here, in order. Small parcels of one window travel
+//! together: each frame costs bytes of its own, and an answer.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use bytes::Bytes;
 
 use super::tasks::TaskId;
 use crate::pace::Pace;
@@ -20,51 +25,34 @@ const LEAST: u64 = 64 << 10;
 const MOST: u64 = 8 << 20;
 /// Parcels travel together up to so many bytes; a connection sends that in a few packets.
 const TOGETHER: u64 = 64 << 10;
-/// What was not answered for so long is held back by its receiver until its turn comes; it is not
-/// on the way any more. Nothing else breaks the circle when tasks wait for one another. It is this
-/// time, or less where answers come fast: see [`Lane::held`].
-const HELD: Duration = Duration::from_millis(300);
-/// Of so many answers the fastest tells how long a frame is on the way now.
-const ANSWERS: usize = 4;
-/// What is on the way may be half of what was delivered in this time. Answers come in bursts, since
-/// receivers hold them back for a while: a shorter time would take a burst for a fast link.
+/// What is on the way may be half of what was delivered in this time. Answers come in bursts: a
+/// shorter time would take a burst for a fast link.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// Where a parcel stands in the queue: age of its task, window, when it was put here.
-type Turn = (u64, u64, u64);
-
+/// What waits of one task for one peer.
 #[derive(Debug)]
-struct Entry {
-    task: TaskId,
-    parcel: Parcel,
-}
-
-/// Names a frame on its way.
-type Flight = (u64, u64, u32, u32);
-
-/// A frame that is not answered.
-#[derive(Debug)]
-struct Frame {
-    sent: Duration,
-    bytes: u64,
-    /// It is taken for held back.
-    held: bool,
-    /// It went although the limit was reached.
-    beyond: bool,
+struct Line {
+    /// Added to its windows it says when they are due beside those of other tasks.
+    start: u64,
+    /// The peer has room for windows below this one.
+    upto: u64,
+    /// The peer was asked for room, or the question waits to be asked again.
+    asked: bool,
+    /// Frames on the way, questions for room left out.
+    under_way: u32,
+    /// By window and when it came.
+    waiting: BTreeMap<(u64, u64), Parcel>,
 }
 
 /// The way to one peer.
 #[derive(Debug)]
 struct Lane {
-    waiting: BTreeMap<Turn, Entry>,
-    /// Frames on the way, by age of their task, window, piece and offset of their first parcel.
-    flying: BTreeMap<Flight, Frame>,
-    /// Age of the task that went beyond the limit last.
-    latest: u64,
-    /// How long the last answers took.
-    took: VecDeque<Duration>,
-    /// Parcels on the way of each task (by age) and window.
-    under_way: BTreeMap<(u64, u64), u32>,
+    lines: BTreeMap<TaskId, Line>,
+    /// When what went last was due.
+    clock: u64,
+    /// Frames and bytes on the way, of tasks that have ended too.
+    frames: u32,
+    bytes: u64,
     /// Bytes delivered.
     pace: Pace,
 }
@@ -73,171 +61,145 @@ struct Lane {
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     lanes: BTreeMap<String, Lane>,
-    ages: BTreeMap<TaskId, u64>,
-    /// Tasks that ended while parcels of theirs were on the way.
-    ended: BTreeSet<TaskId>,
     count: u64,
 }
 
 impl Outbox {
-    /// Takes a parcel; [`Outbox::next`] gives it when it is its turn.
+    /// Takes a parcel; [`Outbox::next`] gives it when it is its turn. One without bytes is a
+    /// question for room that is to be asked again.
     pub fn put(&mut self, task: TaskId, address: &str, parcel: Parcel) {
-        let age = self.age(task);
         self.count += 1;
-        let turn = (age, parcel.window, self.count);
+        let count = self.count;
         let lane = self.lanes.entry(address.to_owned()).or_insert_with(Lane::new);
-        lane.waiting.insert(turn, Entry { task, parcel });
-    }
-
-    fn age(&mut self, task: TaskId) -> u64 {
-        self.count += 1;
-        *self.ages.entry(task).or_insert(self.count)
+        let start = lane.clock.saturating_sub(parcel.window);
+        // A new task begins where the others are. Whoever can send at all can take the first
+        // window: nothing comes before it.
+        let new = Line { start, upto: 1, asked: false, under_way: 0, waiting: BTreeMap::new() };
+        let line = lane.lines.entry(task).or_insert(new);
+        match parcel.bytes.is_empty() {
+            true => line.asked = false,
+            false => drop(line.waiting.insert((parcel.window, count), parcel)),
+        }
     }
 
     /// The next parcels to be sent to an address in one frame, all of one window, if any may be
-    /// sent now.
-    pub fn next(&mut self, now: Duration, address: &str) -> Option<(TaskId, Vec<Parcel>)> {
+    /// sent now. One without bytes asks for room.
+    pub fn next(&mut self, address: &str) -> Option<(TaskId, Vec<Parcel>)> {
         let lane = self.lanes.get_mut(address)?;
-        let held = lane.held();
-        lane.flying.values_mut().for_each(|frame| frame.held |= frame.sent + held <= now);
-        let (turn, beyond) = lane.turn()?;
-        let Entry { task, parcel } = lane.waiting.remove(&turn)?;
-        let (age, window, _) = turn;
-        if beyond {
-            lane.latest = age;
+        if let Some((task, parcel)) = lane.question() {
+            lane.frames += 1;
+            return Some((task, vec![parcel]));
         }
-        let flight = (age, window, parcel.piece, parcel.at);
-        let (mut sum, mut parcels) = (parcel.bytes.len() as u64, vec![parcel]);
-        while let Some(entry) = lane.waiting.range((age, window, 0)..(age, window + 1, 0)).next() {
-            let (turn, bytes) = (*entry.0, entry.1.parcel.bytes.len() as u64);
-            if sum + bytes > TOGETHER {
+        let limit = LEAST.max(lane.pace.lately() / 2).min(MOST);
+        let (task, line) = lane.lines.iter_mut().filter(|(_, line)| line.may_go()).min_by_key(
+            // Of several the same one at every agent, since names of tasks are the same everywhere.
+            |(task, line)| (line.due(), **task),
+        )?;
+        let ((window, _), first) = line.waiting.first_key_value()?;
+        let (window, mut sum) = (*window, first.bytes.len() as u64);
+        if lane.bytes > 0 && lane.bytes + sum > limit {
+            return None;
+        }
+        let due = line.start + window;
+        let mut parcels: Vec<Parcel> = line.waiting.pop_first().into_iter().map(|e| e.1).collect();
+        while let Some(entry) = line.waiting.first_entry() {
+            let bytes = entry.get().bytes.len() as u64;
+            if entry.key().0 != window || sum + bytes > TOGETHER {
                 break;
             }
             sum += bytes;
-            parcels.extend(lane.waiting.remove(&turn).map(|entry| entry.parcel));
+            parcels.push(entry.remove());
         }
-        lane.flying.insert(flight, Frame { sent: now, bytes: sum, held: false, beyond });
-        *lane.under_way.entry((age, window)).or_default() += parcels.len() as u32;
+        line.under_way += 1;
+        let task = *task;
+        lane.clock = lane.clock.max(due);
+        (lane.frames, lane.bytes) = (lane.frames + 1, lane.bytes + sum);
         Some((task, parcels))
     }
 
-    /// Parcels were answered, whatever the answer.
-    pub fn settled(&mut self, now: Duration, task: TaskId, address: &str, parcels: &[Parcel]) {
-        let (Some(lane), Some(age)) = (self.lanes.get_mut(address), self.ages.get(&task)) else {
-            return;
-        };
-        let flight = |first: &Parcel| (*age, first.window, first.piece, first.at);
-        if let Some(frame) = parcels.first().and_then(|first| lane.flying.remove(&flight(first))) {
-            lane.took.truncate(ANSWERS - 1);
-            lane.took.push_front(now.saturating_sub(frame.sent));
-        }
-        for parcel in parcels {
-            let (window, bytes) = (parcel.window, parcel.bytes.len() as u64);
-            if let Some(count) = lane.under_way.get_mut(&(*age, window)) {
-                *count -= 1;
-                if *count == 0 {
-                    lane.under_way.remove(&(*age, window));
-                }
+    /// Parcels were answered; `upto`: they were taken, and windows below this one may come.
+    pub fn settled(
+        &mut self,
+        now: Duration,
+        task: TaskId,
+        address: &str,
+        parcels: &[Parcel],
+        upto: Option<u64>,
+    ) {
+        let Some(lane) = self.lanes.get_mut(address) else { return };
+        let bytes = parcels.iter().map(|parcel| parcel.bytes.len() as u64).sum();
+        lane.frames = lane.frames.saturating_sub(1);
+        lane.bytes = lane.bytes.saturating_sub(bytes);
+        lane.pace.note(now, bytes);
+        if let Some(line) = lane.lines.get_mut(&task) {
+            match bytes {
+                // One that failed is put here again after a while.
+                0 => line.asked &= upto.is_none(),
+                _ => line.under_way = line.under_way.saturating_sub(1),
             }
-            lane.pace.note(now, bytes);
+            line.upto = line.upto.max(upto.unwrap_or(0));
         }
-        if lane.waiting.is_empty() && lane.under_way.is_empty() {
+        if lane.is_over() {
             self.lanes.remove(address);
-        }
-        if self.ended.contains(&task) {
-            self.forget(task);
         }
     }
 
     /// Drops what waits of a task. What is on the way is still to be answered.
     pub fn forget(&mut self, task: TaskId) {
-        self.lanes.values_mut().for_each(|lane| lane.waiting.retain(|_, e| e.task != task));
-        let Some(age) = self.ages.get(&task) else { return };
-        let answers = |lane: &Lane| lane.under_way.keys().any(|(of, _)| of == age);
-        if self.lanes.values().any(answers) {
-            self.ended.insert(task);
-            return;
-        }
-        self.ages.remove(&task);
-        self.ended.remove(&task);
-        self.lanes.retain(|_, lane| !lane.waiting.is_empty() || !lane.under_way.is_empty());
-    }
-
-    /// When something that waits may go although nothing was answered.
-    pub fn wake_at(&self) -> Option<Duration> {
-        let lanes = self.lanes.values().filter(|lane| !lane.waiting.is_empty());
-        let each = lanes.flat_map(|lane| {
-            let fresh = lane.flying.values().filter(|frame| !frame.held);
-            fresh.map(|frame| frame.sent + lane.held())
+        self.lanes.retain(|_, lane| {
+            lane.lines.remove(&task);
+            !lane.is_over()
         });
-        each.min()
     }
 
     /// Addresses for which something waits.
     pub fn addresses(&self) -> Vec<String> {
-        let waits = self.lanes.iter().filter(|(_, lane)| !lane.waiting.is_empty());
+        let waits = |lane: &Lane| lane.lines.values().any(|line| !line.waiting.is_empty());
+        let waits = self.lanes.iter().filter(|(_, lane)| waits(lane));
         waits.map(|(address, _)| address.clone()).collect()
+    }
+}
+
+impl Line {
+    /// The window that is next.
+    fn window(&self) -> Option<u64> {
+        self.waiting.first_key_value().map(|((window, _), _)| *window)
+    }
+
+    fn may_go(&self) -> bool {
+        self.window().is_some_and(|window| window < self.upto)
+    }
+
+    fn due(&self) -> u64 {
+        self.start + self.window().unwrap_or(0)
     }
 }
 
 impl Lane {
     fn new() -> Lane {
-        let (waiting, under_way) = (BTreeMap::new(), BTreeMap::new());
-        let (flying, took, pace) = (BTreeMap::new(), VecDeque::new(), Pace::new(PERIOD));
-        Lane { waiting, flying, latest: 0, took, under_way, pace }
+        let (lines, pace) = (BTreeMap::new(), Pace::new(PERIOD));
+        Lane { lines, clock: 0, frames: 0, bytes: 0, pace }
     }
 
-    /// After how long without an answer a frame is held back: a few times what the fastest of the
-    /// last answers took. A queue on the way lets all of them take longer.
-    fn held(&self) -> Duration {
-        match self.took.iter().min() {
-            Some(least) if self.took.len() == ANSWERS => (3 * *least + HELD / 10).min(HELD),
-            _ => HELD,
-        }
+    fn is_over(&self) -> bool {
+        self.lines.is_empty() && self.frames == 0
     }
 
-    /// Whose turn it is, and whether it goes beyond the limit. Receivers hold back the answer to
-    /// what comes too early for them, so tasks must not be able to block one another: a parcel
-    /// below all windows of its task that are on the way may go when the limit is reached, but one
-    /// at a time, tasks in turn, so that none starves. If each task could send one, twenty tasks of
-    /// twenty agents would flood the port of the node that all of them send to.
-    fn turn(&self) -> Option<(Turn, bool)> {
-        let (first, entry) = self.waiting.first_key_value()?;
-        let limit = LEAST.max(self.pace.lately() / 2).min(MOST);
-        let fresh = || self.flying.values().filter(|frame| !frame.held);
-        let bytes: u64 = fresh().map(|frame| frame.bytes).sum();
-        if bytes == 0 || bytes + entry.parcel.bytes.len() as u64 <= limit {
-            return Some((*first, false));
-        }
-        if fresh().any(|frame| frame.beyond) {
-            return None;
-        }
-        let after = (self.latest + 1, 0, 0);
-        let turn = self.below(after, (u64::MAX, 0, 0)).or_else(|| self.below((0, 0, 0), after));
-        turn.map(|turn| (turn, true))
-    }
-
-    /// The lowest window of the first task in a range that waits with one below all on the way.
-    fn below(&self, mut from: Turn, to: Turn) -> Option<Turn> {
-        while let Some((turn, _)) = self.waiting.range(from..to).next() {
-            let (age, window, _) = *turn;
-            let below = self.under_way.range((age, 0)..(age + 1, 0)).next();
-            if below.is_none_or(|((_, lowest), _)| window < *lowest) {
-                return Some(*turn);
-            }
-            from = (age + 1, 0, 0);
-            if from >= to {
-                break;
-            }
-        }
-        None
+    /// A question for room, for a task that has no answer on the way which would tell.
+    fn question(&mut self) -> Option<(TaskId, Parcel)> {
+        let stuck = |line: &Line| !line.asked && line.under_way == 0 && !line.may_go();
+        self.lines.iter_mut().find_map(|(task, line)| {
+            let first = stuck(line).then(|| line.waiting.values().next()).flatten()?;
+            let parcel = Parcel { bytes: Bytes::new(), ..first.clone() };
+            line.asked = true;
+            Some((*task, parcel))
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
 
     const A: TaskId = [1; 16];
     const B: TaskId = [2; 16];
@@ -247,35 +209,59 @@ mod tests {
         Parcel { window, piece: 0, to: 0, at: 0, total, bytes }
     }
 
-    fn drain(outbox: &mut Outbox, now: Duration) -> Vec<(TaskId, u64)> {
-        let frames = std::iter::from_fn(|| outbox.next(now, "x"));
-        frames.map(|(task, parcels)| (task, parcels[0].window)).collect()
+    /// An outbox whose peer "x" has room for the windows below `upto` of these tasks.
+    fn open(tasks: &[TaskId], upto: u64) -> Outbox {
+        let mut outbox = Outbox::default();
+        for &task in tasks {
+            outbox.put(task, "x", parcel(0, 1));
+            let (_, parcels) = outbox.next("x").unwrap();
+            outbox.settled(Duration::ZERO, task, "x", &parcels, Some(upto));
+        }
+        outbox
+    }
+
+    /// What goes now: task, window, bytes of the first parcel.
+    fn drain(outbox: &mut Outbox) -> Vec<(TaskId, u64, usize)> {
+        let frames = std::iter::from_fn(|| outbox.next("x"));
+        frames.map(|(task, parcels)| (task, parcels[0].window, parcels[0].bytes.len())).collect()
     }
 
     #[test]
-    fn the_oldest_task_and_the_lowest_window_go_first() {
-        let mut outbox = Outbox::default();
-        for (task, window) in [(A, 5), (B, 0), (A, 3), (A, 4), (B, 1)] {
+    fn the_lowest_window_goes_first_whichever_task_it_is_of() {
+        let mut outbox = open(&[A, B], 9);
+        for (task, window) in [(A, 5), (B, 0), (A, 3), (A, 4), (B, 4)] {
             outbox.put(task, "x", parcel(window, 1000));
         }
-        assert_eq!(drain(&mut outbox, Duration::ZERO), [(A, 3), (A, 4), (A, 5), (B, 0), (B, 1)]);
+        let order = drain(&mut outbox).into_iter().map(|(task, window, _)| (task, window));
+        assert_eq!(order.collect::<Vec<_>>(), [(B, 0), (A, 3), (A, 4), (B, 4), (A, 5)]);
         assert!(outbox.addresses().is_empty());
     }
 
     #[test]
+    fn a_new_task_begins_where_the_others_are() {
+        let mut outbox = open(&[A], 99);
+        (50..54).for_each(|window| outbox.put(A, "x", parcel(window, 100)));
+        assert_eq!(drain(&mut outbox).len(), 4);
+        outbox.put(A, "x", parcel(54, 100));
+        outbox.put(A, "x", parcel(55, 100));
+        outbox.put(B, "x", parcel(0, 100));
+        assert_eq!(drain(&mut outbox), [(B, 0, 100), (A, 54, 100), (A, 55, 100)]);
+    }
+
+    #[test]
     fn what_is_on_the_way_is_limited_and_grows_with_what_is_delivered() {
-        let mut outbox = Outbox::default();
+        let mut outbox = open(&[A], 1000);
         let half = LEAST as usize / 2;
         (0..400).for_each(|window| outbox.put(A, "x", parcel(window, half)));
-        let mut sent = drain(&mut outbox, Duration::ZERO);
+        let mut sent = drain(&mut outbox);
         assert_eq!(sent.len(), 2);
         // Everything is answered within a millisecond: the limit doubles again and again.
         let mut most = 0;
         for now in (1..=40).map(Duration::from_millis) {
-            for (task, window) in sent {
-                outbox.settled(now, task, "x", &[parcel(window, half)]);
+            for (task, window, _) in sent {
+                outbox.settled(now, task, "x", &[parcel(window, half)], Some(1000));
             }
-            sent = drain(&mut outbox, now);
+            sent = drain(&mut outbox);
             most = most.max(sent.len());
         }
         assert!(most > 8, "{most}");
@@ -284,57 +270,52 @@ mod tests {
 
     #[test]
     fn small_parcels_of_one_window_travel_together_and_no_others() {
-        let mut outbox = Outbox::default();
+        let mut outbox = open(&[A, B], 9);
         let third = TOGETHER as usize / 3;
         for (task, window) in [(A, 1), (B, 1), (A, 2), (A, 1), (B, 1), (A, 1), (A, 1)] {
             outbox.put(task, "x", parcel(window, third));
         }
         let mut frames = Vec::new();
-        while let Some((task, parcels)) = outbox.next(Duration::ZERO, "x") {
+        while let Some((task, parcels)) = outbox.next("x") {
             frames.push((task, parcels[0].window, parcels.len()));
-            outbox.settled(Duration::ZERO, task, "x", &parcels);
+            outbox.settled(Duration::ZERO, task, "x", &parcels, Some(9));
         }
-        assert_eq!(frames, [(A, 1, 3), (A, 1, 1), (A, 2, 1), (B, 1, 2)]);
-        assert!(outbox.lanes.is_empty());
+        assert_eq!(frames, [(A, 1, 3), (A, 1, 1), (B, 1, 2), (A, 2, 1)]);
     }
 
     #[test]
-    fn no_task_waits_for_the_answers_of_another_one() {
-        let mut outbox = Outbox::default();
-        (10..20).for_each(|window| outbox.put(A, "x", parcel(window, LEAST as usize)));
-        assert_eq!(drain(&mut outbox, Duration::ZERO), [(A, 10)]);
-        // The receiver holds A's answer back until something lower comes.
-        outbox.put(B, "x", parcel(3, 1000));
-        outbox.put(B, "x", parcel(4, LEAST as usize));
-        outbox.put(A, "x", parcel(9, LEAST as usize));
-        // One goes beyond the limit, ...
-        assert_eq!(drain(&mut outbox, Duration::ZERO), [(A, 9)]);
-        assert_eq!(outbox.wake_at(), Some(HELD));
-        // ... and everything goes on when both are taken for held back.
-        assert_eq!(drain(&mut outbox, HELD), [(A, 11), (B, 3)]);
+    fn nothing_goes_for_which_the_peer_has_no_room() {
+        let mut outbox = open(&[A], 2);
+        (1..5).for_each(|window| outbox.put(A, "x", parcel(window, 100)));
+        outbox.put(B, "x", parcel(0, 100));
+        assert_eq!(drain(&mut outbox), [(B, 0, 100), (A, 1, 100)]);
+        // The answer tells that there is none yet; then it is asked, once, and answered in time.
+        outbox.settled(Duration::ZERO, A, "x", &[parcel(1, 100)], Some(2));
+        assert_eq!(drain(&mut outbox), [(A, 2, 0)]);
+        assert_eq!(drain(&mut outbox), []);
+        outbox.settled(Duration::ZERO, A, "x", &[parcel(2, 0)], Some(4));
+        assert_eq!(drain(&mut outbox), [(A, 2, 100), (A, 3, 100)]);
     }
 
     #[test]
-    fn tasks_take_turns_beyond_the_limit() {
-        let (mut outbox, third) = (Outbox::default(), [3; 16]);
-        for (task, window) in [A, B, third].into_iter().flat_map(|t| [(t, 0), (t, 1), (t, 2)]) {
-            outbox.put(task, "x", parcel(window, LEAST as usize));
-        }
-        assert_eq!(drain(&mut outbox, Duration::ZERO), [(A, 0), (B, 0)]);
-        outbox.settled(Duration::ZERO, B, "x", &[parcel(0, LEAST as usize)]);
-        assert_eq!(drain(&mut outbox, Duration::ZERO), [(third, 0)]);
-        outbox.settled(Duration::ZERO, third, "x", &[parcel(0, LEAST as usize)]);
-        assert_eq!(drain(&mut outbox, Duration::ZERO), [(B, 1)]);
+    fn a_question_that_failed_is_asked_again_when_it_comes_back() {
+        let mut outbox = open(&[A], 1);
+        outbox.put(A, "x", parcel(1, 100));
+        assert_eq!(drain(&mut outbox), [(A, 1, 0)]);
+        outbox.settled(Duration::ZERO, A, "x", &[parcel(1, 0)], None);
+        assert_eq!(drain(&mut outbox), []);
+        outbox.put(A, "x", parcel(1, 0));
+        assert_eq!(drain(&mut outbox), [(A, 1, 0)]);
     }
 
     #[test]
     fn a_task_that_is_forgotten_leaves_nothing_behind() {
-        let mut outbox = Outbox::default();
+        let mut outbox = open(&[A], 9);
         (0..3).for_each(|window| outbox.put(A, "x", parcel(window, LEAST as usize)));
-        assert_eq!(drain(&mut outbox, Duration::ZERO), [(A, 0)]);
+        assert_eq!(drain(&mut outbox).len(), 1);
         outbox.forget(A);
-        assert_eq!(drain(&mut outbox, Duration::ZERO), []);
-        outbox.settled(Duration::ZERO, A, "x", &[parcel(0, LEAST as usize)]);
-        assert!(outbox.lanes.is_empty() && outbox.ages.is_empty() && outbox.ended.is_empty());
+        assert_eq!(drain(&mut outbox), []);
+        outbox.settled(Duration::ZERO, A, "x", &[parcel(0, LEAST as usize)], Some(9));
+        assert!(outbox.lanes.is_empty());
     }
 }

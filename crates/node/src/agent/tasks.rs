@@ -11,7 +11,7 @@ use super::connection::Pending;
 use super::{Action, Agent, Disk, DiskDone, failure};
 use crate::proto::assignment::{ASSIGNMENT_MAX, Assignment, Slip};
 use crate::proto::{Frame, Message, Priority};
-use crate::task::{Fate, Parcel, Stage, Task, Wish};
+use crate::task::{Parcel, Stage, Task, Wish};
 use crate::{NodeError, Result};
 
 /// Names a task; drawn at random by the coordinator.
@@ -29,6 +29,8 @@ const TRIES: u32 = 40;
 const NEWS: Duration = Duration::from_secs(1);
 /// ... and not before this time unless the task has ended: each word costs some hundred bytes.
 const CALM: Duration = Duration::from_millis(100);
+/// Whoever asks for room hears from us after this time even if there is none.
+const KNOCK: Duration = Duration::from_secs(20);
 
 /// A task with all that hangs on it.
 #[derive(Debug)]
@@ -37,8 +39,8 @@ pub(super) struct Held {
     /// The assignment as far as it has arrived.
     arriving: BytesMut,
     preparing: Option<Pending>,
-    /// Parcels whose turn has not come, with those who wait for our answer.
-    early: Vec<(Pending, Vec<Parcel>)>,
+    /// Those who wait for room: for which window, and until when.
+    knocks: Vec<(Pending, u64, Duration)>,
     watchers: Vec<Watcher>,
     /// Requests that wait for a disk job.
     commit: Option<Pending>,
@@ -227,18 +229,22 @@ impl Agent {
             self.answer(pending, failure::busy("the task is not ready"));
             return Ok(());
         };
-        let (mut early, mut more) = (Vec::new(), Vec::new());
-        for parcel in parcels {
-            let (fate, wishes) = task.parcel(now, parcel)?;
-            more.extend(wishes);
-            if let Fate::Early(parcel) = fate {
-                early.push(parcel);
+        let mut more = Vec::new();
+        let last = parcels.first().map_or(0, |parcel| parcel.window);
+        let asks = parcels.iter().all(|parcel| parcel.bytes.is_empty());
+        if last >= task.upto() {
+            match asks {
+                true => held.knocks.push((pending.clone(), last, now + KNOCK)),
+                // Whoever asks first never comes here.
+                false => self.answer(pending, failure::busy("there is no room for that window")),
             }
+            return Ok(());
         }
-        match early.is_empty() {
-            true => self.answer(pending, Message::Done {}),
-            false => held.early.push((pending.clone(), early)),
+        for parcel in parcels.into_iter().filter(|_| !asks) {
+            more.extend(task.parcel(now, parcel)?);
         }
+        let upto = task.upto();
+        self.answer(pending, Message::Taken { upto });
         self.grant(now, id, more);
         Ok(())
     }
@@ -307,7 +313,7 @@ impl Agent {
                 Wish::Push(parcel) => self.push(id, parcel, TRIES),
             }
         }
-        self.take_early(now, id);
+        self.let_in(now, id);
         self.tell(now, id);
     }
 
@@ -324,43 +330,23 @@ impl Agent {
     }
 
     /// Sends what may be sent now.
-    pub(super) fn send_parcels(&mut self, now: Duration) {
+    pub(super) fn send_parcels(&mut self) {
         for address in self.outbox.addresses() {
-            while let Some((task, parcels)) = self.outbox.next(now, &address) {
+            while let Some((task, parcels)) = self.outbox.next(&address) {
                 self.counts.bytes_sent += parcels.iter().map(|p| p.bytes.len() as u64).sum::<u64>();
                 self.actions.push(Action::Push { task, address: address.clone(), parcels });
             }
         }
     }
 
-    /// Parcels whose turn may have come.
-    fn take_early(&mut self, now: Duration, id: TaskId) {
+    /// Answers those for whose windows there is room now, or who waited long enough.
+    fn let_in(&mut self, now: Duration, id: TaskId) {
         let Some(held) = self.tasks.get_mut(&id) else { return };
-        if held.early.is_empty() {
-            return;
-        }
-        let mut more = Vec::new();
-        let mut taken = Vec::new();
-        for (pending, parcels) in std::mem::take(&mut held.early) {
-            let Some(task) = &mut held.task else { return };
-            let mut early = Vec::new();
-            for parcel in parcels {
-                match task.parcel(now, parcel) {
-                    Ok((Fate::Early(parcel), _)) => early.push(parcel),
-                    Ok((Fate::Taken, wishes)) => more.extend(wishes),
-                    // It was checked when it came.
-                    Err(_) => {}
-                }
-            }
-            match early.is_empty() {
-                true => taken.push(pending),
-                false => held.early.push((pending, early)),
-            }
-        }
-        taken.iter().for_each(|pending| self.answer(pending, Message::Done {}));
-        if !more.is_empty() {
-            self.grant(now, id, more);
-        }
+        let Some(upto) = held.task.as_ref().map(Task::upto) else { return };
+        let due =
+            |(_, window, until): &mut (Pending, u64, Duration)| *window < upto || *until <= now;
+        let due: Vec<_> = held.knocks.extract_if(.., due).collect();
+        due.iter().for_each(|(pending, ..)| self.answer(pending, Message::Taken { upto }));
     }
 
     /// The answer to parcels.
@@ -369,7 +355,7 @@ impl Agent {
         now: Duration,
         id: TaskId,
         parcels: Vec<Parcel>,
-        answer: Result<()>,
+        answer: Result<u64>,
     ) {
         let Some(held) = self.tasks.get_mut(&id) else { return };
         let mut more = Vec::new();
@@ -377,7 +363,9 @@ impl Agent {
             let key = (parcel.window, parcel.piece, parcel.to, parcel.at);
             let tries = held.tries.remove(&key).unwrap_or(TRIES);
             match &answer {
-                Ok(()) => {
+                // It only asked.
+                Ok(_) if parcel.bytes.is_empty() => {}
+                Ok(_) => {
                     let (window, bytes) = (parcel.window, parcel.bytes.len());
                     let wishes = held.task.as_mut().map(|task| task.sent(now, window, bytes));
                     more.extend(wishes.unwrap_or_default());
@@ -454,7 +442,7 @@ impl Agent {
         let Some(held) = self.tasks.remove(&id) else { return };
         self.queue.forget_task(id);
         self.outbox.forget(id);
-        let waiting = held.early.into_iter().map(|(pending, _)| pending);
+        let waiting = held.knocks.into_iter().map(|(pending, ..)| pending);
         let waiting = waiting.chain(held.watchers.into_iter().map(|watcher| watcher.pending));
         for pending in waiting.chain(held.preparing).chain(held.commit) {
             self.answer(&pending, failure::refused(why));
@@ -503,7 +491,9 @@ impl Agent {
             let done = held.task.as_ref().map_or(0, |task| task.amounts().windows);
             let watchers = held.watchers.iter().map(|watcher| watcher.due(done));
             let paced = held.task.iter().filter_map(Task::wake_at);
-            let all = again.chain(watchers).chain(paced.filter(|_| held.failure.is_none()));
+            let knocks = held.knocks.iter().map(|(.., until)| *until);
+            let paced = paced.filter(|_| held.failure.is_none());
+            let all = again.chain(watchers).chain(knocks).chain(paced);
             all.fold(held.seen + FORGOTTEN, Duration::min)
         });
         each.min()
@@ -513,7 +503,7 @@ impl Agent {
     pub(super) fn forget_in_tasks(&mut self, connection: super::ConnectionId) {
         let other = |pending: &Pending| pending.connection != connection;
         for held in self.tasks.values_mut() {
-            held.early.retain(|(pending, _)| other(pending));
+            held.knocks.retain(|(pending, ..)| other(pending));
             held.watchers.retain(|watcher| other(&watcher.pending));
         }
     }
@@ -535,7 +525,7 @@ impl Held {
             task: None,
             arriving: BytesMut::new(),
             preparing: None,
-            early: Vec::new(),
+            knocks: Vec::new(),
             watchers: Vec::new(),
             commit: None,
             again: Vec::new(),
@@ -587,6 +577,14 @@ pub(crate) fn push_message(task: TaskId, parcels: &[Parcel]) -> (Message, Bytes)
     let slips = parcels.iter().map(slip).collect();
     let window = parcels.first().map_or(0, |parcel| parcel.window);
     (Message::Bundle { task, window, slips }, payload.freeze())
+}
+
+/// Below which window the receiver of parcels has room.
+pub(crate) fn push_answer(frame: &Frame) -> Result<u64> {
+    match frame.message {
+        Message::Taken { upto } => Ok(upto),
+        ref other => Err(NodeError::protocol(format!("{} to a Push", other.name()))),
+    }
 }
 
 /// The parcels of a bundle.

@@ -18,12 +18,14 @@ use super::ClusterKey;
 use super::dial::{Peer, Question};
 use super::disk::DiskSet;
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
-use crate::agent::{Action, Agent, ConnectionId, Counts, Event, Limits, TaskId, push_message};
+use crate::agent::{
+    Action, Agent, ConnectionId, Counts, Event, Limits, TaskId, push_answer, push_message,
+};
 use crate::proto::{Frame, PAYLOAD_MAX, Priority};
 use crate::task::Parcel;
 use crate::{NodeError, Result};
 
-/// How long a parcel may wait for its turn at the receiver.
+/// How long the answer to a parcel is waited for; it comes when the parcel has arrived.
 const PUSH_PATIENCE: Duration = Duration::from_secs(60);
 /// What is still read from a stranger who was turned away, and for how long.
 const FAREWELL_BYTES: u64 = 64 * 1024;
@@ -286,7 +288,7 @@ impl Peers {
         let (tell, to) = (self.tell.clone(), address.clone());
         let answer = Box::new(move |result: Result<Frame>| {
             // The agent ends together with the one who listens.
-            let (address, answer) = (to, result.map(drop));
+            let (address, answer) = (to, result.and_then(|frame| push_answer(&frame)));
             let _ = tell.send(Event::Pushed { task, address, parcels, answer });
         });
         if let Some(peer) = self.known.get(&address) {

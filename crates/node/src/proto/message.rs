@@ -219,7 +219,8 @@ messages! {
         /// The task.
         task: [u8; 16],
     }
-    /// A piece of the plan, or a part of one, as payload; answered when it is taken.
+    /// A piece of the plan, or a part of one, as payload; answered by `Taken`. Without payload it
+    /// asks for room: it is answered when there is some for its window, or after a while.
     23 Request Push {
         /// The task.
         task: [u8; 16],
@@ -301,8 +302,8 @@ messages! {
         /// Stripes from the start, in whole segments, read and verified.
         stripes: u64,
     }
-    /// Several pieces of a window, or parts of them, one after the other as payload; answered when
-    /// all are taken. Small pieces would else cost more frames and answers than they are worth.
+    /// Several pieces of a window, or parts of them, one after the other as payload; answered by
+    /// `Taken`. Small pieces would else cost more frames and answers than they are worth.
     31 Request Bundle {
         /// The task.
         task: [u8; 16],
@@ -310,5 +311,10 @@ messages! {
         window: u64,
         /// What the payload holds, in its order; together as long as the payload.
         slips: Vec<Slip>,
+    }
+    /// What came was taken, if it was more than a question.
+    32 Reply Taken {
+        /// There is room for the pieces of windows below this one.
+        upto: u64,
     }
 }

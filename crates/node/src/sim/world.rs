@@ -14,7 +14,7 @@ use super::clients::Clients;
 use super::disk::{Health, SimDisk};
 use super::faults::{Faults, Random};
 use super::mishaps::Mishap;
-use crate::agent::{self, Agent, Disk, JobId, Limits, TaskId, push_message};
+use crate::agent::{self, Agent, Disk, JobId, Limits, TaskId, push_answer, push_message};
 use crate::coordinator::{Coordinator, Order, Outcome, Share};
 use crate::link::{self, Ask, Link, Token};
 use crate::net::{Answer, DiskSet};
@@ -670,7 +670,7 @@ impl World {
             }
             (Waits::Host(task, address, parcels), Some((host, life))) => {
                 if self.hosts[host].life == life {
-                    let answer = answer.map(drop);
+                    let answer = answer.and_then(|frame| push_answer(&frame));
                     let event = agent::Event::Pushed { task, address, parcels, answer };
                     self.tell_agent(host, event);
                 }
