@@ -28,6 +28,8 @@ const LONG: Duration = Duration::from_secs(120);
 const NEWS_MS: u32 = 1000;
 /// When no node has got on for so long, the one that is furthest behind is in the way.
 const STALL: Duration = Duration::from_secs(30);
+/// The same where other repairs over these nodes get on: they may be what is waited for.
+const CROWDED: Duration = Duration::from_secs(300);
 
 /// The share of one node.
 #[derive(Debug, Clone)]
@@ -112,6 +114,8 @@ pub struct Coordinator {
     nodes: Vec<State>,
     outcome: Option<Outcome>,
     moved: (Duration, u64),
+    /// When all repairs together got on last, and how far they were.
+    beside: (Duration, u64),
     slow: Slow,
     /// Nodes that another plan could do without.
     spared: BTreeSet<usize>,
@@ -133,8 +137,8 @@ impl Coordinator {
         };
         let nodes = shares.into_iter().map(state).collect();
         let (phase, outcome, moved) = (Phase::Assigning, None, (Duration::ZERO, 0));
-        let (slow, spared) = (Slow::default(), BTreeSet::new());
-        Coordinator { task, phase, nodes, outcome, moved, slow, spared, waiting: 0 }
+        let (slow, spared, beside) = (Slow::default(), BTreeSet::new(), moved);
+        Coordinator { task, phase, nodes, outcome, moved, beside, slow, spared, waiting: 0 }
     }
 
     /// The same, for a repair that could be planned again without any one of these nodes: one of
@@ -142,6 +146,14 @@ impl Coordinator {
     #[must_use]
     pub fn sparing(self, nodes: impl IntoIterator<Item = usize>) -> Coordinator {
         Coordinator { spared: nodes.into_iter().collect(), ..self }
+    }
+
+    /// How far all repairs are that share nodes with this one, itself included, in any unit that
+    /// only grows. While they get on well nobody is in the way: links and disks are busy.
+    pub fn beside(&mut self, now: Duration, total: u64) {
+        if total != self.beside.1 {
+            self.beside = (now, total);
+        }
     }
 
     /// The first orders.
@@ -296,7 +308,9 @@ impl Coordinator {
         }
         let behind = |rank: &usize| self.nodes[*rank].amounts.windows;
         let undone = (0..self.nodes.len()).filter(|rank| !self.nodes[*rank].done);
-        (now >= self.moved.0 + STALL).then(|| undone.min_by_key(behind)).flatten()
+        let over = now >= self.moved.0.max(self.beside.0) + STALL;
+        let over = over || now >= self.moved.0 + CROWDED;
+        over.then(|| undone.min_by_key(behind)).flatten()
     }
 
     /// Who keeps all others waiting, when a plan without it would be better.
@@ -306,7 +320,7 @@ impl Coordinator {
             Standing { windows, waits, done }
         };
         let standings: Vec<Standing> = self.nodes.iter().map(standing).collect();
-        let rank = self.slow.note(now, &standings)?;
+        let rank = self.slow.note(now, &standings, self.beside.1)?;
         self.spared.contains(&self.nodes[rank].share.node).then_some(rank)
     }
 

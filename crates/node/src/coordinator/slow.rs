@@ -3,7 +3,8 @@
 //! The nodes of a repair move together, so a slow one shows by what it does while all are slow: it
 //! is the only one of those furthest behind that does not wait for pieces of others. That alone is
 //! no fault, since somebody is always the slowest; it is one when the repair also gets on at a
-//! small part of the pace that it had, or not at all.
+//! small part of the pace that it had, or not at all, and so do the repairs beside it: what is slow
+//! while others are fast only waits for links that it shares with them.
 
 use std::time::Duration;
 
@@ -28,23 +29,25 @@ pub(super) struct Standing {
 
 #[derive(Debug, Default)]
 pub(super) struct Slow {
-    /// When the present stretch began, and windows that were done everywhere then.
-    start: Option<(Duration, u64)>,
+    /// When the present stretch began, windows that were done everywhere then, and how far all
+    /// repairs were.
+    start: Option<(Duration, u64, u64)>,
     /// When somebody was last heard, and who was in the way then.
     last: Option<(Duration, Option<usize>)>,
     /// Time in this stretch that others waited for a node, by rank.
     blamed: Vec<Duration>,
-    /// Windows of the best stretch.
-    best: u64,
+    /// Windows of the best stretch, and what all repairs did in theirs.
+    best: (u64, u64),
     /// Who was in the way in the last stretch, which was bad.
     suspect: Option<usize>,
 }
 
 impl Slow {
-    /// Takes note of how all are doing; gives the rank of a node that is too slow.
-    pub fn note(&mut self, now: Duration, nodes: &[Standing]) -> Option<usize> {
+    /// Takes note of how all are doing, and how far all repairs are that share these nodes; gives
+    /// the rank of a node that is too slow.
+    pub fn note(&mut self, now: Duration, nodes: &[Standing], all: u64) -> Option<usize> {
         let behind = nodes.iter().filter(|node| !node.done).map(|node| node.windows).min()?;
-        let (start, before) = *self.start.get_or_insert((now, behind));
+        let (start, before, all_before) = *self.start.get_or_insert((now, behind, all));
         self.blamed.resize(nodes.len(), Duration::ZERO);
         if let Some((at, Some(rank))) = self.last {
             self.blamed[rank] += now.saturating_sub(at);
@@ -59,15 +62,16 @@ impl Slow {
         if length < STRETCH {
             return None;
         }
-        let done = behind.saturating_sub(before);
+        let (done, together) = (behind.saturating_sub(before), all.saturating_sub(all_before));
         let worst = (0..nodes.len()).max_by_key(|rank| self.blamed[*rank]);
         let worst =
             worst.filter(|r| self.blamed[*r].as_millis() * 100 >= length.as_millis() * BLAMED);
-        let bad = worst.filter(|_| done.saturating_mul(FACTOR) < self.best.max(1));
+        let bad = |done: u64, best: u64| done.saturating_mul(FACTOR) < best.max(1);
+        let bad = worst.filter(|_| bad(done, self.best.0) && bad(together, self.best.1));
         let found = bad.filter(|_| self.suspect == bad);
         self.suspect = bad;
-        self.best = self.best.max(done);
-        self.start = Some((now, behind));
+        self.best = (self.best.0.max(done), self.best.1.max(together));
+        self.start = Some((now, behind, all));
         self.blamed.fill(Duration::ZERO);
         found
     }
@@ -79,6 +83,15 @@ mod tests {
 
     /// Node 0 sends, 1 sends, 2 receives; windows a second as told, the culprit always `who`.
     fn run(paces: &[u64], who: impl Fn(u64) -> Option<usize>) -> Option<(u64, usize)> {
+        run_beside(paces, 0, who)
+    }
+
+    /// The same while other repairs do so much a second.
+    fn run_beside(
+        paces: &[u64],
+        others: u64,
+        who: impl Fn(u64) -> Option<usize>,
+    ) -> Option<(u64, usize)> {
         let (mut slow, mut windows) = (Slow::default(), 0);
         for (second, pace) in paces.iter().enumerate() {
             windows += pace;
@@ -90,7 +103,9 @@ mod tests {
                 done: false,
             };
             let nodes = [node(0), node(1), node(2)];
-            if let Some(rank) = slow.note(Duration::from_secs(second), &nodes) {
+            if let Some(rank) =
+                slow.note(Duration::from_secs(second), &nodes, windows + others * second)
+            {
                 return Some((second, rank));
             }
         }
@@ -111,6 +126,13 @@ mod tests {
         assert_eq!(run(&[10; 60], |_| Some(1)), None);
         let slower: Vec<u64> = (0..60).map(|second| if second < 20 { 10 } else { 3 }).collect();
         assert_eq!(run(&slower, |_| Some(1)), None);
+    }
+
+    #[test]
+    fn nobody_is_named_while_the_repairs_beside_get_on() {
+        let paces: Vec<u64> = (0..60).map(|second| if second < 20 { 10 } else { 0 }).collect();
+        assert!(run_beside(&paces, 0, |_| Some(1)).is_some());
+        assert_eq!(run_beside(&paces, 10, |_| Some(1)), None);
     }
 
     #[test]

@@ -122,14 +122,15 @@ fn failures_say_what_is_in_the_way() {
     }
 }
 
-#[test]
-fn when_nothing_moves_the_one_furthest_behind_is_in_the_way() {
+/// When a repair of two nodes that does not move is given up, with this much done beside it.
+fn given_up(beside: impl Fn(Duration) -> u64) -> Duration {
     let (mut coordinator, orders) = coordinator(2);
     let mut now = NOW;
     let mut queue = orders;
     while !queue.is_empty() {
         let order = queue.remove(0);
         now += Duration::from_secs(1);
+        coordinator.beside(now, beside(now));
         let answer = match order.message {
             Message::Watch { .. } => progress(2, 5 + order.rank as u64),
             _ => Message::Done {},
@@ -140,5 +141,16 @@ fn when_nothing_moves_the_one_furthest_behind_is_in_the_way() {
     else {
         panic!()
     };
+    now
+}
+
+#[test]
+fn when_nothing_moves_the_one_furthest_behind_is_in_the_way() {
+    let now = given_up(|_| 7);
     assert!(now > STALL && now < 3 * STALL, "{now:?}");
+    // Others get on for a while, then for ever.
+    let now = given_up(|now| now.as_secs().min(100));
+    assert!(now > Duration::from_secs(100) + STALL && now < 6 * STALL, "{now:?}");
+    let now = given_up(|now| now.as_secs());
+    assert!(now > CROWDED && now < CROWDED + STALL, "{now:?}");
 }

@@ -176,6 +176,8 @@ struct Shared<'a> {
     suspects: Mutex<BTreeMap<usize, Duration>>,
     /// Bytes that every node got, by position: the least loaded gets the next shard.
     load: Mutex<BTreeMap<usize, u64>>,
+    /// Bytes that all repairs have kept so far.
+    kept: AtomicU64,
     /// One commit at a time: they lock all nodes.
     commit: Mutex<()>,
     /// Limit of each node now.
@@ -211,6 +213,7 @@ impl PoolRecovery<'_> {
             pool: Mutex::new(pool),
             suspects: Mutex::default(),
             load: Mutex::default(),
+            kept: AtomicU64::new(0),
             commit: Mutex::new(()),
             rate: AtomicU64::new(0),
             concentration: Mutex::default(),

@@ -126,6 +126,12 @@ pub trait Watcher {
         None
     }
 
+    /// Bytes that all repairs over these agents have kept so far, this one included. A repair that
+    /// waits while others get on has nobody in its way.
+    fn beside(&self) -> u64 {
+        0
+    }
+
     /// Whether to stop; what is there already stays for the next attempt.
     fn stopped(&self) -> bool {
         false
@@ -406,6 +412,7 @@ impl Recovery<'_> {
                     post.send(orders);
                 }
             }
+            coordinator.beside(network.now().saturating_sub(start), watcher.beside());
             match network.receive(&post.answers, Some(LOOK)) {
                 Ok((order, answer)) => {
                     heard = network.now();

@@ -81,7 +81,13 @@ struct Watch<'a> {
 impl Watcher for Watch<'_> {
     fn kept(&self, bytes: u64, _total: u64) {
         let before = self.told.fetch_max(bytes, Ordering::Relaxed);
-        self.control.advance(bytes.saturating_sub(before));
+        let more = bytes.saturating_sub(before);
+        self.shared.kept.fetch_add(more, Ordering::Relaxed);
+        self.control.advance(more);
+    }
+
+    fn beside(&self) -> u64 {
+        self.shared.kept.load(Ordering::Relaxed)
     }
 
     fn replanned(&self, why: &str) {
