@@ -79,7 +79,8 @@ class Meter:
     def sample(self):
         start, last = time.monotonic(), self.bed.at_switch()
         while not self.stop.wait(self.every):
-            now, rows = time.monotonic() - start, self.bed.at_switch()
+            # The look takes a while, most of it before the counters are read.
+            rows, now = self.bed.at_switch(), time.monotonic() - start
             got = [after[1] - before[1] for after, before in zip(rows, last)]
             self.timeline.append((round(now, 2), got))
             last = rows
@@ -295,14 +296,16 @@ def headline(rows, quick):
         traffic_over_plan=max(traffic, default=None))
 
 
-def about(plan):
+def about(plan, kiln):
     """Where and with what this was measured."""
+    profile = {"debug": "dev"}.get(kiln.resolve().parent.name, kiln.resolve().parent.name)
     cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text()
                 .splitlines() if line.startswith("model name")), "?")
     commit = run("git", "-C", HERE, "describe", "--always", "--dirty=+", check=False)
     rust = run("rustc", "--version", check=False).stdout.strip()
     return dict(cpu=cpu, cores=os.cpu_count(), kernel=os.uname().release, rustc=rust,
-                commit=commit.stdout.strip(), rate=plan["rate"], load=os.getloadavg())
+                commit=commit.stdout.strip(), profile=profile, rate=plan["rate"],
+                load=os.getloadavg())
 
 
 def main():
@@ -323,7 +326,7 @@ def main():
     if kept and options.fresh:
         shutil.rmtree(kept, ignore_errors=True)
     cells = Cells(kept)
-    report = dict(about=about(plan), rows=cells.rows)
+    report = dict(about=about(plan, options.kiln), rows=cells.rows)
     try:
         if "degraded" in wanted or "encode" in wanted:
             hosts = 1 + max(sum(map(int, cell[0].split("+"))) for cell in plan["degraded"])

@@ -92,6 +92,33 @@ def timelines(title, rows):
     return svg(y + 24, parts)
 
 
+def limited(title, row):
+    """What the busiest host received in each second up to a moment, and a client's reads beside."""
+    longest = row["limited"][-1][0]
+    most = max(row["most_in_a_second"], row["client_alone"], row["limit"]) * 1.1
+    across = lambda at: 60 + at / longest * (WIDTH - 80)  # noqa: E731
+    up = lambda rate: 240 - rate / most * 200  # noqa: E731
+    points, sums = [], [(0.0, 0)]
+    for at, got in row["limited"]:
+        sums.append((at, sums[-1][1] + got))
+        since, before = max((s for s in sums if s[0] <= at - 1.0), default=sums[0])
+        points.append((at, (sums[-1][1] - before) / max(at - since, 1.0)))
+    line = " ".join(f"{across(at):.1f},{up(rate):.1f}" for at, rate in points)
+    parts = [text(10, 20, title, size=15), text(10, 262, f"0 to {longest:.0f} s"),
+             f'<polyline points="{line}" fill="none" stroke="{COLOURS[0]}" stroke-width="2"/>']
+    rules = [(row["limit"], 0, longest, "black"), (row["client_alone"], 0, longest, "#999")]
+    rules += [(rate, start, min(end, longest), COLOURS[1]) for start, end, rate in row["reads"]
+              if start < longest]
+    for rate, start, end, colour in rules:
+        parts.append(f'<line x1="{across(start):.1f}" x2="{across(end):.1f}" y1="{up(rate):.1f}" '
+                     f'y2="{up(rate):.1f}" stroke="{colour}" stroke-width="2"/>')
+        if start == 0:
+            parts.append(text(8, up(rate) + 4, f"{rate / 1e6:.0f} MB/s", size=10))
+    parts.append(text(130, 262, "blue: the busiest host, in the second before; black: the limit; "
+                                "red: reads of a client, grey: alone"))
+    return svg(275, parts)
+
+
 def groups(rows):
     """Rows of one cell together, in their order."""
     cells = {}
@@ -126,7 +153,8 @@ def write(report, folder, name):
     """The page and its pictures."""
     rows, where = report["rows"], report["about"]
     lines = [f"{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}, "
-             f"{where['rustc']}, commit {where['commit']}; links of {where['rate']}.", ""]
+             f"{where['rustc']}, profile {where['profile']}, commit {where['commit']}; links of "
+             f"{where['rate']}.", ""]
     lines += ["```", *(f"{key}: {value}" for key, value in report["headline"].items()), "```", ""]
     kinds = {"degraded": "Degraded read", "window": "Windows", "chunk": "Chunk sizes",
              "encode": "Encode", "recovery": "Full-node recovery"}
@@ -155,13 +183,15 @@ def write(report, folder, name):
         for file, picture in pictures.items():
             (folder / file).write_text(picture)
             lines += [f"![{title}]({file})", ""]
-    limited = [row for row in rows if row["kind"] == "throttle"]
-    if limited:
+    throttled = [row for row in rows if row["kind"] == "throttle"]
+    if throttled:
         lines += ["## Limited", "",
                   "| limit | busiest host, mean | its busiest second | client alone "
                   "| client beside | kept |", "|---|---|---|---|---|---|"]
-    for row in limited:
+    for row in throttled:
         names = ["limit", "mean_rate", "most_in_a_second", "client_alone", "client_beside"]
         figures = " | ".join(f"{row[key] / 1e6:.1f} MB/s" for key in names)
-        lines += [f"| {figures} | {row['client_kept']:.2f} |", ""]
+        (folder / f"{name}-limited.svg").write_text(limited("Limited recovery", row))
+        lines += [f"| {figures} | {row['client_kept']:.2f} |", "",
+                  f"![limited]({name}-limited.svg)", ""]
     (folder / f"{name}.md").write_text("\n".join(lines))

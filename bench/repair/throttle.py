@@ -50,11 +50,14 @@ def case(bed, kiln, rate, chunk_mib, meter_of, material, say):
     before = [read(bed, pool, pool.whole, client) for _ in range(READS)]
     words = bed.command("coordinator", "--pool", pool.file, "--to", f"n{recovery.NODES}",
                         "--wait", 0, "--jobs", recovery.AT_ONCE, "--limit-rate", LIMIT, "--json")
-    during = []
+    during, reads = [], []
     with meter_of(bed, sample_seconds=EVERY) as meter:
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        begun = time.monotonic()
         while process.poll() is None:
+            reads.append([round(time.monotonic() - begun, 2)])
             during.append(read(bed, pool, pool.whole, client))
+            reads[-1] += [round(time.monotonic() - begun, 2), round(during[-1])]
         process.communicate()
     if process.returncode != 0 or len(during) < 2:
         raise Trouble(f"the limited recovery ended with {process.returncode}")
@@ -68,6 +71,7 @@ def case(bed, kiln, rate, chunk_mib, meter_of, material, say):
                client_alone=round(speed), client_beside=round(beside),
                client_kept=round(beside / speed, 3), link=bits_per_second(rate) / 8,
                seconds=meter.wall, bound_seconds=recovery.LOST * chunk_mib * MIB / LIMIT,
+               limited=[(at, got[host]) for at, got in timeline], reads=reads,
                **meter.over([0] * bed.hosts), **meter.row())
     say(row)
     return row

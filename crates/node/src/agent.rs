@@ -458,6 +458,9 @@ impl Agent {
             }
             Event::Tick => self.tick(now),
         }
+        if self.clocks.freed() {
+            self.tasks_go_on(now);
+        }
         self.send_parcels();
         self.start_jobs(now);
         std::mem::take(&mut self.actions)

@@ -182,7 +182,7 @@ impl Task {
             noted: 0,
             base: 0,
             next: 0,
-            upto: limit.min(REACH),
+            upto: if rate == 0 { limit.min(REACH) } else { 0 },
             stage: Stage::Ready,
             windows: BTreeMap::new(),
             done: BTreeSet::new(),
@@ -294,6 +294,9 @@ impl Task {
         }
         let parts = entry.parts.entry(parcel.piece).or_default();
         self.amounts.received += parcel.bytes.len() as u64;
+        if self.rate > 0 {
+            self.clocks.received(parcel.bytes.len() as u64);
+        }
         parts.insert(parcel.at, parcel.bytes);
         let have: usize = parts.values().map(Bytes::len).sum();
         if have >= total
@@ -362,7 +365,6 @@ impl Task {
             self.pace.note(now, self.amounts.windows - self.noted);
             self.noted = self.amounts.windows;
         }
-        self.upto = self.upto.max((self.base + self.reach()).min(self.total));
         while self.stage == Stage::Running
             && self.next < self.total
             && self.next < self.base + self.reach()
@@ -378,6 +380,9 @@ impl Task {
             }
             self.advance(window);
         }
+        // Under a limit only what has been paid for may come: many can send to one at once.
+        let room = if self.rate == 0 { self.base + self.reach() } else { self.next };
+        self.upto = self.upto.max(room.min(self.total));
         if self.stage == Stage::Running && self.base == self.total {
             self.stage = Stage::Finishing;
             self.wishes.push(Wish::Finish);

@@ -72,9 +72,8 @@ impl Outbox {
         let count = self.count;
         let lane = self.lanes.entry(address.to_owned()).or_insert_with(Lane::new);
         let start = lane.clock.saturating_sub(parcel.window);
-        // A new task begins where the others are. Whoever can send at all can take the first
-        // window: nothing comes before it.
-        let new = Line { start, upto: 1, asked: false, under_way: 0, waiting: BTreeMap::new() };
+        // A new task begins where the others are.
+        let new = Line { start, upto: 0, asked: false, under_way: 0, waiting: BTreeMap::new() };
         let line = lane.lines.entry(task).or_insert(new);
         match parcel.bytes.is_empty() {
             true => line.asked = false,
@@ -216,6 +215,8 @@ mod tests {
             outbox.put(task, "x", parcel(0, 1));
             let (_, parcels) = outbox.next("x").unwrap();
             outbox.settled(Duration::ZERO, task, "x", &parcels, Some(upto));
+            let (_, parcels) = outbox.next("x").unwrap();
+            outbox.settled(Duration::ZERO, task, "x", &parcels, Some(upto));
         }
         outbox
     }
@@ -245,7 +246,10 @@ mod tests {
         outbox.put(A, "x", parcel(54, 100));
         outbox.put(A, "x", parcel(55, 100));
         outbox.put(B, "x", parcel(0, 100));
-        assert_eq!(drain(&mut outbox), [(B, 0, 100), (A, 54, 100), (A, 55, 100)]);
+        assert_eq!(drain(&mut outbox), [(B, 0, 0), (A, 54, 100), (A, 55, 100)]);
+        outbox.put(A, "x", parcel(56, 100));
+        outbox.settled(Duration::ZERO, B, "x", &[parcel(0, 0)], Some(9));
+        assert_eq!(drain(&mut outbox), [(B, 0, 100), (A, 56, 100)]);
     }
 
     #[test]
@@ -287,8 +291,7 @@ mod tests {
     fn nothing_goes_for_which_the_peer_has_no_room() {
         let mut outbox = open(&[A], 2);
         (1..5).for_each(|window| outbox.put(A, "x", parcel(window, 100)));
-        outbox.put(B, "x", parcel(0, 100));
-        assert_eq!(drain(&mut outbox), [(B, 0, 100), (A, 1, 100)]);
+        assert_eq!(drain(&mut outbox), [(A, 1, 100)]);
         // The answer tells that there is none yet; then it is asked, once, and answered in time.
         outbox.settled(Duration::ZERO, A, "x", &[parcel(1, 100)], Some(2));
         assert_eq!(drain(&mut outbox), [(A, 2, 0)]);

@@ -484,6 +484,16 @@ impl Agent {
         }
     }
 
+    /// The limit lets something begin before its time.
+    pub(super) fn tasks_go_on(&mut self, now: Duration) {
+        for id in self.tasks.keys().copied().collect::<Vec<_>>() {
+            let Some(held) = self.tasks.get_mut(&id) else { continue };
+            let running = held.task.as_mut().filter(|_| held.failure.is_none());
+            let wishes = running.map(|task| task.go_on(now)).unwrap_or_default();
+            self.grant(now, id, wishes);
+        }
+    }
+
     /// When [`Agent::task_tick`] is due.
     pub(super) fn tasks_wake_at(&self) -> Option<Duration> {
         let each = self.tasks.values().map(|held| {
