@@ -8,6 +8,7 @@
 //! memory; otherwise every step is a product. Running walks the sub-chunks slice by slice, so that
 //! all intermediate values of a slice stay in a cache however large the chunks are.
 
+mod along;
 mod blocks;
 mod compile;
 mod packets;
@@ -131,6 +132,7 @@ impl Compiled {
         };
         let slots = buffers.scratch;
         listing.order = source.order.clone();
+        along::sort(&mut listing);
         let sequence = Sequence::new(listing, buffers)?;
         let cached = slice(SCRATCH_CACHED, slots, SLICE_MIN..=SLICE_CACHED);
         let memory = slice(SCRATCH_MEMORY, slots, SLICE_MIN..=SLICE_MEMORY);
