@@ -1,7 +1,8 @@
 //! The paper's experiment 6: what an order costs where data is written and where it is read. The
 //! paper encodes in natural order and moves the sub-chunks of every chunk before they are written,
 //! and back after they are read, with one thread or with eight (its section IV-C). kiln relabels,
-//! so nothing is moved. All in memory: no disk, no network.
+//! so nothing is moved. In memory, and with the files of a disk, as the paper's times have it; no
+//! network.
 
 use super::Options;
 use super::tables::codec;
@@ -10,8 +11,13 @@ use crate::buffers::fill;
 use crate::measure::{Seconds, Spread, Stopwatch, interleave, paired_ratio};
 use kiln_code::{Codec, Footprint, Order};
 use kiln_store::checksum;
+use rustix::fs::{Advice, fadvise};
 use serde::Serialize;
+use std::fs::File;
 use std::hint::black_box;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use tempfile::TempDir;
 
 /// Threads of the paper's restore.
 const THREADS: usize = 8;
@@ -22,7 +28,7 @@ const SUB_CHUNK: usize = 4096;
 /// One way, in one direction.
 #[derive(Debug, Serialize)]
 pub struct Moving {
-    /// `encode` or `read`.
+    /// One of `WORKS`.
     pub work: &'static str,
     /// What is done.
     pub how: &'static str,
@@ -41,7 +47,12 @@ impl Moving {
 const HOW: [&str; 4] =
     ["natural", "relabelled (kiln)", "moved, 1 thread (paper)", "moved, 8 threads (paper)"];
 
+/// In memory: encoding and checksums; checksums alone. Then with a file for each chunk, written and
+/// synced; and read, not from the page cache.
+const WORKS: [&str; 4] = ["encode", "read", "encode to disk", "read from disk"];
+
 struct Ground {
+    folder: TempDir,
     natural: Codec,
     gray: Codec,
     layers: Vec<u32>,
@@ -53,7 +64,10 @@ struct Ground {
 }
 
 impl Ground {
-    fn new(sub_chunk: usize) -> Result<Ground, BenchError> {
+    fn new(sub_chunk: usize, options: &Options<'_>) -> Result<Ground, BenchError> {
+        let path = options.out.map_or_else(std::env::temp_dir, PathBuf::from);
+        let folder = std::fs::create_dir_all(&path).and_then(|()| tempfile::tempdir_in(&path));
+        let folder = folder.map_err(|source| BenchError::Report { path, source })?;
         let (natural, gray) = (codec(CODE, "natural")?, codec(CODE, "gray")?);
         let shape = natural.shape();
         let chunk = shape.alpha * sub_chunk;
@@ -66,7 +80,7 @@ impl Ground {
             fill(chunk, seed as u64);
         }
         let (parity, moved) = (vec![vec![0; chunk]; shape.m], vec![vec![1; chunk]; shape.n()]);
-        Ok(Ground { natural, gray, layers, sub_chunk, data, parity, moved })
+        Ok(Ground { folder, natural, gray, layers, sub_chunk, data, parity, moved })
     }
 
     fn encode(&mut self, how: usize) -> Result<(), BenchError> {
@@ -81,6 +95,56 @@ impl Ground {
             self.moved.iter().for_each(|chunk| sums(chunk, self.sub_chunk));
         } else {
             chunks.iter().for_each(|chunk| sums(chunk, self.sub_chunk));
+        }
+        Ok(())
+    }
+
+    fn file(&self, chunk: usize) -> PathBuf {
+        self.folder.path().join(format!("chunk{chunk}"))
+    }
+
+    /// Writes what [`Ground::encode`] left, as it is done for an object: synced.
+    fn write(&self, how: usize) -> Result<(), BenchError> {
+        let natural = || self.data.iter().chain(&self.parity);
+        let chunks: Vec<&Vec<u8>> =
+            if how >= 2 { self.moved.iter().collect() } else { natural().collect() };
+        for (index, chunk) in chunks.into_iter().enumerate() {
+            let path = self.file(index);
+            let done = File::create(&path).and_then(|mut file| {
+                file.write_all(chunk)?;
+                file.sync_data()
+            });
+            done.map_err(|source| BenchError::Report { path, source })?;
+        }
+        Ok(())
+    }
+
+    /// Fills the data chunks from their files, which are then dropped from the page cache.
+    fn fetch(&mut self) -> Result<(), BenchError> {
+        for index in 0..self.data.len() {
+            let path = self.file(index);
+            let mut done = || -> io::Result<()> {
+                let mut file = File::open(&path)?;
+                file.read_exact(&mut self.data[index])?;
+                Ok(fadvise(&file, 0, None, Advice::DontNeed)?)
+            };
+            done().map_err(|source| BenchError::Report { path: path.clone(), source })?;
+        }
+        Ok(())
+    }
+
+    fn work(&mut self, work: &str, how: usize) -> Result<(), BenchError> {
+        match work {
+            "encode" => self.encode(how)?,
+            "encode to disk" => {
+                self.encode(how)?;
+                self.write(how)?;
+            }
+            "read" => self.read(how),
+            _ => {
+                self.fetch()?;
+                self.read(how);
+            }
         }
         Ok(())
     }
@@ -150,16 +214,15 @@ fn move_all(
 
 /// Measures both directions.
 pub fn measure(options: &Options<'_>) -> Result<Vec<Moving>, BenchError> {
-    let mut ground = Ground::new(if options.tiny { 16 } else { SUB_CHUNK })?;
+    let mut ground = Ground::new(if options.tiny { 16 } else { SUB_CHUNK }, options)?;
     let mut rows = Vec::new();
-    for work in ["encode", "read"] {
+    // Files that reads can find, whatever was written last.
+    ground.work("encode to disk", 0)?;
+    for work in WORKS {
         let samples = interleave(HOW.len(), &options.effort(), &mut |how, repeats| {
             let watch = Stopwatch::start();
             for _ in 0..repeats {
-                match work {
-                    "encode" => ground.encode(how)?,
-                    _ => ground.read(how),
-                }
+                ground.work(work, how)?;
             }
             Ok::<Seconds, BenchError>(watch.read())
         })?;
@@ -180,7 +243,7 @@ mod tests {
     /// The baseline does what the paper says: there and back again, whatever the threads.
     #[test]
     fn moving_there_and_back_gives_the_data() -> Result<(), BenchError> {
-        let ground = Ground::new(24)?;
+        let ground = Ground::new(24, &Options { tiny: true, out: None })?;
         let chunks: Vec<&[u8]> = ground.data.iter().map(|chunk| &chunk[..]).collect();
         for threads in [1, 3, 8] {
             let mut moved = vec![vec![0; chunks[0].len()]; chunks.len()];
