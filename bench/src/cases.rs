@@ -6,6 +6,7 @@ pub mod quick;
 use crate::BenchError;
 use crate::buffers::Arena;
 use crate::measure::{Clock, Effort};
+use crate::parts::Parts;
 use crate::peers::Engines;
 use crate::report::Report;
 use std::time::Duration;
@@ -22,6 +23,8 @@ pub struct Setup {
     pub only: String,
     /// Tiny footprints: everything is run, nothing is measured.
     pub tiny: bool,
+    /// Cells of a run that was interrupted.
+    pub parts: Parts,
 }
 
 impl Setup {
@@ -95,19 +98,18 @@ pub fn case(name: &str) -> Result<&'static Case, BenchError> {
 mod tests {
     use super::*;
 
+    fn tiny(only: &str, parts: Parts) -> Setup {
+        let (pass, budget) = (Duration::ZERO, Duration::ZERO);
+        let effort = Effort { pass, rounds_min: 1, rounds_max: 1, budget, clock: Clock::Wall };
+        let (engines, only) = (Engines::alone(), only.to_string());
+        Setup { engines, huge_pages: false, effort, only, tiny: true, parts }
+    }
+
     /// Benches rot where nobody runs them: every case does all its cells, on tiny buffers.
     #[test]
     fn every_case_runs() -> Result<(), BenchError> {
         for case in CASES {
-            let effort = Effort {
-                pass: Duration::ZERO,
-                rounds_min: 1,
-                rounds_max: 1,
-                budget: Duration::ZERO,
-                clock: Clock::Wall,
-            };
-            let (engines, only) = (Engines::alone(), String::new());
-            let setup = Setup { engines, huge_pages: false, effort, only, tiny: true };
+            let setup = tiny("", Parts::default());
             let mut report = Report::new(case.name, &setup, None);
             (case.run)(&setup, &mut report)?;
             assert!(!report.cells.is_empty() && !report.threads.is_empty(), "{}", case.name);
@@ -120,6 +122,29 @@ mod tests {
             assert!(report.picture().ends_with("</svg>\n"));
         }
         assert!(case("nonsense").is_err_and(|e| e.to_string().contains("core, quick")));
+        Ok(())
+    }
+
+    #[test]
+    fn a_matrix_goes_on_where_it_was_interrupted() -> Result<(), BenchError> {
+        let out = tempfile::tempdir()
+            .map_err(|source| BenchError::Report { path: "a folder".into(), source })?;
+        let run = || -> Result<Report, BenchError> {
+            let setup = tiny("clay 4+2 repair", Parts::new(Some(out.path()), "core", "test"));
+            let mut report = Report::new("core", &setup, None);
+            core::run(&setup, &mut report)?;
+            Ok(report)
+        };
+        let (first, again) = (run()?, run()?);
+        assert_eq!(first.cells.len(), 2);
+        for (first, again) in first.cells.iter().zip(&again.cells) {
+            assert_eq!((first.job, first.stripes), (again.job, again.stripes));
+            let bits = |cell: &crate::cell::Cell| -> Vec<(String, f32, usize)> {
+                let seconds = |r: &crate::cell::Rate| r.seconds.iter().sum::<f64>() as f32;
+                cell.rates.iter().map(|r| (r.engine.clone(), seconds(r), r.bytes)).collect()
+            };
+            assert_eq!(bits(first), bits(again));
+        }
         Ok(())
     }
 }

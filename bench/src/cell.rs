@@ -7,7 +7,7 @@ use crate::kiln::Kiln;
 use crate::measure::{self, Effort, Spread};
 use crate::peer;
 use kiln_code::{CodeSpec, Codec};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
 /// Up to this chunk the oracle is the scalar kernel; above, where that takes seconds, the fastest.
@@ -89,7 +89,7 @@ pub struct Contender<'a> {
 }
 
 /// What one contender reached.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rate {
     /// Name of the engine.
     pub engine: String,
@@ -100,7 +100,7 @@ pub struct Rate {
     /// GB/s: of data for an encode, of rebuilt chunks otherwise.
     pub rate: Spread,
     /// How its bytes were checked.
-    pub checked: &'static str,
+    pub checked: String,
     /// Seconds of a pass over all stripes, each round.
     #[serde(skip)]
     pub seconds: Vec<f64>,
@@ -110,7 +110,7 @@ pub struct Rate {
 }
 
 /// A contender that did not take part, and why.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LeftOut {
     /// Name of the engine.
     pub engine: String,
@@ -133,7 +133,31 @@ pub struct Cell {
     pub left_out: Vec<LeftOut>,
 }
 
+/// What a run that was interrupted keeps of a cell: all but what the next run knows.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Kept {
+    /// With what reports leave out: seconds and bytes.
+    rates: Vec<(Rate, Vec<f64>, usize)>,
+    left_out: Vec<LeftOut>,
+}
+
 impl Cell {
+    /// What to keep.
+    pub fn keep(self) -> Kept {
+        let mut rates = self.rates;
+        let seconds = rates.iter_mut().map(|r| (std::mem::take(&mut r.seconds), r.bytes));
+        let seconds: Vec<(Vec<f64>, usize)> = seconds.collect();
+        let rates = rates.into_iter().zip(seconds).map(|(rate, (s, bytes))| (rate, s, bytes));
+        Kept { rates: rates.collect(), left_out: self.left_out }
+    }
+
+    /// The cell that was kept.
+    pub fn of(job: Job, footprint: Footprint, Kept { rates, left_out }: Kept) -> Cell {
+        let rates = rates.into_iter().map(|(rate, seconds, bytes)| Rate { seconds, bytes, ..rate });
+        let (stripes, rates) = (footprint.stripes(&job), rates.collect());
+        Cell { job, footprint, stripes, rates, left_out }
+    }
+
     /// The rate of an engine with a family of codes.
     pub fn rate(&self, engine: &str, family: Family) -> Option<&Rate> {
         let family = family.name();
@@ -190,7 +214,7 @@ pub fn run(
             code: contender.job.code(),
             operation: contender.job.operation.to_string(),
             rate: Spread::of(&rates),
-            checked,
+            checked: checked.to_string(),
             seconds,
             bytes,
         }

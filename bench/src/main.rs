@@ -16,6 +16,7 @@ mod kiln;
 mod machine;
 mod measure;
 mod order;
+mod parts;
 mod peer;
 mod peers;
 mod plan;
@@ -28,6 +29,7 @@ use cases::{CASES, Setup, case};
 use clap::Parser;
 use error::BenchError;
 use measure::{Clock, Effort};
+use parts::Parts;
 use peers::Engines;
 use report::Report;
 use std::path::{Path, PathBuf};
@@ -149,14 +151,19 @@ fn run(args: &Args) -> Result<(), BenchError> {
     let core = measure::pin(args.core);
     let clock = if args.cpu_time { Clock::Cpu } else { Clock::Wall };
     let case = case(if args.quick { "quick" } else { &args.case })?;
-    let setup = Setup {
+    let mut setup = Setup {
         engines: Engines::load(&args.peers),
         huge_pages: !args.small_pages,
         effort: Effort { clock, ..case.effort },
         only: args.only.clone(),
         tiny: false,
+        parts: Parts::default(),
     };
     let mut report = Report::new(case.name, &setup, core);
+    // The headline is measured in a minute, of one piece.
+    let kept = args.out.as_deref().filter(|_| !args.quick);
+    let kind = format!("{}-{}", report.machine.commit, report.machine.kernel);
+    setup.parts = Parts::new(kept, case.name, &kind);
     (case.run)(&setup, &mut report)?;
     if let Some(file) = &args.json {
         write(file, report.json().unwrap_or_default())?;
@@ -164,6 +171,7 @@ fn run(args: &Args) -> Result<(), BenchError> {
     if let Some(folder) = &args.out {
         report.write(folder)?;
     }
+    setup.parts.forget();
     println!("{}", report.headline());
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::BenchError;
 use core_affinity::CoreId;
 use cpu_time::ProcessTime;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,7 @@ pub struct Effort {
 }
 
 /// Order statistics of the rates of one engine, GB/s.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Spread {
     /// Slowest pass.
     pub min: f64,

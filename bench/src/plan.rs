@@ -15,15 +15,14 @@ mod small;
 use crate::BenchError;
 use crate::machine::Machine;
 use crate::measure::Clock;
+use crate::parts::{Parts, put};
 use codes::Code;
 use kiln_code::Codec;
 use kiln_plan::{PlanError, Problem};
 use recovery::Recovery;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use small::Small;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The block of the paper, in MiB; all loads are in MiB of it.
 const BLOCK_MIB: f64 = 256.0;
@@ -66,11 +65,15 @@ pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
         for (name, svg) in picture::all(&report).map_err(failed)? {
             put(folder, name, &svg)?;
         }
-        // The parts are in the report now; that they cannot be removed harms nobody.
-        let _ = fs::remove_dir_all(folder.join(PARTS));
+        parts(options, &report.machine.commit).forget();
     }
     println!("{}", report.headline());
     Ok(())
+}
+
+fn parts(options: &Options<'_>, commit: &str) -> Parts {
+    let kind = if options.quick { "quick" } else { "full" };
+    Parts::new(options.out, "plan", &format!("{commit}-{kind}"))
 }
 
 fn failed(error: PlanError) -> BenchError {
@@ -79,77 +82,24 @@ fn failed(error: PlanError) -> BenchError {
 
 fn measure(options: &Options<'_>) -> Result<Report, BenchError> {
     let machine = Machine::look(None, Clock::Wall, false);
-    let parts = Parts::new(options, &machine.commit);
+    let parts = parts(options, &machine.commit);
     let mut codes = Vec::new();
     for row in codes::rows(options) {
-        codes.push(parts.take(row.code, || codes::code(row, options))?);
+        codes.push(parts.take(row.code, || codes::code(row, options).map_err(failed))?);
     }
     let mut recoveries = Vec::new();
     for row in recovery::rows(options) {
-        recoveries.push(parts.take(&row.name(), || recovery::recovery(row, options))?);
+        recoveries
+            .push(parts.take(&row.name(), || recovery::recovery(row, options).map_err(failed))?);
     }
     let small = small::all().map_err(failed)?;
     Ok(Report { machine, quick: options.quick, codes, small, recoveries })
-}
-
-/// The folder of finished parts.
-const PARTS: &str = "plan-parts";
-
-/// Finished parts of a report, by commit, so that a run can go on.
-struct Parts {
-    folder: Option<PathBuf>,
-}
-
-/// A part in its file: what was measured with which commit.
-#[derive(Serialize, Deserialize)]
-struct Part<T> {
-    key: String,
-    found: T,
-}
-
-impl Parts {
-    fn new(options: &Options<'_>, commit: &str) -> Parts {
-        let kind = if options.quick { "quick" } else { "full" };
-        let folder = options.out.map(|out| out.join(PARTS).join(format!("{commit}-{kind}")));
-        Parts { folder }
-    }
-
-    /// A part that is there already, or else is made and kept.
-    fn take<T: Serialize + DeserializeOwned>(
-        &self,
-        key: &str,
-        make: impl FnOnce() -> Result<T, PlanError>,
-    ) -> Result<T, BenchError> {
-        let name = format!("{}.json", key.replace([':', '/', ' ', '+', '='], "-"));
-        let known = self.folder.as_ref().and_then(|folder| {
-            let text = fs::read_to_string(folder.join(&name)).ok()?;
-            let part: Part<T> = serde_json::from_str(&text).ok()?;
-            (part.key == key).then_some(part.found)
-        });
-        if let Some(found) = known {
-            eprintln!("plan: {key}: kept from the run before");
-            return Ok(found);
-        }
-        eprintln!("plan: {key}");
-        let part = Part { key: key.to_owned(), found: make().map_err(failed)? };
-        if let Some(folder) = &self.folder {
-            put(folder, &name, &serde_json::to_string(&part).unwrap_or_default())?;
-        }
-        Ok(part.found)
-    }
 }
 
 /// The repair of one chunk, a node for each chunk.
 fn problem(codec: &Codec, lost: usize) -> Result<Problem, PlanError> {
     let available: Vec<usize> = (0..codec.shape().n()).filter(|&i| i != lost).collect();
     Problem::on_own_nodes(codec.repair_dag(&[lost], &available)?.1)
-}
-
-fn put(folder: &Path, name: &str, text: &str) -> Result<(), BenchError> {
-    let path = folder.join(name);
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&path, text))
-        .map_err(|source| BenchError::Report { path, source })
 }
 
 #[cfg(test)]

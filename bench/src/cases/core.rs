@@ -3,7 +3,7 @@
 use super::Setup;
 use crate::BenchError;
 use crate::buffers::arena_bytes;
-use crate::cell::{self, Contender, Footprint};
+use crate::cell::{self, Cell, Contender, Footprint};
 use crate::engine::{Family, Job, Operation};
 use crate::peers::Engines;
 use crate::report::Report;
@@ -58,7 +58,8 @@ fn one(
     job: Job,
     footprint: Footprint,
 ) -> Result<(), BenchError> {
-    if !setup.wants(&format!("{} {} {footprint}", job.code(), job.operation)) {
+    let name = format!("{} {} {footprint}", job.code(), job.operation);
+    if !setup.wants(&name) {
         return Ok(());
     }
     let engines = setup.engines.all().filter(|engine| Engines::knows(*engine, &job));
@@ -71,8 +72,11 @@ fn one(
         let engines = engines.iter().filter_map(|name| setup.engines.get(name));
         contenders.extend(engines.map(|engine| Contender { engine, job }));
     }
-    let mut arena = setup.arena(arena_bytes(&job, footprint.stripes(&job)))?;
-    report.add(cell::run(&mut arena, footprint, &contenders, &setup.effort)?);
+    let found = setup.parts.take(&name, || {
+        let mut arena = setup.arena(arena_bytes(&job, footprint.stripes(&job)))?;
+        Ok(cell::run(&mut arena, footprint, &contenders, &setup.effort)?.keep())
+    })?;
+    report.add(Cell::of(job, footprint, found));
     Ok(())
 }
 

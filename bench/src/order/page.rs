@@ -20,9 +20,9 @@ impl Report {
         writeln!(
             out,
             "Measured: {}, {} cores, kernel `{}`, Linux {}, {}, commit {}, load {}, wall clock. \
-             16+2, 2 MiB chunks; encode with the checksums of all 18 chunks, read with those of the \
-             16 data chunks; in memory, and with a file for each chunk: written and synced, read \
-             not from the page cache. GB/s of object bytes, median (quarter to three \
+             16+2, 2 MiB chunks; encode with the checksums of all 18 chunks, read with those of \
+             the 16 data chunks; in memory, and with a file for each chunk: written and synced, \
+             read not from the page cache. GB/s of object bytes, median (quarter to three \
              quarters); slower: median over rounds against natural in the same round.\n",
             m.cpu, m.cores, m.kernel, m.system, m.compiler, m.commit, m.load
         )?;

@@ -1,8 +1,8 @@
 //! Repetitions in the order in which memory has what they read.
 //!
-//! Blocks are made by layers, so the repetitions of a call come by layers, too. Where sub-chunks lie
-//! in another order, that walks through memory to and fro, and what fetches ahead by itself in a CPU
-//! follows streams that go on. So repetitions that do not depend on one another are sorted.
+//! Blocks are made by layers, so the repetitions of a call come by layers, too. Where sub-chunks
+//! lie in another order, that walks through memory to and fro, and what fetches ahead by itself in
+//! a CPU follows streams that go on. So repetitions that do not depend on one another are sorted.
 
 use kiln_gf::{Call, Listing, Shift, Side, Unit};
 use std::collections::HashSet;
