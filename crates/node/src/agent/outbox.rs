@@ -3,10 +3,11 @@
 //! All tasks share the connection to a peer. A peer says with every answer up to which window of a
 //! task it has room; what is beyond stays here, so nothing is sent that would have to wait there,
 //! and whatever is on the way is answered as soon as it arrives. Of what may go the lowest window
-//! goes first, whichever task it is of: all agents then prefer the same windows, so that these are
-//! complete soon, and no task starves. Only a little is handed to the connection, about what it
-//! delivered lately, and the rest waits here, in order. Small parcels of one window travel
-//! together: each frame costs bytes of its own, and an answer.
+//! goes first, whichever task it is of: all agents then prefer the same windows, so that these
+//! are complete soon, and no task starves. Where several peers could be sent to, those that the
+//! lowest window is for get twice as much as the others. Only a little is handed to the
+//! connection, about what it delivered lately, and the rest waits here, in order. Small parcels of
+//! one window travel together: each frame costs bytes of its own, and an answer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -48,8 +49,6 @@ struct Line {
 #[derive(Debug)]
 struct Lane {
     lines: BTreeMap<TaskId, Line>,
-    /// When what went last was due.
-    clock: u64,
     /// Frames and bytes on the way, of tasks that have ended too.
     frames: u32,
     bytes: u64,
@@ -62,6 +61,8 @@ struct Lane {
 pub(super) struct Outbox {
     lanes: BTreeMap<String, Lane>,
     count: u64,
+    /// When what went last was due.
+    clock: u64,
 }
 
 impl Outbox {
@@ -69,9 +70,9 @@ impl Outbox {
     /// question for room that is to be asked again.
     pub fn put(&mut self, task: TaskId, address: &str, parcel: Parcel) {
         self.count += 1;
-        let count = self.count;
+        let (count, now) = (self.count, self.urgent().map_or(self.clock, |(due, _)| due));
         let lane = self.lanes.entry(address.to_owned()).or_insert_with(Lane::new);
-        let start = lane.clock.saturating_sub(parcel.window);
+        let start = now.saturating_sub(parcel.window);
         // A new task begins where the others are.
         let new = Line { start, upto: 0, asked: false, under_way: 0, waiting: BTreeMap::new() };
         let line = lane.lines.entry(task).or_insert(new);
@@ -84,22 +85,25 @@ impl Outbox {
     /// The next parcels to be sent to an address in one frame, all of one window, if any may be
     /// sent now. One without bytes asks for room.
     pub fn next(&mut self, address: &str) -> Option<(TaskId, Vec<Parcel>)> {
+        let urgent = self.urgent();
         let lane = self.lanes.get_mut(address)?;
         if let Some((task, parcel)) = lane.question() {
             lane.frames += 1;
             return Some((task, vec![parcel]));
         }
-        let limit = LEAST.max(lane.pace.lately() / 2).min(MOST);
         let (task, line) = lane.lines.iter_mut().filter(|(_, line)| line.may_go()).min_by_key(
             // Of several the same one at every agent, since names of tasks are the same everywhere.
             |(task, line)| (line.due(), **task),
         )?;
         let ((window, _), first) = line.waiting.first_key_value()?;
         let (window, mut sum) = (*window, first.bytes.len() as u64);
+        let hurry = urgent.is_some_and(|(due, peers)| peers > 1 && due == line.due());
+        let least = if hurry { 2 * LEAST } else { LEAST };
+        let limit = least.max(lane.pace.lately() / 2).min(MOST);
         if lane.bytes > 0 && lane.bytes + sum > limit {
             return None;
         }
-        let due = line.start + window;
+        self.clock = line.start + window;
         let mut parcels: Vec<Parcel> = line.waiting.pop_first().into_iter().map(|e| e.1).collect();
         while let Some(entry) = line.waiting.first_entry() {
             let bytes = entry.get().bytes.len() as u64;
@@ -111,7 +115,6 @@ impl Outbox {
         }
         line.under_way += 1;
         let task = *task;
-        lane.clock = lane.clock.max(due);
         (lane.frames, lane.bytes) = (lane.frames + 1, lane.bytes + sum);
         Some((task, parcels))
     }
@@ -141,6 +144,16 @@ impl Outbox {
         if lane.is_over() {
             self.lanes.remove(address);
         }
+    }
+
+    /// When what is most urgent of all that may go is due, and how many peers could be sent to.
+    fn urgent(&self) -> Option<(u64, usize)> {
+        let first =
+            |lane: &Lane| lane.lines.values().filter(|line| line.may_go()).map(Line::due).min();
+        let each = self.lanes.values().filter_map(first);
+        each.fold(None, |found, due| {
+            Some(found.map_or((due, 1), |(least, peers)| (due.min(least), peers + 1)))
+        })
     }
 
     /// Drops what waits of a task. What is on the way is still to be answered.
@@ -177,7 +190,7 @@ impl Line {
 impl Lane {
     fn new() -> Lane {
         let (lines, pace) = (BTreeMap::new(), Pace::new(PERIOD));
-        Lane { lines, clock: 0, frames: 0, bytes: 0, pace }
+        Lane { lines, frames: 0, bytes: 0, pace }
     }
 
     fn is_over(&self) -> bool {
