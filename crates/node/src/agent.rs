@@ -9,6 +9,7 @@ mod connection;
 mod failure;
 mod outbox;
 mod queue;
+mod shelf;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ use self::outbox::Outbox;
 use self::queue::Queue;
 use self::tasks::Held;
 pub use self::tasks::TaskId;
-pub(crate) use self::tasks::{push_answer, push_message};
+pub(crate) use self::tasks::{push_answer, push_message, unbundled};
 use crate::proto::assignment::Assignment;
 use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION};
 use crate::task::Parcel;

@@ -168,6 +168,15 @@ impl Coordinator {
         if self.phase == Phase::Ended { self.outcome.take() } else { None }
     }
 
+    /// What was in the way, as soon as it is known: not everybody may have heard yet.
+    #[must_use]
+    pub fn in_the_way(&self) -> Option<&Trouble> {
+        match &self.outcome {
+            Some(Outcome::Trouble(trouble)) => Some(trouble),
+            _ => None,
+        }
+    }
+
     /// Windows done at the node that is furthest behind, and of how many.
     #[must_use]
     pub fn amounts(&self) -> Vec<Amounts> {

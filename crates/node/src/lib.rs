@@ -10,6 +10,7 @@
 //! | `pace` | how much was done lately, which limits follow |
 //! | `throttle` | the limit of an agent's repair traffic; pure |
 //! | `coordinator` | hands out shares and watches them; pure |
+//! | `reader` | a client as a node of a plan: what it reads is rebuilt by helpers; pure |
 //! | `sim` | a whole cluster in virtual time, from one seed |
 //! | `net` | sockets, TLS, disks, threads: the only asynchronous code |
 //!
@@ -27,6 +28,7 @@ pub mod link;
 pub mod net;
 pub mod pace;
 pub mod proto;
+pub mod reader;
 pub mod sim;
 pub mod task;
 pub mod throttle;

@@ -57,7 +57,7 @@ impl Ask {
     /// Bytes of credit that it takes.
     fn cost(&self) -> u32 {
         match self.message {
-            Message::Read { len, .. } => len,
+            Message::Read { len, .. } | Message::Fetch { max: len, .. } => len,
             _ => self.payload.len() as u32,
         }
     }

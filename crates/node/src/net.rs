@@ -3,6 +3,7 @@
 
 mod address;
 mod buffers;
+mod degraded;
 mod dial;
 mod disk;
 mod key;
@@ -15,6 +16,7 @@ mod stage;
 mod stream;
 
 pub use address::{Address, DEFAULT_PORT};
+pub use degraded::HelpingAgents;
 pub(crate) use dial::{Answer, Question};
 pub(crate) use disk::DiskSet;
 pub use key::ClusterKey;

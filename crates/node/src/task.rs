@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use kiln_store::Layout;
 
 use crate::pace::Pace;
-use crate::proto::assignment::{Assignment, RoundInfo};
+use crate::proto::assignment::{Assignment, RoundInfo, WINDOWS_MAX};
 use crate::throttle::Throttle;
 use crate::{NodeError, Result};
 
@@ -29,7 +29,7 @@ const REACH: u64 = 3;
 /// further ahead only keeps back what is needed next.
 const PERIOD: Duration = Duration::from_millis(100);
 /// Bytes of a parcel, at most: on a slow link an urgent one must not wait long for another.
-const PARCEL_MAX: usize = 64 << 10;
+pub(crate) const PARCEL_MAX: usize = 64 << 10;
 
 /// Bytes of every sub-chunk that travel together unless somebody knows better: windows of about a
 /// mebibyte of each chunk. Much smaller ones cost time for messages, larger ones time until the
@@ -137,6 +137,7 @@ pub struct Task {
     layout: Layout,
     total: u64,
     limit: u64,
+    least: u64,
     /// Windows done lately.
     pace: Pace,
     noted: u64,
@@ -178,6 +179,7 @@ impl Task {
             layout,
             total,
             limit,
+            least: REACH,
             pace: Pace::new(PERIOD),
             noted: 0,
             base: 0,
@@ -198,6 +200,12 @@ impl Task {
     #[must_use]
     pub fn under(self, clocks: Throttle) -> Task {
         Task { clocks, ..self }
+    }
+
+    /// The same task, that takes pieces of as many windows as its assignment allows from the start.
+    #[must_use]
+    pub fn reaching_far(self) -> Task {
+        Task { least: WINDOWS_MAX.into(), ..self }
     }
 
     /// Where it stands.
@@ -227,6 +235,12 @@ impl Task {
     #[must_use]
     pub fn upto(&self) -> u64 {
         self.upto
+    }
+
+    /// The lowest window that is not done.
+    #[must_use]
+    pub fn lowest(&self) -> u64 {
+        self.base
     }
 
     /// Windows in all.
@@ -392,7 +406,7 @@ impl Task {
 
     /// Windows from the lowest one on that may be under way.
     fn reach(&self) -> u64 {
-        (2 * self.pace.lately()).max(REACH).min(self.limit)
+        (2 * self.pace.lately()).max(self.least).min(self.limit)
     }
 
     /// When the next window may start.

@@ -66,9 +66,9 @@ pub use node::Node;
 pub use placement::{Candidate, place, ranked};
 pub use policy::{Class, INLINE, Policy};
 pub use pool::{
-    Finding, GetReport, GetRequest, Index, Lacking, Listed, MendRequest, Mended, Needs, NodeStatus,
-    Opener, Pool, PoolStatus, PutReport, PutRequest, RecoverReport, RecoverRequest, Refreshed,
-    ScrubReport, ScrubRequest, ShardState, StatReport,
+    Degraded, Finding, GetReport, GetRequest, Helpers, Index, Lacking, Listed, MendRequest, Mended,
+    Needs, NodeStatus, Opener, Pool, PoolStatus, PutReport, PutRequest, Rebuilt, RecoverReport,
+    RecoverRequest, Refreshed, ScrubReport, ScrubRequest, ShardState, StatReport,
 };
 pub use read::decode;
 pub use repair::{RepairRequest, repair};

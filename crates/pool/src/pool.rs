@@ -9,6 +9,7 @@ mod changes;
 mod commit;
 mod get;
 mod health;
+mod helpers;
 mod index;
 mod look;
 mod mend;
@@ -31,6 +32,7 @@ use kiln_store::{Backend, StoreError};
 use serde::{Deserialize, Serialize};
 
 pub use self::get::{GetReport, GetRequest};
+pub use self::helpers::{Degraded, Helpers, Rebuilt};
 pub use self::index::{Index, Listed, Refreshed};
 pub use self::mend::{MendRequest, Mended};
 pub use self::put::{PutReport, PutRequest};

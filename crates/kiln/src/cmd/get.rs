@@ -4,19 +4,30 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_pool::{GetReport, GetRequest, Observer};
+use kiln_node::net::{Address, HelpingAgents};
+use kiln_pool::{GetReport, GetRequest, Helpers, Observer, Pool};
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, pace, worked_around};
-use crate::setup::{Output, Place, PoolFlags, Setup};
+use crate::setup::{Output, Place, PoolFlags, Setup, fresh_run};
 use crate::sizes;
 
 const EXAMPLES: &str = "\
 Examples:
   kiln get photos/2024/beach.jpg                 into beach.jpg
   kiln get backup/photos.tar -o - | tar -x
-  kiln get movie.mkv --range 1GiB+1MiB -o part   one MiB from the first GiB on";
+  kiln get movie.mkv --range 1GiB+1MiB -o part   one MiB from the first GiB on
+  kiln get movie.mkv --strategy central          decode what is lost here, whatever it costs
+
+Where nodes are agents, a large part of a lost chunk is rebuilt by the agents that have the others
+and streamed here: this machine then receives about the bytes that it wants, where it would else
+receive several times as many. Small reads, and reads of whole stripes, are decoded here.";
+
+/// Agents rebuild what is lost where that makes a read shorter.
+const AUTO: &str = "auto";
+/// They never do.
+const CENTRAL: &str = "central";
 
 /// Get an object out of a pool
 ///
@@ -34,6 +45,11 @@ pub struct Get {
     /// Only LENGTH bytes from START on; sizes as in 64KiB
     #[arg(long, value_name = "START+LENGTH", value_parser = range)]
     range: Option<Range<u64>>,
+
+    /// How what is lost is rebuilt: auto, central (here), or by agents with plans of a strategy,
+    /// as in kiln plan --strategy
+    #[arg(long, value_name = "NAME", default_value = AUTO)]
+    strategy: String,
 
     /// Replace FILE if it exists
     #[arg(long)]
@@ -64,7 +80,9 @@ impl Command for Get {
         let place = Place::new(&path);
         let mut output = Output::open(&place, self.force)?;
         let req = GetRequest { name: &self.name, range: self.range };
-        let outcome = pool.get(&req, &mut output, &setup.settings());
+        let agents = agents(&self.strategy, &pool, setup)?;
+        let helpers = agents.as_ref().map(|agents| agents as &dyn Helpers);
+        let outcome = pool.read_with(&req, helpers, &mut output, &setup.settings());
         setup.observer.finish();
         let mut report = outcome?;
         output.finish()?;
@@ -76,8 +94,35 @@ impl Command for Get {
     }
 }
 
+/// The agents that may rebuild what is lost, if there are some and they are wanted.
+fn agents<'a>(
+    strategy: &'a str,
+    pool: &'a Pool,
+    setup: &'a Setup,
+) -> Result<Option<HelpingAgents<'a>>, Failure> {
+    let mut urls = pool.config().node.iter().map(|node| &node.url);
+    if strategy == CENTRAL {
+        return Ok(None);
+    }
+    let Some(address) = urls.find(|url| Address::is_meant(url)) else {
+        return match strategy {
+            AUTO => Ok(None),
+            _ => {
+                let problem = "no node of this pool is an agent; folders cannot compute".to_owned();
+                Err(Failure::Flag { flag: "--strategy", problem })
+            }
+        };
+    };
+    let network = setup.network(&address.parse()?)?;
+    let agents = HelpingAgents::new(network, pool.config(), &fresh_run);
+    Ok(Some(if strategy == AUTO { agents } else { agents.by(strategy)? }))
+}
+
 /// The bytes are right in spite of damage; whoever keeps the pool should still know.
 pub fn warn(report: &GetReport, setup: &Setup) {
+    for note in report.notes.iter().filter(|_| report.bytes_from_helpers > 0 || setup.verbose) {
+        setup.observer.warn(&format!("{}: {note}; decoded here", report.object));
+    }
     if let Some(found) = worked_around(&report.lost, report.damaged_count) {
         let object = &report.object;
         setup.observer.warn(&format!("{object}: {found}; the bytes are right, but scrub"));
@@ -91,10 +136,15 @@ fn show(report: &GetReport, stream: Stream, setup: &Setup) -> Result<(), Failure
     if setup.quiet {
         return Ok(());
     }
-    let how = if report.degraded { ", partly rebuilt" } else { "" };
+    let how = match (report.degraded, report.bytes_from_helpers > 0) {
+        (false, _) => "",
+        (true, false) => ", partly rebuilt",
+        (true, true) => ", partly rebuilt by agents",
+    };
     let mut text = format!("{} ({}){how}\n", report.object, sizes::show(report.bytes_written));
     if setup.verbose {
         text += &format!("read {} in {} runs\n", sizes::show(report.bytes_read), report.read_runs);
+        text += &format!("received {} in all\n", sizes::show(report.bytes_received));
         for damage in &report.damaged {
             text += &format!("  {damage}\n");
         }

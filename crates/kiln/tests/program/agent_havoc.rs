@@ -2,6 +2,7 @@
 //! disks that are full and shards that rot. However it went, the pool is whole in the end.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -158,4 +159,43 @@ fn a_node_whose_disk_is_full_gets_no_shard() {
         assert_eq!((&report["repaired"], &report["failed_count"]), (&1.into(), &0.into()));
         scene.agents[7] = None;
     });
+}
+
+#[test]
+fn a_helper_killed_while_somebody_reads_is_decoded_around() {
+    let mut scene = scene(7, &[5_000_000]);
+    let shards = scene.ok("stat o0 --json").json()["shards"].clone();
+    let home =
+        |index: usize| -> usize { shards[index]["node"].as_str().unwrap()[1..].parse().unwrap() };
+    let (lost, killed) = (home(1), home(3));
+    scene.kill(lost);
+    // A chunk that is lost, with helpers and without: 1 KiB, and half of five chunks.
+    for (flags, strategy, received) in
+        [("hub", "hub", 1024), ("central", "central", 2560), ("auto", "central", 2560)]
+    {
+        let words = format!("get o0 -o part --force --range 1KiB+1KiB --strategy {flags} --json");
+        let report = scene.ok(&words).json();
+        assert_eq!(report["strategy"], strategy, "{report}");
+        assert_eq!(report["bytes_received"], received, "{report}");
+        assert!(scene.rig.read("part") == scene.objects[0].1[1024..2048]);
+    }
+    // A reader that takes its time: agents wait for it, and one of them dies.
+    let words = "get o0 -o - --strategy hub --json --key cluster.key";
+    let mut child = scene.rig.start(words);
+    let (mut bytes, mut stdout) = (vec![0; 100_000], child.stdout.take().unwrap());
+    let mut stderr = child.stderr.take().unwrap();
+    // The report is longer than what a pipe holds.
+    let said = std::thread::spawn(move || {
+        let mut said = String::new();
+        stderr.read_to_string(&mut said).map(|_| said)
+    });
+    stdout.read_exact(&mut bytes).unwrap();
+    scene.kill(killed);
+    stdout.read_to_end(&mut bytes).unwrap();
+    let said = said.join().unwrap().unwrap();
+    assert!(child.wait().unwrap().success(), "{said}");
+    assert!(bytes == scene.objects[0].1, "the bytes differ: {said}");
+    let report: Value = serde_json::from_str(&said[said.find('{').unwrap()..]).unwrap();
+    assert_eq!(report["strategy"], "mixed", "{report}");
+    assert!(report["notes"][0].as_str().unwrap().contains("helpers gave up"), "{report}");
 }

@@ -107,7 +107,7 @@ impl Connection {
             return Ok(());
         }
         let cost = match frame.message {
-            Message::Read { len, .. } => len,
+            Message::Read { len, .. } | Message::Fetch { max: len, .. } => len,
             _ => frame.payload.len() as u32,
         };
         let ping = matches!(frame.message, Message::Ping {});

@@ -1,6 +1,6 @@
 //! An agent's tasks: placed repairs that it takes part in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use bytes::{Bytes, BytesMut};
 use kiln_store::{ShardInfo, StoreError};
 
 use super::connection::Pending;
+use super::shelf::Shelf;
 use super::{Action, Agent, Disk, DiskDone, failure};
 use crate::proto::assignment::{ASSIGNMENT_MAX, Assignment, Slip};
-use crate::proto::{Frame, Message, Priority};
-use crate::task::{Parcel, Stage, Task, Wish};
+use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority};
+use crate::task::{PARCEL_MAX, Parcel, Stage, Task, Wish};
 use crate::{NodeError, Result};
 
 /// Names a task; drawn at random by the coordinator.
@@ -50,6 +51,10 @@ pub(super) struct Held {
     tries: BTreeMap<(u64, u32, u32, u32), u32>,
     failure: Option<Failure>,
     seen: Duration,
+    /// Parcels for a node that fetches them.
+    shelf: Shelf,
+    /// Who waits for its result: a reader, or nobody but the repair.
+    priority: Priority,
 }
 
 /// Somebody who wants to know how far a task is.
@@ -101,6 +106,13 @@ impl Agent {
                 let parcels = unbundled(*window, slips, &frame.payload)?;
                 self.parcels(now, *task, parcels, pending)?;
             }
+            Message::Fetch { task, below, max } => {
+                if !(PARCEL_MAX..=PAYLOAD_MAX).contains(&(*max as usize)) {
+                    let what = format!("{PARCEL_MAX} to {PAYLOAD_MAX} bytes can be fetched");
+                    return Err(NodeError::protocol(what));
+                }
+                self.fetch(now, *task, *below, *max, pending);
+            }
             Message::Watch { task, seen, wait_ms } => {
                 self.watch(now, *task, *seen, *wait_ms, pending);
             }
@@ -136,6 +148,11 @@ impl Agent {
         }
         let held = self.tasks.entry(id).or_insert_with(|| Held::new(now));
         held.seen = now;
+        // Whoever hands out the task says for whom it is done.
+        held.priority = match pending.priority {
+            Priority::Client => Priority::Client,
+            _ => Priority::Repair,
+        };
         if held.task.is_some() || held.preparing.is_some() || held.arriving.len() as u64 != at {
             return Err(NodeError::protocol("an assignment out of order"));
         }
@@ -272,6 +289,34 @@ impl Agent {
         }
     }
 
+    fn fetch(&mut self, now: Duration, id: TaskId, below: u64, max: u32, pending: &Pending) {
+        let Some(held) = self.tasks.get_mut(&id) else {
+            return self.answer(pending, failure::gone());
+        };
+        held.seen = now;
+        held.shelf.ask(pending.clone(), below, max, now + NEWS);
+        self.grant(now, id, Vec::new());
+    }
+
+    /// Gives those who fetch what is there for them; what the task then wishes.
+    fn hand_out(&mut self, id: TaskId, now: Duration) -> Vec<Wish> {
+        let mut wishes = Vec::new();
+        while let Some(held) = self.tasks.get_mut(&id) {
+            let Some((pending, parcels)) = held.shelf.next(now) else { break };
+            let mut bytes = 0;
+            for parcel in &parcels {
+                bytes += parcel.bytes.len() as u64;
+                let (window, len) = (parcel.window, parcel.bytes.len());
+                let sent = held.task.as_mut().map(|task| task.sent(now, window, len));
+                wishes.extend(sent.unwrap_or_default());
+            }
+            self.counts.bytes_sent += bytes;
+            let (window, slips, payload) = bundled(&parcels);
+            self.answer_with(&pending, Message::Fetched { window, slips }, payload);
+        }
+        wishes
+    }
+
     fn commit(&mut self, id: TaskId, pending: &Pending) {
         let Some(held) = self.tasks.get_mut(&id) else {
             return self.answer(pending, failure::gone());
@@ -288,7 +333,7 @@ impl Agent {
         let pending = Pending {
             connection: 0,
             request: 0,
-            priority: Priority::Repair,
+            priority: self.tasks.get(&id).map_or(Priority::Repair, |held| held.priority),
             deadline: None,
             handle: None,
             slot: None,
@@ -300,7 +345,15 @@ impl Agent {
 
     /// Turns wishes into jobs and parcels.
     fn grant(&mut self, now: Duration, id: TaskId, wishes: Vec<Wish>) {
-        for wish in wishes {
+        let mut wishes = VecDeque::from(wishes);
+        loop {
+            let Some(wish) = wishes.pop_front() else {
+                wishes.extend(self.hand_out(id, now));
+                if wishes.is_empty() {
+                    break;
+                }
+                continue;
+            };
             match wish {
                 Wish::Load(window) => self.task_job(id, Disk::Load { task: id, window }),
                 Wish::Compute { window, round, inputs } => {
@@ -323,6 +376,9 @@ impl Agent {
         let peer = task.spec().peers.iter().find(|peer| peer.node == parcel.to);
         let Some(address) = peer.map(|peer| peer.address.clone()) else { return };
         let key = (parcel.window, parcel.piece, parcel.to, parcel.at);
+        if address.is_empty() {
+            return held.shelf.put(parcel);
+        }
         if tries < TRIES {
             held.tries.insert(key, tries);
         }
@@ -444,6 +500,7 @@ impl Agent {
         self.outbox.forget(id);
         let waiting = held.knocks.into_iter().map(|(pending, ..)| pending);
         let waiting = waiting.chain(held.watchers.into_iter().map(|watcher| watcher.pending));
+        let waiting = waiting.chain(held.shelf.close());
         for pending in waiting.chain(held.preparing).chain(held.commit) {
             self.answer(&pending, failure::refused(why));
         }
@@ -502,8 +559,9 @@ impl Agent {
             let watchers = held.watchers.iter().map(|watcher| watcher.due(done));
             let paced = held.task.iter().filter_map(Task::wake_at);
             let knocks = held.knocks.iter().map(|(.., until)| *until);
+            let again = again.chain(knocks).chain(held.shelf.wake_at());
             let paced = paced.filter(|_| held.failure.is_none());
-            let all = again.chain(watchers).chain(knocks).chain(paced);
+            let all = again.chain(watchers).chain(paced);
             all.fold(held.seen + FORGOTTEN, Duration::min)
         });
         each.min()
@@ -515,6 +573,7 @@ impl Agent {
         for held in self.tasks.values_mut() {
             held.knocks.retain(|(pending, ..)| other(pending));
             held.watchers.retain(|watcher| other(&watcher.pending));
+            held.shelf.forget(connection);
         }
     }
 }
@@ -542,6 +601,8 @@ impl Held {
             tries: BTreeMap::new(),
             failure: None,
             seen: now,
+            shelf: Shelf::default(),
+            priority: Priority::Repair,
         }
     }
 
@@ -578,6 +639,12 @@ pub(crate) fn push_message(task: TaskId, parcels: &[Parcel]) -> (Message, Bytes)
         let (window, piece, at, total) = (*window, *piece, *at, *total);
         return (Message::Push { task, window, piece, at, total }, bytes.clone());
     }
+    let (window, slips, payload) = bundled(parcels);
+    (Message::Bundle { task, window, slips }, payload)
+}
+
+/// The window of parcels, what they are, and their bytes one after the other.
+fn bundled(parcels: &[Parcel]) -> (u64, Vec<Slip>, Bytes) {
     let mut payload = BytesMut::with_capacity(parcels.iter().map(|p| p.bytes.len()).sum());
     let slip = |parcel: &Parcel| {
         payload.extend_from_slice(&parcel.bytes);
@@ -585,8 +652,7 @@ pub(crate) fn push_message(task: TaskId, parcels: &[Parcel]) -> (Message, Bytes)
         Slip { piece, at, total, len: parcel.bytes.len() as u32 }
     };
     let slips = parcels.iter().map(slip).collect();
-    let window = parcels.first().map_or(0, |parcel| parcel.window);
-    (Message::Bundle { task, window, slips }, payload.freeze())
+    (parcels.first().map_or(0, |parcel| parcel.window), slips, payload.freeze())
 }
 
 /// Below which window the receiver of parcels has room.
@@ -598,7 +664,7 @@ pub(crate) fn push_answer(frame: &Frame) -> Result<u64> {
 }
 
 /// The parcels of a bundle.
-fn unbundled(window: u64, slips: &[Slip], payload: &Bytes) -> Result<Vec<Parcel>> {
+pub(crate) fn unbundled(window: u64, slips: &[Slip], payload: &Bytes) -> Result<Vec<Parcel>> {
     let lengths = slips.iter().try_fold(0usize, |sum, slip| sum.checked_add(slip.len as usize));
     if lengths != Some(payload.len()) || slips.is_empty() {
         return Err(NodeError::protocol("a bundle whose parcels do not fill it"));

@@ -384,8 +384,7 @@ impl Recovery<'_> {
         let address = |share: &Share| &self.nodes[share.node].address;
         let peers = shares.iter().map(|share| network.peer(address(share)));
         let peers = peers.collect::<Result<Vec<_>>>()?;
-        let (tell, answers) = channel();
-        let post = Post { peers, tell, answers };
+        let post = Post::new(peers, Priority::Control);
         let layout = self.geometry.shard(0).layout()?;
         let bytes = |stripes: Range<u64>| -> u64 {
             let chunk: u64 = stripes.map(|s| layout.chunk_len(s) as u64).sum();
@@ -431,17 +430,29 @@ impl Recovery<'_> {
     }
 }
 
-type Answered = (Order, Result<Frame>);
+pub(super) type Answered = (Order, Result<Frame>);
 
 /// Orders go out here, and answers come back.
-struct Post {
+pub(super) struct Post {
     peers: Vec<Arc<Peer>>,
     tell: Sender<Answered>,
     answers: Receiver<Answered>,
+    priority: Priority,
 }
 
 impl Post {
-    fn send(&self, orders: Vec<Order>) {
+    /// For orders to these agents, by rank.
+    pub fn new(peers: Vec<Arc<Peer>>, priority: Priority) -> Post {
+        let (tell, answers) = channel();
+        Post { peers, tell, answers, priority }
+    }
+
+    /// Where answers arrive.
+    pub fn answers(&self) -> &Receiver<Answered> {
+        &self.answers
+    }
+
+    pub fn send(&self, orders: impl IntoIterator<Item = Order>) {
         for order in orders {
             let tell = self.tell.clone();
             let (message, payload) = (order.message.clone(), order.payload.clone());
@@ -449,7 +460,7 @@ impl Post {
             let order = Order { payload: Bytes::new(), ..order };
             // The receiver lives as long as this.
             let answer = Box::new(move |result| drop(tell.send((order, result))));
-            let priority = Priority::Control;
+            let priority = self.priority;
             self.peers[rank].ask(Question { message, payload, priority, patience, answer });
         }
     }

@@ -317,4 +317,23 @@ messages! {
         /// There is room for the pieces of windows below this one.
         upto: u64,
     }
+    /// Asks for pieces that a task has for a node that cannot be sent to: a reader of a lost chunk,
+    /// which no agent could connect to. Answered when there is something for it, or after a second.
+    33 Request Fetch {
+        /// The task.
+        task: [u8; 16],
+        /// Only windows below this one; a later and larger number holds for questions that still
+        /// wait too.
+        below: u64,
+        /// Bytes wanted: at least a parcel's 64 KiB, at most the largest payload.
+        max: u32,
+    }
+    /// Pieces of one window, or parts of them, one after the other as payload; nothing when there
+    /// is none yet. They are not sent again.
+    34 Reply Fetched {
+        /// The window.
+        window: u64,
+        /// What the payload holds, in its order; together as long as the payload.
+        slips: Vec<Slip>,
+    }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kiln_node::net::{Control, Network, PoolRecovery, RecoverOptions};
+use kiln_node::net::{Control, HelpingAgents, Network, PoolRecovery, RecoverOptions};
 use kiln_node::sim::{Client, Cluster, Random};
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    GetRequest, Index, NodeConfig, Pool, PoolConfig, PoolError, PutRequest, ScrubReport,
+    GetRequest, Helpers, Index, NodeConfig, Pool, PoolConfig, PoolError, PutRequest, ScrubReport,
     ScrubRequest, Settings, Silent, StreamSource, in_sequence,
 };
 use kiln_store::{Backend, MemoryBackend, StoreError};
@@ -196,7 +196,13 @@ impl Stage {
         let network = client.network();
         let mut bytes = Vec::new();
         let request = GetRequest { name, range: range.clone() };
-        let got = self.open(&network).and_then(|pool| pool.get(&request, &mut bytes, &settings()));
+        // Objects are so small here that helpers would never pay.
+        let fresh = || Self::run_id(client);
+        let agents = HelpingAgents::new(&network, &self.config, &fresh).by("hub").unwrap();
+        let helpers: Option<&dyn Helpers> = client.random().is_multiple_of(2).then_some(&agents);
+        let got = self
+            .open(&network)
+            .and_then(|pool| pool.read_with(&request, helpers, &mut bytes, &settings()));
         self.say(client, || format!("has read {name} {range:?}: {got:?}"));
         match got {
             Ok(report) => {
@@ -204,6 +210,12 @@ impl Stage {
                 self.count("get done");
                 if report.degraded {
                     self.count("get degraded");
+                }
+                if report.bytes_from_helpers > 0 {
+                    self.count("get by helpers");
+                }
+                if report.bytes_from_helpers > 0 && !report.notes.is_empty() {
+                    self.count("get by helpers that gave up");
                 }
             }
             Err(PoolError::NoObject { .. }) => self.check(client, name, None, None, began),

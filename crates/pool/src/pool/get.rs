@@ -5,11 +5,14 @@ use std::ops::Range;
 
 use serde::Serialize;
 
+use super::helpers::{Helped, Helpers};
 use super::{ObjectShards, Pool, range};
 use crate::read::decode_stripes;
 use crate::tally::{Tally, indices};
 use crate::{Body, Damage, Manifest, PoolError, Result, Settings};
 
+/// Nothing had to be rebuilt.
+const DIRECT: &str = "direct";
 /// How often a read starts again because the object was replaced under it.
 const RETRIES: usize = 5;
 
@@ -52,6 +55,15 @@ pub struct GetReport {
     pub metadata_bytes_read: u64,
     /// Something had to be rebuilt.
     pub degraded: bool,
+    /// How: `direct` (nothing had to be), `central` (here, from what its helpers have), the name of
+    /// the plan's strategy (helpers computed), or `mixed`.
+    pub strategy: String,
+    /// Chunk bytes that came to the reader: what it read, and what helpers sent it.
+    pub bytes_received: u64,
+    /// Of the bytes handed out, those of lost chunks that helpers rebuilt.
+    pub bytes_from_helpers: u64,
+    /// Why helpers did not rebuild what was lost, or not to the end.
+    pub notes: Vec<String>,
     /// Indices of shards that could not be used.
     pub lost: Vec<usize>,
     /// Damage met on the way, at most 1000 entries.
@@ -95,10 +107,26 @@ impl Pool {
         out: &mut dyn Write,
         settings: &Settings<'_>,
     ) -> Result<GetReport> {
+        self.read_with(req, None, out, settings)
+    }
+
+    /// The same, with helpers that may rebuild what is lost; what they cannot do is done here. A
+    /// shard that they rebuild as a whole has its recorded digest, or is not handed out as whole.
+    ///
+    /// # Errors
+    /// As [`Pool::get`]; [`PoolError::Mismatch`] when helpers rebuilt a shard of several stripes
+    /// that is not what was recorded.
+    pub fn read_with(
+        &self,
+        req: &GetRequest<'_>,
+        helpers: Option<&dyn Helpers>,
+        out: &mut dyn Write,
+        settings: &Settings<'_>,
+    ) -> Result<GetReport> {
         let mut manifest = self.manifest(req.name)?;
         for _ in 0..RETRIES {
             let mut counted = Counted { out, bytes: 0 };
-            match self.read_version(&manifest, req, &mut counted, settings) {
+            match self.read_version(&manifest, req, helpers, &mut counted, settings) {
                 Err(error) if counted.bytes == 0 && is_loss(&error) => {
                     // Its shards may be gone because it was replaced.
                     let now = self.manifest(req.name)?;
@@ -118,6 +146,7 @@ impl Pool {
         &self,
         manifest: &Manifest,
         req: &GetRequest<'_>,
+        helpers: Option<&dyn Helpers>,
         out: &mut Counted<'_>,
         settings: &Settings<'_>,
     ) -> Result<GetReport> {
@@ -128,6 +157,7 @@ impl Pool {
             size: manifest.size,
             version: manifest.version,
             code: crate::INLINE.to_owned(),
+            strategy: DIRECT.to_owned(),
             ..GetReport::default()
         };
         match &manifest.body {
@@ -140,12 +170,14 @@ impl Pool {
             }
             Body::Shards(_) => {
                 let shards = ObjectShards::open(self, manifest)?;
-                let tally = if wanted == (0..manifest.size) {
-                    decode_stripes(&shards, &[], |_| (), out, settings)?
+                // Whoever wants whole stripes receives as much without helpers: any k chunks do.
+                let insists = helpers.is_some_and(Helpers::insists) && !shards.gone().is_empty();
+                let (tally, helped) = if wanted == (0..manifest.size) && !insists {
+                    (decode_stripes(&shards, &[], |_| (), out, settings)?, Helped::default())
                 } else {
-                    range::read(&shards, wanted, out, settings)?
+                    range::read(&shards, wanted, helpers, out, settings)?
                 };
-                fill(&mut report, &shards, &tally);
+                fill(&mut report, &shards, &tally, helped);
             }
         }
         out.flush().map_err(|source| PoolError::Output { source })?;
@@ -159,12 +191,22 @@ fn is_loss(error: &PoolError) -> bool {
     matches!(error, PoolError::StripeLost { .. } | PoolError::NotRecoverable { .. })
 }
 
-fn fill(report: &mut GetReport, shards: &ObjectShards, tally: &Tally) {
+fn fill(report: &mut GetReport, shards: &ObjectShards, tally: &Tally, helped: Helped) {
     report.code = shards.codec.spec().to_string();
     report.bytes_read = tally.bytes();
     report.read_runs = tally.runs();
     report.metadata_bytes_read = tally.metadata();
-    report.degraded = tally.repaired || tally.decoded;
+    let here = tally.repaired || tally.decoded;
+    report.degraded = here || helped.rebuilt > 0;
+    report.strategy = match (here, helped.strategy.filter(|_| helped.rebuilt > 0)) {
+        (false, None) => DIRECT.to_owned(),
+        (true, None) => "central".to_owned(),
+        (false, Some(strategy)) => strategy,
+        (true, Some(_)) => "mixed".to_owned(),
+    };
+    report.bytes_received = report.bytes_read + helped.received;
+    report.bytes_from_helpers = helped.rebuilt;
+    report.notes = helped.notes;
     report.lost = shards.gone();
     report.damaged.clone_from(&tally.findings.list);
     report.damaged_count = tally.findings.count;

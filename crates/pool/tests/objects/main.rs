@@ -3,5 +3,6 @@
 mod crash;
 mod everyday;
 mod found;
+mod helped;
 mod model;
 mod world;
