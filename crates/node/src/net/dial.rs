@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::stage::Stage;
@@ -22,6 +22,8 @@ use crate::{NodeError, Result};
 
 /// A connection must be made within this time.
 const CONNECT: Duration = Duration::from_secs(5);
+/// How long a write that failed waits for what the other side may have said before.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Takes the answer to one question.
 pub(crate) type Answer = Box<dyn FnOnce(Result<Frame>) + Send>;
@@ -282,6 +284,9 @@ async fn write(
     tell: mpsc::Sender<Heard>,
 ) {
     if let Err(error) = write_frames(&mut stream, queue, None, |_| ()).await {
+        // The reading half may have the alert by which the other side refused us: that says more
+        // than that it has hung up since, and must not lose a race against it.
+        sleep(LAST_WORDS).await;
         let _ = tell.send(Heard::Ended(error)).await;
     }
 }
