@@ -1,9 +1,12 @@
-//! What a pool reads that others wrote: descriptions, manifests, names of files. Whatever comes is
-//! one that prints back, or an error.
+//! What a pool reads that others wrote: descriptions, manifests, names of files, what a place says
+//! that it is. Whatever comes is one that prints back, or an error.
 #![no_main]
 #![forbid(unsafe_code)]
 
-use kiln_pool::{Manifest, NodeFile, PoolConfig};
+use std::sync::Arc;
+
+use kiln_pool::{Manifest, NodeConfig, NodeFile, Policy, Pool, PoolConfig};
+use kiln_store::{Backend, MemoryBackend};
 use libfuzzer_sys::fuzz_target;
 
 /// Gives bytes the length and checksum that they should have, to get at the parser behind them.
@@ -18,6 +21,22 @@ fn forged(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
+/// Opens a pool of places that all say the same of themselves: one of them at most is what it
+/// should be, whatever they say.
+fn entered(said: &[u8]) -> Option<()> {
+    let policy = Policy::for_code("rep:2").ok()?;
+    let mut config = PoolConfig::new([0x5a; 16], "fuzzed", policy);
+    for at in 0..3 {
+        config.node.push(NodeConfig::new(&format!("n{at}"), &format!("memory://{at}")));
+    }
+    let place = MemoryBackend::new();
+    place.append("kiln-node.toml", 0).ok()?.append(said).ok()?;
+    let place: Arc<dyn Backend> = Arc::new(place);
+    let pool = Pool::open(config, &|_| Ok(place.clone())).ok()?;
+    assert!(pool.away().len() >= 2, "one place is several nodes");
+    Some(())
+}
+
 fuzz_target!(|input: &[u8]| {
     if let Ok(text) = std::str::from_utf8(input) {
         if let Ok(config) = PoolConfig::from_toml(text)
@@ -29,6 +48,10 @@ fuzz_target!(|input: &[u8]| {
             assert_eq!(file.name(), text);
         }
     }
+    entered(input);
+    // The same behind what a right one begins with, to get at what a new disk says.
+    let right = format!("version = 1\npool = \"{}\"\nnode = \"n0\"\n", "5a".repeat(16));
+    entered(&[right.as_bytes(), input].concat());
     let _ = Manifest::from_bytes(input);
     let bytes = forged(input.to_vec());
     if let Ok(manifest) = Manifest::from_bytes(&bytes) {
