@@ -29,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "testbed"))
 
 import page  # noqa: E402
+import reading  # noqa: E402
 import recovery  # noqa: E402
 import throttle  # noqa: E402
 from testbed import HEADERS, Testbed, Trouble, bits_per_second, program, run  # noqa: E402
@@ -58,7 +59,8 @@ FULL = dict(rate="100mbit",
 TIMES = 3
 # A limit of 160 Mbit/s for each node, on links that have room for clients beside it.
 THROTTLE = dict(rate="400mbit", chunk_mib=16)
-KINDS = ["degraded", "encode", "recovery", "throttle"]
+KINDS = ["degraded", "encode", "recovery", "throttle", "read"]
+READ = [("12+4", 64), ("10+4", 64)]  # code, MiB of a chunk
 
 
 class Meter:
@@ -282,7 +284,7 @@ def headline(rows, quick):
 
     rs, clay = dict(lost=0), dict(lost=0)
     # The bars are for large chunks; a quick run has only small ones for recoveries.
-    counted = [row for row in rows if row["kind"] not in ("encode", "throttle")]
+    counted = [row for row in rows if row["kind"] not in ("encode", "throttle", "read")]
     counted = [row for row in counted if row["chunk_mib"] >= 64 or quick]
     rows = [row for row in counted if row["code"].endswith(":12+4")]
     single, spread = median("recovery", "joint, one node"), median("recovery", "joint, spread")
@@ -342,6 +344,10 @@ def main():
             for size, compared, chunk_mib in plan["recovery"]:
                 recovery.cells(cells, bed, options.kiln, plan["rate"], size, chunk_mib, compared,
                                Meter, material, say)
+        if "read" in wanted:
+            for size, chunk_mib in READ:
+                reading.cells(cells, bed, options.kiln, plan["rate"], size, chunk_mib, 2, Meter,
+                              material, say)
         if "throttle" in wanted:
             cells.add(["throttle", *THROTTLE.values()], lambda: throttle.case(
                 bed, options.kiln, **THROTTLE, meter_of=Meter, material=material, say=say))

@@ -157,7 +157,8 @@ def write(report, folder, name):
              f"{where['rate']}.", ""]
     lines += ["```", *(f"{key}: {value}" for key, value in report["headline"].items()), "```", ""]
     kinds = {"degraded": "Degraded read", "window": "Windows", "chunk": "Chunk sizes",
-             "encode": "Encode", "recovery": "Full-node recovery"}
+             "encode": "Encode", "recovery": "Full-node recovery",
+             "read": "Degraded read by a client"}
     for kind, title in kinds.items():
         found = [row for row in rows if row["kind"] == kind]
         if not found:
