@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::Kernel;
-use super::engine::{Engine, Pass};
+use super::engine::{AHEAD, Engine, Pass, fetch};
 use super::halves::{self, KEEP};
 use super::scalar::scalar;
 use super::sums;
@@ -98,6 +98,9 @@ unsafe fn step<const R: usize, const N: usize>(pass: &Pass<'_>, at: usize, skip:
     unsafe {
         let mut tables: *const __m128i = pass.tables.as_ptr().cast();
         for src in pass.srcs {
+            if N > 1 && pass.stream {
+                fetch::<1>(src.wrapping_add(at + AHEAD));
+            }
             let (mut low, mut high) = ([low_bits; N], [low_bits; N]);
             for n in 0..N {
                 let bytes = _mm256_loadu_si256(src.add(at + n * WIDTH).cast());
@@ -119,14 +122,14 @@ unsafe fn step<const R: usize, const N: usize>(pass: &Pass<'_>, at: usize, skip:
         for (r, sums) in sums.iter().enumerate() {
             for (n, &sum) in sums.iter().enumerate() {
                 let dst: *mut __m256i = pass.dsts.get_unchecked(r).add(at + n * WIDTH).cast();
-                let value = match pass.add {
-                    true => {
-                        let sum = if n == 0 { _mm256_and_si256(sum, keep) } else { sum };
-                        _mm256_xor_si256(_mm256_loadu_si256(dst), sum)
-                    }
-                    false => sum,
-                };
-                _mm256_storeu_si256(dst, value);
+                if pass.add {
+                    let sum = if n == 0 { _mm256_and_si256(sum, keep) } else { sum };
+                    _mm256_storeu_si256(dst, _mm256_xor_si256(_mm256_loadu_si256(dst), sum));
+                } else if N > 1 && pass.stream && dst.addr().is_multiple_of(WIDTH) {
+                    _mm256_stream_si256(dst, sum);
+                } else {
+                    _mm256_storeu_si256(dst, sum);
+                }
             }
         }
     }

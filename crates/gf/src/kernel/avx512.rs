@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::Kernel;
-use super::engine::{Engine, Pass};
+use super::engine::{AHEAD, Engine, Pass, fetch};
 use super::halves;
 use super::sums;
 
@@ -103,6 +103,9 @@ unsafe fn step<const R: usize, const N: usize>(pass: &Pass<'_>, at: usize, mask:
         }
         let mut tables: *const __m128i = pass.tables.as_ptr().cast();
         for src in pass.srcs {
+            if N > 1 && pass.stream {
+                fetch::<N>(src.wrapping_add(at + AHEAD));
+            }
             let bytes: [__m512i; N] = load(src.add(at), mask);
             let (mut low, mut high) = (bytes, bytes);
             for n in 0..N {
@@ -121,7 +124,11 @@ unsafe fn step<const R: usize, const N: usize>(pass: &Pass<'_>, at: usize, mask:
             tables = tables.add(2 * R);
         }
         for (r, sums) in sums.iter().enumerate() {
-            store(pass.dsts.get_unchecked(r).add(at), sums, mask);
+            let to = pass.dsts.get_unchecked(r).add(at);
+            match N > 1 && pass.stream && to.addr().is_multiple_of(WIDTH) {
+                true => stream(to, sums),
+                false => store(to, sums, mask),
+            }
         }
     }
 }

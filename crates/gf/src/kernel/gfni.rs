@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 
 use super::Kernel;
 use super::avx512::{WIDTH, XOR3, load, store, stream};
-use super::engine::{Engine, Pass};
+use super::engine::{AHEAD, Engine, Pass, fetch};
 use crate::field::mul;
 
 /// A value of this type proves that the CPU has GFNI, AVX-512F and AVX-512BW.
@@ -119,6 +119,11 @@ unsafe fn step<const R: usize, const N: usize>(pass: &Pass<'_>, at: usize, mask:
         }
         let mut maps: *const i64 = pass.tables.as_ptr().cast();
         let mut srcs = pass.srcs.chunks_exact(2);
+        if N > 1 && pass.stream {
+            for src in pass.srcs {
+                fetch::<N>(src.wrapping_add(at + AHEAD));
+            }
+        }
         for pair in &mut srcs {
             let [a, b]: [[__m512i; N]; 2] =
                 [load(pair[0].add(at), mask), load(pair[1].add(at), mask)];
