@@ -170,6 +170,9 @@ def write(report, folder, name):
         if kind == "chunk":
             shown = [(f"{key[1]}, {key[4]} MiB", *row[1:])
                      for key, row in zip(groups(found), shown)]
+        if kind == "read":
+            shown = [(row[0], f"{cell[0]['code']}, {row[1]}", *row[2:])
+                     for cell, row in zip(groups(found).values(), shown)]
         # Cells of a group together, whatever the order of runs.
         order = list(dict.fromkeys(row[0] for row in shown))
         shown.sort(key=lambda row: order.index(row[0]))
