@@ -144,11 +144,11 @@ pub struct Kept {
 impl Cell {
     /// What to keep.
     pub fn keep(self) -> Kept {
-        let mut rates = self.rates;
-        let seconds = rates.iter_mut().map(|r| (std::mem::take(&mut r.seconds), r.bytes));
-        let seconds: Vec<(Vec<f64>, usize)> = seconds.collect();
-        let rates = rates.into_iter().zip(seconds).map(|(rate, (s, bytes))| (rate, s, bytes));
-        Kept { rates: rates.collect(), left_out: self.left_out }
+        let kept = |mut rate: Rate| {
+            let (seconds, bytes) = (std::mem::take(&mut rate.seconds), rate.bytes);
+            (rate, seconds, bytes)
+        };
+        Kept { rates: self.rates.into_iter().map(kept).collect(), left_out: self.left_out }
     }
 
     /// The cell that was kept.

@@ -12,12 +12,12 @@ mod process;
 
 use serde::Serialize;
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::BenchError;
 use crate::machine::Machine;
 use crate::measure::Clock;
+use crate::parts::put;
 
 /// How much to measure.
 #[derive(Debug, Clone)]
@@ -84,17 +84,12 @@ pub fn run(options: &Options, out: Option<&Path>) -> Result<(), BenchError> {
         sections.push(section);
     }
     let Some(out) = out else { return Ok(()) };
-    let put = |name: &str, text: &str| {
-        let path = out.join(name);
-        let written = fs::create_dir_all(out).and_then(|()| fs::write(&path, text));
-        written.map_err(|source| BenchError::Report { path, source })
-    };
     for (name, picture) in sections.iter().flat_map(|section| &section.pictures) {
-        put(&format!("order-{name}.svg"), picture)?;
+        put(out, &format!("order-{name}.svg"), picture)?;
     }
     let whole = serde_json::json!({ "machine": machine, "sections": sections });
-    put("order-devices.json", &format!("{whole:#}\n"))?;
-    put("order-devices.md", &page(&machine, &sections))
+    put(out, "order-devices.json", &format!("{whole:#}\n"))?;
+    put(out, "order-devices.md", &page(&machine, &sections))
 }
 
 fn page(machine: &Machine, sections: &[Section]) -> String {
@@ -129,6 +124,7 @@ fn skipped(name: &str, title: &str, why: &str) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// Benches rot where nobody runs them: every section runs on tiny devices, or says why not.
     #[test]

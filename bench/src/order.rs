@@ -11,8 +11,8 @@ mod tables;
 use crate::BenchError;
 use crate::machine::Machine;
 use crate::measure::{Clock, Effort};
+use crate::parts::put;
 use serde::Serialize;
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -93,15 +93,9 @@ impl Report {
 
     /// Writes order.json, order.md and order.svg into a folder.
     fn write(&self, folder: &Path) -> Result<(), BenchError> {
-        let put = |ending: &str, text: String| {
-            let path = folder.join(format!("order.{ending}"));
-            fs::create_dir_all(folder)
-                .and_then(|()| fs::write(&path, text))
-                .map_err(|source| BenchError::Report { path, source })
-        };
-        put("json", serde_json::to_string_pretty(self).unwrap_or_default())?;
-        put("md", self.markdown())?;
-        put("svg", chart::draw(&self.counts))
+        put(folder, "order.json", &serde_json::to_string_pretty(self).unwrap_or_default())?;
+        put(folder, "order.md", &self.markdown())?;
+        put(folder, "order.svg", &chart::draw(&self.counts))
     }
 }
 

@@ -7,12 +7,12 @@ use crate::cases::Setup;
 use crate::cell::{Cell, Rate};
 use crate::headline::{headline, line};
 use crate::machine::Machine;
+use crate::parts::put;
 use crate::peers::Found;
 use crate::small::Small;
 use crate::threads::TwoThreads;
 use serde::Serialize;
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 
 /// Everything a run found out.
@@ -180,15 +180,10 @@ impl Report {
     /// # Errors
     /// The folder cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), BenchError> {
-        let put = |ending: &str, text: String| {
-            let path = folder.join(format!("{}.{ending}", self.case));
-            fs::create_dir_all(folder)
-                .and_then(|()| fs::write(&path, text))
-                .map_err(|source| BenchError::Report { path, source })
-        };
-        put("json", self.json().unwrap_or_default())?;
-        put("md", self.markdown())?;
-        put("svg", self.picture())
+        let name = |ending: &str| format!("{}.{ending}", self.case);
+        put(folder, &name("json"), &self.json().unwrap_or_default())?;
+        put(folder, &name("md"), &self.markdown())?;
+        put(folder, &name("svg"), &self.picture())
     }
 }
 

@@ -6,8 +6,8 @@ use super::ground::Place;
 use super::headline::PROMISES;
 use super::{Report, chart};
 use crate::BenchError;
+use crate::parts::put;
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 
 /// Places in the order of the page.
@@ -191,16 +191,14 @@ impl Report {
     /// # Errors
     /// The folder cannot be written.
     pub fn write(&self, folder: &Path, name: &str) -> Result<(), BenchError> {
-        let put = |file: String, text: String| {
-            let path = folder.join(file);
-            fs::create_dir_all(folder)
-                .and_then(|()| fs::write(&path, text))
-                .map_err(|source| BenchError::Report { path, source })
-        };
-        put(format!("{name}.json"), serde_json::to_string_pretty(self).unwrap_or_default())?;
-        put(format!("{name}.md"), self.markdown())?;
+        put(
+            folder,
+            &format!("{name}.json"),
+            &serde_json::to_string_pretty(self).unwrap_or_default(),
+        )?;
+        put(folder, &format!("{name}.md"), &self.markdown())?;
         for (picture, svg) in self.pictures() {
-            put(format!("{picture}.svg"), svg)?;
+            put(folder, &format!("{picture}.svg"), &svg)?;
         }
         Ok(())
     }

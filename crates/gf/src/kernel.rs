@@ -164,6 +164,7 @@ pub static KERNELS: &[KernelRow] = &[
 ];
 
 /// Asks the CPU to load `len` bytes from `from` on into its caches, where it can be asked.
+#[inline]
 fn prefetch(from: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
     for offset in (0..len).step_by(64) {

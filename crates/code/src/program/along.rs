@@ -53,14 +53,7 @@ fn moved<'a>(
     sides: &'a [Side],
     shift: &'a Shift,
 ) -> impl Iterator<Item = (Side, Unit)> + 'a {
-    operands.iter().zip(sides).map(|(unit, &side)| {
-        let far = match side {
-            Side::Input => shift.inputs,
-            Side::Output => shift.outputs,
-            Side::Scratch => shift.scratch,
-        };
-        (side, Unit { unit: unit.unit.saturating_add(far), ..*unit })
-    })
+    operands.iter().zip(sides).map(|(unit, &side)| (side, unit.moved(shift.of(side))))
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 
 use std::arch::x86_64::*;
 
-use super::Kernel;
-use super::engine::{AHEAD, Engine, Pass, fetch};
+use super::engine::{AHEAD, Engine, Pass};
 use super::halves::{self, KEEP};
 use super::scalar::scalar;
 use super::sums;
+use super::{Kernel, prefetch};
 
 /// Bytes of a vector.
 const WIDTH: usize = 32;
@@ -99,7 +99,7 @@ unsafe fn step<const R: usize, const N: usize>(pass: &Pass<'_>, at: usize, skip:
         let mut tables: *const __m128i = pass.tables.as_ptr().cast();
         for src in pass.srcs {
             if N > 1 && pass.stream {
-                fetch::<1>(src.wrapping_add(at + AHEAD));
+                prefetch(src.wrapping_add(at + AHEAD), N * WIDTH);
             }
             let (mut low, mut high) = ([low_bits; N], [low_bits; N]);
             for n in 0..N {

@@ -3,10 +3,10 @@
 
 use std::arch::x86_64::*;
 
-use super::Kernel;
-use super::engine::{AHEAD, Engine, Pass, fetch};
+use super::engine::{AHEAD, Engine, Pass};
 use super::halves;
 use super::sums;
+use super::{Kernel, prefetch};
 
 /// Bytes of a vector.
 pub(super) const WIDTH: usize = 64;
@@ -104,7 +104,7 @@ unsafe fn step<const R: usize, const N: usize>(pass: &Pass<'_>, at: usize, mask:
         let mut tables: *const __m128i = pass.tables.as_ptr().cast();
         for src in pass.srcs {
             if N > 1 && pass.stream {
-                fetch::<N>(src.wrapping_add(at + AHEAD));
+                prefetch(src.wrapping_add(at + AHEAD), N * WIDTH);
             }
             let bytes: [__m512i; N] = load(src.add(at), mask);
             let (mut low, mut high) = (bytes, bytes);

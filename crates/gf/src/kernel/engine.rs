@@ -216,17 +216,6 @@ pub struct Pass<'a> {
 /// How far ahead loops fetch their sources where data is in memory.
 pub const AHEAD: usize = 512;
 
-/// Asks the CPU for N lines from an address on, which need not exist.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub fn fetch<const N: usize>(from: *const u8) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    for line in 0..N {
-        // SAFETY: a prefetch accesses nothing; any address will do.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(64 * line).cast()) };
-    }
-}
-
 /// The private half of [`super::Kernel`].
 pub trait Engine {
     /// Most rows that one pass takes.

@@ -4,9 +4,9 @@
 
 use std::arch::x86_64::*;
 
-use super::Kernel;
 use super::avx512::{WIDTH, XOR3, load, store, stream};
-use super::engine::{AHEAD, Engine, Pass, fetch};
+use super::engine::{AHEAD, Engine, Pass};
+use super::{Kernel, prefetch};
 use crate::field::mul;
 
 /// A value of this type proves that the CPU has GFNI, AVX-512F and AVX-512BW.
@@ -121,7 +121,7 @@ unsafe fn step<const R: usize, const N: usize>(pass: &Pass<'_>, at: usize, mask:
         let mut srcs = pass.srcs.chunks_exact(2);
         if N > 1 && pass.stream {
             for src in pass.srcs {
-                fetch::<N>(src.wrapping_add(at + AHEAD));
+                prefetch(src.wrapping_add(at + AHEAD), N * WIDTH);
             }
         }
         for pair in &mut srcs {

@@ -54,7 +54,13 @@ pub struct Unit {
 impl Unit {
     /// The unit so many further on. One that would not have a number is the last one there could
     /// be, which no region has.
-    fn moved(self, units: u32) -> Unit {
+    ///
+    /// ```
+    /// let first = kiln_gf::Unit { region: 7, unit: 1 };
+    /// assert_eq!(first.moved(3).unit, 4);
+    /// ```
+    #[must_use]
+    pub fn moved(self, units: u32) -> Unit {
         Unit { unit: self.unit.saturating_add(units), ..self }
     }
 }
@@ -113,7 +119,13 @@ pub struct Shift {
 }
 
 impl Shift {
-    fn of(&self, side: Side) -> u32 {
+    /// That of a side.
+    ///
+    /// ```
+    /// use kiln_gf::{Shift, Side};
+    /// assert_eq!(Shift { inputs: 1, outputs: 2, scratch: 3 }.of(Side::Output), 2);
+    /// ```
+    pub fn of(&self, side: Side) -> u32 {
         match side {
             Side::Input => self.inputs,
             Side::Output => self.outputs,

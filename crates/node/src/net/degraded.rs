@@ -17,9 +17,7 @@ use super::{Address, Network};
 use crate::carry::Carrier;
 use crate::coordinator::Share;
 use crate::proto::Priority;
-use crate::proto::assignment::{
-    Assignment, Geometry, Peer, PersistInfo, SourceFile, TargetFile, WINDOWS_MAX,
-};
+use crate::proto::assignment::{Assignment, Geometry, PersistInfo, WINDOWS_MAX};
 use crate::reader::{Do, Reader, helpers_pay};
 use crate::task::usual_slice;
 use crate::{NodeError, Result};
@@ -216,21 +214,12 @@ impl Ready {
     /// The share of a node, the reader's too.
     fn share(&self, ask: &Degraded, slice: u32, node: usize) -> Option<Assignment> {
         let bare = Assignment::of(&self.parts, node)?;
-        let address = |node: u32| match self.agents.get(node as usize) {
+        let address = |node: usize| match self.agents.get(node) {
             Some(agent) => agent.address.to_string(),
             // The reader fetches what is for it.
             None => String::new(),
         };
-        let mut to: Vec<u32> =
-            bare.rounds.iter().flat_map(|round| &round.sends).map(|send| send.to).collect();
-        to.sort_unstable();
-        to.dedup();
-        let read: Vec<u32> =
-            bare.pieces.iter().filter(|p| !p.runs.is_empty()).map(|p| p.chunk).collect();
         let shards = self.agents.get(node).map_or(&[][..], |agent| &agent.shards);
-        let shards = shards.iter().filter(|(chunk, _)| read.contains(&(*chunk as u32)));
-        let sources =
-            shards.map(|(chunk, name)| SourceFile { chunk: *chunk as u32, name: name.clone() });
         Some(Assignment {
             first: ask.stripes.start,
             end: ask.stripes.end,
@@ -238,10 +227,8 @@ impl Ready {
             windows: WINDOWS,
             rate: 0,
             geometry: Geometry::of(&ask.info, ask.info.size.unwrap_or(0), &ask.digests),
-            peers: to.into_iter().map(|node| Peer { node, address: address(node) }).collect(),
-            sources: sources.collect(),
-            targets: Vec::<TargetFile>::new(),
-            ..bare
+            targets: Vec::new(),
+            ..bare.connected(address, shards)
         })
     }
 }

@@ -15,7 +15,7 @@ use kiln_store::Layout;
 use super::dial::{Peer, Question};
 use super::{Address, Network};
 use crate::coordinator::{Coordinator, Order, Outcome, Share, Trouble};
-use crate::proto::assignment::{Assignment, Geometry, Peer as PeerInfo, SourceFile, TargetFile};
+use crate::proto::assignment::{Assignment, Geometry, TargetFile};
 use crate::proto::{Frame, Message, Priority};
 use crate::task::Amounts;
 use crate::{NodeError, Result};
@@ -334,18 +334,8 @@ impl Recovery<'_> {
         for node in 0..self.nodes.len() {
             let Some(bare) = Assignment::of(parts, node) else { continue };
             let stripes = self.geometry.shard(0).layout().map_or(0, |layout| layout.stripes());
-            let to: BTreeSet<u32> =
-                bare.rounds.iter().flat_map(|r| &r.sends).map(|send| send.to).collect();
-            let peers = to.into_iter().map(|node| PeerInfo {
-                node,
-                address: self.nodes[node as usize].address.to_string(),
-            });
-            let read: BTreeSet<u32> =
-                bare.pieces.iter().filter(|p| !p.runs.is_empty()).map(|p| p.chunk).collect();
-            let shards = self.nodes[node].shards.iter();
-            let sources = shards.filter(|(chunk, _)| read.contains(&(*chunk as u32)));
-            let sources = sources
-                .map(|(chunk, name)| SourceFile { chunk: *chunk as u32, name: name.clone() });
+            let address = |node: usize| self.nodes[node].address.to_string();
+            let bare = bare.connected(address, &self.nodes[node].shards);
             let targets = self.targets.iter().filter(|target| target.1 == node);
             let targets: Vec<TargetFile> = targets
                 .map(|(chunk, _, part, name)| TargetFile {
@@ -362,8 +352,6 @@ impl Recovery<'_> {
                 windows: self.windows,
                 rate: self.rate,
                 geometry: self.geometry.clone(),
-                peers: peers.collect(),
-                sources: sources.collect(),
                 targets,
                 ..bare
             };

@@ -4,6 +4,7 @@
 //! of its shards, addresses of the others, the geometry. A node that reads one believes nothing of
 //! it: [`Assignment::check`] holds every number against its limit.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use kiln_code::dag::At;
@@ -336,11 +337,31 @@ fn bad(what: impl Into<String>) -> NodeError {
 }
 
 impl Assignment {
+    /// The same with the peers that it sends to, by their addresses, and the files that it reads of
+    /// a node's shards, which are given by their chunks.
+    #[must_use]
+    pub(crate) fn connected(
+        self,
+        address: impl Fn(usize) -> String,
+        shards: &[(usize, String)],
+    ) -> Assignment {
+        let to: BTreeSet<u32> =
+            self.rounds.iter().flat_map(|round| &round.sends).map(|send| send.to).collect();
+        let peers = to.into_iter().map(|node| Peer { node, address: address(node as usize) });
+        let read: BTreeSet<u32> =
+            self.pieces.iter().filter(|p| !p.runs.is_empty()).map(|p| p.chunk).collect();
+        let shards = shards.iter().map(|(chunk, name)| (*chunk as u32, name));
+        let sources = shards
+            .filter(|(chunk, _)| read.contains(chunk))
+            .map(|(chunk, name)| SourceFile { chunk, name: name.clone() });
+        Assignment { peers: peers.collect(), sources: sources.collect(), ..self }
+    }
+
     /// The rounds and pieces of a node of a plan; the rest is the caller's.
     #[must_use]
     pub fn of(parts: &Parts, node: usize) -> Option<Assignment> {
         let part = parts.part(node)?;
-        let mut used = std::collections::BTreeSet::new();
+        let mut used = BTreeSet::new();
         let rounds = part.rounds.iter().map(|round| {
             used.extend(round.reads.iter().chain(&round.receives));
             used.extend(round.inputs.iter().chain(&round.outputs));

@@ -2,7 +2,8 @@
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    Index, Key, NodeFile, PoolError, PoolStatus, RecoverRequest, ScrubReport, ScrubRequest, Silent,
+    Index, Key, NodeFile, PoolError, PoolStatus, PutReport, RecoverRequest, ScrubReport,
+    ScrubRequest, Silent,
 };
 
 use crate::world::*;
@@ -12,6 +13,11 @@ fn scrub(world: &World, index: &Index) -> ScrubReport {
     let mut queue = RepairQueue::new(Rules::default());
     let req = ScrubRequest { now_ms: 9_000, grace_ms: 0, ..ScrubRequest::default() };
     world.pool().scrub(index, &mut queue, &req, &settings()).unwrap()
+}
+
+/// The nodes that have an object's manifest.
+fn holders(world: &World, put: &PutReport) -> Vec<usize> {
+    put.manifests.iter().map(|id| world.config.position(id).unwrap()).collect()
 }
 
 fn status(world: &World) -> PoolStatus {
@@ -34,8 +40,7 @@ fn a_new_disk_does_not_testify_that_there_is_no_object() {
     let mut world = World::new("rs:2+1", 5);
     let bytes = data(6_000, 1);
     let put = world.put("x", &bytes).unwrap();
-    let holders: Vec<usize> =
-        put.manifests.iter().map(|id| world.config.position(id).unwrap()).collect();
+    let holders = holders(&world, &put);
     world.replace_disk(holders[0]);
     world.away.insert(holders[1]);
     assert!(matches!(world.get("x"), Err(PoolError::Uncertain { .. })));
@@ -59,8 +64,7 @@ fn shards_that_nobody_names_stay_while_somebody_is_away() {
     let mut world = World::new("rs:2+1", 5);
     let bytes = data(6_000, 2);
     let put = world.put("x", &bytes).unwrap();
-    let holders: Vec<usize> =
-        put.manifests.iter().map(|id| world.config.position(id).unwrap()).collect();
+    let holders = holders(&world, &put);
     let manifest = NodeFile::Manifest { key: Key::of("x").unwrap() }.name();
     kiln_store::Backend::remove(&*world.disks[holders[0]].memory, &manifest).unwrap();
     world.away.insert(holders[1]);
@@ -75,8 +79,7 @@ fn shards_that_nobody_names_stay_while_somebody_is_away() {
 fn a_scrub_corrects_an_index_that_follows_an_old_manifest() {
     let world = World::new("clay:3+2", 6);
     let put = world.put("x", &data(6_000, 3)).unwrap();
-    let mut holders: Vec<usize> =
-        put.manifests.iter().map(|id| world.config.position(id).unwrap()).collect();
+    let mut holders = holders(&world, &put);
     holders.sort_unstable();
     let manifest = NodeFile::Manifest { key: Key::of("x").unwrap() }.name();
     let old = world.disks[holders[0]].memory.bytes(&manifest).unwrap();
