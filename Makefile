@@ -56,6 +56,7 @@ lint: setup
 
 test: lint
 	$(CARGO) test --workspace
+	@echo '== migrate.py without a cluster'; $(PYTHON) bindings/ceph/migration_test.py
 	@$(MAKE) --no-print-directory kernels
 	@$(MAKE) --no-print-directory ceph-cluster
 	@$(MAKE) --no-print-directory testbed-test
