@@ -11,10 +11,11 @@ Ctrl-C or by any accident, is gone on with, and objects that clients changed mea
 again. It succeeds when both pools have the same objects and none changed since its copy was
 verified. An object that cannot be copied is named, the others are copied, and the run fails.
 
---profile makes TO, if it is not there. --workers copy at the same time, an object each, of which
-they hold one piece of 8 MiB in memory. --reread compares all bytes of both pools once more. --swap
-then renames FROM to FROM.before and TO to FROM, for clients that know pools by name; stop them
-first. Nothing is ever removed from FROM; remove the pool when you no longer need it.
+--profile makes TO, if it is not there. --workers copy at the same time, an object each, read and
+written in pieces of 8 MiB (some 50 MB of memory each). --reread compares all bytes of both pools
+once more. --swap then renames FROM to FROM.before and TO to FROM, for clients that know pools by
+name; stop them first. Nothing is ever removed from FROM; remove the pool when you no longer need
+it.
 
 Pools of RBD, CephFS and RGW are known to these by other means than their name: use `rbd migration`,
 a new data pool and a copy of the files, or a new storage class. Such pools, and pools with

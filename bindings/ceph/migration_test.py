@@ -250,6 +250,25 @@ class RunTest(Case):
         self.assertEqual(passes(self.source, self.target, journal).run(), 20)
         self.check_same()
 
+    def test_spoiled_later(self):
+        """What is lost or changed in the target after it was verified is copied again."""
+        fill(self.source, 12)
+        journal = self.journal()
+        passes(self.source, self.target, journal).run()
+        self.target.remove(("", "", "object-2"))
+        with self.assertRaisesRegex(Trouble, "lacks 1 objects.*'object-2'"):
+            passes(self.source, self.target, journal).run()
+        self.assertEqual(passes(self.source, self.target, journal).run(), 12)
+        self.target.write(("", "", "object-3"), b"rot", False)
+        with self.assertRaisesRegex(Trouble, "'object-3': differs"):
+            passes(self.source, self.target, journal, reread=True).run()
+        run = passes(self.source, self.target, journal, reread=True)
+        self.assertEqual((run.run(), run.moved()[0]), (12, 1))
+        self.check_same()
+        self.target.write(("", "", "stranger"), b"", True)
+        with self.assertRaisesRegex(Trouble, "'stranger'"):
+            passes(self.source, self.target, journal).run()
+
     def test_many_failures_end_it(self):
         class Refuses(Folder):
             def write(self, key, piece, first):

@@ -92,6 +92,8 @@ class Hand:
         digests = {self.journal.known[key]["sha256"], self.digest(self.source, key),
                    self.digest(self.target, key)}
         if len(digests) != 1:
-            raise Trouble("differs; run this again without its journal")
+            self.journal.add(key, dict(state=None))
+            raise Trouble(f"differs from what was verified; the next run copies it again from "
+                          f"{self.source.name}")
         progress.count(length=size)
         return 1

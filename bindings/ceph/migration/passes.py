@@ -20,10 +20,7 @@ class Passes:
 
     def run(self):
         """The number of objects that are the same in both pools in the end."""
-        strange = set(self.target.objects()) - set(self.journal.known)
-        if strange:
-            raise Trouble(f"pool {self.target.name} has {len(strange)} objects that are not from "
-                          f"here, such as {name_of(min(strange))}")
+        self.refuse(set(self.target.objects()) - set(self.journal.known))
         for _ in range(PASSES):
             objects = self.source.objects()
             changed = self.all(objects, "copying", lambda hand, key, told: hand.move(key, told))
@@ -32,6 +29,12 @@ class Passes:
             if not changed and not gone:
                 return self.compare(objects)
         raise Trouble(f"clients keep changing {self.source.name}; stop them and run this again")
+
+    def refuse(self, strange):
+        """Objects in the target that somebody else wrote."""
+        if strange:
+            raise Trouble(f"pool {self.target.name} has {len(strange)} objects that are not from "
+                          f"here, such as {name_of(min(strange))}")
 
     def all(self, objects, what, work):
         """Something for each object; the number of those for which there was something to do."""
@@ -46,15 +49,20 @@ class Passes:
         if failures:
             key, error = failures[0]
             raise Trouble(f"{len(failures)} objects failed, the first of them {name_of(key)}: "
-                          f"{error}; what was verified stands in the journal, run this again")
+                          f"{error} (what was verified stands in the journal)")
         if self.crew.stop.is_set():
             raise Stopped
 
     def compare(self, objects):
         """Both pools have the same objects; with --reread the same bytes."""
-        if self.target.objects() != objects:
-            raise Trouble(f"{self.target.name} lacks objects that were copied; run this again "
-                          "without its journal")
+        copies = set(self.target.objects())
+        lacking, strange = set(objects) - copies, copies - set(objects)
+        for key in lacking:
+            self.journal.add(key, dict(state=None))
+        if lacking:
+            raise Trouble(f"{self.target.name} lacks {len(lacking)} objects that were copied, such "
+                          f"as {name_of(min(lacking))}; the next run copies them again")
+        self.refuse(strange)
         if self.reread:
             self.all(objects, "comparing", lambda hand, key, told: hand.reread(key, told))
         return len(objects)
