@@ -54,24 +54,28 @@ lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
+# The clusters wait for daemons and cut links most of their time: they run beside the tests, which
+# compute. All is built before, so that nobody waits for a build under his own clock.
+SUB   := $(MAKE) --no-print-directory
+BUILT := $(PYTHON) .ci/built.py --cargo '$(CARGO)'
+
 test: lint
-	$(CARGO) test --workspace
-	@echo '== migrate.py without a cluster'; $(PYTHON) bindings/ceph/migration_test.py
-	@$(MAKE) --no-print-directory kernels
-	@$(MAKE) --no-print-directory ceph-cluster
-	@$(MAKE) --no-print-directory testbed-test
+	$(CARGO) test --workspace --no-run
+	@$(PYTHON) .ci/beside.py --logs '$(TARGET)/beside' \
+	    --beside ceph '$(SUB) ceph-cluster' --beside testbed '$(SUB) testbed-test' \
+	    --beside migrate '$(PYTHON) bindings/ceph/migration_test.py' \
+	    '$(CARGO) test --workspace && $(SUB) kernels'
 
 # The suite above ran with the fastest kernel; the bytes must be the same with every other. What
 # never runs a kernel (the DAGs of all loss patterns) or runs all of them by itself is not repeated.
 # Exit code 3 of the probe: the CPU lacks the kernel. Anything else that fails is a failure.
 kernels: setup
-	@for kernel in $(KERNELS); do \
-	    reason=$$(KILN_KERNEL=$$kernel $(CARGO) run -q -p kiln -- codes rs:2+1 2>&1); status=$$?; \
+	@set -e; programs=$$($(BUILT) kiln:kiln kiln-gf:lib kiln-code:vectors); set -- $$programs; \
+	for kernel in $(KERNELS); do \
+	    export KILN_KERNEL=$$kernel; \
+	    reason=$$("$$1" codes rs:2+1 2>&1) && status=0 || status=$$?; \
 	    case $$status in \
-	        0) echo "== kernel $$kernel"; export KILN_KERNEL=$$kernel; \
-	           $(CARGO) test -q -p kiln-gf --lib && \
-	           $(CARGO) test -q -p kiln-code --test vectors || exit 1; \
-	           unset KILN_KERNEL ;; \
+	        0) echo "== kernel $$kernel"; (cd crates/gf; "$$2" -q); (cd crates/code; "$$3" -q) ;; \
 	        3) echo "== kernel $$kernel: SKIPPED: $$reason" ;; \
 	        *) echo "$$reason"; exit 1 ;; \
 	    esac; \
@@ -149,11 +153,10 @@ testbed-down:
 
 # The bounded form, part of `make test`. Exit code 3: not possible here, which was said.
 testbed-test: setup
-	@$(CARGO) build -q -p kiln
-	@echo '== test-bed'; $(PYTHON) bench/testbed/testbed_test.py '$(TESTBED)-test' \
-	    --kiln '$(TARGET)/debug/kiln' || [ $$? = 3 ]
-	@$(PYTHON) bench/testbed/cut_test.py '$(TESTBED)-test' --kiln '$(TARGET)/debug/kiln' \
-	    || [ $$? = 3 ]
+	@kiln=$$($(BUILT) kiln:kiln) && echo '== test-bed' && for test in testbed cut; do \
+	    $(PYTHON) bench/testbed/$${test}_test.py '$(TESTBED)-test' --kiln "$$kiln" || \
+	        [ $$? = 3 ] || exit 1; \
+	done
 
 # Repairs over shaped links: degraded reads, recoveries, encoding. As root.
 bench-repair: build

@@ -24,7 +24,7 @@ RATE = "20mbit"  # slow, so that what is cut is under way
 CODE, SHARDS, CHUNK = "clay:2+2", 4, 12 * MIB
 GROUP = SHARDS + 2  # four shards, the agent that gets one, the host of the coordinator
 POOL_NODES, OBJECTS = 5, 2
-LATEST = 150  # seconds after which a repair counts as stuck
+LATEST = 300  # seconds after which a repair counts as stuck
 
 
 def check(holds, words):
