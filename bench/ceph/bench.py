@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What recovery costs inside Ceph: kiln's plugin beside the stock ones, on one cluster here.
 
-    bench.py FOLDER --plugins DIR --out DIR [--quick | --part host|recovery|clients] [--minutes M]
+    bench.py FOLDER --plugins DIR --out DIR [--minutes M]
+             [--quick | --part host|recovery|away|clients|whole|moving]
 
 One OSD at a time gets an empty disk; what its recovery reads and sends is counted by Ceph (bytes
 received, reads of the object store) and by the kernel (bytes that processes fetch from disk), the
@@ -27,7 +28,9 @@ from clients import clients  # noqa: E402
 from cluster import Cluster, Trouble, rados  # noqa: E402
 from computing import computing  # noqa: E402
 from meter import Meter, between, measure_idle  # noqa: E402
+from moving import moving  # noqa: E402
 from report import write_report  # noqa: E402
+from whole import whole  # noqa: E402
 
 MIB = 1 << 20
 VAN = "technique=reed_sol_van"
@@ -72,6 +75,8 @@ AWAY = [
 RECOVERY_QUICK = [(4, 2, 64, name, [[0], [5]] if name in OURS else [[0]])
                   for name in CODES if "d=" not in name]
 FLAGS = ["norecover", "nobackfill"]
+# Parts that need no cluster, or make their own; what they are called in the report.
+APART = {"host": ("computing", computing), "whole": ("whole", whole), "moving": ("moving", moving)}
 
 
 def profile_of(name, k, m):
@@ -227,13 +232,13 @@ def main():
     parser.add_argument("--plugins", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--part", choices=["host", "recovery", "away", "clients"],
+    parser.add_argument("--part", choices=[*APART, "recovery", "away", "clients"],
                         help="only this part; away is a part of recovery")
     parser.add_argument("--only", help="some sizes, as 10+4,4+2")
-    parser.add_argument("--minutes", type=float, default=60, help="for recovery (default 60)")
+    parser.add_argument("--minutes", type=float, default=60,
+                        help="for recovery, and for each size of whole (60)")
     parser.add_argument("--seconds", type=int, default=10, help="of each client's run (10)")
     options = parser.parse_args()
-    end = time.monotonic() + options.minutes * 60
     rados()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench-ceph: terminated"))
     # A part adds to what other parts measured.
@@ -241,13 +246,14 @@ def main():
     report = json.loads(kept.read_text()) if options.part and kept.exists() else {}
     report["load_average"] = os.getloadavg()
     try:
-        if options.part in (None, "host"):
-            kept_rows = [row for row in report.get("computing", [])
-                         if not wanted(options, row["k"], row["m"])]
-            report["computing"] = kept_rows + computing(
-                options, lambda k, m: wanted(options, k, m), profile_of, say)
-        if options.part != "host":
-            on_cluster(options, report, end)
+        for part, (name, measure) in APART.items():
+            if options.part in (None, part):
+                # What is not measured again stays.
+                report[name] = [row for row in report.get(name, [])
+                                if "k" in row and not wanted(options, row["k"], row["m"])]
+                measure(options, lambda k, m: wanted(options, k, m), profile_of, say, report[name])
+        if options.part not in APART:
+            on_cluster(options, report, time.monotonic() + options.minutes * 60)
     finally:
         # What was measured is kept, whatever ended the run.
         write_report(report, kept)

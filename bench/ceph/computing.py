@@ -53,9 +53,8 @@ class Plugin:
                 for what in rounds[0]}
 
 
-def computing(options, wanted, profile_of, say):
-    """A row for each size and code; codes take turns, so that other work here meets all."""
-    rows = []
+def computing(options, wanted, profile_of, say, rows):
+    """Adds a row for each size and code; codes take turns, so that other work here meets all."""
     for k, m, units, names in QUICK if options.quick else SIZES:
         for unit_kib in units if wanted(k, m) else []:
             plugins = [Plugin(options.plugins, unit_kib, profile_of(name, k, m))
@@ -74,4 +73,3 @@ def computing(options, wanted, profile_of, say):
             for name, plugin in zip(names, plugins):
                 rows.append(dict(code=name, k=k, m=m, stripe_unit_kib=unit_kib, **plugin.end()))
                 say(json.dumps(rows[-1]))
-    return rows

@@ -8,6 +8,12 @@ from pathlib import Path
 from cluster import Trouble
 
 
+def cpu_seconds(pid):
+    """What a process has taken, in its own code and in the kernel."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Meter:
     """Counters of some OSDs at one moment."""
 
@@ -28,8 +34,7 @@ class Meter:
             io = dict(line.split(": ") for line in
                       Path(f"/proc/{pid}/io").read_text().splitlines())
             self.disk += int(io["read_bytes"])
-            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
-            self.cpu += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            self.cpu += cpu_seconds(pid)
 
 
 NOTHING = dict(network=0, disk=0, reads=0, cpu=0)

@@ -59,6 +59,30 @@ def computing_table(rows):
     return lines
 
 
+WHOLE = {"write": "write", "read": "read", "degraded": "degraded read",
+         "recovery": "recovery, a GiB of chunk"}
+
+
+def whole_table(rows):
+    """CPU seconds of all OSDs for a GiB, with quarters, and how kiln's clay stands to others."""
+    codes = list(dict.fromkeys(row["code"] for row in rows))
+    ratios = [(one, two) for one in codes for two in ["kiln rs", "stock isa"]
+              if one == "kiln clay" and two in codes]
+    heads = codes + [f"{one} / {two}" for one, two in ratios]
+    lines = [f"| | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    found = {(size_of(row), row["code"]): row for row in rows}
+    for size in dict.fromkeys(map(size_of, rows)):
+        for what, words in WHOLE.items():
+            seen = {code: found[size, code][f"{what}_cpu_s_per_gib"] for code in codes
+                    if (size, code) in found}
+            cells = ["{1:.2f} ({0:.2f}-{2:.2f})".format(*seen[code]) if code in seen else "-"
+                     for code in codes]
+            cells += [f"{seen[one][1] / seen[two][1]:.2f}" if one in seen and two in seen else "-"
+                      for one, two in ratios]
+            lines.append(f"| {size}, {words} | {' | '.join(cells)} |")
+    return lines
+
+
 def clients_table(rows):
     """A row for each code."""
     lines = ["| pool | write MB/s | read MB/s | random 4 KiB writes a second | p99 ms |",
@@ -67,6 +91,16 @@ def clients_table(rows):
         iops, late = row.get("random_write_iops", "-"), row.get("random_write_p99_ms")
         lines.append(f"| {row['code']} | {row['write_mb_s']:.0f} | {row['read_mb_s']:.0f} "
                      f"| {iops} | {'-' if late is None else f'{late:.0f}'} |")
+    return lines
+
+
+def moving_table(rows):
+    """A row for each number of workers."""
+    lines = ["| objects | workers | seconds | objects a second | MB/s |", "|---|---|---|---|---|"]
+    for row in rows:
+        size, rate = row["object_bytes"], row["objects"] / row["seconds"]
+        lines.append(f"| {row['objects']} of {size >> 10} KiB | {row['workers']} "
+                     f"| {row['seconds']:.1f} | {rate:.1f} | {rate * size / 1e6:.1f} |")
     return lines
 
 
@@ -116,6 +150,14 @@ def encode_picture(rows):
     return bars("Encoding through Ceph's plugin interface", groups, "CPU s/GiB") if groups else None
 
 
+def whole_picture(rows):
+    groups = [(f"{row['code']} {size_of(row)}",
+               [(words, row[f"{what}_cpu_s_per_gib"][1], colour) for (what, words), colour in
+                zip(WHOLE.items(), ["#3b6ea5", "#9bb7d4", "#d08a2e", "#999999"])])
+              for row in rows]
+    return bars("CPU of all OSDs", groups, "s/GiB")
+
+
 def write_report(report, path):
     """JSON at `path`; beside it the tables and the pictures of what was measured."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,7 +165,8 @@ def write_report(report, path):
     parts = [("computing", computing_table, [("encode", encode_picture)]),
              ("recovery", recovery_table, [("recovery", recovery_picture),
                                            ("reads", reads_picture)]),
-             ("clients", clients_table, [])]
+             ("whole", whole_table, [("whole", whole_picture)]),
+             ("clients", clients_table, []), ("moving", moving_table, [])]
     lines = []
     for name, table, pictures in parts:
         rows = report.get(name)
