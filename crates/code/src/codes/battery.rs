@@ -113,8 +113,11 @@ fn exhaust(spec: &str, state: &mut u64) {
                 .into_iter()
                 .map(|i| available[i])
                 .collect();
-            let repair = codec.repair_plan(&lost, &keep).unwrap();
-            assert_rebuilds(&codec, &repair, &keep, &word);
+            // With nothing dropped it is the plan above, which is a function of its arguments.
+            if keep != available {
+                let repair = codec.repair_plan(&lost, &keep).unwrap();
+                assert_rebuilds(&codec, &repair, &keep, &word);
+            }
             if failures == m || next_random(state).is_multiple_of(4) {
                 let decode = codec.decode_plan(&lost, &keep).unwrap();
                 assert_rebuilds(&codec, &decode, &keep, &word);

@@ -3,7 +3,7 @@
 use super::{At, Dag, Hint, StepRecord};
 use crate::CodeError;
 use kiln_gf::Matrix;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 use std::ops::Range;
 
 /// A sub-chunk while a DAG is built: known to be all zeros (a virtual node), or a vertex.
@@ -268,7 +268,7 @@ impl DagBuilder {
             hints.push(self.hints[vertex as usize]);
         }
         // Matrices that pruning made superfluous go, so that nobody prepares them.
-        let mut matrix_names: HashMap<u32, u32> = HashMap::new();
+        let mut matrix_names: HashMap<u32, u32> = HashMap::default();
         let mut matrices = Vec::new();
         let (mut steps, mut sources) = (Vec::with_capacity(kept.len()), Vec::new());
         for step in kept {

@@ -6,7 +6,7 @@
 use crate::dag::{DagBuilder, Hint, Step, Symbol};
 use crate::{CodeError, Dag};
 use kiln_gf::Matrix;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 
 /// Cost of a step for one vector of bytes, in half cycles of a core that loads and multiplies two
 /// vectors a cycle and stores one; the constant is the share of the call.
@@ -101,7 +101,7 @@ fn only_users(dag: &Dag, steps: &[Step<'_>]) -> Vec<Option<usize>> {
 /// The step over what its sources stand for: distinct symbols, and the matrix over them.
 fn compose(step: &Step<'_>, sums: &[Sum]) -> (Vec<Symbol>, Matrix) {
     let mut columns: Vec<Symbol> = Vec::new();
-    let mut place: HashMap<u32, usize> = HashMap::new();
+    let mut place: HashMap<u32, usize> = HashMap::default();
     for (symbol, _) in step.sources.iter().flat_map(|&source| &sums[source as usize]) {
         if let Symbol::Vertex(vertex) = symbol {
             place.entry(*vertex).or_insert_with(|| {

@@ -8,7 +8,8 @@ use crate::dag::{DagBuilder, Symbol};
 use crate::schedule::{Sum, sums};
 use crate::{CodeError, Dag};
 use kiln_gf::Matrix;
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap as HashMap;
+use std::collections::BTreeSet;
 
 /// DAGs with more pairs of terms than this stay as they are: counting would take too long.
 const PAIRS_MAX: usize = 1 << 17;
@@ -62,7 +63,7 @@ impl Rows {
     fn new(sums: &[Sum], vertices: u32) -> Rows {
         let mut rows = Rows {
             terms: vec![BTreeSet::new(); sums.len()],
-            users: HashMap::new(),
+            users: HashMap::default(),
             queue: BTreeSet::new(),
             first_new: vertices,
             new: Vec::new(),

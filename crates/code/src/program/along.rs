@@ -5,7 +5,7 @@
 //! a CPU follows streams that go on. So repetitions that do not depend on one another are sorted.
 
 use kiln_gf::{Call, Listing, Shift, Side, Unit};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet as HashSet;
 
 /// Sorts the repetitions of every call of a listing whose units have an order.
 pub(super) fn sort(listing: &mut Listing) {
@@ -27,7 +27,7 @@ pub(super) fn sort(listing: &mut Listing) {
 
 /// Whether no repetition stores what another one uses.
 fn are_independent(operands: &[Unit], sides: &[Side], repetitions: &[Shift]) -> bool {
-    let mut seen: HashSet<Unit> = HashSet::new();
+    let mut seen: HashSet<Unit> = HashSet::default();
     repetitions.iter().all(|shift| {
         let own: HashSet<Unit> = moved(operands, sides, shift)
             .filter(|&(side, _)| side != Side::Input)

@@ -25,7 +25,8 @@ use crate::{CodeError, Dag};
 use emit::Emitter;
 use group::{Atom, Group, group};
 use kiln_gf::{Buffers, Kernel, Listing, Product, Unit};
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap as HashMap;
+use std::collections::BTreeSet;
 
 /// Steps with more sources are sums.
 const SMALL: usize = 2;
@@ -190,7 +191,7 @@ fn emit_level(parts: &Parts<'_>, level: usize, form: Form, emitter: &mut Emitter
     let tails = tails(parts, level);
     let ends = group(&tails.0, fits);
     let mut groups = Vec::new();
-    let mut sources = HashMap::new();
+    let mut sources = HashMap::default();
     if form == Form::Parts || !all_end_together(&ends, &sums) {
         let (atoms, of_sources) = atoms_before(parts, &sums);
         if !atoms.iter().all(|atom| fits(&atom.users)) {
@@ -209,7 +210,7 @@ fn emit_level(parts: &Parts<'_>, level: usize, form: Form, emitter: &mut Emitter
         groups = wholes(groups, &ends, &sums);
     }
     let cells = cells(&groups, &ends, &tails, sums.len());
-    let mut last: HashMap<usize, usize> = HashMap::new();
+    let mut last: HashMap<usize, usize> = HashMap::default();
     for (index, cell) in cells.iter().enumerate() {
         last.extend(cell.sums.iter().map(|&sum| (sum, index)));
     }
@@ -296,7 +297,7 @@ fn place_tails(
     ends: &[Group],
     tails: &[Atom],
 ) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
-    let mut last: HashMap<usize, usize> = HashMap::new();
+    let mut last: HashMap<usize, usize> = HashMap::default();
     for (index, group) in groups.iter().enumerate() {
         last.extend(group.sums.iter().map(|&sum| (sum, index)));
     }
@@ -325,7 +326,7 @@ fn place_tails(
 /// What the sums of a level need: atoms, and the atom of each of their sources.
 fn atoms_before(parts: &Parts<'_>, sums: &[usize]) -> (Vec<Atom>, HashMap<u32, usize>) {
     let mut joined = Joined::new(parts.dag.vertices());
-    let mut givens: HashMap<u32, BTreeSet<u32>> = HashMap::new();
+    let mut givens: HashMap<u32, BTreeSet<u32>> = HashMap::default();
     let sources = || sums.iter().flat_map(|&sum| parts.steps[parts.sums[sum]].sources);
     for &source in sources() {
         givens.entry(source).or_insert_with(|| {
@@ -335,7 +336,7 @@ fn atoms_before(parts: &Parts<'_>, sums: &[usize]) -> (Vec<Atom>, HashMap<u32, u
             found
         });
     }
-    let mut numbers: HashMap<u32, usize> = HashMap::new();
+    let mut numbers: HashMap<u32, usize> = HashMap::default();
     let (mut atoms, mut of_source): (Vec<Atom>, HashMap<u32, usize>) = Default::default();
     for &sum in sums {
         for &source in parts.steps[parts.sums[sum]].sources {
@@ -380,7 +381,7 @@ fn tails(parts: &Parts<'_>, level: usize) -> (Vec<Atom>, Vec<Vec<u32>>) {
     }
     let chunks: HashMap<u32, u32> =
         parts.dag.outputs().iter().map(|&(at, vertex)| (vertex, at.chunk)).collect();
-    let mut numbers: HashMap<u32, usize> = HashMap::new();
+    let mut numbers: HashMap<u32, usize> = HashMap::default();
     let (mut atoms, mut vertices): (Vec<Atom>, Vec<Vec<u32>>) = Default::default();
     for (&vertex, results) in outputs.iter().zip(&results) {
         let number = *numbers.entry(joined.find(vertex)).or_insert_with(|| {

@@ -3,7 +3,7 @@
 use crate::schedule::{Op, Schedule};
 use crate::{CodeError, Dag, passes};
 use kiln_gf::{Block, Buffers, Call, Kernel, Listing, Routine, Sequence, Shift, Side, Unit, Value};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 
 /// More XORs than this make code that does not stay in the caches of instructions.
 const XORS_MAX: usize = 8192;
@@ -38,7 +38,7 @@ pub(super) fn compile(
     kernel: &'static dyn Kernel,
 ) -> Result<Sequence, CodeError> {
     let mut listing = Listing { shifts: vec![Shift::default()], ..Listing::default() };
-    let mut routines: HashMap<Block, u32> = HashMap::new();
+    let mut routines: HashMap<Block, u32> = HashMap::default();
     let needed = needed_later(schedule);
     for (group, needed) in schedule.groups().iter().zip(needed) {
         let mut loops = Loop::new(schedule);
@@ -102,9 +102,9 @@ impl<'a> Loop<'a> {
         Loop {
             schedule,
             block: Block::new(),
-            operands: HashMap::new(),
+            operands: HashMap::default(),
             units: Vec::new(),
-            values: HashMap::new(),
+            values: HashMap::default(),
             made: Vec::new(),
         }
     }

@@ -11,7 +11,7 @@ use crate::codes::Choice;
 use crate::dag::{At, DagBuilder, Hint, MatrixId, Symbol};
 use crate::{CodeError, Dag, Strategy};
 use kiln_gf::Matrix;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 
 /// Rows of the pair matrix: which of the four symbols of a pair.
 const C0: usize = 0;
@@ -79,9 +79,9 @@ impl<'a> Emitter<'a> {
             is_unknown,
             erased,
             uncoupled: vec![None; grid.nodes() * grid.alpha],
-            solved: HashMap::new(),
-            mds: HashMap::new(),
-            pairs: HashMap::new(),
+            solved: HashMap::default(),
+            mds: HashMap::default(),
+            pairs: HashMap::default(),
         }
     }
 

@@ -6,7 +6,8 @@ use super::{Form, Parts};
 use crate::CodeError;
 use crate::dag::Step;
 use kiln_gf::{Block, Kernel, Listing, Side, Unit, Value};
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap as HashMap;
+use std::collections::BTreeSet;
 
 pub(super) struct Emitter<'a> {
     parts: &'a Parts<'a>,
@@ -37,8 +38,8 @@ impl<'a> Emitter<'a> {
             kernel,
             kept: vec![false; parts.dag.vertices()],
             begun: vec![false; parts.sums.len()],
-            kinds: HashMap::new(),
-            deferred: HashMap::new(),
+            kinds: HashMap::default(),
+            deferred: HashMap::default(),
             written: Vec::new(),
             missing: None,
         };

@@ -1,6 +1,7 @@
 //! Which parts of large sums are computed together.
 
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap as HashMap;
+use std::collections::BTreeSet;
 
 /// Something that is computed from inputs alone and that some sums need.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +23,7 @@ pub(super) struct Group {
 /// one that shares atoms with more than half of its members, while `fits` says so. An atom of one
 /// sum joins a group of that sum, best one that reads the same chunk.
 pub(super) fn group(atoms: &[Atom], fits: impl Fn(&[usize]) -> bool) -> Vec<Group> {
-    let mut of_sum: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut of_sum: HashMap<usize, Vec<usize>> = HashMap::default();
     for (index, atom) in atoms.iter().enumerate() {
         for &user in &atom.users {
             of_sum.entry(user).or_default().push(index);
@@ -62,7 +63,7 @@ fn grown(
     free: &[bool],
 ) -> Option<usize> {
     // Free atoms within the set and one more sum, by that sum: the members they link it to.
-    let mut links: HashMap<usize, (usize, BTreeSet<usize>)> = HashMap::new();
+    let mut links: HashMap<usize, (usize, BTreeSet<usize>)> = HashMap::default();
     for &atom in sums.iter().flat_map(|sum| &of_sum[sum]).filter(|&&atom| free[atom]) {
         let mut others = atoms[atom].users.iter().filter(|user| !sums.contains(user));
         if let (Some(&other), None) = (others.next(), others.next()) {
@@ -76,7 +77,7 @@ fn grown(
 }
 
 fn add_single_users(groups: &mut Vec<Group>, atoms: &[Atom]) {
-    let mut with: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut with: HashMap<usize, Vec<usize>> = HashMap::default();
     let mut chunks: Vec<BTreeSet<u32>> = Vec::new();
     for (index, group) in groups.iter().enumerate() {
         group.sums.iter().for_each(|&sum| with.entry(sum).or_default().push(index));

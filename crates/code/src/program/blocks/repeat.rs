@@ -8,7 +8,8 @@
 use super::Form;
 use crate::CodeError;
 use kiln_gf::{Block, Call, Factor, Kernel, Listing, Routine, Shift, Side, Unit};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// How many calls back a block is looked for that another one could repeat.
@@ -41,7 +42,7 @@ pub(super) fn listing(
         }
         return moved(kinds, &merged(&written, |kind| kind, inputs), kernel).map(Some);
     }
-    let mut shapes: HashMap<Block, u32> = HashMap::new();
+    let mut shapes: HashMap<Block, u32> = HashMap::default();
     let mut of_kind: Vec<u32> = Vec::with_capacity(kinds.len());
     for kind in kinds {
         let next = shapes.len() as u32;
@@ -94,7 +95,7 @@ fn moved(
     calls: &[Repeats<'_>],
     kernel: &'static dyn Kernel,
 ) -> Result<Listing, CodeError> {
-    let (mut listing, mut known) = (Listing::default(), Known::new());
+    let (mut listing, mut known) = (Listing::default(), Known::default());
     for repeats in calls {
         let sides = kinds[repeats.routine as usize].sides();
         let mut rest = &repeats.written[..];
@@ -204,7 +205,7 @@ fn each(
 /// blocks. Terms whose factors are equal in every block have one place in the lists; returned with
 /// them is a term for each place.
 fn open(rows: &[&[u8]]) -> (Vec<Factor>, Vec<usize>) {
-    let mut places: HashMap<Vec<u8>, u32> = HashMap::new();
+    let mut places: HashMap<Vec<u8>, u32> = HashMap::default();
     let mut listed = Vec::new();
     let terms = rows.first().map_or(0, |row| row.len());
     let factors = (0..terms).map(|term| {

@@ -1,6 +1,6 @@
 //! Making a sequence: everything that a run relies on is checked here.
 
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use std::ops::Range;
 
 use super::{Buffers, Call, Checked, Listing, Sequence, Shift, Unit, Work};
@@ -205,7 +205,7 @@ impl Sequence {
         if expected != found {
             return Err(GfError::Shape { what, expected, found });
         }
-        let mut seen: HashSet<Unit> = HashSet::new();
+        let mut seen: HashSet<Unit> = HashSet::default();
         let mut stored: Vec<(usize, Unit)> = Vec::new();
         for (index, (unit, side)) in units.iter().zip(block.sides()).enumerate() {
             let region = unit.region;
@@ -238,7 +238,7 @@ impl Sequence {
     fn find_last(&mut self) {
         let first = self.buffers.inputs.len() as u32;
         let outputs = first..first + self.buffers.outputs.len() as u32;
-        let mut read_later: HashSet<Unit> = HashSet::new();
+        let mut read_later: HashSet<Unit> = HashSet::default();
         for index in (0..self.calls.len()).rev() {
             let is_last = |unit: &Unit, read_later: &HashSet<Unit>| {
                 outputs.contains(&unit.region) && !read_later.contains(unit)
@@ -271,7 +271,7 @@ impl Sequence {
 
     /// Notes for each product what it is the first to read.
     fn find_fresh(&mut self) {
-        let mut seen: HashSet<Unit> = HashSet::new();
+        let mut seen: HashSet<Unit> = HashSet::default();
         for call in &mut self.calls {
             let Work::Product { sources, fresh, .. } = &mut call.work else { continue };
             let start = self.fresh.len();
@@ -289,7 +289,7 @@ impl Sequence {
 /// that it had, and still has, the same in common with.
 fn refine(alike: &mut [[u32; 2]], keys: &[[u32; 2]], block: &Block) {
     for which in 0..2 {
-        let mut leaders: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut leaders: HashMap<(u32, u32), u32> = HashMap::default();
         for operand in block.named() {
             let at = operand as usize;
             let key = (alike[at][which], keys[at][which]);
