@@ -9,7 +9,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
 .PHONY: help setup build install test lint demo kernels ceph-plugin ceph-host ceph-cluster \
-    ceph-up ceph-test ceph-down ceph-soak bench-ceph bench-core bench-xor bench-plan \
+    ceph-releases ceph-up ceph-test ceph-down ceph-soak bench-ceph bench-core bench-xor bench-plan \
     bench-order bench-devices bench-repair simulate testbed-up testbed-down testbed-test \
     fuzz clean
 
@@ -20,6 +20,8 @@ help:
 	@echo 'make install  the program and the C library for others (PREFIX=/usr/local)'
 	@echo 'make ceph-plugin  libec_kiln.so for the Ceph of this machine, in $(CEPH)'
 	@echo 'make ceph-up, ceph-test, ceph-down  a cluster of 16 OSDs here, with the plugin'
+	@echo 'make ceph-releases  the small cluster test with Ceph $(CEPH_RELEASES); RELEASE=18.2 with any'
+	@echo '    target of Ceph runs it in a Debian that has that release (as root)'
 	@echo 'make ceph-soak  random work while OSDs die; nothing may be wrong (MINUTES=20 WIDE=1)'
 	@echo 'make bench-ceph  what recovery and coding cost inside Ceph (QUICK=1: 4+2 only)'
 	@echo 'make bench-core  coding speed against other libraries (QUICK=1: headline ratios)'
@@ -81,20 +83,23 @@ kernels: setup
 	    esac; \
 	done
 
-# The plugin for this machine's Ceph, beside links to the stock ones.
-CEPH := $(TARGET)/ceph
+# The plugin for this machine's Ceph, beside links to the stock ones; with RELEASE=18.2 or 20.2 for
+# that one, in a Debian of its own, where all that is said below then runs.
+RELEASE ?=
+CEPH    := $(TARGET)/ceph$(RELEASE:%=-%)
+IN_CEPH := $(if $(RELEASE),sh bindings/ceph/root.sh $(RELEASE) '$(TARGET)/debian-ceph-$(RELEASE)')
 
 ceph-plugin: setup
 	$(CARGO) build --release -p kiln-c
-	sh bindings/ceph/build.sh '$(TARGET)/release/libkiln_c.a' '$(CEPH)'
+	$(IN_CEPH) sh bindings/ceph/build.sh '$(TARGET)/release/libkiln_c.a' '$(CEPH)'
 
 # Drives the plugin as an OSD would, beside Ceph's own. Exit code 3 of the build: no Ceph here.
 ceph-host: setup
 	@$(CARGO) build -p kiln-c
-	@sh bindings/ceph/build.sh '$(TARGET)/debug/libkiln_c.a' '$(CEPH)-test'; status=$$?; \
-	case $$status in \
-	    0) echo '== plugin of Ceph'; '$(CEPH)-test/host' '$(CEPH)-test' ;; \
-	    3) echo '== plugin of Ceph: SKIPPED, see above' ;; \
+	@$(IN_CEPH) sh bindings/ceph/build.sh '$(TARGET)/debug/libkiln_c.a' '$(CEPH)-test'; \
+	status=$$?; case $$status in \
+	    0) echo '== plugin of Ceph $(RELEASE)'; $(IN_CEPH) '$(CEPH)-test/host' '$(CEPH)-test' ;; \
+	    3) echo '== plugin of Ceph $(RELEASE): SKIPPED, see above' ;; \
 	    *) exit $$status ;; \
 	esac
 
@@ -104,27 +109,33 @@ CEPH_PACKAGES := ceph-mon ceph-mgr ceph-osd ceph-common python3-rados
 CEPH_OSDS     ?= 16
 
 ceph-packages = LOG_DIR='$(TARGET)' && mkdir -p "$$LOG_DIR" && . .ci/packages.sh && \
-    packages $(CEPH_PACKAGES)
+    $(if $(RELEASE),true,packages $(CEPH_PACKAGES))
 
 # The bounded form, part of `make test`; made by ceph-host, so that Ceph is of a known release.
 ceph-cluster: ceph-host
-	@if [ ! -e '$(CEPH)-test/host' ]; then echo '== cluster of Ceph: SKIPPED, see above'; \
-	elif $(ceph-packages); then echo '== cluster of Ceph'; \
-	    $(CEPH_PYTHON) bindings/ceph/cluster_test.py '$(TARGET)/ceph-cluster-test' \
+	@if [ ! -e '$(CEPH)-test/host' ]; then echo '== cluster of Ceph $(RELEASE): SKIPPED, see above'; \
+	elif $(ceph-packages); then echo '== cluster of Ceph $(RELEASE)'; \
+	    $(IN_CEPH) $(CEPH_PYTHON) bindings/ceph/cluster_test.py '$(CEPH)-cluster-test' \
 	        --plugins '$(CEPH)-test'; \
-	else echo '== cluster of Ceph: SKIPPED: cannot install $(CEPH_PACKAGES)'; fi
+	else echo '== cluster of Ceph $(RELEASE): SKIPPED: cannot install $(CEPH_PACKAGES)'; fi
+
+# The same with the other releases that the plugin is for, one after the other.
+CEPH_RELEASES := 18.2 20.2
+
+ceph-releases:
+	@set -e; for release in $(CEPH_RELEASES); do $(SUB) ceph-cluster RELEASE=$$release; done
 
 ceph-up: ceph-plugin
 	$(ceph-packages)
-	$(CEPH_PYTHON) bindings/ceph/cluster.py up '$(CEPH)-cluster' --plugins '$(CEPH)' \
+	$(IN_CEPH) $(CEPH_PYTHON) bindings/ceph/cluster.py up '$(CEPH)-cluster' --plugins '$(CEPH)' \
 	    --osds $(CEPH_OSDS)
 
 ceph-test: ceph-up
-	$(CEPH_PYTHON) bindings/ceph/cluster_test.py '$(CEPH)-cluster' --plugins '$(CEPH)' \
+	$(IN_CEPH) $(CEPH_PYTHON) bindings/ceph/cluster_test.py '$(CEPH)-cluster' --plugins '$(CEPH)' \
 	    --size full --keep
 
 ceph-down:
-	$(CEPH_PYTHON) bindings/ceph/cluster.py down '$(CEPH)-cluster'
+	$(IN_CEPH) $(CEPH_PYTHON) bindings/ceph/cluster.py down '$(CEPH)-cluster'
 
 # Random work while OSDs die, for MINUTES; the seed that it prints repeats it (SEED=N). WIDE=1:
 # codes of 12 to 16 chunks on 16 OSDs.
@@ -132,12 +143,12 @@ MINUTES ?= 20
 
 ceph-soak: ceph-plugin
 	$(ceph-packages)
-	$(CEPH_PYTHON) bindings/ceph/soak.py '$(CEPH)-soak' --plugins '$(CEPH)' \
+	$(IN_CEPH) $(CEPH_PYTHON) bindings/ceph/soak.py '$(CEPH)-soak' --plugins '$(CEPH)' \
 	    --minutes '$(MINUTES)' $(if $(WIDE),--wide) $(if $(SEED),--seed '$(SEED)')
 
 bench-ceph: ceph-plugin
 	$(ceph-packages)
-	$(CEPH_PYTHON) bench/ceph/bench.py '$(CEPH)-bench' --plugins '$(CEPH)' \
+	$(IN_CEPH) $(CEPH_PYTHON) bench/ceph/bench.py '$(CEPH)-bench' --plugins '$(CEPH)' \
 	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
 
 # Hosts in network namespaces with shaped links, an agent in each. As root.

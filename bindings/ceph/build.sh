@@ -23,7 +23,9 @@ packages ceph-osd libradospp-dev librados-dev g++ || {
 RELEASE=$(package_version ceph-osd)
 case $RELEASE in
     16.2.*) INTERFACE=interface_16.h ;;
-    *) echo "no interface for Ceph $RELEASE; known: 16.2" >&2; exit 3 ;;
+    18.2.*) INTERFACE=interface_18.h ;;
+    20.2.*) INTERFACE=interface_20.h ;;
+    *) echo "no interface for Ceph $RELEASE; known: 16.2, 18.2, 20.2" >&2; exit 3 ;;
 esac
 # A daemon takes a plugin only if it says the daemon's own version.
 VERSION=${RELEASE%%[!0-9.]*}

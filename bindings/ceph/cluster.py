@@ -2,6 +2,7 @@
 """A Ceph cluster of this machine's own: one monitor, one manager, some OSDs on sparse files.
 
     cluster.py up FOLDER --plugins DIR [--osds 16]   makes or restarts it; all in FOLDER
+                                 [--partial-reads]   with 20.2's default, see WHOLE_READS
     cluster.py down FOLDER                           ends the daemons and removes FOLDER
 
 No systemd, no containers, no root needed but for what Ceph itself wants. Everything that runs is
@@ -68,11 +69,17 @@ mgr_data = {folder}/mgr
 mgr_initial_modules =
 [osd]
 osd_data = {folder}/osd.$id
+{reads}
 [client]
 admin_socket =
 rados_osd_op_timeout = 300
 rados_mon_op_timeout = 300
 """
+
+# From 20.2 on OSDs read for a client only those data chunks that it wants, and ask for them as for
+# a recovery. Where they do not, a profile says so, and kiln has data chunks repaired from parts.
+WHOLE_READS = "osd_ec_partial_reads=false"
+READS_SOME = 20
 
 DISK = 8 << 30
 WAIT = 600  # seconds that anything may take
@@ -148,12 +155,14 @@ class Cluster:
 
     # Life of the cluster
 
-    def make(self, osds, plugins):
+    def make(self, osds, plugins, partial_reads=False):
         """Makes the cluster and waits until all OSDs are up."""
         for sub in ["run", "log", "pids", "mgr"]:
             (self.folder / sub).mkdir(parents=True)
         values = dict(fsid=uuid.uuid4(), port=free_port(), folder=self.folder, disk=DISK,
-                      plugins=Path(plugins).resolve())
+                      plugins=Path(plugins).resolve(), reads="")
+        if self.release() >= READS_SOME and not partial_reads:
+            values["reads"] = WHOLE_READS
         self.conf.write_text(CONF.format(**values))
         keyring, monmap = self.folder / "keyring", self.folder / "monmap"
         self.tool("ceph-authtool", "--create-keyring", keyring, "--gen-key", "-n", "mon.")
@@ -166,6 +175,11 @@ class Cluster:
         for osd in range(osds):
             self.make_osd(osd)
         self.wait_for(lambda: self.up() == osds, "all OSDs to be up")
+
+    def release(self):
+        """The first number of Ceph's version."""
+        done = subprocess.run(["ceph-osd", "--version"], capture_output=True, text=True, check=True)
+        return int(done.stdout.split()[2].split(".")[0])
 
     def make_osd(self, osd):
         """Makes OSD number `osd` with an empty disk, and starts it."""
@@ -227,9 +241,15 @@ class Cluster:
         state = self.command("osd stat")
         return state["num_up_osds"]
 
+    def words(self, profile):
+        """A profile given as `plugin=... k=...`, with what it needs here."""
+        words = profile.split() + ["crush-failure-domain=osd"]
+        sub_chunks = "plugin=kiln" in words and "code=rs" not in words
+        return words + [WHOLE_READS] * (sub_chunks and WHOLE_READS in self.conf.read_text())
+
     def pool(self, name, profile, pgs=4):
         """Makes a pool with an erasure-code profile given as `plugin=... k=...`."""
-        words = profile.split() + ["crush-failure-domain=osd"]
+        words = self.words(profile)
         self.command("osd erasure-code-profile set", name=name, profile=words)
         advice = self.message
         self.command("osd pool create", pool=name, pg_num=pgs, pgp_num=pgs,
@@ -290,6 +310,7 @@ def main():
     up.add_argument("folder")
     up.add_argument("--plugins", required=True, help="folder of libec_*.so, kiln's among them")
     up.add_argument("--osds", type=int, default=16)
+    up.add_argument("--partial-reads", action="store_true")
     down = commands.add_parser("down", help="end the daemons, remove the folder")
     down.add_argument("folder")
     options = parser.parse_args()
@@ -300,7 +321,7 @@ def main():
         cluster.restart()
         print(f"{cluster.up()} OSDs up; ceph -c {cluster.conf} -s")
     else:
-        cluster.make(options.osds, options.plugins)
+        cluster.make(options.osds, options.plugins, options.partial_reads)
         print(f"{cluster.up()} OSDs up; ceph -c {cluster.conf} -s")
 
 

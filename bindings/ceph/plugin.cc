@@ -30,7 +30,7 @@ constexpr uint64_t BLOCK = 4096;
 // The largest object that sizes are computed for without overflow.
 constexpr uint64_t MOST = uint64_t(1) << 31;
 
-class Kiln final : public ceph::ErasureCodeInterface {
+class Kiln final : public ceph::Answers {
   public:
     int init(Profile &given, std::ostream *log) override;
     const Profile &get_profile() const override { return profile; }
@@ -48,7 +48,7 @@ class Kiln final : public ceph::ErasureCodeInterface {
     int encode_chunks(const std::set<int> &want, Buffers *chunks) override;
     int decode(const std::set<int> &want, const Buffers &in, Buffers *out, int chunk_size) override;
     int decode_chunks(const std::set<int> &want, const Buffers &in, Buffers *out) override;
-    const std::vector<int> &get_chunk_mapping() const override { return mapping; }
+    const ceph::Mapping &get_chunk_mapping() const override { return mapping; }
     int decode_concat(const Buffers &in, bufferlist *out) override;
 
   private:
@@ -61,7 +61,7 @@ class Kiln final : public ceph::ErasureCodeInterface {
     kiln::Codec codec;
     mutable kiln::Plans plans;
     kiln_shape shape{};
-    const std::vector<int> mapping;
+    const ceph::Mapping mapping;
 };
 
 int Kiln::init(Profile &given, std::ostream *log) {
@@ -129,9 +129,10 @@ int Kiln::minimum_to_decode(const std::set<int> &want, const std::set<int> &avai
     if (!set_of(want, get_chunk_count(), wanted) || !set_of(available, get_chunk_count(), there))
         return -EINVAL;
     const kiln::Set lost = wanted & ~there;
+    const bool parts = takes_parts(want, available);
     if (lost.any()) {
         int result = 0;
-        const bool repair = lost == wanted;
+        const bool repair = parts && lost == wanted;
         auto plan = this->plan(!repair, lost, there, result);
         // Where equal reads cost as much as k chunks, k chunks it is.
         if (plan && plan->padded && plan->sub_chunks_read >= size_t(shape.k) * shape.alpha)

@@ -26,7 +26,7 @@ inline std::string spec_of(Profile rest) {
                                  : code + ":" + k + "+" + m;
     for (const auto &[key, value] : rest) {
         if (key == "plugin" || key == "directory" || key == "stripe_unit" ||
-            key.rfind("crush-", 0) == 0 || value.empty())
+            key == "osd_ec_partial_reads" || key.rfind("crush-", 0) == 0 || value.empty())
             continue;
         const bool inner = code == "clay" && key == "matrix";
         spec += (like_ceph ? " " : ",") + (inner ? "mds" : key) + "=" + value;

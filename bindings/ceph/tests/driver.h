@@ -11,6 +11,16 @@
 using namespace ceph;
 using Code = ErasureCodeInterfaceRef;
 
+// Of which size sub-chunks must be a multiple for Ceph's clay to get them right, and whether it
+// repairs from parts of chunks.
+#ifdef CEPH_SHARD_MAPS
+constexpr unsigned STOCK_CLAY_UNIT = 64;
+constexpr bool STOCK_CLAY_REPAIRS = false;
+#else
+constexpr unsigned STOCK_CLAY_UNIT = 1;
+constexpr bool STOCK_CLAY_REPAIRS = true;
+#endif
+
 // Where the plugins are, and how many checks passed.
 extern std::string folder;
 extern int checks;
@@ -33,6 +43,9 @@ inline Profile parse(const std::string &text) {
         const size_t at = word.find('=');
         profile[word.substr(0, at)] = word.substr(at + 1);
     }
+#ifdef CEPH_SHARD_MAPS
+    if (profile["plugin"] == "kiln") profile.try_emplace("osd_ec_partial_reads", "false");
+#endif
     return profile;
 }
 
@@ -132,3 +145,5 @@ inline void read_degraded(const Code &code, const Buffers &chunks, const std::se
 int bench(unsigned unit, const std::string &profile);
 // The host tests of losses of several chunks.
 void patterns_of_losses();
+// The second form of calls, where a release has it; last, since what it sees changes answers.
+void shard_maps();

@@ -34,6 +34,10 @@ static void same_as(const std::string &ours, const std::string &theirs) {
     for (unsigned len : {1u, 4095u, 65536u, 1000003u}) {
         // Ceph's clay sizes its scratch by its first object and throws on a larger one.
         const Code b = loaded(theirs);
+        // With sub-chunks that are no multiple of 64 bytes the clay of 20.2 writes parity that it
+        // cannot decode itself (STOCK_CLAY_UNIT).
+        if (a->get_chunk_size(len) / unsigned(a->get_sub_chunk_count()) % STOCK_CLAY_UNIT != 0)
+            continue;
         const Buffers x = encoded(a, object(len, len)), y = encoded(b, object(len, len));
         for (const auto &[i, bytes] : x)
             CHECK(bytes.contents_equal(y.at(i)), "%s: chunk %d of %u bytes", ours.c_str(), i, len);
@@ -42,10 +46,13 @@ static void same_as(const std::string &ours, const std::string &theirs) {
         std::map<int, Runs> x, y;
         CHECK(a->minimum_to_decode({int(i)}, all_but(a, {int(i)}), &x) == 0, "ours");
         CHECK(b->minimum_to_decode({int(i)}, all_but(b, {int(i)}), &y) == 0, "theirs");
-        if (a->get_sub_chunk_count() > 1) CHECK(x == y, "%s: reads for %u", ours.c_str(), i);
+        // The clay of 20.2 has its repair switched off and reads k chunks.
+        if (a->get_sub_chunk_count() > 1 && STOCK_CLAY_REPAIRS)
+            CHECK(x == y, "%s: reads for %u", ours.c_str(), i);
     }
     // What one wrote, the other serves and repairs.
-    const Buffers chunks = encoded(b, object(300000, 1));
+    const unsigned data = a->get_data_chunk_count() * unsigned(a->get_sub_chunk_count());
+    const Buffers chunks = encoded(b, object(192 * data, 1));
     for (unsigned i = 0; i < a->get_chunk_count(); i++) recover(a, chunks, {int(i)});
 }
 
@@ -114,15 +121,18 @@ static void short_runs() {
     CHECK(log.empty(), "advice for nothing: %s", log.c_str());
 }
 
-// Ceph's ordinary rule serves 20 chunks, ours as many as there are.
+// Rules serve as many chunks as there are: Ceph's ordinary one of 16.2 serves 20.
 static void rules_serve_all_chunks() {
     for (const char *profile : {"plugin=kiln k=4 m=2", "plugin=kiln code=rs k=18 m=4"}) {
         const Code code = loaded(profile);
         CrushWrapper crush;
         const int rule = code->create_rule("rule", crush, nullptr);
-        CHECK(rule == 1 && crush.crush->rules[1]->max_size == code->get_chunk_count(),
-              "a rule for %d chunks", crush.crush->rules[1]->max_size);
+        CHECK(rule == 1, "rule %d", rule);
+#ifdef CEPH_RULE_MASKS
+        CHECK(crush.crush->rules[1]->max_size == code->get_chunk_count(), "a rule for %d chunks",
+              crush.crush->rules[1]->max_size);
         CHECK(!crush.serve(0, 22) && !crush.serve(2, 22), "rules that are not there");
+#endif
     }
 }
 
@@ -184,6 +194,7 @@ int main(int argc, char **argv) {
     gray_reads_seldom();
     short_runs();
     rules_serve_all_chunks();
+    shard_maps();
     printf("%d checks passed\n", checks);
     return 0;
 }
