@@ -64,7 +64,10 @@ BUILT := $(PYTHON) .ci/built.py --cargo '$(CARGO)'
 test: lint
 	$(CARGO) test --workspace --no-run
 	@$(PYTHON) .ci/beside.py --logs '$(TARGET)/beside' \
-	    --beside ceph '$(SUB) ceph-cluster' --beside testbed '$(SUB) testbed-test' \
+	    --beside ceph '$(SUB) ceph-cluster' \
+	    $(foreach release,$(CEPH_RELEASES),--beside ceph-$(release) \
+	        '$(SUB) ceph-cluster RELEASE=$(release)') \
+	    --beside testbed '$(SUB) testbed-test' \
 	    --beside migrate '$(PYTHON) bindings/ceph/migration_test.py' \
 	    '$(CARGO) test --workspace && $(SUB) kernels'
 
@@ -95,7 +98,7 @@ ceph-plugin: setup
 
 # Drives the plugin as an OSD would, beside Ceph's own. Exit code 3 of the build: no Ceph here.
 ceph-host: setup
-	@$(CARGO) build -p kiln-c
+	@$(CARGO) build --workspace --lib --tests
 	@$(IN_CEPH) sh bindings/ceph/build.sh '$(TARGET)/debug/libkiln_c.a' '$(CEPH)-test'; \
 	status=$$?; case $$status in \
 	    0) echo '== plugin of Ceph $(RELEASE)'; $(IN_CEPH) '$(CEPH)-test/host' '$(CEPH)-test' ;; \

@@ -12,13 +12,17 @@ packages() {
     [ -z "$missing" ] && return 0
     command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || return 1
     mkdir -p "$LOG_DIR/tmp"
-    for attempt in install update; do
-        [ $attempt = update ] && { apt-get -q update >>"$LOG_DIR/apt.log" 2>&1 || return 1; }
-        # shellcheck disable=SC2086 # several words are wanted
-        TMPDIR="$LOG_DIR/tmp" DEBIAN_FRONTEND=noninteractive apt-get install -qy \
-            --no-install-recommends $missing >>"$LOG_DIR/apt.log" 2>&1 && return 0
-    done
-    return 1
+    # Steps that run beside each other take turns: apt-get does not wait for another one.
+    (
+        flock 9
+        for attempt in install update; do
+            [ $attempt = update ] && { apt-get -q update >>"$LOG_DIR/apt.log" 2>&1 || exit 1; }
+            # shellcheck disable=SC2086 # several words are wanted
+            TMPDIR="$LOG_DIR/tmp" DEBIAN_FRONTEND=noninteractive apt-get install -qy \
+                --no-install-recommends $missing >>"$LOG_DIR/apt.log" 2>&1 9>&- && exit 0
+        done
+        exit 1
+    ) 9>/var/lock/kiln-packages
 }
 
 # The installed version of a package.
