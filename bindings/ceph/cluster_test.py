@@ -289,7 +289,7 @@ def main():
     parser.add_argument("--size", choices=list(SIZES), default="small")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--partial-reads", action="store_true",
-                        help="clients read some of the data chunks alone, as 20.2 has it by default")
+                        help="clients read some data chunks alone, 20.2's default")
     parser.add_argument("--keep", action="store_true", help="leave the cluster running")
     options = parser.parse_args()
     rados()

@@ -195,8 +195,8 @@ class Answers : public ErasureCodeInterface {
     void apply_delta(const ShardMap<bufferptr> &in, ShardMap<bufferptr> &out) final {
         ShardMap<bufferptr> change(size_t(out.size())), data(size_t(in.size()));
         for (int shard = 0; shard < in.size(); shard++)
-            if (const bufferptr *given = in.find(shard); given && shard < int(get_data_chunk_count()))
-                data.put(shard, *given);
+            if (const bufferptr *given = in.find(shard))
+                if (shard < int(get_data_chunk_count())) data.put(shard, *given);
         for (int shard = int(get_data_chunk_count()); shard < out.size(); shard++)
             if (const bufferptr *parity = out.find(shard))
                 change.put(shard, bufferptr(buffer::create_aligned(parity->length(), 64)));

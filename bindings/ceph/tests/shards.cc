@@ -46,7 +46,8 @@ void encodes_and_decodes(const Code &code, const bufferlist &in, const Buffers &
         ShardSet minimum;
         ShardMap<Runs> runs(N);
         const std::set<int> left = all_but(code, {lost});
-        CHECK(code->minimum_to_decode(shards({lost}), shards(left), minimum, &runs) == 0, "minimum");
+        const ShardSet want = shards({lost}), there = shards(left);
+        CHECK(code->minimum_to_decode(want, there, minimum, &runs) == 0, "minimum");
         ShardMap<bufferlist> have(N), back(N);
         for (int helper : minimum.ints()) {
             CHECK(runs.find(helper) != nullptr, "no runs of %d", helper);
