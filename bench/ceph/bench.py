@@ -126,7 +126,7 @@ class Bench:
                        object_bytes=size,
                        write_cpu_s_per_gib=written["cpu"] / (count * size) * 2**30)
             row.update(self.lose(pool, shards, away, count * size // k * len(shards), count))
-            plan = self.plan(name, k, m, [*shards, "away", *away])
+            plan = self.plan(name, k, m, unit_kib, [*shards, "away", *away])
             row.update(planned_per_lost=plan["sub_chunks"] / plan["alpha"] / len(shards),
                        planned_reads=plan["runs"] * count * (size // stripe))
             self.rows.append(row)
@@ -141,9 +141,10 @@ class Bench:
         say(f"left out, no time: {what}")
         return True
 
-    def plan(self, name, k, m, shards):
+    def plan(self, name, k, m, unit_kib, shards):
         """What the plugin asks the OSD to read for one stripe."""
-        words = [self.plugins / "host", self.plugins, "reads", profile_of(name, k, m), *shards]
+        profile = f"{profile_of(name, k, m)} stripe_unit={unit_kib}K"
+        words = [self.plugins / "host", self.plugins, "reads", profile, *shards]
         done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60)
         if done.returncode != 0:
             raise Trouble(f"host reads: {done.stderr.strip()}")

@@ -40,13 +40,15 @@ POOLS = {
         "stock-isa": f"plugin=isa k=10 m=4 {VAN} stripe_unit=64K",
         "stock-jerasure": f"plugin=jerasure k=10 m=4 {VAN} stripe_unit=64K",
     },
-    # For the soak: codes of many chunks, one with fewer helpers than there are.
+    # For the soak: codes of many chunks, one with fewer helpers than there are. Short runs are read
+    # as if disks had small blocks.
     "wide": {
         "kiln-rs": "plugin=kiln code=rs k=10 m=4 stripe_unit=16K",
-        "kiln-natural": "plugin=kiln code=clay k=10 m=4 stripe_unit=16K",
-        "kiln-gray": "plugin=kiln code=clay k=14 m=2 order=gray stripe_unit=16K",
+        "kiln-natural": "plugin=kiln code=clay k=10 m=4 stripe_unit=16K read_block=64",
+        "kiln-gray": "plugin=kiln code=clay k=14 m=2 order=gray stripe_unit=16K read_block=128",
         "kiln-d": "plugin=kiln code=clay k=8 m=4 d=10 stripe_unit=331776",
-        "kiln-as-clay": f"plugin=kiln code=clay k=12 m=4 scalar_mds=isa {VAN} stripe_unit=16K",
+        "kiln-as-clay": f"plugin=kiln code=clay k=12 m=4 scalar_mds=isa {VAN} stripe_unit=16K "
+                        "read_block=64",
     },
 }
 BAD = {

@@ -25,8 +25,9 @@ using kiln::set_of;
 
 // A chunk is a multiple of so many bytes for each sub-chunk, as with Ceph's own plugins.
 constexpr unsigned UNIT = 32;
-// What BlueStore reads at least.
+// What BlueStore reads at least, if the profile says nothing else, and the most that it may say.
 constexpr uint64_t BLOCK = 4096;
+constexpr uint64_t BLOCK_MAX = 1 << 20;
 // The largest object that sizes are computed for without overflow.
 constexpr uint64_t MOST = uint64_t(1) << 31;
 
@@ -56,11 +57,14 @@ class Kiln final : public ceph::Answers {
                                               const kiln::Set &available, int &result) const;
     int rebuild(const kiln::Set &lost, const Buffers &in, Buffers *out, uint64_t chunk) const;
     void warn_of_short_runs(std::ostream *log) const;
+    bool saves(const kiln::Planned &plan) const;
 
     Profile profile;
     kiln::Codec codec;
     mutable kiln::Plans plans;
     kiln_shape shape{};
+    // Bytes of a chunk for each stripe of the pool, and of what its disks read at least.
+    uint64_t unit = 0, block = BLOCK;
     const ceph::Mapping mapping;
 };
 
@@ -78,6 +82,15 @@ int Kiln::init(Profile &given, std::ostream *log) {
     }
     kiln_codec_shape(codec.get(), &shape);
     profile = given;
+    unit = kiln::size_at(given, "stripe_unit", BLOCK);
+    block = kiln::size_at(given, "read_block", BLOCK);
+    if (unit == 0 || block == 0 || block > BLOCK_MAX) {
+        if (log)
+            *log << "kiln: stripe_unit and read_block are sizes, such as 4096, 64K, 1M; read_block "
+                 << "is what disks read at least, up to 1M. ";
+        return -EINVAL;
+    }
+    unit = get_chunk_size(unsigned(std::min(unit, MOST / shape.k) * shape.k));
     warn_of_short_runs(log);
     return 0;
 }
@@ -85,18 +98,12 @@ int Kiln::init(Profile &given, std::ostream *log) {
 // Sub-chunk reads pay only when a run is no shorter than what the disk reads anyway.
 void Kiln::warn_of_short_runs(std::ostream *log) const {
     if (log == nullptr || shape.alpha == 1) return;
-    const auto at = profile.find("stripe_unit");
-    char *end = nullptr;
-    uint64_t unit = at == profile.end() ? BLOCK : std::strtoull(at->second.c_str(), &end, 10);
-    if (end != nullptr && *end != 0)
-        unit <<= *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : 30;
-    unit = get_chunk_size(unsigned(std::min(unit, MOST / shape.k) * shape.k));
     const uint64_t sub = unit / shape.alpha;
-    if (sub >= BLOCK) return;
+    if (sub >= block) return;
     *log << "kiln: stripe_unit=" << unit << " cuts a chunk into " << shape.alpha
-         << " sub-chunks of " << sub << " bytes, but disks read " << BLOCK
+         << " sub-chunks of " << sub << " bytes, but disks read " << block
          << " at least, so repair will read more than it needs; stripe_unit="
-         << BLOCK * shape.alpha << " avoids that. ";
+         << block * shape.alpha << " avoids that. ";
 }
 
 int Kiln::create_rule(const std::string &name, CrushWrapper &crush, std::ostream *log) const {
@@ -120,6 +127,15 @@ std::shared_ptr<const kiln::Planned> Kiln::plan(bool whole, const kiln::Set &los
     return plans.find(codec, int(shape.alpha), whole, lost, available, result);
 }
 
+// Whether a repair costs less than k chunks, although helpers read alike and disks whole blocks.
+bool Kiln::saves(const kiln::Planned &plan) const {
+    if (plan.padded && plan.sub_chunks_read >= size_t(shape.k) * shape.alpha) return false;
+    uint64_t bytes = 0;
+    for (const auto &[helper, runs] : plan.reads)
+        bytes += kiln::bytes_read(runs, unit / shape.alpha, block);
+    return bytes < shape.k * ((unit + block - 1) / block * block);
+}
+
 // Ceph reads wanted chunks that are there whole, so sub-chunk runs are for repairs: nothing that
 // is wanted is there.
 int Kiln::minimum_to_decode(const std::set<int> &want, const std::set<int> &available,
@@ -134,9 +150,7 @@ int Kiln::minimum_to_decode(const std::set<int> &want, const std::set<int> &avai
         int result = 0;
         const bool repair = parts && lost == wanted;
         auto plan = this->plan(!repair, lost, there, result);
-        // Where equal reads cost as much as k chunks, k chunks it is.
-        if (plan && plan->padded && plan->sub_chunks_read >= size_t(shape.k) * shape.alpha)
-            plan = this->plan(true, lost, there, result);
+        if (plan && repair && !saves(*plan)) plan = this->plan(true, lost, there, result);
         if (!plan) return result;
         *minimum = plan->reads;
     }

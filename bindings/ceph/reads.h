@@ -6,6 +6,7 @@
 
 #include <kiln.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -48,6 +49,18 @@ inline std::map<int, Runs> equal_reads(const std::vector<kiln_helper> &helpers, 
     }
     for (auto &[chunk, runs] : all) runs = together;
     return all;
+}
+
+// What a disk reads for runs of one chunk, in bytes: whole blocks, each once.
+inline uint64_t bytes_read(const Runs &runs, uint64_t sub_chunk, uint64_t block) {
+    uint64_t bytes = 0, end = 0;
+    for (const auto &[first, count] : runs) {
+        const uint64_t from = std::max(end, uint64_t(first) * sub_chunk / block * block);
+        const uint64_t last = uint64_t(first + count) * sub_chunk;
+        end = std::max(end, (last + block - 1) / block * block);
+        bytes += end - std::min(from, end);
+    }
+    return bytes;
 }
 
 // Where `some` lie among `read`, one after the other, in sub-chunks; every run of `some` lies in

@@ -119,6 +119,29 @@ static void short_runs() {
     CHECK(log.find("stripe_unit=1048576") != std::string::npos, "no advice: %s", log.c_str());
     CHECK(load("plugin=kiln k=10 m=4 stripe_unit=1M", &code, &log) == 0, "load");
     CHECK(log.empty(), "advice for nothing: %s", log.c_str());
+    // Whether the first and the last shard are repaired from parts of others: runs are long for one,
+    // and for the other a sub-chunk, for which disks would read everything.
+    const auto parts = [](const std::string &text) {
+        const Code code = loaded("plugin=kiln " + text);
+        std::string answer;
+        for (int lost : {0, int(code->get_chunk_count()) - 1}) {
+            std::map<int, Runs> minimum;
+            CHECK(code->minimum_to_decode({lost}, all_but(code, {lost}), &minimum) == 0, "minimum");
+            const bool whole = minimum.begin()->second == Runs({{0, code->get_sub_chunk_count()}});
+            CHECK(!whole || minimum.size() == code->get_data_chunk_count(), "%d", lost);
+            answer += whole ? "whole " : "parts ";
+            recover(code, encoded(code, object(70001, 6)), {lost});
+        }
+        return answer;
+    };
+    CHECK(parts("k=10 m=4 stripe_unit=1M") == "parts parts ", "runs of a block");
+    CHECK(parts("k=10 m=4 stripe_unit=64K") == "parts whole ", "runs of 16 KiB and 256 bytes");
+    CHECK(parts("k=10 m=4 stripe_unit=64K read_block=256") == "parts parts ", "smaller blocks");
+    CHECK(parts("k=10 m=4 stripe_unit=8K") == "parts whole ", "runs of 2 KiB and 32 bytes");
+    CHECK(parts("k=4 m=2 stripe_unit=4K") == "whole whole ", "runs of 2 KiB and 512 bytes");
+    refused("plugin=kiln k=4 m=2 stripe_unit=64Q", "stripe_unit");
+    refused("plugin=kiln k=4 m=2 read_block=0", "read_block");
+    refused("plugin=kiln k=4 m=2 read_block=2M", "read_block");
 }
 
 // Rules serve as many chunks as there are: Ceph's ordinary one of 16.2 serves 20.
