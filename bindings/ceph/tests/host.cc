@@ -119,7 +119,7 @@ static void short_runs() {
     CHECK(log.find("stripe_unit=1048576") != std::string::npos, "no advice: %s", log.c_str());
     CHECK(load("plugin=kiln k=10 m=4 stripe_unit=1M", &code, &log) == 0, "load");
     CHECK(log.empty(), "advice for nothing: %s", log.c_str());
-    // Whether the first and the last shard are repaired from parts of others: runs are long for one,
+    // Whether the first and the last shard are repaired from parts of others: runs are long for one
     // and for the other a sub-chunk, for which disks would read everything.
     const auto parts = [](const std::string &text) {
         const Code code = loaded("plugin=kiln " + text);
