@@ -273,7 +273,9 @@ class Cluster:
     def clean(self):
         """Whether every placement group is active and clean."""
         states = self.states()
-        return bool(states) and all(name.startswith("active+clean") for name in states)
+        if not states:  # not known yet, unless there is no pool
+            return not self.command("osd lspools")
+        return all(name.startswith("active+clean") for name in states)
 
     def wait_for(self, what, words):
         """Waits until `what()` holds."""
