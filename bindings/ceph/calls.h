@@ -4,24 +4,12 @@
 
 #include "words.h"
 
-class CrushWrapper;
-
 namespace ceph {
 
 using Mapping = std::vector<int>;
 
-class ErasureCodeInterface {
+class ErasureCodeInterface : public ErasureCodeShape {
   public:
-    virtual ~ErasureCodeInterface() = default;
-    virtual int init(Profile &profile, std::ostream *log) = 0;
-    virtual const Profile &get_profile() const = 0;
-    virtual int create_rule(const std::string &name, CrushWrapper &crush,
-                            std::ostream *log) const = 0;
-    virtual unsigned get_chunk_count() const = 0;
-    virtual unsigned get_data_chunk_count() const = 0;
-    virtual unsigned get_coding_chunk_count() const = 0;
-    virtual int get_sub_chunk_count() = 0;
-    virtual unsigned get_chunk_size(unsigned object) const = 0;
     virtual int minimum_to_decode(const std::set<int> &want, const std::set<int> &available,
                                   std::map<int, Runs> *minimum) = 0;
     virtual int minimum_to_decode_with_cost(const std::set<int> &want,

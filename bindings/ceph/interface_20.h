@@ -100,18 +100,8 @@ constexpr uint64_t SUB_CHUNKS_NEEDED = 1 << 5;
 
 using Mapping = std::vector<Shard>;
 
-class ErasureCodeInterface {
+class ErasureCodeInterface : public ErasureCodeShape {
   public:
-    virtual ~ErasureCodeInterface() = default;
-    virtual int init(Profile &profile, std::ostream *log) = 0;
-    virtual const Profile &get_profile() const = 0;
-    virtual int create_rule(const std::string &name, CrushWrapper &crush,
-                            std::ostream *log) const = 0;
-    virtual unsigned get_chunk_count() const = 0;
-    virtual unsigned get_data_chunk_count() const = 0;
-    virtual unsigned get_coding_chunk_count() const = 0;
-    virtual int get_sub_chunk_count() = 0;
-    virtual unsigned get_chunk_size(unsigned object) const = 0;
     virtual int minimum_to_decode(const ShardSet &want, const ShardSet &available,
                                   ShardSet &minimum, ShardMap<Runs> *runs) = 0;
     virtual int minimum_to_decode(const std::set<int> &want, const std::set<int> &available,
@@ -223,9 +213,8 @@ class Answers : public ErasureCodeInterface {
     int decode_concat(const std::set<int> &want, const Buffers &in, bufferlist *out) final {
         Buffers chunks;
         // Parts may have been read for a chunk that no client was to want alone.
-        const auto there = [&](int shard) { return in.count(shard) != 0; };
         if (has_sub_chunks() && clients_read_all() && want.size() < get_data_chunk_count() &&
-            !std::all_of(want.begin(), want.end(), there))
+            !are_in(in, want))
             return -EINVAL;
         if (int result = decode(want, in, &chunks, 0)) return result;
         for (int shard : want) out->claim_append(chunks[shard]);
@@ -246,13 +235,17 @@ class Answers : public ErasureCodeInterface {
     // the profile must say that clients read all of it, and nobody was seen to read less.
     bool takes_parts(const std::set<int> &want, const std::set<int> &available) const {
         const bool some = !want.empty() && want.size() < get_data_chunk_count();
-        const auto there = [&](int shard) { return available.count(shard) != 0; };
-        if (some && std::all_of(want.begin(), want.end(), there)) some_were_read() = true;
+        if (!some_were_read() && some && are_in(available, want)) some_were_read() = true;
         return (clients_read_all() && !some_were_read()) ||
                (!want.empty() && *want.rbegin() >= int(get_data_chunk_count()));
     }
 
   private:
+    template <class Held>
+    static bool are_in(const Held &held, const std::set<int> &shards) {
+        return std::all_of(shards.begin(), shards.end(),
+                           [&](int shard) { return held.count(shard) != 0; });
+    }
     bool clients_read_all() const {
         const auto at = get_profile().find("osd_ec_partial_reads");
         return at != get_profile().end() && at->second == "false";
