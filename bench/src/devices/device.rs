@@ -5,7 +5,7 @@ mod measure;
 mod report;
 mod whole;
 
-use kiln_pool::reads::DeviceModel;
+use kiln_store::device::DeviceModel;
 use serde::Serialize;
 
 use super::disk::{Disk, Limits};

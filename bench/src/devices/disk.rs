@@ -142,7 +142,7 @@ fn fill(image: &Path, bytes: u64) -> io::Result<()> {
     let (mut state, mut block) = (1, vec![0; BLOCK]);
     for _ in 0..bytes / BLOCK as u64 {
         for word in block.chunks_exact_mut(8) {
-            let number = kiln_pool::reads::measure::next(&mut state);
+            let number = kiln_store::device::measure::next(&mut state);
             word.copy_from_slice(&number.to_le_bytes());
         }
         file.write_all(&block)?;

@@ -4,82 +4,50 @@
 //! index make a shard; each shard lives on one [`Node`]. This crate moves the bytes: it reads and
 //! writes shards by `kiln_store` and computes by `kiln_code`, and never asks which code it is.
 //!
-//! | file | holds |
+//! It is three products on one engine:
+//!
+//! | folder | holds |
 //! |---|---|
-//! | `node`, `settings`, `source` | what the caller hands in: places, resources, input |
-//! | `geometry` | default sizes of sub-chunks |
-//! | `pipeline` | the one bounded pipeline: source, workers, ordered sink |
-//! | `set` | [`discover`]: which shards of an object are there, and how they are |
-//! | `stripe` | reading one stripe with verification and re-planning |
-//! | `reads` | which reads a device is asked for, by what it costs |
-//! | `write`, `read`, `verify`, `repair` | the four operations on shards |
+//! | `engine` | what all three share: stripes through a bounded pipeline, planned reads, rebuilding |
+//! | `shards` | one object as shards in folders: [`encode`], [`decode`], [`verify`], [`repair`] |
 //! | `raw` | the same four on bare chunks without metadata |
-//! | `config`, `policy`, `placement`, `key`, `manifest` | what a pool is, where objects go |
-//! | `pool` | many objects over many nodes: put, get, remove, scrub, repair, index |
-//! | `queue` | what to repair next, as pure logic |
-//! | `sequence` | everything on one thread, for simulations |
-//! | `report`, `error` | what comes back |
+//! | `objects` | many objects over many nodes: [`Pool`] and what to repair next, [`queue`] |
+//!
+//! What reads cost on devices is in [`kiln_store::device`].
 //!
 //! No clock and no randomness live here: run identifiers come from the caller, and `seconds` in
 //! reports is filled by the caller.
 #![forbid(unsafe_code)]
 
-mod config;
+mod engine;
 mod error;
-mod frame;
-mod geometry;
-mod key;
-mod lanes;
-mod manifest;
-mod names;
-mod node;
-mod pipeline;
-mod placement;
-mod policy;
-mod pool;
-pub mod queue;
+mod objects;
 pub mod raw;
-mod read;
-pub mod reads;
-mod repair;
-mod report;
-mod rounds;
-mod sequence;
-mod set;
-mod settings;
 mod shards;
-mod source;
-mod stripe;
-mod tally;
-mod verify;
-mod write;
 
-pub use config::{MAX_NODES, NodeConfig, PoolConfig};
-pub use error::{ErrorKind, PoolError, Result};
-pub use geometry::default_sub_chunk;
-pub use key::{Key, MAX_NAME, NodeFile};
-pub use manifest::{
-    Body, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE, MAX_MANIFEST, MAX_NODE_ID, Manifest, Place,
-    Placed,
-};
-pub use node::Node;
-pub use placement::{Candidate, place, ranked};
-pub use policy::{Class, INLINE, Policy};
-pub use pool::{
-    Degraded, Finding, GetReport, GetRequest, Helpers, Index, Lacking, Listed, MendRequest, Mended,
-    Needs, NodeStatus, Opener, Pool, PoolStatus, PutReport, PutRequest, Rebuilt, RecoverReport,
-    RecoverRequest, Refreshed, ScrubReport, ScrubRequest, ShardState, StatReport,
-};
-pub use read::decode;
-pub use repair::{RepairRequest, repair};
-pub use report::{
+pub use engine::advice::{Advice, Turns, Way, sub_chunk_sizes};
+pub use engine::ahead::window_stripes;
+pub use engine::choice::ReadsReport;
+pub use engine::geometry::default_sub_chunk;
+pub use engine::node::Node;
+pub use engine::report::{
     Damage, DecodeReport, EncodeReport, MAX_DAMAGE_ENTRIES, Moved, NodeLoad, RepairReport,
     SetReport, ShardPlace, ShardReport, VerifyReport,
 };
-pub use rounds::limit_readers;
-pub use sequence::in_sequence;
-pub use set::{ShardSet, discover};
-pub use settings::{Observer, Settings, Silent};
-pub use source::{FileSource, Source, StreamSource};
-pub use verify::{Depth, verify};
-pub use write::{EncodeRequest, encode};
+pub use engine::rounds::limit_readers;
+pub use engine::scan::Depth;
+pub use engine::sequence::in_sequence;
+pub use engine::settings::{Observer, Settings, Silent};
+pub use engine::source::{FileSource, Source, StreamSource};
+pub use error::{ErrorKind, PoolError, Result};
+pub use objects::{
+    Body, Candidate, Class, Degraded, Finding, GetReport, GetRequest, Helpers, INLINE, Index, Key,
+    Lacking, Listed, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE, MAX_MANIFEST, MAX_NAME, MAX_NODE_ID,
+    MAX_NODES, Manifest, MendRequest, Mended, Needs, NodeConfig, NodeFile, NodeStatus, Opener,
+    Place, Placed, Policy, Pool, PoolConfig, PoolStatus, PutReport, PutRequest, Rebuilt,
+    RecoverReport, RecoverRequest, Refreshed, ScrubReport, ScrubRequest, ShardState, StatReport,
+    place, queue, ranked,
+};
+pub use shards::{
+    EncodeRequest, RepairRequest, ShardSet, decode, discover, encode, repair, verify,
+};

@@ -12,14 +12,17 @@ use kiln_code::{Codec, Shape};
 use kiln_store::Append;
 
 use self::files::{RawFiles, name, part};
-use crate::lanes::{Lanes, in_parallel};
-use crate::repair::{Ledger, PassSums, Rebuild, chunk_bytes, estimate_stripes};
-use crate::tally::{Findings, Tally, indices};
-use crate::write::stripes::{Cut, STRIPE_LIMIT, encode_stripes, shrunk};
-use crate::write::{check_nodes, node_of};
+use crate::engine::encode::{Cut, STRIPE_LIMIT, encode_stripes, shrunk};
+use crate::engine::estimate::estimate_stripes;
+use crate::engine::lanes::{Lanes, in_parallel};
+use crate::engine::ledger::{Ledger, PassSums};
+use crate::engine::node::{check_nodes, node_of};
+use crate::engine::rebuild::{Rebuild, chunk_bytes};
+use crate::engine::tally::{Findings, Tally, indices};
+use crate::engine::{decode, names, scan};
 use crate::{
     DecodeReport, Depth, EncodeReport, Node, PoolError, RepairReport, RepairRequest, Result,
-    Settings, ShardPlace, Source, VerifyReport, default_sub_chunk, names, read, verify,
+    Settings, ShardPlace, Source, VerifyReport, default_sub_chunk,
 };
 
 /// Which bare chunks: what shards would say of themselves.
@@ -206,8 +209,8 @@ pub fn decode_raw(
         return Err(PoolError::Usage { what });
     }
     let files = RawFiles::open(req, nodes)?;
-    let tally = read::decode_stripes(&files, &[], |_| {}, out, settings)?;
-    let mut report = read::report(&files, &tally);
+    let tally = decode::decode_stripes(&files, &[], |_| {}, out, settings)?;
+    let mut report = decode::report(&files, &tally);
     report.lost = files.absent();
     report.damaged_count += files.damage.len() as u64;
     report.damaged.splice(0..0, files.damage.iter().cloned());
@@ -226,11 +229,11 @@ pub fn verify_raw(
     let files = RawFiles::open(req, nodes)?;
     let mut findings = Findings::default();
     files.damage.iter().for_each(|damage| findings.push(damage.clone()));
-    let mut report = verify::report(&files, Depth::Parity);
+    let mut report = scan::report(&files, Depth::Parity);
     report.missing = files.absent();
     let mut bad = vec![false; req.codec.shape().n()];
     report.missing.iter().for_each(|&index| bad[index] = true);
-    verify::scan(&files, &[], true, settings)?.fill(&mut report, &mut findings, &mut bad);
+    scan::scan(&files, &[], true, settings)?.fill(&mut report, &mut findings, &mut bad);
     report.lost = indices(&bad);
     report.clean = report.lost.is_empty() && findings.count == 0;
     report.damaged = findings.list;
@@ -277,7 +280,7 @@ pub fn repair_raw(
             written_each: chunk_bytes(&files, 0),
         });
     }
-    Ok(ledger.into_bare_report(&files, repair.dry_run))
+    Ok(ledger.into_report(&files, repair.dry_run))
 }
 
 fn rebuild(

@@ -1,106 +1,13 @@
-//! Shards as chunks: what [`Chunks`] asks of shard files, wherever they were found.
+//! One object as shards in folders: encode, decode, verify, repair.
 
-use std::ops::Range;
+mod read;
+mod repair;
+mod set;
+mod verify;
+mod write;
 
-use kiln_code::Codec;
-use kiln_store::{Layout, ReadCost, ShardReader, ShardState, StoreError};
-
-use crate::stripe::Chunks;
-
-/// The shards of one object, each read by a [`ShardReader`]; all of them are [`Chunks`].
-pub(crate) trait Shards: Sync {
-    /// Name of the object.
-    fn object(&self) -> &str;
-    /// The code.
-    fn codec(&self) -> &Codec;
-    /// Bytes of the object.
-    fn object_bytes(&self) -> u64;
-    /// Where stripes lie in every shard.
-    fn layout(&self) -> &Layout;
-    /// Reads the shard of an index; an error says why there is none.
-    fn reader(&self, index: usize) -> Result<&ShardReader, StoreError>;
-    /// Name of the node that holds an index.
-    fn node_name(&self, index: usize) -> String;
-}
-
-impl<S: Shards> Chunks for S {
-    fn object(&self) -> &str {
-        Shards::object(self)
-    }
-
-    fn codec(&self) -> &Codec {
-        Shards::codec(self)
-    }
-
-    fn object_bytes(&self) -> u64 {
-        Shards::object_bytes(self)
-    }
-
-    fn stripes(&self) -> u64 {
-        self.layout().stripes()
-    }
-
-    fn sub_len(&self, stripe: u64) -> usize {
-        self.layout().sub_len(stripe)
-    }
-
-    fn stripe_bytes(&self, stripe: u64) -> u64 {
-        self.layout().stripe_bytes(stripe)
-    }
-
-    fn covers(&self, chunk: usize, stripe: u64) -> bool {
-        let Ok(reader) = self.reader(chunk) else { return false };
-        if reader.state() != ShardState::NoTrailer {
-            return true;
-        }
-        // Without its segment's table a chunk cannot be verified, so it is as good as lost.
-        let (offset, len) = self.layout().table(self.layout().segment_of(stripe));
-        offset + len <= reader.file_len()
-    }
-
-    fn read(
-        &self,
-        chunk: usize,
-        stripe: u64,
-        runs: &[Range<u32>],
-        buf: &mut [u8],
-    ) -> Result<ReadCost, StoreError> {
-        self.reader(chunk)?.read_runs(stripe, runs, buf)
-    }
-
-    fn cost_of(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost {
-        let reader = self.reader(chunk);
-        reader.map_or_else(|_| ReadCost::default(), |reader| reader.cost_of(stripe, runs))
-    }
-
-    fn node_name(&self, chunk: usize) -> String {
-        Shards::node_name(self, chunk)
-    }
-
-    fn ranges(&self, _chunk: usize, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>> {
-        self.layout().ranges(stripe, runs)
-    }
-
-    fn alignment(&self, chunk: usize) -> u64 {
-        self.reader(chunk).map_or(1, ShardReader::alignment)
-    }
-
-    fn read_ranges(
-        &self,
-        chunk: usize,
-        ranges: &[Range<u64>],
-        bytes: &mut [u8],
-    ) -> Result<(), StoreError> {
-        self.reader(chunk)?.read_unchecked(ranges, bytes)
-    }
-
-    fn check(
-        &self,
-        chunk: usize,
-        stripe: u64,
-        runs: &[Range<u32>],
-        bytes: &[u8],
-    ) -> Result<u64, StoreError> {
-        self.reader(chunk)?.check_runs(stripe, runs, bytes)
-    }
-}
+pub use self::read::decode;
+pub use self::repair::{RepairRequest, repair};
+pub use self::set::{ShardSet, discover};
+pub use self::verify::verify;
+pub use self::write::{EncodeRequest, encode};

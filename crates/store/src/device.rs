@@ -1,98 +1,31 @@
-//! What Linux tells about the block device under a file.
+//! Devices: what reads cost on them, and which reads are asked for because of that.
+//!
+//! A repair plan says which sub-chunks a helper gives. They lie on its device in runs with gaps
+//! between them, and a device may do better than one read a run: where a read costs more than the
+//! bytes of a gap, the gap is read through. The planner weighs that by a [`DeviceModel`], which
+//! `kiln probe` measures. Everything here is arithmetic: no device, no clock, and no code; only
+//! `system` asks Linux, and `measure` times reads by the caller's clock.
+//!
+//! G-Clay (section VII) leaves this to future work: "relaxing the access-optimal property of Clay
+//! codes by reading some additional sub-chunks to reduce the number of I/O operations", and the
+//! arrangement "within adjacent stripes". Both are one question here, since the runs of adjacent
+//! stripes of a shard are just more runs of the same file.
 
-use std::path::{Path, PathBuf};
+mod cautious;
+mod cover;
+mod devices;
+pub mod fit;
+pub mod measure;
+mod model;
+mod pieces;
+mod system;
+mod uncertainty;
 
-/// Bytes of a page: the smallest piece of memory of a request.
-const PAGE: u64 = 4096;
-
-/// Reads that a device completed, and their bytes, since it exists.
-///
-/// ```
-/// let counted = kiln_store::Counted { reads: 2, merged: 1, bytes: 12288 };
-/// assert_eq!(counted.reads + counted.merged, 3);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted {
-    /// Reads completed, as the device was handed them.
-    pub reads: u64,
-    /// Reads that the block layer made part of another one before it.
-    pub merged: u64,
-    /// Bytes read.
-    pub bytes: u64,
-}
-
-/// What the system has counted on the device that this file or folder is on, or that it is, for
-/// all processes together. `None` where the system does not tell: no Linux, or no block device.
-///
-/// ```
-/// if let Some(counted) = kiln_store::device_counted("/".as_ref()) {
-///     assert!(counted.bytes >= 512 * counted.reads.min(1));
-/// }
-/// assert_eq!(kiln_store::device_counted("/nowhere".as_ref()), None);
-/// ```
-#[must_use]
-pub fn device_counted(path: &Path) -> Option<Counted> {
-    parse_stat(&std::fs::read_to_string(about(path)?.join("stat")).ok()?)
-}
-
-/// Sizes into which the block layer may cut longer reads of the device that this file or folder is
-/// on, or that it is: the longest request, and what the most separate pages of one hold,
-/// wherever its memory begins. Empty where the system does not tell.
-///
-/// ```
-/// let limits = kiln_store::request_limits("/".as_ref());
-/// assert!(limits.iter().all(|&limit| limit >= 512));
-/// ```
-#[must_use]
-pub fn request_limits(path: &Path) -> Vec<u64> {
-    let Some(about) = about(path) else { return Vec::new() };
-    // A partition has the queue of its device.
-    let queue = [about.join("queue"), about.join("../queue")];
-    let number = |name: &str| {
-        let text = queue.iter().find_map(|queue| std::fs::read_to_string(queue.join(name)).ok());
-        text.and_then(|text| text.trim().parse::<u64>().ok())
-    };
-    let longest = number("max_sectors_kb").and_then(|kib| kib.checked_mul(1024));
-    // Memory that does not begin with a page has a piece of one more.
-    let pages = number("max_segments").and_then(|pages| pages.checked_sub(1)?.checked_mul(PAGE));
-    [longest, pages].into_iter().flatten().filter(|&limit| limit >= 512).collect()
-}
-
-/// Where the system tells about the device.
-#[cfg(target_os = "linux")]
-fn about(path: &Path) -> Option<PathBuf> {
-    use std::os::unix::fs::{FileTypeExt, MetadataExt};
-    let found = std::fs::metadata(path).ok()?;
-    let device = if found.file_type().is_block_device() { found.rdev() } else { found.dev() };
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let about = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
-    // The link is followed, so that `..` is the device of a partition.
-    about.canonicalize().ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn about(_path: &Path) -> Option<PathBuf> {
-    None
-}
-
-/// The first fields are reads, those merged into others, and sectors, which always have 512 bytes.
-fn parse_stat(text: &str) -> Option<Counted> {
-    let mut fields = text.split_whitespace().map(str::parse::<u64>);
-    let (reads, merged) = (fields.next()?.ok()?, fields.next()?.ok()?);
-    let sectors = fields.next()?.ok()?;
-    Some(Counted { reads, merged, bytes: sectors.checked_mul(512)? })
-}
+pub use cover::Cover;
+pub use devices::Devices;
+pub use model::{Combine, DeviceModel};
+pub use system::{Counted, device_counted, request_limits};
+pub use uncertainty::{Rival, Uncertainty};
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn statistics_are_read_as_the_kernel_writes_them() {
-        let line = "    1024      7     8192      55        0        0 0 0 0 40 55";
-        assert_eq!(parse_stat(line), Some(Counted { reads: 1024, merged: 7, bytes: 8192 * 512 }));
-        for wrong in ["", "1024 7", "1024 seven", "a b c", "1 1 18446744073709551615"] {
-            assert_eq!(parse_stat(wrong), None, "{wrong:?}");
-        }
-    }
-}
+mod tests;

@@ -40,7 +40,7 @@
 
 pub mod backends;
 mod checksum;
-mod device;
+pub mod device;
 mod error;
 pub mod shard;
 

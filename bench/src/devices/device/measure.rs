@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::time::Instant;
 
 use kiln_code::Codec;
-use kiln_pool::reads::fit::fit;
-use kiln_pool::reads::measure::{Batch, measure, steady};
-use kiln_pool::reads::{Cover, DeviceModel, window_stripes};
+use kiln_pool::window_stripes;
+use kiln_store::device::fit::fit;
+use kiln_store::device::measure::{Batch, measure, steady};
+use kiln_store::device::{Cover, DeviceModel};
 use kiln_store::{BatchRead, ReadAt, issued, longest_read, open_device};
 use memmap2::MmapMut;
 

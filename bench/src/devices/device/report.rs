@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use kiln_pool::reads::{Combine, DeviceModel};
+use kiln_store::device::{Combine, DeviceModel};
 use serde::Serialize;
 
 use super::super::chart::{self, Series};

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use clap::Args;
 use kiln_pool::Observer;
-use kiln_pool::reads::fit::{Sample, fit};
-use kiln_pool::reads::{Combine, DeviceModel, Uncertainty, measure};
+use kiln_store::device::fit::{Sample, fit};
+use kiln_store::device::{Combine, DeviceModel, Uncertainty, measure};
 use kiln_store::{
     Backend, FileBackend, ReadAt, ReadMode, device_counted, longest_read, open_device,
 };

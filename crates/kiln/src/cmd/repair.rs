@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kiln_pool::raw::repair_raw;
-use kiln_pool::reads::Devices;
 use kiln_pool::{RepairReport, RepairRequest, discover};
+use kiln_store::device::Devices;
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};

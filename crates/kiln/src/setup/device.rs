@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use kiln_pool::reads::{DeviceModel, Devices};
+use kiln_store::device::{DeviceModel, Devices};
 use kiln_store::{Backend, FileBackend};
 
 use crate::exit::Failure;

@@ -6,8 +6,8 @@ use kiln_code::Codec;
 use kiln_store::{BatchRead, ReadAt, ReadCost, StoreError, issued, read_ranges};
 
 use super::RawRequest;
-use crate::stripe::Chunks;
-use crate::write::node_of;
+use crate::engine::chunks::Chunks;
+use crate::engine::node::node_of;
 use crate::{Damage, Node, PoolError, RepairRequest, Result};
 
 /// `NAME.7`

@@ -2,8 +2,8 @@
 
 use crate::helpers::*;
 use crate::round_trip::CODES;
-use kiln_pool::reads::{Combine, DeviceModel, Devices};
 use kiln_pool::{RepairReport, RepairRequest};
+use kiln_store::device::{Combine, DeviceModel, Devices};
 use kiln_store::{Fault, FaultAction, FaultyBackend, Operation};
 use std::sync::Arc;
 

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kiln_code::Codec;
-use kiln_pool::reads::{Advice, DeviceModel, Turns, Way, sub_chunk_sizes};
+use kiln_pool::{Advice, Turns, Way, sub_chunk_sizes};
+use kiln_store::device::DeviceModel;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};

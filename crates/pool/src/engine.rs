@@ -1,0 +1,37 @@
+//! What shards in folders, bare chunks and objects of pools share: stripes through a pipeline.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `node`, `settings`, `source`, `names` | what the caller hands in: places, resources, input |
+//! | `geometry` | default sizes of sub-chunks |
+//! | `frame`, `pipeline`, `lanes` | buffers of stripes; source, workers, ordered sink; files written |
+//! | `rounds`, `sequence` | reads at the same time; everything on one thread, for simulations |
+//! | `chunks` | where chunks are read: shards, or bare chunk files |
+//! | `stripe` | reading one stripe with verification and planning again |
+//! | `ahead`, `choice`, `advice` | reads as planned for devices |
+//! | `encode`, `decode`, `scan`, `rebuild`, `estimate` | the loops over all stripes |
+//! | `tally`, `ledger`, `report` | what these cost and found |
+
+pub(crate) mod advice;
+pub(crate) mod ahead;
+pub(crate) mod choice;
+pub(crate) mod chunks;
+pub(crate) mod decode;
+pub(crate) mod encode;
+pub(crate) mod estimate;
+pub(crate) mod frame;
+pub(crate) mod geometry;
+pub(crate) mod lanes;
+pub(crate) mod ledger;
+pub(crate) mod names;
+pub(crate) mod node;
+pub(crate) mod pipeline;
+pub(crate) mod rebuild;
+pub(crate) mod report;
+pub(crate) mod rounds;
+pub(crate) mod scan;
+pub(crate) mod sequence;
+pub(crate) mod settings;
+pub(crate) mod source;
+pub(crate) mod stripe;
+pub(crate) mod tally;

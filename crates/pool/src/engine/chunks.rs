@@ -1,0 +1,161 @@
+//! Where the chunks of an object's stripes can be read, whatever holds them.
+
+use std::ops::Range;
+
+use kiln_code::Codec;
+use kiln_store::{Layout, ReadCost, ShardReader, ShardState, StoreError};
+
+/// Where the chunks of an object's stripes can be read: shards, or bare chunk files.
+pub(crate) trait Chunks: Sync {
+    /// Name of the object.
+    fn object(&self) -> &str;
+    /// The code.
+    fn codec(&self) -> &Codec;
+    /// Bytes of the object.
+    fn object_bytes(&self) -> u64;
+    /// Number of stripes.
+    fn stripes(&self) -> u64;
+    /// Bytes of a sub-chunk of this stripe; stripe 0 has the longest.
+    fn sub_len(&self, stripe: u64) -> usize;
+    /// Bytes of the object in this stripe.
+    fn stripe_bytes(&self, stripe: u64) -> u64;
+    /// Whether the chunk can be read at all (a shard may be cut short).
+    fn covers(&self, chunk: usize, stripe: u64) -> bool;
+    /// Reads runs of sub-chunks, verified where there are checksums.
+    fn read(
+        &self,
+        chunk: usize,
+        stripe: u64,
+        runs: &[Range<u32>],
+        buf: &mut [u8],
+    ) -> Result<ReadCost, StoreError>;
+
+    /// What reading these runs asks of the device, without what is only metadata.
+    fn cost_of(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost;
+
+    /// Name of the node that holds a chunk's shard.
+    fn node_name(&self, chunk: usize) -> String;
+    /// The bytes of a shard's file that runs of a stripe lie in, a range for each.
+    fn ranges(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>>;
+    /// What offsets of reads of a shard's file are multiples of.
+    fn alignment(&self, chunk: usize) -> u64;
+    /// Reads ranges of a shard's file as they are; what is used must pass [`Chunks::check`].
+    fn read_ranges(
+        &self,
+        chunk: usize,
+        ranges: &[Range<u64>],
+        bytes: &mut [u8],
+    ) -> Result<(), StoreError>;
+    /// Checks runs that were read in this way, where there are checksums; gives the bytes of
+    /// metadata read for that.
+    fn check(
+        &self,
+        chunk: usize,
+        stripe: u64,
+        runs: &[Range<u32>],
+        bytes: &[u8],
+    ) -> Result<u64, StoreError>;
+
+    /// Bytes of the longest chunk.
+    fn chunk_capacity(&self) -> usize {
+        if self.stripes() == 0 { 0 } else { self.sub_len(0) * self.codec().shape().alpha }
+    }
+}
+
+/// The shards of one object, each read by a [`ShardReader`]; all of them are [`Chunks`].
+pub(crate) trait Shards: Sync {
+    /// Name of the object.
+    fn object(&self) -> &str;
+    /// The code.
+    fn codec(&self) -> &Codec;
+    /// Bytes of the object.
+    fn object_bytes(&self) -> u64;
+    /// Where stripes lie in every shard.
+    fn layout(&self) -> &Layout;
+    /// Reads the shard of an index; an error says why there is none.
+    fn reader(&self, index: usize) -> Result<&ShardReader, StoreError>;
+    /// Name of the node that holds an index.
+    fn node_name(&self, index: usize) -> String;
+}
+
+impl<S: Shards> Chunks for S {
+    fn object(&self) -> &str {
+        Shards::object(self)
+    }
+
+    fn codec(&self) -> &Codec {
+        Shards::codec(self)
+    }
+
+    fn object_bytes(&self) -> u64 {
+        Shards::object_bytes(self)
+    }
+
+    fn stripes(&self) -> u64 {
+        self.layout().stripes()
+    }
+
+    fn sub_len(&self, stripe: u64) -> usize {
+        self.layout().sub_len(stripe)
+    }
+
+    fn stripe_bytes(&self, stripe: u64) -> u64 {
+        self.layout().stripe_bytes(stripe)
+    }
+
+    fn covers(&self, chunk: usize, stripe: u64) -> bool {
+        let Ok(reader) = self.reader(chunk) else { return false };
+        if reader.state() != ShardState::NoTrailer {
+            return true;
+        }
+        // Without its segment's table a chunk cannot be verified, so it is as good as lost.
+        let (offset, len) = self.layout().table(self.layout().segment_of(stripe));
+        offset + len <= reader.file_len()
+    }
+
+    fn read(
+        &self,
+        chunk: usize,
+        stripe: u64,
+        runs: &[Range<u32>],
+        buf: &mut [u8],
+    ) -> Result<ReadCost, StoreError> {
+        self.reader(chunk)?.read_runs(stripe, runs, buf)
+    }
+
+    fn cost_of(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost {
+        let reader = self.reader(chunk);
+        reader.map_or_else(|_| ReadCost::default(), |reader| reader.cost_of(stripe, runs))
+    }
+
+    fn node_name(&self, chunk: usize) -> String {
+        Shards::node_name(self, chunk)
+    }
+
+    fn ranges(&self, _chunk: usize, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>> {
+        self.layout().ranges(stripe, runs)
+    }
+
+    fn alignment(&self, chunk: usize) -> u64 {
+        self.reader(chunk).map_or(1, ShardReader::alignment)
+    }
+
+    fn read_ranges(
+        &self,
+        chunk: usize,
+        ranges: &[Range<u64>],
+        bytes: &mut [u8],
+    ) -> Result<(), StoreError> {
+        self.reader(chunk)?.read_unchecked(ranges, bytes)
+    }
+
+    fn check(
+        &self,
+        chunk: usize,
+        stripe: u64,
+        runs: &[Range<u32>],
+        bytes: &[u8],
+    ) -> Result<u64, StoreError> {
+        self.reader(chunk)?.check_runs(stripe, runs, bytes)
+    }
+}

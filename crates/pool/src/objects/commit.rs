@@ -1,0 +1,172 @@
+//! The moment at which a new version of an object takes the place of the old one.
+//!
+//! Order, under the locks of all nodes that can be reached: copies of the new manifest are written
+//! and synced under part names; the new shards get their names (nobody looks for them yet); the
+//! manifests get theirs, which is the commit; only then the old version's files go. A crash leaves
+//! the old version whole, or the new one whole with some of the old one's files still about, which
+//! a scrub removes.
+
+use kiln_store::Backend;
+
+use super::look::Found;
+use super::small::write_part;
+use super::{Pool, changes};
+use crate::engine::lanes::in_parallel;
+use crate::{Body, Key, Manifest, NodeFile, PoolError, Result, Settings, place};
+
+/// A shard's part that becomes a shard.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    /// Position of its node.
+    pub node: usize,
+    /// Its name so far.
+    pub part: String,
+    /// Its name from now on.
+    pub name: String,
+}
+
+/// What is to change about one object.
+pub(crate) struct Change<'a> {
+    /// The object.
+    pub key: Key,
+    /// Its name.
+    pub name: &'a str,
+    /// Time for the names of parts.
+    pub now_ms: u64,
+    /// Shards that are complete and durable but for their names.
+    pub arrivals: &'a [Arrival],
+}
+
+impl Pool {
+    /// Replaces the manifest in force by the one that `make` derives from what is found; version
+    /// and copies are filled in here. `None` from `make` changes nothing.
+    ///
+    /// # Errors
+    /// Before the commit: nothing has changed, but arrivals may have their new names.
+    /// [`PoolError::Thin`]: the new version is in force.
+    pub(crate) fn commit(
+        &self,
+        change: &Change<'_>,
+        settings: &Settings<'_>,
+        make: impl FnOnce(&Found) -> Result<Option<Manifest>>,
+    ) -> Result<Option<Manifest>> {
+        let _locks = self.lock(settings)?;
+        let found = self.look(&change.key, change.name)?;
+        let Some(mut manifest) = make(&found)? else { return Ok(None) };
+        manifest.version = found.newest.as_ref().map_or(0, |old| old.version) + 1;
+        let holders = self.holders(&change.key)?;
+        manifest.copies = holders.iter().map(|&at| self.nodes[at].config.id.clone()).collect();
+        self.replace(change, &manifest, &holders)?;
+        self.retire(&change.key, &found, &manifest, &holders, settings);
+        for (_, store) in self.present() {
+            changes::note(store, &change.key, &mark(&manifest));
+        }
+        Ok(Some(manifest))
+    }
+
+    /// Where copies of an object's manifest go: the best nodes that can be used, in distinct
+    /// domains.
+    fn holders(&self, key: &Key) -> Result<Vec<usize>> {
+        let (positions, candidates) = self.candidates(|node| node.store.is_ok());
+        let want = self.config.policy.manifest_copies;
+        let chosen = place(key, &candidates, want, &[]);
+        if chosen.len() < want {
+            let what = format!(
+                "a manifest needs nodes in {want} domains, and only {} can be used",
+                chosen.len()
+            );
+            return Err(PoolError::Refused { what });
+        }
+        Ok(chosen.into_iter().map(|at| positions[at]).collect())
+    }
+
+    fn replace(&self, change: &Change<'_>, manifest: &Manifest, holders: &[usize]) -> Result<()> {
+        let bytes = manifest.to_bytes();
+        let name = NodeFile::Manifest { key: change.key }.name();
+        let (key, run, started) = (change.key, manifest.run, change.now_ms);
+        let part = NodeFile::ManifestPart { key, run, started }.name();
+        let on = |at: usize| -> Result<&dyn Backend> {
+            let store = self.nodes[at].store.as_deref();
+            store.map_err(|why| PoolError::Internal { what: why.clone() })
+        };
+        let prepared = in_parallel(holders.to_vec(), |_, at| write_part(on(at)?, &part, &bytes));
+        let prepared = prepared.and_then(|_| {
+            in_parallel(change.arrivals.iter().collect(), |_, arrival: &Arrival| {
+                Ok::<_, PoolError>(on(arrival.node)?.rename(&arrival.part, &arrival.name)?)
+            })
+        });
+        if let Err(error) = prepared {
+            for &at in holders {
+                // The error that brought us here is the one to tell.
+                let _ = on(at).map(|store| store.remove(&part));
+            }
+            return Err(error);
+        }
+        let ends = in_parallel(holders.to_vec(), |_, at| {
+            Ok::<_, PoolError>(on(at).and_then(|store| Ok(store.rename(&part, &name)?)))
+        })?;
+        let have = ends.iter().filter(|end| end.is_ok()).count();
+        let Some(error) = ends.into_iter().find_map(std::result::Result::err) else {
+            return Ok(());
+        };
+        // A rename that failed may still have happened: what counts is what readers find.
+        if have == 0 && self.ask(&key)?.newest.as_ref() != Some(manifest) {
+            return Err(error);
+        }
+        let (want, name, why) = (holders.len(), change.name.to_owned(), error.to_string());
+        Err(PoolError::Thin { name, have, want, why })
+    }
+
+    /// Removes what the new version replaced. Failures leave files that a scrub will find.
+    fn retire(
+        &self,
+        key: &Key,
+        found: &Found,
+        new: &Manifest,
+        holders: &[usize],
+        settings: &Settings<'_>,
+    ) {
+        let mut doomed: Vec<(usize, String)> = Vec::new();
+        let manifest = NodeFile::Manifest { key: *key }.name();
+        let rotten = found.rotten.iter().map(|(at, _)| at);
+        for &at in found.copies.iter().chain(&found.stale).chain(rotten) {
+            if !holders.contains(&at) {
+                doomed.push((at, manifest.clone()));
+            }
+        }
+        for old in found.newest.iter().chain(&found.older) {
+            for (index, node) in places(old) {
+                let kept = old.run == new.run && places(new).any(|(i, n)| (i, n) == (index, node));
+                if let (false, Some(at)) = (kept, self.config.position(node)) {
+                    let run = old.run;
+                    doomed.push((at, NodeFile::Shard { key: *key, run, index }.name()));
+                }
+            }
+        }
+        let ends = in_parallel(doomed, |_, (at, name)| {
+            let store = self.nodes[at].store.as_deref().ok();
+            Ok::<_, PoolError>(store.map_or(Ok(()), |store| store.remove(&name)))
+        });
+        for end in ends.into_iter().flatten() {
+            if let Err(error) = end {
+                settings.observer.warn(&format!("{error}; a scrub will remove it"));
+            }
+        }
+    }
+}
+
+/// Indices and nodes of an object's shards; none when it is not in shards.
+pub(crate) fn places(manifest: &Manifest) -> impl Iterator<Item = (u16, &str)> {
+    let places = match &manifest.body {
+        Body::Shards(placed) => &placed.places[..],
+        _ => &[],
+    };
+    places.iter().enumerate().map(|(index, place)| (index as u16, &place.node[..]))
+}
+
+/// What tells this change from all others in a log of changes.
+fn mark(manifest: &Manifest) -> [u8; 16] {
+    let mut mark = manifest.run;
+    mark[8..].copy_from_slice(&manifest.version.to_le_bytes());
+    mark
+}

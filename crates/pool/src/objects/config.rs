@@ -1,0 +1,257 @@
+//! `pool.toml`: what a pool is made of.
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::names;
+use crate::objects::key::unhex;
+use crate::objects::manifest::MAX_NODE_ID;
+use crate::{Candidate, Policy, PoolError, Result};
+
+/// Version written by this crate, and the latest it reads.
+const VERSION: u32 = 1;
+/// Most bytes of the file.
+const MAX_FILE: usize = 1 << 20;
+/// Most nodes of a pool: every look at an object asks all of them.
+pub const MAX_NODES: usize = 256;
+/// Most bytes of a URL.
+const MAX_URL: usize = 1024;
+
+/// The description of a pool.
+///
+/// ```
+/// use kiln_pool::{NodeConfig, Policy, PoolConfig};
+/// let mut config = PoolConfig::new([7; 16], "photos", Policy::for_code("rs:2+1")?);
+/// for id in ["a", "b", "c"] {
+///     config.node.push(NodeConfig::new(id, &format!("file:///disks/{id}")));
+/// }
+/// let text = config.to_toml()?;
+/// assert_eq!(PoolConfig::from_toml(&text)?, config);
+/// # Ok::<(), kiln_pool::PoolError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolConfig {
+    /// Version of this description's format.
+    pub version: u32,
+    /// The pool's identity: 32 hex digits, never changed.
+    pub id: String,
+    /// A name for people.
+    pub name: String,
+    /// Counts changes of this description: of two copies the higher one is in force.
+    pub revision: u64,
+    /// Codes by size.
+    pub policy: Policy,
+    /// The nodes.
+    #[serde(default)]
+    pub node: Vec<NodeConfig>,
+}
+
+/// One node of a pool.
+///
+/// ```
+/// let node = kiln_pool::NodeConfig::new("d3", "file:///disks/3");
+/// assert_eq!((&node.domain[..], node.weight), ("d3", 1.0));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// Its id, never changed: 1 to 64 letters, digits, `.`, `_` or `-`.
+    pub id: String,
+    /// Where it is: `file:///folder` or `kiln://host:port`.
+    pub url: String,
+    /// What fails together with it (a host, a rack); shards of a stripe are in distinct domains.
+    pub domain: String,
+    /// Its share relative to the others'.
+    pub weight: f64,
+    /// Nothing new is put here, and what is here is moved away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draining: bool,
+}
+
+impl NodeConfig {
+    /// A node that is a domain of its own, of weight 1.
+    pub fn new(id: &str, url: &str) -> NodeConfig {
+        let (id, url) = (id.to_owned(), url.to_owned());
+        NodeConfig { domain: id.clone(), id, url, weight: 1.0, draining: false }
+    }
+
+    /// As placement sees it.
+    pub fn candidate(&self) -> Candidate<'_> {
+        Candidate { id: &self.id, domain: &self.domain, weight: self.weight }
+    }
+}
+
+impl PoolConfig {
+    /// A pool without nodes.
+    pub fn new(id: [u8; 16], name: &str, policy: Policy) -> PoolConfig {
+        PoolConfig {
+            version: VERSION,
+            id: names::hex(&id),
+            name: name.to_owned(),
+            revision: 1,
+            policy,
+            node: Vec::new(),
+        }
+    }
+
+    /// The pool's identity as bytes.
+    pub fn id_bytes(&self) -> [u8; 16] {
+        // Checked when it was read or made.
+        unhex(&self.id).unwrap_or_default()
+    }
+
+    /// Reads and checks a description.
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] in one line, with the field at fault.
+    pub fn from_toml(text: &str) -> Result<PoolConfig> {
+        if text.len() > MAX_FILE {
+            return Err(wrong(format!("{} bytes, the limit is {MAX_FILE}", text.len())));
+        }
+        // A later version may have other fields: its number must be seen first.
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let flat = |error: toml::de::Error| {
+            wrong(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+        };
+        let Versioned { version } = toml::from_str(text).map_err(flat)?;
+        if version != VERSION {
+            return Err(wrong(format!("version {version}; this program reads {VERSION}")));
+        }
+        let config: PoolConfig = toml::from_str(text).map_err(flat)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The text of the file.
+    ///
+    /// # Errors
+    /// As [`PoolConfig::check`].
+    pub fn to_toml(&self) -> Result<String> {
+        self.check()?;
+        toml::to_string(self).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Refuses what cannot be a pool.
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] with the field at fault.
+    pub fn check(&self) -> Result<()> {
+        if unhex(&self.id).is_none() {
+            return Err(wrong(format!("id {:?} is not 32 hex digits", self.id)));
+        }
+        check_word("name", &self.name)?;
+        self.policy.check()?;
+        if self.node.len() > MAX_NODES {
+            return Err(wrong(format!("{} nodes, the limit is {MAX_NODES}", self.node.len())));
+        }
+        for (at, node) in self.node.iter().enumerate() {
+            check_word("node id", &node.id)?;
+            check_word("domain", &node.domain)?;
+            let before = &self.node[..at];
+            if before.iter().any(|other| other.id == node.id || other.url == node.url) {
+                return Err(wrong(format!("node {} ({}) is there twice", node.id, node.url)));
+            }
+            if !node.url.contains("://") || node.url.len() > MAX_URL {
+                let what =
+                    format!("node {}: {:?} is no URL like file:///folder", node.id, node.url);
+                return Err(wrong(what));
+            }
+            if !(node.weight > 0.0 && node.weight <= 1e6) {
+                return Err(wrong(format!("node {}: weight must be above 0, to 1e6", node.id)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Position of a node.
+    pub fn position(&self, id: &str) -> Option<usize> {
+        self.node.iter().position(|node| node.id == id)
+    }
+}
+
+fn wrong(what: String) -> PoolError {
+    PoolError::Usage { what: format!("pool description: {what}") }
+}
+
+fn check_word(field: &str, word: &str) -> Result<()> {
+    let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
+    if !word.is_empty() && word.len() <= MAX_NODE_ID && word.bytes().all(plain) {
+        return Ok(());
+    }
+    let shown: String = word.chars().take(80).collect();
+    let what =
+        format!("{field} {shown:?} must have 1 to {MAX_NODE_ID} letters, digits, '.', '_' or '-'");
+    Err(wrong(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn config() -> PoolConfig {
+        let mut config = PoolConfig::new([9; 16], "test", Policy::for_code("clay:4+2").unwrap());
+        for at in 0..6 {
+            config.node.push(NodeConfig::new(&format!("n{at}"), &format!("file:///d/{at}")));
+        }
+        config
+    }
+
+    #[test]
+    fn what_cannot_be_a_pool_is_refused() {
+        type Change<'a> = &'a dyn Fn(&mut PoolConfig);
+        let cases: [(&str, Change<'_>); 9] = [
+            ("32 hex", &|c| c.id = "x".into()),
+            ("name", &|c| c.name = String::new()),
+            ("twice", &|c| c.node[1].id = "n0".into()),
+            ("twice", &|c| c.node[1].url = c.node[0].url.clone()),
+            ("URL", &|c| c.node[1].url = "/disk".into()),
+            ("weight", &|c| c.node[1].weight = 0.0),
+            ("weight", &|c| c.node[1].weight = f64::NAN),
+            ("node id", &|c| c.node[1].id = "a/b".into()),
+            ("domain", &|c| c.node[1].domain = "x".repeat(65)),
+        ];
+        for (word, change) in cases {
+            let mut config = config();
+            change(&mut config);
+            let error = config.to_toml().unwrap_err().to_string();
+            assert!(error.contains(word), "{word}: {error}");
+        }
+    }
+
+    #[test]
+    fn unknown_fields_and_versions_are_errors_of_one_line() {
+        let text = config().to_toml().unwrap();
+        for (wrong, word) in [
+            (text.replace("version = 1", "version = 2"), "version 2"),
+            (text.replace("name = ", "nmae = "), "nmae"),
+            (text.replace("weight = 1.0", "weight = \"heavy\""), "weight"),
+            (String::new(), "version"),
+            (format!("{text}{}", " ".repeat(MAX_FILE)), "limit"),
+        ] {
+            let error = PoolConfig::from_toml(&wrong).unwrap_err().to_string();
+            assert!(error.contains(word) && !error.contains('\n'), "{word}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn changed_text_is_a_pool_or_an_error(
+            patches in proptest::collection::vec((0usize..600, "[ -~\\n]{0,3}"), 0..4),
+        ) {
+            let mut text = config().to_toml().unwrap();
+            for (at, patch) in patches {
+                let at = at % text.len();
+                text.replace_range(at..at + 1, &patch);
+                if text.is_empty() { break }
+            }
+            if let Ok(config) = PoolConfig::from_toml(&text) {
+                let again = PoolConfig::from_toml(&config.to_toml().unwrap()).unwrap();
+                prop_assert_eq!(again, config);
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! How one object is: which shards and manifest copies it lacks, and what it still bears.
+
+use kiln_store::{ShardState, digest_of};
+
+use super::look::Found;
+use super::shards::Member;
+use super::{ObjectShards, Pool};
+use crate::engine::scan::scan;
+use crate::queue::Damaged;
+use crate::{Depth, Key, Manifest, Result, Settings};
+
+/// What was found of one object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Health {
+    /// Indices to rebuild or move, ascending.
+    pub targets: Vec<u16>,
+    /// Those of them that are out of reach rather than known to be lost.
+    pub away: Vec<u16>,
+    /// Those of them that are sound but must leave a node that is to be drained.
+    pub leaving: Vec<u16>,
+    /// Further losses of nodes that it bears; negative: it cannot be read now.
+    pub margin: i32,
+    /// Bytes to be rebuilt.
+    pub bytes: u64,
+    /// Chunk bytes read to find this.
+    pub bytes_read: u64,
+    /// Copies of the manifest that are missing, old, rotten or on a node to be drained.
+    pub thin: bool,
+    /// Words for people: one line each.
+    pub notes: Vec<String>,
+}
+
+impl Health {
+    /// Whether nothing is to be done.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.targets.is_empty() && !self.thin
+    }
+
+    /// As the repair queue wants it.
+    pub(crate) fn damaged(&self, key: Key) -> Damaged {
+        Damaged {
+            key,
+            lost: self.targets.clone(),
+            margin: self.margin,
+            bytes: self.bytes,
+            transient: !self.targets.is_empty() && self.away.len() == self.targets.len(),
+        }
+    }
+}
+
+impl Pool {
+    /// Looks at an object, as deep as asked; `suspects` are indices that somebody found damaged.
+    pub(crate) fn health(
+        &self,
+        found: &Found,
+        depth: Depth,
+        suspects: &[u16],
+        settings: &Settings<'_>,
+    ) -> Result<Health> {
+        let Some(manifest) = &found.newest else { return Ok(Health::default()) };
+        let mut health = self.manifest_health(found, manifest);
+        if !matches!(manifest.body, crate::Body::Shards(_)) {
+            return Ok(health);
+        }
+        let shards = ObjectShards::open(self, manifest)?;
+        let (shape, n) = (shards.codec.shape(), shards.members.len());
+        let mut bad = vec![false; n];
+        for index in shards.gone().into_iter().chain(shards.damaged()) {
+            bad[index] = true;
+            let why = shards.trouble(index).unwrap_or("it is damaged");
+            health.notes.push(format!("shard {index}: {why}"));
+        }
+        suspects.iter().map(|&i| usize::from(i)).filter(|i| *i < n).for_each(|i| bad[i] = true);
+        let mut hopeless = false;
+        if depth >= Depth::Data {
+            self.check_tables(&shards, &mut bad, &mut health);
+            let result = scan(&shards, &[], depth == Depth::Parity, settings)?;
+            health.bytes_read = result.tally.bytes();
+            hopeless = result.hopeless_count > 0;
+            for index in result.tally.bad_indices() {
+                bad[index] = true;
+            }
+            let notes = result.tally.findings.list.iter().map(ToString::to_string);
+            health.notes.extend(notes);
+        }
+        let lost = bad.iter().filter(|bad| **bad).count();
+        // Rot in several shards may strike different stripes: then it can be mended all the same.
+        let gone = shards.gone().len();
+        let readable = if depth >= Depth::Data { !hopeless } else { gone <= shape.m };
+        let margin = shape.m as i32 - lost as i32;
+        health.margin = if readable { margin.max(0) } else { -1 };
+        let away = |i: &usize| matches!(shards.members[*i], Member::Away(_));
+        for (index, &bad) in bad.iter().enumerate() {
+            let node = &shards.placed.places[index].node;
+            let draining = self.config.node.iter().any(|c| c.id == *node && c.draining);
+            if bad || draining {
+                health.targets.push(index as u16);
+                if away(&index) && !draining {
+                    health.away.push(index as u16);
+                }
+                if !bad {
+                    health.leaving.push(index as u16);
+                }
+            }
+        }
+        let each = crate::engine::rebuild::chunk_bytes(&shards, 0);
+        health.bytes = each * health.targets.len() as u64;
+        Ok(health)
+    }
+
+    /// Copies of the manifest: as many as there should be, all the same, all where they count.
+    fn manifest_health(&self, found: &Found, manifest: &Manifest) -> Health {
+        let mut health = Health::default();
+        let id = |at: usize| &self.nodes[at].config.id;
+        for id in &manifest.copies {
+            let here = found.copies.iter().any(|&at| self.nodes[at].config.id == *id);
+            let node = self.config.node.iter().position(|node| node.id == *id);
+            let away = node.is_some_and(|at| self.nodes[at].store.is_err());
+            let draining = node.is_none_or(|at| self.config.node[at].draining);
+            if draining || (!here && !away) {
+                health.thin = true;
+                health.notes.push(format!("manifest: the copy on node {id} is missing or leaves"));
+            }
+        }
+        if manifest.copies.len() != self.config.policy.manifest_copies {
+            health.thin = true;
+            health.notes.push(format!("manifest: {} copies", manifest.copies.len()));
+        }
+        for &at in &found.stale {
+            health.thin = true;
+            health.notes.push(format!("manifest: an old version is on node {}", id(at)));
+        }
+        for (_, why) in &found.rotten {
+            health.thin = true;
+            health.notes.push(format!("manifest: {why}"));
+        }
+        health.margin = found.copies.len() as i32 - 1;
+        health
+    }
+
+    /// Checksum tables against the digests of the manifest.
+    fn check_tables(&self, shards: &ObjectShards, bad: &mut [bool], health: &mut Health) {
+        for (index, digest) in shards.digests().iter().enumerate() {
+            let Member::Here { reader, .. } = &shards.members[index] else { continue };
+            if reader.state() == ShardState::NoTrailer {
+                continue;
+            }
+            let why = match digest_of(reader) {
+                Ok(found) if found == *digest => continue,
+                Ok(_) => "its checksum tables do not match the recorded digest".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            bad[index] = true;
+            health.notes.push(format!("shard {index}: {why}"));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Making the index anew from all manifests.
+
+use std::collections::HashMap;
+
+use redb::ReadableTable;
+
+use super::{BATCH, Index, KEYS, Listed, META, OBJECTS, broken};
+use crate::objects::Pool;
+use crate::objects::look::read_copy;
+use crate::{Key, NodeFile, Observer, Result};
+
+/// Entries not yet in the database.
+#[derive(Default)]
+struct Batch(HashMap<Key, Listed>);
+
+impl Index {
+    /// Reads manifests of all nodes; returns how many.
+    ///
+    /// One copy of each is enough: a node that is named by the manifest known so far holds the
+    /// same one, or it was away when that was written, and then a newer one is on a node that the
+    /// old one does not name (copies are as many as ever, without the node that was away). Only
+    /// after a commit that was cut short among its renames is this not so: then the entry may be
+    /// the old one's, until a scrub, or a repair, looks at the object itself.
+    pub(super) fn scan(&self, pool: &Pool, observer: &dyn Observer) -> Result<u64> {
+        self.clear()?;
+        observer.begin("index", None);
+        let (id, mut manifests) = (pool.config().id_bytes(), 0);
+        for (at, store) in pool.present() {
+            let node = &pool.nodes[at].config.id;
+            let mut batch = Batch::default();
+            let mut end = Ok(());
+            let listed = store.each_name(&mut |name| {
+                if end.is_err() || !name.ends_with(".manifest") {
+                    return Ok(());
+                }
+                let Some(NodeFile::Manifest { key }) = NodeFile::parse(name) else { return Ok(()) };
+                end = self.known(&batch, &key).and_then(|known| {
+                    if known.as_ref().is_some_and(|known| known.manifests.contains(node)) {
+                        return Ok(());
+                    }
+                    manifests += 1;
+                    match read_copy(store, &key, &id) {
+                        // Rotten copies are for a scrub to tell of.
+                        Ok(None) | Err(_) => Ok(()),
+                        Ok(Some(manifest)) => {
+                            let new = Listed::of(&manifest);
+                            if known.is_none_or(|known| newer(&new, &known)) {
+                                batch.0.insert(key, new);
+                            }
+                            if batch.0.len() >= BATCH { self.flush(&mut batch) } else { Ok(()) }
+                        }
+                    }
+                });
+                Ok(())
+            });
+            end?;
+            listed?;
+            self.flush(&mut batch)?;
+        }
+        Ok(manifests)
+    }
+
+    fn known(&self, batch: &Batch, key: &Key) -> Result<Option<Listed>> {
+        match batch.0.get(key) {
+            Some(listed) => Ok(Some(listed.clone())),
+            None => self.by_key(key),
+        }
+    }
+
+    fn flush(&self, batch: &mut Batch) -> Result<()> {
+        let mut entries: Vec<(Key, Listed)> = batch.0.drain().collect();
+        // In order of name: neighbours share pages.
+        entries.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+        self.store(&entries)
+    }
+
+    /// Forgets everything but damage, and first of all that it is complete.
+    fn clear(&self) -> Result<()> {
+        let tx = self.db.begin_write().map_err(broken)?;
+        {
+            let mut meta = tx.open_table(META).map_err(broken)?;
+            meta.retain(|_, _| false).map_err(broken)?;
+            debug_assert!(meta.first().map_err(broken)?.is_none());
+        }
+        tx.delete_table(OBJECTS).map_err(broken)?;
+        tx.delete_table(KEYS).map_err(broken)?;
+        tx.open_table(OBJECTS).map_err(broken)?;
+        tx.open_table(KEYS).map_err(broken)?;
+        tx.commit().map_err(broken)
+    }
+}
+
+fn newer(new: &Listed, known: &Listed) -> bool {
+    (new.version, &new.run) > (known.version, &known.run)
+}

@@ -1,0 +1,259 @@
+//! Names of objects in a pool, and the names of their files on nodes.
+//!
+//! An object may be called almost anything; a file on a node may not. So files are named after a
+//! hash of the object's name, and the manifest holds the name itself.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::engine::names;
+use crate::{PoolError, Result};
+
+/// Most bytes of an object's name: what the header of a shard can hold.
+pub const MAX_NAME: usize = 1024;
+
+/// What an object's files are called on nodes: the first 128 bits of the SHA-256 of its name.
+///
+/// Two names with one key are not expected in the lifetime of any pool; should it happen, the name
+/// in the manifest tells, and the second object is refused.
+///
+/// ```
+/// use kiln_pool::Key;
+/// let key = Key::of("photos/2024/beach.jpg")?;
+/// assert_eq!(key.to_string().len(), 32);
+/// assert_ne!(key, Key::of("photos/2024/Beach.jpg")?);
+/// assert!(Key::of("../outside").is_err());
+/// # Ok::<(), kiln_pool::PoolError>(())
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(pub [u8; 16]);
+
+impl Key {
+    /// The key of a name, which must be a relative path: 1 to 1024 bytes of UTF-8, without zero
+    /// bytes, empty parts, `.` or `..`.
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] for other names.
+    pub fn of(name: &str) -> Result<Key> {
+        check_name(name)?;
+        let hash = Sha256::digest(name.as_bytes());
+        Ok(Key(std::array::from_fn(|at| hash[at])))
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&names::hex(&self.0))
+    }
+}
+
+/// Refuses names that could not be files of a folder again.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let why = if name.is_empty() {
+        "is empty"
+    } else if name.len() > MAX_NAME {
+        "is longer than 1024 bytes"
+    } else if name.contains('\0') {
+        "contains a zero byte"
+    } else if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        "is no relative path: it starts or ends with '/', or has a part '', '.' or '..'"
+    } else {
+        return Ok(());
+    };
+    let shown: String = name.chars().take(80).collect();
+    Err(PoolError::Usage { what: format!("object name {shown:?} {why}; give another name") })
+}
+
+/// A file of a pool on a node, as its name tells.
+///
+/// ```
+/// use kiln_pool::{Key, NodeFile};
+/// let key = Key::of("notes")?;
+/// let shard = NodeFile::Shard { key, run: [7; 16], index: 3 };
+/// assert_eq!(NodeFile::parse(&shard.name()), Some(shard));
+/// assert_eq!(NodeFile::parse("stranger.txt"), None);
+/// # Ok::<(), kiln_pool::PoolError>(())
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum NodeFile {
+    /// `KEY.manifest`: a copy of the object's manifest.
+    Manifest {
+        /// The object.
+        key: Key,
+    },
+    /// `.KEY.RUN.STARTED.manifest.part`: one being written.
+    ManifestPart {
+        /// The object.
+        key: Key,
+        /// Identity of the data it describes.
+        run: [u8; 16],
+        /// When its writer began, in ms since 1970.
+        started: u64,
+    },
+    /// `KEY.RUN.INDEX.kiln`: a shard in place.
+    Shard {
+        /// The object.
+        key: Key,
+        /// Identity of the encode run.
+        run: [u8; 16],
+        /// Index of the shard.
+        index: u16,
+    },
+    /// `.KEY.RUN.INDEX.kiln.STARTED.part`: a shard that a put is writing.
+    ShardPart {
+        /// The object.
+        key: Key,
+        /// Identity of the encode run.
+        run: [u8; 16],
+        /// Index of the shard.
+        index: u16,
+        /// When its writer began, in ms since 1970.
+        started: u64,
+    },
+    /// `.KEY.RUN.INDEX.kiln.repair.part`: a shard that a repair is writing.
+    RepairPart {
+        /// The object.
+        key: Key,
+        /// Identity of the encode run.
+        run: [u8; 16],
+        /// Index of the shard.
+        index: u16,
+    },
+}
+
+impl NodeFile {
+    /// The object it belongs to.
+    pub fn key(&self) -> Key {
+        match self {
+            NodeFile::Manifest { key }
+            | NodeFile::ManifestPart { key, .. }
+            | NodeFile::Shard { key, .. }
+            | NodeFile::ShardPart { key, .. }
+            | NodeFile::RepairPart { key, .. } => *key,
+        }
+    }
+
+    /// The file's name.
+    pub fn name(&self) -> String {
+        match self {
+            NodeFile::Manifest { key } => format!("{key}.manifest"),
+            NodeFile::ManifestPart { key, run, started } => {
+                format!(".{key}.{}.{started:x}.manifest.part", names::hex(run))
+            }
+            NodeFile::Shard { key, run, index } => shard_name(key, run, *index),
+            NodeFile::ShardPart { key, run, index, started } => {
+                format!(".{}.{started:x}.part", shard_name(key, run, *index))
+            }
+            NodeFile::RepairPart { key, run, index } => {
+                format!(".{}.repair.part", shard_name(key, run, *index))
+            }
+        }
+    }
+
+    /// Reads a name; `None` for files that are none of the pool's.
+    pub fn parse(name: &str) -> Option<NodeFile> {
+        let file = parse(name)?;
+        // One file has one name: digits written otherwise are a stranger's.
+        (file.name() == name).then_some(file)
+    }
+}
+
+fn shard_name(key: &Key, run: &[u8; 16], index: u16) -> String {
+    names::shard(&format!("{key}.{}", names::hex(run)), usize::from(index))
+}
+
+fn parse(name: &str) -> Option<NodeFile> {
+    if let Some(key) = name.strip_suffix(".manifest") {
+        return Some(NodeFile::Manifest { key: Key(unhex(key)?) });
+    }
+    let Some(hidden) = name.strip_prefix('.') else {
+        let (key, run, index) = parse_shard(name)?;
+        return Some(NodeFile::Shard { key, run, index });
+    };
+    let inner = hidden.strip_suffix(".part")?;
+    if let Some(inner) = inner.strip_suffix(".manifest") {
+        let mut parts = inner.split('.');
+        let (key, run) = (Key(unhex(parts.next()?)?), unhex(parts.next()?)?);
+        let started = u64::from_str_radix(parts.next()?, 16).ok()?;
+        return Some(NodeFile::ManifestPart { key, run, started });
+    }
+    let (shard, tag) = inner.rsplit_once('.')?;
+    let (key, run, index) = parse_shard(shard)?;
+    match tag {
+        "repair" => Some(NodeFile::RepairPart { key, run, index }),
+        tag => {
+            let started = u64::from_str_radix(tag, 16).ok()?;
+            Some(NodeFile::ShardPart { key, run, index, started })
+        }
+    }
+}
+
+fn parse_shard(name: &str) -> Option<(Key, [u8; 16], u16)> {
+    let mut parts = name.strip_suffix(".kiln")?.split('.');
+    let (key, run) = (Key(unhex(parts.next()?)?), unhex(parts.next()?)?);
+    let index = parts.next()?.parse().ok()?;
+    parts.next().is_none().then_some((key, run, index))
+}
+
+/// 16 bytes from 32 lower-case hex digits.
+pub(crate) fn unhex(text: &str) -> Option<[u8; 16]> {
+    let digits = text.as_bytes();
+    if digits.len() != 32 || !digits.iter().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')) {
+        return None;
+    }
+    let mut bytes = [0; 16];
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_are_relative_paths() {
+        for good in ["a", "a/b", ".hidden", "a b", "ü/日本", "a\n", "...", &"x".repeat(1024)] {
+            assert!(Key::of(good).is_ok(), "{good:?}");
+        }
+        let long = "x".repeat(1025);
+        for bad in ["", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "./a", "a\0b", &long] {
+            assert!(Key::of(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_key_is_a_known_hash() {
+        // The first half of SHA-256("abc"), from FIPS 180-2.
+        let key = Key::of("abc").unwrap();
+        assert_eq!(key.to_string(), "ba7816bf8f01cfea414140de5dae2223");
+    }
+
+    proptest! {
+        #[test]
+        fn files_come_back(key: [u8; 16], run: [u8; 16], index in 0u16..256, started: u64) {
+            let key = Key(key);
+            for file in [
+                NodeFile::Manifest { key },
+                NodeFile::ManifestPart { key, run, started },
+                NodeFile::Shard { key, run, index },
+                NodeFile::ShardPart { key, run, index, started },
+                NodeFile::RepairPart { key, run, index },
+            ] {
+                let name = file.name();
+                prop_assert_eq!(NodeFile::parse(&name), Some(file));
+                prop_assert!(kiln_store::check_name(&name).is_ok());
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_file_of_that_name_or_none(text in "[.0-9a-f]{0,80}(\\.kiln|\\.part)?") {
+            if let Some(file) = NodeFile::parse(&text) {
+                prop_assert_eq!(file.name(), text);
+            }
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Repair of one object: its lost shards are rebuilt beside, verified, and put in place.
+
+use kiln_store::{Backend, Digest, ShardReader, ShardWriter, digest_of, valid_segments};
+use serde::Serialize;
+
+use super::commit::{Arrival, Change, places};
+use super::health::Health;
+use super::look::Found;
+use super::{ObjectShards, Pool};
+use crate::engine::lanes::{Lanes, in_parallel};
+use crate::engine::rebuild::{Rebuild, chunk_bytes};
+use crate::{Body, Depth, Key, Manifest, NodeFile, Observer, PoolError, Result, Settings, place};
+
+/// Rounds of a repair that keeps finding new damage in its helpers.
+const ROUNDS: usize = 4;
+
+/// How to repair an object.
+///
+/// ```
+/// assert!(!kiln_pool::MendRequest::default().away);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct MendRequest {
+    /// The time, in ms since 1970.
+    pub now_ms: u64,
+    /// Rebuild shards of nodes that do not answer elsewhere too, as if they were lost.
+    pub away: bool,
+    /// Indices known to be damaged.
+    pub suspects: Vec<u16>,
+}
+
+/// What a repair of one object did.
+///
+/// ```
+/// assert!(kiln_pool::Mended::default().rebuilt.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Mended {
+    /// The object.
+    pub object: String,
+    /// Indices rebuilt or moved, and the node of each.
+    pub rebuilt: Vec<(u16, String)>,
+    /// Indices still lacking, because their nodes are away.
+    pub left: Vec<u16>,
+    /// Chunk bytes read.
+    pub bytes_read: u64,
+    /// Contiguous reads of chunk bytes.
+    pub read_runs: u64,
+    /// Chunk bytes written.
+    pub bytes_written: u64,
+    /// Of these, kept from an interrupted repair.
+    pub resumed_bytes: u64,
+    /// Copies of the manifest were made or renewed.
+    pub manifest: bool,
+}
+
+/// Progress of many objects as one: phases of single objects are not told.
+pub(crate) struct Quiet<'a>(pub &'a dyn Observer);
+
+impl Observer for Quiet<'_> {
+    fn advance(&self, bytes: u64) {
+        self.0.advance(bytes);
+    }
+
+    fn warn(&self, message: &str) {
+        self.0.warn(message);
+    }
+}
+
+/// Where one shard goes.
+pub(super) struct Target {
+    pub index: usize,
+    pub node: usize,
+    pub part: String,
+    pub name: String,
+}
+
+impl Pool {
+    /// Repairs one object: rebuilds its lost and damaged shards (on their nodes, or on others
+    /// where those are gone or to be drained) and renews its manifest.
+    ///
+    /// A rebuilt shard is a hidden part until its digest equals the one in the manifest and it
+    /// was read back from its node. A shard that moves is removed from its old node only after
+    /// that. An interrupted repair goes on where its parts end.
+    ///
+    /// # Errors
+    /// [`PoolError::StripeLost`] and [`PoolError::NotRecoverable`] when too much is lost,
+    /// [`PoolError::Refused`] when there is no domain for a shard, [`PoolError::Mismatch`]; store
+    /// errors. Nothing is then replaced.
+    pub fn mend(&self, name: &str, req: &MendRequest, settings: &Settings<'_>) -> Result<Mended> {
+        let key = Key::of(name)?;
+        let mut mended = Mended { object: name.to_owned(), ..Mended::default() };
+        let mut suspects = req.suspects.clone();
+        for _ in 0..ROUNDS {
+            let found = self.look(&key, name)?;
+            let Some(manifest) = found.newest.clone() else {
+                return Err(PoolError::NoObject { name: name.to_owned() });
+            };
+            let health = self.health(&found, Depth::Headers, &suspects, settings)?;
+            let skip = |index: &u16| !req.away && health.away.contains(index);
+            mended.left = health.targets.iter().copied().filter(skip).collect();
+            let todo: Vec<u16> = health.targets.iter().copied().filter(|i| !skip(i)).collect();
+            if todo.is_empty() {
+                if health.thin {
+                    self.renew(key, &manifest, req.now_ms, settings)?;
+                    mended.manifest = true;
+                }
+                return Ok(mended);
+            }
+            let done: Vec<u16> = mended.rebuilt.iter().map(|(index, _)| *index).collect();
+            if let Some(&index) = todo.iter().find(|index| done.contains(index)) {
+                let todo = "its disk returns other bytes than were written; replace it".into();
+                let (object, index) = (name.to_owned(), usize::from(index));
+                return Err(PoolError::Mismatch { object, index, todo });
+            }
+            suspects =
+                self.rebuild(key, &found, &manifest, &health, &todo, req, &mut mended, settings)?;
+        }
+        let what = format!("object {name:?}: every look finds new damage; scrub the pool");
+        Err(PoolError::Refused { what })
+    }
+
+    /// Rebuilds some shards; returns indices of others that turned out to be damaged.
+    #[allow(clippy::too_many_arguments)]
+    fn rebuild(
+        &self,
+        key: Key,
+        found: &Found,
+        manifest: &Manifest,
+        health: &Health,
+        todo: &[u16],
+        req: &MendRequest,
+        mended: &mut Mended,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<u16>> {
+        if health.margin < 0 {
+            let detail = health.notes.join("; ");
+            return Err(PoolError::NotRecoverable { object: manifest.name.clone(), detail });
+        }
+        debug_assert!(found.newest.as_ref() == Some(manifest));
+        let shards = ObjectShards::open(self, manifest)?;
+        let targets = self.targets(key, manifest, todo)?;
+        let bad = self.write_parts(&shards, &targets, mended, settings)?;
+        if !self.put_in_place(key, &manifest.name, manifest.run, &targets, req.now_ms, settings)? {
+            return Ok(Vec::new());
+        }
+        mended.manifest = true;
+        for target in &targets {
+            let node = self.nodes[target.node].config.id.clone();
+            mended.rebuilt.push((target.index as u16, node));
+        }
+        Ok(bad)
+    }
+
+    /// Makes verified parts the shards of their object. `false`: the object was replaced or
+    /// removed meanwhile, and the parts with it.
+    pub(super) fn put_in_place(
+        &self,
+        key: Key,
+        name: &str,
+        run: [u8; 16],
+        targets: &[Target],
+        now_ms: u64,
+        settings: &Settings<'_>,
+    ) -> Result<bool> {
+        let arrivals: Vec<Arrival> = (targets.iter())
+            .map(|t| Arrival { node: t.node, part: t.part.clone(), name: t.name.clone() })
+            .collect();
+        let change = Change { key, name, now_ms, arrivals: &arrivals };
+        let committed = self.commit(&change, settings, |now| {
+            let Some(current) = now.newest.as_ref().filter(|now| now.run == run) else {
+                return Ok(None);
+            };
+            let mut next = current.clone();
+            if let Body::Shards(placed) = &mut next.body {
+                for target in targets {
+                    let id = &self.nodes[target.node].config.id;
+                    placed.places[target.index].node.clone_from(id);
+                }
+            }
+            Ok(Some(next))
+        })?;
+        if committed.is_some() {
+            return Ok(true);
+        }
+        // The object was replaced or removed: its new version is the one to look at.
+        for arrival in &arrivals {
+            if let Ok(store) = &self.nodes[arrival.node].store {
+                store.remove(&arrival.part)?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Where the shards in `todo` go: to their own nodes, or to the best of the other domains.
+    fn targets(&self, key: Key, manifest: &Manifest, todo: &[u16]) -> Result<Vec<Target>> {
+        let own: Vec<(u16, Option<usize>)> =
+            places(manifest).map(|(index, node)| (index, self.config.position(node))).collect();
+        let stays = |index: u16, at: usize| {
+            let node = &self.nodes[at];
+            !todo.contains(&index) || (node.store.is_ok() && !node.config.draining)
+        };
+        let mut taken: Vec<&str> = Vec::new();
+        for &(index, at) in &own {
+            if let Some(at) = at.filter(|&at| stays(index, at)) {
+                taken.push(&self.nodes[at].config.domain);
+            }
+        }
+        let (positions, candidates) = self.candidates(|node| node.store.is_ok());
+        let mut fresh = place(&key, &candidates, todo.len(), &taken).into_iter();
+        let mut targets = Vec::with_capacity(todo.len());
+        for &index in todo {
+            let at = own[usize::from(index)].1.filter(|&at| stays(index, at));
+            let Some(node) = at.or_else(|| fresh.next().map(|at| positions[at])) else {
+                let what = format!(
+                    "object {:?}: there is no domain left for shard {index}; replace its node's \
+                     disk or add a node",
+                    manifest.name
+                );
+                return Err(PoolError::Refused { what });
+            };
+            targets.push(Target::new(key, manifest.run, index, node));
+        }
+        Ok(targets)
+    }
+
+    fn write_parts(
+        &self,
+        shards: &ObjectShards,
+        targets: &[Target],
+        mended: &mut Mended,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<u16>> {
+        let on = |target: &Target| -> Result<&dyn Backend> {
+            let store = self.nodes[target.node].store.as_deref();
+            store.map_err(|why| PoolError::Internal { what: why.clone() })
+        };
+        let counts = in_parallel(targets.iter().collect(), |_, target: &Target| {
+            Ok::<_, PoolError>(valid_segments(
+                on(target)?,
+                &target.part,
+                &shards.info_of(target.index),
+            )?)
+        })?;
+        let kept = counts.into_iter().min().unwrap_or(0);
+        let first = kept * u64::from(shards.placed.segment_stripes);
+        let result = self.write_from(shards, targets, first, &on, mended, settings);
+        result.inspect_err(|_| {
+            // The failure itself is what the user must hear of.
+            for target in targets {
+                let _ = on(target).map(|store| store.remove(&target.part));
+            }
+        })
+    }
+
+    fn write_from<'a>(
+        &'a self,
+        shards: &ObjectShards,
+        targets: &[Target],
+        first: u64,
+        on: &(impl Fn(&Target) -> Result<&'a dyn Backend> + Sync),
+        mended: &mut Mended,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<u16>> {
+        let writers = in_parallel(targets.iter().collect(), |_, target: &Target| {
+            let info = shards.info_of(target.index);
+            Ok::<_, PoolError>(match first {
+                0 => ShardWriter::create(on(target)?, &target.part, &info)?,
+                _ => ShardWriter::resume_verified(on(target)?, &target.part, &info, first)?,
+            })
+        })?;
+        let indices: Vec<usize> = targets.iter().map(|target| target.index).collect();
+        let rebuild =
+            Rebuild { chunks: shards, targets: &indices, discard: &[], first, devices: None };
+        let mut lanes = Lanes::new(writers, settings.threads());
+        let quiet = Quiet(settings.observer);
+        let tally = rebuild.run(&mut lanes, &Settings { observer: &quiet, ..*settings })?;
+        let mut writers = lanes.into_inner();
+        let digests = shards.digests();
+        let sealed: Vec<Digest> =
+            writers.iter_mut().map(ShardWriter::seal).collect::<Result<_, _>>()?;
+        let object = &shards.manifest.name;
+        for (&index, digest) in indices.iter().zip(&sealed) {
+            if *digest != digests[index] {
+                let todo = "nothing was replaced; keep all shards and report this".into();
+                return Err(PoolError::Mismatch { object: object.clone(), index, todo });
+            }
+        }
+        let size = shards.manifest.size;
+        in_parallel(writers, |_, writer| writer.finish(size, &digests))?;
+        in_parallel(targets.iter().collect(), |_, target: &Target| {
+            read_back(on(target)?, target, &digests[target.index], object)
+        })?;
+        let (all, written) = (chunk_bytes(shards, 0), chunk_bytes(shards, first));
+        mended.bytes_read += tally.bytes();
+        mended.read_runs += tally.runs();
+        mended.bytes_written += written * targets.len() as u64;
+        mended.resumed_bytes += (all - written) * targets.len() as u64;
+        let bad = tally.bad_indices().into_iter().filter(|index| !indices.contains(index));
+        Ok(bad.map(|index| index as u16).collect())
+    }
+
+    /// Writes the same manifest again, to all nodes that should hold it.
+    pub(crate) fn renew(
+        &self,
+        key: Key,
+        manifest: &Manifest,
+        now_ms: u64,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        let change = Change { key, name: &manifest.name, now_ms, arrivals: &[] };
+        self.commit(&change, settings, |found| Ok(found.newest.clone()))?;
+        Ok(())
+    }
+}
+
+impl Target {
+    pub(super) fn new(key: Key, run: [u8; 16], index: u16, node: usize) -> Target {
+        let part = NodeFile::RepairPart { key, run, index }.name();
+        let name = NodeFile::Shard { key, run, index }.name();
+        Target { index: usize::from(index), node, part, name }
+    }
+}
+
+/// Opens what was just written and compares its tables with the digest.
+pub(super) fn read_back(
+    store: &dyn Backend,
+    target: &Target,
+    digest: &Digest,
+    object: &str,
+) -> Result<()> {
+    let reader = ShardReader::open(store, &target.part)?;
+    if digest_of(&reader)? == *digest {
+        return Ok(());
+    }
+    let todo = format!("{} does not return what was written; nothing was replaced", store.place());
+    Err(PoolError::Mismatch { object: object.to_owned(), index: target.index, todo })
+}

@@ -1,0 +1,195 @@
+//! Which code an object gets: by its size.
+//!
+//! A code with many sub-chunks repairs with few bytes, but only when its sub-chunks are long enough
+//! to be read at a disk's pace; a small object cut into thousands of pieces is all overhead. So, as
+//! geometric partitioning does within an object, a pool gives small objects a simple code (or no
+//! code at all: whole copies in the manifest) and large ones the code with the cheap repair.
+
+use kiln_code::{CodeSpec, Codec};
+use serde::{Deserialize, Serialize};
+
+use crate::objects::manifest::{MAX_COPIES, MAX_INLINE};
+use crate::{PoolError, Result};
+
+/// Most classes of sizes.
+const MAX_CLASSES: usize = 16;
+/// The code's name that means: in the manifest.
+pub const INLINE: &str = "inline";
+/// Objects below this are put into their manifest: a shard alone costs over 4 KiB on every node.
+const INLINE_BELOW: u64 = 4 << 10;
+/// Below this a chunk of clay:10+4 has sub-chunks of less than 2 KiB, and reading a few of them
+/// costs a disk as much as reading the chunk.
+const PLAIN_BELOW: u64 = 4 << 20;
+/// Sub-chunks of the plain code for objects below [`PLAIN_BELOW`]: what a short range read costs.
+const PLAIN_SUB_CHUNK: u32 = 64 << 10;
+
+/// The rules of a pool.
+///
+/// ```
+/// use kiln_pool::Policy;
+/// let policy = Policy::for_code("clay:10+4")?;
+/// assert_eq!(policy.class_of(100).code, "inline");
+/// assert_eq!(policy.class_of(100_000).code, "rs:10+4");
+/// assert_eq!(policy.class_of(100_000_000).code, "clay:10+4");
+/// assert_eq!(policy.manifest_copies, 5); // any 4 nodes may be lost
+/// # Ok::<(), kiln_pool::PoolError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// Nodes that hold a copy of each manifest: more than any code's m, so that the manifest
+    /// survives whatever the data survives.
+    pub manifest_copies: usize,
+    /// Shards that a put may leave out because their nodes are away; a repair adds them later.
+    pub missing_at_put: usize,
+    /// By size, the smallest first; the last one is for all that is larger.
+    pub class: Vec<Class>,
+}
+
+/// A class of sizes and its code.
+///
+/// ```
+/// let class = kiln_pool::Class { below: Some(4096), code: "inline".into(), sub_chunk: None };
+/// assert!(class.is_inline());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// Objects of fewer bytes; `None` in the last class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below: Option<u64>,
+    /// A code's spec, or `inline`.
+    pub code: String,
+    /// Bytes of a sub-chunk; `None` for the code's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_chunk: Option<u32>,
+}
+
+impl Class {
+    /// Whether its objects lie in their manifests.
+    pub fn is_inline(&self) -> bool {
+        self.code == INLINE
+    }
+}
+
+impl Policy {
+    /// The usual rules around a code: the smallest objects in their manifests, small ones by
+    /// Reed-Solomon of the same k and m, the others by the code itself.
+    ///
+    /// # Errors
+    /// The code is unknown or impossible.
+    pub fn for_code(spec: &str) -> Result<Policy> {
+        let spec: CodeSpec = spec.parse()?;
+        let (k, m) = (spec.k(), spec.m());
+        let inline = Class { below: Some(INLINE_BELOW), code: INLINE.into(), sub_chunk: None };
+        let mut class = vec![inline];
+        let plain = matches!(spec.family(), "rs" | "rep");
+        if !plain {
+            class.push(Class {
+                below: Some(PLAIN_BELOW),
+                code: format!("rs:{k}+{m}"),
+                sub_chunk: Some(PLAIN_SUB_CHUNK),
+            });
+        }
+        class.push(Class { below: None, code: spec.to_string(), sub_chunk: None });
+        let policy = Policy { manifest_copies: m + 1, missing_at_put: m / 2, class };
+        policy.check()?;
+        Ok(policy)
+    }
+
+    /// The class of an object of this size.
+    pub fn class_of(&self, size: u64) -> &Class {
+        let fits = |class: &&Class| class.below.is_none_or(|below| size < below);
+        // A policy that was checked has a last class without a limit.
+        self.class.iter().find(fits).unwrap_or(&self.class[self.class.len() - 1])
+    }
+
+    /// The size from which on all objects are of the last class.
+    pub fn largest_limit(&self) -> u64 {
+        self.class.iter().filter_map(|class| class.below).max().unwrap_or(0)
+    }
+
+    /// Refuses rules that cannot be kept.
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] with the rule that is broken; the code's own reason.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |what: String| Err(PoolError::Usage { what: format!("pool policy: {what}") });
+        if self.class.is_empty() || self.class.len() > MAX_CLASSES {
+            return wrong(format!("there must be 1 to {MAX_CLASSES} classes"));
+        }
+        let (mut last, mut most_m) = (0, 0);
+        for (at, class) in self.class.iter().enumerate() {
+            match (class.below, at + 1 == self.class.len()) {
+                (None, true) => {}
+                (Some(below), false) if below > last && below <= 1 << 30 => last = below,
+                (Some(_), false) => {
+                    return wrong("'below' must grow from class to class, to 1 GiB at most".into());
+                }
+                _ => return wrong("the last class, and no other, must be without 'below'".into()),
+            }
+            if class.is_inline() {
+                if class.below.is_none_or(|below| below > MAX_INLINE as u64) {
+                    return wrong(format!(
+                        "inline is for objects below {MAX_INLINE} bytes at most"
+                    ));
+                }
+                continue;
+            }
+            let shape = Codec::new(&class.code.parse()?)?.shape();
+            most_m = most_m.max(shape.m);
+            let sub_chunk = class.sub_chunk.map_or(1, u64::from);
+            let stripe = sub_chunk.saturating_mul((shape.k * shape.alpha) as u64);
+            if sub_chunk == 0 || stripe > crate::engine::encode::STRIPE_LIMIT {
+                return wrong(format!("sub_chunk = {sub_chunk} is impossible for {}", class.code));
+            }
+        }
+        if self.manifest_copies <= most_m || self.manifest_copies > MAX_COPIES {
+            let least = most_m + 1;
+            return wrong(format!("manifest_copies must be {least} to {MAX_COPIES}"));
+        }
+        if self.missing_at_put >= most_m.max(1) {
+            return wrong(format!("missing_at_put must be less than m, which is {most_m}"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_that_cannot_be_kept_are_refused() {
+        let good = Policy::for_code("clay:4+2").unwrap();
+        assert_eq!(good.largest_limit(), 4 << 20);
+        type Change<'a> = &'a dyn Fn(&mut Policy);
+        let cases: [(&str, Change<'_>); 8] = [
+            ("classes", &|p| p.class.clear()),
+            ("grow", &|p| p.class[1].below = Some(1)),
+            ("last class", &|p| p.class[2].below = Some(1 << 25)),
+            ("last class", &|p| p.class[0].below = None),
+            ("inline", &|p| p.class[0].below = Some(1 << 17)),
+            ("manifest_copies", &|p| p.manifest_copies = 2),
+            ("missing_at_put", &|p| p.missing_at_put = 2),
+            ("sub_chunk", &|p| p.class[1].sub_chunk = Some(0)),
+        ];
+        for (word, change) in cases {
+            let mut policy = good.clone();
+            change(&mut policy);
+            let error = policy.check().unwrap_err().to_string();
+            assert!(error.contains(word), "{word}: {error}");
+        }
+        assert!(Policy::for_code("rs:0+4").is_err());
+        assert!(Policy::for_code("magic:3+2").is_err());
+    }
+
+    #[test]
+    fn copies_and_plain_codes_need_no_class_between() {
+        for code in ["rs:4+2", "rep:3"] {
+            let policy = Policy::for_code(code).unwrap();
+            assert_eq!(policy.class.len(), 2, "{code}");
+        }
+        assert_eq!(Policy::for_code("rep:3").unwrap().manifest_copies, 3);
+    }
+}

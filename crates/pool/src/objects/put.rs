@@ -1,0 +1,392 @@
+//! Put: a source becomes an object, or nothing changes.
+
+use std::io::{self, Read};
+
+use kiln_store::{
+    Backend, Digest, DigestBuilder, ShardInfo, ShardWriter, StoreError, segment_stripes,
+};
+use serde::Serialize;
+
+use super::Pool;
+use super::commit::{Arrival, Change};
+use crate::engine::encode::{Cut, encode_stripes};
+use crate::engine::lanes::{Lane, Lanes, in_parallel};
+use crate::engine::names;
+use crate::{
+    Body, Class, Key, Manifest, NodeFile, Place, Placed, PoolError, Result, Settings, Source,
+    default_sub_chunk, place,
+};
+
+/// What to put.
+///
+/// ```
+/// let put = kiln_pool::PutRequest { name: "a/b", run: [9; 16], now_ms: 0, replace: true };
+/// assert!(put.replace);
+/// ```
+#[derive(Copy, Clone, Debug)]
+pub struct PutRequest<'a> {
+    /// The object's name: a relative path of at most 1024 bytes.
+    pub name: &'a str,
+    /// A fresh random identity for the data.
+    pub run: [u8; 16],
+    /// The time, in ms since 1970.
+    pub now_ms: u64,
+    /// Replace an object of that name.
+    pub replace: bool,
+}
+
+/// What a put did.
+///
+/// ```
+/// assert_eq!(kiln_pool::PutReport::default().size, 0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PutReport {
+    /// The object.
+    pub object: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Version of its manifest.
+    pub version: u64,
+    /// Identity of the data, 32 hex digits.
+    pub run: String,
+    /// The code, or `inline`.
+    pub code: String,
+    /// Ids of the nodes with its shards, by index; empty for `inline`.
+    pub nodes: Vec<String>,
+    /// Ids of the nodes with its manifest.
+    pub manifests: Vec<String>,
+    /// Indices left out because their nodes are away; a repair adds them.
+    pub missing: Vec<usize>,
+    /// Wall time, filled by the caller.
+    pub seconds: f64,
+}
+
+/// A source of which the start was read to see how long it is.
+struct Peeked<'a> {
+    start: io::Cursor<Vec<u8>>,
+    /// The start was all.
+    complete: bool,
+    size: Option<u64>,
+    rest: &'a mut dyn Source,
+}
+
+impl<'a> Peeked<'a> {
+    /// Reads up to `limit` bytes of a source whose size is not known.
+    fn new(source: &'a mut dyn Source, limit: u64) -> Result<Peeked<'a>> {
+        let size = source.size();
+        let mut start = Vec::new();
+        let wanted = if size.is_some() { 0 } else { limit };
+        let read = source.take(wanted).read_to_end(&mut start);
+        let got = read.map_err(|source| PoolError::Input { source })? as u64;
+        let complete = size.is_none() && got < limit;
+        let size = if complete { Some(got) } else { size };
+        Ok(Peeked { start: io::Cursor::new(start), complete, size, rest: source })
+    }
+}
+
+impl Read for Peeked<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.start.read(buf)? {
+            0 if !self.complete => self.rest.read(buf),
+            got => Ok(got),
+        }
+    }
+}
+
+impl Source for Peeked<'_> {
+    fn size(&self) -> Option<u64> {
+        self.size
+    }
+
+    fn identity(&self) -> Option<[u8; 16]> {
+        None
+    }
+
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let skipped = io::copy(&mut self.take(bytes), &mut io::sink())?;
+        if skipped == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    fn changed(&mut self) -> io::Result<bool> {
+        self.rest.changed()
+    }
+}
+
+/// One shard of a put: written, or only computed because its node is away.
+enum PutLane {
+    Written(Box<ShardWriter>),
+    Missing(DigestBuilder),
+}
+
+impl Lane for PutLane {
+    fn append(&mut self, chunk: &[u8], sums: &[u32]) -> Result<(), StoreError> {
+        match self {
+            PutLane::Written(writer) => writer.append_chunk(chunk, sums),
+            PutLane::Missing(digest) => {
+                digest.add(sums);
+                Ok(())
+            }
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        match self {
+            PutLane::Written(writer) => writer.sync(),
+            PutLane::Missing(_) => Ok(()),
+        }
+    }
+}
+
+impl Pool {
+    /// Puts an object: readers see the old version (or nothing) until the new one is complete and
+    /// durable. Two puts of one name at a time are safe; the one that commits last stays.
+    ///
+    /// # Errors
+    /// [`PoolError::Refused`] when the object is there and `replace` is not set, or when too few
+    /// domains can be used; [`PoolError::Changed`]; input and store errors. Nothing is then
+    /// changed, except with [`PoolError::Thin`].
+    pub fn put(
+        &self,
+        req: &PutRequest<'_>,
+        source: &mut dyn Source,
+        settings: &Settings<'_>,
+    ) -> Result<PutReport> {
+        let key = Key::of(req.name)?;
+        let found = self.look(&key, req.name)?;
+        refuse_existing(req, found.data())?;
+        let mut source = Peeked::new(source, self.config.policy.largest_limit())?;
+        let class = self.config.policy.class_of(source.size.unwrap_or(u64::MAX)).clone();
+        let manifest = match class.is_inline() {
+            true => self.put_inline(req, key, &mut source, settings)?,
+            false => self.put_shards(req, key, &class, &mut source, settings)?,
+        };
+        let (code, nodes, missing) = match &manifest.body {
+            Body::Shards(placed) => {
+                let nodes: Vec<String> = placed.places.iter().map(|p| p.node.clone()).collect();
+                let away = |i: &usize| self.store(&nodes[*i]).is_none();
+                let missing = (0..nodes.len()).filter(away).collect();
+                let spec: kiln_code::CodeSpec = placed.spec.parse()?;
+                (spec.to_string(), nodes, missing)
+            }
+            _ => (crate::INLINE.to_owned(), Vec::new(), Vec::new()),
+        };
+        Ok(PutReport {
+            object: manifest.name,
+            size: manifest.size,
+            version: manifest.version,
+            run: names::hex(&manifest.run),
+            code,
+            nodes,
+            manifests: manifest.copies,
+            missing,
+            seconds: 0.0,
+        })
+    }
+
+    fn put_inline(
+        &self,
+        req: &PutRequest<'_>,
+        key: Key,
+        source: &mut Peeked<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<Manifest> {
+        let size = source.size.unwrap_or(0);
+        settings.observer.begin("put", Some(size));
+        let mut bytes = Vec::with_capacity(size as usize);
+        let read = source.take(size + 1).read_to_end(&mut bytes);
+        read.map_err(|source| PoolError::Input { source })?;
+        if bytes.len() as u64 != size || has_changed(source)? {
+            return Err(PoolError::Changed { object: req.name.to_owned() });
+        }
+        settings.observer.advance(size);
+        let body = Body::Inline(bytes);
+        self.finish_put(req, key, size, body, &[], settings)
+    }
+
+    fn put_shards(
+        &self,
+        req: &PutRequest<'_>,
+        key: Key,
+        class: &Class,
+        source: &mut Peeked<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<Manifest> {
+        let codec = self.codec(&class.code)?;
+        let (shape, spec) = (codec.shape(), codec.spec().explicit());
+        let sub_chunk = class.sub_chunk.unwrap_or_else(|| default_sub_chunk(shape));
+        let nodes = self.places_for(&key, shape.n())?;
+        let info = ShardInfo {
+            spec: spec.clone(),
+            object: req.name.to_owned(),
+            run: req.run,
+            source: [0; 16],
+            index: 0,
+            k: shape.k as u16,
+            n: shape.n() as u16,
+            alpha: shape.alpha as u32,
+            sub_chunk,
+            segment_stripes: segment_stripes(shape.alpha as u32, sub_chunk),
+            size: source.size,
+        };
+        info.check()?;
+        let arrivals = self.arrivals(req, key, &nodes);
+        let result = self.write_shards(req, &codec, &info, &nodes, &arrivals, source, settings);
+        let result = result.and_then(|(size, digests)| {
+            let digests = digests.into_iter();
+            let places = nodes
+                .iter()
+                .zip(digests)
+                .map(|(&at, digest)| Place { node: self.nodes[at].config.id.clone(), digest });
+            let body = Body::Shards(Placed {
+                spec,
+                k: info.k,
+                alpha: info.alpha,
+                sub_chunk,
+                segment_stripes: info.segment_stripes,
+                places: places.collect(),
+            });
+            self.finish_put(req, key, size, body, &arrivals, settings)
+        });
+        result.inspect_err(|error| {
+            if !matches!(error, PoolError::Thin { .. }) {
+                self.remove_arrivals(&arrivals);
+            }
+        })
+    }
+
+    fn finish_put(
+        &self,
+        req: &PutRequest<'_>,
+        key: Key,
+        size: u64,
+        body: Body,
+        arrivals: &[Arrival],
+        settings: &Settings<'_>,
+    ) -> Result<Manifest> {
+        let change = Change { key, name: req.name, now_ms: req.now_ms, arrivals };
+        let committed = self.commit(&change, settings, |found| {
+            // Somebody else may have put it meanwhile.
+            refuse_existing(req, found.data())?;
+            Ok(Some(Manifest {
+                pool: self.config.id_bytes(),
+                name: req.name.to_owned(),
+                version: 0,
+                run: req.run,
+                created_ms: req.now_ms,
+                size,
+                copies: Vec::new(),
+                body,
+            }))
+        })?;
+        committed.ok_or_else(|| PoolError::Internal { what: "a put without a manifest".into() })
+    }
+
+    /// Nodes for n shards, by position: those that can be used first, then at most as many that
+    /// are away as the policy allows.
+    fn places_for(&self, key: &Key, n: usize) -> Result<Vec<usize>> {
+        let (here, candidates) = self.candidates(|node| node.store.is_ok());
+        let mut chosen: Vec<usize> =
+            place(key, &candidates, n, &[]).into_iter().map(|at| here[at]).collect();
+        let short = n - chosen.len();
+        if short > 0 {
+            let taken: Vec<&str> =
+                chosen.iter().map(|&at| &self.nodes[at].config.domain[..]).collect();
+            let (gone, candidates) = self.candidates(|node| node.store.is_err());
+            let more = place(key, &candidates, short, &taken);
+            let allowed = self.config.policy.missing_at_put;
+            if more.len() < short || short > allowed {
+                let what = format!(
+                    "{n} shards need nodes in {n} domains; {} can be used, and at most {allowed} \
+                     may be left out",
+                    n - short
+                );
+                return Err(PoolError::Refused { what });
+            }
+            chosen.extend(more.into_iter().map(|at| gone[at]));
+        }
+        Ok(chosen)
+    }
+
+    fn arrivals(&self, req: &PutRequest<'_>, key: Key, nodes: &[usize]) -> Vec<Arrival> {
+        let (run, started) = (req.run, req.now_ms);
+        let arrival = |(index, &node): (usize, &usize)| {
+            let index = index as u16;
+            let part = NodeFile::ShardPart { key, run, index, started }.name();
+            let name = NodeFile::Shard { key, run, index }.name();
+            self.nodes[node].store.is_ok().then_some(Arrival { node, part, name })
+        };
+        nodes.iter().enumerate().filter_map(arrival).collect()
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn write_shards(
+        &self,
+        req: &PutRequest<'_>,
+        codec: &kiln_code::Codec,
+        info: &ShardInfo,
+        nodes: &[usize],
+        arrivals: &[Arrival],
+        source: &mut Peeked<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<(u64, Vec<Digest>)> {
+        let lanes = in_parallel((0..nodes.len()).collect(), |_, index: usize| {
+            let Ok(store) = &self.nodes[nodes[index]].store else {
+                return Ok(PutLane::Missing(DigestBuilder::default()));
+            };
+            let (key, run, started) = (Key::of(req.name)?, req.run, req.now_ms);
+            let index = index as u16;
+            let part = NodeFile::ShardPart { key, run, index, started }.name();
+            let info = ShardInfo { index, ..info.clone() };
+            let writer = ShardWriter::create(&**store as &dyn Backend, &part, &info)?;
+            Ok::<_, PoolError>(PutLane::Written(Box::new(writer)))
+        })?;
+        debug_assert!(arrivals.len() <= lanes.len());
+        let mut lanes = Lanes::new(lanes, settings.threads());
+        let cut = Cut::shards(info)?;
+        let size = encode_stripes(req.name, codec, &cut, 0, source, &mut lanes, settings)?;
+        let mut lanes = lanes.into_inner();
+        let digests = (lanes.iter_mut())
+            .map(|lane| match lane {
+                PutLane::Written(writer) => writer.seal(),
+                PutLane::Missing(digest) => Ok(digest.digest()),
+            })
+            .collect::<Result<Vec<Digest>, _>>()?;
+        if has_changed(source)? {
+            return Err(PoolError::Changed { object: req.name.to_owned() });
+        }
+        in_parallel(lanes, |_, lane| match lane {
+            PutLane::Written(writer) => writer.finish(size, &digests),
+            PutLane::Missing(_) => Ok(()),
+        })?;
+        Ok((size, digests))
+    }
+
+    /// Removes the shards of a put that failed, whatever they are called by now.
+    fn remove_arrivals(&self, arrivals: &[Arrival]) {
+        for arrival in arrivals {
+            if let Ok(store) = &self.nodes[arrival.node].store {
+                // The failure itself is what the user must hear of.
+                let _ = store.remove(&arrival.part);
+                let _ = store.remove(&arrival.name);
+            }
+        }
+    }
+}
+
+fn refuse_existing(req: &PutRequest<'_>, there: Option<&Manifest>) -> Result<()> {
+    match there {
+        Some(there) if !req.replace => {
+            let what = format!(
+                "object {:?} is there already (version {}); ask to replace it",
+                req.name, there.version
+            );
+            Err(PoolError::Refused { what })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn has_changed(source: &mut Peeked<'_>) -> Result<bool> {
+    source.changed().map_err(|source| PoolError::Input { source })
+}

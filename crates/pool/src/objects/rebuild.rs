@@ -1,0 +1,158 @@
+//! The door for repairs that are computed elsewhere: what has to be rebuilt from what, and the
+//! commit of shards that somebody else has written.
+//!
+//! A coordinator has agents do the work. It asks here what an object needs, gets the shards
+//! written under [`Lacking::part`] on their nodes, and has them put in place here: the manifest is
+//! replaced by the same code as everywhere.
+
+use std::sync::Arc;
+
+use kiln_code::Codec;
+use kiln_store::{Backend, Digest, ShardInfo};
+
+use super::commit::places;
+use super::health::Health;
+use super::mend::{Target, read_back};
+use super::shards::{Member, ObjectShards};
+use super::{MendRequest, Pool};
+use crate::engine::lanes::in_parallel;
+use crate::{Body, Depth, Key, Manifest, NodeFile, PoolError, Result, Settings};
+
+/// What one object needs.
+///
+/// ```
+/// use kiln_pool::Needs;
+/// assert!(matches!(Needs::Nothing, Needs::Nothing));
+/// ```
+#[derive(Debug)]
+pub enum Needs {
+    /// Nothing, or nothing that can be done while nodes are away.
+    Nothing,
+    /// Something that [`Pool::mend`] does best: copies of its manifest, shards that move.
+    Mend,
+    /// Shards are to be rebuilt.
+    Rebuild(Box<Lacking>),
+}
+
+/// An object with shards to rebuild.
+#[derive(Debug)]
+pub struct Lacking {
+    /// Its name.
+    pub name: String,
+    /// Its code.
+    pub codec: Arc<Codec>,
+    /// What its shards say of themselves; the index is the first one's.
+    pub info: ShardInfo,
+    /// Digests of all shards.
+    pub digests: Vec<Digest>,
+    /// Indices to rebuild, ascending.
+    pub lost: Vec<u16>,
+    /// Shards that can be read: index, node and file.
+    pub sources: Vec<(u16, String, String)>,
+    /// Node of every index as recorded, lost ones included.
+    pub homes: Vec<String>,
+    /// Further losses that it bears.
+    pub margin: i32,
+    key: Key,
+}
+
+impl Lacking {
+    /// Name under which a rebuilt shard is written.
+    pub fn part(&self, index: u16) -> String {
+        NodeFile::RepairPart { key: self.key, run: self.info.run, index }.name()
+    }
+
+    /// Name of the shard once it is in place.
+    pub fn file(&self, index: u16) -> String {
+        NodeFile::Shard { key: self.key, run: self.info.run, index }.name()
+    }
+}
+
+impl Pool {
+    /// Looks at an object: what has to be done to make it whole, and with what.
+    ///
+    /// # Errors
+    /// [`PoolError::NoObject`], [`PoolError::NotRecoverable`]; too many nodes away; a store.
+    pub fn needs(&self, name: &str, req: &MendRequest, settings: &Settings<'_>) -> Result<Needs> {
+        let key = Key::of(name)?;
+        let found = self.look(&key, name)?;
+        let Some(manifest) = &found.newest else {
+            return Err(PoolError::NoObject { name: name.to_owned() });
+        };
+        let health = self.health(&found, Depth::Headers, &req.suspects, settings)?;
+        let waits = |index: &u16| !req.away && health.away.contains(index);
+        let lost: Vec<u16> = health.targets.iter().copied().filter(|i| !waits(i)).collect();
+        if lost.is_empty() {
+            return Ok(if health.thin { Needs::Mend } else { Needs::Nothing });
+        }
+        if !matches!(manifest.body, Body::Shards(_)) || !health.leaving.is_empty() {
+            return Ok(Needs::Mend);
+        }
+        if health.margin < 0 {
+            let (object, detail) = (name.to_owned(), health.notes.join("; "));
+            return Err(PoolError::NotRecoverable { object, detail });
+        }
+        Ok(Needs::Rebuild(Box::new(self.lacking(key, manifest, &health, lost)?)))
+    }
+
+    fn lacking(
+        &self,
+        key: Key,
+        manifest: &Manifest,
+        health: &Health,
+        lost: Vec<u16>,
+    ) -> Result<Lacking> {
+        let shards = ObjectShards::open(self, manifest)?;
+        let sound = |index: &u16| {
+            let here =
+                matches!(shards.members[usize::from(*index)], Member::Here { damage: None, .. });
+            here && !health.targets.contains(index)
+        };
+        let source = |index: u16| {
+            let node = shards.placed.places[usize::from(index)].node.clone();
+            (index, node, NodeFile::Shard { key, run: manifest.run, index }.name())
+        };
+        let all = 0..shards.members.len() as u16;
+        Ok(Lacking {
+            name: manifest.name.clone(),
+            codec: Arc::clone(&shards.codec),
+            info: shards.info_of(0),
+            digests: shards.digests(),
+            sources: all.filter(sound).map(source).collect(),
+            homes: places(manifest).map(|(_, node)| node.to_owned()).collect(),
+            margin: health.margin,
+            lost,
+            key,
+        })
+    }
+
+    /// Puts rebuilt shards in place, each on the node named beside its index: they are there under
+    /// [`Lacking::part`], durable. What the nodes return must have the recorded digests. `false`:
+    /// the object was replaced or removed meanwhile, and the parts were removed.
+    ///
+    /// # Errors
+    /// [`PoolError::Mismatch`] when a node returns something else; a node that is not of the pool
+    /// or away; stores.
+    pub fn put_rebuilt(
+        &self,
+        lacking: &Lacking,
+        rebuilt: &[(u16, String)],
+        now_ms: u64,
+        settings: &Settings<'_>,
+    ) -> Result<bool> {
+        let target = |(index, id): &(u16, String)| {
+            let what = || PoolError::Usage { what: format!("the pool has no node {id:?}") };
+            let node = self.config.position(id).ok_or_else(what)?;
+            Ok(Target::new(lacking.key, lacking.info.run, *index, node))
+        };
+        let targets = rebuilt.iter().map(target).collect::<Result<Vec<_>>>()?;
+        in_parallel(targets.iter().collect(), |_, target: &Target| {
+            let store = self.nodes[target.node].store.as_deref();
+            let store: &dyn Backend =
+                store.map_err(|why| PoolError::Internal { what: why.clone() })?;
+            read_back(store, target, &lacking.digests[target.index], &lacking.name)
+        })?;
+        let (key, run) = (lacking.key, lacking.info.run);
+        self.put_in_place(key, &lacking.name, run, &targets, now_ms, settings)
+    }
+}

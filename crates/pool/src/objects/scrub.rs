@@ -1,0 +1,390 @@
+//! Scrub: looks at everything a pool has, tells what is wrong, and tidies up.
+
+use serde::Serialize;
+
+use super::index::{Index, THE_MANIFEST};
+use super::mend::Quiet;
+use super::shards::Member;
+use super::{Listed, ObjectShards, Pool};
+use crate::queue::RepairQueue;
+use crate::{Depth, Key, NodeFile, PoolError, Result, Settings};
+
+/// Objects that a report tells in detail at most.
+const MAX_TOLD: usize = 1000;
+/// Objects between two updates of the index.
+const BATCH: usize = 1000;
+
+/// How to scrub.
+///
+/// ```
+/// assert_eq!(kiln_pool::ScrubRequest::default().depth, kiln_pool::Depth::Data);
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ScrubRequest<'a> {
+    /// What is read of each object.
+    pub depth: Depth,
+    /// The time, in ms since 1970.
+    pub now_ms: u64,
+    /// Unfinished files are leftovers when they are older than this.
+    pub grace_ms: u64,
+    /// Only objects whose names begin with this; leftovers are looked for only without it.
+    pub prefix: &'a str,
+    /// Change nothing, not even remove leftovers.
+    pub dry_run: bool,
+}
+
+impl Default for ScrubRequest<'_> {
+    fn default() -> Self {
+        let (depth, prefix) = (Depth::Data, "");
+        ScrubRequest { depth, now_ms: 0, grace_ms: 24 * 3_600_000, prefix, dry_run: false }
+    }
+}
+
+/// What a scrub found.
+///
+/// ```
+/// assert!(kiln_pool::ScrubReport::default().findings.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ScrubReport {
+    /// Objects looked at.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Chunk bytes read.
+    pub bytes_read: u64,
+    /// Objects with damage that a repair can mend.
+    pub damaged: u64,
+    /// Objects that cannot be read in full.
+    pub unreadable: u64,
+    /// Objects that lack copies of their manifest.
+    pub thin: u64,
+    /// Details of at most 1000 of them.
+    pub findings: Vec<Finding>,
+    /// Files that belong to nothing: of interrupted puts and repairs, of replaced versions.
+    pub leftovers: u64,
+    /// How many of them were removed.
+    pub leftovers_removed: u64,
+    /// Notes of removed objects that are no longer needed and were dropped.
+    pub forgotten: u64,
+    /// Ids of nodes that are away.
+    pub away: Vec<String>,
+    /// Everything is as it should be.
+    pub clean: bool,
+    /// Wall time, filled by the caller.
+    pub seconds: f64,
+}
+
+/// An object that is not as it should be.
+///
+/// ```
+/// assert!(kiln_pool::Finding::default().lost.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The object.
+    pub object: String,
+    /// Indices of shards to rebuild.
+    pub lost: Vec<u16>,
+    /// Further losses that it bears; negative: it cannot be read now.
+    pub margin: i32,
+    /// What was found, one line each.
+    pub notes: Vec<String>,
+}
+
+impl Pool {
+    /// Looks at all objects (rot, missing shards, manifests that are missing or old) and at all
+    /// files of all nodes (leftovers). What is damaged is remembered in the index, for the next
+    /// repair, and reported to `queue`. The index must be fresh.
+    ///
+    /// # Errors
+    /// The index; errors of nodes are findings.
+    pub fn scrub(
+        &self,
+        index: &Index,
+        queue: &mut RepairQueue,
+        req: &ScrubRequest<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<ScrubReport> {
+        let away = self.away().iter().map(|(node, _)| node.id.clone()).collect();
+        let mut report = ScrubReport { away, ..ScrubReport::default() };
+        let mut total = 0;
+        index.each(req.prefix, None, |listed| {
+            total += listed.size;
+            Ok(true)
+        })?;
+        settings.observer.begin("scrub", Some(total));
+        let mut start: Option<String> = None;
+        loop {
+            // In batches: nobody else can use the index while it is read.
+            let mut batch = Vec::new();
+            index.each(req.prefix, start.as_deref(), |listed| {
+                if start.as_ref() != Some(&listed.name) {
+                    batch.push(listed);
+                }
+                Ok(batch.len() < BATCH)
+            })?;
+            let Some(last) = batch.last() else { break };
+            start = Some(last.name.clone());
+            let mut damage = Vec::with_capacity(batch.len());
+            for listed in &batch {
+                damage.extend(self.scrub_object(
+                    listed,
+                    index,
+                    req,
+                    queue,
+                    &mut report,
+                    settings,
+                )?);
+            }
+            if !req.dry_run {
+                index.set_damage(&damage)?;
+            }
+        }
+        if req.prefix.is_empty() {
+            self.find_leftovers(index, req, &mut report, settings)?;
+            self.drop_tombstones(index, req, &mut report, settings)?;
+        }
+        if req.prefix.is_empty() && report.thin == 0 && !req.dry_run {
+            self.trust_all()?;
+        }
+        report.clean = report.damaged + report.unreadable == 0
+            && report.away.is_empty()
+            && report.leftovers == report.leftovers_removed;
+        Ok(report)
+    }
+
+    fn scrub_object(
+        &self,
+        listed: &Listed,
+        index: &Index,
+        req: &ScrubRequest<'_>,
+        queue: &mut RepairQueue,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<Option<(Key, Vec<u16>)>> {
+        let key = Key::of(&listed.name)?;
+        let quiet = Quiet(settings.observer);
+        let inner = Settings { observer: &quiet, ..*settings };
+        let found = match self.look(&key, &listed.name) {
+            Ok(found) => found,
+            Err(error) => {
+                report.unreadable += 1;
+                // Nobody knows how many copies there are.
+                report.thin += 1;
+                let notes = vec![error.to_string()];
+                tell(
+                    report,
+                    Finding { object: listed.name.clone(), margin: -1, notes, lost: vec![] },
+                );
+                return Ok(None);
+            }
+        };
+        if let Some(newest) = found.newest.as_ref().map(Listed::of)
+            && newest != *listed
+        {
+            // Changed meanwhile, or the index followed a copy that a commit cut short left behind.
+            index.store(&[(key, newest)])?;
+        }
+        if found.data().is_none() {
+            return Ok(None);
+        }
+        let health = self.health(&found, req.depth, &[], &inner)?;
+        report.thin += u64::from(health.thin);
+        if listed.k == 0 || req.depth < Depth::Data {
+            settings.observer.advance(listed.size);
+        }
+        report.objects += 1;
+        report.bytes += listed.size;
+        report.bytes_read += health.bytes_read;
+        if health.is_whole() {
+            return Ok((req.depth >= Depth::Data).then_some((key, Vec::new())));
+        }
+        if health.margin < 0 {
+            report.unreadable += 1;
+        } else {
+            report.damaged += 1;
+        }
+        queue.report(health.damaged(key), req.now_ms);
+        // What a node lacks as a whole needs no memory; rot does.
+        let rot = |i: &u16| !health.away.contains(i) && !health.leaving.contains(i);
+        let mut damaged: Vec<u16> = health.targets.iter().copied().filter(rot).collect();
+        if health.thin {
+            damaged.push(THE_MANIFEST);
+        }
+        let (lost, notes) = (health.targets, health.notes);
+        tell(report, Finding { object: listed.name.clone(), lost, margin: health.margin, notes });
+        Ok(Some((key, damaged)))
+    }
+
+    /// Files on nodes that no manifest in force asks for.
+    fn find_leftovers(
+        &self,
+        index: &Index,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        for (at, store) in self.present() {
+            let node = &self.nodes[at].config.id;
+            let mut suspects: Vec<NodeFile> = Vec::new();
+            let mut end = Ok(());
+            let listed = store.each_name(&mut |name| {
+                if end.is_ok()
+                    && let Some(file) = NodeFile::parse(name)
+                {
+                    match self.is_wanted(index, node, &file, req) {
+                        Ok(false) if suspects.len() < MAX_SUSPECTS => suspects.push(file),
+                        Ok(_) => {}
+                        Err(error) => end = Err(error),
+                    }
+                }
+                Ok(())
+            });
+            end?;
+            if let Err(error) = listed {
+                settings.observer.warn(&error.to_string());
+            }
+            for file in suspects {
+                self.clear(at, &file, req, report, settings)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a file is what the index expects there: a quick answer for the many.
+    fn is_wanted(
+        &self,
+        index: &Index,
+        node: &str,
+        file: &NodeFile,
+        req: &ScrubRequest<'_>,
+    ) -> Result<bool> {
+        let old = |started: u64| started.saturating_add(req.grace_ms) <= req.now_ms;
+        Ok(match file {
+            // Manifests are looked at with their objects.
+            NodeFile::Manifest { .. } => true,
+            NodeFile::ManifestPart { started, .. } | NodeFile::ShardPart { started, .. } => {
+                !old(*started)
+            }
+            NodeFile::RepairPart { .. } => false,
+            NodeFile::Shard { key, run, index: at } => index.by_key(key)?.is_some_and(|listed| {
+                listed.run == crate::engine::names::hex(run)
+                    && listed.nodes.get(usize::from(*at)).is_some_and(|id| id == node)
+            }),
+        })
+    }
+
+    /// Makes sure under the locks that a file is a leftover, and removes it.
+    fn clear(
+        &self,
+        at: usize,
+        file: &NodeFile,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        // No commit can be under way, so what no manifest asks for now is asked for by none.
+        let _locks = self.lock(settings)?;
+        let key = file.key();
+        let found = self.ask(&key)?;
+        if found.away.len() >= self.config.policy.manifest_copies {
+            return Ok(());
+        }
+        // Parts go by their age. A shard is data: somebody away may know what it is good for.
+        if matches!(file, NodeFile::Shard { .. }) && !found.away.is_empty() {
+            return Ok(());
+        }
+        let node = &self.nodes[at].config.id;
+        let doomed = match (file, &found.newest) {
+            (NodeFile::Shard { run, index, .. }, Some(manifest)) if manifest.run == *run => {
+                let own = super::commit::places(manifest).nth(usize::from(*index));
+                // Not before its twin, which took its place, is seen to be there.
+                own.is_some_and(|(_, id)| id != node)
+                    && matches!(
+                        ObjectShards::open(self, manifest)?.members[usize::from(*index)],
+                        Member::Here { damage: None, .. }
+                    )
+            }
+            // A repair may go on with it, as long as the version is in force.
+            (NodeFile::RepairPart { run, .. }, Some(manifest)) => manifest.run != *run,
+            _ => true,
+        };
+        if !doomed {
+            return Ok(());
+        }
+        report.leftovers += 1;
+        if !req.dry_run
+            && let Ok(store) = &self.nodes[at].store
+        {
+            store.remove(&file.name())?;
+            report.leftovers_removed += 1;
+        }
+        Ok(())
+    }
+
+    /// Notes of removed objects go once all nodes are there to say that nothing older is left.
+    fn drop_tombstones(
+        &self,
+        index: &Index,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        if req.dry_run || !self.away().is_empty() {
+            return Ok(());
+        }
+        let mut forgotten = Vec::new();
+        for listed in index.tombstones()? {
+            let key = Key::of(&listed.name)?;
+            let _locks = self.lock(settings)?;
+            let found = self.ask(&key)?;
+            let removed = found.newest.as_ref().is_none_or(|manifest| !manifest.body.is_data());
+            if !removed || found.away.len() >= self.config.policy.manifest_copies {
+                continue;
+            }
+            let name = NodeFile::Manifest { key }.name();
+            // The old ones first: a crash must not leave them without what outranks them.
+            let rotten = found.rotten.iter().map(|(at, _)| at);
+            for at in rotten.chain(&found.stale).chain(&found.copies) {
+                if let Ok(store) = &self.nodes[*at].store {
+                    store.remove(&name)?;
+                }
+            }
+            report.forgotten += 1;
+            forgotten.push(listed.name);
+        }
+        index.forget(&forgotten)
+    }
+}
+
+/// Leftovers of one node that are looked at in one scrub.
+const MAX_SUSPECTS: usize = 100_000;
+
+fn tell(report: &mut ScrubReport, finding: Finding) {
+    if report.findings.len() < MAX_TOLD {
+        report.findings.push(finding);
+    }
+}
+
+/// What a scrub's outcome means as an error, for callers that must have a clean pool.
+impl ScrubReport {
+    /// `Ok` when nothing is damaged.
+    ///
+    /// # Errors
+    /// [`PoolError::NotRecoverable`] when objects cannot be read, [`PoolError::Refused`] when
+    /// damage is left.
+    pub fn into_result(self) -> Result<ScrubReport> {
+        match (self.unreadable, self.damaged) {
+            (0, 0) => Ok(self),
+            (0, damaged) => {
+                let what = format!("{damaged} objects are damaged; repair the pool");
+                Err(PoolError::Refused { what })
+            }
+            (unreadable, _) => {
+                let detail = format!("{unreadable} objects cannot be read");
+                Err(PoolError::NotRecoverable { object: "(several)".into(), detail })
+            }
+        }
+    }
+}

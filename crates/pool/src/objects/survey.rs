@@ -1,0 +1,304 @@
+//! What a pool lacks, from names alone: which shards are listed by their nodes.
+//!
+//! Opening every shard of a million objects takes minutes; listing the nodes takes seconds. Memory
+//! is bounded: nodes are taken in groups, and the queue has its capacity.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::Serialize;
+
+use super::index::{Index, THE_MANIFEST};
+use super::{Listed, Pool};
+use crate::queue::{Damaged, RepairQueue};
+use crate::{Key, NodeFile, Result};
+
+/// How a pool is, as far as the names on its nodes tell.
+///
+/// ```
+/// assert_eq!(kiln_pool::PoolStatus::default().objects, 0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PoolStatus {
+    /// The pool's name.
+    pub pool: String,
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of all objects.
+    pub bytes: u64,
+    /// Objects that lack nothing.
+    pub whole: u64,
+    /// Objects that lack shards or manifests, by how many further losses they bear.
+    pub endangered: BTreeMap<i32, u64>,
+    /// Objects that cannot be read now.
+    pub unreadable: u64,
+    /// Objects that lack copies of their manifest on nodes that are there.
+    pub thin: u64,
+    /// Bytes that a repair would write.
+    pub to_rebuild: u64,
+    /// The nodes.
+    pub nodes: Vec<NodeStatus>,
+    /// Shards that repairs have begun to write: object, index, position of the node.
+    #[serde(skip)]
+    pub unfinished: Vec<(Key, u16, usize)>,
+    /// Wall time, filled by the caller.
+    pub seconds: f64,
+}
+
+/// One node.
+///
+/// ```
+/// assert!(!kiln_pool::NodeStatus::default().present);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct NodeStatus {
+    /// Its id.
+    pub id: String,
+    /// Where it is.
+    pub url: String,
+    /// Its domain.
+    pub domain: String,
+    /// It can be used.
+    pub present: bool,
+    /// It is being emptied.
+    pub draining: bool,
+    /// It has a new disk, which may lack something still.
+    pub filling: bool,
+    /// Shards that are there.
+    pub shards: u64,
+    /// Manifests that are there.
+    pub manifests: u64,
+    /// Shards that should be there and are not.
+    pub missing: u64,
+    /// Why it cannot be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Files of several nodes, as marks of 128 bits: all that a pass over the index compares with.
+#[derive(Default)]
+struct Group {
+    /// Node id to position.
+    nodes: HashMap<String, usize>,
+    marks: HashSet<u128>,
+}
+
+/// Which file of an object a mark is of.
+#[derive(Copy, Clone)]
+enum Part<'a> {
+    Shard(&'a [u8; 16], u16),
+    Manifest,
+}
+
+fn mark(node: usize, key: &Key, part: Part<'_>) -> u128 {
+    let mut bytes = [0; 38];
+    bytes[..16].copy_from_slice(&key.0);
+    bytes[16..18].copy_from_slice(&(node as u16).to_le_bytes());
+    if let Part::Shard(run, index) = part {
+        bytes[18] = 1;
+        bytes[19..35].copy_from_slice(run);
+        bytes[35..37].copy_from_slice(&index.to_le_bytes());
+    }
+    xxhash_rust::xxh3::xxh3_128(&bytes)
+}
+
+/// Marks held at once: some 100 MB.
+const MOST_MARKS: usize = 4_000_000;
+
+/// Unfinished shards remembered: more only lose their head start.
+const MOST_UNFINISHED: usize = 100_000;
+
+/// What is wrong with one object, while nodes are gone through.
+#[derive(Clone, Debug, Default)]
+struct Lack {
+    lost: Vec<u16>,
+    away: Vec<u16>,
+    manifests: u16,
+    /// A scrub found fault with some copy of the manifest: perhaps one counted above.
+    thin: bool,
+}
+
+impl Pool {
+    /// Surveys the pool and fills the queue with what a repair should do, the most endangered
+    /// first. The index must be fresh. `queue` bounds what is remembered of damaged objects.
+    ///
+    /// # Errors
+    /// The index; a node that fails while it is listed counts as away.
+    pub fn survey(
+        &self,
+        index: &Index,
+        queue: &mut RepairQueue,
+        now_ms: u64,
+    ) -> Result<PoolStatus> {
+        let mut status = PoolStatus { pool: self.config.name.clone(), ..PoolStatus::default() };
+        // Damaged objects only: bounded by what the queue can hold.
+        let mut lacks: BTreeMap<Key, Lack> = BTreeMap::new();
+        for (key, mut lost) in index.damage(MOST_DAMAGED)? {
+            let all = lost.len();
+            lost.retain(|index| *index != THE_MANIFEST);
+            let thin = lost.len() < all;
+            lacks.insert(key, Lack { lost, thin, ..Lack::default() });
+        }
+        let mut group = Group::default();
+        for at in 0..self.nodes.len() {
+            let row = self.list_node(at, &mut group, &mut status.unfinished);
+            status.nodes.push(row);
+            if group.marks.len() >= MOST_MARKS {
+                self.compare(index, &std::mem::take(&mut group), &mut status, &mut lacks)?;
+            }
+        }
+        self.compare(index, &group, &mut status, &mut lacks)?;
+        index.each("", None, |listed| {
+            self.judge(&listed, &lacks, &mut status, queue, now_ms)?;
+            Ok(true)
+        })?;
+        Ok(status)
+    }
+
+    /// Lists one node.
+    fn list_node(
+        &self,
+        at: usize,
+        group: &mut Group,
+        unfinished: &mut Vec<(Key, u16, usize)>,
+    ) -> NodeStatus {
+        let config = &self.nodes[at].config;
+        let mut row = NodeStatus {
+            id: config.id.clone(),
+            url: config.url.clone(),
+            domain: config.domain.clone(),
+            draining: config.draining,
+            filling: self.nodes[at].filling,
+            ..NodeStatus::default()
+        };
+        group.nodes.insert(config.id.clone(), at);
+        let listed = self.nodes[at].store.as_ref().map_err(Clone::clone).and_then(|store| {
+            let listed = store.each_name(&mut |name| {
+                match NodeFile::parse(name) {
+                    Some(NodeFile::Shard { key, run, index }) => {
+                        row.shards += 1;
+                        group.marks.insert(mark(at, &key, Part::Shard(&run, index)));
+                    }
+                    Some(NodeFile::Manifest { key }) => {
+                        row.manifests += 1;
+                        group.marks.insert(mark(at, &key, Part::Manifest));
+                    }
+                    Some(NodeFile::RepairPart { key, index, .. })
+                        if unfinished.len() < MOST_UNFINISHED =>
+                    {
+                        unfinished.push((key, index, at));
+                    }
+                    _ => {}
+                }
+                Ok(())
+            });
+            listed.map_err(|error| error.to_string())
+        });
+        row.present = listed.is_ok();
+        row.why = listed.err();
+        row
+    }
+
+    /// Goes through all objects and notes what the nodes of a group lack.
+    fn compare(
+        &self,
+        index: &Index,
+        group: &Group,
+        status: &mut PoolStatus,
+        lacks: &mut BTreeMap<Key, Lack>,
+    ) -> Result<()> {
+        if group.nodes.is_empty() {
+            return Ok(());
+        }
+        index.each("", None, |listed| {
+            let key = Key::of(&listed.name)?;
+            let run = crate::objects::key::unhex(&listed.run).unwrap_or_default();
+            let mut lack = Lack::default();
+            for (number, id) in listed.nodes.iter().enumerate() {
+                let Some(&at) = group.nodes.get(id) else { continue };
+                let (row, number) = (&mut status.nodes[at], number as u16);
+                let there =
+                    row.present && group.marks.contains(&mark(at, &key, Part::Shard(&run, number)));
+                row.missing += u64::from(!there);
+                if !there || row.draining {
+                    lack.lost.push(number);
+                }
+                if !row.present && !row.draining {
+                    lack.away.push(number);
+                }
+            }
+            for id in &listed.manifests {
+                let Some(&at) = group.nodes.get(id) else { continue };
+                let row = &status.nodes[at];
+                let there = group.marks.contains(&mark(at, &key, Part::Manifest));
+                lack.manifests += u16::from(row.draining || (row.present && !there));
+            }
+            let lacks_something = !lack.lost.is_empty() || lack.manifests > 0;
+            if lacks_something && (lacks.len() < MOST_DAMAGED || lacks.contains_key(&key)) {
+                let known = lacks.entry(key).or_default();
+                known.lost.extend(lack.lost);
+                known.away.extend(lack.away);
+                known.manifests += lack.manifests;
+            }
+            Ok(true)
+        })
+    }
+
+    /// One object: counts it, and reports it when it lacks something.
+    fn judge(
+        &self,
+        listed: &Listed,
+        lacks: &BTreeMap<Key, Lack>,
+        status: &mut PoolStatus,
+        queue: &mut RepairQueue,
+        now_ms: u64,
+    ) -> Result<()> {
+        status.objects += 1;
+        status.bytes += listed.size;
+        let key = Key::of(&listed.name)?;
+        let mut lack = lacks.get(&key).cloned().unwrap_or_default();
+        // Nodes that left the pool altogether hold nothing.
+        for (at, node) in listed.nodes.iter().enumerate() {
+            if self.config.position(node).is_none() {
+                lack.lost.push(at as u16);
+            }
+        }
+        lack.lost.sort_unstable();
+        lack.lost.dedup();
+        let gone = |id: &&String| self.config.position(id).is_none();
+        let manifests = usize::from(lack.manifests.max(u16::from(lack.thin)))
+            + listed.manifests.iter().filter(gone).count();
+        if lack.lost.is_empty() && manifests == 0 {
+            status.whole += 1;
+            return Ok(());
+        }
+        status.thin += u64::from(manifests > 0);
+        let of_data = listed.m() as i32 - self.unreachable(listed, &lack.lost);
+        let of_manifest = (listed.manifests.len() as i32 - 1) - manifests as i32;
+        let margin = if listed.k == 0 { of_manifest } else { of_data.min(of_manifest.max(0)) };
+        if margin < 0 {
+            status.unreadable += 1;
+        } else {
+            *status.endangered.entry(margin).or_default() += 1;
+        }
+        let shard = listed.size.div_ceil(u64::from(listed.k.max(1)));
+        let bytes = shard * lack.lost.len() as u64;
+        status.to_rebuild += bytes;
+        let transient = !lack.lost.is_empty() && lack.away.len() == lack.lost.len();
+        queue.report(Damaged { key, lost: lack.lost, margin, bytes, transient }, now_ms);
+        Ok(())
+    }
+
+    /// How many of these shards cannot be read: those on nodes to be drained still can.
+    fn unreachable(&self, listed: &Listed, lost: &[u16]) -> i32 {
+        let drains = |index: &&u16| {
+            let node = listed.nodes.get(usize::from(**index));
+            let at = node.and_then(|id| self.config.position(id));
+            at.is_some_and(|at| self.nodes[at].config.draining && self.nodes[at].store.is_ok())
+        };
+        (lost.len() - lost.iter().filter(drains).count()) as i32
+    }
+}
+
+/// Damaged objects remembered at once: some 100 MB; a pool with more is surveyed again after
+/// these are repaired.
+const MOST_DAMAGED: usize = 1_000_000;

@@ -1,0 +1,31 @@
+//! What a repair would cost: the same numbers from the plan alone.
+
+use super::{RepairRequest, place};
+use crate::engine::estimate::estimate_stripes;
+use crate::engine::ledger::{Ledger, PassSums};
+use crate::engine::rebuild::chunk_bytes;
+use crate::{Result, ShardSet};
+
+/// Adds the costs of rebuilding `targets` to the ledger. Only headers have been read for it.
+pub(super) fn estimate(
+    set: &ShardSet,
+    req: &RepairRequest,
+    targets: &[usize],
+    ledger: &mut Ledger,
+) -> Result<()> {
+    if targets.is_empty() {
+        return Ok(());
+    }
+    let mut places = Vec::new();
+    for &index in targets {
+        places.push(place::target(set, req, index, &places)?);
+    }
+    let tally = estimate_stripes(set, targets, &req.lost, req.devices.as_ref())?;
+    ledger.add(&PassSums {
+        targets,
+        target_nodes: places.iter().map(|place| place.node.name.clone()).collect(),
+        tally: &tally,
+        written_each: chunk_bytes(set, 0),
+    });
+    Ok(())
+}

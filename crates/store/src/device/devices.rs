@@ -1,0 +1,74 @@
+//! Which device each node has.
+
+use std::collections::BTreeMap;
+
+use super::DeviceModel;
+
+/// The devices of nodes. Nodes on one device wait for each other there, so whoever puts them on
+/// one device here lets their costs add up.
+///
+/// ```
+/// use kiln_store::device::{Combine, DeviceModel, Devices};
+/// let mut devices = Devices::default();
+/// let disk = devices.add(DeviceModel::new(8e-3, 1.0 / 150e6, Combine::Sum));
+/// devices.place("/mnt/disk0", disk);
+/// assert_eq!(devices.of("/mnt/disk0"), Some(0));
+/// assert_eq!(devices.of("elsewhere"), None);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Devices {
+    models: Vec<DeviceModel>,
+    /// For each, all models that its probe allows.
+    plausible: Vec<Vec<DeviceModel>>,
+    of: BTreeMap<String, usize>,
+}
+
+impl Devices {
+    /// Adds a device; gives its number.
+    pub fn add(&mut self, model: DeviceModel) -> usize {
+        self.plausible.push(model.plausible());
+        self.models.push(model);
+        self.models.len() - 1
+    }
+
+    /// Says that the node of this name is on that device.
+    pub fn place(&mut self, node: impl Into<String>, device: usize) {
+        self.of.insert(node.into(), device);
+    }
+
+    /// The device of a node.
+    #[must_use]
+    pub fn of(&self, node: &str) -> Option<usize> {
+        self.of.get(node).copied().filter(|&device| device < self.models.len())
+    }
+
+    /// The costs of this device.
+    ///
+    /// # Panics
+    /// When there is no device of this number.
+    #[must_use]
+    pub fn model(&self, device: usize) -> &DeviceModel {
+        &self.models[device]
+    }
+
+    /// All models of this device that its probe allows.
+    ///
+    /// # Panics
+    /// When there is no device of this number.
+    #[must_use]
+    pub fn plausible(&self, device: usize) -> &[DeviceModel] {
+        &self.plausible[device]
+    }
+
+    /// Largest deviation of a device's probe from its model, root of the mean square.
+    #[must_use]
+    pub fn model_error(&self) -> f64 {
+        self.models.iter().map(|model| model.uncertainty.error).fold(0.0, f64::max)
+    }
+
+    /// Whether some probe was too far off to be trusted.
+    #[must_use]
+    pub fn are_doubtful(&self) -> bool {
+        self.models.iter().any(DeviceModel::is_doubtful)
+    }
+}

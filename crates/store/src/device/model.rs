@@ -1,0 +1,183 @@
+//! What reads cost on a device.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Rival, Uncertainty};
+
+/// How the costs of reads and of bytes go together.
+///
+/// ```
+/// use kiln_store::device::Combine;
+/// assert_eq!((Combine::Sum.of(3.0, 4.0), Combine::Larger.of(3.0, 4.0)), (7.0, 4.0));
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Combine {
+    /// One after the other: a head seeks, then reads.
+    Sum,
+    /// Side by side: limits of reads and of bytes a second, of which one binds. So are volumes of
+    /// clouds, and drives that work on many reads at once.
+    Larger,
+}
+
+impl Combine {
+    /// Both costs together.
+    #[must_use]
+    pub fn of(self, reads: f64, bytes: f64) -> f64 {
+        match self {
+            Combine::Sum => reads + bytes,
+            Combine::Larger => reads.max(bytes),
+        }
+    }
+}
+
+/// What reads cost on a device, in seconds, when many are submitted together.
+///
+/// A batch of R reads with B bytes takes `start + combine(R * read, B * byte)`. Some devices are
+/// handed a long read in pieces, and charge each of them as a read: then R counts pieces. Seek
+/// distances are not in it.
+///
+/// ```
+/// use kiln_store::device::{Combine, DeviceModel};
+/// let ssd = DeviceModel::new(10e-6, 1.0 / 2e9, Combine::Larger);
+/// // Below 20 kB this one is bound by its reads.
+/// assert_eq!(ssd.gap_bytes(), 20_000);
+/// assert_eq!(ssd.seconds(100, 4096 * 100), 1e-3);
+/// // A limit of 100 requests a second, where the block layer cuts reads every 512 KiB.
+/// let plain = DeviceModel::new(0.01, 1e-9, Combine::Larger);
+/// let cut = DeviceModel { piece_bytes: Some(512 << 10), ..plain };
+/// assert_eq!((cut.operations(512 << 10), cut.operations((512 << 10) + 1)), (1, 2));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceModel {
+    /// Version of this record: 1, or 2 where there are pieces.
+    pub version: u32,
+    /// Seconds of one more read in a batch.
+    pub read_seconds: f64,
+    /// Seconds of one more byte.
+    pub byte_seconds: f64,
+    /// Seconds of a batch beside that: what a lone read takes longer than one of many.
+    pub start_seconds: f64,
+    /// How the costs go together.
+    pub combine: Combine,
+    /// Longer reads cost as many reads as they have pieces of this size; `None`: a read is a read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub piece_bytes: Option<u64>,
+    /// How many times faster reads are together than one after the other.
+    pub parallelism: f64,
+    /// Reads in flight from which on more gain little.
+    pub depth: u32,
+    /// Bytes that offsets and lengths of its reads are multiples of.
+    pub alignment: u64,
+    /// Largest deviation of a measurement from the model, e.g. 0.1 for 10%; 0 if not measured.
+    pub worst_fit: f64,
+    /// How much all this can be trusted; nothing in records of older programs.
+    #[serde(default, skip_serializing_if = "Uncertainty::is_none")]
+    pub uncertainty: Uncertainty,
+}
+
+impl DeviceModel {
+    /// The newest version of the record that this program writes and reads; it reads all before.
+    pub const VERSION: u32 = 2;
+
+    /// No block layer cuts reads into less.
+    pub const PIECE_BYTES_MIN: u64 = 512;
+
+    /// A device without a start cost, with the usual alignment.
+    #[must_use]
+    pub fn new(read_seconds: f64, byte_seconds: f64, combine: Combine) -> DeviceModel {
+        DeviceModel {
+            version: Self::VERSION,
+            read_seconds,
+            byte_seconds,
+            start_seconds: 0.0,
+            combine,
+            piece_bytes: None,
+            parallelism: 1.0,
+            depth: 1,
+            alignment: 4096,
+            worst_fit: 0.0,
+            uncertainty: Uncertainty::default(),
+        }
+    }
+
+    /// What a batch of so many reads (pieces, where reads are cut) with so many bytes takes. No
+    /// reads take no time.
+    #[must_use]
+    pub fn seconds(&self, reads: u64, bytes: u64) -> f64 {
+        if reads == 0 {
+            return 0.0;
+        }
+        let (reads, bytes) = (reads as f64 * self.read_seconds, bytes as f64 * self.byte_seconds);
+        self.start_seconds + self.combine.of(reads, bytes)
+    }
+
+    /// How many reads a read of so many bytes costs: its pieces.
+    #[must_use]
+    pub fn operations(&self, bytes: u64) -> u64 {
+        match (bytes, self.piece_bytes) {
+            (0, _) => 0,
+            (_, None) => 1,
+            (bytes, Some(piece)) => bytes.div_ceil(piece.max(1)),
+        }
+    }
+
+    /// What a batch of these reads takes.
+    #[must_use]
+    pub fn seconds_of(&self, reads: &[Range<u64>]) -> f64 {
+        let length = |read: &Range<u64>| read.end.saturating_sub(read.start);
+        let pieces = reads.iter().map(|read| self.operations(length(read))).sum();
+        self.seconds(pieces, reads.iter().map(length).sum())
+    }
+
+    /// Bytes that cost as much as a read. Where costs add up, a gap that is narrower is cheaper to
+    /// read through; where the larger one counts, that holds as long as reads are what binds.
+    #[must_use]
+    pub fn gap_bytes(&self) -> u64 {
+        (self.read_seconds / self.byte_seconds).round() as u64
+    }
+
+    /// Whether its numbers can be reckoned with; says what is wrong if not.
+    ///
+    /// # Errors
+    /// A version that is not known, a number that is no cost.
+    pub fn check(&self) -> Result<(), String> {
+        if !(1..=Self::VERSION).contains(&self.version) {
+            let (version, known) = (self.version, Self::VERSION);
+            return Err(format!("it has version {version}, this program knows 1 to {known}"));
+        }
+        let doubts = [self.uncertainty.error, self.uncertainty.spread];
+        if !doubts.iter().all(|doubt| (0.0..=1e6).contains(doubt)) {
+            return Err(format!("its uncertainty is {doubts:?}, which is none"));
+        }
+        let rivals = &self.uncertainty.rivals;
+        if rivals.len() > Uncertainty::RIVALS_MAX {
+            let most = Uncertainty::RIVALS_MAX;
+            return Err(format!("it has {} rivals, {most} are the most", rivals.len()));
+        }
+        check_costs(self.read_seconds, self.byte_seconds, self.piece_bytes)?;
+        if !(0.0..=1e6).contains(&self.start_seconds) {
+            return Err(format!("start_seconds is {}, which is no cost", self.start_seconds));
+        }
+        rivals.iter().try_for_each(|&Rival { read_seconds, byte_seconds, piece_bytes, .. }| {
+            check_costs(read_seconds, byte_seconds, piece_bytes)
+        })
+    }
+}
+
+fn check_costs(read: f64, byte: f64, piece: Option<u64>) -> Result<(), String> {
+    if let Some(piece) = piece.filter(|&piece| piece < DeviceModel::PIECE_BYTES_MIN) {
+        let least = DeviceModel::PIECE_BYTES_MIN;
+        return Err(format!("piece_bytes is {piece}, {least} are the least that make sense"));
+    }
+    for (name, value, least) in
+        [("read_seconds", read, 0.0), ("byte_seconds", byte, f64::MIN_POSITIVE)]
+    {
+        if !(least..=1e6).contains(&value) {
+            return Err(format!("{name} is {value}, which is no cost"));
+        }
+    }
+    Ok(())
+}

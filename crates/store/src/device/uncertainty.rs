@@ -1,0 +1,84 @@
+//! What a probe does not know: how far measurements were from its model, and which other models
+//! explain them nearly as well.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Combine, DeviceModel};
+
+/// Another model that the measurements allow.
+///
+/// ```
+/// use kiln_store::device::{Combine, Rival};
+/// let rival = Rival {
+///     read_seconds: 8e-3,
+///     byte_seconds: 1e-8,
+///     combine: Combine::Sum,
+///     piece_bytes: None,
+/// };
+/// assert!(rival.piece_bytes.is_none());
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rival {
+    /// Seconds of one more read.
+    pub read_seconds: f64,
+    /// Seconds of one more byte.
+    pub byte_seconds: f64,
+    /// How both go together.
+    pub combine: Combine,
+    /// As in [`DeviceModel::piece_bytes`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub piece_bytes: Option<u64>,
+}
+
+/// How much a model can be trusted.
+///
+/// ```
+/// use kiln_store::device::Uncertainty;
+/// assert!(Uncertainty::default().is_none());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Uncertainty {
+    /// Deviation of a measurement from the model, root of the mean square: 0.05 for 5%.
+    pub error: f64,
+    /// How far repetitions of a measurement were apart, in the middle.
+    pub spread: f64,
+    /// Models that explain the measurements nearly as well: the ends of what they allow.
+    pub rivals: Vec<Rival>,
+}
+
+impl Uncertainty {
+    /// No record has more rivals.
+    pub const RIVALS_MAX: usize = 16;
+
+    /// From here on the planner says that it does not know the device well.
+    pub const ERROR_LARGE: f64 = 0.10;
+
+    /// Whether nothing is known of it: the model is taken at its word.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Uncertainty::default()
+    }
+}
+
+impl DeviceModel {
+    /// All models that the measurements allow: this one, then its rivals.
+    #[must_use]
+    pub fn plausible(&self) -> Vec<DeviceModel> {
+        let with = |rival: &Rival| DeviceModel {
+            read_seconds: rival.read_seconds,
+            byte_seconds: rival.byte_seconds,
+            combine: rival.combine,
+            piece_bytes: rival.piece_bytes,
+            uncertainty: Uncertainty::default(),
+            ..self.clone()
+        };
+        let own = DeviceModel { uncertainty: Uncertainty::default(), ..self.clone() };
+        [own].into_iter().chain(self.uncertainty.rivals.iter().map(with)).collect()
+    }
+
+    /// Whether its measurements were too far from it to plan by it alone.
+    #[must_use]
+    pub fn is_doubtful(&self) -> bool {
+        self.uncertainty.error >= Uncertainty::ERROR_LARGE || self.worst_fit > 0.25
+    }
+}
