@@ -2,7 +2,7 @@
 //!
 //! A part of a plan (`kiln_plan::Part`) with everything that the node needs to carry it out: names
 //! of its shards, addresses of the others, the geometry. A node that reads one believes nothing of
-//! it: [`Assignment::check`] holds every number against its limit.
+//! it: `Assignment::check` holds every number against its limit.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -118,7 +118,8 @@ impl Pool {
     /// The manifest of an object that is there.
     ///
     /// # Errors
-    /// [`PoolError::NoObject`]; as [`Pool::look`].
+    /// [`PoolError::NoObject`]; [`PoolError::Uncertain`] while too many nodes do not answer;
+    /// [`PoolError::Refused`] where another name has the same key.
     pub fn manifest(&self, name: &str) -> Result<Manifest> {
         let found = self.look(&Key::of(name)?, name)?;
         match found.newest {

@@ -33,6 +33,7 @@ pub struct Placing {
 
     /// The machines, as TOML: [[node]] with id, domain, up, down, load, chunks, rebuilds
     /// [default: one equal node for each chunk]
+    #[allow(rustdoc::broken_intra_doc_links)] // TOML's brackets, in what --help prints
     #[arg(long, value_name = "FILE")]
     cluster: Option<PathBuf>,
 

@@ -16,6 +16,7 @@ pub struct AddNode {
     id: String,
 
     /// PLACE[,domain=DOMAIN][,weight=NUMBER]; not needed to replace a disk in its old place
+    #[allow(rustdoc::broken_intra_doc_links)] // brackets of syntax, in what --help prints
     #[arg(value_name = "NODE")]
     node: Option<String>,
 

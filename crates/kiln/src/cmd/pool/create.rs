@@ -24,6 +24,7 @@ pub struct Create {
     code: String,
 
     /// A node: PLACE[,id=ID][,domain=DOMAIN][,weight=NUMBER]; once for each
+    #[allow(rustdoc::broken_intra_doc_links)] // brackets of syntax, in what --help prints
     #[arg(long, value_name = "NODE", required = true)]
     node: Vec<String>,
 
