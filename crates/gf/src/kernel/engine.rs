@@ -214,6 +214,7 @@ pub struct Pass<'a> {
 }
 
 /// How far ahead loops fetch their sources where data is in memory.
+#[cfg(target_arch = "x86_64")]
 pub const AHEAD: usize = 512;
 
 /// The private half of [`super::Kernel`].

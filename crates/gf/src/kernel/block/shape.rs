@@ -89,11 +89,13 @@ impl Block {
 
     /// The operand that has the number of its unit in common with a named one in every call, and
     /// the one that has the region in common.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only machine code asks
     pub(in crate::kernel) fn alike(&self, operand: u32) -> [u32; 2] {
         self.alike.get(operand as usize).copied().unwrap_or([operand; 2])
     }
 
     /// Whether units of outputs lie as far from the start of their region as those of inputs.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only machine code asks
     pub(in crate::kernel) fn one_table(&self) -> bool {
         self.one_table
     }
