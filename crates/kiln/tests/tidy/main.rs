@@ -1,5 +1,8 @@
 //! The house rules that a machine can check. Exceptions may only become fewer.
 
+mod circles;
+mod commits;
+mod modules;
 mod source;
 
 use std::collections::BTreeSet;
