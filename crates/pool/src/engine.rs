@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `node`, `settings`, `source`, `names` | what the caller hands in: places, resources, input |
 //! | `geometry` | default sizes of sub-chunks |
-//! | `frame`, `pipeline`, `lanes` | buffers of stripes; source, workers, ordered sink; files written |
+//! | `frame`, `pipeline`, `lanes` | buffers of stripes; source, workers, sink; files written |
 //! | `rounds`, `sequence` | reads at the same time; everything on one thread, for simulations |
 //! | `chunks` | where chunks are read: shards, or bare chunk files |
 //! | `stripe` | reading one stripe with verification and planning again |

@@ -8,7 +8,7 @@
 //!
 //! | folder | holds |
 //! |---|---|
-//! | `engine` | what all three share: stripes through a bounded pipeline, planned reads, rebuilding |
+//! | `engine` | what all three share: bounded pipeline, planned reads, rebuilding |
 //! | `shards` | one object as shards in folders: [`encode`], [`decode`], [`verify`], [`repair`] |
 //! | `raw` | the same four on bare chunks without metadata |
 //! | `objects` | many objects over many nodes: [`Pool`] and what to repair next, [`queue`] |
