@@ -8,13 +8,14 @@ KERNELS ?= scalar avx2 avx512 gfni
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
-.PHONY: help setup build install test lint demo kernels ceph-plugin ceph-host ceph-cluster \
-    ceph-releases ceph-up ceph-test ceph-down ceph-soak bench-ceph bench-core bench-xor bench-plan \
-    bench-order bench-devices bench-repair simulate testbed-up testbed-down testbed-test \
-    fuzz clean
+.PHONY: help setup build install test check doc msrv miri portable lint demo kernels \
+    ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
+    bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair \
+    simulate testbed-up testbed-down testbed-test fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
+	@echo 'make check   in minutes, as any user: format, lints, docs, all tests but the slowest'
 	@echo 'make test    all checks and tests, as CI runs them'
 	@echo 'make build   the program, as $(KILN)'
 	@echo 'make install  the program and the C library for others (PREFIX=/usr/local)'
@@ -34,6 +35,10 @@ help:
 	@echo 'make simulate  clusters in virtual time while everything goes wrong (SEEDS=10000, FIRST=0)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each)'
 	@echo 'make lint    formatting and clippy'
+	@echo 'make doc     the documentation of all crates; a link to nowhere is an error'
+	@echo 'make msrv    builds with the oldest Rust that we promise'
+	@echo 'make miri    the pure parts of gf and code under Miri'
+	@echo 'make portable  checks gf and code for aarch64'
 	@echo 'make clean   remove what was built'
 
 # Looks for the tools; on Debian as root it installs what is missing.
@@ -56,12 +61,34 @@ lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
+doc: setup
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
+
+# An answer in minutes on two cores, for any user: nothing is installed, no network is used once the
+# crates are there. Tests that take long are left to `make test`; which, it says at the end.
+check:
+	@CARGO='$(CARGO)' PYTHON='$(PYTHON)' sh .ci/setup --look
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
+	@$(PYTHON) .ci/quick.py --cargo '$(CARGO)'
+
+# The rest of portability. Each says what it skips where a toolchain cannot be had.
+msrv:
+	@CARGO='$(CARGO)' sh .ci/toolchain msrv '$(TARGET)'
+
+miri:
+	@CARGO='$(CARGO)' sh .ci/toolchain miri '$(TARGET)'
+
+portable:
+	@CARGO='$(CARGO)' sh .ci/toolchain portable '$(TARGET)'
+
 # The clusters wait for daemons and cut links most of their time: they run beside the tests, which
 # compute. All is built before, so that nobody waits for a build under his own clock.
 SUB   := $(MAKE) --no-print-directory
 BUILT := $(PYTHON) .ci/built.py --cargo '$(CARGO)'
 
-test: lint
+test: lint doc
 	$(CARGO) test --workspace --no-run
 	@$(PYTHON) .ci/beside.py --logs '$(TARGET)/beside' \
 	    --beside ceph '$(SUB) ceph-cluster' \
