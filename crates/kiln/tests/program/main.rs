@@ -25,3 +25,4 @@ mod reads;
 mod recover;
 mod rig;
 mod together;
+mod tutorial;
