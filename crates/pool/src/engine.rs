@@ -8,7 +8,7 @@
 //! | `rounds`, `sequence` | reads at the same time; everything on one thread, for simulations |
 //! | `chunks` | where chunks are read: shards, or bare chunk files |
 //! | `stripe` | reading one stripe with verification and planning again |
-//! | `ahead`, `choice`, `advice` | reads as planned for devices |
+//! | `windows`, `choice`, `ahead`, `advice` | reads as planned for devices |
 //! | `encode`, `decode`, `scan`, `rebuild`, `estimate` | the loops over all stripes |
 //! | `tally`, `ledger`, `report` | what these cost and found |
 
@@ -35,3 +35,4 @@ pub(crate) mod settings;
 pub(crate) mod source;
 pub(crate) mod stripe;
 pub(crate) mod tally;
+pub(crate) mod windows;

@@ -170,6 +170,20 @@ pub enum PoolError {
 }
 
 impl PoolError {
+    /// The failure of a rebuilt shard.
+    pub(crate) fn rebuilt(error: StoreError, object: &str, index: usize) -> PoolError {
+        let todo = match &error {
+            StoreError::Mismatch { written: false, .. } => {
+                "nothing was replaced; keep all shards and report this".to_owned()
+            }
+            StoreError::Mismatch { place, .. } => {
+                format!("{place} does not return what was written; nothing was replaced")
+            }
+            _ => return error.into(),
+        };
+        PoolError::Mismatch { object: object.to_owned(), index, todo }
+    }
+
     /// What the error means to the caller.
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -26,19 +26,18 @@ pub mod raw;
 mod shards;
 
 pub use engine::advice::{Advice, Turns, Way, sub_chunk_sizes};
-pub use engine::ahead::window_stripes;
 pub use engine::choice::ReadsReport;
 pub use engine::geometry::default_sub_chunk;
 pub use engine::node::Node;
 pub use engine::report::{
-    Damage, DecodeReport, EncodeReport, MAX_DAMAGE_ENTRIES, Moved, NodeLoad, RepairReport,
+    Damage, DecodeReport, Depth, EncodeReport, MAX_DAMAGE_ENTRIES, Moved, NodeLoad, RepairReport,
     SetReport, ShardPlace, ShardReport, VerifyReport,
 };
 pub use engine::rounds::limit_readers;
-pub use engine::scan::Depth;
 pub use engine::sequence::in_sequence;
 pub use engine::settings::{Observer, Settings, Silent};
 pub use engine::source::{FileSource, Source, StreamSource};
+pub use engine::windows::window_stripes;
 pub use error::{ErrorKind, PoolError, Result};
 pub use objects::{
     Body, Candidate, Class, Degraded, Finding, GetReport, GetRequest, Helpers, INLINE, Index, Key,

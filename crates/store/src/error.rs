@@ -111,6 +111,16 @@ pub enum StoreError {
         /// Length in bytes that it has.
         have: u64,
     },
+    /// A rebuilt shard is not the one that was recorded; it must not be put in place.
+    #[error("{name:?} in {place}: {}; it was not put in place", why_other(*written))]
+    Mismatch {
+        /// The backend's place.
+        place: String,
+        /// The file's name.
+        name: String,
+        /// It was right when it was written: its place returns something else.
+        written: bool,
+    },
     /// The shard of a streamed object lost its trailer, and with it the object's size.
     #[error("{name:?} in {place} does not say the object's size; take it from another shard")]
     SizeUnknown {
@@ -134,6 +144,13 @@ pub enum StoreError {
 /// What an operation was tried on: a file, or the whole place.
 fn target(name: &str, place: &str) -> String {
     if name.is_empty() { place.to_owned() } else { format!("{name:?} in {place}") }
+}
+
+fn why_other(written: bool) -> &'static str {
+    match written {
+        true => "what is read back is not the shard that was written",
+        false => "the rebuilt shard does not have its recorded digest",
+    }
 }
 
 impl StoreError {

@@ -43,6 +43,7 @@ mod checksum;
 pub mod device;
 mod error;
 pub mod shard;
+mod system;
 
 pub use backends::direct::{ReadMode, longest_read, open_device};
 pub use backends::faulty::{Fault, FaultAction, FaultyBackend};
@@ -53,12 +54,13 @@ pub use backends::{
     check_name, issued, read_ranges,
 };
 pub use checksum::{Digest, DigestBuilder, checksum, checksums};
-pub use device::{Counted, device_counted, request_limits};
 pub use error::StoreError;
 pub use shard::info::ShardInfo;
 pub use shard::layout::{Layout, segment_stripes};
 pub use shard::reader::{ReadCost, ShardReader, ShardState, digest_of};
+pub use shard::rebuild::ShardRebuild;
 pub use shard::writer::{ShardWriter, valid_segments};
+pub use system::{Counted, device_counted, request_limits};
 
 /// Result of everything in this crate.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;

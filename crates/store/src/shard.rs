@@ -1,10 +1,12 @@
 //! The shard format, version 1; see `docs/FORMATS.md` for every byte.
 //!
 //! `info` is the record in header and trailer, `layout` the arithmetic of where things lie,
-//! `table` the checksum tables; `writer` and `reader` move bytes.
+//! `table` the checksum tables; `writer` and `reader` move bytes, `rebuild` is how a lost shard is
+//! written again.
 
 pub mod info;
 pub mod layout;
 pub mod reader;
+pub mod rebuild;
 mod table;
 pub mod writer;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use common::*;
 use kiln_store::{
-    Backend, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, ShardReader, ShardState,
-    ShardWriter, StoreError, checksums, valid_segments,
+    Backend, Digest, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, ShardReader,
+    ShardRebuild, ShardState, ShardWriter, StoreError, checksums, valid_segments,
 };
 
 /// Five stripes, the last one short: three segments.
@@ -79,6 +79,102 @@ fn a_crash_at_any_operation_leaves_all_or_nothing() {
 }
 
 /// The negative control: the model does lose what was not synced.
+/// Rebuilds the shard, going on where its part ends, and gives it its name.
+fn rebuild(disk: &dyn Backend, digests: &[Digest]) -> Result<(), StoreError> {
+    let info = small(Some(SIZE));
+    let first = ShardRebuild::kept(disk, PART, &info)?;
+    let mut shard = ShardRebuild::open(disk, PART, &info, first)?;
+    let layout = info.layout()?;
+    for stripe in first..layout.stripes() {
+        let bytes = chunk(stripe, layout.chunk_len(stripe));
+        let mut sums = Vec::new();
+        checksums(&bytes, layout.sub_len(stripe), &mut sums);
+        shard.append(&bytes, &sums)?;
+    }
+    shard.finish(disk, SIZE, digests)?;
+    disk.rename(PART, NAME)
+}
+
+/// A shard, its digests, and the same shard with damage, in its place.
+fn damaged() -> (Vec<u8>, Vec<Digest>, MemoryBackend) {
+    let expected = image(&small(Some(SIZE)), SIZE);
+    let reader = ShardReader::open(&disk_with(expected.clone()), NAME).unwrap();
+    let mut bytes = expected.clone();
+    bytes[4100] ^= 1;
+    (expected, reader.digests().unwrap().to_vec(), disk_with(bytes))
+}
+
+#[test]
+fn a_rebuild_that_is_cut_anywhere_ends_with_the_recorded_shard() {
+    let mut at = 0;
+    loop {
+        let (expected, digests, memory) = damaged();
+        let old = memory.bytes(NAME).unwrap();
+        let disk = FaultyBackend::new(Arc::new(memory.clone()));
+        disk.inject(Fault::new(FaultAction::Fail(ErrorKind::Other)).after(at).always());
+        let end = rebuild(&disk, &digests);
+        for seed in 0..SEEDS {
+            let image = memory.crash((seed * 7919) ^ at);
+            let there = image.bytes(NAME).unwrap();
+            assert!(there == expected || (end.is_err() && there == old), "cut at {at}");
+            rebuild(&image, &digests).unwrap();
+            assert_eq!(image.bytes(NAME).unwrap(), expected);
+            assert_eq!(image.list().unwrap(), [NAME]);
+        }
+        if end.is_ok() {
+            break;
+        }
+        at += 1;
+    }
+    assert!(at > 15, "{at} operations");
+}
+
+#[test]
+fn a_place_that_returns_something_else_gets_no_rebuilt_shard() {
+    let layout = small(Some(SIZE)).layout().unwrap();
+    let len = damaged().0.len() as u64;
+    // Header, first and last table, trailer; on the way to the disk, and on the way back.
+    for offset in [70, layout.table(0).0 + 2, layout.table(2).0 + 2, len - 60] {
+        for operation in [Operation::Write, Operation::Read] {
+            let (expected, digests, memory) = damaged();
+            let disk = FaultyBackend::new(Arc::new(memory.clone()));
+            let flip = Fault::new(FaultAction::Flip { offset, mask: 4 }).on(operation);
+            disk.inject(flip.named(PART).always());
+            let error = rebuild(&disk, &digests).unwrap_err();
+            let other = matches!(error, StoreError::Mismatch { written: true, .. });
+            assert!(other, "byte {offset}, {operation:?}: {error}");
+            assert_eq!(memory.list().unwrap(), [NAME]);
+            assert_ne!(memory.bytes(NAME).unwrap(), expected);
+            rebuild(&memory, &digests).unwrap();
+            assert_eq!(memory.bytes(NAME).unwrap(), expected);
+        }
+    }
+}
+
+#[test]
+fn another_digest_than_recorded_leaves_no_part() {
+    let (_, mut digests, memory) = damaged();
+    digests[1][3] ^= 1;
+    let old = memory.bytes(NAME);
+    let error = rebuild(&memory, &digests).unwrap_err();
+    assert!(matches!(error, StoreError::Mismatch { written: false, .. }), "{error}");
+    let error = rebuild(&memory, &digests[..1]).unwrap_err();
+    assert!(matches!(error, StoreError::Mismatch { written: false, .. }), "{error}");
+    assert_eq!((memory.list().unwrap(), memory.bytes(NAME)), (vec![NAME.to_owned()], old));
+}
+
+#[test]
+fn a_part_that_lost_what_was_to_be_kept_is_not_gone_on_with() {
+    let info = small(Some(SIZE));
+    let disk = disk_with(image(&info, SIZE));
+    disk.rename(NAME, PART).unwrap();
+    assert_eq!(ShardRebuild::kept(&disk, PART, &info).unwrap(), 4);
+    ShardRebuild::open(&disk, PART, &info, 4).unwrap();
+    disk.put(PART, disk.bytes(PART).unwrap()[..5000].to_vec());
+    let error = ShardRebuild::open(&disk, PART, &info, 4).unwrap_err();
+    assert!(matches!(error, StoreError::Misuse { .. }), "{error}");
+}
+
 #[test]
 fn without_sync_a_crash_does_leave_half_a_shard() {
     let memory = MemoryBackend::new();

@@ -36,16 +36,6 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
     ("crates/node/src/net/pool", &["job", "report"], "to be cut: Ended"),
     ("crates/node/src/sim", &["clients", "mishaps", "world"], "to be cut: a world of everything"),
     ("crates/plan/src", &["check", "cost", "parts", "plan"], "to be cut: a plan offers them"),
-    ("crates/pool/src/engine", &["ahead", "choice"], "to be cut: Ahead"),
-    ("crates/pool/src/engine", &["report", "scan", "tally"], "to be cut: Depth"),
-    (
-        "crates/pool/src/objects",
-        &["index", "look", "pool", "survey"],
-        "to be cut: the type Pool is needed by its parts, and has fields of two of them",
-    ),
-    ("crates/store/src", &["backends", "device"], "to be cut: request_limits, issued"),
-    ("crates/store/src/device", &["cautious", "cover", "pieces"], "to be cut: merged, by_width"),
-    ("crates/store/src/device", &["model", "uncertainty"], "to be cut: Rival, Combine"),
 ];
 
 #[test]

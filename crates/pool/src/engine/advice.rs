@@ -13,8 +13,8 @@ use kiln_code::{RepairPlan, Shape};
 use kiln_store::device::{Cover, DeviceModel};
 use serde::Serialize;
 
-use super::ahead::window_stripes;
 use super::choice::Times;
+use super::windows::window_stripes;
 
 /// Most sizes that are tried.
 const SIZES_MAX: usize = 20;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kiln_code::RepairPlan;
 use serde::Serialize;
 
-use super::ahead::Ahead;
+use super::windows::Windows;
 
 /// What the read planner decided for an operation, and why. Times are the model's, for reading all
 /// stripes with every device on its own: the slowest device counts.
@@ -57,18 +57,18 @@ struct Load {
 }
 
 impl Load {
-    fn of(plan: &RepairPlan, ahead: &Ahead<'_>) -> Load {
+    fn of(plan: &RepairPlan, windows: &Windows<'_>) -> Load {
         let mut load = Load::default();
         for helper in plan.helpers() {
-            let Some(device) = ahead.device_of(helper.chunk) else { continue };
-            let (cover, stripes) = ahead.cover(helper.chunk, 0, &helper.runs);
-            let runs = ahead.cover_as_runs(helper.chunk, 0, &helper.runs);
+            let Some(device) = windows.device_of(helper.chunk) else { continue };
+            let (cover, stripes) = windows.cover(helper.chunk, 0, &helper.runs);
+            let runs = windows.cover_as_runs(helper.chunk, 0, &helper.runs);
             for (loads, reads) in [(&mut load.planned, &cover), (&mut load.as_runs, &runs)] {
                 let sum = loads.entry(device).or_default();
                 sum.0 += reads.operations;
                 sum.1 += reads.bytes;
             }
-            let models = ahead.devices().plausible(device);
+            let models = windows.devices().plausible(device);
             let sum = load.plausible.entry(device).or_insert((vec![0; models.len()], 0));
             for (sum, model) in sum.0.iter_mut().zip(models) {
                 let pieces = cover.reads.iter().map(|read| model.operations(read.end - read.start));
@@ -83,8 +83,8 @@ impl Load {
         load
     }
 
-    fn times(loads: &BTreeMap<usize, (u64, u64)>, ahead: &Ahead<'_>) -> Times {
-        let devices = ahead.devices();
+    fn times(loads: &BTreeMap<usize, (u64, u64)>, windows: &Windows<'_>) -> Times {
+        let devices = windows.devices();
         let each =
             loads.iter().map(|(&at, &(reads, bytes))| devices.model(at).seconds(reads, bytes));
         each.fold(Times::default(), |times, seconds| Times {
@@ -97,8 +97,8 @@ impl Load {
 /// Which of two loads the slowest device is done with sooner, where the costs are uncertain: how
 /// many times as long the first takes as the second, at worst, over all models that probes allow.
 /// Devices have their first rivals together, then their second ones, and so on.
-fn at_worst(of: &Load, against: &Load, ahead: &Ahead<'_>) -> f64 {
-    let devices = ahead.devices();
+fn at_worst(of: &Load, against: &Load, windows: &Windows<'_>) -> f64 {
+    let devices = windows.devices();
     let slowest = |load: &Load, number: usize| {
         let seconds = load.plausible.iter().map(|(&device, (reads, bytes))| {
             let models = devices.plausible(device);
@@ -146,28 +146,33 @@ impl Choice {
     /// With every helper on a device of its own a repair is never slower, since it may read through
     /// all its gaps. But then whole chunks of fewer helpers do as well, with less work; and where
     /// helpers share a device, the fewer are faster.
-    pub(super) fn between(repair: &RepairPlan, decode: &RepairPlan, ahead: &Ahead<'_>) -> Choice {
-        let (few, whole) = (Load::of(repair, ahead), Load::of(decode, ahead));
-        let planned = Load::times(&few.planned, ahead);
-        let as_decode = Load::times(&whole.planned, ahead);
+    pub(super) fn between(
+        repair: &RepairPlan,
+        decode: &RepairPlan,
+        windows: &Windows<'_>,
+    ) -> Choice {
+        let (few, whole) = (Load::of(repair, windows), Load::of(decode, windows));
+        let planned = Load::times(&few.planned, windows);
+        let as_decode = Load::times(&whole.planned, windows);
         // Where each of both is faster by some model that the probe allows, the one that can
         // lose less.
-        let worst = (at_worst(&whole, &few, ahead), at_worst(&few, &whole, ahead));
+        let worst = (at_worst(&whole, &few, windows), at_worst(&few, &whole, windows));
         let use_decode = match worst {
             (decode, repair) if decode > AS_FAST && repair > AS_FAST => decode < repair,
             _ => as_decode.better_than(&planned),
         };
         let expected = if use_decode { as_decode } else { planned };
         let chosen = if use_decode { &whole } else { &few };
-        let windows = ahead.stripes() as f64 / ahead.window_stripes().min(ahead.stripes()) as f64;
+        let count =
+            windows.stripes() as f64 / windows.window_stripes().min(windows.stripes()) as f64;
         let mut report = ReadsReport {
             why: String::new(),
-            window_stripes: ahead.window_stripes(),
+            window_stripes: windows.window_stripes(),
             widest_gap: chosen.widest_gap,
-            expected_seconds: windows * expected.slowest,
-            expected_seconds_as_runs: windows * Load::times(&few.as_runs, ahead).slowest,
-            expected_seconds_whole_chunks: windows * Load::times(&whole.as_runs, ahead).slowest,
-            model_error: ahead.devices().model_error(),
+            expected_seconds: count * expected.slowest,
+            expected_seconds_as_runs: count * Load::times(&few.as_runs, windows).slowest,
+            expected_seconds_whole_chunks: count * Load::times(&whole.as_runs, windows).slowest,
+            model_error: windows.devices().model_error(),
             risk: chosen.risk,
         };
         let (runs, reads) = (chosen.runs, chosen.reads);
@@ -186,7 +191,7 @@ impl Choice {
                 chosen.widest_gap
             ),
         };
-        if ahead.devices().are_doubtful() {
+        if windows.devices().are_doubtful() {
             report.why += &format!(
                 "; a probe was off by {:.0}% and more, so gaps are read only where every model it \
                  allows gains",

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use kiln_code::Codec;
-use kiln_store::{Layout, ReadCost, ShardReader, ShardState, StoreError};
+use kiln_store::{Digest, Layout, ReadCost, ShardInfo, ShardReader, ShardState, StoreError};
 
 /// Where the chunks of an object's stripes can be read: shards, or bare chunk files.
 pub(crate) trait Chunks: Sync {
@@ -74,6 +74,10 @@ pub(crate) trait Shards: Sync {
     fn layout(&self) -> &Layout;
     /// Reads the shard of an index; an error says why there is none.
     fn reader(&self, index: usize) -> Result<&ShardReader, StoreError>;
+    /// What the shard of an index says of itself.
+    fn info_of(&self, index: usize) -> ShardInfo;
+    /// Digests of all shards, where they are recorded.
+    fn recorded(&self) -> Option<Vec<Digest>>;
     /// Name of the node that holds an index.
     fn node_name(&self, index: usize) -> String;
 }

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use kiln_store::{Append, ShardWriter, StoreError};
+use kiln_store::{Append, ShardRebuild, ShardWriter, StoreError};
 
 use crate::Result;
 use crate::engine::sequence;
@@ -27,6 +27,16 @@ impl Lane for ShardWriter {
 
     fn sync(&mut self) -> Result<(), StoreError> {
         ShardWriter::sync(self)
+    }
+}
+
+impl Lane for ShardRebuild {
+    fn append(&mut self, chunk: &[u8], sums: &[u32]) -> Result<(), StoreError> {
+        ShardRebuild::append(self, chunk, sums)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        ShardRebuild::sync(self)
     }
 }
 

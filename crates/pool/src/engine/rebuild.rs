@@ -1,15 +1,17 @@
-//! Rebuilding the chunks of some indices, stripe by stripe: for shards and for bare chunks.
+//! Rebuilding the chunks of some indices, stripe by stripe, for shards and for bare chunks; and the
+//! shards that are made of them.
 
 use kiln_store::device::Devices;
+use kiln_store::{Backend, Digest, ShardRebuild, digest_of};
 
 use crate::engine::ahead::Ahead;
-use crate::engine::chunks::Chunks;
+use crate::engine::chunks::{Chunks, Shards};
 use crate::engine::frame::Frame;
-use crate::engine::lanes::{Lane, Lanes};
+use crate::engine::lanes::{Lane, Lanes, in_parallel};
 use crate::engine::pipeline;
 use crate::engine::stripe::{Planner, StripeReader, frames};
 use crate::engine::tally::Tally;
-use crate::{Result, Settings};
+use crate::{PoolError, Result, Settings};
 
 /// What to rebuild from what.
 pub(crate) struct Rebuild<'a> {
@@ -68,6 +70,88 @@ impl Rebuild<'_> {
     pub(crate) fn total_bytes(&self) -> u64 {
         chunk_bytes(self.chunks, self.first) * self.targets.len() as u64
     }
+}
+
+/// A shard to rebuild, and where its part goes.
+pub(crate) struct Part<'a> {
+    /// Index of the shard.
+    pub index: usize,
+    /// The place of the part.
+    pub store: &'a dyn Backend,
+    /// Its name there.
+    pub name: &'a str,
+}
+
+/// What rebuilding some shards cost and showed.
+pub(crate) struct Rebuilt {
+    /// What stripes told.
+    pub tally: Tally,
+    /// Chunk bytes written for each shard.
+    pub written_each: u64,
+    /// Chunk bytes of each that an interrupted rebuild had written.
+    pub kept_each: u64,
+}
+
+/// Rebuilds shards under the names of their parts, side by side: for every repair of shards. They
+/// are then durable, have their recorded digests (where none is left, they get those that they
+/// have) and were read back; what is left is to commit them. Nothing is read of those in `discard`.
+///
+/// An interrupted rebuild goes on where all its parts have verified segments. After a failure the
+/// parts are gone.
+///
+/// # Errors
+/// [`PoolError::StripeLost`], [`PoolError::Mismatch`]; stores.
+pub(crate) fn rebuild_shards(
+    shards: &impl Shards,
+    parts: &[Part<'_>],
+    discard: &[usize],
+    devices: Option<&Devices>,
+    settings: &Settings<'_>,
+) -> Result<Rebuilt> {
+    let result = write_parts(shards, parts, discard, devices, settings);
+    result.inspect_err(|_| {
+        // The failure itself is what the user must hear of.
+        parts.iter().for_each(|part| drop(part.store.remove(part.name)));
+    })
+}
+
+fn write_parts(
+    shards: &impl Shards,
+    parts: &[Part<'_>],
+    discard: &[usize],
+    devices: Option<&Devices>,
+    settings: &Settings<'_>,
+) -> Result<Rebuilt> {
+    let each = || parts.iter().collect::<Vec<_>>();
+    let kept = in_parallel(each(), |_, part: &Part<'_>| {
+        ShardRebuild::kept(part.store, part.name, &shards.info_of(part.index))
+    })?;
+    let first = kept.into_iter().min().unwrap_or(0);
+    let writers = in_parallel(each(), |_, part: &Part<'_>| {
+        ShardRebuild::open(part.store, part.name, &shards.info_of(part.index), first)
+    })?;
+    let targets: Vec<usize> = parts.iter().map(|part| part.index).collect();
+    let mut lanes = Lanes::new(writers, settings.threads());
+    let rebuild = Rebuild { chunks: shards, targets: &targets, discard, first, devices };
+    let tally = rebuild.run(&mut lanes, settings)?;
+    let mut writers = lanes.into_inner();
+    let sealed = writers.iter_mut().map(ShardRebuild::seal).collect::<Result<Vec<_>, _>>()?;
+    let digests = shards.recorded().map_or_else(|| digests(shards, &targets, &sealed), Ok)?;
+    in_parallel(writers.into_iter().zip(parts).collect(), |_, (writer, part)| {
+        let finished = writer.finish(part.store, Shards::object_bytes(shards), &digests);
+        finished.map_err(|error| PoolError::rebuilt(error, Shards::object(shards), part.index))
+    })?;
+    let (all, written_each) = (chunk_bytes(shards, 0), chunk_bytes(shards, first));
+    Ok(Rebuilt { tally, written_each, kept_each: all - written_each })
+}
+
+/// Digests of all shards where none are recorded: of those rebuilt, and as the others have them.
+fn digests(shards: &impl Shards, targets: &[usize], sealed: &[Digest]) -> Result<Vec<Digest>> {
+    let digest = |index| match targets.iter().position(|&target| target == index) {
+        Some(at) => Ok(sealed[at]),
+        None => Ok(digest_of(shards.reader(index)?)?),
+    };
+    (0..Shards::codec(shards).shape().n()).map(digest).collect()
 }
 
 /// Chunk bytes of one shard from stripe `first` on.

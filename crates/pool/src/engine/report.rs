@@ -3,7 +3,6 @@
 
 use serde::Serialize;
 
-use crate::Depth;
 use crate::ReadsReport;
 
 /// Entries that one report lists at most as damaged; `damaged_count` counts all.
@@ -135,6 +134,24 @@ pub struct DecodeReport {
     pub damaged_count: u64,
     /// Shards of other encode runs, misplaced files, duplicates: one line each.
     pub notes: Vec<String>,
+}
+
+/// How much [`crate::verify`] reads and computes.
+///
+/// ```
+/// assert!(kiln_pool::Depth::Headers < kiln_pool::Depth::Data);
+/// assert_eq!(kiln_pool::Depth::default(), kiln_pool::Depth::Data);
+/// ```
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Depth {
+    /// Headers, trailers, names, and checksum tables against the recorded digests.
+    Headers,
+    /// All chunk data against its checksums too.
+    #[default]
+    Data,
+    /// All that, and parity computed again from data.
+    Parity,
 }
 
 /// What a verify found.

@@ -1,31 +1,11 @@
 //! Reading all chunks of an object to see what is damaged.
 
-use serde::Serialize;
-
 use super::chunks::Chunks;
 use super::frame::{Frame, Held};
 use super::pipeline;
 use super::stripe::{Planner, StripeReader, frames};
 use super::tally::{Findings, Tally};
-use crate::{Damage, MAX_DAMAGE_ENTRIES, Result, Settings, VerifyReport};
-
-/// How much [`crate::verify`] reads and computes.
-///
-/// ```
-/// assert!(kiln_pool::Depth::Headers < kiln_pool::Depth::Data);
-/// assert_eq!(kiln_pool::Depth::default(), kiln_pool::Depth::Data);
-/// ```
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Depth {
-    /// Headers, trailers, names, and checksum tables against the recorded digests.
-    Headers,
-    /// All chunk data against its checksums too.
-    #[default]
-    Data,
-    /// All that, and parity computed again from data.
-    Parity,
-}
+use crate::{Damage, Depth, MAX_DAMAGE_ENTRIES, Result, Settings, VerifyReport};
 
 /// A report with nothing found yet.
 pub(crate) fn report(chunks: &dyn Chunks, depth: Depth) -> VerifyReport {

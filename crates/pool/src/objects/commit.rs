@@ -6,8 +6,6 @@
 //! the old version whole, or the new one whole with some of the old one's files still about, which
 //! a scrub removes.
 
-use kiln_store::Backend;
-
 use super::look::Found;
 use super::small::write_part;
 use super::{Pool, changes};
@@ -85,25 +83,22 @@ impl Pool {
         let name = NodeFile::Manifest { key: change.key }.name();
         let (key, run, started) = (change.key, manifest.run, change.now_ms);
         let part = NodeFile::ManifestPart { key, run, started }.name();
-        let on = |at: usize| -> Result<&dyn Backend> {
-            let store = self.nodes[at].store.as_deref();
-            store.map_err(|why| PoolError::Internal { what: why.clone() })
-        };
-        let prepared = in_parallel(holders.to_vec(), |_, at| write_part(on(at)?, &part, &bytes));
+        let prepared =
+            in_parallel(holders.to_vec(), |_, at| write_part(self.usable(at)?, &part, &bytes));
         let prepared = prepared.and_then(|_| {
             in_parallel(change.arrivals.iter().collect(), |_, arrival: &Arrival| {
-                Ok::<_, PoolError>(on(arrival.node)?.rename(&arrival.part, &arrival.name)?)
+                Ok::<_, PoolError>(self.usable(arrival.node)?.rename(&arrival.part, &arrival.name)?)
             })
         });
         if let Err(error) = prepared {
             for &at in holders {
                 // The error that brought us here is the one to tell.
-                let _ = on(at).map(|store| store.remove(&part));
+                let _ = self.usable(at).map(|store| store.remove(&part));
             }
             return Err(error);
         }
         let ends = in_parallel(holders.to_vec(), |_, at| {
-            Ok::<_, PoolError>(on(at).and_then(|store| Ok(store.rename(&part, &name)?)))
+            Ok::<_, PoolError>(self.usable(at).and_then(|store| Ok(store.rename(&part, &name)?)))
         })?;
         let have = ends.iter().filter(|end| end.is_ok()).count();
         let Some(error) = ends.into_iter().find_map(std::result::Result::err) else {

@@ -12,7 +12,7 @@ use kiln_store::{Digest, DigestBuilder, ShardInfo, checksums};
 
 use super::ObjectShards;
 use super::shards::Member;
-use crate::engine::chunks::Chunks;
+use crate::engine::chunks::{Chunks, Shards};
 use crate::{Key, NodeFile, Result};
 
 /// Sub-chunks that are wanted of chunks that are gone, the same ones of several stripes.

@@ -1,14 +1,12 @@
 //! Repair of one object: its lost shards are rebuilt beside, verified, and put in place.
 
-use kiln_store::{Backend, Digest, ShardReader, ShardWriter, digest_of, valid_segments};
 use serde::Serialize;
 
 use super::commit::{Arrival, Change, places};
 use super::health::Health;
 use super::look::Found;
 use super::{ObjectShards, Pool};
-use crate::engine::lanes::{Lanes, in_parallel};
-use crate::engine::rebuild::{Rebuild, chunk_bytes};
+use crate::engine::rebuild::{Part, Rebuilt, rebuild_shards};
 use crate::{Body, Depth, Key, Manifest, NodeFile, Observer, PoolError, Result, Settings, place};
 
 /// Rounds of a repair that keeps finding new damage in its helpers.
@@ -224,6 +222,7 @@ impl Pool {
         Ok(targets)
     }
 
+    /// Rebuilds shards as parts; returns indices of others that turned out to be damaged.
     fn write_parts(
         &self,
         shards: &ObjectShards,
@@ -231,73 +230,21 @@ impl Pool {
         mended: &mut Mended,
         settings: &Settings<'_>,
     ) -> Result<Vec<u16>> {
-        let on = |target: &Target| -> Result<&dyn Backend> {
-            let store = self.nodes[target.node].store.as_deref();
-            store.map_err(|why| PoolError::Internal { what: why.clone() })
-        };
-        let counts = in_parallel(targets.iter().collect(), |_, target: &Target| {
-            Ok::<_, PoolError>(valid_segments(
-                on(target)?,
-                &target.part,
-                &shards.info_of(target.index),
-            )?)
-        })?;
-        let kept = counts.into_iter().min().unwrap_or(0);
-        let first = kept * u64::from(shards.placed.segment_stripes);
-        let result = self.write_from(shards, targets, first, &on, mended, settings);
-        result.inspect_err(|_| {
-            // The failure itself is what the user must hear of.
-            for target in targets {
-                let _ = on(target).map(|store| store.remove(&target.part));
-            }
-        })
-    }
-
-    fn write_from<'a>(
-        &'a self,
-        shards: &ObjectShards,
-        targets: &[Target],
-        first: u64,
-        on: &(impl Fn(&Target) -> Result<&'a dyn Backend> + Sync),
-        mended: &mut Mended,
-        settings: &Settings<'_>,
-    ) -> Result<Vec<u16>> {
-        let writers = in_parallel(targets.iter().collect(), |_, target: &Target| {
-            let info = shards.info_of(target.index);
-            Ok::<_, PoolError>(match first {
-                0 => ShardWriter::create(on(target)?, &target.part, &info)?,
-                _ => ShardWriter::resume_verified(on(target)?, &target.part, &info, first)?,
-            })
-        })?;
-        let indices: Vec<usize> = targets.iter().map(|target| target.index).collect();
-        let rebuild =
-            Rebuild { chunks: shards, targets: &indices, discard: &[], first, devices: None };
-        let mut lanes = Lanes::new(writers, settings.threads());
-        let quiet = Quiet(settings.observer);
-        let tally = rebuild.run(&mut lanes, &Settings { observer: &quiet, ..*settings })?;
-        let mut writers = lanes.into_inner();
-        let digests = shards.digests();
-        let sealed: Vec<Digest> =
-            writers.iter_mut().map(ShardWriter::seal).collect::<Result<_, _>>()?;
-        let object = &shards.manifest.name;
-        for (&index, digest) in indices.iter().zip(&sealed) {
-            if *digest != digests[index] {
-                let todo = "nothing was replaced; keep all shards and report this".into();
-                return Err(PoolError::Mismatch { object: object.clone(), index, todo });
-            }
+        let mut parts = Vec::with_capacity(targets.len());
+        for target in targets {
+            let store = self.usable(target.node)?;
+            parts.push(Part { index: target.index, store, name: &target.part });
         }
-        let size = shards.manifest.size;
-        in_parallel(writers, |_, writer| writer.finish(size, &digests))?;
-        in_parallel(targets.iter().collect(), |_, target: &Target| {
-            read_back(on(target)?, target, &digests[target.index], object)
-        })?;
-        let (all, written) = (chunk_bytes(shards, 0), chunk_bytes(shards, first));
+        let quiet = Settings { observer: &Quiet(settings.observer), ..*settings };
+        let Rebuilt { tally, written_each, kept_each } =
+            rebuild_shards(shards, &parts, &[], None, &quiet)?;
         mended.bytes_read += tally.bytes();
         mended.read_runs += tally.runs();
-        mended.bytes_written += written * targets.len() as u64;
-        mended.resumed_bytes += (all - written) * targets.len() as u64;
-        let bad = tally.bad_indices().into_iter().filter(|index| !indices.contains(index));
-        Ok(bad.map(|index| index as u16).collect())
+        mended.bytes_written += written_each * targets.len() as u64;
+        mended.resumed_bytes += kept_each * targets.len() as u64;
+        let bad = tally.bad_indices().into_iter();
+        let others = bad.filter(|index| targets.iter().all(|target| target.index != *index));
+        Ok(others.map(|index| index as u16).collect())
     }
 
     /// Writes the same manifest again, to all nodes that should hold it.
@@ -320,19 +267,4 @@ impl Target {
         let name = NodeFile::Shard { key, run, index }.name();
         Target { index: usize::from(index), node, part, name }
     }
-}
-
-/// Opens what was just written and compares its tables with the digest.
-pub(super) fn read_back(
-    store: &dyn Backend,
-    target: &Target,
-    digest: &Digest,
-    object: &str,
-) -> Result<()> {
-    let reader = ShardReader::open(store, &target.part)?;
-    if digest_of(&reader)? == *digest {
-        return Ok(());
-    }
-    let todo = format!("{} does not return what was written; nothing was replaced", store.place());
-    Err(PoolError::Mismatch { object: object.to_owned(), index: target.index, todo })
 }

@@ -13,7 +13,6 @@ use kiln_store::{Backend, StoreError};
 use serde::{Deserialize, Serialize};
 
 use super::small::{read_small, write_small};
-use super::survey::{NodeStatus, PoolStatus};
 use crate::{Candidate, NodeConfig, PoolConfig, PoolError, Result};
 
 /// Tells on every node which pool and node it is: an empty mount point must not pass for a disk.
@@ -144,17 +143,6 @@ impl Pool {
         take(config, known(config, id)?, open, true)
     }
 
-    /// Has nodes with new disks count as all others, if a survey found that no manifest is
-    /// lacking anywhere.
-    ///
-    /// # Errors
-    /// A node that cannot be written.
-    pub fn settle(&self, status: &PoolStatus) -> Result<()> {
-        let present = |(node, row): (&PoolNode, &NodeStatus)| row.present == node.store.is_ok();
-        let as_opened = self.nodes.iter().zip(&status.nodes).all(present);
-        if as_opened && status.thin == 0 { self.trust_all() } else { Ok(()) }
-    }
-
     /// Nodes with new disks have got all copies of manifests that they should have: of those that
     /// the others know of. These are all, unless too many others are away.
     pub(crate) fn trust_all(&self) -> Result<()> {
@@ -214,6 +202,15 @@ impl Pool {
     pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &dyn Backend)> {
         let stores = self.nodes.iter().map(|node| node.store.as_deref().ok());
         stores.enumerate().filter_map(|(at, store)| Some((at, store?)))
+    }
+
+    /// The store of the node at a position.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub(super) fn usable(&self, at: usize) -> Result<&dyn Backend> {
+        let store = self.nodes[at].store.as_deref();
+        store.map_err(|why| PoolError::Internal { what: why.clone() })
     }
 
     /// The store of a node by id, where it can be used.

@@ -8,13 +8,14 @@
 use std::sync::Arc;
 
 use kiln_code::Codec;
-use kiln_store::{Backend, Digest, ShardInfo};
+use kiln_store::{Digest, ShardInfo, ShardRebuild};
 
 use super::commit::places;
 use super::health::Health;
-use super::mend::{Target, read_back};
+use super::mend::Target;
 use super::shards::{Member, ObjectShards};
 use super::{MendRequest, Pool};
+use crate::engine::chunks::Shards;
 use crate::engine::lanes::in_parallel;
 use crate::{Body, Depth, Key, Manifest, NodeFile, PoolError, Result, Settings};
 
@@ -147,10 +148,9 @@ impl Pool {
         };
         let targets = rebuilt.iter().map(target).collect::<Result<Vec<_>>>()?;
         in_parallel(targets.iter().collect(), |_, target: &Target| {
-            let store = self.nodes[target.node].store.as_deref();
-            let store: &dyn Backend =
-                store.map_err(|why| PoolError::Internal { what: why.clone() })?;
-            read_back(store, target, &lacking.digests[target.index], &lacking.name)
+            let (store, digest) = (self.usable(target.node)?, &lacking.digests[target.index]);
+            ShardRebuild::read_back(store, &target.part, digest)
+                .map_err(|error| PoolError::rebuilt(error, &lacking.name, target.index))
         })?;
         let (key, run) = (lacking.key, lacking.info.run);
         self.put_in_place(key, &lacking.name, run, &targets, now_ms, settings)

@@ -58,13 +58,6 @@ impl ObjectShards {
         Ok(ObjectShards { manifest, placed, codec, layout, members })
     }
 
-    /// What a shard with this index says of itself.
-    pub(crate) fn info_of(&self, index: usize) -> ShardInfo {
-        let info = self.manifest.shard_info(index as u16);
-        // `open` refuses objects without shards.
-        info.unwrap_or_else(|| unreachable!("an object without shards"))
-    }
-
     /// Digests of all shards, as recorded when the object was put.
     pub(crate) fn digests(&self) -> Vec<Digest> {
         self.placed.places.iter().map(|place| place.digest).collect()
@@ -153,6 +146,16 @@ impl Shards for ObjectShards {
                 what: why.clone(),
             }),
         }
+    }
+
+    fn info_of(&self, index: usize) -> ShardInfo {
+        let info = self.manifest.shard_info(index as u16);
+        // `open` refuses objects without shards.
+        info.unwrap_or_else(|| unreachable!("an object without shards"))
+    }
+
+    fn recorded(&self) -> Option<Vec<Digest>> {
+        Some(self.digests())
     }
 
     fn node_name(&self, index: usize) -> String {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::Serialize;
 
 use super::index::{Index, THE_MANIFEST};
+use super::pool::PoolNode;
 use super::{Listed, Pool};
 use crate::queue::{Damaged, RepairQueue};
 use crate::{Key, NodeFile, Result};
@@ -118,6 +119,17 @@ struct Lack {
 }
 
 impl Pool {
+    /// Has nodes with new disks count as all others, if a survey found that no manifest is
+    /// lacking anywhere.
+    ///
+    /// # Errors
+    /// A node that cannot be written.
+    pub fn settle(&self, status: &PoolStatus) -> Result<()> {
+        let present = |(node, row): (&PoolNode, &NodeStatus)| row.present == node.store.is_ok();
+        let as_opened = self.nodes.iter().zip(&status.nodes).all(present);
+        if as_opened && status.thin == 0 { self.trust_all() } else { Ok(()) }
+    }
+
     /// Surveys the pool and fills the queue with what a repair should do, the most endangered
     /// first. The index must be fresh. `queue` bounds what is remembered of damaged objects.
     ///

@@ -157,11 +157,6 @@ impl ShardSet {
         (0..self.members.len()).filter(damaged).collect()
     }
 
-    /// What a shard of this set with this index says of itself.
-    pub(crate) fn info_of(&self, index: usize) -> ShardInfo {
-        ShardInfo { index: index as u16, ..self.info.clone() }
-    }
-
     /// Name of the node that holds an index, or a word for none.
     pub(crate) fn node_name(&self, index: usize) -> String {
         let member = self.members[index].as_ref();
@@ -194,6 +189,14 @@ impl Shards for ShardSet {
             part: "shard".to_owned(),
             what: "it is missing".to_owned(),
         })
+    }
+
+    fn info_of(&self, index: usize) -> ShardInfo {
+        ShardInfo { index: index as u16, ..self.info.clone() }
+    }
+
+    fn recorded(&self) -> Option<Vec<Digest>> {
+        self.digests.clone()
     }
 
     fn node_name(&self, index: usize) -> String {

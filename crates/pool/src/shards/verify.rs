@@ -3,9 +3,9 @@
 use kiln_store::{ShardState, digest_of};
 
 use crate::engine::lanes::in_parallel;
-use crate::engine::scan::{Depth, report, scan};
+use crate::engine::scan::{report, scan};
 use crate::engine::tally::{Findings, indices};
-use crate::{Damage, PoolError, Result, Settings, ShardSet, VerifyReport};
+use crate::{Damage, Depth, PoolError, Result, Settings, ShardSet, VerifyReport};
 
 /// Checks shards.
 ///

@@ -57,6 +57,33 @@ fn a_full_disk_at_any_point_of_repair_touches_nothing() {
 }
 
 #[test]
+fn a_disk_that_garbles_what_is_repaired_replaces_nothing() {
+    let world = World::new("clay:4+2", 16);
+    let bytes = data(3000);
+    world.encode(&bytes);
+    let shards = world.all();
+    for offset in [70, shards[0].len() as u64 - 60] {
+        // One is missing, one is there but for a byte.
+        world.lose(1);
+        let (mut damaged, (disk, nodes)) = (shards[5].clone(), faulty(&world));
+        damaged[4100] ^= 1;
+        world.stores[0].put(&name(5), damaged.clone());
+        let flip = Fault::new(FaultAction::Flip { offset, mask: 8 }).on(Operation::Write);
+        disk.inject(flip.named("05.kiln.repair"));
+        let set = discover(&nodes, None).unwrap();
+        let ears = Ears::default();
+        let req = RepairRequest { scan: true, ..RepairRequest::default() };
+        let error = repair(&set, &req, &settings(&ears)).unwrap_err();
+        assert!(error.kind() == Kind::Refused && error.to_string().contains("return"), "{error}");
+        assert_eq!(world.files().len(), 5, "{:?}", world.files());
+        assert!(world.stores[0].bytes(&name(5)).unwrap() == damaged);
+        assert!(world.decode().unwrap().0 == bytes);
+        world.repair(&req).unwrap();
+        assert!(world.all() == shards);
+    }
+}
+
+#[test]
 fn an_unwritable_node_stops_an_encode_before_anything_is_in_place() {
     for index in [0, 3, 5] {
         let world = World::spread("rs:4+2", 64);

@@ -16,7 +16,7 @@
 
 use std::ops::Range;
 
-use super::cover::by_width;
+use super::joins::by_width;
 use super::{DeviceModel, pieces};
 
 /// What was chosen.

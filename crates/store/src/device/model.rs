@@ -4,34 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Rival, Uncertainty};
-
-/// How the costs of reads and of bytes go together.
-///
-/// ```
-/// use kiln_store::device::Combine;
-/// assert_eq!((Combine::Sum.of(3.0, 4.0), Combine::Larger.of(3.0, 4.0)), (7.0, 4.0));
-/// ```
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Combine {
-    /// One after the other: a head seeks, then reads.
-    Sum,
-    /// Side by side: limits of reads and of bytes a second, of which one binds. So are volumes of
-    /// clouds, and drives that work on many reads at once.
-    Larger,
-}
-
-impl Combine {
-    /// Both costs together.
-    #[must_use]
-    pub fn of(self, reads: f64, bytes: f64) -> f64 {
-        match self {
-            Combine::Sum => reads + bytes,
-            Combine::Larger => reads.max(bytes),
-        }
-    }
-}
+use super::{Combine, Rival, Uncertainty};
 
 /// What reads cost on a device, in seconds, when many are submitted together.
 ///
@@ -164,6 +137,27 @@ impl DeviceModel {
         rivals.iter().try_for_each(|&Rival { read_seconds, byte_seconds, piece_bytes, .. }| {
             check_costs(read_seconds, byte_seconds, piece_bytes)
         })
+    }
+
+    /// All models that the measurements allow: this one, then its rivals.
+    #[must_use]
+    pub fn plausible(&self) -> Vec<DeviceModel> {
+        let with = |rival: &Rival| DeviceModel {
+            read_seconds: rival.read_seconds,
+            byte_seconds: rival.byte_seconds,
+            combine: rival.combine,
+            piece_bytes: rival.piece_bytes,
+            uncertainty: Uncertainty::default(),
+            ..self.clone()
+        };
+        let own = DeviceModel { uncertainty: Uncertainty::default(), ..self.clone() };
+        [own].into_iter().chain(self.uncertainty.rivals.iter().map(with)).collect()
+    }
+
+    /// Whether its measurements were too far from it to plan by it alone.
+    #[must_use]
+    pub fn is_doubtful(&self) -> bool {
+        self.uncertainty.error >= Uncertainty::ERROR_LARGE || self.worst_fit > 0.25
     }
 }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::cover::merged;
+use super::joins::merged;
 use super::{Combine, DeviceModel};
 
 /// Prices tried where the larger cost counts: halvings between "only reads" and "only bytes".

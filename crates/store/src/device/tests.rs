@@ -10,7 +10,7 @@ use super::{Combine, Cover, DeviceModel};
 /// The best that any choice of gaps can do, by trying all of them.
 fn best_by_force(wanted: &[Range<u64>], model: &DeviceModel) -> f64 {
     let choices = (0..1u32 << (wanted.len() - 1)).map(|choice| {
-        let reads = super::cover::merged(wanted, |at| choice >> (at - 1) & 1 == 1);
+        let reads = super::joins::merged(wanted, |at| choice >> (at - 1) & 1 == 1);
         model.seconds_of(&reads)
     });
     choices.fold(f64::INFINITY, f64::min)

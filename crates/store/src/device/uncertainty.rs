@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Combine, DeviceModel};
+use super::Combine;
 
 /// Another model that the measurements allow.
 ///
@@ -25,7 +25,7 @@ pub struct Rival {
     pub byte_seconds: f64,
     /// How both go together.
     pub combine: Combine,
-    /// As in [`DeviceModel::piece_bytes`].
+    /// As in [`super::DeviceModel::piece_bytes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub piece_bytes: Option<u64>,
 }
@@ -57,28 +57,5 @@ impl Uncertainty {
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Uncertainty::default()
-    }
-}
-
-impl DeviceModel {
-    /// All models that the measurements allow: this one, then its rivals.
-    #[must_use]
-    pub fn plausible(&self) -> Vec<DeviceModel> {
-        let with = |rival: &Rival| DeviceModel {
-            read_seconds: rival.read_seconds,
-            byte_seconds: rival.byte_seconds,
-            combine: rival.combine,
-            piece_bytes: rival.piece_bytes,
-            uncertainty: Uncertainty::default(),
-            ..self.clone()
-        };
-        let own = DeviceModel { uncertainty: Uncertainty::default(), ..self.clone() };
-        [own].into_iter().chain(self.uncertainty.rivals.iter().map(with)).collect()
-    }
-
-    /// Whether its measurements were too far from it to plan by it alone.
-    #[must_use]
-    pub fn is_doubtful(&self) -> bool {
-        self.uncertainty.error >= Uncertainty::ERROR_LARGE || self.worst_fit > 0.25
     }
 }

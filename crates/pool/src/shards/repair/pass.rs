@@ -1,15 +1,12 @@
 //! One pass of a repair: some shards are rebuilt side by side.
 
-use kiln_store::{Digest, ShardWriter, digest_of, valid_segments};
-
 use super::RepairRequest;
 use super::place::{Target, target};
-use crate::engine::lanes::{Lanes, in_parallel};
 use crate::engine::ledger::{Ledger, PassSums};
 use crate::engine::names::{self, Kind};
-use crate::engine::rebuild::{Rebuild, chunk_bytes};
+use crate::engine::rebuild::{Part, rebuild_shards};
 use crate::engine::tally::Findings;
-use crate::{Moved, PoolError, Result, Settings, ShardSet};
+use crate::{Moved, Result, Settings, ShardSet};
 
 /// What a pass is to do.
 pub(super) struct Job<'a> {
@@ -32,12 +29,7 @@ impl Job<'_> {
         for &index in self.targets {
             targets.push(target(self.set, self.req, index, &targets)?);
         }
-        let found = self.write_parts(&targets, ledger, settings).inspect_err(|_| {
-            // The failure itself is what the user must hear of.
-            for target in &targets {
-                let _ = target.node.store.remove(&target.part);
-            }
-        })?;
+        let found = self.rebuild(&targets, ledger, settings)?;
         for target in &targets {
             if let Some(aside) = &target.aside {
                 target.node.store.rename(&target.name, aside)?;
@@ -54,82 +46,29 @@ impl Job<'_> {
         Ok(found)
     }
 
-    fn write_parts(
+    fn rebuild(
         &self,
         targets: &[Target],
         ledger: &mut Ledger,
         settings: &Settings<'_>,
     ) -> Result<Vec<usize>> {
-        let first = self.resumable(targets)?;
-        let writers = in_parallel(targets.iter().collect(), |_, target: &Target| {
-            let info = self.set.info_of(target.index);
-            let store = &*target.node.store;
-            match first {
-                0 => ShardWriter::create(store, &target.part, &info),
-                _ => ShardWriter::resume_verified(store, &target.part, &info, first),
-            }
-        })?;
-        let (set, indices, discard) = (self.set, self.targets, self.discard);
+        let parts: Vec<Part<'_>> = (targets.iter())
+            .map(|t| Part { index: t.index, store: &*t.node.store, name: &t.part })
+            .collect();
         let devices = self.req.devices.as_ref();
-        let rebuild = Rebuild { chunks: set, targets: indices, discard, first, devices };
-        let mut lanes = Lanes::new(writers, settings.threads());
-        let mut tally = rebuild.run(&mut lanes, settings)?;
-        let mut writers = lanes.into_inner();
-        let sealed: Vec<Digest> =
-            writers.iter_mut().map(ShardWriter::seal).collect::<Result<_, _>>()?;
-        let digests = self.digests(&sealed)?;
-        in_parallel(writers, |_, writer| writer.finish(set.size(), &digests))?;
-        let found = tally.bad_indices();
-        let findings = std::mem::take(&mut tally.findings);
+        let mut rebuilt = rebuild_shards(self.set, &parts, self.discard, devices, settings)?;
+        let found = rebuilt.tally.bad_indices();
+        let findings = std::mem::take(&mut rebuilt.tally.findings);
         ledger.findings.extend(&self.untold(findings));
-        ledger.unverified |= set.digests.is_none();
-        let each = chunk_bytes(set, first);
-        ledger.resumed_bytes += (chunk_bytes(set, 0) - each) * targets.len() as u64;
+        ledger.unverified |= self.set.digests.is_none();
+        ledger.resumed_bytes += rebuilt.kept_each * targets.len() as u64;
         ledger.add(&PassSums {
-            targets: indices,
+            targets: self.targets,
             target_nodes: targets.iter().map(|target| target.node.name.clone()).collect(),
-            tally: &tally,
-            written_each: each,
+            tally: &rebuilt.tally,
+            written_each: rebuilt.written_each,
         });
-        Ok(found.into_iter().filter(|index| !indices.contains(index)).collect())
-    }
-
-    /// How many stripes all parts of an interrupted repair have already.
-    fn resumable(&self, targets: &[Target]) -> Result<u64> {
-        let counts = in_parallel(targets.iter().collect(), |_, target: &Target| {
-            let info = self.set.info_of(target.index);
-            valid_segments(&*target.node.store, &target.part, &info)
-        })?;
-        let least = counts.into_iter().min().unwrap_or(0);
-        Ok(least * u64::from(self.set.info.segment_stripes))
-    }
-
-    /// Digests of all n shards. Those recorded must be met; where none is left, they are computed.
-    fn digests(&self, sealed: &[Digest]) -> Result<Vec<Digest>> {
-        let set = self.set;
-        if let Some(recorded) = &set.digests {
-            for (&index, digest) in self.targets.iter().zip(sealed) {
-                if *digest != recorded[index] {
-                    let todo = "nothing was replaced; keep all shards and report this".into();
-                    let object = set.object().to_owned();
-                    return Err(PoolError::Mismatch { object, index, todo });
-                }
-            }
-            return Ok(recorded.clone());
-        }
-        let mut digests = Vec::with_capacity(set.members.len());
-        for (index, member) in set.members.iter().enumerate() {
-            let at = self.targets.iter().position(|&target| target == index);
-            digests.push(match (at, member) {
-                (Some(at), _) => sealed[at],
-                (None, Some(member)) => digest_of(&member.reader)?,
-                (None, None) => {
-                    let what = format!("shard {index} is missing but not a target");
-                    return Err(PoolError::Internal { what });
-                }
-            });
-        }
-        Ok(digests)
+        Ok(found.into_iter().filter(|index| !self.targets.contains(index)).collect())
     }
 
     fn untold(&self, findings: Findings) -> Findings {

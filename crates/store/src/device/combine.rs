@@ -1,0 +1,30 @@
+//! How two costs make one.
+
+use serde::{Deserialize, Serialize};
+
+/// How the costs of reads and of bytes go together.
+///
+/// ```
+/// use kiln_store::device::Combine;
+/// assert_eq!((Combine::Sum.of(3.0, 4.0), Combine::Larger.of(3.0, 4.0)), (7.0, 4.0));
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Combine {
+    /// One after the other: a head seeks, then reads.
+    Sum,
+    /// Side by side: limits of reads and of bytes a second, of which one binds. So are volumes of
+    /// clouds, and drives that work on many reads at once.
+    Larger,
+}
+
+impl Combine {
+    /// Both costs together.
+    #[must_use]
+    pub fn of(self, reads: f64, bytes: f64) -> f64 {
+        match self {
+            Combine::Sum => reads + bytes,
+            Combine::Larger => reads.max(bytes),
+        }
+    }
+}
