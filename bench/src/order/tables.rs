@@ -2,8 +2,8 @@
 
 use super::Options;
 use crate::BenchError;
-use kiln_code::order::{Layers, Order, OrderCost};
-use kiln_code::{CodeSpec, Codec};
+use kiln_code::order::{Layers, Order};
+use kiln_code::{CodeSpec, Codec, OrderCost};
 use serde::Serialize;
 
 /// Orders of the paper's Table IV: its two Special orders are drawn by its recursion; the seeds

@@ -1,5 +1,6 @@
 //! The average repair cost over all patterns of F lost chunks (Clay paper, section 6.1, Fig. 17).
 
+use crate::combinations::{next_combination, sample};
 use crate::{CodeError, Codec, Strategy};
 
 /// More patterns than this are sampled, not enumerated.
@@ -108,38 +109,6 @@ impl Tally {
 }
 
 /// n over f, or nothing when it does not fit.
-fn binomial(n: u64, f: u64) -> Option<u64> {
+pub(crate) fn binomial(n: u64, f: u64) -> Option<u64> {
     (0..f).try_fold(1_u64, |count, i| Some(count.checked_mul(n - i)? / (i + 1)))
-}
-
-/// Steps to the next ascending combination out of 0..n; false after the last.
-pub(crate) fn next_combination(items: &mut [usize], n: usize) -> bool {
-    let f = items.len();
-    let Some(i) = (0..f).rev().find(|&i| items[i] < n - f + i) else { return false };
-    items[i] += 1;
-    for j in i + 1..f {
-        items[j] = items[j - 1] + 1;
-    }
-    true
-}
-
-/// `count` distinct numbers below n, ascending, from a SplitMix64 sequence.
-pub(crate) fn sample(n: usize, count: usize, state: &mut u64) -> Vec<usize> {
-    let mut items: Vec<usize> = (0..n).collect();
-    for i in 0..count {
-        let j = i + (next_random(state) % (n - i) as u64) as usize;
-        items.swap(i, j);
-    }
-    items.truncate(count);
-    items.sort_unstable();
-    items
-}
-
-/// SplitMix64: a small generator whose state is an argument.
-pub(crate) fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

@@ -4,12 +4,15 @@ use crate::codes::{self, Choice, Code};
 use crate::order::Layers;
 use crate::{CodeError, CodeSpec, Program, RepairPlan, Shape, Strategy};
 use kiln_gf::{Footprint, Kernel};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Plans kept, at most. One loss pattern at a time is repaired; rot adds a few more.
 const PLANS_MAX: usize = 32;
+
+/// Margins remembered, at most: some hundred bytes each.
+const MARGINS_MAX: usize = 4096;
 
 type Key = (bool, Vec<usize>, Vec<usize>);
 
@@ -33,6 +36,8 @@ pub struct Codec {
     kernel: &'static dyn Kernel,
     encode: OnceLock<Arc<RepairPlan>>,
     plans: Mutex<VecDeque<(Key, Arc<RepairPlan>)>>,
+    /// By lost chunks, for codes that have to be asked for every pattern.
+    margins: Mutex<HashMap<Vec<usize>, i32>>,
 }
 
 impl fmt::Debug for Codec {
@@ -56,8 +61,8 @@ impl Codec {
     /// The parameters give no MDS code, or one that is too large.
     pub fn with_kernel(spec: &CodeSpec, kernel: &'static dyn Kernel) -> Result<Codec, CodeError> {
         let code = codes::build(spec)?;
-        let (encode, plans) = (OnceLock::new(), Mutex::new(VecDeque::new()));
-        Ok(Codec { spec: spec.clone(), code, kernel, encode, plans })
+        let (encode, plans, margins) = Default::default();
+        Ok(Codec { spec: spec.clone(), code, kernel, encode, plans, margins })
     }
 
     /// The code's spec.
@@ -85,13 +90,101 @@ impl Codec {
         self.code.layers()
     }
 
-    /// How `lost` would be rebuilt from some of `available`, without making the plan.
+    /// Whether a chunk may be read and computed in ranges of sub-chunks. Not with packets: there a
+    /// sub-chunk is not one range of bytes, so that only whole chunks are read.
+    ///
+    /// ```
+    /// use kiln_code::Codec;
+    /// assert!(Codec::new(&"liberation:4+2".parse()?)?.sliceable());
+    /// assert!(!Codec::new(&"liberation:4+2,packet=512".parse()?)?.sliceable());
+    /// # Ok::<(), kiln_code::CodeError>(())
+    /// ```
+    pub fn sliceable(&self) -> bool {
+        self.code.packet().is_none()
+    }
+
+    /// The shard that each chunk is in Ceph, where data need not come first (the chunk mapping of
+    /// its interface).
+    ///
+    /// ```
+    /// use kiln_code::Codec;
+    /// assert_eq!(Codec::new(&"rs:2+1".parse()?)?.mapping(), [0, 1, 2]);
+    /// # Ok::<(), kiln_code::CodeError>(())
+    /// ```
+    pub fn mapping(&self) -> Vec<usize> {
+        self.code.mapping()
+    }
+
+    /// Whether any k chunks give all others (maximum distance separable), so that any m may be
+    /// lost, and no m + 1.
+    ///
+    /// ```
+    /// use kiln_code::Codec;
+    /// assert!(Codec::new(&"rs:10+4".parse()?)?.is_mds());
+    /// # Ok::<(), kiln_code::CodeError>(())
+    /// ```
+    pub fn is_mds(&self) -> bool {
+        self.code.is_mds()
+    }
+
+    /// Whether the chunks `lost` can be computed from all others. A chunk that the code does not
+    /// have can not.
+    ///
+    /// ```
+    /// use kiln_code::Codec;
+    /// let codec = Codec::new(&"rs:4+2".parse()?)?;
+    /// assert!(codec.tolerates(&[0, 5]));
+    /// assert!(!codec.tolerates(&[0, 1, 5]));
+    /// # Ok::<(), kiln_code::CodeError>(())
+    /// ```
+    pub fn tolerates(&self, lost: &[usize]) -> bool {
+        let mut lost = lost.to_vec();
+        lost.sort_unstable();
+        lost.dedup();
+        lost.last().is_none_or(|&last| last < self.shape().n()) && self.code.tolerates(&lost)
+    }
+
+    /// The cheapest way to rebuild `lost` from some of `available`, without making its plan.
     ///
     /// # Errors
     /// As [`Codec::repair_plan`].
-    pub fn strategy(&self, lost: &[usize], available: &[usize]) -> Result<Strategy, CodeError> {
+    ///
+    /// ```
+    /// use kiln_code::{Codec, Strategy};
+    /// let codec = Codec::new(&"clay:4+2".parse()?)?;
+    /// let choice = codec.choose(&[0], &[1, 2, 3, 4, 5])?;
+    /// assert_eq!((choice.strategy, choice.helpers.len()), (Strategy::Repair, 5));
+    /// # Ok::<(), kiln_code::CodeError>(())
+    /// ```
+    pub fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
         let (lost, available) = self.sorted(lost, available)?;
-        Ok(self.code.choose(&lost, &available)?.strategy)
+        self.code.choose(&lost, &available)
+    }
+
+    /// The whole chunks to read for a decode of `lost`, data chunks first: for reads that want
+    /// the whole object anyway.
+    ///
+    /// # Errors
+    /// As [`Codec::repair_plan`].
+    ///
+    /// ```
+    /// use kiln_code::Codec;
+    /// let codec = Codec::new(&"clay:4+2".parse()?)?;
+    /// assert_eq!(codec.decode(&[0], &[1, 2, 3, 4, 5])?.helpers, [1, 2, 3, 4]);
+    /// # Ok::<(), kiln_code::CodeError>(())
+    /// ```
+    pub fn decode(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
+        let (lost, available) = self.sorted(lost, available)?;
+        self.code.decode(&lost, &available)
+    }
+
+    /// The margins known, few enough to keep; see [`Codec::margin`].
+    pub(crate) fn margins(&self) -> MutexGuard<'_, HashMap<Vec<usize>, i32>> {
+        let mut margins = self.margins.lock().unwrap_or_else(PoisonError::into_inner);
+        if margins.len() >= MARGINS_MAX {
+            margins.clear();
+        }
+        margins
     }
 
     /// Encodes one stripe: m parity chunks from k data chunks, all of one length, a multiple of
@@ -137,8 +230,8 @@ impl Codec {
             return Ok(plan);
         }
         let Shape { k, m, .. } = self.shape();
-        let (lost, available): (Vec<_>, Vec<_>) = ((k..k + m).collect(), (0..k).collect());
-        let plan = self.make(codes::choose_decode(self.shape(), &lost, &available)?)?;
+        let (parity, data): (Vec<_>, Vec<_>) = ((k..k + m).collect(), (0..k).collect());
+        let plan = self.make(Choice::new(Strategy::Decode, &parity, data))?;
         Ok(self.encode.get_or_init(|| plan))
     }
 
@@ -188,7 +281,7 @@ impl Codec {
         }
         drop(plans);
         let choice = match whole {
-            true => codes::choose_decode(self.shape(), &key.1, &key.2)?,
+            true => self.code.decode(&key.1, &key.2)?,
             false => self.code.choose(&key.1, &key.2)?,
         };
         let plan = self.make(choice)?;

@@ -19,7 +19,8 @@ mod xor;
 mod battery;
 
 use crate::order::Layers;
-use crate::spec::{Param, Words};
+use crate::profile::ReadProfile;
+use crate::spec::{ChunkNumbers, Param, Words};
 use crate::{CodeError, CodeSpec, Dag, Shape, Strategy};
 
 /// A family of codes: its name, what it is good for, and how its spec reads.
@@ -38,6 +39,12 @@ pub struct CodeFamily {
     pub syntax: &'static str,
     /// A spec that works.
     pub example: &'static str,
+    /// More of them, small enough that tests try every loss.
+    pub examples: &'static [&'static str],
+    /// What the numbers after the name count.
+    pub(crate) numbers: ChunkNumbers,
+    /// Reads a profile of Ceph's plugin of this name.
+    pub(crate) profile: Option<ReadProfile>,
     /// Turns the words of a spec into its complete, ordered parameters.
     pub(crate) resolve: fn(&mut Words<'_>) -> Result<Vec<Param>, CodeError>,
     pub(crate) build: fn(&CodeSpec) -> Result<Box<dyn Code>, CodeError>,
@@ -59,16 +66,18 @@ pub static CODES: &[CodeFamily] = &[
     butterfly::FAMILY,
 ];
 
-/// Which chunks a repair may use and which it uses; made by [`Code::choose`].
+/// Which chunks a repair or a decode reads; made by [`crate::Codec::choose`] and
+/// [`crate::Codec::decode`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub struct Choice {
+    /// Whether less than k chunks are read.
     pub strategy: Strategy,
     /// Wanted chunks, ascending.
     pub lost: Vec<usize>,
-    /// Chunks that are read, ascending.
+    /// Chunks that are read, whole or in part, ascending.
     pub helpers: Vec<usize>,
     /// What the search for the fewest reads found, so that it is made once: only XOR codes search.
-    pub recovery: Option<xor::Recovery>,
+    pub(crate) recovery: Option<xor::Recovery>,
 }
 
 impl Choice {
@@ -95,6 +104,11 @@ pub(crate) trait Code: Send + Sync {
         None
     }
 
+    /// The shard that each chunk is in Ceph, for codes that Ceph numbers otherwise.
+    fn mapping(&self) -> Vec<usize> {
+        (0..self.shape().n()).collect()
+    }
+
     /// The length of a packet in bytes, for codes that work on a chunk in blocks of alpha packets
     /// (Jerasure's `packetsize`), each block alone. Without it a chunk is one block: a packet is a
     /// sub-chunk. With it only whole chunks are read.
@@ -102,25 +116,38 @@ pub(crate) trait Code: Send + Sync {
         None
     }
 
+    /// Whether any k chunks give all others. The defaults of `tolerates` and `decode` say what
+    /// follows from that; a code that is not MDS answers all three.
+    fn is_mds(&self) -> bool {
+        true
+    }
+
+    /// Whether these chunks can be computed from all others.
+    fn tolerates(&self, lost: &[usize]) -> bool {
+        lost.len() <= self.shape().m
+    }
+
+    /// The whole chunks that a decode of `lost` reads, data before parity.
+    fn decode(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
+        decode_from_any(self.shape(), lost, available)
+    }
+
     /// The way to rebuild `lost` that reads the fewest bytes.
     fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
-        choose_decode(self.shape(), lost, available)
+        self.decode(lost, available)
     }
 
     /// The DAG of a choice. A code with sub-chunks may read less than whole chunks.
     fn emit(&self, choice: &Choice) -> Result<Dag, CodeError>;
 }
 
-/// Decode from whole chunks: the k lowest available, so data before parity.
-pub(crate) fn choose_decode(
-    shape: Shape,
-    lost: &[usize],
-    available: &[usize],
-) -> Result<Choice, CodeError> {
+/// Decode of an MDS code: from the k lowest available chunks, so data before parity.
+fn decode_from_any(shape: Shape, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
     if available.len() < shape.k {
         return Err(CodeError::NotRecoverable {
             lost: lost.to_vec(),
             available: available.len(),
+            independent: available.len(),
             needed: shape.k,
         });
     }
@@ -130,8 +157,13 @@ pub(crate) fn choose_decode(
 
 /// Builds the code of a spec.
 pub(crate) fn build(spec: &CodeSpec) -> Result<Box<dyn Code>, CodeError> {
-    match CODES.iter().find(|family| family.name == spec.family()) {
-        Some(family) => (family.build)(spec),
-        None => Err(CodeError::Internal(format!("spec of no family: {spec}"))),
-    }
+    (family(spec.family())?.build)(spec)
+}
+
+/// The family of a name.
+pub(crate) fn family(name: &str) -> Result<&'static CodeFamily, CodeError> {
+    CODES.iter().find(|family| family.name == name).ok_or_else(|| {
+        let known: Vec<&str> = CODES.iter().map(|family| family.name).collect();
+        CodeError::UnknownFamily { name: name.into(), known: known.join(", ") }
+    })
 }

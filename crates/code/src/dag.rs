@@ -36,6 +36,22 @@ pub struct At {
     pub position: u32,
 }
 
+/// What one helper reads and gives: runs of sub-chunks of its chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HelperReads {
+    /// The helper's chunk index.
+    pub chunk: usize,
+    /// Positions, as maximal runs, ascending.
+    pub runs: Vec<Range<u32>>,
+}
+
+impl HelperReads {
+    /// Sub-chunks in all runs together.
+    pub fn sub_chunks(&self) -> usize {
+        self.runs.iter().map(|run| run.len()).sum()
+    }
+}
+
 /// A computed group of vertices: `rows` new vertices, consecutive from `first`, each a linear
 /// combination of the same sources.
 #[derive(Debug, Clone, Copy)]
@@ -132,7 +148,7 @@ impl Dag {
     }
 
     /// The reads that the inputs ask for: per chunk the maximal runs of positions, ascending.
-    pub fn reads(&self) -> Vec<crate::HelperReads> {
+    pub fn reads(&self) -> Vec<HelperReads> {
         let mut chunks: BTreeMap<u32, Vec<Range<u32>>> = BTreeMap::new();
         for at in &self.inputs {
             let runs = chunks.entry(at.chunk).or_default();
@@ -141,7 +157,7 @@ impl Dag {
                 _ => runs.push(at.position..at.position + 1),
             }
         }
-        let reads = |(chunk, runs)| crate::HelperReads { chunk: chunk as usize, runs };
+        let reads = |(chunk, runs)| HelperReads { chunk: chunk as usize, runs };
         chunks.into_iter().map(reads).collect()
     }
 

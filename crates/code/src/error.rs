@@ -86,15 +86,19 @@ pub enum CodeError {
     },
     /// More chunks are lost than the code can rebuild.
     #[error(
-        "not recoverable: {available} chunks are available, {needed} are needed \
-         (lost: {lost:?})"
+        "not recoverable: {available} chunks are available{}, {needed} are needed \
+         (lost: {lost:?})",
+        worth(*available, *independent)
     )]
     NotRecoverable {
         /// Chunks wanted.
         lost: Vec<usize>,
         /// How many chunks there are to read.
         available: usize,
-        /// How many the code needs.
+        /// How many of them tell something that the others do not: all, unless chunks of the code
+        /// follow from less than k others.
+        independent: usize,
+        /// How many of that kind the code needs.
         needed: usize,
     },
     /// A chunk index is out of range, given twice, or both lost and available.
@@ -137,6 +141,14 @@ pub enum CodeError {
     /// A code produced a DAG that breaks its own rules: a bug of this library.
     #[error("internal error, please report: {0}")]
     Internal(String),
+}
+
+/// What to say of chunks that are fewer than they look.
+fn worth(available: usize, independent: usize) -> String {
+    match independent == available {
+        true => String::new(),
+        false => format!(" that count as {independent}, since some follow from others"),
+    }
 }
 
 impl CodeError {

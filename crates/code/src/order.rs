@@ -11,7 +11,6 @@
 //! the same. To add an order: write `order/x.rs` and one row in [`ORDERS`].
 
 mod balanced;
-mod cost;
 mod fewest;
 mod gray;
 mod layers;
@@ -27,7 +26,6 @@ mod battery;
 #[cfg(test)]
 mod tests;
 
-pub use cost::{OrderCost, PairCost};
 pub(crate) use layers::LAYERS_MAX;
 pub use layers::Layers;
 

@@ -214,7 +214,7 @@ impl Program {
     /// Some chunk is not whole, but there are packets.
     ///
     /// ```
-    /// use kiln_code::{Codec, Program, schedule::schedule};
+    /// use kiln_code::{Codec, Program, schedule};
     /// let codec = Codec::new(&"rdp:2+2,p=3".parse()?)?;
     /// let plan = codec.encode_plan()?;
     /// let by_word = (schedule("by-data-word")?.make)(plan.dag())?;

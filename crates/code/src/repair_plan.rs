@@ -1,9 +1,8 @@
 //! A repair: what is read from whom, and the program that rebuilds the lost chunks from it.
 
-use crate::{CodeError, Dag, Program};
+use crate::{CodeError, Dag, HelperReads, Program};
 use kiln_gf::Footprint;
 use std::fmt;
-use std::ops::Range;
 
 /// How lost chunks are rebuilt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,22 +26,6 @@ impl Strategy {
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// What one helper reads and gives: runs of sub-chunks of its chunk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HelperReads {
-    /// The helper's chunk index.
-    pub chunk: usize,
-    /// Positions, as maximal runs, ascending.
-    pub runs: Vec<Range<u32>>,
-}
-
-impl HelperReads {
-    /// Sub-chunks in all runs together.
-    pub fn sub_chunks(&self) -> usize {
-        self.runs.iter().map(|run| run.len()).sum()
     }
 }
 

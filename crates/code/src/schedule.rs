@@ -12,8 +12,8 @@ mod symbolic;
 mod vectors;
 mod words;
 
+use crate::CodeError;
 use crate::dag::{At, Dag};
-use crate::{CodeError, passes};
 use kiln_gf::{Buffers, Unit};
 
 pub use vectors::VectorKernel;
@@ -46,7 +46,7 @@ pub enum Op {
 /// An order of operations that computes what a DAG says.
 ///
 /// ```
-/// use kiln_code::{Codec, schedule::schedule};
+/// use kiln_code::{Codec, schedule};
 /// let codec = Codec::new(&"rdp:4+2".parse()?)?;
 /// let plan = codec.encode_plan()?;
 /// let by_word = (schedule("by-data-word")?.make)(plan.dag())?;
@@ -65,7 +65,7 @@ pub struct Schedule {
     groups: Vec<Vec<Op>>,
 }
 
-/// One row of [`SCHEDULES`].
+/// One row of [`crate::SCHEDULES`].
 #[derive(Debug)]
 pub struct ScheduleRow {
     /// Short name.
@@ -77,21 +77,6 @@ pub struct ScheduleRow {
     /// # Errors
     /// The DAG multiplies.
     pub make: fn(&Dag) -> Result<Schedule, CodeError>,
-}
-
-/// All schedules.
-pub static SCHEDULES: &[ScheduleRow] =
-    &[passes::traditional::ROW, passes::by_data_word::ROW, passes::resident::ROW];
-
-/// The schedule with this name.
-///
-/// # Errors
-/// There is none; the error lists what there is.
-pub fn schedule(name: &str) -> Result<&'static ScheduleRow, CodeError> {
-    SCHEDULES.iter().find(|row| row.name == name).ok_or_else(|| {
-        let known: Vec<&str> = SCHEDULES.iter().map(|row| row.name).collect();
-        CodeError::UnknownSchedule { name: name.to_owned(), known: known.join(", ") }
-    })
 }
 
 impl Schedule {

@@ -1,52 +1,14 @@
 //! One battery for every code: all loss patterns, exact matrices, bytes against the oracle.
 
-use crate::average::{next_combination, next_random, sample};
+use crate::combinations::{next_combination, next_random, sample};
 use crate::dag::At;
-use crate::{CodeSpec, Codec, RepairPlan, Shape};
-use kiln_gf::Footprint;
+use crate::{CODES, CodeError, CodeSpec, Codec, RepairPlan, Shape};
+use kiln_gf::{Footprint, Matrix};
 
-/// Codes of every family small enough for exhaustive patterns; Clay's are generated below.
-const SMALL: [&str; 39] = [
-    "rep:2",
-    "rep:3",
-    "rep:5",
-    "rs:1+1",
-    "rs:4+2",
-    "rs:6+3,matrix=vandermonde",
-    "rs:6+3,matrix=isa",
-    "rs:6+4,matrix=isa-cauchy",
-    "rs:5+4,matrix=jerasure",
-    "rs:8+2,matrix=jerasure-r6",
-    "rs:7+3,matrix=backblaze",
-    "clay:4+2,mds=isa,coupling=ceph",
-    "clay:4+3,d=5,mds=jerasure,coupling=ceph",
-    "clay:5+3,mds=isa-cauchy,coupling=ceph",
-    "clay:4+2,order=gray",
-    "clay:4+3,d=5,mds=jerasure,coupling=ceph,order=fewest",
-    "clay:5+3,order=balanced",
-    "butterfly:1+2",
-    "butterfly:2+2",
-    "butterfly:3+2",
-    "butterfly:6+2",
-    "butterfly:8+2",
-    "cauchy:4+2",
-    "cauchy:7+3",
-    "cauchy:6+4,w=5,matrix=orig",
-    "cauchy:10+4,w=8",
-    "liberation:1+2",
-    "liberation:7+2",
-    "liberation:4+2,w=11",
-    "blaum-roth:6+2",
-    "blaum-roth:5+2,w=10,packet=64",
-    "liber8tion:8+2",
-    "rdp:6+2",
-    "rdp:5+2,p=11",
-    "evenodd:5+2",
-    "evenodd:4+2,p=7",
-    "star:5+3",
-    "star:4+3,p=7",
-    "xcode:5+2",
-];
+/// Every row's codes that are small enough for exhaustive patterns; more of Clay's are below.
+fn small() -> impl Iterator<Item = &'static str> {
+    CODES.iter().flat_map(|family| family.examples).copied()
+}
 
 fn codec(spec: &str) -> Codec {
     Codec::new(&spec.parse::<CodeSpec>().unwrap()).unwrap()
@@ -96,43 +58,66 @@ fn others(n: usize, lost: &[usize]) -> Vec<usize> {
     (0..n).filter(|i| !lost.contains(i)).collect()
 }
 
-/// Every loss of 1 to m chunks: repair with all survivors, with a random readable subset, decode.
-fn exhaust(spec: &str, state: &mut u64) {
-    let codec = codec(spec);
-    let Shape { k, m, .. } = codec.shape();
-    let word = codeword(&codec, state);
-    for failures in 1..=m {
+/// Nobody makes a plan for what cannot be decoded.
+fn refuse(codec: &Codec, lost: &[usize], available: &[usize]) {
+    for plan in [codec.repair_plan(lost, available), codec.decode_plan(lost, available)] {
+        let error = plan.unwrap_err();
+        assert!(matches!(error, CodeError::NotRecoverable { .. }), "{} {error}", codec.spec());
+    }
+    assert!(codec.margin(lost) < 0, "{} lost {lost:?}", codec.spec());
+}
+
+/// Calls for every loss of 1 to `most` of n chunks.
+fn every_loss(n: usize, most: usize, mut with: impl FnMut(&[usize])) {
+    for failures in 1..=most {
         let mut lost: Vec<usize> = (0..failures).collect();
         loop {
-            let available = others(k + m, &lost);
-            let repair = codec.repair_plan(&lost, &available).unwrap();
-            assert_rebuilds(&codec, &repair, &available, &word);
-            let spare = available.len() - k;
-            let drop = (next_random(state) % (spare as u64 + 1)) as usize;
-            let keep: Vec<usize> = sample(available.len(), available.len() - drop, state)
-                .into_iter()
-                .map(|i| available[i])
-                .collect();
-            // With nothing dropped it is the plan above, which is a function of its arguments.
-            if keep != available {
-                let repair = codec.repair_plan(&lost, &keep).unwrap();
-                assert_rebuilds(&codec, &repair, &keep, &word);
-            }
-            if failures == m || next_random(state).is_multiple_of(4) {
-                let decode = codec.decode_plan(&lost, &keep).unwrap();
-                assert_rebuilds(&codec, &decode, &keep, &word);
-            }
-            if !next_combination(&mut lost, k + m) {
+            with(&lost);
+            if !next_combination(&mut lost, n) {
                 break;
             }
         }
     }
 }
 
+/// Every loss of 1 to m chunks: repair with all survivors, with a random readable subset, decode.
+fn exhaust(spec: &str, state: &mut u64) {
+    let codec = codec(spec);
+    let Shape { k, m, .. } = codec.shape();
+    let word = codeword(&codec, state);
+    every_loss(k + m, m, |lost| {
+        let available = others(k + m, lost);
+        if !codec.tolerates(lost) {
+            assert!(!codec.is_mds(), "{spec} lost {lost:?}");
+            return refuse(&codec, lost, &available);
+        }
+        let repair = codec.repair_plan(lost, &available).unwrap();
+        assert_rebuilds(&codec, &repair, &available, &word);
+        let spare = available.len() - k;
+        let drop = (next_random(state) % (spare as u64 + 1)) as usize;
+        let keep: Vec<usize> = sample(available.len(), available.len() - drop, state)
+            .into_iter()
+            .map(|i| available[i])
+            .collect();
+        if !codec.tolerates(&others(k + m, &keep)) {
+            return;
+        }
+        // With nothing dropped it is the plan above, which is a function of its arguments.
+        if keep != available {
+            let repair = codec.repair_plan(lost, &keep).unwrap();
+            assert_rebuilds(&codec, &repair, &keep, &word);
+        }
+        if lost.len() == m || next_random(state).is_multiple_of(4) {
+            let decode = codec.decode_plan(lost, &keep).unwrap();
+            assert_rebuilds(&codec, &decode, &keep, &word);
+        }
+    });
+}
+
 #[test]
 fn every_pattern_of_small_codes() {
     let mut state = 1;
-    for spec in SMALL {
+    for spec in small() {
         exhaust(spec, &mut state);
     }
 }
@@ -208,50 +193,66 @@ fn random_large_codes() {
     }
 }
 
+/// One row for every sub-chunk of every chunk: what it is of the data.
+fn generator(codec: &Codec) -> Matrix {
+    let Shape { k, alpha, .. } = codec.shape();
+    let parity = codec.encode_plan().unwrap().dag().matrix().unwrap();
+    Matrix::identity(k * alpha).stack(&parity).unwrap()
+}
+
+/// Codes whose matrices are small.
+fn smallest() -> impl Iterator<Item = &'static str> {
+    small().filter(|spec| {
+        let shape = codec(spec).shape();
+        shape.n() <= 8 && shape.n() * shape.alpha <= 112
+    })
+}
+
 /// The matrix of every repair, times what the helpers hold, is what was lost: for all data.
 #[test]
 fn matrices_are_exact() {
-    let small = [
-        "rs:4+2",
-        "rep:3",
-        "clay:2+2",
-        "clay:4+2",
-        "clay:3+3,d=4",
-        "clay:3+3",
-        "clay:5+2",
-        "butterfly:2+2",
-        "butterfly:4+2",
-        "cauchy:4+3",
-        "liberation:4+2",
-        "blaum-roth:4+2",
-        "liber8tion:3+2",
-        "rdp:4+2",
-        "evenodd:4+2",
-        "star:3+3",
-        "xcode:3+2",
-    ];
-    for spec in small {
+    for spec in smallest() {
         let codec = codec(spec);
         let Shape { k, m, alpha } = codec.shape();
-        let parity = codec.encode_plan().unwrap().dag().matrix().unwrap();
-        let whole = kiln_gf::Matrix::identity(k * alpha).stack(&parity).unwrap();
-        for failures in 1..=m {
-            let mut lost: Vec<usize> = (0..failures).collect();
-            loop {
-                let plan = codec.repair_plan(&lost, &others(k + m, &lost)).unwrap();
-                let row = |at: &At| at.chunk as usize * alpha + at.position as usize;
-                let rows =
-                    |places: &[At]| whole.select_rows(&places.iter().map(row).collect::<Vec<_>>());
-                let outputs: Vec<At> = plan.dag().outputs().iter().map(|&(at, _)| at).collect();
-                let computed = plan.dag().matrix().unwrap().mul(&rows(plan.dag().inputs()));
-                assert_eq!(computed.unwrap(), rows(&outputs), "{spec} {lost:?}");
-                let fused = crate::passes::fuse(plan.dag()).unwrap();
-                assert_eq!(fused.matrix(), plan.dag().matrix(), "{spec} {lost:?} fused");
-                if !next_combination(&mut lost, k + m) {
-                    break;
-                }
+        let whole = generator(&codec);
+        every_loss(k + m, m, |lost| {
+            if !codec.tolerates(lost) {
+                return;
             }
-        }
+            let plan = codec.repair_plan(lost, &others(k + m, lost)).unwrap();
+            let row = |at: &At| at.chunk as usize * alpha + at.position as usize;
+            let rows =
+                |places: &[At]| whole.select_rows(&places.iter().map(row).collect::<Vec<_>>());
+            let outputs: Vec<At> = plan.dag().outputs().iter().map(|&(at, _)| at).collect();
+            let computed = plan.dag().matrix().unwrap().mul(&rows(plan.dag().inputs()));
+            assert_eq!(computed.unwrap(), rows(&outputs), "{spec} {lost:?}");
+            let fused = crate::passes::fuse(plan.dag()).unwrap();
+            assert_eq!(fused.matrix(), plan.dag().matrix(), "{spec} {lost:?} fused");
+        });
+    }
+}
+
+/// A loss is tolerated exactly if what is left determines all data, and a margin is exactly what
+/// every further loss leaves of it.
+#[test]
+fn tolerance_is_what_the_generator_has() {
+    for spec in smallest() {
+        let codec = codec(spec);
+        let Shape { k, m, alpha } = codec.shape();
+        let whole = generator(&codec);
+        every_loss(k + m, (m + 1).min(k + m - 1), |lost| {
+            let left = others(k + m, lost).into_iter();
+            let rows: Vec<usize> = left.flat_map(|c| c * alpha..(c + 1) * alpha).collect();
+            let decodable = whole.select_rows(&rows).rank() == k * alpha;
+            assert_eq!(codec.tolerates(lost), decodable, "{spec} {lost:?}");
+            let margin = codec.margin(lost);
+            assert_eq!(margin >= 0, decodable, "{spec} {lost:?}: {margin}");
+            let next = |more: usize| [lost, &[more]].concat();
+            let after = others(k + m, lost).into_iter().map(|more| codec.margin(&next(more)));
+            if let (Some(least), 0..) = (after.min(), margin) {
+                assert_eq!(least, margin - 1, "{spec} {lost:?}");
+            }
+        });
     }
 }
 
@@ -259,27 +260,11 @@ fn matrices_are_exact() {
 /// lengths, over dirty buffers.
 #[test]
 fn programs_run_what_dags_say() {
-    let specs = [
-        "rs:3+2",
-        "rs:10+4",
-        "rep:3",
-        "clay:4+2",
-        "clay:5+3,d=6",
-        "clay:10+4",
-        "clay:10+4,order=gray",
-        "clay:6+2",
-        "butterfly:4+2",
-        "cauchy:10+4,w=8",
-        "liberation:11+2",
-        "blaum-roth:10+2",
-        "liber8tion:8+2",
-        "rdp:10+2",
-        "evenodd:11+2",
-        "star:11+3",
-        "xcode:9+2",
-    ];
+    let more = ["rs:3+2", "clay:4+2", "clay:5+3,d=6", "clay:10+4,order=gray", "clay:6+2"];
+    let examples = CODES.iter().map(|family| family.example).chain(["butterfly:4+2"]);
+    let specs: Vec<&str> = examples.chain(more).collect();
     for kernel in kiln_gf::available() {
-        for spec in specs {
+        for spec in &specs {
             let codec = Codec::with_kernel(&spec.parse().unwrap(), kernel).unwrap();
             for sub_len in [1, 3, 64, 100, 513] {
                 run_and_compare(&codec, sub_len, 5);
@@ -325,7 +310,8 @@ fn run_and_compare(codec: &Codec, sub_len: usize, columns: usize) {
         assert!(got == wanted, "encode {} sub_len {sub_len} column {column}", codec.spec());
     }
     // Decode and repair give the chunks back.
-    for lost in [vec![0], vec![k + m - 1], (k..k + m).collect(), (0..m.min(k)).collect()] {
+    let losses = [vec![0], vec![k + m - 1], (k..k + m).collect(), (0..m.min(k)).collect()];
+    for lost in losses.into_iter().filter(|lost| codec.tolerates(lost)) {
         let available = others(k + m, &lost);
         let plan = codec.repair_plan(&lost, &available).unwrap();
         let inputs: Vec<Vec<u8>> = plan

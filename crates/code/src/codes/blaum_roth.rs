@@ -3,7 +3,7 @@
 
 use super::xor::{self, Equations, PRIME_MAX, XorCode};
 use super::{Code, CodeFamily};
-use crate::spec::{Param, Words};
+use crate::spec::{K_PLUS_M, Param, Words};
 use crate::{CodeError, CodeSpec, Shape};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
@@ -11,6 +11,9 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
     about: "Blaum-Roth: two parities by XOR only, as liberation but with w + 1 a prime",
     syntax: "blaum-roth:k+2[,w=PRIME-1][,packet=BYTES]",
     example: "blaum-roth:10+2",
+    examples: &["blaum-roth:4+2", "blaum-roth:5+2,w=10,packet=64", "blaum-roth:6+2"],
+    numbers: K_PLUS_M,
+    profile: None,
     resolve,
     build,
 };

@@ -24,6 +24,7 @@
 use super::xor::{self, Equations, XorCode};
 use super::{CodeFamily, clay::ALPHA_MAX};
 use crate::dag::{At, Hint};
+use crate::spec::K_PLUS_M;
 use crate::{CodeError, CodeSpec, Shape};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
@@ -32,6 +33,16 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
             half of every other; 2^(k-1) sub-chunks a chunk",
     syntax: "butterfly:k+2",
     example: "butterfly:6+2",
+    examples: &[
+        "butterfly:1+2",
+        "butterfly:2+2",
+        "butterfly:3+2",
+        "butterfly:4+2",
+        "butterfly:6+2",
+        "butterfly:8+2",
+    ],
+    numbers: K_PLUS_M,
+    profile: None,
     resolve: |words| {
         xor::only_parities(words, 2)?;
         Ok(vec![])

@@ -6,7 +6,7 @@ mod matrix;
 
 use super::xor::{self, Equations, XorCode};
 use super::{Code, CodeFamily};
-use crate::spec::{Param, Words};
+use crate::spec::{K_PLUS_M, Param, Words};
 use crate::{CodeError, CodeSpec, Shape};
 use matrix::{BinaryField, WORD_SIZES};
 
@@ -15,6 +15,17 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
     about: "Cauchy Reed-Solomon as bit matrices: any k and m by XOR only, w sub-chunks a chunk",
     syntax: "cauchy:k+m[,w=2..13|16|32][,matrix=good|orig][,packet=BYTES]",
     example: "cauchy:10+4,w=8",
+    examples: &[
+        "cauchy:4+2",
+        "cauchy:4+3",
+        "cauchy:6+4,w=5,matrix=orig",
+        "cauchy:7+3",
+        "cauchy:10+4,w=8",
+        "cauchy:7+3,w=5",
+        "cauchy:6+4,w=4,matrix=orig",
+    ],
+    numbers: K_PLUS_M,
+    profile: None,
     resolve,
     build,
 };

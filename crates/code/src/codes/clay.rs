@@ -14,10 +14,11 @@ mod choose;
 mod emit;
 mod grid;
 
-use super::scalar::{self, ScalarMds};
+use super::scalar::{self, ScalarCode};
 use super::{Choice, Code, CodeFamily};
 use crate::order::{self, Layers, Order};
-use crate::spec::{Param, Words};
+use crate::profile::Profile;
+use crate::spec::{K_PLUS_M, Param, Words};
 use crate::{CodeError, CodeSpec, Dag, Shape};
 use grid::Grid;
 use kiln_gf::{Matrix, generator};
@@ -31,6 +32,21 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
             d helpers read 1/(d-k+1) of a chunk each",
     syntax: "clay:k+m[,d=k..k+m-1][,mds=MATRIX][,coupling=kiln|ceph][,order=ORDER]",
     example: "clay:10+4",
+    examples: &[
+        "clay:2+2",
+        "clay:3+3",
+        "clay:3+3,d=4",
+        "clay:4+2",
+        "clay:4+2,mds=isa,coupling=ceph",
+        "clay:4+2,order=gray",
+        "clay:4+3,d=5,mds=jerasure,coupling=ceph",
+        "clay:4+3,d=5,mds=jerasure,coupling=ceph,order=fewest",
+        "clay:5+2",
+        "clay:5+3,mds=isa-cauchy,coupling=ceph",
+        "clay:5+3,order=balanced",
+    ],
+    numbers: K_PLUS_M,
+    profile: Some(profile),
     resolve,
     build: |spec| Ok(Box::new(Clay::new(spec)?)),
 };
@@ -58,10 +74,41 @@ fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
     Ok(vec![Param::new("d", d.to_string(), &last.to_string()), mds, coupling, order])
 }
 
+/// Ceph's plugin `clay`, whose scalar code is another plugin's.
+fn profile(profile: &mut Profile<'_>) -> Result<String, CodeError> {
+    let (k, m) = profile.numbers()?;
+    let d = profile.words.remove("d");
+    let mds = match profile.words.remove("scalar_mds").unwrap_or("jerasure") {
+        "jerasure" => {
+            // Ceph's clay takes w from its own default of 8, whatever the profile says.
+            profile.words.remove("w");
+            profile.words.remove("packetsize");
+            profile.jerasure_matrix()?
+        }
+        "isa" => {
+            profile.words.remove("packetsize");
+            profile.isa_matrix(m)?
+        }
+        other => {
+            return Err(profile.bad(format!("scalar_mds '{other}'; supported: jerasure, isa")));
+        }
+    };
+    let d = d.map_or(String::new(), |d| format!(",d={d}"));
+    let spec = format!("clay:{k}+{m}{d},mds={mds},coupling=ceph");
+    // Ceph ignores keys that it does not know, so a profile always means its own order.
+    match profile.words.remove("order") {
+        None | Some("natural") => Ok(spec),
+        Some(order) => Err(profile.bad(format!(
+            "order={order}; Ceph's plugin clay knows the natural order only. The same code in \
+             that order is {spec},order={order}"
+        ))),
+    }
+}
+
 /// A Clay code with everything its DAGs need.
 pub(super) struct Clay {
     grid: Grid,
-    scalar: ScalarMds,
+    scalar: ScalarCode,
     /// Rows: C0, C1, U0, U1 of a pair in terms of C0, C1. Member 0 is the one with the larger x.
     pair: Matrix,
     layers: Layers,
@@ -75,7 +122,7 @@ impl Clay {
         let d = d.map_err(|_| CodeError::Internal(format!("d of {spec}")))?;
         let grid = Grid::new(spec, d)?;
         let mds = spec.value("mds");
-        let scalar = ScalarMds::new(spec, mds, grid.k + grid.virtuals, grid.m)?;
+        let scalar = ScalarCode::mds(spec, mds, grid.k + grid.virtuals, grid.m)?;
         let coupling = match spec.value("coupling") {
             // One multiplication a pair: [U0; U1] = [1 1; 1 g] [C0; C1].
             "kiln" => Matrix::new(2, 2, vec![1, 1, 1, 2])?,
@@ -103,7 +150,7 @@ impl Code for Clay {
     }
 
     fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
-        choose::choose(&self.grid, lost, available)
+        Ok(choose::choose(&self.grid, self.decode(lost, available)?, available))
     }
 
     fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {

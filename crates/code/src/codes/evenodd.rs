@@ -3,6 +3,7 @@
 
 use super::CodeFamily;
 use super::xor::{self, Equations, XorCode};
+use crate::spec::K_PLUS_M;
 use crate::{CodeError, CodeSpec, Shape};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
@@ -11,6 +12,9 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
             p a prime from k on; rebuilding a chunk reads about 3/4 of k",
     syntax: "evenodd:k+2[,p=PRIME][,packet=BYTES]",
     example: "evenodd:11+2",
+    examples: &["evenodd:4+2", "evenodd:4+2,p=7", "evenodd:5+2", "evenodd:3+2,p=5"],
+    numbers: K_PLUS_M,
+    profile: None,
     resolve: |words| {
         xor::only_parities(words, 2)?;
         Ok(vec![xor::take_prime(words, "p", words.k)?, xor::take_packet(words)?])

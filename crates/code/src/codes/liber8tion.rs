@@ -4,13 +4,16 @@
 use super::CodeFamily;
 use super::xor::{self, Equations, XorCode};
 use crate::Shape;
-use crate::spec::Param;
+use crate::spec::{K_PLUS_M, Param};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "liber8tion",
     about: "Liber8tion: two parities by XOR only, 8 sub-chunks a chunk, at most 8 data chunks",
     syntax: "liber8tion:k+2[,packet=BYTES]",
     example: "liber8tion:8+2",
+    examples: &["liber8tion:3+2", "liber8tion:8+2"],
+    numbers: K_PLUS_M,
+    profile: None,
     resolve: |words| {
         xor::only_parities(words, 2)?;
         if words.k > W {

@@ -3,6 +3,7 @@
 
 use super::xor::{self, Equations, XorCode};
 use super::{Code, CodeFamily};
+use crate::spec::K_PLUS_M;
 use crate::{CodeError, CodeSpec, Shape};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
@@ -11,6 +12,16 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
             w sub-chunks a chunk, w an odd prime from k on",
     syntax: "liberation:k+2[,w=PRIME][,packet=BYTES]",
     example: "liberation:11+2",
+    examples: &[
+        "liberation:1+2",
+        "liberation:4+2",
+        "liberation:4+2,w=11",
+        "liberation:7+2",
+        "liberation:5+2",
+        "liberation:4+2,w=7",
+    ],
+    numbers: K_PLUS_M,
+    profile: None,
     resolve: |words| {
         xor::only_parities(words, 2)?;
         Ok(vec![xor::take_prime(words, "w", words.k)?, xor::take_packet(words)?])

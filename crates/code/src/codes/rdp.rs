@@ -3,6 +3,7 @@
 
 use super::xor::{self, Equations, XorCode};
 use super::{Code, CodeFamily};
+use crate::spec::K_PLUS_M;
 use crate::{CodeError, CodeSpec, Shape};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
@@ -11,6 +12,9 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
             p a prime above k; rebuilding a chunk reads 3/4 of k",
     syntax: "rdp:k+2[,p=PRIME][,packet=BYTES]",
     example: "rdp:10+2",
+    examples: &["rdp:4+2", "rdp:5+2,p=11", "rdp:6+2"],
+    numbers: K_PLUS_M,
+    profile: None,
     resolve: |words| {
         xor::only_parities(words, 2)?;
         Ok(vec![xor::take_prime(words, "p", words.k + 1)?, xor::take_packet(words)?])

@@ -2,6 +2,7 @@
 
 use super::{Choice, Code, CodeFamily};
 use crate::dag::{At, DagBuilder, Hint};
+use crate::spec::ChunkNumbers;
 use crate::{CodeError, Dag, Shape};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
@@ -9,6 +10,19 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
     about: "Replication: whole copies, cheapest to read and repair, most space",
     syntax: "rep:COPIES",
     example: "rep:3",
+    examples: &["rep:2", "rep:3", "rep:5"],
+    numbers: ChunkNumbers {
+        count: |numbers| match *numbers {
+            [1] => Err("one copy is no replication; e.g. rep:3".into()),
+            [copies] => Ok((1, copies - 1)),
+            _ => Err("the number after rep is how many copies there are, e.g. rep:3".into()),
+        },
+        of: |k, m| match k {
+            1 => Ok(vec![m.saturating_add(1)]),
+            _ => Err("copies have k = 1".into()),
+        },
+    },
+    profile: None,
     resolve: |_| Ok(Vec::new()),
     build: |spec| Ok(Box::new(Replication { shape: Shape { k: 1, m: spec.m(), alpha: 1 } })),
 };

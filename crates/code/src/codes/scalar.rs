@@ -1,8 +1,12 @@
-//! Scalar MDS codes as codes inside others: from k known symbols to the unknown ones.
+//! Scalar codes, one symbol a chunk: from known symbols to the unknown ones. Some are codes of
+//! their own, some are inside others.
 
+use super::Choice;
+use crate::dag::{At, DagBuilder, Hint};
 use crate::spec::{Param, Words};
-use crate::{CodeError, CodeSpec};
-use kiln_gf::{GENERATORS, Matrix, generator};
+use crate::{CodeError, CodeSpec, Dag, Shape};
+use kiln_gf::{GENERATORS, Matrix, field, generator};
+use std::collections::BTreeMap;
 
 /// The generator matrix used when a spec names none.
 pub(super) const DEFAULT_MATRIX: &str = "cauchy";
@@ -17,25 +21,102 @@ pub(super) fn take_matrix(words: &mut Words<'_>, key: &'static str) -> Result<Pa
     Ok(Param::new(key, name.into(), DEFAULT_MATRIX))
 }
 
-/// A systematic scalar MDS code: the generator [I; P] with k + m rows.
+/// A systematic scalar code: the generator [I; P], one row a chunk.
 #[derive(Debug, Clone)]
-pub(super) struct ScalarMds {
+pub(super) struct ScalarCode {
     generator: Matrix,
 }
 
-impl ScalarMds {
-    /// Builds the named code for k data and m parity symbols.
-    pub(super) fn new(spec: &CodeSpec, name: &str, k: usize, m: usize) -> Result<Self, CodeError> {
+impl ScalarCode {
+    /// The named MDS code for k data and m parity symbols.
+    pub(super) fn mds(spec: &CodeSpec, name: &str, k: usize, m: usize) -> Result<Self, CodeError> {
         let parity = generator(name)?.parity(k, m).map_err(|error| CodeError::Unsupported {
             spec: spec.to_string(),
             reason: error.to_string(),
         })?;
-        Ok(ScalarMds { generator: Matrix::identity(k).stack(&parity)? })
+        ScalarCode::of_parity(&parity)
     }
 
-    /// The matrix that gives the symbols `wanted` from exactly k symbols `known`.
+    /// The code with these coefficients, one row a parity symbol.
+    pub(super) fn of_parity(parity: &Matrix) -> Result<Self, CodeError> {
+        Ok(ScalarCode { generator: Matrix::identity(parity.cols()).stack(parity)? })
+    }
+
+    pub(super) fn shape(&self) -> Shape {
+        let k = self.generator.cols();
+        Shape { k, m: self.generator.rows() - k, alpha: 1 }
+    }
+
+    /// What of `chunks` follows from none before it: k of them, where they determine everything.
+    pub(super) fn independent(&self, chunks: &[usize]) -> Vec<usize> {
+        self.echelon(chunks).into_iter().map(|(chunk, _)| chunk).collect()
+    }
+
+    /// The independent chunks, and for each a column in which it is independent of the others.
+    fn echelon(&self, chunks: &[usize]) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        let mut reduced: Vec<(usize, Vec<u8>)> = Vec::new();
+        for &chunk in chunks {
+            let mut row = self.generator.row(chunk).to_vec();
+            for (pivot, known) in &reduced {
+                let factor = row[*pivot];
+                row.iter_mut().zip(known).for_each(|(a, &b)| *a ^= field::mul(factor, b));
+            }
+            let Some(pivot) = row.iter().position(|&entry| entry != 0) else { continue };
+            let scale = field::inv(row[pivot]);
+            row.iter_mut().for_each(|entry| *entry = field::mul(*entry, scale));
+            reduced.push((pivot, row));
+            found.push((chunk, pivot));
+        }
+        found
+    }
+
+    /// The matrix that gives the symbols `wanted` from `known`, which are independent.
+    ///
+    /// # Errors
+    /// They do not follow from `known`.
     pub(super) fn solve(&self, known: &[usize], wanted: &[usize]) -> Result<Matrix, CodeError> {
-        let data = self.generator.select_rows(known).invert()?;
-        Ok(self.generator.select_rows(wanted).mul(&data)?)
+        let (have, want) = (self.generator.select_rows(known), self.generator.select_rows(wanted));
+        if known.len() == self.generator.cols() {
+            return Ok(want.mul(&have.invert()?)?);
+        }
+        // As many columns as there are rows determine the factors, the other columns check them.
+        let columns: Vec<usize> = self.echelon(known).into_iter().map(|(_, pivot)| pivot).collect();
+        let factors = want.select_cols(&columns).mul(&have.select_cols(&columns).invert()?)?;
+        match factors.mul(&have)? == want {
+            true => Ok(factors),
+            false => Err(CodeError::NotRecoverable {
+                lost: wanted.to_vec(),
+                available: known.len(),
+                independent: known.len(),
+                needed: self.generator.cols(),
+            }),
+        }
+    }
+
+    /// The DAG of a choice of whole chunks. What has the same sources is one step: for an MDS code
+    /// everything, else every group alone, so that nobody multiplies by zero.
+    pub(super) fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {
+        let at = |chunk: usize| At { chunk: chunk as u32, position: 0 };
+        let hint = |chunk: usize| Hint { layer: 0, column: chunk as u32 };
+        let mut builder = DagBuilder::new();
+        let solve = self.solve(&choice.helpers, &choice.lost)?;
+        let sources: Vec<_> =
+            choice.helpers.iter().map(|&h| builder.input(at(h), hint(h))).collect();
+        let mut steps: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
+        for row in 0..solve.rows() {
+            let used = (0..solve.cols()).filter(|&column| solve.at(row, column) != 0).collect();
+            steps.entry(used).or_default().push(row);
+        }
+        for (columns, rows) in steps {
+            let matrix = builder.matrix(&solve.select_rows(&rows).select_cols(&columns));
+            let sources: Vec<_> = columns.iter().map(|&column| sources[column]).collect();
+            let hints: Vec<Hint> = rows.iter().map(|&row| hint(choice.lost[row])).collect();
+            let out = builder.step(matrix, &sources, &hints)?;
+            for (index, &row) in rows.iter().enumerate() {
+                builder.output(at(choice.lost[row]), out.symbol(index));
+            }
+        }
+        builder.finish()
     }
 }

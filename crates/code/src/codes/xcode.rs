@@ -10,6 +10,7 @@
 
 use super::xor::{self, Equations, XorCode};
 use super::{Code, CodeFamily};
+use crate::spec::K_PLUS_M;
 use crate::{CodeError, CodeSpec, Shape};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
@@ -18,6 +19,9 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
             XORs; p sub-chunks a chunk, p a prime from k+2 on; dear partial updates",
     syntax: "xcode:k+2[,p=PRIME][,packet=BYTES]",
     example: "xcode:9+2",
+    examples: &["xcode:3+2", "xcode:5+2"],
+    numbers: K_PLUS_M,
+    profile: None,
     resolve: |words| {
         xor::only_parities(words, 2)?;
         Ok(vec![xor::take_prime(words, "p", words.k + 2)?, xor::take_packet(words)?])

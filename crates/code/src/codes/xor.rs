@@ -10,7 +10,7 @@ mod params;
 mod recover;
 mod solve;
 
-use super::{Choice, Code, choose_decode};
+use super::{Choice, Code};
 use crate::dag::{At, DagBuilder, Hint};
 use crate::{CodeError, CodeSpec, Dag, Shape, Strategy};
 pub(crate) use recover::Recovery;
@@ -161,7 +161,7 @@ impl XorCode {
                 let reason = format!("chunks {lost:?} together could not be rebuilt; {hint}");
                 return Err(CodeError::Unsupported { spec: spec.to_string(), reason });
             }
-            if !crate::average::next_combination(&mut lost, k + m) {
+            if !crate::combinations::next_combination(&mut lost, k + m) {
                 return Ok(self);
             }
         }
@@ -199,7 +199,7 @@ impl Code for XorCode {
     /// One lost chunk: mixed recovery where it reads less than k chunks. Blocks of packets are
     /// read whole: a sub-chunk is not one range of bytes there.
     fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
-        let decode = choose_decode(self.shape(), lost, available)?;
+        let decode = self.decode(lost, available)?;
         let ([chunk], None) = (lost, self.packet) else { return Ok(decode) };
         let Shape { k, alpha, .. } = self.shape();
         match self.recovery(*chunk, available) {

@@ -9,7 +9,7 @@
 //! the choice is large and what was chosen can be written into a shard.
 
 use super::{Layers, OrderKind};
-use crate::average::next_random;
+use crate::combinations::next_random;
 
 pub(super) const KIND: OrderKind = OrderKind {
     name: "recursive",

@@ -14,7 +14,7 @@
 //! stays.
 
 use super::{Layers, Order};
-use crate::average::next_random;
+use crate::combinations::next_random;
 
 /// Rounds of squares and ends, at most: a bound that is never reached in practice.
 const ROUNDS_MAX: usize = 40;

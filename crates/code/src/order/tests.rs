@@ -3,7 +3,7 @@
 use super::recursive::cube_paths;
 use super::{Layers, Order, weights};
 use crate::Codec;
-use crate::average::{next_combination, next_random};
+use crate::combinations::{next_combination, next_random};
 use proptest::prelude::*;
 
 fn layers(k: usize, m: usize, q: usize) -> Layers {

@@ -9,7 +9,7 @@ use kiln_gf::{Fan as UnitFan, Fans, Unit};
 /// orders against each other.
 ///
 /// ```
-/// use kiln_code::{Codec, schedule::{VectorKernel, schedule}};
+/// use kiln_code::{Codec, schedule, schedule::VectorKernel};
 /// let codec = Codec::new(&"rdp:2+2,p=3".parse()?)?;
 /// let plan = codec.encode_plan()?;
 /// let kernel = VectorKernel::new(&(schedule("by-data-word")?.make)(plan.dag())?)?;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// A schedule made ready for 64-bit words: loops with one source and up to three destinations.
 ///
 /// ```
-/// use kiln_code::{Codec, schedule::{WordKernel, schedule}};
+/// use kiln_code::{Codec, schedule, schedule::WordKernel};
 /// use std::sync::atomic::AtomicU64;
 /// let codec = Codec::new(&"rdp:2+2,p=3".parse()?)?;
 /// let plan = codec.encode_plan()?;

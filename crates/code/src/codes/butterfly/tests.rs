@@ -1,6 +1,6 @@
 //! Butterfly codes against the recursive definition of their source.
 
-use crate::average::{next_combination, next_random};
+use crate::combinations::{next_combination, next_random};
 use crate::{Codec, Strategy};
 
 /// A column is its sub-chunks from top to bottom, one byte each.

@@ -2,20 +2,14 @@
 //! (section 4.3, appendix A), for any lost and any available chunks.
 
 use super::grid::Grid;
-use crate::codes::{Choice, choose_decode};
-use crate::{CodeError, Shape, Strategy};
+use crate::Strategy;
+use crate::codes::Choice;
 
-/// Repair where it reads less than k chunks, decode otherwise (appendix A, remark 1).
-pub(super) fn choose(
-    grid: &Grid,
-    lost: &[usize],
-    available: &[usize],
-) -> Result<Choice, CodeError> {
-    let shape = Shape { k: grid.k, m: grid.m, alpha: grid.alpha };
-    let decode = choose_decode(shape, lost, available)?;
-    match repair_helpers(grid, lost, available) {
-        Some(helpers) => Ok(Choice::new(Strategy::Repair, lost, helpers)),
-        None => Ok(decode),
+/// Repair where it reads less than k chunks, else that decode (appendix A, remark 1).
+pub(super) fn choose(grid: &Grid, decode: Choice, available: &[usize]) -> Choice {
+    match repair_helpers(grid, &decode.lost, available) {
+        Some(helpers) => Choice::new(Strategy::Repair, &decode.lost, helpers),
+        None => decode,
     }
 }
 

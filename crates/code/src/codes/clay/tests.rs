@@ -1,7 +1,7 @@
 //! Clay against its definition and the paper's numbers.
 
-use super::{Clay, ScalarMds};
-use crate::average::{next_combination, next_random};
+use super::{Clay, ScalarCode};
+use crate::combinations::{next_combination, next_random};
 use crate::{CodeSpec, Codec, Strategy};
 use kiln_gf::field::mul;
 
@@ -44,7 +44,7 @@ fn assert_definition(spec: &str) {
     let data = grid.k + grid.virtuals;
     let all: Vec<usize> = (0..data).collect();
     let parities: Vec<usize> = (data..data + grid.m).collect();
-    let scalar: &ScalarMds = &clay.scalar;
+    let scalar: &ScalarCode = &clay.scalar;
     let matrix = scalar.solve(&all, &parities).unwrap();
     for z in 0..grid.alpha {
         let u: Vec<u8> = all.iter().map(|&node| uncoupled(node, z)).collect();

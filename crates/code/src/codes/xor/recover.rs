@@ -3,7 +3,7 @@
 //! the rows by row parity and half by diagonals).
 
 use super::Equations;
-use crate::average::next_random;
+use crate::combinations::next_random;
 
 /// Choices up to this number are all tried; above it a seeded descent looks for a good one.
 const EXHAUSTIVE_MAX: usize = 1 << 14;

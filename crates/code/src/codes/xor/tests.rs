@@ -1,8 +1,8 @@
 //! XOR codes against their sources: definitions, MDS, XOR counts, reads of a repair, packets.
 
 use super::is_prime;
-use crate::average::{next_combination, next_random};
 use crate::codes::{Choice, build};
+use crate::combinations::{next_combination, next_random};
 use crate::passes::fuse;
 use crate::{Codec, Shape, Strategy};
 

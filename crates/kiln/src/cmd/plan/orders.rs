@@ -5,8 +5,8 @@ mod picture;
 use std::path::Path;
 
 use clap::Args;
-use kiln_code::order::{Layers, Order, OrderCost};
-use kiln_code::{CodeError, Codec};
+use kiln_code::order::{Layers, Order};
+use kiln_code::{CodeError, Codec, OrderCost};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};

@@ -1,12 +1,12 @@
 //! An order's costs side by side with others': for `kiln plan --orders` and the bench.
 
-use super::{Layers, ORDERS, Order};
+use crate::order::{Layers, ORDERS, Order};
 use crate::{CodeError, Codec, Strategy};
 
 /// What an order costs the repairs of a code, in runs (reads of one helper).
 ///
 /// ```
-/// use kiln_code::{Codec, order::OrderCost};
+/// use kiln_code::{Codec, OrderCost};
 /// let codec = Codec::new(&"clay:16+2".parse()?)?;
 /// let costs = OrderCost::of_all(&codec, None)?;
 /// let total = |name| costs.iter().find(|cost| cost.order == name).map(|cost| cost.s_total);
@@ -106,7 +106,7 @@ fn pairs(codec: &Codec, layers: &Layers, order: &Order) -> Result<PairCost, Code
                 continue;
             }
             cost.pairs += 1;
-            if codec.strategy(&[a, b], &available)? == Strategy::Repair {
+            if codec.choose(&[a, b], &available)?.strategy == Strategy::Repair {
                 let runs = order.reads(layers, &[a, b]).len();
                 cost.repairable += 1;
                 cost.runs += runs;

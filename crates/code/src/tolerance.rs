@@ -1,0 +1,82 @@
+//! How many more chunks may be lost, whichever they are.
+
+use crate::average::binomial;
+use crate::combinations::next_combination;
+use crate::{Codec, Shape};
+
+/// Loss patterns that one question looks at, at most.
+const PATTERNS_MAX: u64 = 50_000;
+
+impl Codec {
+    /// How many more chunks may be lost besides `lost`, whichever they are, until something cannot
+    /// be rebuilt: m less the lost ones for a code that is MDS. Less than zero where `lost` is too
+    /// much already: so many chunks have to come back, if they are the right ones.
+    ///
+    /// Codes that are not MDS are asked pattern by pattern, and answers are remembered. A question
+    /// that takes more than 50,000 patterns is answered by the margin that they have proved.
+    ///
+    /// ```
+    /// use kiln_code::Codec;
+    /// let codec = Codec::new(&"rs:10+4".parse()?)?;
+    /// assert_eq!(codec.margin(&[]), 4);
+    /// assert_eq!(codec.margin(&[0, 3, 12]), 1);
+    /// assert_eq!(codec.margin(&[0, 1, 2, 3, 4]), -1);
+    /// # Ok::<(), kiln_code::CodeError>(())
+    /// ```
+    pub fn margin(&self, lost: &[usize]) -> i32 {
+        let mut lost = lost.to_vec();
+        lost.sort_unstable();
+        lost.dedup();
+        if self.is_mds() {
+            return self.shape().m as i32 - lost.len() as i32;
+        }
+        if let Some(&known) = self.margins().get(&lost) {
+            return known;
+        }
+        let margin = match self.tolerates(&lost) {
+            true => self.spare(&lost),
+            false => -self.missing(&lost),
+        };
+        self.margins().insert(lost, margin);
+        margin
+    }
+
+    /// The most further losses of which every pattern is tolerated.
+    fn spare(&self, lost: &[usize]) -> i32 {
+        let Shape { k, m, .. } = self.shape();
+        let rest: Vec<usize> = (0..k + m).filter(|chunk| !lost.contains(chunk)).collect();
+        let survives = |more: &[usize]| {
+            let more = more.iter().map(|&index| rest[index]);
+            self.tolerates(&lost.iter().copied().chain(more).collect::<Vec<_>>())
+        };
+        let most = rest.len().saturating_sub(k);
+        let fits = |&count: &usize| every_choice(rest.len(), count, survives);
+        (1..=most).take_while(fits).count() as i32
+    }
+
+    /// The fewest of the lost chunks that have to come back.
+    fn missing(&self, lost: &[usize]) -> i32 {
+        let suffices = |back: &[usize]| {
+            let gone = (0..lost.len()).filter(|index| !back.contains(index));
+            self.tolerates(&gone.map(|index| lost[index]).collect::<Vec<_>>())
+        };
+        let fails = |&count: &usize| every_choice(lost.len(), count, |back| !suffices(back));
+        1 + (1..lost.len()).take_while(fails).count() as i32
+    }
+}
+
+/// Whether something holds for every choice of `count` of `n`, as far as there is time to look.
+fn every_choice(n: usize, count: usize, holds: impl Fn(&[usize]) -> bool) -> bool {
+    if binomial(n as u64, count as u64).is_none_or(|patterns| patterns > PATTERNS_MAX) {
+        return false;
+    }
+    let mut chosen: Vec<usize> = (0..count).collect();
+    loop {
+        if !holds(&chosen) {
+            return false;
+        }
+        if !next_combination(&mut chosen, n) {
+            return true;
+        }
+    }
+}
