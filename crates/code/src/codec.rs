@@ -109,6 +109,8 @@ impl Codec {
     /// ```
     /// use kiln_code::Codec;
     /// assert_eq!(Codec::new(&"rs:2+1".parse()?)?.mapping(), [0, 1, 2]);
+    /// let codec = Codec::new(&"plugin=lrc k=4 m=2 l=3".parse()?)?;
+    /// assert_eq!(codec.mapping(), [0, 1, 4, 5, 3, 7, 2, 6]);
     /// # Ok::<(), kiln_code::CodeError>(())
     /// ```
     pub fn mapping(&self) -> Vec<usize> {

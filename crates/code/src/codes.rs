@@ -7,6 +7,7 @@ mod clay;
 mod evenodd;
 mod liber8tion;
 mod liberation;
+mod lrc;
 mod rdp;
 mod reed_solomon;
 mod replication;
@@ -64,6 +65,7 @@ pub static CODES: &[CodeFamily] = &[
     star::FAMILY,
     xcode::FAMILY,
     butterfly::FAMILY,
+    lrc::FAMILY,
 ];
 
 /// Which chunks a repair or a decode reads; made by [`crate::Codec::choose`] and

@@ -196,7 +196,7 @@ mod tests {
         assert!(refused("rep:1").contains("one copy"));
         assert!(refused("rep:3,x=1").contains("it takes: none"));
         assert!(refused(&"x".repeat(5000)).contains("limit is 1024"));
-        assert!(refused("plugin=shec k=4 m=2").contains("known: isa, jerasure, clay"));
+        assert!(refused("plugin=shec k=4 m=2").contains("known: isa, jerasure, clay, lrc"));
         assert!(refused("plugin=jerasure k=4 m=2 w=16").contains("only w=8"));
         assert!(refused("plugin=jerasure k=4 m=2 technique=magic").contains("blaum_roth"));
         assert!(refused("plugin=clay k=4 m=2 technique=liberation").contains("supported here"));
@@ -264,7 +264,7 @@ mod tests {
 
         #[test]
         fn nearly_right_text_neither(
-            text in "(rs|clay|rep|rdp|cauchy|plugin=clay)[:, ]?[0-9k=m+,dpw]{0,30}",
+            text in "(rs|clay|rep|rdp|cauchy|lrc|plugin=clay|plugin=lrc)[:, ]?[0-9k=m+,dpwl]{0,30}",
         ) {
             if let Ok(spec) = text.parse::<CodeSpec>() {
                 prop_assert_eq!(spec.to_string().parse::<CodeSpec>().unwrap(), spec.clone());
