@@ -105,7 +105,14 @@ pub(super) fn recovery(row: &Row, options: &Options<'_>) -> Result<Recovery, Pla
 fn one(row: &Row, seed: u64) -> Result<Recovery, PlanError> {
     let codec = Codec::new(&row.code.parse()?)?;
     let nodes = row.survivors + 1 + row.new;
-    let layout = Layout::random(codec.shape(), 0..=row.survivors, &[0], row.stripes, seed)?;
+    let layout = Layout::random(
+        codec.shape(),
+        &|lost| codec.tolerates(lost),
+        0..=row.survivors,
+        &[0],
+        row.stripes,
+        seed,
+    )?;
     let emit = |lost: &[usize], available: &[usize]| Ok(codec.repair_dag(lost, available)?.1);
     let recover = |options: &RecoveryOptions| {
         let to = match row.new {

@@ -29,7 +29,9 @@ pub struct AverageCost {
     pub exhaustive: bool,
     /// Patterns rebuilt with less than k chunks read.
     pub repairable: u64,
-    /// Chunks read, on average.
+    /// Patterns that cannot be rebuilt at all: none of a code that is MDS.
+    pub undecodable: u64,
+    /// Chunks read, on average over the patterns that can be rebuilt; so are the others below.
     pub mean_chunks: f64,
     /// Contiguous runs read, on average.
     pub mean_runs: f64,
@@ -68,12 +70,13 @@ impl Codec {
                 tally.add(self, &sample(shape.n(), failures, &mut state))?;
             }
         }
-        let count = tally.patterns as f64;
+        let count = (tally.patterns - tally.undecodable).max(1) as f64;
         Ok(AverageCost {
             failures,
             patterns: tally.patterns,
             exhaustive,
             repairable: tally.repairable,
+            undecodable: tally.undecodable,
             mean_chunks: tally.chunks / count,
             mean_runs: tally.runs / count,
             min_chunks: tally.min,
@@ -82,10 +85,24 @@ impl Codec {
     }
 }
 
+impl AverageCost {
+    /// The share of the patterns that can be rebuilt.
+    ///
+    /// ```
+    /// use kiln_code::Codec;
+    /// assert_eq!(Codec::new(&"rs:4+2".parse()?)?.average_cost(2, 0)?.survived(), 1.0);
+    /// # Ok::<(), kiln_code::CodeError>(())
+    /// ```
+    pub fn survived(&self) -> f64 {
+        (self.patterns - self.undecodable) as f64 / self.patterns.max(1) as f64
+    }
+}
+
 #[derive(Default)]
 struct Tally {
     patterns: u64,
     repairable: u64,
+    undecodable: u64,
     chunks: f64,
     runs: f64,
     min: f64,
@@ -95,10 +112,14 @@ struct Tally {
 impl Tally {
     fn add(&mut self, codec: &Codec, lost: &[usize]) -> Result<(), CodeError> {
         let shape = codec.shape();
+        self.patterns += 1;
+        if !codec.tolerates(lost) {
+            self.undecodable += 1;
+            return Ok(());
+        }
         let available: Vec<usize> = (0..shape.n()).filter(|i| !lost.contains(i)).collect();
         let (choice, dag) = codec.dag_of(lost, &available)?;
         let chunks = dag.inputs().len() as f64 / shape.alpha as f64;
-        self.patterns += 1;
         self.repairable += u64::from(choice.strategy == Strategy::Repair);
         self.chunks += chunks;
         self.runs += dag.reads().iter().map(|reads| reads.runs.len()).sum::<usize>() as f64;

@@ -131,6 +131,18 @@ enum Room {
 /// What makes objects fit one plan: code, size to a power of two, where they go.
 type Kind = (String, u32, Room);
 
+/// The codes of the objects, by spec.
+type Codecs = BTreeMap<String, Codec>;
+
+fn codec_of<'a>(spec: &str, codecs: &'a mut Codecs) -> Result<&'a Codec> {
+    if !codecs.contains_key(spec) {
+        let codec = spec.parse().and_then(|spec| Codec::new(&spec));
+        let codec = codec.map_err(|error| crate::error::planned(error.into()))?;
+        codecs.insert(spec.to_owned(), codec);
+    }
+    Ok(&codecs[spec])
+}
+
 impl Batch {
     /// Plans the repair of `wants`. What cannot be planned jointly stays to be planned by itself.
     ///
@@ -141,15 +153,17 @@ impl Batch {
         let nodes = nodes.map(|node| Node::new(node.id.as_str()).in_domain(node.domain.as_str()));
         let cluster = Arc::new(Cluster::new(nodes.collect()).map_err(crate::error::planned)?);
         let mut kinds: BTreeMap<Kind, Vec<Want>> = BTreeMap::new();
+        let mut codecs = Codecs::new();
         let mut batch = Batch::default();
         for want in wants {
-            match pool.kind(&want, &cluster) {
+            match pool.kind(&want, &cluster, &mut codecs)? {
                 Some(kind) => kinds.entry(kind).or_default().push(want),
                 None => batch.jobs.push(Job { want, planned: None }),
             }
         }
         for ((spec, _, room), wants) in kinds {
-            batch.add(&spec, pool.destinations(room), wants, pool, &cluster, rules)?;
+            let codec = codec_of(&spec, &mut codecs)?;
+            batch.add(codec, pool.destinations(room), wants, pool, &cluster, rules)?;
         }
         let margin = |job: &Job| job.want.damaged.as_ref().map_or(0, |damaged| damaged.margin);
         // Stable: within a risk, joint plans keep the order that loads all links at any time.
@@ -159,15 +173,13 @@ impl Batch {
 
     fn add(
         &mut self,
-        spec: &str,
+        codec: &Codec,
         to: Vec<usize>,
         wants: Vec<Want>,
         pool: &Snapshot<'_>,
         cluster: &Arc<Cluster>,
         rules: &Rules,
     ) -> Result<()> {
-        let codec = spec.parse().and_then(|spec| Codec::new(&spec));
-        let codec = codec.map_err(|error| crate::error::planned(error.into()))?;
         let mut layout = Layout::new(codec.shape());
         for want in &wants {
             layout.push(&pool.homes(want)).map_err(crate::error::planned)?;
@@ -266,12 +278,23 @@ impl Snapshot<'_> {
     }
 
     /// Which group an object belongs to; `None`: to none.
-    fn kind(&self, want: &Want, cluster: &Cluster) -> Option<Kind> {
+    fn kind(&self, want: &Want, cluster: &Cluster, codecs: &mut Codecs) -> Result<Option<Kind>> {
         let (lost, nodes) = (want.lost(), &want.listed.nodes);
         let known = |index: &u16| usize::from(*index) < nodes.len();
-        if lost.is_empty() || !lost.iter().all(known) || want.listed.code.contains("packet=") {
-            return None;
+        if lost.is_empty() || !lost.iter().all(known) {
+            return Ok(None);
         }
+        let room = match codec_of(&want.listed.code, codecs)?.sliceable() {
+            true => self.room(want, cluster),
+            false => None,
+        };
+        let bits = want.shard_bytes().max(1).ilog2();
+        Ok(room.map(|room| (want.listed.code.clone(), bits, room)))
+    }
+
+    /// Where the shards of an object that can be planned jointly go; `None`: it can not.
+    fn room(&self, want: &Want, cluster: &Cluster) -> Option<Room> {
+        let lost = want.lost();
         let homes = self.homes(want);
         let away = |home: &Option<u16>| home.is_some_and(|at| !self.usable[usize::from(at)]);
         if homes.iter().any(away) || homes.iter().filter(|home| home.is_none()).count() > lost.len()
@@ -289,8 +312,7 @@ impl Snapshot<'_> {
             let free: BTreeSet<_> = domains.filter(|domain| !taken.contains(domain)).collect();
             free.len() >= lost.len()
         };
-        let room = self.rooms(fixed).into_iter().find(fits)?;
-        Some((want.listed.code.clone(), want.shard_bytes().max(1).ilog2(), room))
+        self.rooms(fixed).into_iter().find(fits)
     }
 
     /// Where a shard may go, the best first: where named nodes have no room for it, elsewhere.

@@ -55,7 +55,7 @@ pub use picture::{Dot, frontier_picture, plan_picture};
 pub use plan::Plan;
 pub use problem::Problem;
 pub use recovery::{
-    Destination, Emit, Job, Layout, RecoveryOptions, RecoveryPlan, RiskClass, Stripe,
+    Destination, Emit, Job, Layout, RecoveryOptions, RecoveryPlan, RiskClass, Stripe, Tolerates,
 };
 pub use shelf::Shelf;
 pub use strategies::{STRATEGIES, Strategy, alternatives, frontier, spectrum, strategy};

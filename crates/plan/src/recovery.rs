@@ -76,6 +76,9 @@ impl Default for RecoveryOptions {
 /// Emits the DAG that rebuilds lost chunks from available ones: [`kiln_code::Codec::repair_dag`].
 pub type Emit<'a> = &'a dyn Fn(&[usize], &[usize]) -> Result<Dag, CodeError>;
 
+/// Whether a loss of chunks can be rebuilt: [`kiln_code::Codec::tolerates`].
+pub type Tolerates<'a> = &'a dyn Fn(&[usize]) -> bool;
+
 /// One stripe's repair in a [`RecoveryPlan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job<'a> {
@@ -111,7 +114,7 @@ pub struct RiskClass {
 /// let codec = Codec::new(&"clay:4+2".parse()?)?;
 /// let cluster = Arc::new(Cluster::uniform(12)?);
 /// // 60 stripes that lost the chunk which was on node 0; the other chunks are anywhere.
-/// let layout = Layout::random(codec.shape(), 0..12, &[0], 60, 1)?;
+/// let layout = Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..12, &[0], 60, 1)?;
 /// let emit = |lost: &[usize], available: &[usize]| Ok(codec.repair_dag(lost, available)?.1);
 /// let options = RecoveryOptions::default();
 /// let plan = RecoveryPlan::new(cluster, layout, &emit, Destination::Spread, &options)?;

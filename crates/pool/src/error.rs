@@ -65,10 +65,10 @@ pub enum PoolError {
         /// What there is, what it needs.
         detail: String,
     },
-    /// One stripe has more damaged or missing chunks than the code bears.
+    /// The damaged or missing chunks of one stripe do not follow from the others.
     #[error(
         "object {object:?} is not recoverable: stripe {stripe} misses chunks {lost:?}, \
-         more than the {m} that the code bears"
+         more than its {m} parity chunks make up for"
     )]
     StripeLost {
         /// The object.

@@ -185,6 +185,7 @@ fn encode_report(
         stripes,
         k: shape.k,
         m: shape.m,
+        margin: req.codec.margin(&[]),
         alpha: shape.alpha,
         sub_chunk: sub_chunk as u64,
         chunk,

@@ -60,6 +60,13 @@ struct Card {
     n: usize,
     alpha: usize,
     order: String,
+    /// Shards that may be lost, whichever they are.
+    margin: i32,
+    /// Of the patterns of m lost shards, the share that can be rebuilt.
+    survived: f64,
+    /// The shard that each chunk is in Ceph, where that is another number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ceph_shards: Option<Vec<usize>>,
     /// Bytes stored for each byte of the object.
     storage_overhead: f64,
     /// Chunks read to rebuild one lost chunk, on average over the n.
@@ -119,10 +126,11 @@ fn one(codec: &Codec, setup: &Setup) -> Result<(), Failure> {
         true => String::new(),
         false => format!(", {:.2} to {:.2}", card.repair_chunks_min, card.repair_chunks_max),
     };
+    let may_be_lost = may_be_lost(&card);
     let lines = [
         ("in full", card.explicit),
         ("shards", format!("{} = {} data + {} parity", card.n, card.k, card.m)),
-        ("may be lost", format!("any {}", card.m)),
+        ("may be lost", may_be_lost),
         ("stored", format!("{:.2} bytes for each byte of the file", card.storage_overhead)),
         ("sub-chunks", format!("{} a chunk, in {} order", card.alpha, card.order)),
         (
@@ -134,10 +142,23 @@ fn one(codec: &Codec, setup: &Setup) -> Result<(), Failure> {
             ),
         ),
     ];
-    for (name, value) in lines {
+    let ceph = card.ceph_shards.iter().map(|shards| {
+        let shards: Vec<String> = shards.iter().map(usize::to_string).collect();
+        ("in Ceph", format!("shards 0, 1, ... are its shards {}", shards.join(", ")))
+    });
+    for (name, value) in lines.into_iter().chain(ceph) {
         text += &format!("  {name:<13}{value}\n");
     }
     Stream::Stdout.text(&text)
+}
+
+/// How many shards, and how many more if one is lucky.
+fn may_be_lost(card: &Card) -> String {
+    let any = format!("any {}", card.margin);
+    match card.margin == card.m as i32 {
+        true => any,
+        false => format!("{any}, and {:.0} % of the patterns of {}", card.survived * 100.0, card.m),
+    }
 }
 
 fn card(codec: &Codec, seed: u64) -> Result<Card, Failure> {
@@ -157,6 +178,12 @@ fn card(codec: &Codec, seed: u64) -> Result<Card, Failure> {
         n,
         alpha: shape.alpha,
         order: codec.order().to_owned(),
+        margin: codec.margin(&[]),
+        survived: match codec.is_mds() {
+            true => 1.0,
+            false => codec.average_cost(shape.m, seed)?.survived(),
+        },
+        ceph_shards: Some(codec.mapping()).filter(|shards| !shards.is_sorted()),
         storage_overhead: n as f64 / shape.k as f64,
         repair_chunks_mean: cost.mean_chunks,
         repair_chunks_min: cost.min_chunks,

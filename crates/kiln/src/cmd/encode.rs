@@ -193,7 +193,7 @@ fn show(report: &EncodeReport, setup: &Setup) -> Result<(), Failure> {
         report.code,
         count(report.shards.len() as u64, "shard"),
         sizes::show(largest),
-        report.m,
+        report.margin,
     );
     if report.resumed_bytes > 0 {
         text += &format!("resumed after {}\n", sizes::show(report.resumed_bytes));

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use kiln_code::Codec;
 use kiln_pool::{PoolError, SetReport, discover};
 use kiln_store::{FileBackend, ReadMode, ShardReader, ShardState};
 use serde::Serialize;
@@ -161,13 +162,22 @@ fn object_text(report: &SetReport) -> String {
     text
 }
 
+/// How many shards are enough; a code that this program cannot do is taken for one of the usual.
+fn suffices(report: &FileReport) -> String {
+    let codec = report.spec.parse().and_then(|spec| Codec::new(&spec));
+    match codec.map(|codec| (codec.is_mds(), codec.margin(&[]))) {
+        Ok((false, margin)) => format!("any {margin} may be lost"),
+        _ => format!("any {} suffice", report.k),
+    }
+}
+
 fn file_text(report: &FileReport) -> String {
     let size = report.size.map_or("unknown (streamed, no trailer)".into(), sizes::show);
     let mut text = lines(&[
         ("file", report.file.clone()),
         ("object", report.object.clone()),
         ("size", size),
-        ("shard", format!("{} of {}, any {} suffice", report.index, report.n, report.k)),
+        ("shard", format!("{} of {}, {}", report.index, report.n, suffices(report))),
         ("code", report.spec.clone()),
         ("run", report.run.clone()),
         (

@@ -127,6 +127,8 @@ struct Average {
     seed: u64,
     /// Patterns that are rebuilt with less than k chunks read.
     repairable: u64,
+    /// Patterns that cannot be rebuilt at all.
+    not_recoverable: u64,
     chunk: u64,
     mean_chunks: f64,
     mean_runs: f64,
@@ -282,6 +284,7 @@ fn average(codec: &Codec, failures: usize, chunk: u64, setup: &Setup) -> Result<
         exhaustive: cost.exhaustive,
         seed: setup.seed,
         repairable: cost.repairable,
+        not_recoverable: cost.undecodable,
         chunk,
         mean_chunks: cost.mean_chunks,
         mean_runs: cost.mean_runs,
@@ -299,13 +302,17 @@ fn average(codec: &Codec, failures: usize, chunk: u64, setup: &Setup) -> Result<
     let text = format!(
         "{}, {failures} lost, {which}\n\
          reads {:.3} chunks on average ({:.3} to {:.3}) in {:.1} runs\n\
-         {} patterns cost less than plain decoding\n",
+         {} patterns cost less than plain decoding{}\n",
         report.code,
         report.mean_chunks,
         report.min_chunks,
         report.max_chunks,
         report.mean_runs,
         report.repairable,
+        match report.not_recoverable {
+            0 => String::new(),
+            lost => format!(", {lost} cannot be rebuilt"),
+        },
     );
     Stream::Stdout.text(&text)
 }

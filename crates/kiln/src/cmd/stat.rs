@@ -37,7 +37,7 @@ impl Command for Stat {
         let thin = report.copies.len() < report.object.manifests.len();
         Ok(match (lost, thin) {
             (0, false) => Exit::Done,
-            (lost, _) if lost <= report.m => Exit::Damaged,
+            _ if report.recoverable => Exit::Damaged,
             _ => Exit::NotRecoverable,
         })
     }

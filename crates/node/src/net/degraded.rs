@@ -114,7 +114,7 @@ impl<'a> HelpingAgents<'a> {
     }
 
     fn ready(&self, ask: &Degraded) -> Result<Ready, String> {
-        if ask.info.spec.contains("packet=") {
+        if !ask.codec.sliceable() {
             return Err("a code with packets is not cut into windows".to_owned());
         }
         let agents = self.agents(ask);

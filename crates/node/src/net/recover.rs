@@ -185,11 +185,11 @@ impl Recovery<'_> {
             let nodes = nodes.filter(|(rank, _)| *rank != gone && !bad_nodes.contains(rank));
             let chunks = nodes.flat_map(|(_, node)| node.shards.iter().map(|(chunk, _)| *chunk));
             let usable = |chunk: &usize| !lost.contains(chunk) && !bad_chunks.contains(chunk);
-            chunks.filter(usable).collect::<BTreeSet<usize>>().len()
+            let available: BTreeSet<usize> = chunks.filter(usable).collect();
+            self.codec.choose(&lost, &available.into_iter().collect::<Vec<_>>()).is_ok()
         };
         let gets = |rank: usize| self.targets.iter().any(|target| target.1 == rank);
-        let k = usize::from(self.geometry.k);
-        (0..self.nodes.len()).filter(|rank| !gets(*rank) && without(*rank) >= k).collect()
+        (0..self.nodes.len()).filter(|rank| !gets(*rank) && without(*rank)).collect()
     }
 
     fn attempts(

@@ -9,7 +9,8 @@
 //! 5. a destination that receives less than all contributions of a repair leaves helpers to add
 //!    up, and then they send more: with r received by the target of an MDS code's single repair
 //!    from d = n-1 helpers, all helpers send T >= w d(d-1)/(q(k-1)) - r(q-1)/(k-1). Summed over all
-//!    repairs, with what the destinations can receive in the time for the sum of r.
+//!    repairs, with what the destinations can receive in the time for the sum of r. A code that
+//!    repairs from fewer than k chunks is none of these, so the reason does not count there.
 
 use super::Layout;
 use super::menu::Menu;
@@ -21,7 +22,7 @@ pub(super) fn least(cluster: &Cluster, layout: &Layout, menu: &Menu, receivers: 
     let mean = super::mean_rate(cluster);
     let nodes = cluster.nodes();
     let (mut send, mut travel, mut arrive) = (vec![0.0; nodes.len()], 0.0, 0.0);
-    let mut line = Line::default();
+    let (mut line, mds) = (Line::default(), menu.may_be_mds());
     let mut alive = vec![false; nodes.len()];
     for stripe in layout.stripes() {
         let lost: Vec<usize> = stripe.lost().collect();
@@ -38,7 +39,9 @@ pub(super) fn least(cluster: &Cluster, layout: &Layout, menu: &Menu, receivers: 
         }
         travel += f64::from(pattern.must_travel);
         arrive += f64::from(pattern.must_arrive);
-        line.add(layout.shape(), lost.len());
+        if mds {
+            line.add(layout.shape(), lost.len());
+        }
     }
     let rate = |node: usize, up: bool| match up {
         true => nodes[node].rate_up() / mean,

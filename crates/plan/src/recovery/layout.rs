@@ -1,5 +1,6 @@
 //! Which node stores which chunk of every stripe.
 
+use super::Tolerates;
 use crate::PlanError;
 use crate::seed::below;
 use kiln_code::Shape;
@@ -88,6 +89,7 @@ impl Layout {
     /// There are fewer nodes than chunks, or no failed node among them.
     pub fn random(
         shape: Shape,
+        tolerates: Tolerates<'_>,
         on: impl IntoIterator<Item = usize>,
         failed: &[usize],
         stripes: usize,
@@ -129,7 +131,8 @@ impl Layout {
             order.swap(0, below(&mut state, n));
             let home = |&node: &u16| if lost(node) { LOST } else { node };
             let homes: Vec<u16> = order[..n].iter().map(home).collect();
-            if homes.iter().filter(|&&home| home == LOST).count() <= shape.m {
+            let lost = (0..n).filter(|&chunk| homes[chunk] == LOST);
+            if tolerates(&lost.collect::<Vec<_>>()) {
                 layout.homes.extend(homes);
             }
         }

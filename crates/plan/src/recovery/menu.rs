@@ -56,6 +56,9 @@ pub(super) struct Pattern {
     pub must_travel: u32,
     /// Sub-chunks that its targets must receive, all together.
     pub must_arrive: u32,
+    /// Whether it is a single loss that is rebuilt from fewer than k chunks, which codes that are
+    /// MDS cannot do.
+    pub local: bool,
 }
 
 impl Menu {
@@ -90,6 +93,11 @@ impl Menu {
 
     pub(super) fn pattern(&self, lost: &[usize]) -> Option<&Pattern> {
         self.patterns.get(lost)
+    }
+
+    /// Whether nothing shows that the code is not MDS.
+    pub(super) fn may_be_mds(&self) -> bool {
+        self.patterns.values().all(|pattern| !pattern.local)
     }
 
     fn add(
@@ -145,7 +153,9 @@ impl Menu {
         let distinct = if together { lost.len().min(shape.k) } else { lost.len() };
         let must_arrive = (distinct * shape.alpha) as u32;
         let range = first as u32..self.entries.len() as u32;
-        self.patterns.insert(lost, Pattern { range, must_send, must_travel, must_arrive });
+        let local = lost.len() == 1 && problems[0].dag().reads().len() < shape.k;
+        let pattern = Pattern { range, must_send, must_travel, must_arrive, local };
+        self.patterns.insert(lost, pattern);
         Ok(())
     }
 

@@ -59,7 +59,15 @@ fn every_recovery_is_proved_and_its_loads_are_exact() {
         let links = |i: usize| 1e8 * (1 + i % 3) as f64;
         let node = |i: usize| Node::new(format!("n{i}")).with_link(links(i), links(i + 1));
         let nodes = 2 * n + 3;
-        let layout = Layout::random(codec.shape(), 0..nodes - 2, &[0, 1], 25, 4).unwrap();
+        let layout = Layout::random(
+            codec.shape(),
+            &|lost| codec.tolerates(lost),
+            0..nodes - 2,
+            &[0, 1],
+            25,
+            4,
+        )
+        .unwrap();
         let new = vec![0, nodes - 1, nodes - 2];
         let one = Destination::Nodes(vec![nodes - 1]);
         for destination in [Destination::Spread, Destination::Nodes(new), one] {
@@ -78,7 +86,9 @@ fn spread_recovery_is_within_five_percent_of_the_bound() {
     let joint = RecoveryOptions { strategies: vec!["central"], ..RecoveryOptions::default() };
     let alone = RecoveryOptions { sweeps: 0, ..joint.clone() };
     for seed in 1..=3 {
-        let layout = Layout::random(codec.shape(), 0..21, &[0], 100, seed).unwrap();
+        let layout =
+            Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..21, &[0], 100, seed)
+                .unwrap();
         let makespan = |options| {
             let cluster = Cluster::uniform(21).unwrap();
             let plan = recover(&codec, cluster, layout.clone(), Destination::Spread, options);
@@ -96,7 +106,8 @@ fn spread_recovery_is_within_five_percent_of_the_bound() {
 #[test]
 fn the_bound_is_the_known_one() {
     let codec = codec("clay:4+2");
-    let layout = Layout::random(codec.shape(), 0..13, &[12], 400, 9).unwrap();
+    let layout =
+        Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..13, &[12], 400, 9).unwrap();
     let mut stored = [0; 12];
     for stripe in layout.stripes() {
         stripe.homes().iter().flatten().for_each(|&node| stored[usize::from(node)] += 1);
@@ -116,7 +127,9 @@ fn the_bound_is_the_known_one() {
 #[test]
 fn stripes_at_risk_come_first() {
     let codec = codec("clay:4+3");
-    let layout = Layout::random(codec.shape(), 0..12, &[3, 5, 8], 200, 2).unwrap();
+    let layout =
+        Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..12, &[3, 5, 8], 200, 2)
+            .unwrap();
     let cluster = Cluster::uniform(12).unwrap();
     let plan = recover(&codec, cluster, layout, Destination::Spread, &quick()).unwrap();
     let lost: Vec<usize> = plan.jobs().map(|job| job.lost.len()).collect();
@@ -131,7 +144,9 @@ fn stripes_at_risk_come_first() {
 fn the_same_seed_gives_the_same_recovery() {
     let codec = codec("clay:4+2");
     let jobs = || {
-        let layout = Layout::random(codec.shape(), 0..10, &[1], 50, 3).unwrap();
+        let layout =
+            Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..10, &[1], 50, 3)
+                .unwrap();
         let cluster = Cluster::uniform(10).unwrap();
         let plan = recover(&codec, cluster, layout, Destination::Spread, &quick()).unwrap();
         plan.jobs().map(|job| (job.stripe, job.targets.to_vec())).collect::<Vec<_>>()
@@ -159,9 +174,13 @@ fn impossible_recoveries_are_refused() {
     assert!(error.contains("node 9 of 9"), "{error}");
     let error = refused(&homes([-1, 1, 2, 3, 4, 5]), 9, Destination::Nodes(vec![9]));
     assert!(error.contains("a destination"), "{error}");
-    assert!(Layout::random(codec.shape(), 0..5, &[0], 1, 1).is_err());
-    assert!(Layout::random(codec.shape(), 0..9, &[9], 1, 1).is_err());
-    assert!(Layout::random(codec.shape(), 0..9, &[], 1, 1).is_err());
+    assert!(
+        Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..5, &[0], 1, 1).is_err()
+    );
+    assert!(
+        Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..9, &[9], 1, 1).is_err()
+    );
+    assert!(Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..9, &[], 1, 1).is_err());
 }
 
 #[test]
@@ -181,7 +200,8 @@ fn nothing_lost_is_an_empty_plan() {
 fn replacements_are_filled_at_the_bound() {
     let codec = codec("clay:10+4");
     let options = RecoveryOptions { strategies: vec!["central", "hub"], ..quick() };
-    let layout = Layout::random(codec.shape(), 0..21, &[0], 100, 1).unwrap();
+    let layout =
+        Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..21, &[0], 100, 1).unwrap();
     for new in [vec![0], vec![21, 22]] {
         let cluster = Cluster::uniform(23).unwrap();
         let to = Destination::Nodes(new.clone());

@@ -79,6 +79,8 @@ pub struct EncodeReport {
     pub k: usize,
     /// Parity chunks of a stripe.
     pub m: usize,
+    /// Shards that may be lost, whichever they are.
+    pub margin: i32,
     /// Sub-chunks of a chunk.
     pub alpha: usize,
     /// Bytes of a sub-chunk (all stripes but a short last one).

@@ -26,7 +26,7 @@ pub(crate) fn report(chunks: &dyn Chunks, depth: Depth) -> VerifyReport {
 pub(crate) struct ScanResult {
     /// Costs and damage.
     pub tally: Tally,
-    /// Stripes with more than m bad chunks: the first of them, and how many.
+    /// Stripes whose bad chunks do not follow from the others: the first of them, and how many.
     pub hopeless: Vec<u64>,
     /// See `hopeless`.
     pub hopeless_count: u64,
@@ -72,8 +72,8 @@ pub(crate) fn scan(
         |stripe, frame: &mut Frame| {
             reader.begin(stripe, frame);
             reader.read_whole(stripe, frame, 0..shape.n());
-            let good = frame.held.iter().filter(|held| **held == Held::Whole).count();
-            frame.hopeless = good < shape.k;
+            let bad = (0..shape.n()).filter(|&i| frame.held[i] != Held::Whole);
+            frame.hopeless = !chunks.codec().tolerates(&bad.collect::<Vec<_>>());
             if recompute && !frame.hopeless {
                 check_parity(chunks, &reader, stripe, frame)?;
             }

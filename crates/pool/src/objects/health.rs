@@ -63,7 +63,7 @@ impl Pool {
             return Ok(health);
         }
         let shards = ObjectShards::open(self, manifest)?;
-        let (shape, n) = (shards.codec.shape(), shards.members.len());
+        let (codec, n) = (&shards.codec, shards.members.len());
         let mut bad = vec![false; n];
         for index in shards.gone().into_iter().chain(shards.damaged()) {
             bad[index] = true;
@@ -83,12 +83,13 @@ impl Pool {
             let notes = result.tally.findings.list.iter().map(ToString::to_string);
             health.notes.extend(notes);
         }
-        let lost = bad.iter().filter(|bad| **bad).count();
+        let lost: Vec<usize> = (0..n).filter(|&index| bad[index]).collect();
         // Rot in several shards may strike different stripes: then it can be mended all the same.
-        let gone = shards.gone().len();
-        let readable = if depth >= Depth::Data { !hopeless } else { gone <= shape.m };
-        let margin = shape.m as i32 - lost as i32;
-        health.margin = if readable { margin.max(0) } else { -1 };
+        let readable = match depth >= Depth::Data {
+            true => !hopeless,
+            false => codec.tolerates(&shards.gone()),
+        };
+        health.margin = if readable { codec.margin(&lost).max(0) } else { -1 };
         let away = |i: &usize| matches!(shards.members[*i], Member::Away(_));
         for (index, &bad) in bad.iter().enumerate() {
             let node = &shards.placed.places[index].node;

@@ -5,7 +5,7 @@
 //! geometric partitioning does within an object, a pool gives small objects a simple code (or no
 //! code at all: whole copies in the manifest) and large ones the code with the cheap repair.
 
-use kiln_code::{CodeSpec, Codec};
+use kiln_code::{Codec, Shape};
 use serde::{Deserialize, Serialize};
 
 use crate::objects::manifest::{MAX_COPIES, MAX_INLINE};
@@ -79,12 +79,12 @@ impl Policy {
     /// # Errors
     /// The code is unknown or impossible.
     pub fn for_code(spec: &str) -> Result<Policy> {
-        let spec: CodeSpec = spec.parse()?;
-        let (k, m) = (spec.k(), spec.m());
+        let codec = Codec::new(&spec.parse()?)?;
+        let (spec, Shape { k, m, alpha }) = (codec.spec(), codec.shape());
         let inline = Class { below: Some(INLINE_BELOW), code: INLINE.into(), sub_chunk: None };
         let mut class = vec![inline];
-        let plain = matches!(spec.family(), "rs" | "rep");
-        if !plain {
+        // A code without sub-chunks has nothing that would get too small.
+        if alpha > 1 {
             class.push(Class {
                 below: Some(PLAIN_BELOW),
                 code: format!("rs:{k}+{m}"),
@@ -92,7 +92,8 @@ impl Policy {
             });
         }
         class.push(Class { below: None, code: spec.to_string(), sub_chunk: None });
-        let policy = Policy { manifest_copies: m + 1, missing_at_put: m / 2, class };
+        let missing_at_put = codec.margin(&[]) as usize / 2;
+        let policy = Policy { manifest_copies: m + 1, missing_at_put, class };
         policy.check()?;
         Ok(policy)
     }
@@ -118,7 +119,7 @@ impl Policy {
         if self.class.is_empty() || self.class.len() > MAX_CLASSES {
             return wrong(format!("there must be 1 to {MAX_CLASSES} classes"));
         }
-        let (mut last, mut most_m) = (0, 0);
+        let (mut last, mut most_m, mut most_margin) = (0, 0, 0);
         for (at, class) in self.class.iter().enumerate() {
             match (class.below, at + 1 == self.class.len()) {
                 (None, true) => {}
@@ -136,8 +137,10 @@ impl Policy {
                 }
                 continue;
             }
-            let shape = Codec::new(&class.code.parse()?)?.shape();
+            let codec = Codec::new(&class.code.parse()?)?;
+            let shape = codec.shape();
             most_m = most_m.max(shape.m);
+            most_margin = most_margin.max(codec.margin(&[]) as usize);
             let sub_chunk = class.sub_chunk.map_or(1, u64::from);
             let stripe = sub_chunk.saturating_mul((shape.k * shape.alpha) as u64);
             if sub_chunk == 0 || stripe > crate::engine::encode::STRIPE_LIMIT {
@@ -148,8 +151,11 @@ impl Policy {
             let least = most_m + 1;
             return wrong(format!("manifest_copies must be {least} to {MAX_COPIES}"));
         }
-        if self.missing_at_put >= most_m.max(1) {
-            return wrong(format!("missing_at_put must be less than m, which is {most_m}"));
+        if self.missing_at_put >= most_margin.max(1) {
+            return wrong(format!(
+                "missing_at_put must be less than the losses that any code of it stands, which is \
+                 {most_margin}"
+            ));
         }
         Ok(())
     }

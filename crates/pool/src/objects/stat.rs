@@ -15,8 +15,10 @@ pub struct StatReport {
     /// What its manifest says.
     #[serde(flatten)]
     pub object: Listed,
-    /// Parity shards: how many may be lost.
+    /// Parity shards: the most that may be lost.
     pub m: usize,
+    /// Whether the shards that are whole give the object back.
+    pub recoverable: bool,
     /// Sub-chunks of a chunk.
     pub alpha: usize,
     /// Bytes of a sub-chunk.
@@ -54,7 +56,8 @@ impl Pool {
         let Some(manifest) = found.data() else {
             return Err(PoolError::NoObject { name: name.to_owned() });
         };
-        let mut report = StatReport { object: Listed::of(manifest), ..StatReport::default() };
+        let object = Listed::of(manifest);
+        let mut report = StatReport { object, recoverable: true, ..StatReport::default() };
         let id = |at: &usize| self.nodes[*at].config.id.clone();
         report.copies = found.copies.iter().map(id).collect();
         if let Body::Shards(placed) = &manifest.body {
@@ -69,6 +72,9 @@ impl Pool {
                 trouble: shards.trouble(index).map(str::to_owned),
             };
             report.shards = placed.places.iter().enumerate().map(state).collect();
+            let lost = report.shards.iter().filter(|shard| shard.trouble.is_some());
+            let lost: Vec<usize> = lost.map(|shard| shard.index).collect();
+            report.recoverable = shards.codec.tolerates(&lost);
         }
         Ok(report)
     }

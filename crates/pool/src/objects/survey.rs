@@ -284,7 +284,12 @@ impl Pool {
             return Ok(());
         }
         status.thin += u64::from(manifests > 0);
-        let of_data = listed.m() as i32 - self.unreachable(listed, &lack.lost);
+        let unreachable = self.unreachable(listed, &lack.lost);
+        // A code that this program cannot do is counted as if any k shards were enough.
+        let of_data = self.codec(&listed.code).map_or_else(
+            |_| listed.m() as i32 - unreachable.len() as i32,
+            |codec| codec.margin(&unreachable),
+        );
         let of_manifest = (listed.manifests.len() as i32 - 1) - manifests as i32;
         let margin = if listed.k == 0 { of_manifest } else { of_data.min(of_manifest.max(0)) };
         if margin < 0 {
@@ -300,14 +305,13 @@ impl Pool {
         Ok(())
     }
 
-    /// How many of these shards cannot be read: those on nodes to be drained still can.
-    fn unreachable(&self, listed: &Listed, lost: &[u16]) -> i32 {
-        let drains = |index: &&u16| {
-            let node = listed.nodes.get(usize::from(**index));
-            let at = node.and_then(|id| self.config.position(id));
+    /// Which of these shards cannot be read: those on nodes to be drained still can.
+    fn unreachable(&self, listed: &Listed, lost: &[u16]) -> Vec<usize> {
+        let drains = |index: &usize| {
+            let at = listed.nodes.get(*index).and_then(|id| self.config.position(id));
             at.is_some_and(|at| self.nodes[at].config.draining && self.nodes[at].store.is_ok())
         };
-        (lost.len() - lost.iter().filter(drains).count()) as i32
+        lost.iter().map(|&index| usize::from(index)).filter(|index| !drains(index)).collect()
     }
 }
 

@@ -68,13 +68,14 @@ impl<'a> RawFiles<'a> {
                 damage.push(Damage { index: Some(index), stripe: None, reason });
             }
         }
-        let good = files.iter().flatten().count();
-        if good < shape.k {
-            let detail = format!(
-                "{good} files of {length} bytes are here, {} needs {}",
-                req.codec.spec(),
-                shape.k
-            );
+        let absent: Vec<usize> = (0..files.len()).filter(|&i| files[i].is_none()).collect();
+        if !req.codec.tolerates(&absent) {
+            let (good, spec) = (files.len() - absent.len(), req.codec.spec());
+            let needs = match good < shape.k {
+                true => format!("{spec} needs {}", shape.k),
+                false => format!("from which the others {absent:?} of {spec} do not follow"),
+            };
+            let detail = format!("{good} files of {length} bytes are here, {needs}");
             return Err(PoolError::NotRecoverable { object, detail });
         }
         let size = req.size.unwrap_or(length * shape.k as u64);

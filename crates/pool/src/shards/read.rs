@@ -13,7 +13,7 @@ use crate::{DecodeReport, PoolError, Result, Settings, ShardSet};
 /// shards that are missing or damaged are also checked against their recorded digests, at the end.
 ///
 /// # Errors
-/// [`PoolError::StripeLost`] at the first stripe with more than m bad chunks (what was before it
+/// [`PoolError::StripeLost`] at the first stripe with too many bad chunks (what was before it
 /// has been handed out), [`PoolError::Mismatch`], [`PoolError::Output`].
 ///
 /// [`crate::EncodeRequest`] has an example.

@@ -61,7 +61,7 @@ pub struct RepairRequest {
 /// shard is a hidden part until its digest equals the recorded one and it is durable.
 ///
 /// # Errors
-/// [`PoolError::StripeLost`] when a stripe has more than m bad chunks, [`PoolError::Mismatch`],
+/// [`PoolError::StripeLost`] when a stripe has too many bad chunks, [`PoolError::Mismatch`],
 /// [`PoolError::Usage`] when a place must be named; store errors. Nothing is then replaced.
 pub fn repair(
     set: &ShardSet,

@@ -50,8 +50,7 @@ pub fn verify(set: &ShardSet, depth: Depth, settings: &Settings<'_>) -> Result<V
         let scan = scan(set, &[], depth == Depth::Parity, settings)?;
         scan.fill(&mut report, &mut findings, &mut bad);
     } else {
-        let gone = report.missing.len();
-        report.recoverable = gone <= set.codec().shape().m;
+        report.recoverable = set.codec().tolerates(&report.missing);
     }
     report.lost = indices(&bad);
     // A file named as a shard that is none, beside a good shard of that index, is only a note.

@@ -206,6 +206,7 @@ fn report(
         stripes: layout.stripes(),
         k: shape.k,
         m: shape.m,
+        margin: req.codec.margin(&[]),
         alpha: shape.alpha,
         sub_chunk: u64::from(info.sub_chunk),
         chunk: u64::from(info.sub_chunk) * shape.alpha as u64,

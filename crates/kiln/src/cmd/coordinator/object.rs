@@ -100,6 +100,10 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         setup.observer.warn(&format!("{}: nothing to repair", found.object));
         return Ok(Exit::Done);
     }
+    if !set.codec().sliceable() {
+        let problem = "codes of packets are repaired by kiln repair".to_owned();
+        return Err(Failure::Flag { flag: "AGENT", problem });
+    }
     let geometry = geometry_of(&found, &folders)?;
     let recovery = Recovery {
         codec: set.codec(),
@@ -193,9 +197,6 @@ fn geometry_of(found: &SetReport, folders: &Folders) -> Result<Geometry, Failure
     let reader = ShardReader::open(&*node.store, name)?;
     let (info, digests) = (reader.info(), reader.digests());
     let digests = digests.ok_or_else(|| refused("no shard tells the digests of all"))?;
-    if info.spec.contains("packet=") {
-        return Err(refused("codes of packets are repaired by kiln repair"));
-    }
     Ok(Geometry::of(info, found.size, digests))
 }
 

@@ -149,7 +149,7 @@ impl Placing {
             let chunk = sizes::show(chunk);
             return Err(wrong(format!("it ends after the chunk, which has {chunk}; see --chunk")));
         }
-        if codec.spec().to_string().contains("packet=") {
+        if !codec.sliceable() {
             return Err(wrong("with packet= a sub-chunk is not one range of a chunk".into()));
         }
         let wanted = from / sub_chunk..to.div_ceil(sub_chunk);

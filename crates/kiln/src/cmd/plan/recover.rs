@@ -143,7 +143,14 @@ pub fn run(
             };
             let on = (0..cluster.nodes().len()).filter(|node| !new(node));
             let stripes = flags.stripes.unwrap_or(0);
-            Layout::random(codec.shape(), on, &failed, stripes, setup.seed)?
+            Layout::random(
+                codec.shape(),
+                &|lost| codec.tolerates(lost),
+                on,
+                &failed,
+                stripes,
+                setup.seed,
+            )?
         }
     };
     let mut options = RecoveryOptions { seed: setup.seed, ..RecoveryOptions::default() };

@@ -170,7 +170,7 @@ impl Shared<'_> {
             let node = pool.config().position(id).map(|at| &pool.config().node[at]);
             node.is_some_and(|node| Address::is_meant(&node.url))
         };
-        lacking.sources.iter().all(|(_, id, _)| agent(id)) && !lacking.info.spec.contains("packet=")
+        lacking.codec.sliceable() && lacking.sources.iter().all(|(_, id, _)| agent(id))
     }
 
     /// The repair that is computed here.
@@ -244,12 +244,16 @@ impl Shared<'_> {
         targets: &[(u16, usize)],
     ) -> Result<Vec<Helper>> {
         let suspects = self.suspects();
-        let k = usize::from(lacking.info.k);
         let good: Vec<bool> = (lacking.sources.iter())
             .map(|(_, id, _)| pool.config().position(id).is_some_and(|at| !suspects.contains(&at)))
             .collect();
         // Whoever failed lately is asked only where too few others are left.
-        let choosy = good.iter().filter(|good| **good).count() >= k;
+        let trusted = |index: &usize| {
+            let mut sources = lacking.sources.iter().zip(&good);
+            sources.any(|((source, ..), good)| usize::from(*source) == *index && *good)
+        };
+        let rest = (0..lacking.codec.shape().n()).filter(|index| !trusted(index));
+        let choosy = lacking.codec.tolerates(&rest.collect::<Vec<_>>());
         let nodes = pool.config().node.iter().enumerate().map(|(at, node)| {
             let sources = lacking.sources.iter().zip(&good);
             let mine = sources.filter(|((_, id, _), good)| *id == node.id && (**good || !choosy));

@@ -1,6 +1,6 @@
 //! Sorting files into encode runs, and choosing one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_store::{Digest, ShardInfo, ShardReader, ShardState, StoreError};
 
@@ -35,21 +35,30 @@ impl Run {
         majority(votes)
     }
 
-    /// How many different indices it has, as far as they agree.
-    fn count(&self) -> usize {
-        let Some(info) = self.info() else { return 0 };
-        let mut indices: Vec<u16> = (self.shards.iter().map(|(_, reader)| reader.info()))
-            .filter(|other| agrees(&info, other))
-            .map(|other| other.index)
-            .collect();
-        indices.sort_unstable();
-        indices.dedup();
-        indices.len()
+    /// The different indices it has, as far as they agree.
+    fn indices(&self) -> BTreeSet<usize> {
+        let Some(info) = self.info() else { return BTreeSet::new() };
+        let same = |other: &&ShardInfo| agrees(&info, other);
+        let infos = self.shards.iter().map(|(_, reader)| reader.info());
+        infos.filter(same).map(|other| usize::from(other.index)).collect()
+    }
+
+    /// Whether its shards give the object back. Of a code that cannot be had as many are enough as
+    /// the code has data, so that the code is what is complained about.
+    fn is_decodable(&self) -> bool {
+        let (Some(info), indices) = (self.info(), self.indices()) else { return false };
+        let lost = (0..usize::from(info.n)).filter(|index| !indices.contains(index));
+        match codec_of(&info) {
+            Ok(codec) => codec.tolerates(&lost.collect::<Vec<_>>()),
+            Err(_) => indices.len() >= usize::from(info.k),
+        }
     }
 
     fn describe(&self) -> String {
-        let (k, n, run) = self.info().map_or((0, 0, [0; 16]), |i| (i.k, i.n, i.run));
-        format!("run {}: {} of {n} shards, needs {k}", names::hex(&run), self.count())
+        let Some(info) = self.info() else { return "a run without shards".to_owned() };
+        let (here, n, k) = (self.indices().len(), info.n, info.k);
+        let more = if here >= usize::from(k) { " of others" } else { "" };
+        format!("run {}: {here} of {n} shards, needs {k}{more}", names::hex(&info.run))
     }
 }
 
@@ -114,10 +123,8 @@ impl Runs {
 
     /// Chooses the run to work with.
     pub(crate) fn choose(mut self, nodes: &[Node]) -> Result<ShardSet> {
-        let decodable: Vec<[u8; 16]> = (self.runs.iter())
-            .filter(|(_, run)| run.info().is_some_and(|info| run.count() >= usize::from(info.k)))
-            .map(|(id, _)| *id)
-            .collect();
+        let decodable: Vec<[u8; 16]> =
+            (self.runs.iter()).filter(|(_, run)| run.is_decodable()).map(|(id, _)| *id).collect();
         let lines = |ids: &mut dyn Iterator<Item = &Run>| {
             ids.filter(|r| !r.shards.is_empty()).map(Run::describe).collect::<Vec<_>>().join("; ")
         };
