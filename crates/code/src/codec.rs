@@ -104,7 +104,7 @@ impl Codec {
     }
 
     /// The shard that each chunk is in Ceph, where data need not come first (the chunk mapping of
-    /// its interface).
+    /// its interface): bare chunk files have these numbers.
     ///
     /// ```
     /// use kiln_code::Codec;

@@ -82,11 +82,14 @@ impl fmt::Display for CodeSpec {
     }
 }
 
+/// Data and parity chunks, or what is wrong with the numbers of a spec.
+type Counted = Result<(usize, usize), String>;
+
 /// How the numbers after a family's name count its chunks.
 #[derive(Debug)]
 pub(crate) struct ChunkNumbers {
-    /// How many data and parity chunks the numbers of a spec stand for, or what is wrong.
-    pub count: fn(&[usize]) -> Result<(usize, usize), String>,
+    /// How many data and parity chunks the numbers of a spec stand for.
+    pub count: fn(&[usize]) -> Counted,
     /// The numbers of the family's code of k data and m parity chunks, or why it has none.
     pub of: fn(usize, usize) -> Result<Vec<usize>, String>,
 }

@@ -8,7 +8,7 @@ mod files;
 
 use std::io::Write;
 
-use kiln_code::{Codec, Shape};
+use kiln_code::Codec;
 use kiln_store::Append;
 
 use self::files::{RawFiles, name, part};
@@ -111,7 +111,7 @@ pub fn encode_raw(
     check_nodes(nodes, shape.n())?;
     let sub_chunk = req.sub_chunk()?;
     if !req.replace {
-        refuse_present(object, shape, nodes)?;
+        refuse_present(object, req.codec, nodes)?;
     }
     let cut = Cut::bare(shape, sub_chunk, source.size(), req.chunk.is_none());
     let written = write_parts(req.codec, object, &cut, source, nodes, settings);
@@ -123,15 +123,16 @@ pub fn encode_raw(
     })?;
     for index in 0..shape.n() {
         let store = &nodes[node_of(index, nodes)].store;
-        store.rename(&part(object, index), &name(object, index))?;
+        store.rename(&part(object, index), &name(req.codec, object, index))?;
     }
     encode_report(req, object, size, nodes)
 }
 
-fn refuse_present(object: &str, shape: Shape, nodes: &[Node]) -> Result<()> {
+fn refuse_present(object: &str, codec: &Codec, nodes: &[Node]) -> Result<()> {
+    let names: Vec<String> = (0..codec.shape().n()).map(|i| name(codec, object, i)).collect();
     for node in nodes {
         let files = node.store.list()?;
-        if let Some(file) = (0..shape.n()).map(|i| name(object, i)).find(|f| files.contains(f)) {
+        if let Some(file) = names.iter().find(|name| files.contains(name)) {
             let what = format!(
                 "{file} is in {} already; ask to replace it, or move it away",
                 node.store.place()
@@ -174,7 +175,7 @@ fn encode_report(
     let place = |index: usize| ShardPlace {
         index,
         node: nodes[node_of(index, nodes)].name.clone(),
-        name: name(object, index),
+        name: name(req.codec, object, index),
         bytes: stripes * chunk,
     };
     Ok(EncodeReport {
@@ -309,7 +310,7 @@ fn rebuild(
         }
     })?;
     for (&index, node) in targets.iter().zip(places) {
-        node.store.rename(&part(object, index), &name(object, index))?;
+        node.store.rename(&part(object, index), &name(files.codec, object, index))?;
     }
     Ok(tally)
 }

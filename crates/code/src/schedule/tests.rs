@@ -25,7 +25,10 @@ fn dags(spec: &str, state: &mut u64) -> Vec<Dag> {
     let Shape { k, m, .. } = codec.shape();
     let mut dags = vec![codec.encode_plan().unwrap().dag().clone()];
     for failures in (1..=m).chain([1, m]) {
-        let lost = sample(k + m, failures, state);
+        let mut lost = sample(k + m, failures, state);
+        while !codec.tolerates(&lost) {
+            lost = sample(k + m, failures, state);
+        }
         let others: Vec<usize> = (0..k + m).filter(|i| !lost.contains(i)).collect();
         dags.push(codec.decode_plan(&lost, &others).unwrap().dag().clone());
         dags.push(codec.repair_plan(&lost, &others).unwrap().dag().clone());

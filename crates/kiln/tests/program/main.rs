@@ -14,6 +14,7 @@ mod everyday;
 mod flags;
 mod havoc;
 mod kill;
+mod local;
 mod memory;
 mod meter;
 mod orders;

@@ -12,16 +12,6 @@ use super::source::{Source, all, blank};
 const CIRCLES: &[(&str, &[&str], &str)] = &[
     ("bench/src", &["cases", "report"], "to be cut: a case reports, a report names its setup"),
     ("bench/src/xor", &["chart", "page"], "to be cut: one renderer takes their place"),
-    (
-        "crates/code/src",
-        &["average", "codec", "codes", "order", "spec"],
-        "to be cut: spec asks the table of codes, whose rows are made from specs",
-    ),
-    (
-        "crates/code/src",
-        &["dag", "passes", "program", "repair_plan", "schedule"],
-        "to be cut: reads of a DAG are a type of repair_plan; the table of schedules names passes",
-    ),
     ("crates/gf/src", &["generators", "matrix"], "to be cut: a matrix is made by a name"),
     (
         "crates/gf/src/kernel",

@@ -10,9 +10,9 @@ use crate::engine::chunks::Chunks;
 use crate::engine::node::node_of;
 use crate::{Damage, Node, PoolError, RepairRequest, Result};
 
-/// `NAME.7`
-pub(super) fn name(object: &str, index: usize) -> String {
-    format!("{object}.{index}")
+/// `NAME.7`, numbered as Ceph numbers the shards.
+pub(super) fn name(codec: &Codec, object: &str, index: usize) -> String {
+    format!("{object}.{}", codec.mapping()[index])
 }
 
 /// `.NAME.7.part`
@@ -20,11 +20,12 @@ pub(super) fn part(object: &str, index: usize) -> String {
     format!(".{object}.{index}.part")
 }
 
-fn parse(file: &str, n: usize) -> Option<(&str, usize)> {
+fn parse<'a>(file: &'a str, mapping: &[usize]) -> Option<(&'a str, usize)> {
     let (object, digits) = file.rsplit_once('.')?;
-    let index: usize = digits.parse().ok()?;
-    let good = !object.is_empty() && !object.starts_with('.') && index < n;
-    (good && index.to_string() == digits).then_some((object, index))
+    let number: usize = digits.parse().ok()?;
+    let index = mapping.iter().position(|&shard| shard == number)?;
+    let good = !object.is_empty() && !object.starts_with('.');
+    (good && number.to_string() == digits).then_some((object, index))
 }
 
 /// Open files of one object.
@@ -33,7 +34,8 @@ pub(super) struct RawFiles<'a> {
     pub object: String,
     /// Files missing although named, or of a wrong length.
     pub damage: Vec<Damage>,
-    codec: &'a Codec,
+    /// The code.
+    pub codec: &'a Codec,
     nodes: &'a [Node],
     /// Position of the node, and the file, for each index.
     files: Vec<Option<(usize, Box<dyn ReadAt>)>>,
@@ -51,7 +53,7 @@ impl<'a> RawFiles<'a> {
             (0..shape.n()).map(|_| None).collect();
         let mut damage = Vec::new();
         for (index, node) in found {
-            match nodes[node].store.open(&name(&object, index)) {
+            match nodes[node].store.open(&name(req.codec, &object, index)) {
                 Ok(file) => files[index] = Some((node, file)),
                 Err(error) => {
                     let reason = error.to_string();
@@ -107,7 +109,7 @@ impl<'a> RawFiles<'a> {
         }
         let what = format!(
             "cannot tell where {} belongs; name a folder (--to)",
-            name(&self.object, index)
+            name(self.codec, &self.object, index)
         );
         Err(PoolError::Usage { what })
     }
@@ -115,11 +117,11 @@ impl<'a> RawFiles<'a> {
 
 /// NAME, and on which node each index is.
 fn find(req: &RawRequest<'_>, nodes: &[Node]) -> Result<(String, Vec<(usize, usize)>)> {
-    let n = req.codec.shape().n();
+    let mapping = req.codec.mapping();
     let mut seen: Vec<(String, usize, usize)> = Vec::new();
     for (node, place) in nodes.iter().enumerate() {
         for file in place.store.list()? {
-            let Some((object, index)) = parse(&file, n) else { continue };
+            let Some((object, index)) = parse(&file, &mapping) else { continue };
             if req.object.is_none_or(|wanted| wanted == object) {
                 seen.push((object.to_owned(), index, node));
             }
@@ -267,7 +269,7 @@ impl RawFiles<'_> {
         let file = self.files[index].as_ref().map(|(_, file)| &**file);
         file.ok_or_else(|| StoreError::Damaged {
             place: "the folders given".to_owned(),
-            name: name(&self.object, index),
+            name: name(self.codec, &self.object, index),
             part: "chunk file".to_owned(),
             what: "it is missing".to_owned(),
         })

@@ -1,7 +1,7 @@
 //! Repairs whose reads are planned for devices.
 
 use crate::helpers::*;
-use crate::round_trip::CODES;
+use crate::round_trip::codes;
 use kiln_pool::{RepairReport, RepairRequest};
 use kiln_store::device::{Combine, DeviceModel, Devices};
 use kiln_store::{Fault, FaultAction, FaultyBackend, Operation};
@@ -52,7 +52,7 @@ fn numbers(r: &RepairReport) -> (Vec<u64>, String, Vec<usize>, Vec<usize>, Strin
 
 #[test]
 fn any_device_gets_its_reads_and_every_byte_comes_back() {
-    for &(spec, sub_chunk) in CODES {
+    for (spec, sub_chunk) in codes() {
         let world = World::spread(spec, sub_chunk);
         let bytes = data(7 * world.stripe() + world.stripe() / 5);
         world.encode(&bytes);

@@ -3,15 +3,11 @@
 use crate::helpers::*;
 use kiln_pool::{PoolError, RepairRequest};
 
-/// Codes with sub-chunks that make small stripes.
-pub const CODES: &[(&str, u32)] = &[
-    ("rs:4+2", 1000),
-    ("rs:10+4", 64),
-    ("rep:3", 500),
-    ("clay:4+2", 48),
-    ("clay:10+4", 16),
-    ("clay:5+3,d=6", 32),
-];
+/// Every family's example and some more, with sub-chunks that make small stripes.
+pub fn codes() -> impl Iterator<Item = (&'static str, u32)> {
+    let more = [("rs:4+2", 1000), ("rep:3", 500), ("clay:4+2", 48), ("clay:5+3,d=6", 32)];
+    kiln_code::CODES.iter().map(|family| (family.example, 16)).chain(more)
+}
 
 fn sizes(world: &World) -> Vec<usize> {
     let (k, stripe) = (world.codec.shape().k, world.stripe());
@@ -20,7 +16,7 @@ fn sizes(world: &World) -> Vec<usize> {
 
 #[test]
 fn files_and_streams_come_back() {
-    for &(spec, sub_chunk) in CODES {
+    for (spec, sub_chunk) in codes() {
         for size in sizes(&World::new(spec, sub_chunk)) {
             let bytes = data(size);
             let world = World::new(spec, sub_chunk);
@@ -68,14 +64,21 @@ pub fn losses(n: usize, most: u32) -> impl Iterator<Item = Vec<usize>> {
 
 #[test]
 fn every_loss_decodes_and_repairs() {
-    for (spec, sub_chunk) in [("rs:4+2", 100), ("clay:4+2", 16), ("clay:5+3,d=6", 16), ("rep:3", 9)]
-    {
+    let codes =
+        [("rs:4+2", 100), ("clay:4+2", 16), ("clay:5+3,d=6", 16), ("rep:3", 9), ("lrc:4+2+2", 50)];
+    for (spec, sub_chunk) in codes {
         let world = World::new(spec, sub_chunk);
         let bytes = data(2 * world.stripe() + 31);
         world.encode(&bytes);
         let shards = world.all();
         for lost in losses(world.n(), world.codec.shape().m as u32) {
             lost.iter().for_each(|&index| world.lose(index));
+            if !world.codec.tolerates(&lost) {
+                let error = world.decode().unwrap_err();
+                assert!(matches!(error, PoolError::NotRecoverable { .. }), "{error}");
+                lost.iter().for_each(|&index| world.put(index, shards[index].clone()));
+                continue;
+            }
             let (out, report) = world.decode().unwrap();
             assert!(out == bytes, "{spec} {lost:?}");
             assert_eq!(report.lost, lost);
