@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use kiln_node::net::{AgentSetup, HelpingAgents, Network, Serving, serve};
-use kiln_plan::STRATEGIES;
+use kiln_plan::{Basis, STRATEGIES};
 use kiln_pool::{
     Body, Class, GetReport, GetRequest, Helpers, NodeConfig, Policy, Pool, PoolConfig, PoolError,
     PutRequest, Settings, Silent, StreamSource,
@@ -120,7 +120,7 @@ fn every_strategy_streams_what_is_lost_and_little_more() {
         let (lost, sub) = (1, sub_chunk as usize);
         let (chunk, stripe) = (sub * shape.alpha, sub * shape.alpha * shape.k);
         scene.stop(lost);
-        for row in STRATEGIES.iter().filter(|row| !row.searches && row.name != "brute") {
+        for row in STRATEGIES.iter().filter(|row| !row.searches && row.basis != Basis::Everything) {
             let helpers = scene.agents().by(row.name).unwrap();
             // The lost chunk of a stripe, and of the last one; a few bytes of it; all that is left;
             // everything.

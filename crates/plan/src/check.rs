@@ -35,7 +35,18 @@ const POLYNOMIAL: u8 = field::POLYNOMIAL as u8;
 /// Seed of the random vectors. A plan is not an adversary, so any will do.
 const SEED: u64 = 0x6b69_6c6e;
 
-pub(crate) fn check(plan: &Plan, parts: &Parts) -> Result<Proof, PlanError> {
+impl Plan {
+    /// Proves that the nodes, executing [`Plan::parts`], deliver exactly what the problem's DAG
+    /// computes, each to its node, and that a node uses nothing but what it stores or has received.
+    ///
+    /// # Errors
+    /// What is wrong: such a plan must not run.
+    pub fn check(&self) -> Result<Proof, PlanError> {
+        check(self, &self.parts()?)
+    }
+}
+
+fn check(plan: &Plan, parts: &Parts) -> Result<Proof, PlanError> {
     let (repair, placed) = (plan.problem().dag(), plan.dag());
     let inputs = repair.inputs();
     if let Some(&at) = placed.inputs().iter().find(|at| inputs.binary_search(at).is_err()) {

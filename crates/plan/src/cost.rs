@@ -91,7 +91,14 @@ impl Costs {
     }
 }
 
-pub(crate) fn costs(plan: &Plan) -> Costs {
+impl Plan {
+    /// What the plan costs every node, in sub-chunks.
+    pub fn costs(&self) -> Costs {
+        costs(self)
+    }
+}
+
+fn costs(plan: &Plan) -> Costs {
     let cluster = plan.problem().cluster();
     let mut nodes = vec![NodeCost::default(); cluster.nodes().len()];
     for reads in plan.dag().reads() {

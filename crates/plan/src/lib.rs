@@ -58,4 +58,6 @@ pub use recovery::{
     Destination, Emit, Job, Layout, RecoveryOptions, RecoveryPlan, RiskClass, Stripe, Tolerates,
 };
 pub use shelf::Shelf;
-pub use strategies::{STRATEGIES, Strategy, alternatives, frontier, spectrum, strategy};
+pub use strategies::{
+    Basis, STRATEGIES, Strategy, UNDECIDED, Variants, alternatives, frontier, spectrum, strategy,
+};

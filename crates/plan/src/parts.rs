@@ -115,11 +115,17 @@ pub struct Parts {
     parts: Vec<Part>,
 }
 
-impl Parts {
-    pub(crate) fn new(plan: &Plan) -> Result<Parts, PlanError> {
-        build::build(plan)
+impl Plan {
+    /// What the nodes execute.
+    ///
+    /// # Errors
+    /// Only an internal one.
+    pub fn parts(&self) -> Result<Parts, PlanError> {
+        build::build(self)
     }
+}
 
+impl Parts {
     /// All pieces; the number of a piece is its index.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces

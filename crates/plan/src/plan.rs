@@ -1,7 +1,8 @@
-//! A plan: a DAG with a node for every vertex.
+//! A plan: a DAG with a node for every vertex. Its costs, its parts and its proof are added to it
+//! in `cost`, `parts` and `check`, which need it while it needs none of them.
 
 use crate::edges::Edges;
-use crate::{Costs, Parts, PlanError, Problem, Proof, check, cost};
+use crate::{PlanError, Problem};
 use kiln_code::Dag;
 use std::sync::Arc;
 
@@ -110,27 +111,5 @@ impl Plan {
 
     pub(crate) fn node(&self, vertex: usize) -> usize {
         self.nodes[vertex] as usize
-    }
-
-    /// What the plan costs every node, in sub-chunks.
-    pub fn costs(&self) -> Costs {
-        cost::costs(self)
-    }
-
-    /// What the nodes execute.
-    ///
-    /// # Errors
-    /// Only an internal one.
-    pub fn parts(&self) -> Result<Parts, PlanError> {
-        Parts::new(self)
-    }
-
-    /// Proves that the nodes, executing [`Plan::parts`], deliver exactly what the problem's DAG
-    /// computes, each to its node, and that a node uses nothing but what it stores or has received.
-    ///
-    /// # Errors
-    /// What is wrong: such a plan must not run.
-    pub fn check(&self) -> Result<Proof, PlanError> {
-        check::check(self, &self.parts()?)
     }
 }

@@ -61,11 +61,9 @@ pub struct RecoveryOptions {
 
 impl Default for RecoveryOptions {
     fn default() -> Self {
-        let strategies = crate::STRATEGIES.iter().map(|row| row.name);
-        // Searching strategies that no structure helps are left to single repairs.
-        let useful = |name: &&str| !["anneal", "best", "brute", "pareto"].contains(name);
+        let strategies = crate::STRATEGIES.iter().filter(|row| row.suits_recovery());
         RecoveryOptions {
-            strategies: strategies.filter(useful).collect(),
+            strategies: strategies.map(|row| row.name).collect(),
             seed: 1,
             sweeps: 12,
             moves: 100_000,

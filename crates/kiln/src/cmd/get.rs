@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kiln_node::net::{Address, HelpingAgents};
+use kiln_plan::Basis;
 use kiln_pool::{GetReport, GetRequest, Helpers, Observer, Pool};
 
 use crate::cmd::Command;
@@ -26,8 +27,6 @@ receive several times as many. Small reads, and reads of whole stripes, are deco
 
 /// Agents rebuild what is lost where that makes a read shorter.
 const AUTO: &str = "auto";
-/// They never do.
-const CENTRAL: &str = "central";
 
 /// Get an object out of a pool
 ///
@@ -101,7 +100,8 @@ fn agents<'a>(
     setup: &'a Setup,
 ) -> Result<Option<HelpingAgents<'a>>, Failure> {
     let mut urls = pool.config().node.iter().map(|node| &node.url);
-    if strategy == CENTRAL {
+    // What one node computes, this one does.
+    if strategy != AUTO && kiln_plan::strategy(strategy)?.basis == Basis::OneNode {
         return Ok(None);
     }
     let Some(address) = urls.find(|url| Address::is_meant(url)) else {

@@ -25,7 +25,6 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
     ("crates/node/src/net", &["dial", "stage"], "to be cut: Question"),
     ("crates/node/src/net/pool", &["job", "report"], "to be cut: Ended"),
     ("crates/node/src/sim", &["clients", "mishaps", "world"], "to be cut: a world of everything"),
-    ("crates/plan/src", &["check", "cost", "parts", "plan"], "to be cut: a plan offers them"),
 ];
 
 #[test]

@@ -4,7 +4,7 @@
 //! it. A plan is made once on one node a role; a stripe puts its own nodes into the roles.
 
 use super::{Destination, Emit, Layout, RecoveryOptions};
-use crate::{Cluster, Effort, Plan, PlanError, Problem, alternatives, frontier, strategy};
+use crate::{Basis, Cluster, Effort, Plan, PlanError, Problem, Strategy, strategy};
 use kiln_code::Shape;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +16,6 @@ const HELPER_SETS: usize = 6;
 /// Entries for a pattern of several losses: such stripes are few.
 const ENTRIES_MAX: usize = 24;
 
-/// The strategy that has equally good plans which load other nodes.
-const HUB: &str = "hub";
-
 /// A plan by roles with what each role sends and receives, in sub-chunks.
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -26,6 +23,8 @@ pub(super) struct Entry {
     pub plan: Plan,
     pub sent: Vec<u32>,
     pub received: Vec<u32>,
+    /// Its strategy has variants.
+    varied: bool,
 }
 
 impl Entry {
@@ -112,9 +111,9 @@ impl Menu {
         let rows = options.strategies.iter().map(|name| strategy(name));
         let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
         if options.sweeps > 0 {
-            let rank = |row: &&crate::Strategy| match row.name {
-                "central" => 0,
-                HUB => 1,
+            let rank = |row: &&Strategy| match (row.basis, row.variants) {
+                (Basis::OneNode, _) => 0,
+                (_, Some(_)) => 1,
                 _ => 2 + u8::from(row.searches),
             };
             rows.sort_by_key(rank);
@@ -122,26 +121,24 @@ impl Menu {
         let problems = problems(shape, &lost, emit, together)?;
         for (index, problem) in problems.iter().enumerate() {
             for row in &rows {
-                // A search is worth while once a pattern, and only where hubs leave a node with
-                // more to carry than a new node gets anyhow.
+                // A search is worth while once a pattern, and only where what has variants (hubs)
+                // leaves a node with more to carry than a new node gets anyhow.
                 let least = (lost.len() * shape.alpha) as u32;
-                let hub = |entry: &Entry| entry.plan.strategy() == HUB && entry.load() <= least;
-                let enough = index > 0 || self.entries[first..].iter().any(hub);
-                if row.searches && row.name != HUB && (enough || lost.len() > 1) {
+                let good = |entry: &Entry| entry.varied && entry.load() <= least;
+                let enough = index > 0 || self.entries[first..].iter().any(good);
+                if row.searches && row.variants.is_none() && (enough || lost.len() > 1) {
                     continue;
                 }
                 let mut effort = Effort::new(options.seed).with_moves(options.moves);
                 let mut plans = vec![row.plan(problem, &mut effort)?];
-                if row.name == HUB && index == 0 {
-                    // Other hubs, and points between the hub plan and the central one.
-                    plans.extend(alternatives(problem)?);
-                    plans.extend(frontier(problem, &mut effort)?);
+                if let Some(variants) = row.variants.filter(|_| index == 0) {
+                    plans.extend(variants(problem, &mut effort)?);
                 }
                 for plan in plans {
                     if index == 0 {
                         plan.check()?;
                     }
-                    self.take(&lost, plan, first);
+                    self.take(&lost, plan, row.variants.is_some(), first);
                 }
             }
             if self.entries.len() - first >= ENTRIES_MAX {
@@ -160,12 +157,12 @@ impl Menu {
     }
 
     /// Adds a plan unless one of the same loads is there.
-    fn take(&mut self, lost: &[usize], plan: Plan, first: usize) {
+    fn take(&mut self, lost: &[usize], plan: Plan, varied: bool, first: usize) {
         let costs = plan.costs();
         let nodes = costs.nodes().iter();
         let (sent, received): (Vec<u32>, Vec<u32>) =
             nodes.map(|node| (node.sent as u32, node.received as u32)).unzip();
-        let entry = Entry { lost: lost.to_vec(), plan, sent, received };
+        let entry = Entry { lost: lost.to_vec(), plan, sent, received, varied };
         let same = |known: &Entry| {
             (&known.sent, &known.received) == (&entry.sent, &entry.received)
                 || known.load() < entry.load() / 2 && known.traffic() < entry.traffic() / 2

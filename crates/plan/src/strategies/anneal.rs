@@ -5,7 +5,7 @@
 //! cost is the traffic and twice what links carry beyond the least possible. The best plan of the
 //! rules is polished vertex by vertex, and the better of both wins.
 
-use super::{ACROSS, STRATEGIES, Strategy, central};
+use super::{ACROSS, Basis, STRATEGIES, Strategy, central};
 use crate::blocks::{Blocks, Score, Search};
 use crate::{Effort, Plan, PlanError, Problem};
 use kiln_code::Dag;
@@ -21,6 +21,8 @@ pub(super) const STRATEGY: Strategy = Strategy {
     about: "search by simulated annealing from the central plan and from the best rule: for any \
             DAG, any links and domains; more moves give better plans",
     searches: true,
+    basis: Basis::Vertices,
+    variants: None,
     promise: central::no_slower,
     place,
 };

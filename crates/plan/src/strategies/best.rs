@@ -5,7 +5,7 @@
 //! annealing and chains follow, each with all moves. The plan keeps the name of the strategy that
 //! made it.
 
-use super::{ACROSS, Strategy, anneal, central, chain, hub, sums};
+use super::{ACROSS, Basis, Strategy, anneal, central, chain, hub, sums};
 use crate::{Bound, Effort, Plan, PlanError, Problem};
 
 /// How far above the bound a plan of hubs is good enough.
@@ -17,6 +17,8 @@ pub(super) const STRATEGY: Strategy = Strategy {
     name: "best",
     about: "the best plan of the others: rules, and where they miss the bound the search that fits",
     searches: true,
+    basis: Basis::Others,
+    variants: None,
     promise: central::no_slower,
     place,
 };

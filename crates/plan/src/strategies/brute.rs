@@ -1,6 +1,6 @@
 //! Every placement there is, for small cases: the truth that other strategies are measured by.
 
-use super::{Strategy, central, sums};
+use super::{Basis, Strategy, central, sums};
 use crate::edges::Edges;
 use crate::tally::Tally;
 use crate::{Effort, Plan, PlanError, Problem};
@@ -17,6 +17,8 @@ pub(super) const STRATEGY: Strategy = Strategy {
     name: "brute",
     about: "all placements of a small repair: the least maximum load, then the least traffic",
     searches: false,
+    basis: Basis::Everything,
+    variants: None,
     promise: central::no_busier,
     place,
 };

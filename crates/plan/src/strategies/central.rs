@@ -1,12 +1,14 @@
 //! Everything at the node that wants it: the least traffic, all of it through one link.
 
-use super::Strategy;
+use super::{Basis, Strategy};
 use crate::{Costs, Effort, Plan, PlanError, Problem};
 
 pub(super) const STRATEGY: Strategy = Strategy {
     name: "central",
     about: "the new node reads from all helpers and computes alone: least traffic, one busy link",
     searches: false,
+    basis: Basis::OneNode,
+    variants: None,
     promise: |problem, costs| {
         // Sub-chunks that the new node stores itself do not travel; with one new node nothing
         // travels twice.

@@ -11,7 +11,7 @@
 //! 2^(k-1-g) blocks, and with G groups a row and its line cost k-1+G transfers and two for the
 //! parities: T = w/2 (k+1+G), where the bound of every MDS code is w/2 (k+2).
 
-use super::{ACROSS, Strategy, central};
+use super::{ACROSS, Basis, Strategy, central};
 use crate::blocks::{Blocks, Score, Search};
 use crate::edges::Edges;
 use crate::{Effort, Plan, PlanError, Problem};
@@ -24,6 +24,8 @@ pub(super) const STRATEGY: Strategy = Strategy {
     name: "chain",
     about: "partial sums of a few groups of columns, each group at nodes of its own; then annealed",
     searches: true,
+    basis: Basis::Structure,
+    variants: None,
     promise: central::no_slower,
     place,
 };

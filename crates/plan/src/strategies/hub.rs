@@ -14,7 +14,7 @@ mod search;
 mod shape;
 mod teams;
 
-use super::{Strategy, central};
+use super::{Basis, Strategy, central};
 use crate::edges::Edges;
 use crate::{Bound, Effort, Plan, PlanError, Problem};
 use layers::Layers;
@@ -26,6 +26,8 @@ pub(super) const STRATEGY: Strategy = Strategy {
     about: "each layer of a coupled code is solved where most of it is stored: the least traffic \
             at the least maximum load, by a rule",
     searches: true,
+    basis: Basis::Structure,
+    variants: Some(variants),
     promise: central::no_busier,
     place,
 };
@@ -42,6 +44,13 @@ fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> 
         true => Ok(plan),
         false => fall_back(problem, "hubs would load no link less: everything at the new node"),
     }
+}
+
+/// Other teams of hubs, and points between the hub plan and the central one.
+fn variants(problem: &Problem, effort: &mut Effort<'_>) -> Result<Vec<Plan>, PlanError> {
+    let mut plans = alternatives(problem)?;
+    plans.extend(frontier(problem, effort)?);
+    Ok(plans)
 }
 
 fn central_plan(problem: &Problem) -> Result<Plan, PlanError> {

@@ -5,7 +5,7 @@
 //! becomes a candidate and is searched later. When the pool is empty, the search starts again from
 //! another random placement, as the paper proposes.
 
-use super::{Strategy, central};
+use super::{Basis, Strategy, central};
 use crate::edges::Edges;
 use crate::seed::below;
 use crate::tally::Tally;
@@ -22,6 +22,8 @@ pub(super) const STRATEGY: Strategy = Strategy {
     about: "ParaRC's own heuristic, for comparison: random placements improved one vertex at a \
             time along the frontier of load and traffic",
     searches: true,
+    basis: Basis::Vertices,
+    variants: None,
     promise: central::no_busier,
     place,
 };

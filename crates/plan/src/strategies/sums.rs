@@ -1,7 +1,7 @@
 //! Sums computed on the way: where a step is a plain sum, every node adds its terms to what it got.
 
 use super::central::alone;
-use super::{Strategy, central};
+use super::{Basis, Strategy, central};
 use crate::{Plan, PlanError, Problem};
 use kiln_code::dag::{At, DagBuilder, Hint, Step, Symbol};
 use kiln_code::{Dag, Matrix, field};
@@ -13,6 +13,8 @@ pub(super) const PIPELINE: Strategy = Strategy {
     about: "each lost sub-chunk is summed along a path of all helpers: no link carries more than \
             what is lost, if a repair needs whole chunks anyway (repair pipelining)",
     searches: false,
+    basis: Basis::Structure,
+    variants: None,
     promise: |problem, costs| {
         // Along a path a node receives and sends one sum for each sub-chunk that is lost.
         let lost = problem.dag().outputs().len();
@@ -26,6 +28,8 @@ pub(super) const PPR: Strategy = Strategy {
     about: "each lost sub-chunk is summed along a tree of helpers: few hops, the new node gets a \
             sum a level (partial parallel repair)",
     searches: false,
+    basis: Basis::Structure,
+    variants: None,
     promise: |problem, costs| {
         let lost = problem.dag().outputs().len();
         let levels = problem.workers().len().next_power_of_two().ilog2() as usize;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use kiln_code::Codec;
-use kiln_plan::{Effort, Problem, Shelf, Strategy, plan_picture, strategy};
+use kiln_plan::{Effort, Problem, Shelf, Strategy, UNDECIDED, plan_picture, strategy};
 
 use crate::exit::Failure;
 use crate::print::Stream;
@@ -28,7 +28,7 @@ pub struct Placing {
     /// Place the repair of --lost on nodes: best, central, pipeline, ppr, hub, chain, anneal,
     /// pareto, brute [without a name, and with the flags below: best]
     #[arg(long, value_name = "NAME", requires = "lost", group = "on_machines",
-          num_args = 0..=1, default_missing_value = BEST)]
+          num_args = 0..=1, default_missing_value = UNDECIDED.name)]
     strategy: Option<String>,
 
     /// The machines, as TOML: [[node]] with id, domain, up, down, load, chunks, rebuilds
@@ -57,9 +57,6 @@ pub struct Placing {
     #[arg(long, value_name = "FILE", requires = "lost")]
     plans: Option<PathBuf>,
 }
-
-/// The strategy for those who do not name one.
-const BEST: &str = "best";
 
 /// `64KiB..128KiB`.
 fn range(text: &str) -> Result<(u64, u64), String> {
@@ -103,7 +100,7 @@ impl Placing {
         picture: Option<&Path>,
         setup: &Setup,
     ) -> Result<(), Failure> {
-        let row = strategy(self.strategy.as_deref().unwrap_or(BEST))?;
+        let row = self.strategy.as_deref().map_or(Ok(UNDECIDED), strategy)?;
         let machines = cluster::Machines::new(self.cluster.as_deref(), codec, lost)?;
         let mut shelf = self.shelf()?;
         let start = Instant::now();
