@@ -24,7 +24,6 @@ pub use self::failure::{failed, store_error};
 use self::outbox::Outbox;
 use self::queue::Queue;
 use self::tasks::Held;
-pub use self::tasks::TaskId;
 pub(crate) use self::tasks::{push_answer, push_message, unbundled};
 use crate::proto::assignment::Assignment;
 use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION};
@@ -34,6 +33,8 @@ use crate::{NodeError, Result};
 
 /// Number of a connection, given by the shell.
 pub type ConnectionId = u64;
+/// Names a task; drawn at random by the coordinator.
+pub type TaskId = [u8; 16];
 /// Number of a disk job, given by the agent.
 pub type JobId = u64;
 /// Number of an open file or lock, given by the agent; unlike handles never used again.

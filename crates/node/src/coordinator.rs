@@ -14,7 +14,7 @@ use bytes::Bytes;
 use self::slow::{Slow, Standing};
 
 use crate::agent::TaskId;
-use crate::proto::{Message, PAYLOAD_MAX};
+use crate::proto::{Message, PAYLOAD_MAX, TaskState};
 use crate::task::Amounts;
 use crate::{NodeError, Result};
 
@@ -272,19 +272,19 @@ impl Coordinator {
     }
 
     fn ran(&mut self, now: Duration, rank: usize, message: &Message) -> Vec<Order> {
-        if let Message::Progress { stage, done, read, sent, received, written, waits, .. } = message
+        if let Message::Progress { state, done, read, sent, received, written, waits, .. } = message
         {
             let (windows, read, sent) = (*done, *read, *sent);
             let (received, written) = (*received, *written);
             self.nodes[rank].amounts = Amounts { windows, read, sent, received, written };
-            self.nodes[rank].waits = *waits != 0;
-            match stage {
-                3 => self.nodes[rank].done = true,
-                4 => {
+            self.nodes[rank].waits = *waits;
+            match state {
+                TaskState::Done => self.nodes[rank].done = true,
+                TaskState::Failed => {
                     let trouble = self.failure(rank, message);
                     return self.trouble(trouble);
                 }
-                _ => {}
+                TaskState::Arriving | TaskState::Ready | TaskState::Running => {}
             }
         }
         if self.nodes.iter().all(|node| node.done) {
@@ -341,9 +341,9 @@ impl Coordinator {
         let (place, why) = (format!("node {node}"), text.clone());
         let error = NodeError::Refused { place, why };
         match (*peer, *chunk) {
-            (0, 0) => Trouble::Disk(node, error),
-            (0, chunk) => Trouble::Chunk(chunk as usize - 1, *stripe, text.clone()),
-            (peer, _) => Trouble::Node(peer as usize - 1, error),
+            (Some(peer), _) => Trouble::Node(peer as usize, error),
+            (None, Some(chunk)) => Trouble::Chunk(chunk as usize, *stripe, text.clone()),
+            (None, None) => Trouble::Disk(node, error),
         }
     }
 

@@ -15,6 +15,7 @@ pub mod message;
 use bytes::Bytes;
 
 use self::field::Reader;
+pub use self::field::TaskState;
 pub use self::message::{Message, Role};
 use crate::{NodeError, Result};
 

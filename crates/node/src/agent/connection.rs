@@ -6,8 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kiln_store::StoreError;
 
-use super::tasks::TaskId;
-use super::{ConnectionId, Disk, DiskDone, Limits, Slot, failure};
+use super::{ConnectionId, Disk, DiskDone, Limits, Slot, TaskId, failure};
 use crate::proto::{Frame, Message, Priority};
 use crate::{NodeError, Result};
 

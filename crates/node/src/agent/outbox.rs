@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::tasks::TaskId;
+use super::TaskId;
 use crate::pace::Pace;
 use crate::task::Parcel;
 

@@ -9,14 +9,11 @@ use kiln_store::{ShardInfo, StoreError};
 
 use super::connection::Pending;
 use super::shelf::Shelf;
-use super::{Action, Agent, Disk, DiskDone, failure};
+use super::{Action, Agent, Disk, DiskDone, TaskId, failure};
 use crate::proto::assignment::{ASSIGNMENT_MAX, Assignment, Slip};
-use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority};
+use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, TaskState};
 use crate::task::{PARCEL_MAX, Parcel, Stage, Task, Wish};
 use crate::{NodeError, Result};
-
-/// Names a task; drawn at random by the coordinator.
-pub type TaskId = [u8; 16];
 
 /// Tasks of an agent at once, at most.
 const TASKS: usize = 64;
@@ -72,10 +69,10 @@ struct Watcher {
 #[derive(Debug, Clone, Default)]
 struct Failure {
     text: String,
-    /// The node that could not be reached, plus 1.
-    peer: u32,
-    /// The chunk that is damaged, plus 1, and its stripe.
-    chunk: u32,
+    /// The node that could not be reached.
+    peer: Option<u32>,
+    /// The chunk that is damaged, and its stripe.
+    chunk: Option<u32>,
     stripe: u64,
 }
 
@@ -280,8 +277,8 @@ impl Agent {
     fn tell(&mut self, now: Duration, id: TaskId) {
         let Some(held) = self.tasks.get_mut(&id) else { return };
         let news = held.progress();
-        let Message::Progress { done, stage, .. } = &news else { return };
-        let (done, ended) = (*done, *stage >= ENDED);
+        let Message::Progress { done, state, .. } = &news else { return };
+        let (done, ended) = (*done, state.is_over());
         let due = |watcher: &mut Watcher| ended || watcher.due(done) <= now;
         let due: Vec<_> = held.watchers.extract_if(.., due).collect();
         for watcher in due {
@@ -430,7 +427,7 @@ impl Agent {
                     held.again.push((now + AGAIN, parcel, tries - 1));
                 }
                 Err(error) => {
-                    let (text, peer) = (error.to_string(), parcel.to + 1);
+                    let (text, peer) = (error.to_string(), Some(parcel.to));
                     return self.fail(now, id, Failure { text, peer, ..Failure::default() });
                 }
             }
@@ -468,17 +465,14 @@ impl Agent {
                 Vec::new()
             }
             Err(error) => {
-                let chunk = task.spec().sources.first().map_or(0, |source| source.chunk + 1);
+                let chunk = task.spec().sources.first().map(|source| source.chunk);
                 let (chunk, stripe) = match &error {
                     StoreError::BadSubChunks { stripe, .. } => (chunk, *stripe),
                     error if error.is_damage() => (chunk, 0),
-                    _ => (0, 0),
+                    _ => (None, 0),
                 };
-                return self.fail(
-                    now,
-                    id,
-                    Failure { text: error.to_string(), peer: 0, chunk, stripe },
-                );
+                let failure = Failure { text: error.to_string(), peer: None, chunk, stripe };
+                return self.fail(now, id, failure);
             }
         };
         self.grant(now, id, wishes);
@@ -578,9 +572,6 @@ impl Agent {
     }
 }
 
-/// From this stage on a task does nothing any more.
-const ENDED: u8 = 3;
-
 impl Watcher {
     /// When it is answered if this many windows are done.
     fn due(&self, done: u64) -> Duration {
@@ -609,15 +600,15 @@ impl Held {
     fn progress(&self) -> Message {
         let amounts = self.task.as_ref().map(Task::amounts).unwrap_or_default();
         let failure = self.failure.clone().unwrap_or_default();
-        let stage = match (self.task.as_ref().map(Task::stage), &self.failure) {
-            (_, Some(_)) => 4,
-            (Some(Stage::Done), _) => ENDED,
-            (Some(Stage::Running | Stage::Finishing), _) => 2,
-            (Some(Stage::Ready), _) => 1,
-            (None, _) => 0,
+        let state = match (self.task.as_ref().map(Task::stage), &self.failure) {
+            (_, Some(_)) => TaskState::Failed,
+            (Some(Stage::Done), _) => TaskState::Done,
+            (Some(Stage::Running | Stage::Finishing), _) => TaskState::Running,
+            (Some(Stage::Ready), _) => TaskState::Ready,
+            (None, _) => TaskState::Arriving,
         };
         Message::Progress {
-            stage,
+            state,
             done: amounts.windows,
             total: self.task.as_ref().map_or(0, Task::total),
             read: amounts.read,
@@ -628,7 +619,7 @@ impl Held {
             peer: failure.peer,
             chunk: failure.chunk,
             stripe: failure.stripe,
-            waits: u8::from(self.task.as_ref().is_some_and(Task::waits)),
+            waits: self.task.as_ref().is_some_and(Task::waits),
         }
     }
 }

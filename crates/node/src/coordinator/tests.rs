@@ -9,11 +9,11 @@ fn coordinator(nodes: usize) -> (Coordinator, Vec<Order>) {
     (coordinator, orders)
 }
 
-fn progress(stage: u8, done: u64) -> Message {
-    let (text, peer, chunk, stripe) = (String::new(), 0, 0, 0);
+fn progress(state: TaskState, done: u64) -> Message {
+    let (text, peer, chunk, stripe) = (String::new(), None, None, 0);
     let (total, read, sent, received, written) = (10, 1, 2, 3, 4);
     Message::Progress {
-        stage,
+        state,
         done,
         total,
         read,
@@ -24,7 +24,7 @@ fn progress(stage: u8, done: u64) -> Message {
         peer,
         chunk,
         stripe,
-        waits: 0,
+        waits: false,
     }
 }
 
@@ -46,8 +46,8 @@ fn play(
 
 fn well(order: &Order) -> Result<Message> {
     Ok(match order.message {
-        Message::Watch { seen: 0, .. } => progress(2, 5),
-        Message::Watch { .. } => progress(3, 10),
+        Message::Watch { seen: 0, .. } => progress(TaskState::Running, 5),
+        Message::Watch { .. } => progress(TaskState::Done, 10),
         _ => Message::Done {},
     })
 }
@@ -99,12 +99,12 @@ fn whoever_fails_at_any_order_is_named_and_nothing_is_committed_after() {
 
 #[test]
 fn failures_say_what_is_in_the_way() {
-    let cases = [(3u32, 0u32, "node 2"), (0, 5, "chunk 4"), (0, 0, "disk 0")];
+    let cases = [(Some(2), None, "node 2"), (None, Some(4), "chunk 4"), (None, None, "disk 0")];
     for (peer, chunk, wanted) in cases {
         let (mut coordinator, orders) = coordinator(2);
         play(&mut coordinator, orders, |order| match order.message {
             Message::Watch { .. } => {
-                let mut message = progress(4, 1);
+                let mut message = progress(TaskState::Failed, 1);
                 if let Message::Progress { peer: p, chunk: c, .. } = &mut message {
                     (*p, *c) = (peer, chunk);
                 }
@@ -132,7 +132,7 @@ fn given_up(beside: impl Fn(Duration) -> u64) -> Duration {
         now += Duration::from_secs(1);
         coordinator.beside(now, beside(now));
         let answer = match order.message {
-            Message::Watch { .. } => progress(2, 5 + order.rank as u64),
+            Message::Watch { .. } => progress(TaskState::Running, 5 + order.rank as u64),
             _ => Message::Done {},
         };
         queue.extend(coordinator.answered(now, &order, Ok(answer)));

@@ -141,6 +141,69 @@ impl Field for bool {
     }
 }
 
+/// A number that may be missing travels as one more than it is; 0: it is missing.
+impl Field for Option<u32> {
+    const LEAST: usize = u32::LEAST;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        self.map_or(0, |number| number.saturating_add(1)).put(out);
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(reader.u32()?.checked_sub(1))
+    }
+}
+
+/// Where a node's share of a placed repair stands. The numbers are for ever.
+///
+/// ```
+/// use kiln_node::proto::TaskState;
+/// assert!(TaskState::Failed.is_over() && !TaskState::Running.is_over());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskState {
+    /// Its assignment is not here as a whole.
+    Arriving = 0,
+    /// It waits for its start; pieces may arrive already.
+    Ready = 1,
+    /// At work.
+    Running = 2,
+    /// All is done and verified.
+    Done = 3,
+    /// It does nothing any more.
+    Failed = 4,
+}
+
+impl TaskState {
+    const ALL: [TaskState; 5] = [
+        TaskState::Arriving,
+        TaskState::Ready,
+        TaskState::Running,
+        TaskState::Done,
+        TaskState::Failed,
+    ];
+
+    /// Whether nothing will change any more.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        matches!(self, TaskState::Done | TaskState::Failed)
+    }
+}
+
+impl Field for TaskState {
+    const LEAST: usize = 1;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(*self as u8);
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self> {
+        let number = reader.u8()?;
+        let known = TaskState::ALL.into_iter().find(|state| *state as u8 == number);
+        known.ok_or_else(|| NodeError::protocol(format!("state {number} of a task is unknown")))
+    }
+}
+
 impl<T: Field> Field for Box<T> {
     const LEAST: usize = T::LEAST;
 

@@ -1,7 +1,7 @@
 //! The one enum of messages. To add one: a row here, with the next number; numbers are for ever.
 
 use super::assignment::{Geometry, Slip};
-use super::field::{Field, Reader};
+use super::field::{Field, Reader, TaskState};
 use crate::{NodeError, Result};
 
 /// Which side of a connection may say it. The side that connected asks, the other one replies.
@@ -245,8 +245,8 @@ messages! {
     }
     /// How far a task is.
     25 Reply Progress {
-        /// 0 arriving, 1 ready, 2 running, 3 done and verified, 4 failed.
-        stage: u8,
+        /// Where it stands.
+        state: TaskState,
         /// Windows done.
         done: u64,
         /// Windows in all.
@@ -261,14 +261,14 @@ messages! {
         written: u64,
         /// Why it failed.
         text: String,
-        /// The node that could not be reached, plus 1; 0: none.
-        peer: u32,
-        /// The chunk that is damaged, plus 1; 0: none.
-        chunk: u32,
+        /// The node that could not be reached.
+        peer: Option<u32>,
+        /// The chunk that is damaged.
+        chunk: Option<u32>,
         /// The stripe in which it is damaged.
         stripe: u64,
-        /// 1: the lowest window that is not done waits for pieces of other nodes.
-        waits: u8,
+        /// Whether the lowest window that is not done waits for pieces of other nodes.
+        waits: bool,
     }
     /// Puts the verified result of a task in place.
     26 Request Commit {

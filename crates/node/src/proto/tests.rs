@@ -148,3 +148,46 @@ fn versions_and_numbers_are_for_ever() {
     let numbers: Vec<u16> = MESSAGES.iter().map(|(number, _)| *number).collect();
     assert!(numbers.iter().copied().eq(1..=numbers.len() as u16), "{numbers:?}");
 }
+
+/// The bytes of a frame with a Progress in it, whose state and numbers are as version 1 has them.
+#[test]
+fn progress_keeps_its_bytes_and_an_unknown_state_breaks_the_protocol() {
+    let message = |peer, chunk, state| Message::Progress {
+        state,
+        done: 0,
+        total: 0,
+        read: 0,
+        sent: 0,
+        received: 0,
+        written: 0,
+        text: String::new(),
+        peer,
+        chunk,
+        stripe: 0,
+        waits: true,
+    };
+    let bytes = |message: &Message| {
+        let mut bytes = Vec::new();
+        message.put(&mut bytes);
+        bytes
+    };
+    let failed = bytes(&message(Some(2), None, TaskState::Failed));
+    let numbers = |bytes: &[u8]| (bytes[0], bytes[51..55].to_vec(), bytes[55..59].to_vec());
+    assert_eq!(numbers(&failed), (4, vec![3, 0, 0, 0], vec![0, 0, 0, 0]));
+    let states = [
+        TaskState::Arriving,
+        TaskState::Ready,
+        TaskState::Running,
+        TaskState::Done,
+        TaskState::Failed,
+    ];
+    for (number, state) in states.into_iter().enumerate() {
+        let told = message(None, Some(number as u32), state);
+        let mut bytes = bytes(&told);
+        assert_eq!((usize::from(bytes[0]), bytes.len()), (number, 68));
+        assert_eq!(Message::take(25, &mut field::Reader::new(&bytes)).unwrap(), told);
+        bytes[0] = 5;
+        let unknown = Message::take(25, &mut field::Reader::new(&bytes)).unwrap_err();
+        assert!(unknown.to_string().contains("state 5"), "{unknown}");
+    }
+}
