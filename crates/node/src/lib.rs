@@ -6,12 +6,12 @@
 //! | `agent` | the agent as a state machine: events and the time in, actions out; pure |
 //! | `link` | the asking side of a connection as a state machine; pure |
 //! | `task`, `carry` | a node's share of a placed repair: what comes when; and the work itself |
-//! | `batch` | joint plans for the damaged objects of a pool; pure |
 //! | `pace` | how much was done lately, which limits follow |
 //! | `throttle` | the limit of an agent's repair traffic; pure |
 //! | `coordinator` | hands out shares and watches them; pure |
+//! | `recovery` | what to repair when, how, and what to do when that fails; pure |
 //! | `reader` | a client as a node of a plan: what it reads is rebuilt by helpers; pure |
-//! | `sim` | a whole cluster in virtual time, from one seed |
+//! | `sim` | a whole cluster in virtual time, from one seed (feature `sim`, for tests) |
 //! | `net` | sockets, TLS, disks, threads: the only asynchronous code |
 //!
 //! The state machines have no clock, socket or disk: the shell in `net` runs them in real time,
@@ -20,7 +20,6 @@
 #![deny(missing_docs)]
 
 pub mod agent;
-pub mod batch;
 mod carry;
 pub mod coordinator;
 mod error;
@@ -29,6 +28,8 @@ pub mod net;
 pub mod pace;
 pub mod proto;
 pub mod reader;
+pub mod recovery;
+#[cfg(any(test, feature = "sim"))]
 pub mod sim;
 pub mod task;
 pub mod throttle;

@@ -9,6 +9,7 @@ mod disk;
 mod key;
 mod monitor;
 mod pool;
+mod post;
 mod recover;
 mod remote;
 mod serve;
@@ -17,14 +18,13 @@ mod stream;
 
 pub use address::{Address, DEFAULT_PORT};
 pub use degraded::HelpingAgents;
-pub(crate) use dial::{Answer, Question};
+#[cfg(any(test, feature = "sim"))]
 pub(crate) use disk::DiskSet;
 pub use key::ClusterKey;
 pub use monitor::Monitor;
-pub use pool::{
-    Control, NodeLoad, PoolRecovered, PoolRecovery, RateLimits, RecoverOptions, StrategyLoad,
-};
-pub use recover::{Defeat, Helper, Recovered, Recovery, Watcher as RecoveryWatcher};
+pub use pool::{Control, PoolRecovery};
+pub use recover::RepairWatcher;
 pub use remote::{Network, RemoteBackend};
 pub use serve::{AgentSetup, Report, Serving, Watcher, serve};
-pub(crate) use stage::Stage;
+#[cfg(any(test, feature = "sim"))]
+pub(crate) use stage::{Answer, Question, Stage};

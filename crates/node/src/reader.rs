@@ -6,6 +6,9 @@
 //! have something for it ([`Message::Fetch`]). A read is not planned again: when something is in
 //! the way, it ends, and whoever wants the bytes decodes for itself.
 
+pub(crate) mod prepare;
+pub(crate) mod sink;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -14,6 +14,7 @@ mod clients;
 mod disk;
 mod faults;
 mod mishaps;
+mod processes;
 mod world;
 
 pub use clients::{Client, Cluster, Program};

@@ -4,10 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kiln_code::Codec;
-use kiln_node::net::{
-    AgentSetup, Helper, Network, Recovered, Recovery, RecoveryWatcher, Serving, serve,
-};
+use kiln_node::net::{AgentSetup, Network, RepairWatcher, Serving, serve};
 use kiln_node::proto::assignment::Geometry;
+use kiln_node::recovery::{Helper, PlacedRepair, Repaired};
 use kiln_node::{NodeError, Result};
 use kiln_plan::STRATEGIES;
 use kiln_pool::{EncodeRequest, Node, Settings, Silent, StreamSource, encode};
@@ -75,7 +74,7 @@ impl Cluster {
         for (i, (_, disk)) in disks.iter().enumerate() {
             let setup = AgentSetup::plain(&format!("n{i}"), Arc::new(disk.clone()));
             let agent = runtime.block_on(serve(setup, "127.0.0.1:0")).unwrap();
-            let address = format!("kiln+plain://{}/n{i}", agent.address()).parse().unwrap();
+            let address = format!("kiln+plain://{}/n{i}", agent.address());
             let shards = if i < n { vec![(i, name(i))] } else { Vec::new() };
             helpers.push(Helper { address, shards });
             agents.push(Some(agent));
@@ -88,12 +87,12 @@ impl Cluster {
         self.shards.len()
     }
 
-    fn recovery<'a>(&'a self, lost: &[usize], strategy: &'a str) -> Recovery<'a> {
+    fn recovery<'a>(&'a self, lost: &[usize], strategy: &'a str) -> PlacedRepair<'a> {
         let target =
             |&index: &usize| (index, self.n(), format!(".{}.part", name(index)), name(index));
         let mut nodes = self.helpers.clone();
         lost.iter().for_each(|&index| nodes[index].shards.clear());
-        Recovery {
+        PlacedRepair {
             codec: &self.codec,
             geometry: self.geometry.clone(),
             nodes,
@@ -108,8 +107,8 @@ impl Cluster {
         }
     }
 
-    fn run(&self, recovery: &Recovery<'_>, watcher: &dyn RecoveryWatcher) -> Result<Recovered> {
-        Ok(recovery.run(&self.network, [3; 16], watcher)?)
+    fn run(&self, repair: &PlacedRepair<'_>, watcher: &dyn RepairWatcher) -> Result<Repaired> {
+        Ok(repair.run(&self.network, [3; 16], watcher)?)
     }
 
     /// Whether the spare has exactly these shards, byte for byte.
@@ -141,7 +140,7 @@ impl<F: Fn()> Once<F> {
     }
 }
 
-impl<F: Fn()> RecoveryWatcher for Once<F> {
+impl<F: Fn()> RepairWatcher for Once<F> {
     fn kept(&self, bytes: u64, _total: u64) {
         if bytes > 0 && self.1.swap(1, Ordering::Relaxed) == 0 {
             (self.0)();
@@ -193,7 +192,8 @@ fn every_strategy_rebuilds_the_same_bytes_with_the_traffic_of_its_plan() {
 #[test]
 fn a_helper_that_ends_on_the_way_is_left_out() {
     let cluster = Cluster::new("clay:4+2", 1_000_000, 1024);
-    let recovery = Recovery { windows: 1, rate: 2_000_000, ..cluster.recovery(&[2], "central") };
+    let recovery =
+        PlacedRepair { windows: 1, rate: 2_000_000, ..cluster.recovery(&[2], "central") };
     let kill = Once::new(|| cluster.stop(4));
     let done = cluster.run(&recovery, &kill).unwrap();
     cluster.spare_has(&[2]);
@@ -247,7 +247,7 @@ fn a_wrong_digest_keeps_the_result_from_its_place() {
 #[test]
 fn a_limit_of_the_rate_is_kept_to() {
     let cluster = Cluster::new("rs:4+2", 400_000, 1024);
-    let recovery = Recovery { rate: 400_000, ..cluster.recovery(&[1], "central") };
+    let recovery = PlacedRepair { rate: 400_000, ..cluster.recovery(&[1], "central") };
     let start = std::time::Instant::now();
     cluster.run(&recovery, &nothing()).unwrap();
     // The spare receives four chunks for one: 400 kB at 400 kB/s, of which the first second's

@@ -21,9 +21,6 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
     ("crates/gf/src/kernel/jit", &["allocate", "block"], "to be cut: where a value lies"),
     ("crates/kiln/src", &["args", "cmd", "setup"], "to be cut: parsers of values beside the table"),
     ("crates/kiln/src", &["exit", "print"], "to be cut: a failure prints itself"),
-    ("crates/node/src/net", &["dial", "stage"], "to be cut: Question"),
-    ("crates/node/src/net/pool", &["job", "report"], "to be cut: Ended"),
-    ("crates/node/src/sim", &["clients", "mishaps", "world"], "to be cut: a world of everything"),
 ];
 
 #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
+use super::TaskId;
 use super::connection::Pending;
-use super::tasks::TaskId;
 use super::{ConnectionId, Disk};
 use crate::proto::Priority;
 

@@ -6,36 +6,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
 
-use super::stage::Stage;
+use super::stage::{Answer, Question, Stage};
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
 use super::{Address, ClusterKey};
+use crate::NodeError;
 use crate::link::{Action, Ask, Event, Link, Token};
-use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority};
-use crate::{NodeError, Result};
+use crate::proto::{Frame, PAYLOAD_MAX};
 
 /// A connection must be made within this time.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long a write that failed waits for what the other side may have said before.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-
-/// Takes the answer to one question.
-pub(crate) type Answer = Box<dyn FnOnce(Result<Frame>) + Send>;
-
-/// What is asked of a peer.
-pub(crate) struct Question {
-    pub message: Message,
-    pub payload: Bytes,
-    pub priority: Priority,
-    pub patience: Duration,
-    pub answer: Answer,
-}
 
 /// A connection to an agent. Dropping it closes the connection.
 #[derive(Debug)]

@@ -13,8 +13,10 @@ use bytes::Bytes;
 use kiln_store::{Append, Backend, ReadAt, StoreError, WriteLock, check_name};
 
 use self::files::{RemoteAppender, RemoteReader};
-use super::dial::{Peer, Question};
-use super::stage::{Ground, Stage};
+use super::dial::Peer;
+#[cfg(any(test, feature = "sim"))]
+use super::stage::Stage;
+use super::stage::{Ground, Question, Taken, Turn};
 use super::{Address, ClusterKey};
 use crate::proto::{Frame, Message, Priority};
 use crate::{NodeError, Result};
@@ -80,6 +82,7 @@ impl Network {
     }
 
     /// The network of one client of a simulation.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn on_stage(stage: Arc<dyn Stage>) -> Network {
         Network::on(Ground::Simulated(stage))
     }
@@ -145,6 +148,16 @@ impl Network {
     /// Waits for so long.
     pub(super) fn sleep(&self, time: Duration) {
         self.inner.ground.sleep(time);
+    }
+
+    /// Does the work on so many threads, and waits until all have ended.
+    pub(super) fn at_once(&self, threads: usize, work: &(dyn Fn() + Sync)) {
+        self.inner.ground.at_once(threads, work);
+    }
+
+    /// Waits until nobody else has the turn.
+    pub(super) fn take<'a>(&self, turn: &'a Turn) -> Taken<'a> {
+        self.inner.ground.take(turn)
     }
 
     /// Waits for what others send, at most for so long where a time is given.

@@ -15,8 +15,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::ClusterKey;
-use super::dial::{Peer, Question};
+use super::dial::Peer;
 use super::disk::DiskSet;
+use super::stage::Question;
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
 use crate::agent::{
     Action, Agent, ConnectionId, Counts, Event, Limits, TaskId, push_answer, push_message,

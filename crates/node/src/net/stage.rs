@@ -1,14 +1,29 @@
-//! What blocking calls stand on: connections, the clock, waiting. The real one is the runtime and
-//! the system's clock; a simulation brings its own.
+//! What blocking calls stand on: connections, the clock, waiting, threads. The real one is the
+//! runtime and the system's clock; a simulation brings its own.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::dial::Question;
+use bytes::Bytes;
+
 use super::{Address, ClusterKey};
+use crate::Result;
+use crate::proto::{Frame, Message, Priority};
+
+/// Takes the answer to one question.
+pub(crate) type Answer = Box<dyn FnOnce(Result<Frame>) + Send>;
+
+/// What is asked of a peer.
+pub(crate) struct Question {
+    pub message: Message,
+    pub payload: Bytes,
+    pub priority: Priority,
+    pub patience: Duration,
+    pub answer: Answer,
+}
 
 /// A stage in virtual time. Whoever calls it is one of its clients, of which one runs at a time.
 pub(crate) trait Stage: Send + Sync + Debug {
@@ -26,13 +41,48 @@ pub(crate) trait Stage: Send + Sync + Debug {
 
     /// Lets time pass until something is answered, or until then.
     fn pause(&self, until: Option<Duration>);
+
+    /// A new thread of the client, by number; it waits until it is run.
+    fn thread(&self) -> usize;
+
+    /// Runs the body as this thread of the client, on a thread of the system that has no other
+    /// purpose.
+    fn run(&self, thread: usize, body: &dyn Fn());
+
+    /// Waits until these threads have ended.
+    fn join(&self, threads: &[usize]);
 }
+
+/// Something that is used by one thread at a time; see [`Ground::take`].
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    taken: Mutex<bool>,
+    free: Condvar,
+}
+
+/// Gives a turn back when dropped.
+#[derive(Debug)]
+pub(crate) struct Taken<'a>(&'a Turn);
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *self.0.taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.0.free.notify_one();
+    }
+}
+
+/// How often a simulated thread looks whether it is its turn.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Where blocking calls run.
 pub(super) enum Ground {
     /// In the world as it is.
     Real { runtime: Option<tokio::runtime::Runtime>, key: Option<ClusterKey>, start: Instant },
     /// In a simulation.
+    #[cfg_attr(
+        not(any(test, feature = "sim")),
+        expect(dead_code, reason = "only simulations make it")
+    )]
     Simulated(Arc<dyn Stage>),
 }
 
@@ -56,6 +106,41 @@ impl Ground {
                 }
             }
         }
+    }
+
+    /// Does the work on so many threads, and waits until all have ended.
+    pub fn at_once(&self, threads: usize, work: &(dyn Fn() + Sync)) {
+        std::thread::scope(|scope| match self {
+            Ground::Real { .. } => (0..threads).for_each(|_| drop(scope.spawn(work))),
+            Ground::Simulated(stage) => {
+                let numbers: Vec<usize> = (0..threads).map(|_| stage.thread()).collect();
+                for &number in &numbers {
+                    scope.spawn(move || stage.run(number, work));
+                }
+                stage.join(&numbers);
+            }
+        });
+    }
+
+    /// Waits until nobody else has the turn.
+    pub fn take<'a>(&self, turn: &'a Turn) -> Taken<'a> {
+        let mut taken = turn.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        while *taken {
+            taken = match self {
+                Ground::Real { .. } => {
+                    turn.free.wait(taken).unwrap_or_else(PoisonError::into_inner)
+                }
+                Ground::Simulated(stage) => {
+                    // Nobody may hold a lock of the system while another thread has its turn.
+                    drop(taken);
+                    stage.pause(Some(stage.now() + LOOK));
+                    turn.taken.lock().unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+        }
+        *taken = true;
+        drop(taken);
+        Taken(turn)
     }
 
     /// Waits for a message, at most for so long where a time is given.

@@ -1,85 +1,30 @@
 //! Processes that use a simulated cluster from outside: programs that block, as `kiln get` does.
 //!
-//! Each has a thread of its own, but one runs at a time, and only while the virtual time stands
-//! still: whoever waits for an answer lets things happen until somebody has one, and then the
-//! seed says who goes on. So a program of any depth can be simulated as it is, and a seed always
-//! gives the same run.
+//! Each has a thread of its own, or several, but one of all runs at a time, and only while the
+//! virtual time stands still: whoever waits for an answer lets things happen until somebody has
+//! one, and then the seed says who goes on. So a program of any depth can be simulated as it is,
+//! and a seed always gives the same run.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kiln_pool::in_sequence;
 use kiln_store::MemoryBackend;
 
+use super::processes::{Clients, State};
 use super::world::{Happens, Outside};
-use super::{Faults, Mishap, World};
+use super::{Faults, Mishap, Random, World};
 use crate::net::{Address, Network, Question, Stage};
 
 /// A run whose clients are not done by then hangs.
 const END: Duration = Duration::from_secs(48 * 3600);
 
-/// What the world knows of its clients.
-#[derive(Debug, Default)]
-pub(super) struct Clients {
-    all: Vec<State>,
-    /// Whose turn it is.
-    turn: Option<usize>,
-    /// Why nobody can go on.
-    stuck: Option<String>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// It has something to go on with.
-    ready: bool,
-    done: bool,
-    killed: bool,
-    /// Counts its pauses: a wake is for one of them.
-    pauses: u64,
-    cut_until: Duration,
-}
-
-impl Clients {
-    pub fn is_killed(&self, client: usize) -> bool {
-        self.all.get(client).is_some_and(|state| state.killed)
-    }
-
-    pub fn is_cut(&self, client: usize, now: Duration) -> bool {
-        self.all.get(client).is_some_and(|state| state.cut_until > now)
-    }
-
-    pub fn cut_until(&self, client: usize) -> Duration {
-        self.all.get(client).map_or(Duration::ZERO, |state| state.cut_until)
-    }
-
-    pub fn cut(&mut self, client: usize, until: Duration) {
-        if let Some(state) = self.all.get_mut(client) {
-            state.cut_until = until;
-        }
-    }
-
-    pub fn kill(&mut self, client: usize) {
-        if let Some(state) = self.all.get_mut(client) {
-            (state.killed, state.ready) = (true, true);
-        }
-    }
-
-    pub fn heal(&mut self) {
-        self.all.iter_mut().for_each(|state| state.cut_until = Duration::ZERO);
-    }
-
-    pub fn answered(&mut self, client: usize) {
-        if let Some(state) = self.all.get_mut(client) {
-            state.ready = true;
-        }
-    }
-
-    pub fn wake(&mut self, client: usize, pause: u64) {
-        if let Some(state) = self.all.get_mut(client).filter(|state| state.pauses == pause) {
-            state.ready = true;
-        }
-    }
+thread_local! {
+    /// Which simulated thread this thread of the system is.
+    static MYSELF: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
 /// A simulated cluster with clients.
@@ -104,22 +49,19 @@ pub struct Cluster {
 #[derive(Debug)]
 struct Shared {
     world: Mutex<World>,
-    /// One for each client.
+    /// One for each thread.
     turns: Vec<Condvar>,
 }
 
 /// What a client does; see [`Cluster::run`].
 pub type Program<'a> = Box<dyn FnOnce(Client) + Send + 'a>;
 
-/// Clients of a cluster at most.
-const CLIENTS: usize = 16;
-
 impl Cluster {
     /// Agents over these disks.
     #[must_use]
     pub fn new(seed: u64, faults: Faults, disks: Vec<MemoryBackend>) -> Cluster {
         let world = Mutex::new(World::new(seed, faults, disks));
-        let turns = (0..CLIENTS).map(|_| Condvar::new()).collect();
+        let turns = (0..Clients::THREADS).map(|_| Condvar::new()).collect();
         Cluster { shared: Arc::new(Shared { world, turns }) }
     }
 
@@ -136,17 +78,20 @@ impl Cluster {
         self
     }
 
-    /// Runs programs, each as one client, to their ends; gives the virtual time.
+    /// Runs programs, each as one client, to their ends; gives the virtual time. What a program
+    /// does in `kiln_pool` is done in sequence ([`kiln_pool::in_sequence`]), as the seed says.
     ///
     /// # Errors
     /// The number of the first client whose program panicked (its message went to stderr), as
     /// all do when the cluster stands still for ever.
     pub fn run(&self, programs: Vec<Program<'_>>) -> Result<Duration, usize> {
-        assert!(programs.len() <= CLIENTS, "at most {CLIENTS} clients");
         {
             let mut world = self.shared.world();
-            let ready = |_| State { ready: true, ..State::default() };
-            world.clients.all = (0..programs.len()).map(ready).collect();
+            world.clients.all = programs.iter().map(|_| State::default()).collect();
+            world.clients.threads.clear();
+            for client in 0..programs.len() {
+                world.clients.begin(client);
+            }
             self.shared.pass(&mut world);
         }
         let ends: Vec<bool> = std::thread::scope(|scope| {
@@ -154,9 +99,8 @@ impl Cluster {
             for (number, program) in programs.into_iter().enumerate() {
                 let client = Client { number, shared: Arc::clone(&self.shared) };
                 threads.push(scope.spawn(move || {
-                    let _leaves = Leaves { number, shared: Arc::clone(&client.shared) };
-                    client.shared.wait_for_turn(client.shared.world(), number);
-                    program(client);
+                    let shared = Arc::clone(&client.shared);
+                    shared.run(number, true, || program(client));
                 }));
             }
             threads.into_iter().map(|thread| thread.join().is_ok()).collect()
@@ -174,17 +118,25 @@ impl Cluster {
     }
 }
 
-/// Gives the turn to somebody else when a client ends, however it ends.
-struct Leaves {
-    number: usize,
-    shared: Arc<Shared>,
+/// Gives the turn to somebody else when a thread ends, however it ends.
+struct Leaves<'a> {
+    thread: usize,
+    /// Its process ends with it.
+    process: bool,
+    shared: &'a Shared,
 }
 
-impl Drop for Leaves {
+impl Drop for Leaves<'_> {
     fn drop(&mut self) {
         let mut world = self.shared.world();
-        world.clients.all[self.number].done = true;
-        world.kill_client(self.number);
+        let thread = &mut world.clients.threads[self.thread];
+        thread.done = true;
+        let client = thread.client;
+        if self.process {
+            world.kill_client(client);
+        }
+        // Another thread may wait for its end.
+        world.clients.answered(client);
         self.shared.pass(&mut world);
     }
 }
@@ -194,36 +146,46 @@ impl Shared {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets things happen until a client is ready, and gives it the turn.
+    /// Runs a simulated thread on this one.
+    fn run(&self, thread: usize, process: bool, body: impl FnOnce()) {
+        MYSELF.set(thread);
+        let _leaves = Leaves { thread, process, shared: self };
+        self.wait_for_turn(self.world(), thread);
+        let mut random = Random(self.world().random.next());
+        in_sequence(move |count| random.below(count as u64) as usize, body);
+    }
+
+    /// Lets things happen until a thread is ready, and gives it the turn.
     fn pass(&self, world: &mut World) {
         world.clients.turn = None;
         while world.clients.turn.is_none() {
-            let clients = &world.clients.all;
+            let threads = &world.clients.threads;
             let ready: Vec<usize> =
-                (0..clients.len()).filter(|at| clients[*at].ready && !clients[*at].done).collect();
+                (0..threads.len()).filter(|at| threads[*at].ready && !threads[*at].done).collect();
             if ready.is_empty() {
-                if clients.iter().all(|state| state.done) {
+                if threads.iter().all(|thread| thread.done) {
                     return;
                 }
                 if let Err(error) = world.step(END) {
                     // All of them shall know.
                     world.clients.stuck = Some(format!("{error}{}", world.who_waits()));
-                    world.clients.all.iter_mut().for_each(|state| state.ready = true);
+                    world.clients.threads.iter_mut().for_each(|thread| thread.ready = true);
                 }
                 continue;
             }
             let next = ready[world.random.below(ready.len() as u64) as usize];
-            world.clients.all[next].ready = false;
+            world.clients.threads[next].ready = false;
             world.clients.turn = Some(next);
             self.turns[next].notify_one();
         }
     }
 
-    fn wait_for_turn(&self, mut world: MutexGuard<'_, World>, client: usize) {
-        while world.clients.turn != Some(client) {
-            world = self.turns[client].wait(world).unwrap_or_else(PoisonError::into_inner);
+    fn wait_for_turn(&self, mut world: MutexGuard<'_, World>, thread: usize) {
+        while world.clients.turn != Some(thread) {
+            world = self.turns[thread].wait(world).unwrap_or_else(PoisonError::into_inner);
         }
         let stuck = world.clients.stuck.clone();
+        let client = world.clients.threads[thread].client;
         drop(world);
         if let Some(why) = stuck {
             panic!("client {client}: {why}");
@@ -310,8 +272,7 @@ impl Client {
     #[must_use]
     pub fn is_last(&self) -> bool {
         let world = self.shared.world();
-        let mut others = world.clients.all.iter().enumerate();
-        others.all(|(number, state)| number == self.number || state.done)
+        world.clients.threads.iter().all(|thread| thread.client == self.number || thread.done)
     }
 
     /// Ends all that goes wrong: hosts come back, links and disks do what they should from now
@@ -359,14 +320,33 @@ impl Stage for Outlook {
     }
 
     fn pause(&self, until: Option<Duration>) {
-        let mut world = self.shared.world();
-        let state = &mut world.clients.all[self.client];
+        let (mut world, thread) = (self.shared.world(), MYSELF.get());
+        let state = &mut world.clients.threads[thread];
         state.pauses += 1;
         let pause = state.pauses;
         if let Some(until) = until {
-            world.at(until, Happens::Wake { client: self.client, pause });
+            world.at(until, Happens::Wake { thread, pause });
         }
         self.shared.pass(&mut world);
-        self.shared.wait_for_turn(world, self.client);
+        self.shared.wait_for_turn(world, thread);
+    }
+
+    fn thread(&self) -> usize {
+        self.shared.world().clients.begin(self.client)
+    }
+
+    fn run(&self, thread: usize, body: &dyn Fn()) {
+        self.shared.run(thread, false, body);
+    }
+
+    fn join(&self, threads: &[usize]) {
+        let done = |number: &usize| {
+            let thread = &self.shared.world().clients.threads[*number];
+            // Its number may be somebody else's by now.
+            thread.done || thread.client != self.client
+        };
+        while !threads.iter().all(done) {
+            self.pause(None);
+        }
     }
 }

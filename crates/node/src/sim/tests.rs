@@ -1,5 +1,5 @@
 use kiln_code::Codec;
-use kiln_plan::{Cluster, Effort, Problem, strategy};
+use kiln_plan::{Cluster, Effort, Problem, STRATEGIES};
 use kiln_pool::{EncodeRequest, Node, Settings, Silent, StreamSource, encode};
 use kiln_store::{Backend, MemoryBackend, ShardReader};
 
@@ -74,8 +74,8 @@ impl Scene {
         let cluster = Arc::new(Cluster::uniform(n + 1).unwrap());
         let targets = [(self.lost, n)];
         let problem = Problem::new(Arc::new(dag), cluster, &homes, &targets).unwrap();
-        let names = ["central", "pipeline", "hub"];
-        let row = strategy(names[(seed % 3) as usize]).or_else(|_| strategy("central")).unwrap();
+        let rows: Vec<_> = STRATEGIES.iter().filter(|row| row.suits_recovery()).collect();
+        let row = rows[seed as usize % rows.len()];
         let plan = row.plan(&problem, &mut Effort::new(seed).with_moves(500)).unwrap();
         let parts = plan.parts().unwrap();
         let whole = (0..n).find(|i| *i != self.lost).unwrap();

@@ -1,5 +1,7 @@
 //! The world: who there is, what is under way, and what time it is.
 
+mod happen;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
@@ -10,10 +12,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use kiln_store::{MemoryBackend, StoreError};
 
-use super::clients::Clients;
 use super::disk::{Health, SimDisk};
 use super::faults::{Faults, Random};
 use super::mishaps::Mishap;
+use super::processes::Clients;
 use crate::agent::{self, Agent, Disk, JobId, Limits, TaskId, push_answer, push_message};
 use crate::coordinator::{Coordinator, Order, Outcome, Share};
 use crate::link::{self, Ask, Link, Token};
@@ -143,7 +145,7 @@ pub(super) enum Happens {
     Return { host: usize },
     Cut { host: usize, until: Duration },
     HungUp { wire: u64 },
-    Wake { client: usize, pause: u64 },
+    Wake { thread: usize, pause: u64 },
     Mishap { number: usize },
 }
 
@@ -287,7 +289,7 @@ impl World {
             Happens::Return { host } => self.return_host(host),
             Happens::Cut { host, until } => self.hosts[host].cut_until = until,
             Happens::HungUp { wire } => self.forget_wire(wire),
-            Happens::Wake { client, pause } => self.clients.wake(client, pause),
+            Happens::Wake { thread, pause } => self.clients.wake(thread, pause),
             Happens::Mishap { number } => self.mishap(number),
         }
     }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kiln_node::net::{Control, HelpingAgents, Network, PoolRecovery, RecoverOptions};
+use kiln_node::net::{Control, HelpingAgents, Network, PoolRecovery};
+use kiln_node::recovery::RecoverOptions;
 use kiln_node::sim::{Client, Cluster, Random};
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
     GetRequest, Helpers, Index, NodeConfig, Pool, PoolConfig, PoolError, PutRequest, ScrubReport,
-    ScrubRequest, Settings, Silent, StreamSource, in_sequence,
+    ScrubRequest, Settings, Silent, StreamSource,
 };
 use kiln_store::{Backend, MemoryBackend, StoreError};
 
@@ -73,12 +74,10 @@ pub fn play(seed: u64, tell: bool) -> Counts {
     let (history, counts) = (Mutex::default(), Mutex::default());
     let stage = Stage { scenario, config, history, counts, tell };
     let mut programs: Vec<kiln_node::sim::Program<'_>> = vec![Box::new(|client| {
-        in_sequence(order(&client), || Keeper::new(&stage, &client).run());
+        Keeper::new(&stage, &client).run();
     })];
     for _ in 0..USERS {
-        programs.push(Box::new(|client| {
-            in_sequence(order(&client), || stage.user(&client));
-        }));
+        programs.push(Box::new(|client| stage.user(&client)));
     }
     let end = cluster.run(programs);
     let end = end.unwrap_or_else(|client| panic!("client {client} failed"));
@@ -87,12 +86,6 @@ pub fn play(seed: u64, tell: bool) -> Counts {
     counts.insert(format!("clusters of {}", stage.scenario.code), 1);
     counts.insert("disks hurt".to_owned(), stage.scenario.hurt.len() as u64);
     counts
-}
-
-/// The order of what could happen at once, from the client's own seed.
-fn order(client: &Client) -> impl FnMut(usize) -> usize + 'static {
-    let mut random = Random(client.random());
-    move |count| random.below(count as u64) as usize
 }
 
 impl Stage {
@@ -300,8 +293,6 @@ struct Until<'a> {
     tell: bool,
 }
 
-// The client is used by its own thread only; the trait wants more, for threads that a recovery
-// with one job has not.
 impl Control for Until<'_> {
     fn stopped(&self) -> bool {
         self.client.is_killed() || self.client.now() >= self.end
@@ -379,7 +370,7 @@ impl<'a> Keeper<'a> {
             network: &network,
             options: RecoverOptions {
                 strategy: self.stage.scenario.strategy.to_owned(),
-                jobs: 1,
+                jobs: self.stage.scenario.jobs,
                 slice: Some(16),
                 windows: 4,
                 wait_ms,

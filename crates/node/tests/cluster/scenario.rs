@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use kiln_node::recovery::batch::JOINT;
 use kiln_node::sim::{Faults, Mishap, Random, What};
+use kiln_plan::STRATEGIES;
 use kiln_pool::Policy;
 
 /// A time below so many milliseconds, in whole ones.
@@ -28,6 +30,8 @@ pub struct Scenario {
     /// Operations of each user.
     pub operations: u64,
     pub strategy: &'static str,
+    /// Repairs at once.
+    pub jobs: usize,
 }
 
 impl Scenario {
@@ -63,9 +67,23 @@ impl Scenario {
             ..Faults::none()
         };
         let mishaps = mishaps(&mut random, hosts, &hurt);
-        let strategy = ["joint", "central", "hub", "pipeline"][random.below(4) as usize];
+        let rows = STRATEGIES.iter().filter(|row| row.suits_recovery()).map(|row| row.name);
+        let strategies: Vec<&str> = std::iter::once(JOINT).chain(rows).collect();
+        let strategy = strategies[random.below(strategies.len() as u64) as usize];
         let operations = 3 + random.below(4);
-        Scenario { code, hosts, policy, hurt, overload, faults, mishaps, operations, strategy }
+        let jobs = 1 + random.below(4) as usize;
+        Scenario {
+            code,
+            hosts,
+            policy,
+            hurt,
+            overload,
+            faults,
+            mishaps,
+            operations,
+            strategy,
+            jobs,
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use kiln_node::net::{Control, RateLimits};
+use kiln_node::net::Control;
+use kiln_node::recovery::RateLimits;
 use kiln_pool::Observer;
 
 use crate::print;

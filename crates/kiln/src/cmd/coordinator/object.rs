@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use kiln_node::net::{Address, Defeat, Helper, Network, Recovered, Recovery, RecoveryWatcher};
+use kiln_node::net::{Address, Network, RepairWatcher};
 use kiln_node::proto::assignment::Geometry;
+use kiln_node::recovery::{FinalFailure, Helper, PlacedRepair, Repaired};
 use kiln_node::task::usual_slice;
 use kiln_pool::{Observer, SetReport, discover};
 use kiln_store::{Backend, ReadMode, ShardReader, StoreError};
@@ -20,6 +21,8 @@ use crate::print::{Stream, pace};
 use crate::setup::{Folders, Setup};
 use crate::sizes;
 
+/// Unless somebody asks for another one.
+const STRATEGY: &str = "hub";
 /// Between two tries while agents cannot be reached.
 const BETWEEN: Duration = Duration::from_secs(1);
 
@@ -56,7 +59,7 @@ struct Report {
 /// Shows progress on the terminal.
 struct Show<'a>(&'a Setup, AtomicU64);
 
-impl RecoveryWatcher for Show<'_> {
+impl RepairWatcher for Show<'_> {
     fn kept(&self, bytes: u64, _total: u64) {
         let before = self.1.swap(bytes, Ordering::Relaxed);
         self.0.observer.advance(bytes.saturating_sub(before));
@@ -79,7 +82,6 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
             return Err(Failure::Flag { flag: "--to", problem });
         }
     };
-    let strategy = flags.strategy.as_deref().unwrap_or("hub");
     let folders = Folders::to_read(setup, &flags.agents, ReadMode::Cached)?;
     let set = discover(folders.nodes(), flags.object.as_deref())?;
     let found = set.report();
@@ -87,12 +89,12 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         found.shards.iter().filter(|s| s.state != "complete").map(|s| s.index).collect();
     let mut nodes: Vec<Helper> = addresses
         .iter()
-        .map(|address| Helper { address: address.clone(), shards: shards(&found, address) })
+        .map(|address| Helper { address: address.to_string(), shards: shards(&found, address) })
         .collect();
     let target = match addresses.iter().position(|address| *address == to) {
         Some(rank) => rank,
         None => {
-            nodes.push(Helper { address: to.clone(), shards: Vec::new() });
+            nodes.push(Helper { address: to.to_string(), shards: Vec::new() });
             nodes.len() - 1
         }
     };
@@ -105,12 +107,12 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         return Err(Failure::Flag { flag: "AGENT", problem });
     }
     let geometry = geometry_of(&found, &folders)?;
-    let recovery = Recovery {
+    let repair = PlacedRepair {
         codec: set.codec(),
         geometry,
         nodes,
         targets: lost.iter().map(|&index| target_of(&found.object, index, target)).collect(),
-        strategy,
+        strategy: flags.strategy.as_deref().unwrap_or(STRATEGY),
         first: None,
         in_place: true,
         slice: match flags.window {
@@ -122,10 +124,10 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         seed: setup.seed,
     };
     setup.observer.begin("repair", None);
-    let outcome = patiently(flags, setup, &to, &recovery);
+    let outcome = patiently(flags, setup, &to, &repair);
     setup.observer.finish();
     let done = outcome?;
-    let report = report_of(flags, &found, &recovery, lost, &done, setup);
+    let report = report_of(&found, &repair, lost, &done, setup);
     show_report(&report, setup)?;
     Ok(Exit::Done)
 }
@@ -136,21 +138,21 @@ fn patiently(
     flags: &Coordinator,
     setup: &Setup,
     to: &Address,
-    recovery: &Recovery<'_>,
-) -> Result<Recovered, Failure> {
+    repair: &PlacedRepair<'_>,
+) -> Result<Repaired, Failure> {
     let network = setup.network(to)?;
     let show = Show(setup, AtomicU64::new(0));
     let (mut given_up, mut since) = (Vec::new(), None);
     loop {
         let kept = show.1.load(Ordering::Relaxed);
-        let (error, passing) = match attempt(network, to, recovery, &show) {
+        let (error, passing) = match attempt(network, to, repair, &show) {
             Ok(done) => {
                 given_up.extend(done.given_up);
-                return Ok(Recovered { given_up, ..done });
+                return Ok(Repaired { given_up, ..done });
             }
-            Err(defeat) => {
-                given_up.extend(defeat.given_up);
-                (defeat.error, defeat.passing)
+            Err(failure) => {
+                given_up.extend(failure.given_up);
+                (failure.error, failure.passing)
             }
         };
         if show.1.load(Ordering::Relaxed) > kept {
@@ -171,18 +173,18 @@ fn patiently(
 fn attempt(
     network: &Network,
     to: &Address,
-    recovery: &Recovery<'_>,
+    repair: &PlacedRepair<'_>,
     show: &Show<'_>,
-) -> Result<Recovered, Box<Defeat>> {
+) -> Result<Repaired, Box<FinalFailure>> {
     let spare = network.open(to);
     let lock = Backend::lock(&spare, true).map_err(|error| {
         let refused = |kind| kind == ErrorKind::PermissionDenied;
         let broken = matches!(&error, StoreError::Io { source, .. } if !refused(source.kind()));
         let (passing, error) = (broken && !error.is_full(), error.into());
-        Box::new(Defeat { error, node: None, passing, given_up: Vec::new() })
+        Box::new(FinalFailure { error, node: None, passing, given_up: Vec::new() })
     });
     let _lock = lock?;
-    recovery.run(network, *Uuid::new_v4().as_bytes(), show)
+    repair.run(network, *Uuid::new_v4().as_bytes(), show)
 }
 
 /// What the shards say of themselves, from one that is whole.
@@ -201,15 +203,14 @@ fn geometry_of(found: &SetReport, folders: &Folders) -> Result<Geometry, Failure
 }
 
 fn report_of(
-    flags: &Coordinator,
     found: &SetReport,
-    recovery: &Recovery<'_>,
+    repair: &PlacedRepair<'_>,
     lost: Vec<usize>,
-    done: &Recovered,
+    done: &Repaired,
     setup: &Setup,
 ) -> Report {
     let nodes = done.nodes.iter().map(|(rank, amounts)| NodeReport {
-        node: recovery.nodes[*rank].address.to_string(),
+        node: repair.nodes[*rank].address.clone(),
         bytes_read: amounts.read,
         bytes_sent: amounts.sent,
         bytes_received: amounts.received,
@@ -220,7 +221,7 @@ fn report_of(
     Report {
         object: found.object.clone(),
         code: found.code.clone(),
-        strategy: flags.strategy.clone().unwrap_or_else(|| "hub".to_owned()),
+        strategy: repair.strategy.to_owned(),
         helpers: done.helpers.clone(),
         bytes_read: nodes.iter().map(|node| node.bytes_read).sum(),
         bytes_sent: nodes.iter().map(|node| node.bytes_sent).sum(),

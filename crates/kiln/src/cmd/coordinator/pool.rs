@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kiln_node::net::{
-    NodeLoad, PoolRecovered, PoolRecovery, RateLimits, RecoverOptions, StrategyLoad,
-};
+use kiln_node::net::PoolRecovery;
+use kiln_node::recovery::{NodeLoad, PoolRecovered, RateLimits, RecoverOptions, StrategyLoad};
 use kiln_pool::{Pool, PoolError};
 use serde::Serialize;
 

@@ -19,7 +19,7 @@ use crate::Result;
 /// A damaged object.
 ///
 /// ```
-/// let want = kiln_node::batch::Want::default();
+/// let want = kiln_node::recovery::batch::Want::default();
 /// assert!(want.damaged.is_none() && want.suspects.is_empty());
 /// ```
 #[derive(Debug, Clone, Default)]
@@ -61,7 +61,7 @@ pub struct Snapshot<'a> {
 /// How plans are made.
 ///
 /// ```
-/// use kiln_node::batch::Rules;
+/// use kiln_node::recovery::batch::Rules;
 /// assert!(Rules::new("hub", 1)?.menu.contains(&"hub"));
 /// assert!(Rules::new("joint", 1)?.menu.len() > 3);
 /// assert!(Rules::new("luck", 1).is_err());
@@ -96,7 +96,7 @@ impl Rules {
     pub fn single(&self) -> &'static str {
         match self.menu[..] {
             [only] => only,
-            _ => "best",
+            _ => kiln_plan::UNDECIDED.name,
         }
     }
 }

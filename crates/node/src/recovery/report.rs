@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use kiln_pool::PoolStatus;
 use kiln_pool::queue::RepairQueue;
+use kiln_pool::{PoolConfig, PoolStatus};
 
-use super::job::{Ended, Outcome};
+use super::attempts::{FinalFailure, Repaired};
+use super::batch::Batch;
 use crate::NodeError;
-use crate::batch::Batch;
 
 /// Failures and plans given up that a report tells at most.
 const MOST_TOLD: usize = 1000;
@@ -15,7 +15,7 @@ const MOST_TOLD: usize = 1000;
 /// Bytes that one node moved, beside what the plans say.
 ///
 /// ```
-/// assert_eq!(kiln_node::net::NodeLoad::default().load(), 0);
+/// assert_eq!(kiln_node::recovery::NodeLoad::default().load(), 0);
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeLoad {
@@ -59,7 +59,7 @@ impl NodeLoad {
 /// What was repaired by plans of one strategy.
 ///
 /// ```
-/// assert_eq!(kiln_node::net::StrategyLoad::default().objects, 0);
+/// assert_eq!(kiln_node::recovery::StrategyLoad::default().objects, 0);
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct StrategyLoad {
@@ -72,7 +72,7 @@ pub struct StrategyLoad {
 /// What a recovery did.
 ///
 /// ```
-/// assert_eq!(kiln_node::net::PoolRecovered::new("hub").repaired, 0);
+/// assert_eq!(kiln_node::recovery::PoolRecovered::new("hub").repaired, 0);
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct PoolRecovered {
@@ -173,6 +173,90 @@ impl PoolRecovered {
         for (id, load) in &ended.nodes {
             row.nodes.entry(id.clone()).or_default().add(load);
             self.nodes.entry(id.clone()).or_default().add(load);
+        }
+    }
+}
+
+/// How the repair of an object ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It is done.
+    Repaired,
+    /// There was nothing to do.
+    Whole,
+    /// The object was removed or replaced.
+    Gone,
+    /// Not now.
+    Failed(NodeError),
+}
+
+/// An end with what it took.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub outcome: Outcome,
+    /// Strategy of the plan; `None`: computed here.
+    pub strategy: Option<&'static str>,
+    /// By id of the node.
+    pub nodes: BTreeMap<String, NodeLoad>,
+    pub rebuilt: u64,
+    pub resumed: u64,
+    pub given_up: Vec<String>,
+    /// Shards that turned out to be damaged.
+    pub corrupt: Vec<u16>,
+    /// Bytes read and written by a repair that was computed here.
+    pub central: (u64, u64),
+}
+
+impl From<Outcome> for Ended {
+    fn from(outcome: Outcome) -> Ended {
+        Ended {
+            outcome,
+            strategy: None,
+            nodes: BTreeMap::new(),
+            rebuilt: 0,
+            resumed: 0,
+            given_up: Vec::new(),
+            corrupt: Vec::new(),
+            central: (0, 0),
+        }
+    }
+}
+
+impl Ended {
+    /// Not now.
+    pub fn failed(error: impl Into<NodeError>) -> Ended {
+        Outcome::Failed(error.into()).into()
+    }
+
+    /// No plan could save it.
+    pub fn defeated(failure: FinalFailure) -> Ended {
+        Ended { given_up: failure.given_up, ..Ended::failed(failure.error) }
+    }
+
+    /// Agents rebuilt it, which took so much; nodes by the pool's positions.
+    pub fn repaired(config: &PoolConfig, outcome: Outcome, done: Repaired) -> Ended {
+        let mut nodes: BTreeMap<String, NodeLoad> = BTreeMap::new();
+        let id = |node: usize| config.node[node].id.clone();
+        for (node, amounts) in &done.nodes {
+            let load = nodes.entry(id(*node)).or_default();
+            (load.read, load.sent) = (amounts.read, amounts.sent);
+            (load.received, load.written) = (amounts.received, amounts.written);
+        }
+        for (node, costs) in done.planned.nodes().iter().enumerate() {
+            if costs.sent > 0 || costs.received > 0 {
+                let load = nodes.entry(id(node)).or_default();
+                load.planned_sent = costs.sent as u64 * done.sub_bytes;
+                load.planned_received = costs.received as u64 * done.sub_bytes;
+            }
+        }
+        Ended {
+            strategy: Some(done.strategy),
+            rebuilt: done.resumed + nodes.values().map(|load| load.written).sum::<u64>(),
+            nodes,
+            resumed: done.resumed,
+            given_up: done.given_up,
+            corrupt: done.corrupt.iter().map(|chunk| *chunk as u16).collect(),
+            ..outcome.into()
         }
     }
 }

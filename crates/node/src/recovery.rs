@@ -1,0 +1,27 @@
+//! What a recovery decides, without a thread, a lock, a clock or a socket: events and the time go
+//! in, what is to be done comes out. `net` does it in real time, the simulation in virtual time.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `schedule` | what is next: a survey, a joint plan, a repair, rest, or the end; who is given up |
+//! | `batch` | which objects are planned together, by which plans, and which nodes get shards |
+//! | `object` | how one object is repaired once its shards have been looked at, and by whom |
+//! | `attempts` | the plans of one repair: each without who or what failed the one before |
+//! | `placed` | the problem of a repair or a degraded read, its plan, and the shares of it |
+//! | `suspects` | which agents are left alone for a while |
+//! | `limits` | what each node may send and receive |
+//! | `report` | what all of it took |
+
+pub(crate) mod attempts;
+pub mod batch;
+mod limits;
+pub(crate) mod object;
+pub(crate) mod placed;
+pub(crate) mod report;
+pub(crate) mod schedule;
+mod suspects;
+
+pub use attempts::{FinalFailure, Helper, PlacedRepair, Repaired};
+pub use limits::RateLimits;
+pub use report::{NodeLoad, PoolRecovered, StrategyLoad};
+pub use schedule::RecoverOptions;

@@ -1,0 +1,116 @@
+use kiln_code::{CodeSpec, Codec};
+use kiln_store::ShardInfo;
+
+use super::*;
+use crate::proto::assignment::Assignment;
+
+const TASK: TaskId = [9; 16];
+
+/// Node i of `n + 1` has shard i, but for the lost one, which the last node gets.
+fn repair<'a>(codec: &'a Codec, lost: usize, strategy: &'a str) -> PlacedRepair<'a> {
+    let shape = codec.shape();
+    let info = ShardInfo {
+        spec: codec.spec().to_string(),
+        object: "object".to_owned(),
+        run: [1; 16],
+        source: [0; 16],
+        index: 0,
+        k: shape.k as u16,
+        n: shape.n() as u16,
+        alpha: shape.alpha as u32,
+        sub_chunk: 64,
+        segment_stripes: 4,
+        size: Some(100_000),
+    };
+    let node = |node: usize| Helper {
+        address: format!("kiln://h{node}:1"),
+        shards: (node < shape.n() && node != lost)
+            .then(|| (node, format!("shard.{node}")))
+            .into_iter()
+            .collect(),
+    };
+    PlacedRepair {
+        codec,
+        geometry: Geometry::of(&info, 100_000, &vec![[0; 16]; shape.n()]),
+        nodes: (0..=shape.n()).map(node).collect(),
+        targets: vec![(lost, shape.n(), "part".to_owned(), "name".to_owned())],
+        strategy,
+        first: None,
+        in_place: false,
+        slice: 64,
+        windows: 4,
+        rate: 0,
+        seed: 1,
+    }
+}
+
+fn codec(spec: &str) -> Codec {
+    Codec::new(&spec.parse::<CodeSpec>().unwrap()).unwrap()
+}
+
+fn late() -> NodeError {
+    NodeError::Late { what: "an answer".to_owned(), place: "somewhere".to_owned() }
+}
+
+#[test]
+fn each_attempt_is_without_who_failed_until_too_few_are_left() {
+    let codec = codec("rs:3+2");
+    let repair = repair(&codec, 1, "central");
+    let mut attempts = Attempts::new(&repair, TASK).unwrap();
+    let attempt = attempts.begin(attempts.plan().unwrap(), [0]);
+    assert_eq!((attempt.task, &attempt.ready.helpers[..]), (TASK, &[0, 2, 3][..]));
+    // Any one of the four that have a shard could be done without.
+    assert_eq!(attempt.spared, [0, 1, 2, 3, 4]);
+    assert!(attempts.failed(Trouble::Node(2, late())).unwrap().contains("without kiln://h2:1"));
+    let attempt = attempts.begin(attempts.plan().unwrap(), [0]);
+    assert_ne!(attempt.task, TASK, "late fragments of the first belong to nobody");
+    assert_eq!((&attempt.ready.helpers[..], &attempt.spared[..]), (&[0, 3, 4][..], &[1, 2][..]));
+    assert!(attempt.shares.iter().all(|share| share.node != 2));
+    let why = attempts.failed(Trouble::Chunk(4, 7, "rot".to_owned())).unwrap();
+    assert!(why.contains("shard 4") && why.contains("stripe 7"), "{why}");
+    // Two chunks are no three; but the agent may come back.
+    let failure = attempts.plan().unwrap_err();
+    assert!(failure.passing, "{failure:?}");
+    assert_eq!(attempts.end(*failure).given_up.len(), 2);
+}
+
+#[test]
+fn no_other_plan_helps_when_the_new_node_fails_or_the_repair_itself() {
+    let codec = codec("rs:3+2");
+    let repair = repair(&codec, 0, "pipeline");
+    let fail = |trouble: Trouble| {
+        let mut attempts = Attempts::new(&repair, TASK).unwrap();
+        *attempts.failed(trouble).unwrap_err()
+    };
+    let failure = fail(Trouble::Node(5, late()));
+    assert_eq!((failure.node, failure.passing), (Some(5), true));
+    let failure = fail(Trouble::Disk(5, late()));
+    assert_eq!((failure.node, failure.passing), (Some(5), false));
+    assert_eq!(fail(Trouble::Failed(late())).node, None);
+    // What was left out already cannot fail again.
+    let mut attempts = Attempts::new(&repair, TASK).unwrap();
+    assert!(attempts.failed(Trouble::Chunk(3, 0, String::new())).is_ok());
+    assert!(attempts.failed(Trouble::Chunk(3, 0, String::new())).is_err());
+}
+
+#[test]
+fn an_attempt_goes_on_at_the_segment_that_one_target_lacks() {
+    let codec = codec("clay:2+2");
+    let mut repair = repair(&codec, 0, "hub");
+    repair.targets.push((1, 4, "part1".to_owned(), "name1".to_owned()));
+    repair.nodes[1].shards.clear();
+    let attempts = Attempts::new(&repair, TASK).unwrap();
+    let stripes = attempts.layout.stripes();
+    assert!(stripes > 12);
+    for (kept, first) in [([stripes, stripes], (stripes - 1) / 4 * 4), ([11, 9], 8), ([3, 99], 0)] {
+        let attempt = attempts.begin(attempts.plan().unwrap(), kept);
+        assert_eq!(attempt.kept, (attempts.bytes(0..first), attempts.bytes(0..stripes)));
+        let share = Assignment::decode(&attempt.shares.last().unwrap().assignment).unwrap();
+        assert_eq!((share.first, share.end, share.targets.len()), (first, stripes, 2));
+        let done = attempts.bytes(first..stripes) / 2;
+        let alpha = codec.shape().alpha as u64;
+        let (kept, mut attempts) = (attempt.kept.0, Attempts::new(&repair, TASK).unwrap());
+        let repaired = attempts.done(attempt, Vec::new());
+        assert_eq!((repaired.resumed, repaired.sub_bytes * alpha), (kept, done));
+    }
+}

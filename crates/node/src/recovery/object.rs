@@ -1,0 +1,141 @@
+//! The repair of one object of a pool, once its shards have been looked at: where the rebuilt ones
+//! go, by which plan, with whose help, and how often putting them in place is tried.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kiln_plan::Plan;
+use kiln_pool::{Lacking, Listed, PoolConfig, PoolError};
+
+use super::attempts::Helper;
+use super::batch::{Batch, Snapshot, Want};
+use super::placed;
+use super::report::Outcome;
+
+/// How often a commit is tried, since nodes may come and go meanwhile.
+const COMMITS: u32 = 3;
+
+/// How agents are to repair an object.
+#[derive(Debug)]
+pub(crate) struct Course {
+    /// What is wanted, of the version that is there now.
+    pub want: Want,
+    /// Shards to rebuild, each with the position of the node that gets it.
+    pub targets: Vec<(u16, usize)>,
+    /// The joint plan, where it still holds.
+    pub plan: Option<Plan>,
+}
+
+impl Course {
+    /// Decides by what is lacking now; a joint plan holds if it was made for just that.
+    ///
+    /// # Errors
+    /// No node can get a shard.
+    pub fn new(
+        batch: &Batch,
+        at: usize,
+        pool: &Snapshot<'_>,
+        lacking: &Lacking,
+        load: &BTreeMap<usize, u64>,
+    ) -> Result<Course, PoolError> {
+        let job = &batch.jobs()[at];
+        let current = current(&job.want, lacking);
+        let planned = batch.targets(job).filter(|targets| {
+            current.is_none()
+                && targets.iter().map(|(index, _)| *index).eq(lacking.lost.iter().copied())
+                && targets.iter().all(|(_, node)| pool.usable[*node])
+        });
+        let plan = planned.as_ref().and_then(|_| batch.plan(job));
+        let want = current.unwrap_or_else(|| job.want.clone());
+        let load = |node: usize| load.get(&node).copied().unwrap_or(0);
+        match planned.or_else(|| pool.places(&want, &lacking.lost, &load)) {
+            Some(targets) => Ok(Course { want, targets, plan }),
+            None => {
+                let (name, lost) = (&want.listed.name, &lacking.lost);
+                let what = format!(
+                    "object {name:?}: there is no domain left for shards {lost:?}; replace a \
+                     node's disk or add a node"
+                );
+                Err(PoolError::Refused { what })
+            }
+        }
+    }
+
+    /// All nodes of the pool by position, with the shards that they are to read: `agents` are the
+    /// addresses of those that are agents. Suspects are asked only where too few others are left.
+    pub fn helpers(
+        &self,
+        config: &PoolConfig,
+        agents: &[Option<String>],
+        lacking: &Lacking,
+        suspects: &BTreeSet<usize>,
+    ) -> Vec<Helper> {
+        let good = |id: &String| config.position(id).is_some_and(|at| !suspects.contains(&at));
+        let rest: BTreeSet<usize> = (lacking.sources.iter())
+            .filter(|(_, id, _)| good(id))
+            .map(|(index, ..)| usize::from(*index))
+            .collect();
+        let choosy = placed::enough(lacking.codec.shape().k, &rest);
+        let nodes = config.node.iter().zip(agents);
+        let helper = |(node, address): (&kiln_pool::NodeConfig, &Option<String>)| {
+            let sources = lacking.sources.iter();
+            let mine = sources.filter(|(_, id, _)| *id == node.id && (good(id) || !choosy));
+            Helper {
+                // Who has no address has no shard and gets none: only its place is kept.
+                address: address.clone().unwrap_or_default(),
+                shards: mine.map(|(index, _, file)| (usize::from(*index), file.clone())).collect(),
+            }
+        };
+        nodes.map(helper).collect()
+    }
+
+    /// The plan, if these nodes have all that it reads.
+    pub fn plan_for(&mut self, nodes: &[Helper]) -> Option<Plan> {
+        let has = |chunk: usize| nodes.iter().flat_map(|n| &n.shards).any(|s| s.0 == chunk);
+        let reads =
+            |plan: &Plan| plan.problem().dag().inputs().iter().all(|at| has(at.chunk as usize));
+        self.plan.take().filter(reads)
+    }
+}
+
+/// What is wanted of an object that is not as it was listed; `None`: it is.
+fn current(want: &Want, lacking: &Lacking) -> Option<Want> {
+    let (listed, info) = (&want.listed, &lacking.info);
+    let size = info.size.unwrap_or(listed.size);
+    if listed.nodes == lacking.homes && listed.size == size && listed.code == info.spec {
+        return None;
+    }
+    let (nodes, code) = (lacking.homes.clone(), info.spec.clone());
+    let listed = Listed { size, nodes, code, k: info.k, ..listed.clone() };
+    // Unfinished parts are of the version that was listed.
+    Some(Want { listed, parts: BTreeMap::new(), ..want.clone() })
+}
+
+/// Whether agents can repair it: all that have a shard compute, and its code is cut into windows.
+pub(crate) fn agents_can(
+    config: &PoolConfig,
+    agents: &[Option<String>],
+    lacking: &Lacking,
+) -> bool {
+    let agent = |id: &String| config.position(id).is_some_and(|at| agents[at].is_some());
+    lacking.sources.iter().all(|(_, id, _)| agent(id)) && placed::has_windows(&lacking.info.spec)
+}
+
+/// Putting rebuilt shards in place, which is tried a few times.
+#[derive(Debug, Default)]
+pub(crate) struct Commit {
+    tries: u32,
+}
+
+impl Commit {
+    /// What came of a try; `None`: a node may have gone since, and those that are left can commit,
+    /// so the pool is opened anew and it is tried again.
+    pub fn tried(&mut self, outcome: Result<bool, PoolError>) -> Option<Outcome> {
+        self.tries += 1;
+        match outcome {
+            Ok(true) => Some(Outcome::Repaired),
+            Ok(false) => Some(Outcome::Gone),
+            Err(PoolError::Store(_)) if self.tries < COMMITS => None,
+            Err(error) => Some(Outcome::Failed(error.into())),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Placed repairs and degraded reads alike: the problem, its plan, and the share of every node.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use kiln_code::Codec;
+use kiln_plan::{Cluster, Effort, Parts, Plan, PlanError, Problem, STRATEGIES, strategy};
+
+use crate::proto::assignment::{Assignment, Geometry, TargetFile};
+use crate::{NodeError, Result};
+
+/// Whether windows of any length can be cut from the sub-chunks of a code.
+pub(crate) fn has_windows(spec: &str) -> bool {
+    !spec.contains("packet=")
+}
+
+/// Whether so many chunks are enough to rebuild any other one.
+pub(crate) fn enough(k: usize, chunks: &BTreeSet<usize>) -> bool {
+    chunks.len() >= k
+}
+
+/// Who has which chunks of an object, what is lost, and who gets it. Nodes have numbers.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    pub codec: &'a Codec,
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// Chunks that can be read, each with the node that has it.
+    pub homes: Vec<(usize, usize)>,
+    /// Lost chunks, each with the node that gets it.
+    pub targets: Vec<(usize, usize)>,
+    /// Sub-chunks that are wanted of each lost chunk; `None`: all.
+    pub runs: Option<&'a [(usize, Range<u32>)]>,
+}
+
+impl Wanted<'_> {
+    /// What is to be placed, on equal nodes.
+    ///
+    /// # Errors
+    /// Too few chunks can be read.
+    pub fn problem(&self) -> Result<Problem, PlanError> {
+        let available: Vec<usize> = self.homes.iter().map(|(chunk, _)| *chunk).collect();
+        let lost: Vec<usize> = self.targets.iter().map(|(chunk, _)| *chunk).collect();
+        let (_, dag) = self.codec.repair_dag(&lost, &available)?;
+        let cluster = Arc::new(Cluster::uniform(self.nodes)?);
+        let problem = Problem::new(Arc::new(dag), cluster, &self.homes, &self.targets)?;
+        let Some(runs) = self.runs else { return Ok(problem) };
+        problem.of_range(|at| {
+            let of_chunk = |(chunk, _): &&(usize, Range<u32>)| *chunk == at.chunk as usize;
+            runs.iter().filter(of_chunk).any(|(_, run)| run.contains(&at.position))
+        })
+    }
+}
+
+/// The plan by the strategy of a name, proved.
+///
+/// # Errors
+/// There is no such strategy.
+pub(crate) fn plan(problem: &Problem, name: &str, seed: u64) -> Result<Plan, PlanError> {
+    let plan = strategy(name)?.plan(problem, &mut Effort::new(seed))?;
+    plan.check()?;
+    Ok(plan)
+}
+
+/// The plan with the least load of those that are found at once, proved.
+///
+/// # Errors
+/// No strategy has a plan.
+pub(crate) fn plan_at_once(problem: &Problem) -> Result<Plan, PlanError> {
+    let mut effort = Effort::default();
+    let cost = |plan: &Plan| (plan.costs().max_load(), plan.costs().bandwidth());
+    let mut least: Result<Plan, PlanError> =
+        Err(PlanError::Internal("no strategy plans at once".into()));
+    for row in STRATEGIES.iter().filter(|row| row.suits_reads()) {
+        let other = row.plan(problem, &mut effort);
+        least = match (least, other) {
+            (Ok(least), Ok(other)) if cost(&least) <= cost(&other) => Ok(least),
+            (Err(_), Err(error)) => Err(error),
+            (Ok(plan), Err(_)) | (_, Ok(plan)) => Ok(plan),
+        };
+    }
+    let plan = least?;
+    plan.check()?;
+    Ok(plan)
+}
+
+/// What the shares of a plan have in common.
+pub(crate) struct Shares<'a> {
+    pub parts: &'a Parts,
+    /// Stripes of the object.
+    pub stripes: Range<u64>,
+    /// Bytes of every sub-chunk in a window.
+    pub slice: u32,
+    /// Windows under way at each node.
+    pub windows: u32,
+    /// Bytes a second for each node (0: no limit).
+    pub rate: u64,
+    pub geometry: Geometry,
+    /// The address of a node; empty: it fetches what is for it.
+    pub address: &'a dyn Fn(usize) -> String,
+}
+
+impl Shares<'_> {
+    /// The share of a node that has these shards and gets those; `None`: it has nothing to do.
+    pub fn of(
+        &self,
+        node: usize,
+        shards: &[(usize, String)],
+        targets: Vec<TargetFile>,
+    ) -> Option<Assignment> {
+        Some(Assignment {
+            first: self.stripes.start,
+            end: self.stripes.end,
+            slice: self.slice,
+            windows: self.windows,
+            rate: self.rate,
+            geometry: self.geometry.clone(),
+            targets,
+            ..Assignment::of(self.parts, node)?.connected(self.address, shards)
+        })
+    }
+}
+
+/// What kept a plan from being made.
+pub(crate) fn refused(what: &str, error: &dyn std::fmt::Display) -> NodeError {
+    NodeError::Setup { what: format!("a plan for {what}"), why: error.to_string() }
+}

@@ -1,0 +1,344 @@
+//! What is next in the recovery of a pool: a survey, a joint plan, repairs at once, rest, the end.
+//!
+//! Nothing is remembered between runs: a new survey finds what is still damaged, and what a repair
+//! had begun to write is gone on with where it lies.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kiln_pool::queue::{self, Damaged, RepairQueue};
+use kiln_pool::{Key, PoolStatus};
+
+use super::batch::{self, Batch, Want};
+use super::report::{Ended, Outcome};
+use super::suspects::Suspects;
+use super::{PoolRecovered, RateLimits};
+
+/// Objects that are planned together at most.
+const BATCH: usize = 4096;
+/// Wait after the first failure of an object, and the longest.
+const BACKOFF_MS: (u64, u64) = (1_000, 60_000);
+/// Between two surveys while too few nodes can be reached.
+const BETWEEN: Duration = Duration::from_secs(2);
+
+/// How to recover.
+///
+/// ```
+/// let options = kiln_node::recovery::RecoverOptions::default();
+/// assert_eq!((&options.strategy[..], options.stay), ("joint", false));
+/// ```
+#[derive(Debug, Clone)]
+pub struct RecoverOptions {
+    /// A strategy of `kiln_plan`, or `joint`: the best of all for each object.
+    pub strategy: String,
+    /// Ids of the nodes that get what is rebuilt; empty: those that have room.
+    pub to: Vec<String>,
+    /// Repairs at once.
+    pub jobs: usize,
+    /// Bytes of each sub-chunk that travel together; `None`: as the code's shape asks for.
+    pub slice: Option<u32>,
+    /// Windows under way at each agent, of all repairs together.
+    pub windows: u32,
+    /// How long a node must be unavailable before its shards are rebuilt elsewhere, in ms.
+    pub wait_ms: u64,
+    /// Go on looking after the pool when all is repaired.
+    pub stay: bool,
+    /// How often the pool is surveyed while there is nothing to repair.
+    pub every: Duration,
+    /// How often an object's repair is tried; with `stay` for ever.
+    pub tries: u32,
+    /// How long to go on trying while nodes cannot be reached without which nothing can be done.
+    pub patience: Duration,
+    /// Seed of all choices.
+    pub seed: u64,
+}
+
+impl Default for RecoverOptions {
+    fn default() -> RecoverOptions {
+        RecoverOptions {
+            strategy: batch::JOINT.to_owned(),
+            to: Vec::new(),
+            jobs: 4,
+            slice: None,
+            windows: 16,
+            wait_ms: 10 * 60_000,
+            stay: false,
+            every: Duration::from_secs(30),
+            tries: 6,
+            patience: Duration::from_secs(60),
+            seed: 1,
+        }
+    }
+}
+
+impl RecoverOptions {
+    /// Repairs at once, within bounds.
+    pub(crate) fn at_once(&self) -> usize {
+        self.jobs.clamp(1, 64)
+    }
+}
+
+/// The time by two clocks: one that never jumps, and that of the queue in ms since 1970.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Now {
+    pub elapsed: Duration,
+    pub ms: u64,
+}
+
+/// What is to be done next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// Look who is there and what is damaged; then [`Scheduler::surveyed`] or
+    /// [`Scheduler::survey_failed`].
+    Survey,
+    /// Plan these repairs jointly, then [`Scheduler::begin`], and do what [`Scheduler::take`] says.
+    Plan(Vec<Want>),
+    /// Nothing can be repaired now: the pool takes note of what the survey saw, and then
+    /// [`Scheduler::idle`] says what is next.
+    Settle,
+    /// Nothing for so long; then a survey.
+    Rest(Duration),
+    /// It is over.
+    End,
+}
+
+/// See the module. Several repairs may be under way: whoever carries one out asks for it by
+/// [`Scheduler::take`] and tells its end by [`Scheduler::ended`].
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    options: RecoverOptions,
+    queue: RepairQueue,
+    /// Objects that the last survey has taken from the queue.
+    due: Vec<Key>,
+    failures: BTreeMap<Key, u32>,
+    given_up: BTreeSet<Key>,
+    /// Shards that repairs found damaged; a new survey repairs them too.
+    corrupt: BTreeMap<Key, Vec<u16>>,
+    /// Since when too few nodes can be reached.
+    stuck: Option<Duration>,
+    /// The last survey found more than the queue could hold.
+    more: bool,
+    batch: Arc<Batch>,
+    /// Jobs of the batch that were begun.
+    begun: usize,
+    /// What the busiest node carries of all that is sent, by the batch's plans.
+    concentration: Option<f64>,
+    suspects: Suspects,
+    /// Bytes that every node got, by position: the least loaded gets the next shard.
+    load: BTreeMap<usize, u64>,
+    /// Bytes that all repairs have kept so far.
+    kept: u64,
+    report: PoolRecovered,
+}
+
+impl Scheduler {
+    pub fn new(options: RecoverOptions) -> Scheduler {
+        let report = PoolRecovered::new(&options.strategy);
+        Scheduler {
+            queue: RepairQueue::new(Scheduler::rules(&options)),
+            options,
+            due: Vec::new(),
+            failures: BTreeMap::new(),
+            given_up: BTreeSet::new(),
+            corrupt: BTreeMap::new(),
+            stuck: None,
+            more: false,
+            batch: Arc::default(),
+            begun: 0,
+            concentration: None,
+            suspects: Suspects::default(),
+            load: BTreeMap::new(),
+            kept: 0,
+            report,
+        }
+    }
+
+    /// Limits and waits of the queue, for the one of a survey too.
+    pub fn rules(options: &RecoverOptions) -> queue::Rules {
+        queue::Rules {
+            in_flight: BATCH,
+            in_flight_bytes: u64::MAX,
+            transient_wait_ms: options.wait_ms,
+            first_backoff_ms: BACKOFF_MS.0,
+            most_backoff_ms: BACKOFF_MS.1,
+            ..queue::Rules::default()
+        }
+    }
+
+    /// What is to be repaired now, by what a survey has seen.
+    pub fn due(&mut self, now: Now, seen: &RepairQueue) -> Vec<Damaged> {
+        self.queue.follow(seen, now.ms);
+        let mut due = Vec::new();
+        while let Some(damaged) = self.queue.next(now.ms) {
+            if self.given_up.contains(&damaged.key) {
+                self.queue.withdraw(&damaged.key);
+            } else {
+                self.due.push(damaged.key);
+                due.push(damaged);
+            }
+        }
+        due
+    }
+
+    /// An object that was due is not there any more.
+    pub fn gone(&mut self, key: &Key) {
+        self.queue.withdraw(key);
+    }
+
+    /// A survey has ended; these repairs are wanted.
+    pub fn surveyed(&mut self, now: Now, status: &PoolStatus, wants: Vec<Want>) -> Next {
+        self.due.clear();
+        // Too few nodes answer just now, as when links were cut: a moment may change that.
+        let unavailable = status.nodes.iter().any(|node| !node.present);
+        if status.unreadable == 0 || !unavailable {
+            self.stuck = None;
+        } else if wants.is_empty() && self.is_patient(now) {
+            return Next::Rest(BETWEEN);
+        }
+        self.report.surveyed(status, &self.queue);
+        self.more = status.endangered.values().sum::<u64>() > self.queue.len() as u64;
+        if wants.is_empty() { Next::Settle } else { Next::Plan(wants) }
+    }
+
+    /// A survey has failed; `None`: it is time to give up.
+    pub fn survey_failed(&mut self, now: Now) -> Option<Next> {
+        for key in self.due.drain(..) {
+            self.queue.release(&key);
+        }
+        if self.options.stay {
+            return Some(Next::Rest(self.options.every));
+        }
+        self.is_patient(now).then_some(Next::Rest(BETWEEN))
+    }
+
+    /// Whether to go on trying although too few nodes can be reached.
+    fn is_patient(&mut self, now: Now) -> bool {
+        now.elapsed < *self.stuck.get_or_insert(now.elapsed) + self.options.patience
+    }
+
+    /// How long to wait for something to do, or whether there will be nothing.
+    pub fn idle(&self, now: Now) -> Next {
+        // A survey that found more than it could remember is followed by another one.
+        let more = self.more && self.given_up.is_empty();
+        match (self.queue.wakes_at(), self.options.stay || more) {
+            (None, false) => Next::End,
+            (None, true) => Next::Rest(self.options.every),
+            (Some(at), _) => {
+                let wait = Duration::from_millis(at.saturating_sub(now.ms) + 1);
+                Next::Rest(wait.min(self.options.every))
+            }
+        }
+    }
+
+    /// Bytes that are to be rebuilt.
+    pub fn bytes(&self) -> u64 {
+        self.queue.bytes()
+    }
+
+    /// A batch is planned, which took so many seconds.
+    pub fn begin(&mut self, batch: Arc<Batch>, seconds: f64) {
+        self.report.planned(&batch, seconds);
+        self.concentration = batch.concentration();
+        (self.batch, self.begun) = (batch, 0);
+    }
+
+    /// The next job of the batch; the most endangered object is the first.
+    pub fn take(&mut self) -> Option<usize> {
+        let at = self.begun;
+        self.begun += usize::from(at < self.batch.jobs().len());
+        (self.begun > at).then_some(at)
+    }
+
+    /// A job has ended (`stopped`: all were told to stop). Gives what people should know.
+    pub fn ended(&mut self, now: Now, at: usize, ended: &Ended, stopped: bool) -> Option<String> {
+        let batch = Arc::clone(&self.batch);
+        let want = &batch.jobs()[at].want;
+        let key = want.damaged.as_ref()?.key;
+        let name = &want.listed.name;
+        let mut warning = None;
+        match &ended.outcome {
+            Outcome::Repaired | Outcome::Whole | Outcome::Gone => self.queue.done(&key),
+            // Told to stop: nothing went wrong.
+            Outcome::Failed(_) if stopped => {}
+            Outcome::Failed(error) => {
+                warning = Some(format!("{name}: {error}"));
+                let failures = self.failures.entry(key).or_default();
+                *failures += 1;
+                if *failures >= self.options.tries && !self.options.stay {
+                    self.given_up.insert(key);
+                    self.queue.withdraw(&key);
+                    self.report.gave_up(name, error);
+                } else {
+                    self.queue.failed(&key, now.ms);
+                }
+            }
+        }
+        if !ended.corrupt.is_empty() {
+            self.corrupt.insert(key, ended.corrupt.clone());
+        }
+        self.report.add(name, ended);
+        warning
+    }
+
+    /// The batch is over. Gives the damage of objects as it is known now: none where it is healed,
+    /// and what repairs have found.
+    pub fn finish(&mut self) -> Vec<(Key, Vec<u16>)> {
+        let batch = std::mem::take(&mut self.batch);
+        let mut damage = Vec::new();
+        for job in batch.jobs() {
+            let Some(Damaged { key, .. }) = &job.want.damaged else { continue };
+            // What a stop left over waits for its turn again, as does what was found damaged since.
+            self.queue.release(key);
+            let known = !job.want.suspects.is_empty();
+            if known && !self.queue.holds(key) && !self.given_up.contains(key) {
+                damage.push((*key, Vec::new()));
+            }
+        }
+        damage.extend(std::mem::take(&mut self.corrupt));
+        damage
+    }
+
+    /// An agent failed.
+    pub fn suspect(&mut self, now: Now, node: usize, storage: bool) {
+        self.suspects.add(now.elapsed, node, storage);
+    }
+
+    /// Agents that are left alone now, by position.
+    pub fn suspects(&mut self, now: Now) -> BTreeSet<usize> {
+        self.suspects.at(now.elapsed)
+    }
+
+    /// A node gets so many bytes.
+    pub fn add_load(&mut self, node: usize, bytes: u64) {
+        *self.load.entry(node).or_default() += bytes;
+    }
+
+    /// Bytes that every node got.
+    pub fn load(&self) -> &BTreeMap<usize, u64> {
+        &self.load
+    }
+
+    /// Repairs have kept so many more bytes.
+    pub fn keep(&mut self, bytes: u64) {
+        self.kept += bytes;
+    }
+
+    /// Bytes that all repairs have kept.
+    pub fn kept(&self) -> u64 {
+        self.kept
+    }
+
+    /// The limit of each node, by what the busiest one carries in the plans in use.
+    pub fn rate(&self, limits: RateLimits) -> u64 {
+        limits.of_node(self.concentration)
+    }
+
+    /// What all of it took.
+    pub fn report(self) -> PoolRecovered {
+        self.report
+    }
+}
+
+#[cfg(test)]
+mod tests;

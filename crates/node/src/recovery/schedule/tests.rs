@@ -1,0 +1,160 @@
+use kiln_pool::{Listed, NodeConfig, Policy, PoolConfig};
+
+use super::*;
+use crate::NodeError;
+use crate::recovery::batch::{Rules, Snapshot};
+
+fn at(seconds: u64) -> Now {
+    Now { elapsed: Duration::from_secs(seconds), ms: seconds * 1000 }
+}
+
+fn scheduler(change: impl FnOnce(&mut RecoverOptions)) -> Scheduler {
+    let mut options = RecoverOptions { wait_ms: 0, tries: 2, ..RecoverOptions::default() };
+    change(&mut options);
+    Scheduler::new(options)
+}
+
+/// What a survey sees of these objects, each with so many further losses that it tolerates.
+fn seen(scheduler: &Scheduler, objects: &[(&str, i32)]) -> (RepairQueue, PoolStatus) {
+    let mut queue = RepairQueue::new(Scheduler::rules(&scheduler.options));
+    let mut status = PoolStatus::default();
+    for &(name, margin) in objects {
+        let key = Key::of(name).unwrap();
+        queue.report(Damaged { key, lost: vec![0], margin, bytes: 10, transient: false }, 0);
+        *status.endangered.entry(margin).or_default() += 1;
+        status.unreadable += u64::from(margin < 0);
+    }
+    (queue, status)
+}
+
+/// Surveys, and begins a batch when there is something to do. Names in capitals are of objects that
+/// were known to be damaged.
+fn survey(scheduler: &mut Scheduler, now: Now, objects: &[(&str, i32)]) -> Option<Next> {
+    let (queue, status) = seen(scheduler, objects);
+    let name = |key: &Key| objects.iter().find(|(name, _)| Key::of(name).unwrap() == *key);
+    let want = |damaged: Damaged| {
+        let name = name(&damaged.key).unwrap().0.to_owned();
+        let listed = Listed { name, ..Listed::default() };
+        let suspects = if listed.name.to_lowercase() == listed.name { vec![] } else { vec![4] };
+        Want { listed, damaged: Some(damaged), suspects, ..Want::default() }
+    };
+    let wants = scheduler.due(now, &queue).into_iter().map(want).collect();
+    let wants = match scheduler.surveyed(now, &status, wants) {
+        Next::Plan(wants) => wants,
+        other => return Some(other),
+    };
+    let mut config = PoolConfig::new([1; 16], "test", Policy::for_code("rs:2+1").unwrap());
+    config.node.push(NodeConfig::new("n0", "kiln://h0:1"));
+    let pool = Snapshot { config: &config, usable: vec![true], to: None };
+    let batch = Batch::new(wants, &pool, &Rules::new("central", 1).unwrap()).unwrap();
+    scheduler.begin(Arc::new(batch), 0.0);
+    None
+}
+
+fn failed() -> Ended {
+    Ended::failed(NodeError::protocol("told to"))
+}
+
+fn name(scheduler: &Scheduler, at: usize) -> String {
+    scheduler.batch.jobs()[at].want.listed.name.clone()
+}
+
+#[test]
+fn jobs_at_once_each_end_once_and_the_most_endangered_begin_first() {
+    let mut scheduler = scheduler(|_| ());
+    assert!(survey(&mut scheduler, at(0), &[("calm", 3), ("urgent", 0), ("other", 1)]).is_none());
+    assert_eq!(scheduler.bytes(), 30);
+    let taken = [scheduler.take(), scheduler.take(), scheduler.take(), scheduler.take()];
+    assert_eq!(taken, [Some(0), Some(1), Some(2), None]);
+    let names: Vec<String> = (0..3).map(|job| name(&scheduler, job)).collect();
+    assert_eq!(names, ["urgent", "other", "calm"]);
+    // They end in any order, some well.
+    assert!(scheduler.ended(at(1), 2, &Outcome::Repaired.into(), false).is_none());
+    assert!(scheduler.ended(at(1), 0, &failed(), false).unwrap().contains("urgent: "));
+    assert!(scheduler.ended(at(2), 1, &Outcome::Gone.into(), false).is_none());
+    assert!(scheduler.finish().is_empty());
+    // What failed waits for a second.
+    assert!(matches!(survey(&mut scheduler, at(1), &[("urgent", 0)]), Some(Next::Settle)));
+    assert!(matches!(scheduler.idle(at(1)), Next::Rest(time) if time <= Duration::from_secs(1)));
+    assert!(survey(&mut scheduler, at(3), &[("urgent", 0)]).is_none());
+    assert_eq!((scheduler.take(), scheduler.take()), (Some(0), None));
+    scheduler.ended(at(3), 0, &failed(), false);
+    scheduler.finish();
+    // Two failures are enough; then there is nothing left to do.
+    assert!(matches!(survey(&mut scheduler, at(90), &[("urgent", 0)]), Some(Next::Settle)));
+    assert!(matches!(scheduler.idle(at(90)), Next::End));
+    let report = scheduler.report();
+    assert_eq!((report.repaired, report.failed_count, report.waiting), (1, 1, 0));
+}
+
+#[test]
+fn who_stays_never_gives_up_and_waits_longer_each_time() {
+    let mut scheduler = scheduler(|options| options.stay = true);
+    let (mut now, mut waits) = (0, Vec::new());
+    for _ in 0..9 {
+        assert!(survey(&mut scheduler, at(now), &[("x", 0)]).is_none());
+        let job = scheduler.take().unwrap();
+        scheduler.ended(at(now), job, &failed(), false);
+        scheduler.finish();
+        waits.push(scheduler.queue.wakes_at().unwrap() / 1000 - now);
+        now += waits.last().unwrap();
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    assert!(matches!(scheduler.survey_failed(at(now)), Some(Next::Rest(_))));
+    survey(&mut scheduler, at(now), &[]);
+    assert!(matches!(scheduler.idle(at(now)), Next::Rest(time) if time.as_secs() == 30));
+}
+
+#[test]
+fn what_a_stop_left_over_is_due_again_and_is_no_failure() {
+    let mut scheduler = scheduler(|options| options.tries = 1);
+    assert!(survey(&mut scheduler, at(0), &[("a", 0), ("b", 0), ("c", 0)]).is_none());
+    let (first, second) = (scheduler.take().unwrap(), scheduler.take().unwrap());
+    assert!(scheduler.ended(at(1), first, &failed(), true).is_none());
+    scheduler.ended(at(1), second, &Outcome::Repaired.into(), true);
+    let left = name(&scheduler, first);
+    scheduler.finish();
+    assert!(survey(&mut scheduler, at(1), &[(&left, 0), ("c", 0)]).is_none());
+    assert_eq!(scheduler.batch.jobs().len(), 2);
+}
+
+#[test]
+fn too_few_nodes_are_waited_for_but_not_for_ever() {
+    let mut scheduler = scheduler(|options| options.patience = Duration::from_secs(10));
+    assert!(matches!(scheduler.survey_failed(at(0)), Some(Next::Rest(time)) if time == BETWEEN));
+    let (queue, mut status) = seen(&scheduler, &[("gone", -1)]);
+    status.nodes.push(kiln_pool::NodeStatus::default());
+    assert!(scheduler.due(at(5), &queue).is_empty());
+    assert!(matches!(scheduler.surveyed(at(5), &status, Vec::new()), Next::Rest(_)));
+    assert!(matches!(scheduler.surveyed(at(10), &status, Vec::new()), Next::Settle));
+    assert!(matches!(scheduler.idle(at(10)), Next::End));
+    assert!(scheduler.survey_failed(at(10)).is_none());
+    // Once enough of them are there, patience begins anew.
+    status.unreadable = 0;
+    assert!(matches!(scheduler.surveyed(at(11), &status, Vec::new()), Next::Settle));
+    assert!(scheduler.survey_failed(at(12)).is_some());
+}
+
+#[test]
+fn a_survey_that_failed_half_way_loses_nothing() {
+    let mut scheduler = scheduler(|_| ());
+    let (queue, _) = seen(&scheduler, &[("a", 0)]);
+    assert_eq!(scheduler.due(at(0), &queue).len(), 1);
+    assert!(scheduler.due(at(0), &queue).is_empty());
+    assert!(scheduler.survey_failed(at(0)).is_some());
+    assert_eq!(scheduler.due(at(0), &queue).len(), 1);
+}
+
+#[test]
+fn damage_that_was_known_is_healed_or_replaced_by_what_repairs_found() {
+    let mut scheduler = scheduler(|_| ());
+    assert!(survey(&mut scheduler, at(0), &[("A", 0), ("B", 1), ("c", 2)]).is_none());
+    let (a, b) = (scheduler.take().unwrap(), scheduler.take().unwrap());
+    scheduler.ended(at(0), a, &Outcome::Repaired.into(), false);
+    scheduler.ended(at(0), b, &Ended { corrupt: vec![2], ..failed() }, false);
+    let key = |name: &str| Key::of(name).unwrap();
+    let c = scheduler.take().unwrap();
+    scheduler.ended(at(0), c, &Outcome::Whole.into(), false);
+    assert_eq!(scheduler.finish(), [(key("A"), Vec::new()), (key("B"), vec![2])]);
+    assert!(scheduler.finish().is_empty());
+}

@@ -1,0 +1,85 @@
+//! Mishaps happen to a world, and it is healed of them.
+
+use std::time::Duration;
+
+use kiln_store::{Backend, MemoryBackend};
+
+use super::{Happens, World};
+use crate::sim::faults::Random;
+use crate::sim::mishaps::What;
+
+impl World {
+    /// A mishap happens.
+    pub(in crate::sim) fn mishap(&mut self, number: usize) {
+        let Some(mishap) = self.mishaps.get(number).cloned() else { return };
+        let seed = self.random.next();
+        match mishap.what {
+            What::Crash { host, back } => {
+                self.crash(host);
+                if let Some(back) = back {
+                    self.at(self.now + back, Happens::Return { host });
+                }
+            }
+            What::Outage => {
+                for host in 0..self.hosts.len() {
+                    self.crash(host);
+                    let back = self.now + self.random.millis(20_000);
+                    self.at(back, Happens::Return { host });
+                }
+            }
+            What::Cut { host, time } => self.hosts[host].cut_until = self.now + time,
+            What::CutClient { client, time } => self.clients.cut(client, self.now + time),
+            What::Kill { client } => {
+                self.clients.kill(client);
+                self.kill_client(client);
+            }
+            What::Full { host, bytes } => self.hosts[host].health.limit_space(bytes),
+            What::Slow { host, factor } => self.hosts[host].health.slow_down(factor),
+            What::Sick { host, per_mille } => self.hosts[host].health.fail(per_mille),
+            What::Lie { host } => self.hosts[host].health.lie(seed),
+            What::Rot { host } => rot(&self.hosts[host].disk, &mut Random(seed)),
+            What::Lose { host } => {
+                self.crash(host);
+                self.hosts[host].lost = true;
+                self.hosts[host].set_disk(MemoryBackend::new());
+            }
+        }
+    }
+
+    /// Hosts that lost their disk.
+    pub(in crate::sim) fn lost(&self) -> Vec<usize> {
+        (0..self.hosts.len()).filter(|host| self.hosts[*host].lost).collect()
+    }
+
+    pub(in crate::sim) fn replace_disk(&mut self, host: usize) {
+        self.hosts[host].lost = false;
+        self.return_host(host);
+    }
+
+    /// Ends all mishaps, those to come too.
+    pub(in crate::sim) fn heal(&mut self) -> Vec<usize> {
+        self.mishaps.clear();
+        self.faults.heal();
+        let lost = self.lost();
+        for host in 0..self.hosts.len() {
+            self.hosts[host].health.heal();
+            self.hosts[host].cut_until = Duration::ZERO;
+            self.replace_disk(host);
+        }
+        self.clients.heal();
+        lost
+    }
+}
+
+/// Flips a bit in every other file; what tells whose disk it is stays, as people see to that.
+fn rot(disk: &MemoryBackend, random: &mut Random) {
+    for name in disk.list().unwrap_or_default() {
+        let Some(mut bytes) = disk.bytes(&name) else { continue };
+        if name.ends_with(".toml") || bytes.is_empty() || random.below(2) == 0 {
+            continue;
+        }
+        let at = random.below(bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << random.below(8);
+        disk.put(&name, bytes);
+    }
+}
