@@ -63,7 +63,7 @@ pub(crate) fn prepare(
     };
     // The reader receives no less than it wants: most reads need no plan to know.
     pays(wanted * each)?;
-    if !placed::has_windows(&ask.info.spec) {
+    if !ask.codec.sliceable() {
         return Err("a code with packets is not cut into windows".to_owned());
     }
     let agents = agents(ask, address);

@@ -208,12 +208,15 @@ impl<'r> Attempts<'r> {
 
     /// Nodes without which the lost chunks could still be rebuilt.
     fn spared(&self) -> Vec<usize> {
-        let without = |rank: usize| {
-            self.homes(Some(rank)).into_iter().map(|(chunk, _)| chunk).collect::<BTreeSet<_>>()
+        let lost: Vec<usize> = self.repair.targets.iter().map(|target| target.0).collect();
+        let spared = |rank: &usize| {
+            let mut chunks: Vec<usize> =
+                self.homes(Some(*rank)).into_iter().map(|(chunk, _)| chunk).collect();
+            chunks.sort_unstable();
+            chunks.dedup();
+            !self.gets(*rank) && self.repair.codec.choose(&lost, &chunks).is_ok()
         };
-        let k = usize::from(self.repair.geometry.k);
-        let enough = |rank: &usize| !self.gets(*rank) && placed::enough(k, &without(*rank));
-        (0..self.repair.nodes.len()).filter(enough).collect()
+        (0..self.repair.nodes.len()).filter(spared).collect()
     }
 
     /// What is to be carried out when the parts of all targets hold this many stripes: from the

@@ -8,7 +8,6 @@ use kiln_pool::{Lacking, Listed, PoolConfig, PoolError};
 
 use super::attempts::Helper;
 use super::batch::{Batch, Snapshot, Want};
-use super::placed;
 use super::report::Outcome;
 
 /// How often a commit is tried, since nodes may come and go meanwhile.
@@ -70,11 +69,12 @@ impl Course {
         suspects: &BTreeSet<usize>,
     ) -> Vec<Helper> {
         let good = |id: &String| config.position(id).is_some_and(|at| !suspects.contains(&at));
-        let rest: BTreeSet<usize> = (lacking.sources.iter())
-            .filter(|(_, id, _)| good(id))
-            .map(|(index, ..)| usize::from(*index))
-            .collect();
-        let choosy = placed::enough(lacking.codec.shape().k, &rest);
+        let trusted = |index: &usize| {
+            lacking.sources.iter().any(|(has, id, _)| usize::from(*has) == *index && good(id))
+        };
+        let others: Vec<usize> =
+            (0..lacking.codec.shape().n()).filter(|index| !trusted(index)).collect();
+        let choosy = lacking.codec.tolerates(&others);
         let nodes = config.node.iter().zip(agents);
         let helper = |(node, address): (&kiln_pool::NodeConfig, &Option<String>)| {
             let sources = lacking.sources.iter();
@@ -117,7 +117,7 @@ pub(crate) fn agents_can(
     lacking: &Lacking,
 ) -> bool {
     let agent = |id: &String| config.position(id).is_some_and(|at| agents[at].is_some());
-    lacking.sources.iter().all(|(_, id, _)| agent(id)) && placed::has_windows(&lacking.info.spec)
+    lacking.codec.sliceable() && lacking.sources.iter().all(|(_, id, _)| agent(id))
 }
 
 /// Putting rebuilt shards in place, which is tried a few times.

@@ -1,6 +1,5 @@
 //! Placed repairs and degraded reads alike: the problem, its plan, and the share of every node.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,16 +8,6 @@ use kiln_plan::{Cluster, Effort, Parts, Plan, PlanError, Problem, STRATEGIES, st
 
 use crate::proto::assignment::{Assignment, Geometry, TargetFile};
 use crate::{NodeError, Result};
-
-/// Whether windows of any length can be cut from the sub-chunks of a code.
-pub(crate) fn has_windows(spec: &str) -> bool {
-    !spec.contains("packet=")
-}
-
-/// Whether so many chunks are enough to rebuild any other one.
-pub(crate) fn enough(k: usize, chunks: &BTreeSet<usize>) -> bool {
-    chunks.len() >= k
-}
 
 /// Who has which chunks of an object, what is lost, and who gets it. Nodes have numbers.
 #[derive(Debug)]

@@ -125,8 +125,10 @@ impl Menu {
                 // leaves a node with more to carry than a new node gets anyhow.
                 let least = (lost.len() * shape.alpha) as u32;
                 let good = |entry: &Entry| entry.varied && entry.load() <= least;
-                let enough = index > 0 || self.entries[first..].iter().any(good);
-                if row.searches && row.variants.is_none() && (enough || lost.len() > 1) {
+                let entries = &self.entries[first..];
+                let enough = index > 0 || lost.len() > 1 || entries.iter().any(good);
+                // What is the only one there has to do.
+                if row.searches && row.variants.is_none() && enough && !entries.is_empty() {
                     continue;
                 }
                 let mut effort = Effort::new(options.seed).with_moves(options.moves);

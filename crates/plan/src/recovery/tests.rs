@@ -78,6 +78,23 @@ fn every_recovery_is_proved_and_its_loads_are_exact() {
     }
 }
 
+/// A strategy may be asked for by itself, whatever it is and however many chunks are lost.
+#[test]
+fn every_strategy_recovers_by_itself() {
+    for spec in ["rs:3+2", "clay:2+2"] {
+        let codec = codec(spec);
+        let tolerates = |lost: &[usize]| codec.tolerates(lost);
+        let layout = Layout::random(codec.shape(), &tolerates, 0..8, &[0, 1], 12, 5).unwrap();
+        assert!(layout.stripes().any(|stripe| stripe.lost().count() == 2));
+        for row in crate::STRATEGIES {
+            let options = RecoveryOptions { strategies: vec![row.name], ..quick() };
+            let cluster = Cluster::uniform(8).unwrap();
+            let plan = recover(&codec, cluster, layout.clone(), Destination::Spread, &options);
+            prove(&plan.unwrap(), &Destination::Spread);
+        }
+    }
+}
+
 /// The bar: 100 stripes of 10+4 on 20 survivors, in MiB for chunks of 256 MiB. Stripes planned
 /// alone need a third more.
 #[test]
