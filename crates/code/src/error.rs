@@ -122,6 +122,7 @@ pub enum CodeError {
         got: usize,
     },
     /// No schedule of that name.
+    #[cfg(any(test, feature = "paper"))]
     #[error("unknown schedule '{name}'; known schedules: {known}")]
     UnknownSchedule {
         /// What was given.

@@ -16,7 +16,7 @@ mod place;
 mod relabel;
 mod scheduled;
 
-use crate::{CodeError, Dag, Schedule, passes};
+use crate::{CodeError, Dag, passes};
 use blocks::Form;
 use kiln_gf::{Buffers, Footprint, Kernel, Listing, Product, Sequence};
 use packets::Packets;
@@ -204,38 +204,6 @@ impl Program {
         match &self.far {
             Some(far) if footprint == Footprint::Memory || bytes > WHOLE_MAX => far.compiled(),
             _ => Ok(&self.near),
-        }
-    }
-
-    /// Compiles a schedule: every loop of it becomes one block of straight-line code, run over
-    /// whole sub-chunks. With `packets`, chunks are blocks of so many packets of so many bytes.
-    ///
-    /// # Errors
-    /// Some chunk is not whole, but there are packets.
-    ///
-    /// ```
-    /// use kiln_code::{Codec, Program, schedule};
-    /// let codec = Codec::new(&"rdp:2+2,p=3".parse()?)?;
-    /// let plan = codec.encode_plan()?;
-    /// let by_word = (schedule("by-data-word")?.make)(plan.dag())?;
-    /// let kernel = kiln_gf::active()?;
-    /// let program = Program::of_schedule(&by_word, kernel, None)?;
-    /// let (mut p, mut q) = ([0; 4], [0; 4]);
-    /// program.run(&[&[1, 2, 3, 4], &[5, 6, 7, 8]], &mut [&mut p, &mut q])?;
-    /// assert_eq!(p, [1 ^ 5, 2 ^ 6, 3 ^ 7, 4 ^ 8]);
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
-    pub fn of_schedule(
-        schedule: &Schedule,
-        kernel: &'static dyn Kernel,
-        packets: Option<(usize, usize)>,
-    ) -> Result<Program, CodeError> {
-        let sequence = scheduled::compile(schedule, kernel)?;
-        let near = Compiled { sequence, slices: [usize::MAX; 2] };
-        let program = Program { near, far: None, packets: None };
-        match packets {
-            Some((alpha, packet)) => program.in_packets(alpha, packet),
-            None => Ok(program),
         }
     }
 

@@ -2,22 +2,15 @@
 //!
 //! A DAG says which sub-chunks are summed; a [`Schedule`] says in which order, which sum starts by
 //! a copy, and what runs in one loop. The orders differ in what they find in cache, not in their
-//! results: [`Schedule::prove`] evaluates both symbolically, for all data at once.
+//! results. What is compiled is the order of `passes/resident.rs`; others are there to be measured,
+//! with feature `paper`, whose battery proves them all.
 //!
 //! Words are packets of a sub-chunk's length: those that are read, those that are made, and
 //! temporary ones that no chunk stores (the S of EVENODD).
 
-mod fans;
-mod symbolic;
-mod vectors;
-mod words;
-
 use crate::CodeError;
 use crate::dag::{At, Dag};
 use kiln_gf::{Buffers, Unit};
-
-pub use vectors::VectorKernel;
-pub use words::WordKernel;
 
 /// One operation on whole words, by index: inputs, then outputs, then temporary words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,16 +37,6 @@ pub enum Op {
 }
 
 /// An order of operations that computes what a DAG says.
-///
-/// ```
-/// use kiln_code::{Codec, schedule};
-/// let codec = Codec::new(&"rdp:4+2".parse()?)?;
-/// let plan = codec.encode_plan()?;
-/// let by_word = (schedule("by-data-word")?.make)(plan.dag())?;
-/// by_word.prove(plan.dag())?;
-/// assert_eq!(by_word.xors(), plan.dag().work().1); // an order changes no count
-/// # Ok::<(), kiln_code::CodeError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
     /// Where each word lies.
@@ -62,21 +45,7 @@ pub struct Schedule {
     inputs: usize,
     outputs: usize,
     /// Operations that run in one loop over the bytes of a word, all of them on each position.
-    groups: Vec<Vec<Op>>,
-}
-
-/// One row of [`crate::SCHEDULES`].
-#[derive(Debug)]
-pub struct ScheduleRow {
-    /// Short name.
-    pub name: &'static str,
-    /// One line for people.
-    pub about: &'static str,
-    /// Orders the operations of a DAG.
-    ///
-    /// # Errors
-    /// The DAG multiplies.
-    pub make: fn(&Dag) -> Result<Schedule, CodeError>,
+    pub(crate) groups: Vec<Vec<Op>>,
 }
 
 impl Schedule {
@@ -90,32 +59,21 @@ impl Schedule {
         self.outputs
     }
 
-    /// Words that are neither.
-    pub fn temporaries(&self) -> usize {
-        self.buffers.scratch
-    }
-
     /// The buffers that a run works on, in words: one a chunk, then the temporary words.
     pub fn buffers(&self) -> &Buffers {
         &self.buffers
     }
 
-    /// The buffer and position of a word.
-    pub fn place(&self, word: u32) -> Option<Unit> {
-        self.places.get(word as usize).copied()
+    /// The buffer and position of a word of this schedule.
+    ///
+    /// # Panics
+    /// The schedule has no such word.
+    pub fn place(&self, word: u32) -> Unit {
+        self.places[word as usize]
     }
 
-    /// Operations that run in one loop, in order.
-    pub fn groups(&self) -> &[Vec<Op>] {
-        &self.groups
-    }
-
-    /// XORs of two words.
-    pub fn xors(&self) -> usize {
-        self.ops().filter(|op| matches!(op, Op::Xor { .. })).count()
-    }
-
-    fn ops(&self) -> impl Iterator<Item = Op> {
+    /// All operations, in order.
+    pub(crate) fn ops(&self) -> impl Iterator<Item = Op> {
         self.groups.iter().flatten().copied()
     }
 }
@@ -244,6 +202,3 @@ fn places(first: usize, at: &[At]) -> (Vec<Unit>, Vec<usize>) {
     let places = at.iter().map(place).collect();
     (places, sizes)
 }
-
-#[cfg(test)]
-mod tests;

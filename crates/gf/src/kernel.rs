@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use crate::GfError;
 
 pub use block::{Block, Factor, Side, Value};
+#[cfg(any(test, feature = "paper"))]
 pub use fans::{FAN_MAX, Fan, Fans};
 pub use product::Product;
 pub use routine::Routine;
@@ -19,6 +20,7 @@ pub use sequence::{Buffers, Call, Footprint, Listing, Sequence, Shift, Unit};
 
 mod block;
 mod engine;
+#[cfg(any(test, feature = "paper"))]
 mod fans;
 mod product;
 mod routine;

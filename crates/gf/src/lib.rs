@@ -31,6 +31,7 @@ pub use buf::AlignedBuf;
 pub use error::GfError;
 pub use kernel::{Block, Factor, Routine, Side, Value};
 pub use kernel::{Buffers, Call, Footprint, Listing, Sequence, Shift, Unit};
+#[cfg(any(test, feature = "paper"))]
 pub use kernel::{FAN_MAX, Fan, Fans};
 pub use kernel::{KERNELS, Kernel, KernelRow, Product, active, available, by_name};
 pub use matrix::{GENERATORS, Generator, Matrix, generator};

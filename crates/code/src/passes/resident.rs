@@ -6,17 +6,11 @@
 //! codes that goes row by row: a row's parity is complete at its end and stored, only the diagonals
 //! stay open, w + 1 registers where going by chunks takes 2w.
 
-use crate::schedule::{Draft, Op, Schedule, ScheduleRow, Sum, sums};
+use crate::schedule::{Draft, Op, Schedule, Sum, sums};
 use crate::{CodeError, Dag};
 
-pub(crate) const ROW: ScheduleRow = ScheduleRow {
-    name: "resident",
-    about: "each data word loaded once, sums in registers, all in one loop",
-    make: resident,
-};
-
 /// Orders a DAG so that few sums are open at any time; all operations are one group.
-fn resident(dag: &Dag) -> Result<Schedule, CodeError> {
+pub(crate) fn resident(dag: &Dag) -> Result<Schedule, CodeError> {
     let mut draft = Draft::new(dag);
     let mut walk = Walk::new(dag, sums(dag)?);
     walk.start(&mut draft);

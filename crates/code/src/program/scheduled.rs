@@ -1,4 +1,4 @@
-//! Schedules of XORs as programs: every loop of a schedule becomes a block.
+//! DAGs of XORs as programs: a schedule that keeps sums in registers becomes one block.
 
 use crate::schedule::{Op, Schedule};
 use crate::{CodeError, Dag, passes};
@@ -29,59 +29,22 @@ pub(super) fn resident(
     if dag.work().1 > XORS_MAX {
         return Ok(None);
     }
-    Ok(Some(compile(&(passes::resident::ROW.make)(dag)?, kernel)?))
+    Ok(Some(compile(&passes::resident(dag)?, kernel)?))
 }
 
-/// Compiles a schedule. Loops of the same form share their code.
-pub(super) fn compile(
-    schedule: &Schedule,
-    kernel: &'static dyn Kernel,
-) -> Result<Sequence, CodeError> {
-    let mut listing = Listing { shifts: vec![Shift::default()], ..Listing::default() };
-    let mut routines: HashMap<Block, u32> = HashMap::default();
-    let needed = needed_later(schedule);
-    for (group, needed) in schedule.groups().iter().zip(needed) {
-        let mut loops = Loop::new(schedule);
-        group.iter().for_each(|op| loops.add(*op));
-        let (block, units) = loops.finish(&needed);
-        let routine = match routines.get(&block) {
-            Some(&known) => known,
-            None => {
-                let index = listing.routines.len() as u32;
-                listing.routines.push(Routine::new(kernel, block.clone())?);
-                routines.insert(block, index);
-                index
-            }
-        };
-        let start = listing.operands.len() as u32;
-        listing.operands.extend(units);
-        let operands = start..listing.operands.len() as u32;
-        listing.calls.push(Call::Block { routine, operands, shifts: 0..1 });
-    }
+/// All operations of a schedule as one block.
+fn compile(schedule: &Schedule, kernel: &'static dyn Kernel) -> Result<Sequence, CodeError> {
+    let mut all = Loop::new(schedule);
+    schedule.ops().for_each(|op| all.add(op));
+    let (block, operands) = all.finish();
+    let listing = Listing {
+        routines: vec![Routine::new(kernel, block)?],
+        calls: vec![Call::Block { routine: 0, operands: 0..operands.len() as u32, shifts: 0..1 }],
+        operands,
+        shifts: vec![Shift::default()],
+        ..Listing::default()
+    };
     Ok(Sequence::new(listing, schedule.buffers().clone())?)
-}
-
-/// For every group the words that later groups read, outputs not among them: they are stored.
-fn needed_later(schedule: &Schedule) -> Vec<Vec<bool>> {
-    let words = schedule.inputs() + schedule.outputs() + schedule.temporaries();
-    let mut needed = vec![false; words];
-    let mut all = Vec::with_capacity(schedule.groups().len());
-    for group in schedule.groups().iter().rev() {
-        all.push(needed.clone());
-        for op in group {
-            match *op {
-                Op::Zero { .. } => {}
-                Op::Copy { from, .. } => needed[from as usize] = true,
-                // A sum that goes on reads what an earlier group left.
-                Op::Xor { from, to } => {
-                    needed[from as usize] = true;
-                    needed[to as usize] = true;
-                }
-            }
-        }
-    }
-    all.reverse();
-    all
 }
 
 /// A block while operations are added to it.
@@ -139,8 +102,7 @@ impl<'a> Loop<'a> {
             return operand;
         }
         let Buffers { inputs, outputs, .. } = self.schedule.buffers();
-        // Every word of a schedule has a place.
-        let unit = self.schedule.place(word).unwrap_or(Unit { region: 0, unit: 0 });
+        let unit = self.schedule.place(word);
         let side = match unit.region as usize {
             region if region < inputs.len() => Side::Input,
             region if region < inputs.len() + outputs.len() => Side::Output,
@@ -152,11 +114,11 @@ impl<'a> Loop<'a> {
         operand
     }
 
-    /// Stores what is wanted.
-    fn finish(mut self, needed: &[bool]) -> (Block, Vec<Unit>) {
+    /// Stores what the DAG makes; temporary words end with the block.
+    fn finish(mut self) -> (Block, Vec<Unit>) {
         let outputs = self.schedule.inputs()..self.schedule.inputs() + self.schedule.outputs();
         for word in std::mem::take(&mut self.made) {
-            if outputs.contains(&(word as usize)) || needed[word as usize] {
+            if outputs.contains(&(word as usize)) {
                 let operand = self.operand(word);
                 let value = self.values[&word];
                 self.block.store(operand, value);

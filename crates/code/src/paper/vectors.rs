@@ -9,7 +9,7 @@ use kiln_gf::{Fan as UnitFan, Fans, Unit};
 /// orders against each other.
 ///
 /// ```
-/// use kiln_code::{Codec, schedule, schedule::VectorKernel};
+/// use kiln_code::{Codec, paper::{VectorKernel, schedule}};
 /// let codec = Codec::new(&"rdp:2+2,p=3".parse()?)?;
 /// let plan = codec.encode_plan()?;
 /// let kernel = VectorKernel::new(&(schedule("by-data-word")?.make)(plan.dag())?)?;
@@ -30,7 +30,7 @@ impl VectorKernel {
     /// # Errors
     /// Only an internal one.
     pub fn new(schedule: &Schedule) -> Result<VectorKernel, CodeError> {
-        let place = |word: &u32| schedule.places[*word as usize];
+        let place = |word: &u32| schedule.place(*word);
         let places = |words: &[u32]| -> Vec<Unit> { words.iter().map(place).collect() };
         let unit_fan = |fan: &Fan| UnitFan {
             from: fan.from.as_ref().map(place),

@@ -1,9 +1,10 @@
 //! Every schedule of every XOR code against its DAG: exactly, by sets of inputs, and by bytes.
 
-use super::{Op, WordKernel, sums};
+use super::{Op, SCHEDULES, WordKernel, schedule};
 use crate::combinations::{next_random, sample};
 use crate::passes::share;
-use crate::{CODES, Codec, Dag, SCHEDULES, Shape, schedule};
+use crate::schedule::sums;
+use crate::{CODES, Codec, Dag, Shape};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Codes of every row whose encode only XORs, shortened ones too, up to a size.
@@ -74,7 +75,7 @@ fn word_kernels_make_the_bytes_of_the_dag() {
             WordKernel::new(&schedule).run(&slices).unwrap();
             for x in 0..packet {
                 let byte = |word: usize| {
-                    let place = schedule.place(word as u32).unwrap();
+                    let place = schedule.place(word as u32);
                     let at = place.unit as usize * packet + x;
                     regions[place.region as usize][at].load(Relaxed).to_le_bytes()[x]
                 };

@@ -1,12 +1,28 @@
-//! What a schedule computes, for all data at once: every word as the set of inputs it sums.
+//! What a schedule costs, and what it computes, for all data at once: every word as the set of inputs it sums.
 
-use super::{Op, Schedule, sums};
+use super::{Op, Schedule};
+use crate::schedule::sums;
 use crate::{CodeError, Dag};
 
 /// A set of inputs, one bit each.
 type Set = Vec<u64>;
 
 impl Schedule {
+    /// Words that are neither read nor made.
+    pub fn temporaries(&self) -> usize {
+        self.buffers().scratch
+    }
+
+    /// Operations that run in one loop, in order.
+    pub fn groups(&self) -> &[Vec<Op>] {
+        &self.groups
+    }
+
+    /// XORs of two words.
+    pub fn xors(&self) -> usize {
+        self.ops().filter(|op| matches!(op, Op::Xor { .. })).count()
+    }
+
     /// Proves that this schedule computes the outputs of `dag`: over GF(2) a word *is* the set of
     /// inputs that it sums, so equal sets are equal bytes for any data.
     ///
@@ -15,13 +31,13 @@ impl Schedule {
     /// is written, an output differs.
     pub fn prove(&self, dag: &Dag) -> Result<(), CodeError> {
         let wrong = |what: String| Err(CodeError::Internal(format!("a schedule {what}")));
-        if (self.inputs, self.outputs) != (dag.inputs().len(), dag.outputs().len()) {
+        if (self.inputs(), self.outputs()) != (dag.inputs().len(), dag.outputs().len()) {
             return wrong("is that of another DAG".into());
         }
         let made = self.sets()?;
         let wanted = sets(dag)?;
         for (index, &(at, vertex)) in dag.outputs().iter().enumerate() {
-            if made[self.inputs + index].as_ref() != Some(&wanted[vertex as usize]) {
+            if made[self.inputs() + index].as_ref() != Some(&wanted[vertex as usize]) {
                 return wrong(format!("does not compute output {at:?}"));
             }
         }
@@ -31,9 +47,10 @@ impl Schedule {
     /// What each word holds in the end.
     fn sets(&self) -> Result<Vec<Option<Set>>, CodeError> {
         let wrong = |op: Op, what| CodeError::Internal(format!("{op:?} of a schedule {what}"));
-        let mut sets: Vec<Option<Set>> = vec![None; self.places.len()];
-        for (input, set) in sets.iter_mut().take(self.inputs).enumerate() {
-            *set = Some(unit(input, self.inputs));
+        let words = self.inputs() + self.outputs() + self.temporaries();
+        let mut sets: Vec<Option<Set>> = vec![None; words];
+        for (input, set) in sets.iter_mut().take(self.inputs()).enumerate() {
+            *set = Some(unit(input, self.inputs()));
         }
         for op in self.ops() {
             let read = |word: u32| {
@@ -41,7 +58,7 @@ impl Schedule {
                 set.ok_or_else(|| wrong(op, "reads a word that is not made yet"))
             };
             let (to, set) = match op {
-                Op::Zero { to } => (to, vec![0; self.inputs.div_ceil(64)]),
+                Op::Zero { to } => (to, vec![0; self.inputs().div_ceil(64)]),
                 Op::Copy { from, to } => (to, read(from)?),
                 Op::Xor { from, to } => {
                     let mut sum = read(to)?;
@@ -49,7 +66,7 @@ impl Schedule {
                     (to, sum)
                 }
             };
-            if (to as usize) < self.inputs || to as usize >= sets.len() {
+            if (to as usize) < self.inputs() || to as usize >= sets.len() {
                 return Err(wrong(op, "writes what it may not"));
             }
             sets[to as usize] = Some(set);

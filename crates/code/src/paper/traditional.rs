@@ -1,17 +1,11 @@
 //! The traditional order (Luo, Xu and Plank, "An Efficient XOR-Scheduling Algorithm for Erasure
 //! Codes Encoding", section 4.1, Algorithm 1): one sum after the other, each to its end.
 
-use crate::schedule::{Draft, Schedule, ScheduleRow, sums};
+use crate::schedule::{Draft, Schedule, sums};
 use crate::{CodeError, Dag};
 
-pub(crate) const ROW: ScheduleRow = ScheduleRow {
-    name: "traditional",
-    about: "Algorithm 1: parity packets one by one, a loop for every term",
-    make: traditional,
-};
-
 /// Orders a DAG by what is made. The first term of a sum is copied.
-fn traditional(dag: &Dag) -> Result<Schedule, CodeError> {
+pub(super) fn traditional(dag: &Dag) -> Result<Schedule, CodeError> {
     let mut draft = Draft::new(dag);
     for sum in sums(dag)? {
         if sum.terms.is_empty() {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// A schedule made ready for 64-bit words: loops with one source and up to three destinations.
 ///
 /// ```
-/// use kiln_code::{Codec, schedule, schedule::WordKernel};
+/// use kiln_code::{Codec, paper::{WordKernel, schedule}};
 /// use std::sync::atomic::AtomicU64;
 /// let codec = Codec::new(&"rdp:2+2,p=3".parse()?)?;
 /// let plan = codec.encode_plan()?;
@@ -45,7 +45,7 @@ impl WordKernel {
     pub fn run(&self, regions: &[&[AtomicU64]]) -> Result<(), CodeError> {
         let len = self.packet(regions)?;
         let slice = |word: u32| {
-            let place = self.schedule.places[word as usize];
+            let place = self.schedule.place(word);
             &regions[place.region as usize][place.unit as usize * len..][..len]
         };
         for fan in &self.fans {
@@ -75,7 +75,7 @@ impl WordKernel {
 
     /// Machine words of a packet.
     fn packet(&self, regions: &[&[AtomicU64]]) -> Result<usize, CodeError> {
-        let buffers = &self.schedule.buffers;
+        let buffers = self.schedule.buffers();
         let units = buffers.inputs.iter().chain(&buffers.outputs).chain([&buffers.scratch]);
         let (expected, got) = (buffers.inputs.len() + buffers.outputs.len() + 1, regions.len());
         if expected != got {

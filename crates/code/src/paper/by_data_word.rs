@@ -5,17 +5,11 @@
 //! after all data, when they are complete: the paper's second pass (section 4.3). A DAG with chains
 //! of such values, as decoders have, just has more of them.
 
-use crate::schedule::{Draft, Schedule, ScheduleRow, sums};
+use crate::schedule::{Draft, Schedule, sums};
 use crate::{CodeError, Dag};
 
-pub(crate) const ROW: ScheduleRow = ScheduleRow {
-    name: "by-data-word",
-    about: "Algorithm 2: data packets one by one, each word into all its sums at once",
-    make: by_data_word,
-};
-
 /// Orders a DAG by what is read. The first use of a sum copies.
-fn by_data_word(dag: &Dag) -> Result<Schedule, CodeError> {
+pub(super) fn by_data_word(dag: &Dag) -> Result<Schedule, CodeError> {
     let mut draft = Draft::new(dag);
     let mut users: Vec<Vec<u32>> = vec![Vec::new(); dag.vertices()];
     for sum in sums(dag)? {
