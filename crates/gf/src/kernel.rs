@@ -1,9 +1,12 @@
-//! Multiplying a matrix with byte streams: the choice of a kernel, and the safe entries to it.
+//! Multiplying a matrix with byte streams: the kernels and the choice of one.
 //!
 //! A [`Kernel`] is one way to do the work on one kind of CPU; [`KERNELS`] lists them all and
-//! [`active`] chooses once per process. A [`Product`] is a matrix prepared for one kernel: the
-//! tables travel with the call, so a call cannot use those of another matrix. Every entry checks
-//! its operands, also in release builds.
+//! [`active`] chooses once per process. A [`crate::Product`] is a matrix prepared for one kernel: the
+//! tables travel with the call, so a call cannot use those of another matrix.
+//!
+//! Below, nothing goes in a circle: `engine` says what a kernel does, `jit` is the one that makes
+//! code and takes what is left over to `gfni`. This file and the kernels name each other: they the
+//! trait, this the table.
 
 use std::env;
 use std::fmt::Debug;
@@ -11,21 +14,8 @@ use std::sync::OnceLock;
 
 use crate::GfError;
 
-pub use block::{Block, Factor, Side, Value};
-#[cfg(any(test, feature = "paper"))]
-pub use fans::{FAN_MAX, Fan, Fans};
-pub use product::Product;
-pub use routine::Routine;
-pub use sequence::{Buffers, Call, Footprint, Listing, Sequence, Shift, Unit};
-
-mod block;
-mod engine;
-#[cfg(any(test, feature = "paper"))]
-mod fans;
-mod product;
-mod routine;
+pub(crate) mod engine;
 mod scalar;
-mod sequence;
 #[cfg(target_arch = "x86_64")]
 mod sums;
 
@@ -41,44 +31,6 @@ mod halves;
 mod jit;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-
-#[cfg(not(target_arch = "aarch64"))]
-use absent as neon;
-#[cfg(not(all(target_arch = "x86_64", unix)))]
-use absent as jit;
-#[cfg(not(target_arch = "x86_64"))]
-use {absent as avx2, absent as avx512, absent as gfni};
-
-/// Stands for the kernels of other architectures.
-mod absent {
-    /// Code that no kernel of this architecture makes.
-    #[cfg(not(all(target_arch = "x86_64", unix)))]
-    #[derive(Debug)]
-    pub enum Code {}
-
-    /// As [`Code`], for blocks.
-    #[cfg(not(all(target_arch = "x86_64", unix)))]
-    #[derive(Debug)]
-    pub enum BlockCode {}
-
-    #[cfg(not(all(target_arch = "x86_64", unix)))]
-    impl BlockCode {
-        /// Never called: there is no such code.
-        ///
-        /// # Safety
-        /// None is needed.
-        pub(super) unsafe fn run(
-            &self,
-            _job: &super::engine::Job<'_>,
-            _bytes: std::ops::Range<usize>,
-        ) {
-        }
-    }
-
-    pub(super) fn detect() -> Option<&'static dyn super::Kernel> {
-        None
-    }
-}
 
 #[cfg(test)]
 mod battery;
@@ -105,7 +57,7 @@ pub trait Kernel: engine::Engine + Sync + Send + Debug {
     /// Whether blocks become machine code: then a block is worth more than products that store
     /// every intermediate value.
     fn compiles_blocks(&self) -> bool {
-        false
+        self.code_gen().is_some()
     }
 
     /// One line for people.
@@ -131,6 +83,17 @@ pub struct KernelRow {
     pub detect: fn() -> Option<&'static dyn Kernel>,
 }
 
+/// The kernel of a module that some machines do not have.
+macro_rules! detect {
+    ($module:ident where $here:meta) => {{
+        #[cfg($here)]
+        let detect: fn() -> Option<&'static dyn Kernel> = $module::detect;
+        #[cfg(not($here))]
+        let detect: fn() -> Option<&'static dyn Kernel> = || None;
+        detect
+    }};
+}
+
 /// All kernels, of all architectures, from slow to fast.
 pub static KERNELS: &[KernelRow] = &[
     KernelRow {
@@ -141,33 +104,33 @@ pub static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "neon",
         about: "aarch64: 16 bytes at once, two table look-ups of half bytes per product",
-        detect: neon::detect,
+        detect: detect!(neon where target_arch = "aarch64"),
     },
     KernelRow {
         name: "avx2",
         about: "x86-64 with AVX2: 32 bytes at once, two table look-ups of half bytes per product",
-        detect: avx2::detect,
+        detect: detect!(avx2 where target_arch = "x86_64"),
     },
     KernelRow {
         name: "avx512",
         about: "x86-64 with AVX-512BW: 64 bytes at once, two table look-ups per product",
-        detect: avx512::detect,
+        detect: detect!(avx512 where target_arch = "x86_64"),
     },
     KernelRow {
         name: "gfni",
         about: "x86-64 with GFNI and AVX-512BW: 64 bytes at once, one bit-matrix per product",
-        detect: gfni::detect,
+        detect: detect!(gfni where target_arch = "x86_64"),
     },
     KernelRow {
         name: "jit",
         about: "as gfni, by machine code made at run time for every matrix",
-        detect: jit::detect,
+        detect: detect!(jit where all(target_arch = "x86_64", unix)),
     },
 ];
 
 /// Asks the CPU to load `len` bytes from `from` on into its caches, where it can be asked.
 #[inline]
-fn prefetch(from: *const u8, len: usize) {
+pub(crate) fn prefetch(from: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
     for offset in (0..len).step_by(64) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -179,7 +142,7 @@ fn prefetch(from: *const u8, len: usize) {
 }
 
 /// Orders streamed stores before whatever comes next, as other threads see it.
-fn drain_streams() {
+pub(crate) fn drain_streams() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a fence accesses nothing.
     unsafe {

@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::GfError;
 use crate::field::{self, MUL};
-pub use crate::generators::{GENERATORS, Generator, generator};
 
 /// Most minors that [`Matrix::check_mds`] looks at: about a second of work.
 pub const MINOR_LIMIT: u64 = 20_000_000;

@@ -25,16 +25,6 @@ type Sum = Vec<(Symbol, u8)>;
 ///
 /// # Errors
 /// Only an internal one.
-///
-/// ```
-/// use kiln_code::{Codec, passes::fuse};
-/// let codec = Codec::new(&"clay:2+2".parse()?)?;
-/// let plan = codec.encode_plan()?;
-/// let fused = fuse(plan.dag())?;
-/// assert!(fused.steps().len() < plan.dag().steps().len());
-/// assert_eq!(fused.matrix()?, plan.dag().matrix()?);
-/// # Ok::<(), kiln_code::CodeError>(())
-/// ```
 pub fn fuse(dag: &Dag) -> Result<Dag, CodeError> {
     let steps: Vec<Step<'_>> = dag.steps().collect();
     let users = only_users(dag, &steps);

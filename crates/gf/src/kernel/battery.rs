@@ -3,6 +3,8 @@
 use super::*;
 use crate::field::mul;
 use crate::{AlignedBuf, Matrix};
+use crate::{Block, Buffers, Call, Factor, Footprint, Listing, Product, Routine};
+use crate::{Sequence, Shift, Side, Unit, Value};
 
 mod blocks;
 #[cfg(unix)]

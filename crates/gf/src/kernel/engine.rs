@@ -1,9 +1,10 @@
 //! What kernels implement: the part of [`Kernel`](super::Kernel) that nobody outside can reach.
 
+use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 
-pub use super::jit::{BlockCode, Code};
-use super::{Block, Side};
+use crate::block::{Block, Side};
 
 /// How the code of a block runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +70,7 @@ pub struct Job<'a> {
 #[derive(Debug, Clone, Copy)]
 pub enum Operands<'a> {
     /// First byte of every operand, and for each repetition the bytes by which operands are
-    /// moved, by [`super::Side`].
+    /// moved, by [`Side`].
     Moved {
         /// The addresses.
         slots: &'a [*mut u8],
@@ -200,7 +201,7 @@ pub struct Pass<'a> {
     /// The tables of the coefficients, in the same order; starts at a multiple of 64.
     pub tables: &'a [u8],
     /// What `prepare` made of the coefficients.
-    pub code: Option<&'a Code>,
+    pub code: Option<&'a dyn PassCode>,
     /// First byte of each source, one per column.
     pub srcs: &'a [*const u8],
     /// First byte of each destination, one per row.
@@ -211,6 +212,36 @@ pub struct Pass<'a> {
     pub add: bool,
     /// Whether results should go past the caches, where the kernel can do that.
     pub stream: bool,
+}
+
+/// Makes machine code of matrices and blocks.
+pub trait CodeGen {
+    /// Code for passes with these coefficients, unless there are too many.
+    fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<dyn PassCode>>;
+
+    /// Code for a block whose operands are found in this way, unless it is too long or makes none.
+    fn assemble(&self, block: &Block, way: Way, form: Form) -> Option<Box<dyn BlockCode>>;
+}
+
+/// Machine code for passes with one matrix.
+pub trait PassCode: Debug + Send + Sync {
+    /// Does the whole vectors of a pass and returns how many bytes those are.
+    ///
+    /// # Safety
+    /// As [`Engine::pass`]; this code was made for the pass's coefficients.
+    unsafe fn run(&self, pass: &Pass<'_>) -> usize;
+}
+
+/// Machine code for one block and one way.
+pub trait BlockCode: Debug + Send + Sync {
+    /// Runs all repetitions on these bytes of every operand: whole vectors, or less than one.
+    ///
+    /// # Safety
+    /// Every operand of every repetition is readable (and writable where it is stored) for `len`
+    /// bytes, there is a factor for each that is left to the call, and nothing that is stored
+    /// shares a byte with another operand of its repetition. The code was made for the block, for
+    /// the way that the range asks for, and for this kind of operands.
+    unsafe fn run(&self, job: &Job<'_>, bytes: Range<usize>);
 }
 
 /// How far ahead loops fetch their sources where data is in memory.
@@ -228,13 +259,8 @@ pub trait Engine {
     /// Writes the table of one coefficient, `table_len` bytes.
     fn tabulate(&self, coefficient: u8, table: &mut [u8]);
 
-    /// Code for passes with these coefficients, where the kernel makes any.
-    fn prepare(&self, _shape: &Shape<'_>) -> Option<Arc<Code>> {
-        None
-    }
-
-    /// Code for a block whose operands are found in this way, where the kernel makes any.
-    fn assemble(&self, _block: &Block, _way: Way, _form: Form) -> Option<BlockCode> {
+    /// Who makes code, where the kernel has one and memory may be executed.
+    fn code_gen(&self) -> Option<&dyn CodeGen> {
         None
     }
 

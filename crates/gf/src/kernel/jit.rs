@@ -17,9 +17,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::avx512::WIDTH;
-use super::engine::{Engine, Form, Pass, Shape, Way};
-use super::{Block, Kernel, gfni};
-pub use block::BlockCode;
+use super::engine::{self, CodeGen, Engine, Form, Pass, PassCode, Shape, Way};
+use super::{Kernel, gfni};
+use crate::block::Block;
+use block::BlockCode;
 use pages::Pages;
 
 /// A value of this type proves that the CPU has GFNI, AVX-512F and AVX-512BW.
@@ -36,11 +37,6 @@ impl Kernel for Jit {
     fn name(&self) -> &'static str {
         "jit"
     }
-
-    fn compiles_blocks(&self) -> bool {
-        static ALLOWED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-        *ALLOWED.get_or_init(|| Pages::new(&[0xc3]).is_some())
-    }
 }
 
 /// What the code calls: addresses of sources and destinations, bit-matrices, bytes of each
@@ -48,7 +44,7 @@ impl Kernel for Jit {
 type Entry = unsafe extern "sysv64" fn(*const *const u8, *const *mut u8, *const u8, usize, usize);
 
 /// Machine code for one matrix.
-pub struct Code {
+struct Code {
     /// Bytes that one turn of the loop takes of every operand.
     step: usize,
     /// Offset of the loop with ordinary stores, and of that with streaming stores.
@@ -73,12 +69,9 @@ impl Code {
         let pages = Pages::new(&bytes)?;
         Some(Code { step: emit::step(shape.rows), offsets, pages })
     }
+}
 
-    /// Does the whole vectors of a pass and returns how many bytes those are.
-    ///
-    /// # Safety
-    /// As [`Engine::pass`]; this code was made for the pass's coefficients, and the CPU has what
-    /// [`Jit`] stands for.
+impl PassCode for Code {
     unsafe fn run(&self, pass: &Pass<'_>) -> usize {
         let whole = pass.len / WIDTH * WIDTH;
         if whole == 0 {
@@ -112,12 +105,9 @@ impl Engine for Jit {
         self.0.tabulate(coefficient, table);
     }
 
-    fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<Code>> {
-        Code::new(shape).map(Arc::new)
-    }
-
-    fn assemble(&self, block: &Block, way: Way, form: Form) -> Option<BlockCode> {
-        BlockCode::new(self, block, way, form)
+    fn code_gen(&self) -> Option<&dyn CodeGen> {
+        static ALLOWED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+        ALLOWED.get_or_init(|| Pages::new(&[0xc3]).is_some()).then_some(self)
     }
 
     unsafe fn pass(&self, pass: &Pass<'_>) {
@@ -132,6 +122,16 @@ impl Engine for Jit {
                 self.0.pass_from(pass, done);
             }
         }
+    }
+}
+
+impl CodeGen for Jit {
+    fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<dyn PassCode>> {
+        Some(Arc::new(Code::new(shape)?))
+    }
+
+    fn assemble(&self, block: &Block, way: Way, form: Form) -> Option<Box<dyn engine::BlockCode>> {
+        Some(Box::new(BlockCode::new(self, block, way, form)?))
     }
 }
 

@@ -1,8 +1,8 @@
 use std::process::Command;
 
 use super::*;
-use crate::Matrix;
 use crate::field::mul;
+use crate::{Buffers, Call, Footprint, Listing, Matrix, Product, Routine, Sequence, Unit};
 
 #[test]
 fn names_are_unique_and_unknown_ones_list_the_known() {

@@ -12,13 +12,6 @@ use super::source::{Source, all, blank};
 const CIRCLES: &[(&str, &[&str], &str)] = &[
     ("bench/src", &["cases", "report"], "to be cut: a case reports, a report names its setup"),
     ("bench/src/xor", &["chart", "page"], "to be cut: one renderer takes their place"),
-    ("crates/gf/src", &["generators", "matrix"], "to be cut: a matrix is made by a name"),
-    (
-        "crates/gf/src/kernel",
-        &["avx512", "engine", "gfni", "jit", "sums"],
-        "to be cut: the engine names one of its implementations",
-    ),
-    ("crates/gf/src/kernel/jit", &["allocate", "block"], "to be cut: where a value lies"),
     ("crates/kiln/src", &["args", "cmd", "setup"], "to be cut: parsers of values beside the table"),
     ("crates/kiln/src", &["exit", "print"], "to be cut: a failure prints itself"),
 ];

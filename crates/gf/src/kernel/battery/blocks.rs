@@ -247,7 +247,8 @@ fn code_is_made_of_blocks() {
         let block = random_block(&mut random, 20, 30, 5);
         for way in Way::ALL {
             for form in [Form::Moved, Form::Ordered, Form::Listed] {
-                let made = kernel.assemble(&block, way, form).is_some();
+                let made =
+                    kernel.code_gen().and_then(|code| code.assemble(&block, way, form)).is_some();
                 // Loops over lists are not unrolled.
                 let listed = form == Form::Listed;
                 let wanted = kernel.compiles_blocks() && !(listed && way == Way::Unrolled);

@@ -7,11 +7,10 @@
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
-use super::super::Side;
 use super::super::avx512::XOR3;
-use super::super::block::{Block, Factor, Op, Value};
 use super::super::engine::{Form, Way};
 use super::places::Places;
+use crate::block::{Block, Factor, Op, Side, Value};
 
 /// Vector registers of the CPU.
 const REGISTERS: usize = 32;
@@ -164,7 +163,7 @@ impl<'a> Allocator<'a> {
             free_slots: Vec::new(),
             spilled: 0,
             moves: 0,
-            places: Places::new(block, form, super::block::offsets()),
+            places: Places::new(block, form),
             code: Vec::new(),
         }
     }

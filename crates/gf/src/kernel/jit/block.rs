@@ -7,42 +7,14 @@ use std::sync::OnceLock;
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
-use super::super::Side;
-use super::super::block::Block;
-use super::super::engine::{Engine, Form, Job, Operands, Slot, Way};
+use super::super::engine::{self, Engine, Form, Job, Operands, Slot, Way};
 use super::allocate::{self, Straight};
 use super::pages::Pages;
 use super::places::{
-    AHEAD, AHEAD_AT, AHEAD_LEFT, AHEAD_SHIFTS, AHEAD_SLOTS, AT, BASES, DONE, END, HEADER, LEFT,
-    LEN, MAPS, NEXT, Offsets, RECORDS, REGIONS, SHIFTS, SLOTS, SPARE, TABLE, low,
+    AHEAD, AHEAD_AT, AHEAD_LEFT, AHEAD_SHIFTS, AHEAD_SLOTS, AT, Arguments, BASES, DONE, END,
+    HEADER, LEFT, LEN, MAPS, NEXT, RECORDS, REGIONS, SHIFTS, SLOTS, SPARE, TABLE, low,
 };
-
-/// What the code gets: it takes everything from here into registers.
-#[repr(C)]
-struct Arguments {
-    /// First byte of every operand; or the record of the first repetition.
-    operands: *const u8,
-    /// First of the repetitions; or the starts of all regions.
-    second: *const u8,
-    /// End of the repetitions, or of the records.
-    end: *const u8,
-    /// Bytes of each operand: whole vectors, or less than one.
-    len: usize,
-    /// The maps of all factors.
-    maps: *const u64,
-    /// Which bytes of a vector less than whole.
-    mask: u64,
-    /// What is fetched next: the repetition, how far it is in, and what is left of it; or the
-    /// tables of inputs and of outputs, and how far in a repetition the next one is fetched, or,
-    /// with records, the bytes from unit to unit of scratch.
-    rest: [usize; 3],
-}
-
-/// Where code with records finds what it wants now and then.
-pub(super) fn offsets() -> Offsets {
-    let rest = offset_of!(Arguments, rest);
-    Offsets { outputs: rest + 8, scratch: rest + 16 }
-}
+use crate::block::{Block, Side};
 
 type Entry = unsafe extern "sysv64" fn(*const Arguments);
 
@@ -60,7 +32,7 @@ const SAVED: [Register; 6] =
     [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
 
 /// Machine code for one block and one way.
-pub struct BlockCode {
+pub(super) struct BlockCode {
     pages: Pages,
     /// By factor.
     maps: &'static [u64; 256],
@@ -108,13 +80,10 @@ impl BlockCode {
         let bytes = Assembler::new(way, form, block).all(&straight, turns).ok()?;
         Some(BlockCode { pages: Pages::new(&bytes)?, maps: maps(engine) })
     }
+}
 
-    /// Runs all repetitions on these bytes of every operand: whole vectors, or less than one.
-    ///
-    /// # Safety
-    /// As [`super::super::Routine::execute`]; the code was made for the block, for the way that the
-    /// range asks for, and for this kind of operands.
-    pub(in super::super) unsafe fn run(&self, job: &Job<'_>, bytes: Range<usize>) {
+impl engine::BlockCode for BlockCode {
+    unsafe fn run(&self, job: &Job<'_>, bytes: Range<usize>) {
         if job.operands.repetitions() == 0 || bytes.is_empty() {
             return;
         }

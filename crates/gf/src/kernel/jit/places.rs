@@ -2,12 +2,37 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::mem::offset_of;
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
-use super::super::Side;
-use super::super::block::Block;
 use super::super::engine::Form;
+use crate::block::{Block, Side};
+
+/// What the code gets: it takes everything from here into registers.
+#[repr(C)]
+pub(super) struct Arguments {
+    /// First byte of every operand; or the record of the first repetition.
+    pub operands: *const u8,
+    /// First of the repetitions; or the starts of all regions.
+    pub second: *const u8,
+    /// End of the repetitions, or of the records.
+    pub end: *const u8,
+    /// Bytes of each operand: whole vectors, or less than one.
+    pub len: usize,
+    /// The maps of all factors.
+    pub maps: *const u64,
+    /// Which bytes of a vector less than whole.
+    pub mask: u64,
+    /// What is fetched next: the repetition, how far it is in, and what is left of it; or the
+    /// tables of inputs and of outputs, and how far in a repetition the next one is fetched, or,
+    /// with records, the bytes from unit to unit of scratch.
+    pub rest: [usize; 3],
+}
+
+// Where code with records finds the table of outputs, and the bytes from unit to unit of scratch.
+const OUTPUTS: usize = offset_of!(Arguments, rest) + 8;
+const SCRATCH: usize = OUTPUTS + 8;
 
 // Registers that both kinds of code use alike.
 pub(super) const MAPS: Register = Register::RDX;
@@ -53,13 +78,6 @@ pub(super) const SPARE: Register = Register::RCX;
 /// Bytes at the stack pointer that belong to the code around: where its arguments are.
 pub(super) const HEADER: usize = 64;
 
-/// Where the code's arguments have the table of outputs, and the bytes from unit to unit of
-/// scratch.
-pub(super) struct Offsets {
-    pub outputs: usize,
-    pub scratch: usize,
-}
-
 /// How many vectors of every operand lie between what is fetched and what is used.
 pub(super) const AHEAD: usize = 6;
 
@@ -76,18 +94,17 @@ pub(super) struct Places {
     time: usize,
     /// The operand whose entries are at `CURSOR`, and its side.
     cursor: Option<(u32, Side)>,
-    offsets: Offsets,
 }
 
 impl Places {
-    pub(super) fn new(block: &Block, form: Form, offsets: Offsets) -> Places {
+    pub(super) fn new(block: &Block, form: Form) -> Places {
         let mut ranks = vec![0; block.sides().len()];
         for (rank, operand) in block.named().enumerate() {
             ranks[operand as usize] = rank;
         }
         let own = own(block);
         let (starts, cursor) = ([(None, 0); STARTS.len()], None);
-        Places { next: 0, form, ranks, own, starts, time: 0, cursor, offsets }
+        Places { next: 0, form, ranks, own, starts, time: 0, cursor }
     }
 
     /// The place of an operand's vector, after the instructions that it takes to know it.
@@ -138,7 +155,7 @@ impl Places {
         if side == Side::Scratch {
             code.push(Instruction::with2(Code::Mov_r32_rm32, low(far), self.unit(anchor))?);
             code.push(Instruction::with2(Code::Add_rm64_imm8, far, behind as i32)?);
-            self.argument(self.offsets.scratch, code)?;
+            self.argument(SCRATCH, code)?;
             code.push(Instruction::with2(Code::Imul_r64_rm64, far, SPARE)?);
             return Ok(MemoryOperand::with_base_index(start, far));
         }
@@ -148,7 +165,7 @@ impl Places {
             let table = match side {
                 Side::Input => TABLE,
                 _ => {
-                    self.argument(self.offsets.outputs, code)?;
+                    self.argument(OUTPUTS, code)?;
                     SPARE
                 }
             };

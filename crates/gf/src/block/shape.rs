@@ -90,19 +90,19 @@ impl Block {
     /// The operand that has the number of its unit in common with a named one in every call, and
     /// the one that has the region in common.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only machine code asks
-    pub(in crate::kernel) fn alike(&self, operand: u32) -> [u32; 2] {
+    pub(crate) fn alike(&self, operand: u32) -> [u32; 2] {
         self.alike.get(operand as usize).copied().unwrap_or([operand; 2])
     }
 
     /// Whether units of outputs lie as far from the start of their region as those of inputs.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only machine code asks
-    pub(in crate::kernel) fn one_table(&self) -> bool {
+    pub(crate) fn one_table(&self) -> bool {
         self.one_table
     }
 
     /// The block for calls in which named operands have units and regions in common, and in which
     /// inputs and outputs have one order, or not.
-    pub(in crate::kernel) fn with_alike(&self, alike: Vec<[u32; 2]>, one_table: bool) -> Block {
+    pub(crate) fn with_alike(&self, alike: Vec<[u32; 2]>, one_table: bool) -> Block {
         debug_assert_eq!(alike.len(), self.sides().len());
         Block { alike, one_table, ..self.clone() }
     }

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::Kernel;
-use super::block::{Block, Factor, Op, Value};
-use super::engine::{BlockCode, Form, Job, Way};
+use crate::block::{Block, Factor, Op, Value};
 use crate::field::MUL;
+use crate::kernel::Kernel;
+use crate::kernel::engine::{BlockCode, Form, Job, Way};
 use crate::{AlignedBuf, GfError};
 
 /// Bytes of work after which code is made.
@@ -36,7 +36,7 @@ pub struct Routine {
 struct Lazy {
     work: AtomicUsize,
     /// By how operands are found, and way.
-    code: [[OnceLock<Option<BlockCode>>; Way::ALL.len()]; Form::COUNT],
+    code: [[OnceLock<Option<Box<dyn BlockCode>>>; Way::ALL.len()]; Form::COUNT],
 }
 
 impl Routine {
@@ -67,10 +67,10 @@ impl Routine {
         self.kernel
     }
 
-    fn code(&self, way: Way, form: Form) -> Option<&BlockCode> {
+    fn code(&self, way: Way, form: Form) -> Option<&dyn BlockCode> {
         let code = &self.lazy.code[form as usize][way as usize];
-        let make = || self.kernel.assemble(&self.block, way, form);
-        let code = code.get_or_init(make).as_ref();
+        let make = || self.kernel.code_gen()?.assemble(&self.block, way, form);
+        let code = code.get_or_init(make).as_deref();
         match way {
             // A block that is too long for that, or there is no room.
             Way::Unrolled => code.or_else(|| self.code(Way::Cached, form)),
@@ -79,12 +79,12 @@ impl Routine {
     }
 
     /// The best code there will be, if it is made.
-    fn ready(&self, memory: bool, form: Form) -> Option<&BlockCode> {
+    fn ready(&self, memory: bool, form: Form) -> Option<&dyn BlockCode> {
         let made = |way: Way| self.lazy.code[form as usize][way as usize].get();
         match memory {
-            true => made(Way::Memory)?.as_ref(),
-            false if form == Form::Listed => made(Way::Cached)?.as_ref(),
-            false => made(Way::Unrolled)?.as_ref().or_else(|| made(Way::Cached)?.as_ref()),
+            true => made(Way::Memory)?.as_deref(),
+            false if form == Form::Listed => made(Way::Cached)?.as_deref(),
+            false => made(Way::Unrolled)?.as_deref().or_else(|| made(Way::Cached)?.as_deref()),
         }
     }
 

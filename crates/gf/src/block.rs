@@ -37,7 +37,7 @@ pub enum Side {
 /// assert_eq!(value, value.clone());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Value(pub(super) u32);
+pub struct Value(pub(crate) u32);
 
 /// What a value is multiplied by.
 ///
@@ -59,7 +59,7 @@ impl From<u8> for Factor {
 }
 
 impl Factor {
-    pub(super) fn of(self, given: &[u8]) -> u8 {
+    pub(crate) fn of(self, given: &[u8]) -> u8 {
         match self {
             Factor::Fixed(factor) => factor,
             Factor::Given(index) => given.get(index as usize).copied().unwrap_or(0),
@@ -69,7 +69,7 @@ impl Factor {
 
 /// One operation; every load and sum makes the next value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Op {
+pub(crate) enum Op {
     Load { operand: u32 },
     Sum { terms: Vec<(Value, Factor)> },
     Store { operand: u32, value: Value },
@@ -171,12 +171,12 @@ impl Block {
         &self.sides
     }
 
-    pub(super) fn ops(&self) -> &[Op] {
+    pub(crate) fn ops(&self) -> &[Op] {
         &self.ops
     }
 
     /// How many values there are.
-    pub(super) fn values(&self) -> usize {
+    pub(crate) fn values(&self) -> usize {
         self.values as usize
     }
 
@@ -245,7 +245,7 @@ impl Block {
 
     /// Whether all operands and values exist before they are used, inputs are not stored, and no
     /// operand is loaded or stored after a store to it.
-    pub(super) fn check(&self) -> Result<(), GfError> {
+    pub(crate) fn check(&self) -> Result<(), GfError> {
         let shape = |what, expected, found| Err(GfError::Shape { what, expected, found });
         let (mut values, mut stored) = (0, vec![false; self.sides.len()]);
         for op in &self.ops {
@@ -278,7 +278,7 @@ impl Block {
 
 impl Op {
     /// The values that the operation uses.
-    pub(super) fn sources(&self) -> impl Iterator<Item = Value> + '_ {
+    pub(crate) fn sources(&self) -> impl Iterator<Item = Value> + '_ {
         let (terms, stored) = match self {
             Op::Load { .. } => (&[][..], None),
             Op::Sum { terms } => (&terms[..], None),

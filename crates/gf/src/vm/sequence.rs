@@ -4,8 +4,9 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::{Block, Product, Routine, Side};
+use super::{Product, Routine};
 use crate::GfError;
+use crate::block::{Block, Side};
 use crate::field::mul;
 
 mod check;

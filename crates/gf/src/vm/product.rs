@@ -4,8 +4,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::Kernel;
-use super::engine::{Code, Pass, Shape};
+use crate::kernel::Kernel;
+use crate::kernel::engine::{Pass, PassCode, Shape};
 use crate::{AlignedBuf, GfError, Matrix};
 
 /// Bytes of sources that should stay in the L2 cache while several passes read them.
@@ -42,14 +42,18 @@ pub struct Product {
 #[derive(Debug, Default)]
 struct Lazy {
     work: AtomicUsize,
-    code: OnceLock<Option<Arc<Code>>>,
+    code: OnceLock<Option<Arc<dyn PassCode>>>,
 }
 
 /// Bytes of an operand after which code is made.
 const WORTH_CODE: usize = if cfg!(test) { 1 } else { 64 << 10 };
 
 impl Lazy {
-    fn code(&self, len: usize, make: impl FnOnce() -> Option<Arc<Code>>) -> Option<&Code> {
+    fn code(
+        &self,
+        len: usize,
+        make: impl FnOnce() -> Option<Arc<dyn PassCode>>,
+    ) -> Option<&dyn PassCode> {
         if let Some(code) = self.code.get() {
             return code.as_deref();
         }
@@ -85,9 +89,9 @@ impl Block {
     }
 
     /// The block's code, where there was work enough and the kernel makes any.
-    fn code(&self, kernel: &dyn Kernel, cols: usize, len: usize) -> Option<&Code> {
+    fn code(&self, kernel: &dyn Kernel, cols: usize, len: usize) -> Option<&dyn PassCode> {
         let shape = Shape { rows: self.rows, cols, coefficients: &self.coefficients };
-        self.code.code(len, || kernel.prepare(&shape))
+        self.code.code(len, || kernel.code_gen()?.prepare(&shape))
     }
 }
 

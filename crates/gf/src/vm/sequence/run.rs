@@ -9,8 +9,10 @@ use super::{
     Buffers, Checked, FETCHED, Footprint, LINE, Sequence, TOGETHER, Tables, Unit, Work, scratch,
 };
 use crate::GfError;
+use crate::block::Side;
+use crate::kernel;
 use crate::kernel::engine::{Job, Operands, Slot};
-use crate::kernel::{self, Routine, Side};
+use crate::vm::Routine;
 
 /// Buffers of a run that need no allocation: on a few KiB allocations take as long as the work.
 const FEW: usize = 24;
@@ -21,7 +23,7 @@ const NOWHERE: Slot = Slot { start: ptr::null_mut(), entry: 0 };
 
 impl Sequence {
     /// How buffers of whole blocks are cut.
-    pub(in crate::kernel) fn layout(
+    pub(in crate::vm) fn layout(
         &self,
         inputs: &[&[u8]],
         outputs: &[&mut [u8]],
@@ -366,12 +368,12 @@ fn lines(routine: &Routine, slots: &[*mut u8], shifts: &[[usize; 3]]) -> bool {
 
 /// How units lie in the buffers of a run.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::kernel) struct Layout {
+pub(in crate::vm) struct Layout {
     /// Bytes of a unit in a block.
     pub(super) packet: usize,
-    pub(in crate::kernel) blocks: usize,
+    pub(in crate::vm) blocks: usize,
     /// Bytes from block to block, in inputs and in outputs.
-    pub(in crate::kernel) steps: [usize; 2],
+    pub(in crate::vm) steps: [usize; 2],
 }
 
 /// What is the same for all calls on a block, or on those that are taken together.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{Buffers, Call, Checked, Listing, Sequence, Shift, Unit, Work};
 use crate::GfError;
-use crate::kernel::{Block, Side};
+use crate::block::{Block, Side};
 
 impl Sequence {
     /// Checks and keeps a program.
