@@ -11,7 +11,7 @@ KILN   := $(TARGET)/release/kiln
 .PHONY: help setup build install test check doc msrv miri portable lint demo kernels \
     ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair \
-    simulate testbed-up testbed-down testbed-test fuzz clean
+    pictures simulate testbed-up testbed-down testbed-test fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -30,6 +30,7 @@ help:
 	@echo 'make bench-order  orders of sub-chunks: runs, and what they cost at write and read'
 	@echo 'make bench-devices  reads of repairs on emulated disks, by order (QUICK=1; as root)'
 	@echo 'make bench-plan  where repairs are computed: load and traffic (QUICK=1: few blocks)'
+	@echo 'make pictures    the pictures of docs/results again, from the data beside them'
 	@echo 'make bench-repair  repairs over shaped links on this machine (QUICK=1: 12+4; as root)'
 	@echo 'make testbed-up, testbed-down  N hosts here with links of RATE and agents (as root)'
 	@echo 'make simulate  clusters in virtual time while everything goes wrong (SEEDS=10000, FIRST=0)'
@@ -180,6 +181,7 @@ bench-ceph: ceph-plugin
 	$(ceph-packages)
 	$(IN_CEPH) $(CEPH_PYTHON) bench/ceph/bench.py '$(CEPH)-bench' --plugins '$(CEPH)' \
 	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
+	$(DRAW) '$(TARGET)/bench/ceph$(if $(QUICK),-quick).json'
 
 # Hosts in network namespaces with shaped links, an agent in each. As root.
 N       ?= 16
@@ -203,6 +205,13 @@ testbed-test: setup
 bench-repair: build
 	$(PYTHON) bench/repair/bench.py '$(TESTBED)-bench' --kiln '$(KILN)' --out '$(TARGET)/bench' \
 	    $(if $(QUICK),--quick) $(BENCH_ARGS)
+	$(DRAW) '$(TARGET)/bench/repair$(if $(QUICK),-quick).json'
+
+# The pictures of results from their data, which are beside them.
+DRAW := $(CARGO) run --release -q -p kiln-bench -- draw
+
+pictures: setup
+	$(DRAW) docs/results/*.json
 
 demo: build
 	$(PYTHON) demo/demo.py --kiln '$(KILN)' $(if $(DATA),--data '$(DATA)') $(if $(KEEP),--keep)

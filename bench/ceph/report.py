@@ -1,9 +1,6 @@
-"""The bench's results as JSON, as tables in Markdown and as pictures."""
+"""The bench's results as JSON and as tables in Markdown; kiln-bench draws the pictures."""
 
 import json
-from html import escape
-
-WIDTH, LABEL, BAR, TOP = 760, 250, 18, 44
 
 
 def size_of(row):
@@ -104,77 +101,14 @@ def moving_table(rows):
     return lines
 
 
-def bars(title, groups, unit):
-    """An SVG: for each label some bars (name, value, colour), to one scale."""
-    most = max(value for _, parts in groups for _, value, _ in parts)
-    rows = sum(len(parts) for _, parts in groups)
-    height = TOP + rows * BAR + len(groups) * 8 + 16
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-           'font-family="sans-serif" font-size="12">',
-           '<rect width="100%" height="100%" fill="white"/>',
-           f'<text x="12" y="24" font-size="15">{escape(title)}</text>']
-    y = TOP
-    for label, parts in groups:
-        out.append(f'<text x="12" y="{y + 13}">{escape(label)}</text>')
-        for name, value, colour in parts:
-            long = max(1, round(value / most * (WIDTH - LABEL - 150)))
-            out.append(f'<rect x="{LABEL}" y="{y + 2}" width="{long}" height="{BAR - 4}" '
-                       f'fill="{colour}"/><text x="{LABEL + long + 6}" y="{y + 13}">'
-                       f'{value:.{0 if value >= 100 else 2}f} {unit} {escape(name)}</text>')
-            y += BAR
-        y += 8
-    return "\n".join([*out, "</svg>", ""])
-
-
-def recovery_picture(rows):
-    groups = [(f"{row['code']} {size_of(row)}: {lost_of(row)}",
-               [("disk", row["disk_per_lost"], "#3b6ea5"),
-                ("network", row["network_per_lost"], "#d08a2e")]) for row in rows]
-    return bars("Recovery inside Ceph: bytes for each byte lost", groups, "")
-
-
-def reads_picture(rows):
-    groups = [(f"{row['code']} {size_of(row)}: {row['lost'][0]}",
-               [("planned", row["planned_reads"], "#9bb7d4"), ("counted", row["reads"], "#3b6ea5")])
-              for row in rows if len(row["lost"]) == 1 and not row.get("away")
-              and "kiln clay" in row["code"]
-              and row["stripe_unit_kib"] == 1024]
-    return bars("Reads of the object store for a recovery", groups, "reads") if groups else None
-
-
-def encode_picture(rows):
-    groups = [(f"{row['code']} {size_of(row)}",
-               [("", row["encode_received_cpu_s_per_gib"][1],
-                 "#3b6ea5" if "kiln" in row["code"] else "#999999")])
-              for row in rows if row["k"] == 10 and row["stripe_unit_kib"] >= 64]
-    return bars("Encoding through Ceph's plugin interface", groups, "CPU s/GiB") if groups else None
-
-
-def whole_picture(rows):
-    groups = [(f"{row['code']} {size_of(row)}",
-               [(words, row[f"{what}_cpu_s_per_gib"][1], colour) for (what, words), colour in
-                zip(WHOLE.items(), ["#3b6ea5", "#9bb7d4", "#d08a2e", "#999999"])])
-              for row in rows]
-    return bars("CPU of all OSDs", groups, "s/GiB")
-
-
 def write_report(report, path):
-    """JSON at `path`; beside it the tables and the pictures of what was measured."""
+    """JSON at `path`; beside it the tables of what was measured."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1) + "\n")
-    parts = [("computing", computing_table, [("encode", encode_picture)]),
-             ("recovery", recovery_table, [("recovery", recovery_picture),
-                                           ("reads", reads_picture)]),
-             ("whole", whole_table, [("whole", whole_picture)]),
-             ("clients", clients_table, []), ("moving", moving_table, [])]
+    parts = dict(computing=computing_table, recovery=recovery_table, whole=whole_table,
+                 clients=clients_table, moving=moving_table)
     lines = []
-    for name, table, pictures in parts:
-        rows = report.get(name)
-        if not rows:
-            continue
-        lines += [f"## {name}", "", *table(rows), ""]
-        for picture, draw in pictures:
-            svg = draw(rows)
-            if svg:
-                path.with_name(f"{path.stem}-{picture}.svg").write_text(svg)
+    for name, rows_of in parts.items():
+        if report.get(name):
+            lines += [f"## {name}", "", *rows_of(report[name]), ""]
     path.with_suffix(".md").write_text("\n".join(lines))

@@ -119,7 +119,7 @@ mod tests {
             }
             assert!(report.json().is_ok_and(|json| json.contains("\"median\"")));
             assert!(report.markdown().contains("| rs 10+4 |"), "{}", report.markdown());
-            assert!(report.picture().ends_with("</svg>\n"));
+            assert!(crate::figures::links(case.name, &report).contains(".svg)"));
         }
         assert!(case("nonsense").is_err_and(|e| e.to_string().contains("core, quick")));
         Ok(())

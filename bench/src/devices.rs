@@ -4,7 +4,6 @@
 //! Repeats the experiments of G-Clay (Ma et al.) on what one machine can offer. Each section is a
 //! file in `devices/` and a row of [`SECTIONS`].
 
-mod chart;
 mod device;
 mod disk;
 mod parallel;
@@ -15,9 +14,12 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::BenchError;
+use crate::figures;
 use crate::machine::Machine;
 use crate::measure::Clock;
-use crate::parts::put;
+
+/// Of the report.
+const NAME: &str = "order-devices";
 
 /// How much to measure.
 #[derive(Debug, Clone)]
@@ -43,9 +45,6 @@ pub struct Section {
     pub markdown: String,
     /// Everything, for programs.
     pub json: serde_json::Value,
-    /// Pictures: the end of the file name, and the SVG.
-    #[serde(skip)]
-    pub pictures: Vec<(String, String)>,
 }
 
 /// One row of [`SECTIONS`].
@@ -84,27 +83,17 @@ pub fn run(options: &Options, out: Option<&Path>) -> Result<(), BenchError> {
         sections.push(section);
     }
     let Some(out) = out else { return Ok(()) };
-    for (name, picture) in sections.iter().flat_map(|section| &section.pictures) {
-        put(out, &format!("order-{name}.svg"), picture)?;
-    }
     let whole = serde_json::json!({ "machine": machine, "sections": sections });
-    put(out, "order-devices.json", &format!("{whole:#}\n"))?;
-    put(out, "order-devices.md", &page(&machine, &sections))
+    let page = page(&machine, &sections) + &figures::links(NAME, &whole);
+    figures::write(out, NAME, &whole, &page)
 }
 
 fn page(machine: &Machine, sections: &[Section]) -> String {
     let mut page = String::from("# Reads of repairs on emulated disks\n");
     // Writing to a string does not fail.
-    let _ = writeln!(
-        page,
-        "\n`make bench-devices`: {}, {} cores, Linux {}, {}, commit {}, load {}.",
-        machine.cpu, machine.cores, machine.system, machine.compiler, machine.commit, machine.load
-    );
+    let _ = writeln!(page, "\n`make bench-devices`: {}.", machine.line());
     for section in sections {
         let _ = write!(page, "\n## {}\n\n{}", section.title, section.markdown);
-        for (name, _) in &section.pictures {
-            let _ = write!(page, "\n![{name}](order-{name}.svg)\n");
-        }
     }
     page
 }
@@ -117,7 +106,6 @@ fn skipped(name: &str, title: &str, why: &str) -> Section {
         title: title.into(),
         markdown: format!("**Skipped** on this machine: {why}\n"),
         json: serde_json::json!({ "skipped": why }),
-        pictures: Vec::new(),
     }
 }
 

@@ -1,12 +1,12 @@
 //! What a number is worth without: the machine, the kernel, the compiler, the commit.
 
 use crate::measure::Clock;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::process::Command;
 
 /// Where and with what the numbers were made.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the CPU.
     pub cpu: String,
@@ -52,6 +52,21 @@ impl Machine {
             clock,
             huge_pages,
         }
+    }
+
+    /// What pages and pictures say of it.
+    pub fn line(&self) -> String {
+        format!(
+            "{}, {} cores, kernel `{}`, Linux {}, {}, commit {}, load {}, {:?} clock",
+            self.cpu,
+            self.cores,
+            self.kernel,
+            self.system,
+            self.compiler,
+            self.commit,
+            self.load,
+            self.clock
+        )
     }
 }
 

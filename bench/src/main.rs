@@ -11,6 +11,7 @@ mod cell;
 mod devices;
 mod engine;
 mod error;
+mod figures;
 mod headline;
 mod kiln;
 mod machine;
@@ -42,6 +43,8 @@ struct Args {
     /// What to measure; see --list.
     #[arg(default_value = "core")]
     case: String,
+    /// For draw: reports as JSON.
+    files: Vec<PathBuf>,
     /// The headline ratios only, in about a minute, as one line of JSON on standard output.
     #[arg(long)]
     quick: bool,
@@ -95,6 +98,11 @@ static BENCHES: &[Bench] = &[
             };
             devices::run(&options, args.out.as_deref())
         },
+    },
+    Bench {
+        name: "draw",
+        about: "the pictures of reports, from their JSON: draw FILE.json... [--out DIR]",
+        run: |args| figures::run(&args.files, args.out.as_deref()),
     },
     Bench {
         name: "order",

@@ -2,16 +2,15 @@
 //! via Gray-Code Based Sub-Chunk Reorganization in Ceph"): counts, and what an order costs when
 //! data is written and read.
 
-mod chart;
 mod coding;
 mod moving;
 mod page;
 mod tables;
 
 use crate::BenchError;
+use crate::figures;
 use crate::machine::Machine;
 use crate::measure::{Clock, Effort};
-use crate::parts::put;
 use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
@@ -93,9 +92,7 @@ impl Report {
 
     /// Writes order.json, order.md and order.svg into a folder.
     fn write(&self, folder: &Path) -> Result<(), BenchError> {
-        put(folder, "order.json", &serde_json::to_string_pretty(self).unwrap_or_default())?;
-        put(folder, "order.md", &self.markdown())?;
-        put(folder, "order.svg", &chart::draw(&self.counts))
+        figures::write(folder, "order", self, &self.markdown())
     }
 }
 
@@ -120,7 +117,7 @@ mod tests {
         assert_eq!(report.counts.census.full_at_bound, report.counts.census.full);
         assert!(report.moving.iter().all(|row| row.rate.median > 0.0));
         assert!(report.coding.iter().all(|row| row.encode.median > 0.0));
-        assert!(chart::draw(&report.counts).ends_with("</svg>\n"));
+        assert!(figures::links("order", &report).contains("(order.svg)"));
         assert!(report.headline().contains("\"s_total_16_2_gray\":520"));
         Ok(())
     }

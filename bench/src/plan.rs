@@ -8,14 +8,14 @@
 
 mod codes;
 mod page;
-mod picture;
 mod recovery;
 mod small;
 
 use crate::BenchError;
+use crate::figures;
 use crate::machine::Machine;
 use crate::measure::Clock;
-use crate::parts::{Parts, put};
+use crate::parts::Parts;
 use codes::Code;
 use kiln_code::Codec;
 use kiln_plan::{PlanError, Problem};
@@ -49,6 +49,8 @@ struct Report {
     codes: Vec<Code>,
     /// All placements of small repairs.
     small: Vec<Small>,
+    /// What each node does in one repair.
+    traffic: Vec<small::Traffic>,
     /// Recoveries of whole machines.
     recoveries: Vec<Recovery>,
 }
@@ -60,11 +62,7 @@ struct Report {
 pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
     let report = measure(options)?;
     if let Some(folder) = options.out {
-        put(folder, "plan.json", &serde_json::to_string_pretty(&report).unwrap_or_default())?;
-        put(folder, "plan.md", &report.markdown())?;
-        for (name, svg) in picture::all(&report).map_err(failed)? {
-            put(folder, name, &svg)?;
-        }
+        figures::write(folder, "plan", &report, &report.markdown())?;
         parts(options, &report.machine.commit).forget();
     }
     println!("{}", report.headline());
@@ -93,7 +91,8 @@ fn measure(options: &Options<'_>) -> Result<Report, BenchError> {
             .push(parts.take(&row.name(), || recovery::recovery(row, options).map_err(failed))?);
     }
     let small = small::all().map_err(failed)?;
-    Ok(Report { machine, quick: options.quick, codes, small, recoveries })
+    let traffic = small::traffic().map_err(failed)?;
+    Ok(Report { machine, quick: options.quick, codes, small, traffic, recoveries })
 }
 
 /// The repair of one chunk, a node for each chunk.
@@ -120,8 +119,9 @@ mod tests {
         assert!(report.headline().contains("clay:2+2"));
         let within = |found: &Recovery| found.makespan_mib >= found.bound_mib - 1e-6;
         assert!(report.recoveries.iter().all(within));
-        for (name, svg) in picture::all(&report).unwrap() {
-            assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"), "{name}");
+        let pictures = figures::links("plan", &report);
+        for name in ["frontier-clay", "frontier-butterfly", "traffic", "recovery"] {
+            assert!(pictures.contains(&format!("(plan-{name}.svg)")), "{pictures}");
         }
         // A second run takes what the first one has left.
         let again = measure(&options).unwrap();

@@ -1,13 +1,11 @@
-//! Results as JSON, as Markdown tables and as a picture.
-
-mod picture;
+//! Results as JSON and as Markdown tables.
 
 use crate::BenchError;
 use crate::cases::Setup;
 use crate::cell::{Cell, Rate};
+use crate::figures;
 use crate::headline::{headline, line};
 use crate::machine::Machine;
-use crate::parts::put;
 use crate::peers::Found;
 use crate::small::Small;
 use crate::threads::TwoThreads;
@@ -79,21 +77,9 @@ impl Report {
     }
 
     fn write_markdown(&self, out: &mut String) -> std::fmt::Result {
-        let m = &self.machine;
         writeln!(out, "### `kiln-bench {}`\n", self.case)?;
-        writeln!(
-            out,
-            "{}, {} cores, kernel `{}`, Linux {}, {}, commit {}, load {}, {} pages, {:?} clock.\n",
-            m.cpu,
-            m.cores,
-            m.kernel,
-            m.system,
-            m.compiler,
-            m.commit,
-            m.load,
-            if m.huge_pages { "huge" } else { "small" },
-            m.clock
-        )?;
+        let pages = if self.machine.huge_pages { "huge" } else { "small" };
+        writeln!(out, "{}, {pages} pages.\n", self.machine.line())?;
         for peer in &self.peers {
             match (&peer.version, &peer.missing) {
                 (Some(version), _) => writeln!(out, "- {version}")?,
@@ -170,20 +156,12 @@ impl Report {
         groups.into_iter().map(|(_, cells)| cells).collect()
     }
 
-    /// Each engine against the ceiling, as SVG.
-    pub fn picture(&self) -> String {
-        picture::draw(&self.groups(), &self.machine)
-    }
-
-    /// Writes NAME.json, NAME.md and NAME.svg into a folder.
+    /// Writes data, page and pictures into a folder.
     ///
     /// # Errors
     /// The folder cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), BenchError> {
-        let name = |ending: &str| format!("{}.{ending}", self.case);
-        put(folder, &name("json"), &self.json().unwrap_or_default())?;
-        put(folder, &name("md"), &self.markdown())?;
-        put(folder, &name("svg"), &self.picture())
+        figures::write(folder, &self.case, self, &self.markdown())
     }
 }
 

@@ -1,7 +1,6 @@
 //! `make bench-xor`: the experiments of Luo, Xu and Plank, "An Efficient XOR-Scheduling Algorithm
 //! for Erasure Codes Encoding", on this machine, with kiln and Jerasure beside the paper's orders.
 
-mod chart;
 mod codes;
 mod contest;
 mod disk;
@@ -44,6 +43,13 @@ pub struct Options<'a> {
     pub clock: Clock,
 }
 
+impl Options<'_> {
+    /// Of the report.
+    fn name(&self) -> &'static str {
+        if self.quick { "bench-xor-quick" } else { "bench-xor" }
+    }
+}
+
 /// All that a run found.
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -64,7 +70,7 @@ pub struct Report {
 pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
     let report = measure(options)?;
     if let Some(folder) = options.out {
-        report.write(folder, if options.quick { "bench-xor-quick" } else { "bench-xor" })?;
+        crate::figures::write(folder, options.name(), &report, &report.markdown(options.name()))?;
     }
     println!("{}", report.headline());
     Ok(())
@@ -96,6 +102,11 @@ fn measure(options: &Options<'_>) -> Result<Report, BenchError> {
         report.disk = Some(Disk::measure(folder)?);
     }
     Ok(report)
+}
+
+/// Where the paper shows a code.
+pub fn figure(spec: &str) -> &'static str {
+    CODES.iter().find(|code| code.spec == spec).map_or("not known", |code| code.figure)
 }
 
 fn log(cell: &Cell<'_>, points: &[Point]) {
@@ -202,12 +213,12 @@ mod tests {
         };
         let report = measure(&options)?;
         assert_eq!(report.points.len(), CODES.len() * 2 * 3 * 2 * 5); // two packets, no Jerasure
-        let page = report.markdown();
+        let page = report.markdown(options.name());
         for code in CODES {
             assert!(page.contains(code.spec), "{page}");
         }
         assert!(report.headline().contains("\"alg2_over_alg1_u64\": null"));
-        assert!(report.pictures().iter().all(|(_, svg)| svg.ends_with("</svg>\n")));
+        assert_eq!(page.matches(".svg)").count(), 2, "an encode and a decode: {page}");
         Ok(())
     }
 }

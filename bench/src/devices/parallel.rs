@@ -197,6 +197,5 @@ fn section(rows: &[Row]) -> Section {
         title: TITLE.into(),
         markdown: text,
         json: serde_json::json!(rows),
-        pictures: Vec::new(),
     }
 }

@@ -107,7 +107,7 @@ fn section(rows: &[Row]) -> Section {
     };
     let _ = writeln!(text, "\n{verdict}");
     let json = serde_json::json!({ "rows": rows, "agree": same });
-    Section { name: NAME.into(), title: TITLE.into(), markdown: text, json, pictures: Vec::new() }
+    Section { name: NAME.into(), title: TITLE.into(), markdown: text, json }
 }
 
 fn repair(

@@ -15,16 +15,14 @@ impl Report {
     }
 
     fn write_measured(&self, out: &mut String) -> Result {
-        let m = &self.machine;
         writeln!(out, "## What an order costs at write and read (experiment 6)\n")?;
         writeln!(
             out,
-            "Measured: {}, {} cores, kernel `{}`, Linux {}, {}, commit {}, load {}, wall clock. \
-             16+2, 2 MiB chunks; encode with the checksums of all 18 chunks, read with those of \
+            "Measured: {}. 16+2, 2 MiB chunks; encode with the checksums of all 18 chunks, read with those of \
              the 16 data chunks; in memory, and with a file for each chunk: written and synced, \
              read not from the page cache. GB/s of object bytes, median (quarter to three \
              quarters); slower: median over rounds against natural in the same round.\n",
-            m.cpu, m.cores, m.kernel, m.system, m.compiler, m.commit, m.load
+            self.machine.line()
         )?;
         writeln!(out, "| work | order | GB/s | slower than natural |\n|---|---|---|---|")?;
         for row in &self.moving {

@@ -22,22 +22,14 @@ impl Report {
     }
 
     pub(super) fn markdown(&self) -> String {
-        let mut text = format!(
-            "{}, {} cores, {}, {}, commit {}, load {}.\n\n",
-            self.machine.cpu,
-            self.machine.cores,
-            self.machine.system,
-            self.machine.compiler,
-            self.machine.commit,
-            self.machine.load
-        );
+        let mut text = format!("{}.\n\n", self.machine.line());
         for table in [Self::codes, Self::misses, Self::others, Self::frontiers, Self::brute] {
             // Writing to a string does not fail.
             let _ = table(self, &mut text);
             text.push('\n');
         }
         let _ = self.recoveries(&mut text);
-        text
+        text + &crate::figures::links("plan", self)
     }
 
     /// Table 2 of the paper, over all blocks.

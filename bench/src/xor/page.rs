@@ -1,45 +1,31 @@
 //! The report as Markdown: bars, the paper's tables redrawn, and its figures as pictures.
 
+use super::Report;
 use super::codes::{CODES, Code};
 use super::contest::Who;
 use super::ground::Place;
 use super::headline::PROMISES;
-use super::{Report, chart};
-use crate::BenchError;
-use crate::parts::put;
+use crate::figures::{links, size};
 use std::fmt::Write;
-use std::path::Path;
 
 /// Places in the order of the page.
 const PLACES: [Place; 4] = [Place::Paper, Place::Cache, Place::Dram, Place::Tiny];
 
 impl Report {
     /// Tables for people.
-    pub fn markdown(&self) -> String {
+    pub fn markdown(&self, name: &str) -> String {
         let mut out = String::new();
         // Writing to a string does not fail.
         let _ = self.write_markdown(&mut out);
-        out
+        out + &links(name, self)
     }
 
     fn write_markdown(&self, out: &mut String) -> std::fmt::Result {
-        let m = &self.machine;
-        writeln!(
-            out,
-            "{}, {} cores, kernel `{}`, Linux {}, {}, commit {}, load {}, {:?} clock. {}\n",
-            m.cpu,
-            m.cores,
-            m.kernel,
-            m.system,
-            m.compiler,
-            m.commit,
-            m.load,
-            m.clock,
-            match &self.jerasure {
-                Ok(version) => format!("{version}."),
-                Err(reason) => format!("**Jerasure is missing**: {reason}."),
-            }
-        )?;
+        let jerasure = match &self.jerasure {
+            Ok(version) => version.clone(),
+            Err(reason) => format!("**Jerasure is missing**: {reason}"),
+        };
+        writeln!(out, "{}. {jerasure}.\n", self.machine.line())?;
         writeln!(out, "| promise | bar | worst | of each code |\n|---|---|---|---|")?;
         for promise in PROMISES {
             let ratios = self.ratios(promise);
@@ -61,11 +47,7 @@ impl Report {
         }
         self.table_5(out)?;
         self.table_7(out)?;
-        self.table_8(out)?;
-        for (name, _) in self.pictures() {
-            writeln!(out, "\n![{name}]({name}.svg)")?;
-        }
-        Ok(())
+        self.table_8(out)
     }
 
     /// The peak of everybody over all sizes of packets.
@@ -89,7 +71,7 @@ impl Report {
             write!(out, "| {} |", code.spec)?;
             for who in &who {
                 match self.peak(code, operation, place, &[*who]) {
-                    Some(p) => write!(out, " {:.1} ({}) |", p.rate.median, size(p.packet))?,
+                    Some(p) => write!(out, " {:.1} ({}) |", p.rate.median, size(p.packet as u64))?,
                     None => write!(out, " |")?,
                 }
             }
@@ -170,49 +152,9 @@ impl Report {
         }
         Ok(())
     }
-
-    /// Pictures by name.
-    pub fn pictures(&self) -> Vec<(String, String)> {
-        let mut pictures = Vec::new();
-        for operation in ["encode", "decode 2"] {
-            for place in PLACES {
-                if self.points.iter().any(|p| p.place == place && p.operation == operation) {
-                    let which = format!("{place:?}").to_lowercase();
-                    let name = format!("xor-{}-{which}", operation.replace(' ', ""));
-                    pictures.push((name, chart::draw(self, operation, place)));
-                }
-            }
-        }
-        pictures
-    }
-
-    /// Writes NAME.json, NAME.md and the pictures into a folder.
-    ///
-    /// # Errors
-    /// The folder cannot be written.
-    pub fn write(&self, folder: &Path, name: &str) -> Result<(), BenchError> {
-        put(
-            folder,
-            &format!("{name}.json"),
-            &serde_json::to_string_pretty(self).unwrap_or_default(),
-        )?;
-        put(folder, &format!("{name}.md"), &self.markdown())?;
-        for (picture, svg) in self.pictures() {
-            put(folder, &format!("{picture}.svg"), &svg)?;
-        }
-        Ok(())
-    }
 }
 
 /// `liberation 11+2`.
 pub fn short(spec: &str) -> String {
     spec.split(',').next().unwrap_or_default().replace(':', " ")
-}
-
-/// `64 B`, `1 KiB`.
-pub fn size(bytes: usize) -> String {
-    match bytes >> 10 {
-        0 => format!("{bytes} B"),
-        kib => format!("{kib} KiB"),
-    }
 }

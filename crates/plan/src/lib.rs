@@ -34,7 +34,6 @@ mod effort;
 mod error;
 mod general;
 mod parts;
-mod picture;
 mod plan;
 mod problem;
 mod recovery;
@@ -51,7 +50,6 @@ pub use effort::Effort;
 pub use error::PlanError;
 pub use general::Limits;
 pub use parts::{Part, Parts, Persist, Piece, Round, Source};
-pub use picture::{Dot, frontier_picture, plan_picture};
 pub use plan::Plan;
 pub use problem::Problem;
 pub use recovery::{

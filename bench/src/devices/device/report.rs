@@ -1,11 +1,12 @@
-//! Tables and pictures of the measurements.
+//! Tables of the measurements.
 
 use std::fmt::Write;
 
 use kiln_store::device::{Combine, DeviceModel};
 use serde::Serialize;
 
-use super::super::chart::{self, Series};
+use crate::figures::size;
+
 use super::{AGAIN, DEVICES, Device, GRAY, NATURAL, PLANNED, Row, Section, WHOLE};
 
 pub(super) fn section(
@@ -18,10 +19,8 @@ pub(super) fn section(
     let mut text = intro(devices);
     let (bars, json_bars) = bars(rows);
     text += &bars;
-    let mut pictures = Vec::new();
     for (device, _) in devices {
         text += &sizes(device.name, rows);
-        pictures.extend(pictures_of(device, rows));
     }
     text += &orders(rows);
     text += &three_parities(rows);
@@ -36,7 +35,6 @@ pub(super) fn section(
         title: title.into(),
         markdown: text,
         json: serde_json::json!({ "bars": json_bars, "devices": models, "rows": rows }),
-        pictures,
     }
 }
 
@@ -341,37 +339,6 @@ fn by_k(rows: &[Row]) -> String {
     text
 }
 
-fn pictures_of(disk: &Device, rows: &[Row]) -> Vec<(String, String)> {
-    let device = disk.name;
-    let cells: Vec<&Row> =
-        rows.iter().filter(|r| r.experiment == "7" && r.device == device).collect();
-    let (ways, chunks) = axes(&cells);
-    let Some(first) = cells.first() else { return Vec::new() };
-    let code = format!("{}+{}", first.k, first.m);
-    let series = |values: &dyn Fn(&str) -> Vec<f64>| -> Vec<Series> {
-        ways.iter().map(|way| Series { name: (*way).into(), values: values(way) }).collect()
-    };
-    let by_size = series(&|way| cells.iter().filter(|r| r.way == way).map(|r| r.overall).collect());
-    let places: Vec<String> = chunks.iter().map(|&chunk| size(chunk)).collect();
-    let title = format!("{device}: {code}, overall disk-read time by chunk size");
-    let mut pictures = vec![(
-        format!("{device}-sizes"),
-        chart::draw(&title, &places, "seconds, all lost chunks (log)", &by_size),
-    )];
-    let chunk = if chunks.contains(&(2 << 20)) { 2 << 20 } else { first.chunk };
-    let by_lost = series(&|way| {
-        let row = cells.iter().find(|r| r.way == way && r.chunk == chunk);
-        row.map_or(Vec::new(), |r| r.seconds.clone())
-    });
-    let places: Vec<String> = (0..first.seconds.len()).map(|lost| format!("c{lost}")).collect();
-    let title = format!("{device}: {code}, chunks of {}, by lost chunk", size(chunk));
-    pictures.push((
-        format!("{device}-lost"),
-        chart::draw(&title, &places, "seconds of disk reads (log)", &by_lost),
-    ));
-    pictures
-}
-
 /// Ways and chunk sizes of cells, in order of first appearance.
 fn axes(cells: &[&Row]) -> (Vec<&'static str>, Vec<u64>) {
     let (mut ways, mut chunks) = (Vec::new(), Vec::new());
@@ -384,13 +351,6 @@ fn axes(cells: &[&Row]) -> (Vec<&'static str>, Vec<u64>) {
         }
     }
     (ways, chunks)
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        b if b >= 1 << 20 && b.is_multiple_of(1 << 20) => format!("{} MiB", b >> 20),
-        b => format!("{} KiB", b >> 10),
-    }
 }
 
 fn seconds(s: f64) -> String {

@@ -103,7 +103,7 @@ impl Flags {
             costs.iter().map(|cost| Order::new(layers, &cost.order)).collect::<Result<_, _>>()?;
         let report = report(codec, layers, weights, costs.iter().zip(&orders))?;
         if let Some(path) = picture {
-            let text = picture::draw(&report.code, layers, &orders);
+            let text = picture::draw(&report.code, layers, &orders).svg();
             std::fs::write(path, text).map_err(|source| Failure::Io {
                 action: "write",
                 path: path.to_owned(),

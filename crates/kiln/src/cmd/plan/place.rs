@@ -1,6 +1,7 @@
 //! `kiln plan --strategy`: the repair placed on the nodes of a cluster.
 
 mod cluster;
+mod picture;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use kiln_code::Codec;
-use kiln_plan::{Effort, Problem, Shelf, Strategy, UNDECIDED, plan_picture, strategy};
+use kiln_plan::{Effort, Problem, Shelf, Strategy, UNDECIDED, strategy};
 
 use crate::exit::Failure;
 use crate::print::Stream;
@@ -124,7 +125,7 @@ impl Placing {
         if let Some(path) = picture {
             let svg = match self.frontier {
                 true => report.draw(&problem),
-                false => plan_picture(&plan, sub_chunk),
+                false => picture::of_plan(&plan, sub_chunk).svg(),
             };
             write(path, svg.as_bytes())?;
         }

@@ -1,8 +1,8 @@
 //! What `kiln plan --strategy` says: costs beside lower bounds, node by node.
 
 use kiln_code::Codec;
-use kiln_plan::{Bound, Costs, Dot, Effort, Limits, Plan, Problem, Proof};
-use kiln_plan::{frontier, frontier_picture};
+use kiln_figure::{Axis, Figure, Kind, Mark, Panel};
+use kiln_plan::{Bound, Costs, Effort, Limits, Plan, Problem, Proof, frontier};
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -212,21 +212,24 @@ impl Report {
 
     /// The frontier as a picture.
     pub fn draw(&self, problem: &Problem) -> String {
-        let unit = 1.0 / f64::from(1 << 20);
-        let dot = |load: u64, bandwidth: u64, name: &str| Dot {
-            load: load as f64 * unit,
-            bandwidth: bandwidth as f64 * unit,
-            name: name.to_owned(),
-        };
-        let ours = (self.max_node_load, self.bandwidth);
-        let mut dots: Vec<Dot> = vec![dot(ours.0, ours.1, self.strategy)];
-        let others = self.frontier.iter();
-        for point in others.filter(|point| (point.max_node_load, point.bandwidth) != ours) {
-            dots.push(dot(point.max_node_load, point.bandwidth, "frontier"));
+        let mib = |bytes: f64| bytes / f64::from(1 << 20);
+        let mut panel = Panel::new(Kind::Xy, "", Axis::tight("repair bandwidth, MiB"));
+        panel.at = Axis::tight("maximum repair load, MiB");
+        if let Some(bound) = Bound::of(problem) {
+            let bytes = |count: f64| mib(count * self.sub_chunk as f64);
+            let end = |received| Mark::new(bytes(received), bytes(bound.bandwidth(received)));
+            panel.series("bound").extend([end(bound.load()), end(bound.central())]);
         }
-        let title = format!("{}, lost {}, in MiB", self.code, lists::show(&self.lost));
-        let bound = Bound::of(problem).map(|bound| (bound, self.sub_chunk as f64 * unit));
-        frontier_picture(&title, &dots, &[], bound)
+        let mut panel = panel.joined();
+        let ours = (self.max_node_load, self.bandwidth);
+        let others = self.frontier.iter().map(|point| (point.max_node_load, point.bandwidth));
+        let others = others.filter(|point| *point != ours).map(|point| (point, "frontier"));
+        for ((load, all), name) in std::iter::once((ours, self.strategy)).chain(others) {
+            let (load, all) = (mib(load as f64), mib(all as f64));
+            panel.series(&format!("{name} ({load:.0}, {all:.0})")).push(Mark::new(load, all));
+        }
+        let title = format!("{}, lost {}", self.code, lists::show(&self.lost));
+        Figure::new(title, "counted from plans").with(panel).svg()
     }
 
     /// For people.
