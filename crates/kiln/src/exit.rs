@@ -127,6 +127,7 @@ impl Failure {
             Failure::Code(_) | Failure::Plan(_) => Exit::Usage,
             Failure::Pool(error) => of_pool(error.kind()),
             Failure::Node(NodeError::Setup { .. }) => Exit::Usage,
+            Failure::Store(error) if error.is_usage() => Exit::Usage,
             Failure::Node(NodeError::Pool(error)) => of_pool(error.kind()),
             Failure::Node(_)
             | Failure::Store(_)

@@ -18,9 +18,9 @@ use kiln_node::net::{Address, ClusterKey, Network};
 use kiln_pool::Settings;
 
 pub use limits::LimitFile;
-pub use nodes::Folders;
+pub use nodes::{Folders, local};
 pub use output::{Output, Place};
-pub use pool::{PoolFlags, create_node, fresh_run, now_ms, open_node};
+pub use pool::{PoolFlags, fresh_run, now_ms};
 pub use raw::{Format, RawFlags, RawSetup};
 pub use reads::{ReadFlags, direct};
 

@@ -1,12 +1,52 @@
 //! The crate's one error type.
 
-use std::io;
+use std::{fmt, io};
 
 use kiln_pool::PoolError;
-use kiln_store::StoreError;
+use kiln_store::{Operation, StoreError};
 
 /// Result of everything in this crate.
 pub type Result<T, E = NodeError> = std::result::Result<T, E>;
+
+/// What is tried between nodes, or with the files of one, as [`NodeError::Io`] tells it.
+///
+/// ```
+/// assert_eq!(kiln_node::NodeOperation::Connect.to_string(), "connect to");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeOperation {
+    /// Starting threads.
+    Start,
+    /// Taking connections at an address.
+    Listen,
+    /// Making a connection.
+    Connect,
+    /// Asking and answering on a connection that was made.
+    Talk,
+    /// Changing something at the other side.
+    Write,
+    /// Making a file.
+    CreateFile,
+    /// Opening a file.
+    OpenFile,
+    /// Reading a file.
+    ReadFile,
+}
+
+impl fmt::Display for NodeOperation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Start => "start",
+            Self::Listen => "listen on",
+            Self::Connect => "connect to",
+            Self::Talk => "talk to",
+            Self::Write => "write to",
+            Self::CreateFile => "create",
+            Self::OpenFile => "open",
+            Self::ReadFile => "read",
+        })
+    }
+}
 
 /// What can go wrong between nodes: what, where, and what to do about it.
 ///
@@ -54,9 +94,9 @@ pub enum NodeError {
     /// The connection could not be made, or broke.
     #[error("cannot {op} {place}: {source}")]
     Io {
-        /// What was tried, as a verb.
-        op: &'static str,
-        /// The other side.
+        /// What was tried.
+        op: NodeOperation,
+        /// The other side, or the file.
         place: String,
         /// The reason given.
         #[source]
@@ -110,7 +150,7 @@ impl NodeError {
 
     /// As an error of storage, for those who use a remote place as a backend.
     #[must_use]
-    pub fn into_store(self, op: &'static str, place: &str, name: &str) -> StoreError {
+    pub fn into_store(self, op: Operation, place: &str, name: &str) -> StoreError {
         let kind = match &self {
             Self::Store(_) | Self::Pool(_) => io::ErrorKind::Other,
             Self::Io { source, .. } => source.kind(),

@@ -34,4 +34,4 @@ pub mod sim;
 pub mod task;
 pub mod throttle;
 
-pub use error::{NodeError, Result};
+pub use error::{NodeError, NodeOperation, Result};

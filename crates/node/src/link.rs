@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::agent::store_error;
 use crate::proto::{Frame, Message, Priority, Role, VERSION};
-use crate::{NodeError, Result};
+use crate::{NodeError, NodeOperation, Result};
 
 /// Names a question to the one who asked it.
 pub type Token = u64;
@@ -112,7 +112,7 @@ enum State {
 /// Why a link ended, for everybody who waits and for those who come later.
 #[derive(Debug, Clone)]
 enum Why {
-    Broken(&'static str, io::ErrorKind, String),
+    Broken(NodeOperation, io::ErrorKind, String),
     Refused(String),
     Protocol(String),
     Silent,
@@ -123,7 +123,7 @@ impl Why {
         let place = address.to_owned();
         match self {
             Why::Broken(op, kind, text) => {
-                NodeError::Io { op, place, source: io::Error::new(*kind, text.clone()) }
+                NodeError::Io { op: *op, place, source: io::Error::new(*kind, text.clone()) }
             }
             Why::Refused(why) => NodeError::Refused { place, why: why.clone() },
             Why::Protocol(what) => NodeError::protocol(what.clone()),
@@ -378,7 +378,10 @@ impl Link {
     }
 
     fn closed(&mut self, error: &io::Error) {
-        let op = if self.state == State::Connecting { "connect to" } else { "talk to" };
+        let op = match self.state {
+            State::Connecting => NodeOperation::Connect,
+            _ => NodeOperation::Talk,
+        };
         self.end(Why::Broken(op, error.kind(), error.to_string()));
     }
 

@@ -24,7 +24,7 @@ pub use key::ClusterKey;
 pub use monitor::Monitor;
 pub use pool::{Control, PoolRecovery};
 pub use recover::RepairWatcher;
-pub use remote::{Network, RemoteBackend};
+pub use remote::{Agents, Network, RemoteBackend, SERVED};
 pub use serve::{AgentSetup, Report, Serving, Watcher, serve};
 #[cfg(any(test, feature = "sim"))]
 pub(crate) use stage::{Answer, Question, Stage};

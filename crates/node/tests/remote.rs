@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_node::agent::Limits;
-use kiln_node::net::{Address, AgentSetup, ClusterKey, Network, RemoteBackend, Serving, serve};
+use kiln_node::net::{
+    Address, AgentSetup, Agents, ClusterKey, Network, RemoteBackend, Serving, serve,
+};
 use kiln_node::proto::{Frame, Message};
-use kiln_store::backends::battery::CHECKS;
+use kiln_store::backends::battery::check_all;
 use kiln_store::{
-    Backend, Fault, FaultAction, FaultyBackend, FileBackend, MemoryBackend, Operation, StoreError,
+    BACKENDS, Backend, BackendKind, Fault, FaultAction, FaultyBackend, FileBackend, MemoryBackend,
+    Opening, Operation, StoreError, open_place,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -71,14 +74,22 @@ fn pattern(len: usize) -> Vec<u8> {
 fn a_remote_place_keeps_the_contract_of_backends() {
     for tls in [false, true] {
         let rig = Rig::new(tls);
-        for (number, (name, check)) in CHECKS.iter().enumerate() {
-            println!("TLS {tls}: {name}");
+        let agents = Agents(|_: &Address| Ok(rig.network.clone()));
+        // A place by its address, from the table that a program would have.
+        let kinds = [BACKENDS, &[&agents as &dyn BackendKind]].concat();
+        let (mut serving, mut number) = (Vec::new(), 0);
+        let mut fresh = |backend: Arc<dyn Backend>| {
+            let agent = rig.agent(backend, "127.0.0.1:0");
+            let address = rig.address(&agent).to_string();
+            serving.push(agent);
+            open_place(&kinds, address.as_ref(), Opening::default()).unwrap()
+        };
+        check_all(&format!("folder, TLS {tls}"), &mut || {
+            number += 1;
             let folder = rig.folder.path().join(number.to_string());
-            let (_agent, remote) = rig.start(Arc::new(FileBackend::create(folder).unwrap()));
-            check(&remote);
-            let (_agent, remote) = rig.start(Arc::new(MemoryBackend::new()));
-            check(&remote);
-        }
+            fresh(Arc::new(FileBackend::create(folder).unwrap()))
+        });
+        check_all(&format!("memory, TLS {tls}"), &mut || fresh(Arc::new(MemoryBackend::new())));
     }
 }
 
@@ -119,7 +130,7 @@ fn failures_of_the_disk_arrive_as_what_they_are() {
     faulty.inject(fault.on(Operation::Open));
     let error = remote.open("b").err().unwrap();
     assert!(error.to_string().contains("127.0.0.1"), "{error}");
-    assert!(matches!(error, StoreError::Io { op: "open", .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Io { op: Operation::Open, .. }), "{error:?}");
     assert_eq!(read(&remote, "b"), b"fine");
 }
 

@@ -199,6 +199,7 @@ impl PoolError {
             }
             PoolError::Code(CodeError::NotRecoverable { .. }) => ErrorKind::NotRecoverable,
             PoolError::Code(_) => ErrorKind::Usage,
+            PoolError::Store(error) if error.is_usage() => ErrorKind::Usage,
             PoolError::Input { .. }
             | PoolError::Output { .. }
             | PoolError::Store(_)

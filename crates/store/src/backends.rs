@@ -1,20 +1,28 @@
 //! Where shards live: the [`Backend`] contract and the table of its implementations.
 //!
-//! The contract is small on purpose: append-only writing, random reading, atomic rename. Every
-//! row of [`BACKENDS`] passes the same battery of tests.
+//! The contract is small on purpose: append-only writing, random reading, atomic rename; and whole
+//! files, for places that can do no more. Each place says what it can do ([`Capabilities`]). Every
+//! row of [`place::BACKENDS`] passes the same battery of tests.
 
+pub mod capability;
 pub mod direct;
 pub mod faulty;
 pub mod file;
 pub mod memory;
+pub mod place;
+pub mod upload;
 
 #[cfg(any(test, feature = "battery"))]
 pub mod battery;
+#[cfg(any(test, feature = "battery"))]
+pub mod bucket;
 
 use std::fmt::Debug;
 use std::ops::Range;
-use std::sync::Arc;
+use std::path::Path;
 
+use self::capability::{Capabilities, Capability};
+use self::upload::{NewFile, Upload};
 use crate::{Result, StoreError};
 
 /// Longest file name in bytes that backends accept (the limit of common file systems).
@@ -39,6 +47,11 @@ pub trait Backend: Send + Sync + Debug {
     /// The place for messages, for example the folder's path.
     fn place(&self) -> String;
 
+    /// What it can do. Whoever needs something asks before a byte moves
+    /// ([`Capabilities::require`]); methods that a place does not have answer
+    /// [`StoreError::Incapable`].
+    fn capabilities(&self) -> Capabilities;
+
     /// Names of the regular files here, sorted; sub-folders are not entered.
     fn list(&self) -> Result<Vec<String>>;
 
@@ -53,26 +66,105 @@ pub trait Backend: Send + Sync + Debug {
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>>;
 
     /// Opens a file for appending at `at` bytes: creates it if absent, cuts it if longer, and
-    /// refuses it ([`StoreError::Truncated`]) if shorter.
-    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>>;
+    /// refuses it ([`StoreError::Truncated`]) if shorter. For files that are gone on with after
+    /// an interruption; others are better made by [`Backend::create`]. Needs
+    /// [`Capability::Append`].
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
+        let _ = at;
+        Err(self.incapable(Capability::Append, &format!("writing {name:?}")))
+    }
 
-    /// Renames a file, replacing the target, atomically; durable when it returns.
+    /// Renames a file, replacing the target, atomically; durable when it returns. Needs
+    /// [`Capability::Rename`].
     ///
     /// The file's bytes are durable only if they were [`Append::sync`]ed before.
-    fn rename(&self, from: &str, to: &str) -> Result<()>;
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let _ = from;
+        Err(self.incapable(Capability::Rename, &format!("naming a file {to:?}")))
+    }
 
     /// Removes a file; durable when it returns. Removing an absent file is success.
     fn remove(&self, name: &str) -> Result<()>;
 
+    /// As [`Backend::rename`], but fails where `to` is there already, with an error that is
+    /// [`StoreError::is_exists`]. Of several at once one succeeds. For [`Backend::create`] in
+    /// places that have [`Capability::CreateIfAbsent`].
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        let _ = from;
+        Err(self.incapable(Capability::CreateIfAbsent, &format!("a new file {to:?}")))
+    }
+
+    /// Begins a file that appears under its name whole and durable, or not at all: the form of
+    /// writing that every place has, object stores included.
+    ///
+    /// By itself this method appends to a part, syncs and renames it.
+    ///
+    /// ```
+    /// use kiln_store::{Backend, MemoryBackend, NewFile};
+    /// let disk = MemoryBackend::new();
+    /// let mut file = disk.create(&NewFile::named("a"))?;
+    /// file.write(b"some ")?;
+    /// file.write(b"bytes")?;
+    /// assert!(disk.open("a").is_err());
+    /// file.complete()?;
+    /// assert_eq!(disk.bytes("a").unwrap(), b"some bytes");
+    /// drop(disk.create(&NewFile::named("b"))?);
+    /// assert_eq!(disk.list()?, ["a"]);
+    /// # Ok::<(), kiln_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::Incapable`] before anything is written, and those of [`Backend::append`].
+    fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
+        upload::by_rename(self, file)
+    }
+
     /// Keeps other writers out of the place until the lock is dropped (or its process dies).
     /// Where another one holds it: waits for it, or gives `None` at once.
     ///
-    /// Advisory: only those who ask are kept out. A place that knows no locks gives one that
-    /// locks nothing, which is what this method does by itself.
+    /// Advisory: only those who ask are kept out.
+    ///
+    /// # Errors
+    /// [`StoreError::Incapable`] where the place has no locks: no lock is granted that locks
+    /// nothing.
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
         let _ = wait;
-        Ok(Some(WriteLock::default()))
+        Err(self.incapable(Capability::Lock, "writing to it"))
     }
+
+    /// The folder of this machine that holds the files, for places that are one. It need not be
+    /// there yet.
+    fn folder(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Reads asked of the place so far, and their bytes, where it counts them.
+    fn issued(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    /// The refusal of what the place cannot do; `what` needs it.
+    fn incapable(&self, lacks: Capability, what: &str) -> StoreError {
+        StoreError::Incapable { place: self.place(), lacks, what: what.to_owned() }
+    }
+}
+
+/// Writes a small file whole, see [`Backend::create`] and [`NewFile::named`].
+///
+/// ```
+/// use kiln_store::{Backend, MemoryBackend, write_whole};
+/// let disk = MemoryBackend::new();
+/// write_whole(&disk, "a.toml", b"x = 1")?;
+/// assert_eq!(disk.bytes("a.toml").unwrap(), b"x = 1");
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+///
+/// # Errors
+/// As [`Backend::create`], [`Upload::write`] and [`Upload::complete`].
+pub fn write_whole(store: &dyn Backend, name: &str, bytes: &[u8]) -> Result<()> {
+    let mut file = store.create(&NewFile::named(name))?;
+    file.write(bytes)?;
+    file.complete()
 }
 
 /// The right to write to a place, see [`Backend::lock`]; dropping it gives it back.
@@ -83,10 +175,10 @@ pub trait Backend: Send + Sync + Debug {
 /// assert!(lock.is_some());
 /// # Ok::<(), kiln_store::StoreError>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct WriteLock {
     /// What the lock hangs on, for example an open file that the system locks.
-    _held: Option<Box<dyn Held>>,
+    _held: Box<dyn Held>,
 }
 
 /// What a lock can hang on: anything that gives it back when dropped.
@@ -97,7 +189,7 @@ impl<T: Debug + Send + Sync> Held for T {}
 impl WriteLock {
     /// A lock that lasts until this value is dropped.
     pub fn on(held: impl Debug + Send + Sync + 'static) -> WriteLock {
-        WriteLock { _held: Some(Box::new(held)) }
+        WriteLock { _held: Box::new(held) }
     }
 }
 
@@ -229,103 +321,6 @@ pub trait Append: Send {
 
     /// Makes all appended bytes durable. An error here is final: never retry it.
     fn sync(&mut self) -> Result<()>;
-}
-
-/// The operations of a backend, for fault injection and messages.
-///
-/// ```
-/// assert_eq!(kiln_store::Operation::Sync.verb(), "sync");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Operation {
-    /// [`Backend::list`]
-    List,
-    /// [`Backend::open`]
-    Open,
-    /// [`ReadAt::read_at`]
-    Read,
-    /// [`Backend::append`]
-    Create,
-    /// [`Append::append`]
-    Write,
-    /// [`Append::sync`]
-    Sync,
-    /// [`Backend::rename`]
-    Rename,
-    /// [`Backend::remove`]
-    Remove,
-}
-
-impl Operation {
-    /// The word for it in messages, as in [`StoreError::Io`].
-    #[must_use]
-    pub fn verb(self) -> &'static str {
-        match self {
-            Self::List => "list",
-            Self::Open => "open",
-            Self::Read => "read",
-            Self::Create => "create",
-            Self::Write => "write",
-            Self::Sync => "sync",
-            Self::Rename => "rename",
-            Self::Remove => "remove",
-        }
-    }
-}
-
-/// A row of [`BACKENDS`].
-///
-/// ```
-/// let memory = kiln_store::backend_kind("memory")?;
-/// let disk = (memory.open)("")?;
-/// assert!(disk.list()?.is_empty());
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct BackendKind {
-    /// Its name.
-    pub name: &'static str,
-    /// One line on what it is.
-    pub about: &'static str,
-    /// Opens (and creates, if absent) the place with the given address.
-    pub open: fn(&str) -> Result<Arc<dyn Backend>>,
-}
-
-/// All backends that hold bytes by themselves. (The faulty one only wraps others.)
-pub static BACKENDS: &[BackendKind] = &[
-    BackendKind {
-        name: "file",
-        about: "a folder of a local or mounted file system",
-        open: |path| Ok(Arc::new(file::FileBackend::create(path)?)),
-    },
-    BackendKind {
-        name: "direct",
-        about: "the same folder, read past the page cache, reads of a batch submitted together",
-        open: |path| {
-            let folder = file::FileBackend::create(path)?;
-            Ok(Arc::new(folder.with_reads(direct::ReadMode::DIRECT)))
-        },
-    },
-    BackendKind {
-        name: "memory",
-        about: "memory of this process, for tests; forgets everything at exit",
-        open: |_| Ok(Arc::new(memory::MemoryBackend::new())),
-    },
-];
-
-/// The row of [`BACKENDS`] with this name; the error lists the known ones.
-///
-/// ```
-/// assert_eq!(kiln_store::backend_kind("file")?.name, "file");
-/// let error = kiln_store::backend_kind("tape").unwrap_err().to_string();
-/// assert!(error.contains("file, direct, memory"));
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
-pub fn backend_kind(name: &str) -> Result<&'static BackendKind> {
-    BACKENDS.iter().find(|row| row.name == name).ok_or_else(|| {
-        let known: Vec<_> = BACKENDS.iter().map(|row| row.name).collect();
-        StoreError::UnknownBackend { name: name.to_string(), known: known.join(", ") }
-    })
 }
 
 /// Refuses names that are not plain: empty, longer than 255 bytes, `.`, `..`, or with a slash or

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::{Capability, Operation};
+
 /// What can go wrong with stored bytes: what, where, and what to do about it.
 ///
 /// `place` is the backend's place (a folder's path, say), `name` the file in it.
@@ -17,8 +19,8 @@ pub enum StoreError {
     /// The operating system (or a fault injected by a test) refused an operation.
     #[error("cannot {op} {}: {source}", target(name, place))]
     Io {
-        /// What was tried, as a verb: "open", "read", "write", "sync", "rename", ...
-        op: &'static str,
+        /// What was tried.
+        op: Operation,
         /// The backend's place.
         place: String,
         /// The file's name; empty when the place itself is meant.
@@ -35,13 +37,36 @@ pub enum StoreError {
         /// Which rule it breaks.
         why: &'static str,
     },
-    /// A backend name that is not in the table of backends.
-    #[error("unknown backend {name:?}; known: {known}")]
-    UnknownBackend {
-        /// The name as given.
-        name: String,
-        /// All names that would be accepted.
+    /// A place of a kind that is not in the table of backends.
+    #[error(
+        "{place:?}: there are no places that begin with {scheme:?}; known: {known}; \
+         a folder of that name is \"./{place}\""
+    )]
+    UnknownScheme {
+        /// The place as given.
+        place: String,
+        /// What it begins with, `://` included.
+        scheme: String,
+        /// An example of each kind that would be accepted.
         known: String,
+    },
+    /// A place of a known kind that cannot be used as it is written.
+    #[error("{place:?} cannot be used: {why}")]
+    BadPlace {
+        /// The place as given.
+        place: String,
+        /// What is wrong with it and what would be right.
+        why: String,
+    },
+    /// A place cannot do what is needed; nothing was written.
+    #[error("{place} cannot {lacks}, and {what} needs that; name another place, such as a folder")]
+    Incapable {
+        /// The backend's place.
+        place: String,
+        /// What it cannot do.
+        lacks: Capability,
+        /// Who needs it.
+        what: String,
     },
     /// A field of a shard's description lies outside its limits.
     #[error("shard field {field} = {value} is refused: must be {limit}")]
@@ -162,7 +187,7 @@ impl StoreError {
         use io::ErrorKind::{Interrupted, ResourceBusy, TimedOut, WouldBlock};
         match self {
             Self::Io { op, source, .. } => {
-                *op != "sync"
+                *op != Operation::Sync
                     && matches!(source.kind(), Interrupted | ResourceBusy | TimedOut | WouldBlock)
             }
             _ => false,
@@ -183,6 +208,18 @@ impl StoreError {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
+    /// Whether there is a file of the name already, see [`crate::Existing::Keep`].
+    #[must_use]
+    pub fn is_exists(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists)
+    }
+
+    /// Whether the place was named wrongly, or is of the wrong kind for what is to be done.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::UnknownScheme { .. } | Self::BadPlace { .. } | Self::Incapable { .. })
+    }
+
     /// Whether the stored bytes are at fault: what was read is not what was once written.
     ///
     /// A reader treats these (and I/O errors) as erasures; the others are the caller's mistakes.
@@ -198,7 +235,7 @@ impl StoreError {
     }
 
     /// Shorthand for [`StoreError::Io`].
-    pub(crate) fn io(op: &'static str, place: &str, name: &str, source: io::Error) -> Self {
+    pub(crate) fn io(op: Operation, place: &str, name: &str, source: io::Error) -> Self {
         Self::Io { op, place: place.to_string(), name: name.to_string(), source }
     }
 }

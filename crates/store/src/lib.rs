@@ -42,19 +42,23 @@ pub mod backends;
 mod checksum;
 pub mod device;
 mod error;
+mod operation;
 pub mod shard;
 mod system;
 
+pub use backends::capability::{Capabilities, Capability};
 pub use backends::direct::{ReadMode, longest_read, open_device};
 pub use backends::faulty::{Fault, FaultAction, FaultyBackend};
 pub use backends::file::FileBackend;
 pub use backends::memory::MemoryBackend;
+pub use backends::place::{Absent, BACKENDS, BackendKind, Location, Opening, open_place};
+pub use backends::upload::{Existing, NewFile, Upload};
 pub use backends::{
-    Append, BACKENDS, Backend, BackendKind, BatchRead, Operation, ReadAt, WriteLock, backend_kind,
-    check_name, issued, read_ranges,
+    Append, Backend, BatchRead, ReadAt, WriteLock, check_name, issued, read_ranges, write_whole,
 };
 pub use checksum::{Digest, DigestBuilder, checksum, checksums};
 pub use error::StoreError;
+pub use operation::Operation;
 pub use shard::info::ShardInfo;
 pub use shard::layout::{Layout, segment_stripes};
 pub use shard::reader::{ReadCost, ShardReader, ShardState, digest_of};

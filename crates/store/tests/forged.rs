@@ -113,7 +113,7 @@ fn an_end_that_cannot_be_read_is_an_io_error_not_a_foreign_file() {
     let fail = || Fault::new(FaultAction::Fail(ErrorKind::Other)).on(Operation::Read);
     disk.inject(fail());
     let error = ShardReader::open(&disk, NAME).unwrap_err();
-    assert!(matches!(error, StoreError::Io { op: "read", .. }), "{error}");
+    assert!(matches!(error, StoreError::Io { op: kiln_store::Operation::Read, .. }), "{error}");
     // With the other end intact the shard still opens.
     memory.put(NAME, image(&small(Some(SIZE)), SIZE));
     disk.inject(fail());

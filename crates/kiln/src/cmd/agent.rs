@@ -1,12 +1,11 @@
 //! `kiln agent`
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use clap::Args;
 use kiln_node::agent::Limits;
 use kiln_node::net::{AgentSetup, ClusterKey, DEFAULT_PORT, Monitor, serve};
-use kiln_store::FileBackend;
+use kiln_store::{Absent, Backend};
 use serde::Serialize;
 
 use crate::cmd::Command;
@@ -79,8 +78,8 @@ impl Command for Agent {
             return Err(Failure::Flag { flag: "--dir", problem: "is needed".to_owned() });
         };
         let key = if self.plain { None } else { Some(setup.key()?) };
-        let backend = Arc::new(FileBackend::create(dir)?);
-        let name = self.name.clone().unwrap_or_else(|| folder_name(dir));
+        let backend = setup.open_to_keep(dir, Absent::Create, "an agent")?;
+        let name = self.name.clone().unwrap_or_else(|| folder_name(&*backend));
         let default = if self.plain { "127.0.0.1" } else { "0.0.0.0" };
         let listen = self.listen.clone().unwrap_or_else(|| format!("{default}:{DEFAULT_PORT}"));
         let agent = AgentSetup { place: name.clone(), backend, key, limits: Limits::default() };
@@ -144,7 +143,8 @@ fn init(setup: &Setup) -> Result<Exit, Failure> {
 }
 
 /// The name of a place that was given none.
-fn folder_name(dir: &Path) -> String {
+fn folder_name(place: &dyn Backend) -> String {
+    let dir = place.folder().unwrap_or("/".as_ref());
     let full = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     full.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned())
 }

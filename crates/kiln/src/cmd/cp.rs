@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, pace};
-use crate::setup::{Output, Place, PoolFlags, Setup, fresh_run, now_ms};
+use crate::setup::{Output, Place, PoolFlags, Setup, fresh_run, local, now_ms};
 use crate::sizes;
 
 /// Marks the side that is in the pool.
@@ -100,8 +100,8 @@ impl Command for Cp {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
         let outcome = match (self.from.strip_prefix(MARK), self.to.strip_prefix(MARK)) {
-            (None, Some(prefix)) => self.copy_in(&pool, Path::new(&self.from), prefix, setup),
-            (Some(prefix), None) => self.copy_out(&pool, prefix, Path::new(&self.to), setup),
+            (None, Some(prefix)) => self.copy_in(&pool, local(self.from.as_ref())?, prefix, setup),
+            (Some(prefix), None) => self.copy_out(&pool, prefix, local(self.to.as_ref())?, setup),
             _ => {
                 let problem = "one of the two is in the pool, the other is not: write pool:NAME \
                                for that one"

@@ -54,7 +54,7 @@ impl Command for Decode {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let raw = self.raw.setup()?;
         let folders = Folders::to_read(setup, &self.folders, self.reads.mode())?;
-        let place = Place::new(&self.output);
+        let place = Place::new(&self.output)?;
         let outcome = self.decode(raw.as_ref(), &folders, &place, setup);
         setup.observer.finish();
         let mut report = outcome?;

@@ -94,10 +94,7 @@ impl Command for Encode {
                 show(&report, setup)?;
                 Ok(Exit::Done)
             }
-            Err(failure) => {
-                folders.remove_empty();
-                Err(failure)
-            }
+            Err(failure) => Err(failure),
         }
     }
 }

@@ -76,7 +76,7 @@ impl Command for Get {
         pool.manifest(&self.name)?;
         let last = self.name.rsplit('/').next().unwrap_or_default();
         let path = self.output.unwrap_or_else(|| Path::new(last).to_owned());
-        let place = Place::new(&path);
+        let place = Place::new(&path)?;
         let mut output = Output::open(&place, self.force)?;
         let req = GetRequest { name: &self.name, range: self.range };
         let agents = agents(&self.strategy, &pool, setup)?;

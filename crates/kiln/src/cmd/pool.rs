@@ -7,6 +7,7 @@ mod limit;
 
 use clap::{Args, Subcommand};
 use kiln_pool::{NodeConfig, PoolConfig};
+use kiln_store::Location;
 
 use crate::cmd::{Command, status};
 use crate::exit::{Exit, Failure};
@@ -73,16 +74,18 @@ fn node(text: &str, id: &str) -> Result<NodeConfig, Failure> {
     if place.is_empty() {
         return Err(wrong("write a folder or URL first, e.g. /disk3,domain=rack1".into()));
     }
-    let url = if place.contains("://") {
-        place.to_owned()
-    } else {
-        let path = std::path::absolute(place).map_err(|source| Failure::Io {
-            action: "find",
-            path: place.into(),
-            source,
-        })?;
-        let path = path.to_str().ok_or_else(|| wrong(format!("{place} is not UTF-8")))?;
-        format!("file://{path}")
+    let url = match Location::of(place.as_ref()).local() {
+        // Whatever else is a place, it is one by its URL; opening it tells.
+        Err(_) => place.to_owned(),
+        Ok(path) => {
+            let path = std::path::absolute(path).map_err(|source| Failure::Io {
+                action: "find",
+                path: place.into(),
+                source,
+            })?;
+            let path = path.to_str().ok_or_else(|| wrong(format!("{place} is not UTF-8")))?;
+            format!("file://{path}")
+        }
     };
     let mut node = NodeConfig::new(id, &url);
     for word in words {

@@ -10,7 +10,7 @@ use kiln_pool::{FileSource, Observer, PutReport, PutRequest, Source, StreamSourc
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, pace};
-use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
+use crate::setup::{PoolFlags, Setup, fresh_run, local, now_ms};
 use crate::sizes;
 
 const EXAMPLES: &str = "\
@@ -81,6 +81,7 @@ pub fn source(input: &Path) -> Result<Box<dyn Source>, Failure> {
     if input == Path::new("-") {
         return Ok(Box::new(StreamSource::new(io::stdin())));
     }
+    let input = local(input)?;
     let failed = |source| Failure::Io { action: "open", path: input.to_owned(), source };
     let meta = input.metadata().map_err(failed)?;
     if meta.is_dir() {

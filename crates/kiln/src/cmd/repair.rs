@@ -122,8 +122,6 @@ impl Command for Repair {
                 .and_then(|set| kiln_pool::repair(&set, &request, &settings)),
         };
         setup.observer.finish();
-        folders.remove_empty();
-        to.remove_empty();
         let mut report = outcome?;
         report.seconds = setup.seconds();
         (report.issued_reads, report.issued_bytes) = folders.issued();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use kiln_pool::PoolStatus;
 use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_store::Absent;
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
@@ -51,7 +52,7 @@ impl Status {
         let start = setup.seconds();
         let pool = {
             let config = self.pool.config()?;
-            kiln_pool::Pool::open(config, &|node| crate::setup::open_node(setup, node))?
+            kiln_pool::Pool::open(config, &|node| setup.open_node(node, Absent::Refuse))?
         };
         let index = self.pool.index(&pool, setup)?;
         let mut queue = RepairQueue::new(Rules::default());

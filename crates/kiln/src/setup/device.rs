@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use kiln_store::device::{DeviceModel, Devices};
-use kiln_store::{Backend, FileBackend};
+use kiln_store::{FileBackend, Location, write_whole};
 
 use crate::exit::Failure;
 
@@ -47,11 +47,7 @@ pub fn save(folder: &Path, name: &str, model: &DeviceModel) -> Result<(), Failur
         path,
         source: error.into(),
     })?;
-    let part = format!("{name}.part");
-    let mut file = store.append(&part, 0)?;
-    file.append(format!("{text}\n").as_bytes())?;
-    file.sync()?;
-    Ok(store.rename(&part, name)?)
+    Ok(write_whole(&store, name, format!("{text}\n").as_bytes())?)
 }
 
 /// The devices of folders: all as `model` says, or each as its own file says. Folders of one file
@@ -67,7 +63,8 @@ pub fn devices(
 ) -> Result<Option<Devices>, Failure> {
     let mut devices = Devices::default();
     let mut known: Vec<(u64, usize)> = Vec::new();
-    for folder in folders.iter().filter(|folder| folder.exists()) {
+    let local = folders.iter().filter_map(|folder| Location::of(folder).local().ok());
+    for folder in local.filter(|folder| folder.exists()) {
         let own = folder.join(MODEL_FILE);
         let model = match model {
             Some(model) => model.clone(),

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::local;
 use crate::exit::Failure;
 
 /// Small last stripes would otherwise become small writes.
@@ -23,11 +24,14 @@ pub enum Place {
 
 impl Place {
     /// Reads the argument of `-o`.
-    pub fn new(path: &Path) -> Place {
-        match path == Path::new("-") {
+    ///
+    /// # Errors
+    /// It is no file of this machine.
+    pub fn new(path: &Path) -> Result<Place, Failure> {
+        Ok(match path == Path::new("-") {
             true => Place::Stdout,
-            false => Place::File(path.to_owned()),
-        }
+            false => Place::File(local(path)?.to_owned()),
+        })
     }
 }
 

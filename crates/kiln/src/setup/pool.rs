@@ -3,13 +3,11 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use kiln_node::net::Address;
-use kiln_pool::{Index, NodeConfig, Observer, Pool, PoolConfig, PoolError};
-use kiln_store::{Backend, FileBackend, StoreError};
+use kiln_pool::{Index, Observer, Pool, PoolConfig, PoolError};
+use kiln_store::Absent;
 use uuid::Uuid;
 
 use crate::exit::Failure;
@@ -56,7 +54,7 @@ impl PoolFlags {
     /// # Errors
     /// As [`PoolFlags::config`], or no node can be used.
     pub fn open(&self, setup: &Setup) -> Result<Pool, Failure> {
-        let pool = Pool::open(self.config()?, &|node| open_node(setup, node))?;
+        let pool = Pool::open(self.config()?, &|node| setup.open_node(node, Absent::Refuse))?;
         if !setup.quiet {
             for (node, why) in pool.away() {
                 setup.observer.warn(&format!("node {} is away: {why}", node.id));
@@ -116,45 +114,6 @@ impl PoolFlags {
         let folder = File::open(folder.unwrap_or(Path::new("."))).map_err(failed)?;
         folder.sync_all().map_err(failed)
     }
-}
-
-/// Opens the place of a node that should be there.
-///
-/// # Errors
-/// The folder is absent, the agent's address or the cluster's key is wrong.
-pub fn open_node(setup: &Setup, node: &NodeConfig) -> Result<Arc<dyn Backend>, StoreError> {
-    place_of(setup, node, |folder| FileBackend::open(folder))
-}
-
-/// Opens the place of a new node, and makes the folder if need be.
-///
-/// # Errors
-/// As [`open_node`].
-pub fn create_node(setup: &Setup, node: &NodeConfig) -> Result<Arc<dyn Backend>, StoreError> {
-    place_of(setup, node, |folder| FileBackend::create(folder))
-}
-
-fn place_of(
-    setup: &Setup,
-    node: &NodeConfig,
-    folder: impl FnOnce(&Path) -> Result<FileBackend, StoreError>,
-) -> Result<Arc<dyn Backend>, StoreError> {
-    if let Some(path) = node.url.strip_prefix("file://") {
-        return Ok(Arc::new(folder(Path::new(path))?));
-    }
-    if !Address::is_meant(&node.url) {
-        let known = "file:///folder, kiln://host:port".into();
-        return Err(StoreError::UnknownBackend { name: node.url.clone(), known });
-    }
-    let address: Address = node.url.parse().map_err(|error| unusable(node, error))?;
-    let network = setup.network(&address).map_err(|error| unusable(node, error))?;
-    Ok(Arc::new(network.open(&address)))
-}
-
-/// What keeps a node from being reached, as its place's error: other nodes may do.
-fn unusable(node: &NodeConfig, error: impl std::fmt::Display) -> StoreError {
-    let source = std::io::Error::other(error.to_string());
-    StoreError::Io { op: "reach", place: node.url.clone(), name: String::new(), source }
 }
 
 /// A fresh identity for data.

@@ -41,7 +41,7 @@ pub fn failed(error: &StoreError) -> Message {
                 _ if error.is_retryable() => BUSY,
                 _ => OTHER,
             };
-            (kind, *op, name.as_str())
+            (kind, op.verb(), name.as_str())
         }
         StoreError::BadName { name, .. } => (BAD_NAME, "use", name.as_str()),
         StoreError::Truncated { name, .. } => (TRUNCATED, "read", name.as_str()),
@@ -66,6 +66,7 @@ pub fn store_error(message: Message, place: &str, what: &str, name: &str) -> Nod
         return NodeError::protocol(format!("{place} answered {what} by {}", message.name()));
     };
     let (place, name) = (place.to_owned(), name.to_owned());
+    let op = Operation::of_verb(&op).unwrap_or(Operation::Use);
     let io_kind = match kind {
         TRUNCATED => return StoreError::Truncated { place, name, need, have }.into(),
         BAD_NAME => {
@@ -73,7 +74,7 @@ pub fn store_error(message: Message, place: &str, what: &str, name: &str) -> Nod
             let other = StoreError::BadName { name, why: "the agent refuses it" };
             return known.unwrap_or(other).into();
         }
-        MISUSE => return StoreError::Misuse { op: verb(&op), name, what: text }.into(),
+        MISUSE => return StoreError::Misuse { op: op.verb(), name, what: text }.into(),
         LATE | CANCELLED => {
             return NodeError::GaveUp { what: what.to_owned(), place, why: text };
         }
@@ -84,15 +85,7 @@ pub fn store_error(message: Message, place: &str, what: &str, name: &str) -> Nod
         BUSY => io::ErrorKind::ResourceBusy,
         _ => io::ErrorKind::Other,
     };
-    StoreError::Io { op: verb(&op), place, name, source: io::Error::new(io_kind, text) }.into()
-}
-
-/// The verb among those that errors of storage use.
-fn verb(op: &str) -> &'static str {
-    use Operation::{Create, List, Open, Read, Remove, Rename, Sync, Write};
-    let verbs = [List, Open, Read, Create, Write, Sync, Rename, Remove].map(Operation::verb);
-    let known = verbs.into_iter().chain(["cut", "lock", "open folder", "create folder"]);
-    known.into_iter().find(|verb| *verb == op).unwrap_or("use")
+    StoreError::Io { op, place, name, source: io::Error::new(io_kind, text) }.into()
 }
 
 fn plain(kind: u8, text: &str) -> Message {

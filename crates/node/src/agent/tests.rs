@@ -99,7 +99,12 @@ fn after_a_failed_or_misplaced_write_nothing_is_written() {
     let (job, _) = started(&rig.ask(data(b"one")));
     rig.ask(Frame::new(0, Message::Write { handle: 1, at: 3 }));
     let full = std::io::ErrorKind::StorageFull.into();
-    let full = StoreError::Io { op: "write", place: "x".into(), name: "a".into(), source: full };
+    let full = StoreError::Io {
+        op: kiln_store::Operation::Write,
+        place: "x".into(),
+        name: "a".into(),
+        source: full,
+    };
     let actions = rig.event(Event::Finished { job, outcome: Err(full) });
     assert_eq!(actions.len(), 2, "{actions:?}");
     for action in &actions {

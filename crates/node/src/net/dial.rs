@@ -15,9 +15,9 @@ use tokio_rustls::TlsConnector;
 use super::stage::{Answer, Question, Stage};
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
 use super::{Address, ClusterKey};
-use crate::NodeError;
 use crate::link::{Action, Ask, Event, Link, Token};
 use crate::proto::{Frame, PAYLOAD_MAX};
+use crate::{NodeError, NodeOperation};
 
 /// A connection must be made within this time.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -78,7 +78,7 @@ impl Peer {
         if let Err(refused) = questions.send(question) {
             let question = refused.0;
             (question.answer)(Err(NodeError::Io {
-                op: "talk to",
+                op: NodeOperation::Talk,
                 place: self.address.clone(),
                 source: io::ErrorKind::ConnectionAborted.into(),
             }));

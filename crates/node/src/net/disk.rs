@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kiln_store::{Append, Backend, ReadAt, StoreError, WriteLock, valid_segments};
+use kiln_store::{Append, Backend, Operation, ReadAt, StoreError, WriteLock, valid_segments};
 
 use super::buffers;
 use crate::agent::{Disk, DiskDone, Slot, TaskId};
@@ -64,7 +64,8 @@ impl DiskSet {
             Disk::Prepare { task, spec } => {
                 let carrier = Carrier::new(spec, Arc::clone(&self.backend));
                 let place = self.backend.place();
-                let carrier = carrier.map_err(|error| error.into_store("prepare", &place, ""))?;
+                let carrier =
+                    carrier.map_err(|error| error.into_store(Operation::Use, &place, ""))?;
                 locked(&self.carriers).insert(task, Arc::new(carrier));
                 Ok(DiskDone::Prepared)
             }

@@ -22,7 +22,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use crate::{NodeError, Result};
+use crate::{NodeError, NodeOperation, Result};
 
 /// All members have certificates for this name; who is who is said by `Hello`.
 const NAME: &str = "member.kiln.internal";
@@ -65,7 +65,7 @@ impl ClusterKey {
             file.write_all(pem.as_bytes())?;
             file.sync_all()
         });
-        written.map_err(|source| io_error("create", path, source))?;
+        written.map_err(|source| io_error(NodeOperation::CreateFile, path, source))?;
         ClusterKey::from_pem(path, &pem)
     }
 
@@ -74,14 +74,16 @@ impl ClusterKey {
     /// # Errors
     /// It cannot be read, others can read it, or it holds no such key.
     pub fn load(path: &Path) -> Result<ClusterKey> {
-        let meta = fs::metadata(path).map_err(|source| io_error("open", path, source))?;
+        let meta =
+            fs::metadata(path).map_err(|source| io_error(NodeOperation::OpenFile, path, source))?;
         if meta.permissions().mode() & 0o077 != 0 {
             return Err(refused(path, "others than its owner may read it; chmod 600 it"));
         }
         if meta.len() > FILE_MAX {
             return Err(refused(path, "it is too long for a cluster key"));
         }
-        let pem = fs::read_to_string(path).map_err(|source| io_error("read", path, source))?;
+        let pem = fs::read_to_string(path)
+            .map_err(|source| io_error(NodeOperation::ReadFile, path, source))?;
         ClusterKey::from_pem(path, &pem)
     }
 
@@ -148,7 +150,7 @@ fn refused(path: &Path, why: impl std::fmt::Display) -> NodeError {
     NodeError::Setup { what: path.display().to_string(), why: why.to_string() }
 }
 
-fn io_error(op: &'static str, path: &Path, source: std::io::Error) -> NodeError {
+fn io_error(op: NodeOperation, path: &Path, source: std::io::Error) -> NodeError {
     NodeError::Io { op, place: path.display().to_string(), source }
 }
 

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::serve::{Report, Watcher};
-use crate::{NodeError, Result};
+use crate::{NodeError, NodeOperation, Result};
 
 /// A request line and headers fit in this, or are not read.
 const REQUEST_MAX: usize = 4096;
@@ -33,7 +33,8 @@ impl Monitor {
     /// # Errors
     /// The address cannot be listened on.
     pub async fn start(watcher: Watcher, place: &str, listen: &str) -> Result<Monitor> {
-        let failed = |source| NodeError::Io { op: "listen on", place: listen.to_owned(), source };
+        let failed =
+            |source| NodeError::Io { op: NodeOperation::Listen, place: listen.to_owned(), source };
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let place = place.to_owned();

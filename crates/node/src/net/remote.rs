@@ -10,7 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use kiln_store::{Append, Backend, ReadAt, StoreError, WriteLock, check_name};
+use kiln_store::{
+    Append, Backend, BackendKind, Capabilities, Capability, Location, Opening, Operation, ReadAt,
+    StoreError, WriteLock, check_name,
+};
 
 use self::files::{RemoteAppender, RemoteReader};
 use super::dial::Peer;
@@ -19,7 +22,7 @@ use super::stage::Stage;
 use super::stage::{Ground, Question, Taken, Turn};
 use super::{Address, ClusterKey};
 use crate::proto::{Frame, Message, Priority};
-use crate::{NodeError, Result};
+use crate::{NodeError, NodeOperation, Result};
 
 /// How long answers are waited for: the disk may be busy with others.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -28,6 +31,45 @@ const SYNC_PATIENCE: Duration = Duration::from_secs(300);
 /// After a failure to connect, so long nobody tries again: a dead node must not cost every
 /// request its whole time.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// What a place must be able to do for an agent to serve it: clients cannot ask for less.
+pub const SERVED: Capabilities = Capabilities::FILES.and(&[Capability::Durable]);
+
+/// The row of agents in a table of places (see [`kiln_store::open_place`]), by what gives the
+/// network for an address, or says why there is none.
+///
+/// ```
+/// use kiln_node::net::{Address, Agents, Network};
+/// use kiln_store::{BackendKind, Opening, open_place};
+/// let network = Network::new(None, 1)?;
+/// let agents = Agents(|_: &Address| Ok(network.clone()));
+/// let place = "kiln+plain://127.0.0.1:1";
+/// let place = open_place(&[&agents as &dyn BackendKind], place.as_ref(), Opening::default())?;
+/// assert_eq!(place.place(), "kiln+plain://127.0.0.1:1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Agents<F>(pub F);
+
+impl<F: Fn(&Address) -> Result<Network, String> + Sync> BackendKind for Agents<F> {
+    fn examples(&self) -> &'static [&'static str] {
+        &["kiln://host:port", "kiln+plain://127.0.0.1:port"]
+    }
+
+    fn about(&self) -> &'static str {
+        "a folder that kiln agent serves on another machine; with +plain on this one, without TLS"
+    }
+
+    fn open(&self, place: &Location<'_>, _: Opening) -> Result<Arc<dyn Backend>, StoreError> {
+        let address: Address =
+            place.text.to_string_lossy().parse().map_err(|error| match error {
+                NodeError::Setup { why, .. } => place.bad(&why),
+                other => place.bad(&other.to_string()),
+            })?;
+        let network = (self.0)(&address).map_err(|why| place.bad(&why))?;
+        Ok(Arc::new(network.open(&address)))
+    }
+}
 
 /// Makes connections to agents; clones share its threads.
 ///
@@ -67,7 +109,7 @@ impl Network {
     /// The system gives no threads.
     pub fn new(key: Option<ClusterKey>, threads: usize) -> Result<Network> {
         let failed = |source| NodeError::Io {
-            op: "start",
+            op: NodeOperation::Start,
             place: "the network's threads".to_owned(),
             source,
         };
@@ -217,7 +259,11 @@ impl Remote {
             && self.network.now() < *at + PAUSE
         {
             let source = io::Error::new(*kind, text.clone());
-            return Err(NodeError::Io { op: "connect to", place: self.place.clone(), source });
+            return Err(NodeError::Io {
+                op: NodeOperation::Connect,
+                place: self.place.clone(),
+                source,
+            });
         }
         let peer = Arc::new(self.network.connect(&self.address)?);
         state.peer = Some(Arc::clone(&peer));
@@ -230,7 +276,11 @@ impl Remote {
         if locked(&self.state).locks.iter().any(|peer| peer.has_ended()) {
             let why = "the connection broke, and with it the lock on this place; run it again";
             let source = io::Error::new(io::ErrorKind::ConnectionAborted, why);
-            return Err(NodeError::Io { op: "write to", place: self.place.clone(), source });
+            return Err(NodeError::Io {
+                op: NodeOperation::Write,
+                place: self.place.clone(),
+                source,
+            });
         }
         self.peer()
     }
@@ -252,10 +302,10 @@ impl Remote {
     fn end(&self, coming: &Coming) -> Result<Frame> {
         let gone = || {
             let source = io::ErrorKind::ConnectionAborted.into();
-            NodeError::Io { op: "talk to", place: self.place.clone(), source }
+            NodeError::Io { op: NodeOperation::Talk, place: self.place.clone(), source }
         };
         let answer = self.network.receive(coming, None).unwrap_or_else(|_| Err(gone()));
-        if let Err(NodeError::Io { op: "connect to", source, .. }) = &answer {
+        if let Err(NodeError::Io { op: NodeOperation::Connect, source, .. }) = &answer {
             let (now, text) = (self.network.now(), source.to_string());
             locked(&self.state).failed = Some((now, source.kind(), text));
         }
@@ -270,7 +320,7 @@ impl Remote {
     fn ask_again(&self, message: &Message) -> Result<(Arc<Peer>, Frame)> {
         let peer = self.peer()?;
         let answer = match self.ask(&peer, message.clone(), PATIENCE) {
-            Err(NodeError::Io { op: "talk to", .. }) if peer.has_ended() => {
+            Err(NodeError::Io { op: NodeOperation::Talk, .. }) if peer.has_ended() => {
                 let peer = self.peer()?;
                 return Ok((Arc::clone(&peer), self.ask(&peer, message.clone(), PATIENCE)?));
             }
@@ -284,7 +334,7 @@ impl Remote {
         NodeError::protocol(format!("{} answered by {}", self.place, frame.message.name()))
     }
 
-    fn store_error(&self, error: NodeError, op: &'static str, name: &str) -> StoreError {
+    fn store_error(&self, error: NodeError, op: Operation, name: &str) -> StoreError {
         error.into_store(op, &self.place, name)
     }
 }
@@ -294,8 +344,14 @@ impl Backend for RemoteBackend {
         self.remote.place.clone()
     }
 
+    /// What every agent serves: it takes no place that can do less ([`Network::open`] does not
+    /// ask it).
+    fn capabilities(&self) -> Capabilities {
+        SERVED
+    }
+
     fn list(&self) -> Result<Vec<String>, StoreError> {
-        let fail = |error| self.remote.store_error(error, "list", "");
+        let fail = |error| self.remote.store_error(error, Operation::List, "");
         let mut all: Vec<String> = Vec::new();
         loop {
             let after = all.last().cloned().unwrap_or_default();
@@ -318,13 +374,15 @@ impl Backend for RemoteBackend {
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
         check_name(name)?;
         let reader = RemoteReader::open(Arc::clone(&self.remote), name);
-        Ok(Box::new(reader.map_err(|error| self.remote.store_error(error, "open", name))?))
+        Ok(Box::new(reader.map_err(|error| self.remote.store_error(error, Operation::Open, name))?))
     }
 
     fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>, StoreError> {
         check_name(name)?;
         let appender = RemoteAppender::open(Arc::clone(&self.remote), name, at);
-        Ok(Box::new(appender.map_err(|error| self.remote.store_error(error, "create", name))?))
+        Ok(Box::new(
+            appender.map_err(|error| self.remote.store_error(error, Operation::Create, name))?,
+        ))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
@@ -333,7 +391,7 @@ impl Backend for RemoteBackend {
         let message = Message::Rename { from: from.to_owned(), to: to.to_owned() };
         let asked =
             self.remote.peer_to_write().and_then(|p| self.remote.ask(&p, message, SYNC_PATIENCE));
-        asked.map(drop).map_err(|error| self.remote.store_error(error, "rename", from))
+        asked.map(drop).map_err(|error| self.remote.store_error(error, Operation::Rename, from))
     }
 
     fn remove(&self, name: &str) -> Result<(), StoreError> {
@@ -341,11 +399,11 @@ impl Backend for RemoteBackend {
         let message = Message::Remove { name: name.to_owned() };
         let asked =
             self.remote.peer_to_write().and_then(|p| self.remote.ask(&p, message, SYNC_PATIENCE));
-        asked.map(drop).map_err(|error| self.remote.store_error(error, "remove", name))
+        asked.map(drop).map_err(|error| self.remote.store_error(error, Operation::Remove, name))
     }
 
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
-        let fail = |error| self.remote.store_error(error, "lock", "");
+        let fail = |error| self.remote.store_error(error, Operation::Lock, "");
         let peer = self.remote.peer().map_err(fail)?;
         // Whoever waits does so as long as the agent lives: the link sees to that.
         let patience = if wait { Duration::ZERO } else { PATIENCE };

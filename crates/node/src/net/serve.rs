@@ -24,7 +24,7 @@ use crate::agent::{
 };
 use crate::proto::{Frame, PAYLOAD_MAX, Priority};
 use crate::task::Parcel;
-use crate::{NodeError, Result};
+use crate::{NodeError, NodeOperation, Result};
 
 /// How long the answer to a parcel is waited for; it comes when the parcel has arrived.
 const PUSH_PATIENCE: Duration = Duration::from_secs(60);
@@ -145,7 +145,8 @@ impl Drop for Serving {
 /// # Errors
 /// The address cannot be listened on, or is not loopback although there is no key.
 pub async fn serve(setup: AgentSetup, listen: &str) -> Result<Serving> {
-    let failed = |source| NodeError::Io { op: "listen on", place: listen.to_owned(), source };
+    let failed =
+        |source| NodeError::Io { op: NodeOperation::Listen, place: listen.to_owned(), source };
     let listener = TcpListener::bind(listen).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     if setup.key.is_none() && !address.ip().is_loopback() {

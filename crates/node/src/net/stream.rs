@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{Sender, UnboundedReceiver};
 
 use super::buffers;
 use crate::proto::{Frame, HEADER, Header, Priority};
-use crate::{NodeError, Result};
+use crate::{NodeError, NodeOperation, Result};
 
 /// A connection's bytes, with or without TLS.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -147,5 +147,5 @@ pub(super) async fn write_frames<E>(
 
 /// An error of the stream itself.
 pub(super) fn broken(source: io::Error) -> NodeError {
-    NodeError::Io { op: "talk to", place: "the other side".to_owned(), source }
+    NodeError::Io { op: NodeOperation::Talk, place: "the other side".to_owned(), source }
 }

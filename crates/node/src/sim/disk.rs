@@ -4,7 +4,9 @@ use std::io::{Error, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kiln_store::{Append, Backend, MemoryBackend, ReadAt, StoreError, WriteLock};
+use kiln_store::{
+    Append, Backend, Capabilities, MemoryBackend, Operation, ReadAt, StoreError, WriteLock,
+};
 
 use super::faults::Random;
 
@@ -103,6 +105,10 @@ impl Backend for SimDisk {
         self.memory.place()
     }
 
+    fn capabilities(&self) -> Capabilities {
+        self.memory.capabilities()
+    }
+
     fn list(&self) -> Result<Vec<String>, StoreError> {
         self.memory.list()
     }
@@ -119,6 +125,10 @@ impl Backend for SimDisk {
 
     fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
         self.memory.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        self.memory.rename_new(from, to)
     }
 
     fn remove(&self, name: &str) -> Result<(), StoreError> {
@@ -159,7 +169,7 @@ impl Append for SimFile<Box<dyn Append>> {
         if fits < bytes.len() as u64 {
             let source = Error::from(ErrorKind::StorageFull);
             let (place, name) = ("a disk".to_owned(), self.name.clone());
-            return Err(StoreError::Io { op: "write", place, name, source });
+            return Err(StoreError::Io { op: Operation::Write, place, name, source });
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use kiln_store::{MemoryBackend, StoreError};
+use kiln_store::{MemoryBackend, Operation, StoreError};
 
 use super::disk::{Health, SimDisk};
 use super::faults::{Faults, Random};
@@ -22,7 +22,7 @@ use crate::link::{self, Ask, Link, Token};
 use crate::net::{Answer, DiskSet};
 use crate::proto::{Frame, HEADER, Header, Priority};
 use crate::task::Parcel;
-use crate::{NodeError, Result};
+use crate::{NodeError, NodeOperation, Result};
 
 /// A connection to somebody who cannot be reached is given up after so long.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -316,7 +316,11 @@ impl World {
         let crate::net::Question { message, payload, priority, patience, answer } = question;
         if self.wires.get(&id).is_none_or(|wire| wire.hung_up) {
             let source = io::ErrorKind::ConnectionAborted.into();
-            return answer(Err(NodeError::Io { op: "talk to", place: String::new(), source }));
+            return answer(Err(NodeError::Io {
+                op: NodeOperation::Talk,
+                place: String::new(),
+                source,
+            }));
         }
         self.ask(id, message, payload, priority, patience, Waits::Client(answer));
     }
@@ -595,7 +599,7 @@ impl World {
                 self.ask(id, message, payload, Priority::Control, patience, waits);
             } else {
                 let gone = NodeError::Io {
-                    op: "talk to",
+                    op: NodeOperation::Talk,
                     place: String::new(),
                     source: io::ErrorKind::ConnectionReset.into(),
                 };
@@ -710,7 +714,7 @@ impl Host {
 
 fn disk_error() -> StoreError {
     StoreError::Io {
-        op: "read",
+        op: Operation::Read,
         place: "a disk".to_owned(),
         name: String::new(),
         source: io::Error::other("injected"),

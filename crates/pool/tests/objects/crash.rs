@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{Index, MendRequest, Pool, PoolError, RecoverRequest, ScrubRequest, Silent};
-use kiln_store::{Append, Backend, ReadAt, StoreError, WriteLock};
+use kiln_store::{Append, Backend, Capabilities, Operation, ReadAt, StoreError, WriteLock};
 
 use crate::world::*;
 
@@ -23,7 +23,12 @@ fn pass(left: &AtomicI64) -> Result<(), StoreError> {
         return Ok(());
     }
     let (place, name) = ("dark".to_owned(), String::new());
-    Err(StoreError::Io { op: "reach", place, name, source: std::io::Error::other("no power") })
+    Err(StoreError::Io {
+        op: Operation::Reach,
+        place,
+        name,
+        source: std::io::Error::other("no power"),
+    })
 }
 
 struct FusedFile<F> {
@@ -34,6 +39,10 @@ struct FusedFile<F> {
 impl Backend for Fused {
     fn place(&self) -> String {
         self.inner.place()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
     }
 
     fn list(&self) -> Result<Vec<String>, StoreError> {

@@ -75,7 +75,7 @@ impl World {
         if self.away.contains(&at) {
             let source = ErrorKind::NotConnected.into();
             let (place, name) = (node.url.clone(), String::new());
-            return Err(StoreError::Io { op: "open", place, name, source });
+            return Err(StoreError::Io { op: kiln_store::Operation::Open, place, name, source });
         }
         Ok(Arc::new(self.disks[at].faulty.clone()))
     }

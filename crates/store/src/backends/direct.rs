@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use kiln_uring::{MAX_READ, Read, Ring};
 
 use super::{BatchRead, ReadAt, check_range, issued};
-use crate::{Result, StoreError, request_limits};
+use crate::{Operation, Result, StoreError, request_limits};
 
 /// Reads in flight in one ring; larger batches go through it in turn.
 const RING_DEPTH: u32 = 128;
@@ -214,7 +214,7 @@ impl ReadAt for DirectReader {
             // After a failure its ring may be of no more use.
             self.lanes.give_back(lane);
         }
-        outcome.map_err(|error| StoreError::io("read", &self.place, &self.name, error))
+        outcome.map_err(|error| StoreError::io(Operation::Read, &self.place, &self.name, error))
     }
 
     fn alignment(&self) -> u64 {
@@ -315,7 +315,7 @@ impl DirectReader {
 /// [`StoreError::Io`] when it cannot be opened, or has no direct reads.
 pub fn open_device(path: &Path, together: bool) -> Result<Box<dyn ReadAt>> {
     let (place, name) = (path.display().to_string(), String::new());
-    let fail = |error| StoreError::io("open", &place, "", error);
+    let fail = |error| StoreError::io(Operation::Open, &place, "", error);
     let what = "it cannot be read past the page cache";
     let refused = || fail(io::Error::new(io::ErrorKind::Unsupported, what));
     let (mut file, align) = open(path).map_err(fail)?.ok_or_else(refused)?;

@@ -3,8 +3,10 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Append, Backend, Operation, ReadAt, WriteLock};
-use crate::{Result, StoreError};
+use super::capability::{Capabilities, Capability};
+use super::upload::{self, NewFile, Upload};
+use super::{Append, Backend, ReadAt, WriteLock};
+use crate::{Operation, Result, StoreError};
 
 /// One fault to inject into a [`FaultyBackend`].
 ///
@@ -217,13 +219,28 @@ impl FaultyBackend {
     }
 
     fn error(&self, operation: Operation, name: &str, kind: io::ErrorKind) -> StoreError {
-        StoreError::io(operation.verb(), &self.inner.place(), name, kind.into())
+        StoreError::io(operation, &self.inner.place(), name, kind.into())
     }
 }
 
 impl Backend for FaultyBackend {
     fn place(&self) -> String {
         self.inner.place()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    /// Where files are made by a rename, each step can fail.
+    fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
+        if self.capabilities().has(Capability::Append) {
+            return upload::by_rename(self, file);
+        }
+        self.pass(Operation::Create, file.name)?;
+        let inner = Some(self.inner.create(file)?);
+        let (backend, name) = (self.clone(), file.name.to_string());
+        Ok(Box::new(FaultyUpload { inner, backend, name, len: 0 }))
     }
 
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
@@ -255,6 +272,11 @@ impl Backend for FaultyBackend {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.pass(Operation::Rename, from)?;
         self.inner.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        self.pass(Operation::Rename, from)?;
+        self.inner.rename_new(from, to)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -298,35 +320,43 @@ struct FaultyAppender {
     name: String,
 }
 
-impl Append for FaultyAppender {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let (operation, offset) = (Operation::Write, self.inner.len());
-        let access = Access { operation, name: &self.name, offset, len: bytes.len() };
-        let mut bytes = bytes.to_vec();
-        for action in self.backend.strike(&access) {
-            match action {
-                FaultAction::Fail(kind) => {
-                    return Err(self.backend.error(operation, &self.name, kind));
-                }
-                FaultAction::Flip { offset: at, mask } => bytes[(at - offset) as usize] ^= mask,
-                FaultAction::Torn { keep, kind } => {
-                    self.inner.append(&bytes[..keep.min(bytes.len())])?;
-                    return Err(self.backend.error(operation, &self.name, kind));
-                }
+/// Writes at the end of a file of `offset` bytes, as the faults have it.
+fn faulty_write(
+    backend: &FaultyBackend,
+    name: &str,
+    offset: u64,
+    bytes: &[u8],
+    write: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let operation = Operation::Write;
+    let mut bytes = bytes.to_vec();
+    for action in backend.strike(&Access { operation, name, offset, len: bytes.len() }) {
+        match action {
+            FaultAction::Fail(kind) => return Err(backend.error(operation, name, kind)),
+            FaultAction::Flip { offset: at, mask } => bytes[(at - offset) as usize] ^= mask,
+            FaultAction::Torn { keep, kind } => {
+                write(&bytes[..keep.min(bytes.len())])?;
+                return Err(backend.error(operation, name, kind));
             }
         }
-        let fits = {
-            let mut plan = self.backend.plan();
-            let fits = plan.space.unwrap_or(u64::MAX).min(bytes.len() as u64);
-            plan.space = plan.space.map(|space| space - fits);
-            fits as usize
-        };
-        self.inner.append(&bytes[..fits])?;
-        if fits < bytes.len() {
-            let kind = io::ErrorKind::StorageFull;
-            return Err(self.backend.error(operation, &self.name, kind));
-        }
-        Ok(())
+    }
+    let fits = {
+        let mut plan = backend.plan();
+        let fits = plan.space.unwrap_or(u64::MAX).min(bytes.len() as u64);
+        plan.space = plan.space.map(|space| space - fits);
+        fits as usize
+    };
+    write(&bytes[..fits])?;
+    match fits < bytes.len() {
+        true => Err(backend.error(operation, name, io::ErrorKind::StorageFull)),
+        false => Ok(()),
+    }
+}
+
+impl Append for FaultyAppender {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let (offset, inner) = (self.inner.len(), &mut self.inner);
+        faulty_write(&self.backend, &self.name, offset, bytes, &mut |piece| inner.append(piece))
     }
 
     fn len(&self) -> u64 {
@@ -336,5 +366,56 @@ impl Append for FaultyAppender {
     fn sync(&mut self) -> Result<()> {
         self.backend.pass(Operation::Sync, &self.name)?;
         self.inner.sync()
+    }
+}
+
+struct FaultyUpload<'a> {
+    /// `None` once something failed.
+    inner: Option<Box<dyn Upload + 'a>>,
+    backend: FaultyBackend,
+    name: String,
+    len: u64,
+}
+
+impl<'a> FaultyUpload<'a> {
+    /// After a failure nothing may go on as if it had been none.
+    fn step(
+        &mut self,
+        act: impl FnOnce(&FaultyBackend, &str, Box<dyn Upload + 'a>) -> Result<Box<dyn Upload + 'a>>,
+    ) -> Result<()> {
+        let broken = || {
+            let (name, what) = (self.name.clone(), "an earlier call failed".to_owned());
+            StoreError::Misuse { op: "write", name, what }
+        };
+        let inner = self.inner.take().ok_or_else(broken)?;
+        self.inner = Some(act(&self.backend, &self.name, inner)?);
+        Ok(())
+    }
+}
+
+impl Upload for FaultyUpload<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let offset = self.len;
+        self.len += bytes.len() as u64;
+        self.step(|backend, name, mut inner| {
+            faulty_write(backend, name, offset, bytes, &mut |piece| inner.write(piece))?;
+            Ok(inner)
+        })
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.step(|backend, name, mut inner| {
+            backend.pass(Operation::Sync, name)?;
+            inner.sync()?;
+            Ok(inner)
+        })
+    }
+
+    fn complete(mut self: Box<Self>) -> Result<()> {
+        self.step(|backend, name, inner| {
+            backend.pass(Operation::Complete, name)?;
+            Ok(inner)
+        })?;
+        self.inner.take().map_or(Ok(()), |inner| inner.complete())
     }
 }

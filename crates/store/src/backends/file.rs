@@ -7,11 +7,39 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use super::capability::{Capabilities, Capability};
 use super::direct::{self, DirectReader, Lanes, Meter, ReadMode};
+use super::place::{Absent, BackendKind, Location, Opening};
 use super::{Append, Backend, ReadAt, WriteLock, check_name};
-use crate::{Result, StoreError};
+use crate::{Operation, Result, StoreError};
+
+/// What URLs of folders begin with.
+pub(super) const SCHEME: &str = "file";
+
+/// The row of folders.
+pub(super) struct Folders;
+
+impl BackendKind for Folders {
+    fn examples(&self) -> &'static [&'static str] {
+        &["file:///folder"]
+    }
+
+    fn about(&self) -> &'static str {
+        "a folder of a local or mounted file system; the path alone will do"
+    }
+
+    fn open(&self, place: &Location<'_>, opening: Opening) -> Result<Arc<dyn Backend>> {
+        let folder = place.local()?;
+        let opened = match opening.absent {
+            Absent::Refuse => FileBackend::open(folder),
+            Absent::Create => FileBackend::create(folder),
+            Absent::CreateWhenWritten => FileBackend::lazy(folder),
+        };
+        Ok(Arc::new(opened?.with_reads(opening.reads)))
+    }
+}
 
 /// A folder whose regular files are the stored files.
 ///
@@ -29,6 +57,19 @@ pub struct FileBackend {
     mode: ReadMode,
     lanes: Arc<Lanes>,
     meter: Arc<Meter>,
+    /// Where the folder may be absent: set once it is there.
+    lazy: Option<Arc<OnceLock<Option<Made>>>>,
+}
+
+/// A folder that was made by the first write to it: removed in the end if it is still empty.
+#[derive(Debug)]
+struct Made(PathBuf);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // It is never removed with something in it; that is the check.
+        let _ = fs::remove_dir(&self.0);
+    }
 }
 
 impl FileBackend {
@@ -39,9 +80,42 @@ impl FileBackend {
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
         let folder = folder.as_ref().to_path_buf();
         let place = folder.display().to_string();
-        fs::read_dir(&folder).map_err(|error| StoreError::io("open folder", &place, "", error))?;
+        fs::read_dir(&folder)
+            .map_err(|error| StoreError::io(Operation::OpenPlace, &place, "", error))?;
+        Ok(Self::at(folder))
+    }
+
+    /// A folder that need not be there: see [`Absent::CreateWhenWritten`].
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when it is something else than a folder.
+    pub fn lazy(folder: impl AsRef<Path>) -> Result<Self> {
+        let folder = folder.as_ref().to_path_buf();
+        if fs::metadata(&folder).is_ok_and(|found| !found.is_dir()) {
+            let (place, source) = (folder.display(), io::ErrorKind::NotADirectory.into());
+            return Err(StoreError::io(Operation::OpenPlace, &place.to_string(), "", source));
+        }
+        Ok(Self { lazy: Some(Arc::default()), ..Self::at(folder) })
+    }
+
+    fn at(folder: PathBuf) -> Self {
         let (mode, lanes, meter) = (ReadMode::default(), Arc::default(), Arc::default());
-        Ok(Self { folder, mode, lanes, meter })
+        Self { folder, mode, lanes, meter, lazy: None }
+    }
+
+    /// Makes the folder if it may be absent and is.
+    fn make(&self) -> Result<()> {
+        let Some(there) = self.lazy.as_ref().filter(|there| there.get().is_none()) else {
+            return Ok(());
+        };
+        // A folder that cannot be looked at is no lost one: that is said instead.
+        let fail = |error| self.error(Operation::OpenPlace, "", error);
+        let absent = !self.folder.try_exists().map_err(fail)?;
+        if absent {
+            Self::create(&self.folder)?;
+        }
+        there.get_or_init(|| absent.then(|| Made(self.folder.clone())));
+        Ok(())
     }
 
     /// The same folder, read in another way. Files that are open already stay as they are.
@@ -56,38 +130,23 @@ impl FileBackend {
         self.mode
     }
 
-    /// Reads that this folder (and its clones) asked of the system so far, and their bytes:
-    /// everything, checksum tables and alignment included. With direct reads this is what the
-    /// device is asked for, long reads in pieces that it takes at once, unless the file system cuts
-    /// a read where the file is in pieces.
-    #[must_use]
-    pub fn issued(&self) -> (u64, u64) {
-        self.meter.so_far()
-    }
-
     /// Opens a folder, creating it (and its parents) if absent.
     pub fn create(folder: impl AsRef<Path>) -> Result<Self> {
         let folder = folder.as_ref();
         let place = folder.display().to_string();
         let absent: Vec<_> = folder.ancestors().take_while(|path| !path.exists()).collect();
         let made = fs::create_dir_all(folder);
-        made.map_err(|error| StoreError::io("create folder", &place, "", error))?;
+        made.map_err(|error| StoreError::io(Operation::CreatePlace, &place, "", error))?;
         for path in absent {
             // The names of the new folders must survive a crash too.
             let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
             let synced = sync_folder(parent.unwrap_or(Path::new(".")));
-            synced.map_err(|error| StoreError::io("sync", &place, "", error))?;
+            synced.map_err(|error| StoreError::io(Operation::Sync, &place, "", error))?;
         }
         Self::open(folder)
     }
 
-    /// The folder.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    fn error(&self, op: &'static str, name: &str, source: io::Error) -> StoreError {
+    fn error(&self, op: Operation, name: &str, source: io::Error) -> StoreError {
         StoreError::io(op, &self.place(), name, source)
     }
 
@@ -97,7 +156,7 @@ impl FileBackend {
     }
 
     /// Refuses everything but regular files before they are opened: opening a FIFO would hang.
-    fn check_regular(&self, op: &'static str, name: &str, path: &Path) -> Result<()> {
+    fn check_regular(&self, op: Operation, name: &str, path: &Path) -> Result<()> {
         let kind = fs::metadata(path).map_err(|error| self.error(op, name, error))?;
         if kind.is_file() {
             return Ok(());
@@ -107,7 +166,21 @@ impl FileBackend {
     }
 
     fn sync_names(&self, name: &str) -> Result<()> {
-        sync_folder(&self.folder).map_err(|error| self.error("sync", name, error))
+        sync_folder(&self.folder).map_err(|error| self.error(Operation::Sync, name, error))
+    }
+}
+
+/// Whether the system granted a lock. A file system that cannot lock is an error: two writers at
+/// once could mix what they write.
+fn granted(outcome: Result<(), TryLockError>) -> io::Result<bool> {
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => {
+            let what = "its file system must lock folders (flock); a network file system that \
+                        cannot is better served by kiln agent on the machine with the disk";
+            Err(io::Error::new(error.kind(), format!("{error}; {what}")))
+        }
     }
 }
 
@@ -120,15 +193,29 @@ impl Backend for FileBackend {
         self.folder.display().to_string()
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FILES.and(&[Capability::CreateIfAbsent, Capability::Durable])
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.folder)
+    }
+
+    /// Everything counts, checksum tables and alignment included. With direct reads this is what
+    /// the device is asked for, long reads in pieces that it takes at once, unless the file system
+    /// cuts a read where the file is in pieces.
+    fn issued(&self) -> (u64, u64) {
+        self.meter.so_far()
+    }
+
     /// The lock hangs on the folder itself, so it leaves no file behind.
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
-        let folder = File::open(&self.folder).map_err(|error| self.error("lock", "", error))?;
-        match if wait { folder.lock().map_err(TryLockError::Error) } else { folder.try_lock() } {
-            Ok(()) => Ok(Some(WriteLock::on(folder))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            // Some network file systems know no locks; going on is what one did before.
-            Err(TryLockError::Error(_)) => Ok(Some(WriteLock::default())),
-        }
+        self.make()?;
+        let fail = |error| self.error(Operation::Lock, "", error);
+        let folder = File::open(&self.folder).map_err(fail)?;
+        let outcome =
+            if wait { folder.lock().map_err(TryLockError::Error) } else { folder.try_lock() };
+        Ok(granted(outcome).map_err(fail)?.then(|| WriteLock::on(folder)))
     }
 
     fn list(&self) -> Result<Vec<String>> {
@@ -142,8 +229,14 @@ impl Backend for FileBackend {
     }
 
     fn each_name(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
-        let fail = |error| self.error("list", "", error);
-        for entry in fs::read_dir(&self.folder).map_err(fail)? {
+        let fail = |error| self.error(Operation::List, "", error);
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.lazy.is_some() => {
+                return Ok(());
+            }
+            entries => entries.map_err(fail)?,
+        };
+        for entry in entries {
             let entry = entry.map_err(fail)?;
             // Names that are not UTF-8 cannot be ours; a file removed meanwhile is no error.
             let Ok(name) = entry.file_name().into_string() else { continue };
@@ -161,8 +254,8 @@ impl Backend for FileBackend {
 
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
         let path = self.path(name)?;
-        self.check_regular("open", name, &path)?;
-        let fail = |error| self.error("open", name, error);
+        self.check_regular(Operation::Open, name, &path)?;
+        let fail = |error| self.error(Operation::Open, name, error);
         let (place, name, meter) = (self.place(), name.to_string(), Arc::clone(&self.meter));
         if let ReadMode::Direct { together } = self.mode
             && let Some((file, align)) = direct::open(&path).map_err(fail)?
@@ -181,10 +274,11 @@ impl Backend for FileBackend {
 
     fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
         let path = self.path(name)?;
+        self.make()?;
         if path.exists() {
-            self.check_regular("create", name, &path)?;
+            self.check_regular(Operation::Create, name, &path)?;
         }
-        let fail = |error| self.error("create", name, error);
+        let fail = |error| self.error(Operation::Create, name, error);
         let options = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         let mut file = options.map_err(fail)?;
         let have = file.metadata().map_err(fail)?.len();
@@ -193,7 +287,7 @@ impl Backend for FileBackend {
             return Err(StoreError::Truncated { place, name, need: at, have });
         }
         if have > at {
-            file.set_len(at).map_err(|error| self.error("cut", name, error))?;
+            file.set_len(at).map_err(|error| self.error(Operation::Cut, name, error))?;
         }
         file.seek(SeekFrom::Start(at)).map_err(fail)?;
         Ok(Box::new(FileAppender { file, len: at, place: self.place(), name: name.to_string() }))
@@ -201,7 +295,17 @@ impl Backend for FileBackend {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let (source, target) = (self.path(from)?, self.path(to)?);
-        fs::rename(source, target).map_err(|error| self.error("rename", from, error))?;
+        fs::rename(source, target).map_err(|error| self.error(Operation::Rename, from, error))?;
+        self.sync_names(to)
+    }
+
+    /// By a second name for the file: not every file system renames without replacing.
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        let (source, target) = (self.path(from)?, self.path(to)?);
+        let linked = fs::hard_link(&source, target);
+        linked.map_err(|error| self.error(Operation::Rename, from, error))?;
+        // The file is there now: a first name that stays is no failure.
+        let _ = fs::remove_file(source);
         self.sync_names(to)
     }
 
@@ -209,7 +313,7 @@ impl Backend for FileBackend {
         match fs::remove_file(self.path(name)?) {
             Ok(()) => self.sync_names(name),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(self.error("remove", name, error)),
+            Err(error) => Err(self.error(Operation::Remove, name, error)),
         }
     }
 }
@@ -232,7 +336,7 @@ impl ReadAt for FileReader {
         self.meter.add(1, buf.len() as u64);
         self.file
             .read_exact_at(buf, offset)
-            .map_err(|error| StoreError::io("read", &self.place, &self.name, error))
+            .map_err(|error| StoreError::io(Operation::Read, &self.place, &self.name, error))
     }
 }
 
@@ -247,7 +351,7 @@ impl Append for FileAppender {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.file
             .write_all(bytes)
-            .map_err(|error| StoreError::io("write", &self.place, &self.name, error))?;
+            .map_err(|error| StoreError::io(Operation::Write, &self.place, &self.name, error))?;
         self.len += bytes.len() as u64;
         Ok(())
     }
@@ -257,7 +361,9 @@ impl Append for FileAppender {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.file.sync_all().map_err(|error| StoreError::io("sync", &self.place, &self.name, error))
+        self.file
+            .sync_all()
+            .map_err(|error| StoreError::io(Operation::Sync, &self.place, &self.name, error))
     }
 }
 
@@ -296,6 +402,17 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_cannot_be_had_is_never_granted() {
+        assert!(granted(Ok(())).unwrap() && !granted(Err(TryLockError::WouldBlock)).unwrap());
+        // ENOLCK and EBADF, as network file systems answer.
+        for number in [37, 9] {
+            let error = TryLockError::Error(io::Error::from_raw_os_error(number));
+            let text = granted(Err(error)).unwrap_err().to_string();
+            assert!(text.contains("os error") && text.contains("kiln agent"), "{text}");
+        }
+    }
+
+    #[test]
     fn a_full_device_is_recognised_with_place_and_reason() {
         // The one full disk that every Linux machine has.
         let Ok(file) = OpenOptions::new().write(true).open("/dev/full") else { return };
@@ -307,7 +424,7 @@ mod tests {
         assert!(text.starts_with("cannot write \"full\" in /dev: No space left"), "{text}");
         assert_eq!(file.len(), 0);
         for kind in [io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge] {
-            assert!(StoreError::io("write", "a", "b", kind.into()).is_full());
+            assert!(StoreError::io(Operation::Write, "a", "b", kind.into()).is_full());
         }
     }
 

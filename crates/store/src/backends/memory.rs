@@ -7,12 +7,31 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::capability::{Capabilities, Capability};
+use super::place::{BackendKind, Location, Opening};
 use super::{Append, Backend, ReadAt, WriteLock, check_name, check_range};
-use crate::{Result, StoreError};
+use crate::{Operation, Result, StoreError};
 
 /// A crash keeps or loses unsynced bytes in units of this many bytes.
 const SECTOR: usize = 512;
 const PLACE: &str = "memory";
+
+/// The row of places in memory.
+pub(super) struct Memories;
+
+impl BackendKind for Memories {
+    fn examples(&self) -> &'static [&'static str] {
+        &["memory://name"]
+    }
+
+    fn about(&self) -> &'static str {
+        "memory of this process, for tests; each opening is a place of its own, gone at exit"
+    }
+
+    fn open(&self, _: &Location<'_>, _: Opening) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(MemoryBackend::new()))
+    }
+}
 
 /// Files in memory; clones share them.
 ///
@@ -139,13 +158,17 @@ impl SplitMix {
     }
 }
 
-fn absent(op: &'static str, name: &str) -> StoreError {
+fn absent(op: Operation, name: &str) -> StoreError {
     StoreError::io(op, PLACE, name, io::ErrorKind::NotFound.into())
 }
 
 impl Backend for MemoryBackend {
     fn place(&self) -> String {
         PLACE.to_string()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FILES.and(&[Capability::CreateIfAbsent])
     }
 
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
@@ -168,7 +191,7 @@ impl Backend for MemoryBackend {
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
         check_name(name)?;
         let names = lock(&self.names);
-        let file = names.live.get(name).ok_or_else(|| absent("open", name))?;
+        let file = names.live.get(name).ok_or_else(|| absent(Operation::Open, name))?;
         let len = lock(file).live.len() as u64;
         Ok(Box::new(MemoryReader { file: Arc::clone(file), len, name: name.to_string() }))
     }
@@ -186,13 +209,11 @@ impl Backend for MemoryBackend {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        check_name(from)?;
-        check_name(to)?;
-        let mut names = lock(&self.names);
-        let file = names.live.remove(from).ok_or_else(|| absent("rename", from))?;
-        names.live.insert(to.to_string(), file);
-        names.durable = names.live.clone();
-        Ok(())
+        self.rename_if(from, to, true)
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        self.rename_if(from, to, false)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -201,6 +222,22 @@ impl Backend for MemoryBackend {
         if names.live.remove(name).is_some() {
             names.durable = names.live.clone();
         }
+        Ok(())
+    }
+}
+
+impl MemoryBackend {
+    fn rename_if(&self, from: &str, to: &str, replace: bool) -> Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        let mut names = lock(&self.names);
+        if !replace && names.live.contains_key(to) {
+            let exists = io::ErrorKind::AlreadyExists.into();
+            return Err(StoreError::io(Operation::Rename, PLACE, from, exists));
+        }
+        let file = names.live.remove(from).ok_or_else(|| absent(Operation::Rename, from))?;
+        names.live.insert(to.to_string(), file);
+        names.durable = names.live.clone();
         Ok(())
     }
 }

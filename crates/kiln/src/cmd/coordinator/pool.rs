@@ -6,13 +6,14 @@ use std::time::Duration;
 use kiln_node::net::PoolRecovery;
 use kiln_node::recovery::{NodeLoad, PoolRecovered, RateLimits, RecoverOptions, StrategyLoad};
 use kiln_pool::{Pool, PoolError};
+use kiln_store::Absent;
 use serde::Serialize;
 
 use super::Coordinator;
 use super::desk::Desk;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, pace, table};
-use crate::setup::{Setup, fresh_run, open_node};
+use crate::setup::{Setup, fresh_run};
 use crate::sizes;
 
 /// What one node did.
@@ -85,7 +86,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let lines = flags.recover.progress.map(|seconds| Duration::from_secs(seconds.max(1)));
     let desk = Desk::new(setup, limits, flags.pool.limits_path(), lines);
     let open = || match flags.pool.config() {
-        Ok(config) => Pool::open(config, &|node| open_node(setup, node)),
+        Ok(config) => Pool::open(config, &|node| setup.open_node(node, Absent::Refuse)),
         Err(Failure::Pool(error)) => Err(error),
         Err(other) => Err(PoolError::Usage { what: other.to_string() }),
     };

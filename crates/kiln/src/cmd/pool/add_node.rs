@@ -2,11 +2,12 @@
 
 use clap::Args;
 use kiln_pool::Pool;
+use kiln_store::Absent;
 
 use super::node;
 use crate::exit::{Exit, Failure};
 use crate::print::Stream;
-use crate::setup::{PoolFlags, Setup, create_node};
+use crate::setup::{PoolFlags, Setup};
 
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
@@ -48,7 +49,7 @@ impl AddNode {
         config.revision += 1;
         config.check()?;
         let take = if self.replace { Pool::replace_disk } else { Pool::take_node };
-        take(&config, &self.id, &|node| create_node(setup, node))?;
+        take(&config, &self.id, &|node| setup.open_node(node, Absent::Create))?;
         self.pool.write(&config)?;
         let pool = self.pool.open(setup)?;
         pool.write_description()?;

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use kiln_node::net::{Address, ClusterKey};
 use kiln_pool::{Observer, Policy, Pool, PoolConfig};
+use kiln_store::Absent;
 
 use super::{check_domains, node};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
-use crate::setup::{PoolFlags, Setup, create_node, fresh_run};
+use crate::setup::{PoolFlags, Setup, fresh_run};
 
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
@@ -57,11 +58,17 @@ impl Create {
             return Err(Failure::Exists { path: self.file });
         }
         let made = make_key(&config, setup)?;
+        // Before anything is written to any node: are all of them places that can be nodes?
+        for node in &config.node {
+            setup.open_node(node, Absent::CreateWhenWritten)?;
+        }
         let wait = self.wait.unwrap_or(if made { COPY_KEY } else { 0 });
         wait_for_agents(&config, Duration::from_secs(wait), setup)?;
         // First the description: without it nobody could tell what half-made nodes belong to.
         flags.write(&config)?;
-        if let Err(error) = Pool::create(config.clone(), &|node| create_node(setup, node)) {
+        if let Err(error) =
+            Pool::create(config.clone(), &|node| setup.open_node(node, Absent::Create))
+        {
             // Nodes that were taken stay so; they hold nothing yet.
             let _ = std::fs::remove_file(&self.file);
             return Err(error.into());
@@ -114,7 +121,9 @@ fn wait_for_agents(config: &PoolConfig, most: Duration, setup: &Setup) -> Result
     loop {
         let mut missing = Vec::new();
         for node in config.node.iter().filter(|node| Address::is_meant(&node.url)) {
-            if let Err(error) = create_node(setup, node).and_then(|store| store.open("-")) {
+            if let Err(error) =
+                setup.open_node(node, Absent::Create).and_then(|store| store.open("-"))
+            {
                 // Whoever says that there is no such file is there.
                 missing.extend((!error.is_not_found()).then(|| node.url.clone()));
             }

@@ -3,6 +3,7 @@
 use clap::Args;
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{Observer, Pool, RecoverRequest};
+use kiln_store::Absent;
 
 use super::check_domains;
 use crate::cmd::repair::show_recovery;
@@ -71,7 +72,7 @@ impl Drain {
         config.node.remove(at);
         config.revision += 1;
         self.pool.write(&config)?;
-        Pool::open(config, &|node| crate::setup::open_node(setup, node))?.write_description()?;
+        Pool::open(config, &|node| setup.open_node(node, Absent::Refuse))?.write_description()?;
         Ok(Exit::Done)
     }
 }

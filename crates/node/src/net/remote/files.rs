@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use kiln_store::{Append, ReadAt, StoreError};
+use kiln_store::{Append, Operation, ReadAt, StoreError};
 
 use super::{Coming, PATIENCE, Peer, Remote, SYNC_PATIENCE, locked};
 use crate::Result;
@@ -95,7 +95,7 @@ impl ReadAt for RemoteReader {
         if done.is_err() && locked(&self.open).0.has_ended() {
             done = self.read(offset, buf);
         }
-        done.map_err(|error| self.remote.store_error(error, "read", &self.name))
+        done.map_err(|error| self.remote.store_error(error, Operation::Read, &self.name))
     }
 }
 
@@ -184,7 +184,7 @@ impl RemoteAppender {
 impl Append for RemoteAppender {
     fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let written = self.write(bytes);
-        written.map_err(|error| self.remote.store_error(error, "write", &self.name))
+        written.map_err(|error| self.remote.store_error(error, Operation::Write, &self.name))
     }
 
     fn len(&self) -> u64 {
@@ -193,7 +193,7 @@ impl Append for RemoteAppender {
 
     fn sync(&mut self) -> Result<(), StoreError> {
         let synced = self.sync_all();
-        synced.map_err(|error| self.remote.store_error(error, "sync", &self.name))
+        synced.map_err(|error| self.remote.store_error(error, Operation::Sync, &self.name))
     }
 }
 

@@ -1,0 +1,216 @@
+//! The one way from what a user calls a place to its [`Backend`].
+//!
+//! Another backend is one file beside this one and one row of [`BACKENDS`]; one that lives in
+//! another crate is a row that the caller adds.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::direct::ReadMode;
+use super::{Backend, file, memory};
+use crate::{Result, StoreError};
+
+/// What separates the scheme from the rest.
+const SEPARATOR: &str = "://";
+
+/// A place as a user writes it: `file:///disk0`, `kiln://host0`, or the path of a folder.
+///
+/// A text with `://` in it is never the path of a folder, so that a slip of the pen makes none;
+/// except if it begins with `.` or `/`, as in `./a://b`.
+///
+/// ```
+/// use kiln_store::Location;
+/// let (url, path) = (Location::of("file:///disk0".as_ref()), Location::of("disk0".as_ref()));
+/// assert_eq!((url.scheme, url.rest), ("file", "/disk0".as_ref()));
+/// assert_eq!((path.scheme, path.rest), ("file", "disk0".as_ref()));
+/// assert_eq!(Location::of("klin://host".as_ref()).scheme, "klin");
+/// assert_eq!(Location::of("./klin://host".as_ref()).scheme, "file");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Location<'a> {
+    /// All of it, as written.
+    pub text: &'a Path,
+    /// What is before `://`; of a path: `file`.
+    pub scheme: &'a str,
+    /// What is behind it; of a path: all.
+    pub rest: &'a Path,
+}
+
+impl<'a> Location<'a> {
+    /// Takes a text apart; any text is a location, whether or not its scheme is known.
+    #[must_use]
+    pub fn of(text: &'a Path) -> Location<'a> {
+        let is_path = |text: &str| text.starts_with(['.', '/']);
+        let split = text.to_str().filter(|text| !is_path(text));
+        match split.and_then(|text| text.split_once(SEPARATOR)) {
+            Some((scheme, rest)) => Location { text, scheme, rest: rest.as_ref() },
+            None => Location { text, scheme: file::SCHEME, rest: text },
+        }
+    }
+
+    /// The folder or file of this machine that is meant.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownScheme`] where it is not on this machine, [`StoreError::BadPlace`]
+    /// where nothing is named.
+    pub fn local(&self) -> Result<&'a Path> {
+        if self.scheme != file::SCHEME {
+            return Err(self.unknown(&[&file::Folders]));
+        }
+        if self.rest.as_os_str().is_empty() {
+            return Err(self.bad("it names no folder"));
+        }
+        Ok(self.rest)
+    }
+
+    /// The refusal of a place that is not written as its kind wants it.
+    #[must_use]
+    pub fn bad(&self, why: &str) -> StoreError {
+        StoreError::BadPlace { place: self.text.display().to_string(), why: why.to_owned() }
+    }
+
+    fn unknown(&self, kinds: &[&dyn BackendKind]) -> StoreError {
+        let known: Vec<&str> = kinds.iter().flat_map(|kind| kind.examples()).copied().collect();
+        StoreError::UnknownScheme {
+            place: self.text.display().to_string(),
+            scheme: format!("{}{SEPARATOR}", self.scheme),
+            known: known.join(", "),
+        }
+    }
+}
+
+/// What to do about a place that is not there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Absent {
+    /// It is an error.
+    #[default]
+    Refuse,
+    /// It is made.
+    Create,
+    /// It counts as empty and is made by the first write or lock, so that a command that is
+    /// refused, or only reads, makes nothing. If it is still empty in the end, it is removed.
+    CreateWhenWritten,
+}
+
+/// How to open a place.
+///
+/// ```
+/// use kiln_store::{Absent, Opening, ReadMode};
+/// let opening = Opening { absent: Absent::Create, ..Opening::default() };
+/// assert_eq!(opening.reads, ReadMode::Cached);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// What to do where it is not there; places of other machines are not looked at before they
+    /// are used, and are never made.
+    pub absent: Absent,
+    /// How folders of this machine are read.
+    pub reads: ReadMode,
+}
+
+/// A kind of places: a row of the table that [`open_place`] looks into.
+pub trait BackendKind: Sync {
+    /// One example for each scheme that it serves: what is before `://` is the scheme.
+    fn examples(&self) -> &'static [&'static str];
+
+    /// One line on what it is.
+    fn about(&self) -> &'static str;
+
+    /// Opens a place with one of its schemes.
+    ///
+    /// # Errors
+    /// [`StoreError::BadPlace`] for what cannot be such a place; those of the place itself.
+    fn open(&self, place: &Location<'_>, opening: Opening) -> Result<Arc<dyn Backend>>;
+}
+
+/// The kinds of this crate. (The faulty backend only wraps others.)
+pub static BACKENDS: &[&dyn BackendKind] = &[&file::Folders, &memory::Memories];
+
+/// Opens a place by the row of its scheme.
+///
+/// ```
+/// use kiln_store::{BACKENDS, Opening, open_place};
+/// let memory = open_place(BACKENDS, "memory://a".as_ref(), Opening::default())?;
+/// assert!(memory.list()?.is_empty());
+/// let error = open_place(BACKENDS, "tape://a".as_ref(), Opening::default()).unwrap_err();
+/// assert!(error.to_string().contains("known: file:///folder, memory://name"));
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+///
+/// # Errors
+/// [`StoreError::UnknownScheme`], which lists the known ones; those of [`BackendKind::open`].
+pub fn open_place(
+    kinds: &[&dyn BackendKind],
+    place: &Path,
+    opening: Opening,
+) -> Result<Arc<dyn Backend>> {
+    let location = Location::of(place);
+    let serves = |kind: &&&dyn BackendKind| {
+        let mut schemes = kind.examples().iter().filter_map(|text| text.split_once(SEPARATOR));
+        schemes.any(|(scheme, _)| scheme == location.scheme)
+    };
+    let kind = kinds.iter().find(serves).ok_or_else(|| location.unknown(kinds))?;
+    kind.open(&location, opening)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn open(text: &str, absent: Absent) -> Result<Arc<dyn Backend>> {
+        open_place(BACKENDS, text.as_ref(), Opening { absent, ..Opening::default() })
+    }
+
+    #[test]
+    fn what_looks_like_a_url_is_never_made_a_folder() {
+        for wrong in ["s3://bucket/x", "klin://x", "File:///x", "a b://x", "://x", "x/y://z"] {
+            let error = open(wrong, Absent::Create).unwrap_err();
+            let text = error.to_string();
+            assert!(matches!(error, StoreError::UnknownScheme { .. }) && error.is_usage());
+            assert!(text.contains("known: file:///folder") && text.contains("\"./"), "{text}");
+            assert!(!Path::new(wrong).exists());
+            assert!(Location::of(wrong.as_ref()).local().unwrap_err().is_usage());
+        }
+        assert!(open("file://", Absent::Create).unwrap_err().is_usage());
+        assert!(open("", Absent::Create).unwrap_err().is_usage());
+    }
+
+    #[test]
+    fn a_path_and_its_url_are_one_place() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a://b").display().to_string();
+        assert!(open(&path, Absent::Refuse).unwrap_err().is_not_found());
+        let made = open(&format!("file://{path}"), Absent::Create).unwrap();
+        assert_eq!(made.place(), path);
+        assert_eq!(open(&path, Absent::Refuse).unwrap().folder(), made.folder());
+    }
+
+    #[test]
+    fn a_folder_is_made_when_it_is_written_to_and_goes_if_it_stays_empty() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("x");
+        let lazy = || open(path.to_str().unwrap(), Absent::CreateWhenWritten).unwrap();
+        let disk = lazy();
+        assert!(disk.list().unwrap().is_empty() && disk.open("a").err().unwrap().is_not_found());
+        assert!(disk.rename("a", "b").unwrap_err().is_not_found());
+        disk.remove("a").unwrap();
+        assert!(!path.exists());
+        drop(disk.lock(false).unwrap().unwrap());
+        assert!(path.exists());
+        drop(disk);
+        assert!(!path.exists());
+        let disk = lazy();
+        super::super::write_whole(&*disk, "a", b"a").unwrap();
+        drop(disk);
+        assert!(path.join("a").exists());
+        fs::remove_file(path.join("a")).unwrap();
+        // It was there before.
+        drop(lazy().lock(false).unwrap());
+        assert!(path.exists());
+        fs::remove_dir(&path).unwrap();
+        fs::write(&path, b"").unwrap();
+        assert!(open(path.to_str().unwrap(), Absent::CreateWhenWritten).is_err());
+    }
+}
