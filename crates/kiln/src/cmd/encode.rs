@@ -14,7 +14,7 @@ use crate::args::size;
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, pace};
-use crate::setup::{self, Folders, Format, Setup};
+use crate::setup::{self, Folders, Format, Setup, local};
 use crate::sizes;
 
 const EXAMPLES: &str = "\
@@ -159,6 +159,7 @@ fn source(input: &Path) -> Result<Box<dyn Source>, Failure> {
     if input == Path::new("-") {
         return Ok(Box::new(StreamSource::new(io::stdin())));
     }
+    let input = local(input)?;
     let failed = |source| Failure::Io { action: "open", path: input.to_owned(), source };
     let meta = input.metadata().map_err(failed)?;
     if meta.is_dir() {

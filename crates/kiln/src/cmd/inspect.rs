@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, table};
-use crate::setup::{Folders, Setup};
+use crate::setup::{Folders, Setup, local};
 use crate::sizes;
 
 const EXAMPLES: &str = "\
@@ -64,8 +64,9 @@ impl Command for Inspect {
     const EXAMPLES: &'static str = EXAMPLES;
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let is_file = |path: &PathBuf| local(path).is_ok_and(Path::is_file);
         let (files, folders): (Vec<PathBuf>, Vec<PathBuf>) =
-            self.paths.into_iter().partition(|path| path.is_file());
+            self.paths.into_iter().partition(is_file);
         let objects = match folders.is_empty() {
             true => Vec::new(),
             false => objects(
@@ -99,6 +100,7 @@ fn objects(folders: &Folders, object: Option<&str>) -> Result<Vec<SetReport>, Fa
 }
 
 fn file(path: &Path) -> Result<FileReport, Failure> {
+    let path = local(path)?;
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
         let problem = "shard files have plain names".into();

@@ -17,7 +17,7 @@ use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, seconds, table};
 use crate::setup::device::{self, MODEL_FILE};
-use crate::setup::{Setup, direct};
+use crate::setup::{Setup, direct, local};
 use crate::sizes;
 
 /// The file to read in a folder. Hidden, and removed at the end.
@@ -94,6 +94,13 @@ impl Command for Probe {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         self.check()?;
+        let target = local(&self.target)?.to_owned();
+        Probe { target, ..self }.probe(setup)
+    }
+}
+
+impl Probe {
+    fn probe(self, setup: &Setup) -> Result<Exit, Failure> {
         let folder = self.target.is_dir();
         let before = device_counted(&self.target);
         setup.observer.begin("probe", None);
@@ -132,9 +139,7 @@ impl Command for Probe {
         show(&report, setup)?;
         Ok(Exit::Done)
     }
-}
 
-impl Probe {
     fn check(&self) -> Result<(), Failure> {
         let flag = |flag, problem: &str| Err(Failure::Flag { flag, problem: problem.into() });
         if !(0.1..=600.0).contains(&self.seconds) {

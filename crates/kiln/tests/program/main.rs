@@ -10,6 +10,7 @@ mod agents;
 mod bad_input;
 mod damage;
 mod disk;
+mod doors;
 mod everyday;
 mod flags;
 mod havoc;

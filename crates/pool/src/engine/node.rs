@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kiln_store::{Backend, WriteLock};
+use kiln_store::{Backend, Capabilities, WriteLock};
 
 use crate::{PoolError, Result, Settings};
 
@@ -57,14 +57,18 @@ pub(crate) fn node_of(index: usize, nodes: &[Node]) -> usize {
 /// do; says whether it had to, since what was looked at before may then be stale.
 ///
 /// While it waits for one node it holds no other, so that nobody can wait for it meanwhile.
-/// # Errors
-/// A node that cannot be opened.
 /// `tell` says to the user that it waits.
+///
+/// # Errors
+/// A node that cannot be locked, or not written to as shards are; then nothing is locked.
 pub(crate) fn lock(
     nodes: &[Node],
     settings: &Settings<'_>,
     tell: bool,
 ) -> Result<(Vec<WriteLock>, bool)> {
+    for node in nodes {
+        Capabilities::FILES.require(&*node.store, "writing shards")?;
+    }
     let mut waited = false;
     let mut first: Option<(usize, WriteLock)> = None;
     loop {

@@ -9,18 +9,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kiln_code::Codec;
-use kiln_store::{Backend, StoreError};
+use kiln_store::{Backend, Capabilities, StoreError, write_whole};
 use serde::{Deserialize, Serialize};
 
-use super::small::{read_small, write_small};
+use super::small::read_small;
 use crate::{Candidate, NodeConfig, PoolConfig, PoolError, Result};
 
 /// Tells on every node which pool and node it is: an empty mount point must not pass for a disk.
 const IDENTITY: &str = "kiln-node.toml";
 /// A copy of the description on every node, for when the machine with `pool.toml` is lost.
 const DESCRIPTION: &str = "kiln-pool.toml";
-const DESCRIPTION_PART: &str = ".kiln-pool.toml.part";
-const IDENTITY_PART: &str = ".kiln-node.toml.part";
 /// Most bytes of these files.
 const MAX_TEXT: u64 = 1 << 20;
 /// Codecs kept; a pool has few codes.
@@ -188,7 +186,7 @@ impl Pool {
     pub fn write_description(&self) -> Result<()> {
         let text = self.config.to_toml()?;
         for (_, store) in self.present() {
-            write_small(store, DESCRIPTION_PART, DESCRIPTION, text.as_bytes())?;
+            write_whole(store, DESCRIPTION, text.as_bytes())?;
         }
         Ok(())
     }
@@ -269,7 +267,7 @@ fn enter(
     node: &NodeConfig,
     open: Opener<'_>,
 ) -> std::result::Result<(Arc<dyn Backend>, bool), String> {
-    let store = open(node).map_err(|error| error.to_string())?;
+    let store = opened(node, open).map_err(|error| error.to_string())?;
     let place = store.place();
     match identity(&*store).map_err(|error| error.to_string())? {
         None => Err(format!("{place} is no node of this pool ({IDENTITY} is missing)")),
@@ -278,6 +276,13 @@ fn enter(
         }
         Some(found) => Ok((store, found.filling)),
     }
+}
+
+/// Opens a node's place, and refuses one that cannot do what pools do with nodes.
+fn opened(node: &NodeConfig, open: Opener<'_>) -> Result<Arc<dyn Backend>, StoreError> {
+    let store = open(node)?;
+    Capabilities::FILES.require(&*store, "a node of a pool")?;
+    Ok(store)
 }
 
 fn identity(store: &dyn Backend) -> Result<Option<Identity>> {
@@ -291,7 +296,7 @@ fn identity(store: &dyn Backend) -> Result<Option<Identity>> {
 
 /// Writes a node's identity into a place that is not yet in use.
 fn take(config: &PoolConfig, node: &NodeConfig, open: Opener<'_>, filling: bool) -> Result<()> {
-    let store = open(node)?;
+    let store = opened(node, open)?;
     let refused = |why: String| {
         let place = store.place();
         Err(PoolError::Refused { what: format!("{place} cannot become node {}: {why}", node.id) })
@@ -323,5 +328,5 @@ fn write_identity(
     let (pool, node) = (config.id.clone(), node.id.clone());
     let text = toml::to_string(&Identity { version: 1, pool, node, filling })
         .map_err(|error| PoolError::Internal { what: error.to_string() })?;
-    write_small(store, IDENTITY_PART, IDENTITY, text.as_bytes())
+    Ok(write_whole(store, IDENTITY, text.as_bytes())?)
 }

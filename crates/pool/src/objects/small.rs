@@ -1,4 +1,4 @@
-//! Small files, read and written whole.
+//! Small files, read whole.
 
 use kiln_store::Backend;
 
@@ -18,17 +18,4 @@ pub(crate) fn read_small(store: &dyn Backend, name: &str, limit: u64) -> Result<
     let mut bytes = vec![0; file.len() as usize];
     file.read_at(0, &mut bytes)?;
     Ok(Some(bytes))
-}
-
-/// Writes a part, durably but under its own name.
-pub(crate) fn write_part(store: &dyn Backend, part: &str, bytes: &[u8]) -> Result<()> {
-    let mut file = store.append(part, 0)?;
-    file.append(bytes)?;
-    Ok(file.sync()?)
-}
-
-/// Writes a file whole and durably: readers see the old one or the new one.
-pub(crate) fn write_small(store: &dyn Backend, part: &str, name: &str, bytes: &[u8]) -> Result<()> {
-    write_part(store, part, bytes)?;
-    Ok(store.rename(part, name)?)
 }
