@@ -14,6 +14,7 @@ mod args;
 mod cmd;
 mod exit;
 mod lists;
+mod names;
 mod observer;
 mod print;
 mod setup;

@@ -19,7 +19,7 @@ use kiln_pool::Settings;
 
 pub use limits::LimitFile;
 pub use nodes::{Folders, local};
-pub use output::{Output, Place};
+pub use output::{Output, Place, write_file};
 pub use pool::{PoolFlags, fresh_run, now_ms};
 pub use raw::{Format, RawFlags, RawSetup};
 pub use reads::{ReadFlags, direct};

@@ -23,7 +23,7 @@ pub(crate) mod frame;
 pub(crate) mod geometry;
 pub(crate) mod lanes;
 pub(crate) mod ledger;
-pub(crate) mod names;
+pub mod names;
 pub(crate) mod node;
 pub(crate) mod pipeline;
 pub(crate) mod rebuild;

@@ -28,10 +28,11 @@ mod shards;
 pub use engine::advice::{Advice, Turns, Way, sub_chunk_sizes};
 pub use engine::choice::ReadsReport;
 pub use engine::geometry::default_sub_chunk;
+pub use engine::names;
 pub use engine::node::Node;
 pub use engine::report::{
-    Damage, DecodeReport, Depth, EncodeReport, MAX_DAMAGE_ENTRIES, Moved, NodeLoad, RepairReport,
-    SetReport, ShardPlace, ShardReport, VerifyReport,
+    Condition, Damage, DecodeReport, Depth, EncodeReport, MAX_DAMAGE_ENTRIES, Moved, NodeLoad,
+    RepairReport, SetReport, ShardPlace, ShardReport, VerifyReport,
 };
 pub use engine::rounds::limit_readers;
 pub use engine::sequence::in_sequence;

@@ -150,7 +150,7 @@ fn object_text(report: &SetReport) -> String {
                 _ => String::new(),
             };
             let bytes = shard.bytes.map(sizes::show).unwrap_or_default();
-            let (role, state) = (shard.role.clone(), shard.state.clone());
+            let (role, state) = (shard.role.clone(), shard.state.to_string());
             vec![shard.index.to_string(), role, state, bytes, place]
         })
         .collect();

@@ -1,6 +1,6 @@
 //! `kiln probe`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
@@ -15,14 +15,12 @@ use serde::Serialize;
 use crate::args::size;
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
+use crate::names::{DEVICE_MODEL, PROBE_SCRATCH};
 use crate::print::{Stream, seconds, table};
-use crate::setup::device::{self, MODEL_FILE};
-use crate::setup::{Setup, direct, local};
+use crate::setup::{Setup, direct, local, write_file};
 use crate::sizes;
 
-/// The file to read in a folder. Hidden, and removed at the end.
-const SCRATCH: &str = ".kiln-probe.part";
-/// Bytes written to it at a time.
+/// Bytes written to the scratch file at a time.
 const BLOCK: usize = 1 << 20;
 
 const EXAMPLES: &str = "\
@@ -165,7 +163,7 @@ impl Probe {
     fn measure_folder(&self, setup: &Setup) -> Result<(measure::Measured, u64), Failure> {
         let store = FileBackend::open(&self.target)?.with_reads(direct());
         let outcome = write_scratch(&store, self.scratch, setup.seed)
-            .and_then(|()| Ok(store.open(SCRATCH)?))
+            .and_then(|()| Ok(store.open(PROBE_SCRATCH)?))
             .and_then(|file| match file.alignment() {
                 1 => Err(Failure::NotUsable {
                     path: self.target.clone(),
@@ -173,7 +171,7 @@ impl Probe {
                 }),
                 _ => self.measure(&*file, setup),
             });
-        let removed = store.remove(SCRATCH);
+        let removed = store.remove(PROBE_SCRATCH);
         let measured = outcome?;
         removed?;
         Ok(measured)
@@ -183,23 +181,23 @@ impl Probe {
     fn store(&self, folder: bool, model: &DeviceModel) -> Result<Option<PathBuf>, Failure> {
         let path = match &self.output {
             Some(path) => path.clone(),
-            None if folder => self.target.join(MODEL_FILE),
+            None if folder => self.target.join(DEVICE_MODEL),
             None => return Ok(None),
         };
-        let name = path.file_name().and_then(|name| name.to_str());
-        let Some(name) = name else {
-            let problem = format!("{} names no file", path.display());
-            return Err(Failure::Flag { flag: "--output", problem });
-        };
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        device::save(parent.unwrap_or(Path::new(".")), name, model)?;
+        let path = local(&path)?.to_owned();
+        let text = serde_json::to_string_pretty(model).map_err(|error| Failure::Io {
+            action: "write",
+            path: path.clone(),
+            source: error.into(),
+        })?;
+        write_file(&path, format!("{text}\n").as_bytes())?;
         Ok(Some(path))
     }
 }
 
 /// Bytes that no device can compress, durable, so that reads find them on the device.
 fn write_scratch(store: &FileBackend, bytes: u64, seed: u64) -> Result<(), Failure> {
-    let mut file = store.append(SCRATCH, 0)?;
+    let mut file = store.append(PROBE_SCRATCH, 0)?;
     let (mut random, mut block) = (seed, vec![0; BLOCK]);
     for _ in 0..bytes / BLOCK as u64 {
         for word in block.chunks_exact_mut(8) {

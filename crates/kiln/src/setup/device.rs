@@ -3,13 +3,12 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use kiln_store::Location;
 use kiln_store::device::{DeviceModel, Devices};
-use kiln_store::{FileBackend, Location, write_whole};
 
 use crate::exit::Failure;
+use crate::names::DEVICE_MODEL;
 
-/// Where a folder keeps the model of its device. Hidden, so no other command takes it for a shard.
-pub const MODEL_FILE: &str = ".kiln-device";
 /// No model is longer.
 const MODEL_BYTES_MAX: u64 = 1 << 16;
 
@@ -18,7 +17,7 @@ const MODEL_BYTES_MAX: u64 = 1 << 16;
 /// # Errors
 /// The file cannot be read or is no model.
 pub fn load(path: &Path) -> Result<DeviceModel, Failure> {
-    let kept = path.join(MODEL_FILE);
+    let kept = path.join(DEVICE_MODEL);
     let path = if path.is_dir() { &kept } else { path };
     let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
     let wrong = |problem| Failure::NotUsable { path: path.to_owned(), problem };
@@ -33,21 +32,6 @@ pub fn load(path: &Path) -> Result<DeviceModel, Failure> {
         wrong(format!("no device model to reckon with: {what}; run kiln probe again"))
     });
     checked.map(|()| model)
-}
-
-/// Writes a model to a folder: beside, durable, then in place.
-///
-/// # Errors
-/// The folder cannot be written.
-pub fn save(folder: &Path, name: &str, model: &DeviceModel) -> Result<(), Failure> {
-    let store = FileBackend::open(folder)?;
-    let path = folder.join(name);
-    let text = serde_json::to_string_pretty(model).map_err(|error| Failure::Io {
-        action: "write",
-        path,
-        source: error.into(),
-    })?;
-    Ok(write_whole(&store, name, format!("{text}\n").as_bytes())?)
 }
 
 /// The devices of folders: all as `model` says, or each as its own file says. Folders of one file
@@ -65,7 +49,7 @@ pub fn devices(
     let mut known: Vec<(u64, usize)> = Vec::new();
     let local = folders.iter().filter_map(|folder| Location::of(folder).local().ok());
     for folder in local.filter(|folder| folder.exists()) {
-        let own = folder.join(MODEL_FILE);
+        let own = folder.join(DEVICE_MODEL);
         let model = match model {
             Some(model) => model.clone(),
             None if own.exists() => load(&own)?,

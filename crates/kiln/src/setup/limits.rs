@@ -9,6 +9,7 @@ use kiln_pool::Observer;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
+use crate::setup::write_file;
 use crate::sizes;
 
 /// Most bytes of the file.
@@ -60,8 +61,7 @@ impl LimitFile {
         let size = |bytes: u64| (bytes > 0).then(|| bytes.to_string());
         let text = Text { rate: size(limits.node), total: size(limits.total) };
         let text = toml::to_string(&text).map_err(|e| failed(std::io::Error::other(e)))?;
-        let part = self.path.with_extension("toml.part");
-        fs::write(&part, text).and_then(|()| fs::rename(&part, &self.path)).map_err(failed)
+        write_file(&self.path, text.as_bytes())
     }
 }
 

@@ -1,14 +1,16 @@
 //! Where `decode` writes: beside the final name, durable before it appears under it.
 
-use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use kiln_store::{FileBackend, write_whole};
+
 use super::local;
 use crate::exit::Failure;
+use crate::names::output_part;
 
 /// Small last stripes would otherwise become small writes.
 const BUFFER: usize = 1 << 20;
@@ -96,10 +98,7 @@ impl Output {
             let problem = format!("{} is no file name", path.display());
             return Err(Failure::Flag { flag: "--output", problem });
         };
-        let mut hidden = OsString::from(".");
-        hidden.push(name);
-        hidden.push(".kiln-part");
-        let temporary = path.with_file_name(hidden);
+        let temporary = path.with_file_name(output_part(name));
         let mut options = OpenOptions::new();
         let file = options.create(true).write(true).truncate(false).open(&temporary);
         let file = file.map_err(failed("create", &temporary))?;
@@ -155,6 +154,19 @@ impl Drop for Replacement {
             let _ = std::fs::remove_file(&self.temporary);
         }
     }
+}
+
+/// Writes a small file whole and durably: a crash leaves the old one or the new one.
+///
+/// # Errors
+/// Its folder is not there or cannot be written.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+        let problem = "its name is none, or is not UTF-8".to_owned();
+        return Err(Failure::NotUsable { path: path.to_owned(), problem });
+    };
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    Ok(write_whole(&FileBackend::open(folder.unwrap_or(Path::new(".")))?, name, bytes)?)
 }
 
 fn same_file(file: &File, path: &Path) -> bool {

@@ -1,8 +1,8 @@
 //! The pool that a command works on.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
@@ -11,7 +11,8 @@ use kiln_store::Absent;
 use uuid::Uuid;
 
 use crate::exit::Failure;
-use crate::setup::Setup;
+use crate::names;
+use crate::setup::{Setup, write_file};
 
 /// Most bytes of a pool's description.
 const MAX_DESCRIPTION: u64 = 1 << 20;
@@ -28,12 +29,12 @@ impl PoolFlags {
     /// The file that describes the pool.
     pub fn path(&self) -> PathBuf {
         let named = self.pool.clone().or_else(|| std::env::var_os("KILN_POOL").map(PathBuf::from));
-        named.unwrap_or_else(|| "pool.toml".into())
+        named.unwrap_or_else(|| names::POOL.into())
     }
 
     /// The file that limits the traffic of repairs.
     pub fn limits_path(&self) -> PathBuf {
-        self.path().with_extension("limits.toml")
+        names::limits(&self.path())
     }
 
     /// Reads the description.
@@ -68,7 +69,7 @@ impl PoolFlags {
     /// # Errors
     /// A node that fails while it is read.
     pub fn index(&self, pool: &Pool, setup: &Setup) -> Result<Index, Failure> {
-        let path = self.path().with_extension("index.redb");
+        let path = names::index(&self.path());
         let index = Index::open(&path).or_else(|error| {
             // Where nothing can be written, the index lasts as long as the command.
             setup.observer.warn(&format!("{error}; listing takes longer"));
@@ -84,7 +85,7 @@ impl PoolFlags {
     /// # Errors
     /// The lock's file cannot be made; [`PoolError::Refused`] when somebody else holds it.
     pub fn lock(&self, what: &'static str) -> Result<File, Failure> {
-        let path = self.path().with_extension(format!("{what}.lock"));
+        let path = names::lock(&self.path(), what);
         let failed = |source| Failure::Io { action: "lock", path: path.clone(), source };
         let mut options = OpenOptions::new();
         let file = options.create(true).truncate(false).write(true).open(&path).map_err(failed)?;
@@ -103,16 +104,7 @@ impl PoolFlags {
     /// # Errors
     /// The disk is full or failed.
     pub fn write(&self, config: &PoolConfig) -> Result<(), Failure> {
-        let path = self.path();
-        let text = config.to_toml()?;
-        let temporary = path.with_extension("toml.part");
-        let failed = |source| Failure::Io { action: "write", path: path.clone(), source };
-        let mut file = File::create(&temporary).map_err(failed)?;
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-        std::fs::rename(&temporary, &path).map_err(failed)?;
-        let folder = path.parent().filter(|folder| *folder != Path::new(""));
-        let folder = File::open(folder.unwrap_or(Path::new("."))).map_err(failed)?;
-        folder.sync_all().map_err(failed)
+        write_file(&self.path(), config.to_toml()?.as_bytes())
     }
 }
 

@@ -13,20 +13,61 @@ pub(crate) enum Kind {
     RepairPart,
 }
 
-/// `OBJECT.03.kiln`
-pub(crate) fn shard(object: &str, index: usize) -> String {
-    format!("{object}.{index:02}.kiln")
+/// What names of shards end with.
+pub(crate) const SHARD: &str = ".kiln";
+
+/// What hidden names of unfinished files end with.
+pub(crate) const PART: &str = ".part";
+
+/// What those of a repair end with: other than an encode's, because a reader may count complete
+/// parts of an encode as shards, but never a repair's before it is verified and in place.
+const REPAIR_PART: &str = ".repair.part";
+
+/// What names of manifests end with, between the object's key and [`PART`].
+pub(crate) const MANIFEST: &str = ".manifest";
+
+/// Tells on every node which pool and node it is: an empty mount point must not pass for a disk.
+pub(crate) const IDENTITY: &str = "kiln-node.toml";
+
+/// A copy of the description on every node, for when the machine with the description is lost.
+pub(crate) const DESCRIPTION: &str = "kiln-pool.toml";
+
+/// The log of changes on every node.
+pub(crate) const CHANGES: &str = ".kiln-changes";
+
+/// The name of a shard: `OBJECT.03.kiln`.
+///
+/// ```
+/// assert_eq!(kiln_pool::names::shard("photos.tar", 3), "photos.tar.03.kiln");
+/// ```
+#[must_use]
+pub fn shard(object: &str, index: usize) -> String {
+    format!("{object}.{index:02}{SHARD}")
+}
+
+/// The hidden name under which something is written that is to be `name`.
+pub(crate) fn part_of(name: &str) -> String {
+    format!(".{name}{PART}")
+}
+
+/// The same, where a repair writes it.
+pub(crate) fn repair_part_of(name: &str) -> String {
+    format!(".{name}{REPAIR_PART}")
 }
 
 /// `.OBJECT.03.kiln.part`
 pub(crate) fn part(object: &str, index: usize) -> String {
-    format!(".{}.part", shard(object, index))
+    part_of(&shard(object, index))
 }
 
-/// `.OBJECT.03.kiln.repair.part`: other than an encode's, because a reader may count complete
-/// parts of an encode as shards, but never a repair's before it is verified and in place.
-pub(crate) fn repair_part(object: &str, index: usize) -> String {
-    format!(".{}.repair.part", shard(object, index))
+/// The name of what a repair writes, until it is verified: `.OBJECT.03.kiln.repair.part`.
+///
+/// ```
+/// assert_eq!(kiln_pool::names::repair_part("photos.tar", 3), ".photos.tar.03.kiln.repair.part");
+/// ```
+#[must_use]
+pub fn repair_part(object: &str, index: usize) -> String {
+    repair_part_of(&shard(object, index))
 }
 
 /// A hidden name of the object that no shard has; whoever clears parts away clears it too.
@@ -39,15 +80,15 @@ pub(crate) fn parse(name: &str) -> Option<(Kind, Option<(String, usize)>)> {
     let Some(hidden) = name.strip_prefix('.') else {
         return Some((Kind::Final, split(name)));
     };
-    if let Some(inner) = hidden.strip_suffix(".repair.part") {
+    if let Some(inner) = hidden.strip_suffix(REPAIR_PART) {
         return split(inner).map(|parts| (Kind::RepairPart, Some(parts)));
     }
-    let inner = hidden.strip_suffix(".part")?;
+    let inner = hidden.strip_suffix(PART)?;
     split(inner).map(|parts| (Kind::Part, Some(parts)))
 }
 
 fn split(name: &str) -> Option<(String, usize)> {
-    let (object, index) = name.strip_suffix(".kiln")?.rsplit_once('.')?;
+    let (object, index) = name.strip_suffix(SHARD)?.rsplit_once('.')?;
     let good = index.len() >= 2 && index.len() <= 5 && index.bytes().all(|b| b.is_ascii_digit());
     (good && !object.is_empty()).then(|| (object.to_owned(), index.parse().unwrap_or(usize::MAX)))
 }

@@ -1,6 +1,8 @@
 //! What operations report. All types serialize; sizes are bytes; `seconds` is 0 until the caller
 //! fills it.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::ReadsReport;
@@ -315,6 +317,36 @@ pub struct RepairReport {
     pub notes: Vec<String>,
 }
 
+/// What headers and trailers say of a shard.
+///
+/// ```
+/// use kiln_pool::Condition;
+/// assert_eq!(Condition::Complete.to_string(), "complete");
+/// assert_eq!(serde_json::to_string(&Condition::Missing)?, "\"missing\"");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Condition {
+    /// It is whole, as far as one sees without reading its data.
+    Complete,
+    /// Header, trailer or length are bad.
+    Damaged,
+    /// It was not found.
+    #[default]
+    Missing,
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Complete => "complete",
+            Self::Damaged => "damaged",
+            Self::Missing => "missing",
+        })
+    }
+}
+
 /// State of one shard of a set.
 ///
 /// ```
@@ -327,8 +359,8 @@ pub struct ShardReport {
     pub index: usize,
     /// "data" or "parity".
     pub role: String,
-    /// "complete", "damaged" or "missing".
-    pub state: String,
+    /// What its header, trailer and length say.
+    pub state: Condition,
     /// Name of the node that holds it.
     pub node: Option<String>,
     /// File name there.

@@ -3,10 +3,9 @@
 
 use kiln_store::Backend;
 
+use crate::engine::names::CHANGES as LOG;
 use crate::{Key, Result};
 
-/// The file.
-pub(crate) const LOG: &str = ".kiln-changes";
 /// Bytes of a record: the object's key and a mark that no other record has.
 const RECORD: u64 = 32;
 /// Beyond this the log starts anew.

@@ -7,7 +7,7 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::engine::names;
+use crate::engine::names::{self, MANIFEST, PART, SHARD, part_of};
 use crate::{PoolError, Result};
 
 /// Most bytes of an object's name: what the header of a shard can hold.
@@ -137,16 +137,16 @@ impl NodeFile {
     /// The file's name.
     pub fn name(&self) -> String {
         match self {
-            NodeFile::Manifest { key } => format!("{key}.manifest"),
+            NodeFile::Manifest { key } => format!("{key}{MANIFEST}"),
             NodeFile::ManifestPart { key, run, started } => {
-                format!(".{key}.{}.{started:x}.manifest.part", names::hex(run))
+                part_of(&format!("{key}.{}.{started:x}{MANIFEST}", names::hex(run)))
             }
             NodeFile::Shard { key, run, index } => shard_name(key, run, *index),
             NodeFile::ShardPart { key, run, index, started } => {
-                format!(".{}.{started:x}.part", shard_name(key, run, *index))
+                part_of(&format!("{}.{started:x}", shard_name(key, run, *index)))
             }
             NodeFile::RepairPart { key, run, index } => {
-                format!(".{}.repair.part", shard_name(key, run, *index))
+                names::repair_part_of(&shard_name(key, run, *index))
             }
         }
     }
@@ -164,15 +164,15 @@ fn shard_name(key: &Key, run: &[u8; 16], index: u16) -> String {
 }
 
 fn parse(name: &str) -> Option<NodeFile> {
-    if let Some(key) = name.strip_suffix(".manifest") {
+    if let Some(key) = name.strip_suffix(MANIFEST) {
         return Some(NodeFile::Manifest { key: Key(unhex(key)?) });
     }
     let Some(hidden) = name.strip_prefix('.') else {
         let (key, run, index) = parse_shard(name)?;
         return Some(NodeFile::Shard { key, run, index });
     };
-    let inner = hidden.strip_suffix(".part")?;
-    if let Some(inner) = inner.strip_suffix(".manifest") {
+    let inner = hidden.strip_suffix(PART)?;
+    if let Some(inner) = inner.strip_suffix(MANIFEST) {
         let mut parts = inner.split('.');
         let (key, run) = (Key(unhex(parts.next()?)?), unhex(parts.next()?)?);
         let started = u64::from_str_radix(parts.next()?, 16).ok()?;
@@ -190,7 +190,7 @@ fn parse(name: &str) -> Option<NodeFile> {
 }
 
 fn parse_shard(name: &str) -> Option<(Key, [u8; 16], u16)> {
-    let mut parts = name.strip_suffix(".kiln")?.split('.');
+    let mut parts = name.strip_suffix(SHARD)?.split('.');
     let (key, run) = (Key(unhex(parts.next()?)?), unhex(parts.next()?)?);
     let index = parts.next()?.parse().ok()?;
     parts.next().is_none().then_some((key, run, index))

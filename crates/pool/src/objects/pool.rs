@@ -13,12 +13,9 @@ use kiln_store::{Backend, Capabilities, StoreError, write_whole};
 use serde::{Deserialize, Serialize};
 
 use super::small::read_small;
+use crate::engine::names::{DESCRIPTION, IDENTITY};
 use crate::{Candidate, NodeConfig, PoolConfig, PoolError, Result};
 
-/// Tells on every node which pool and node it is: an empty mount point must not pass for a disk.
-const IDENTITY: &str = "kiln-node.toml";
-/// A copy of the description on every node, for when the machine with `pool.toml` is lost.
-const DESCRIPTION: &str = "kiln-pool.toml";
 /// Most bytes of these files.
 const MAX_TEXT: u64 = 1 << 20;
 /// Codecs kept; a pool has few codes.
@@ -113,8 +110,11 @@ impl Pool {
     /// already or has a pool's files.
     pub fn create(config: PoolConfig, open: Opener<'_>) -> Result<Pool> {
         config.check()?;
-        for node in &config.node {
-            take(&config, node, open, false)?;
+        // All are looked at before the first is written to.
+        let stores: Vec<_> =
+            config.node.iter().map(|node| opened(node, open)).collect::<Result<_, _>>()?;
+        for (node, store) in config.node.iter().zip(&stores) {
+            take(&config, node, &**store, false)?;
         }
         let pool = Pool::open(config, open)?;
         pool.write_description()?;
@@ -127,7 +127,8 @@ impl Pool {
     /// As [`Pool::create`].
     pub fn take_node(config: &PoolConfig, id: &str, open: Opener<'_>) -> Result<()> {
         config.check()?;
-        take(config, known(config, id)?, open, false)
+        let node = known(config, id)?;
+        take(config, node, &*opened(node, open)?, false)
     }
 
     /// Takes an empty disk in place of a node's lost one. Until a repair or a scrub has seen that
@@ -138,7 +139,8 @@ impl Pool {
     /// As [`Pool::create`].
     pub fn replace_disk(config: &PoolConfig, id: &str, open: Opener<'_>) -> Result<()> {
         config.check()?;
-        take(config, known(config, id)?, open, true)
+        let node = known(config, id)?;
+        take(config, node, &*opened(node, open)?, true)
     }
 
     /// Nodes with new disks have got all copies of manifests that they should have: of those that
@@ -295,13 +297,12 @@ fn identity(store: &dyn Backend) -> Result<Option<Identity>> {
 }
 
 /// Writes a node's identity into a place that is not yet in use.
-fn take(config: &PoolConfig, node: &NodeConfig, open: Opener<'_>, filling: bool) -> Result<()> {
-    let store = opened(node, open)?;
+fn take(config: &PoolConfig, node: &NodeConfig, store: &dyn Backend, filling: bool) -> Result<()> {
     let refused = |why: String| {
         let place = store.place();
         Err(PoolError::Refused { what: format!("{place} cannot become node {}: {why}", node.id) })
     };
-    match identity(&*store)? {
+    match identity(store)? {
         Some(found) if found.pool == config.id && found.node == node.id => return Ok(()),
         Some(found) => {
             return refused(format!("it is node {:?} of pool {}", found.node, found.pool));
@@ -316,7 +317,7 @@ fn take(config: &PoolConfig, node: &NodeConfig, open: Opener<'_>, filling: bool)
     if ours > 0 {
         return refused(format!("it has {ours} files of a pool; empty it, or use another place"));
     }
-    write_identity(&*store, config, node, filling)
+    write_identity(store, config, node, filling)
 }
 
 fn write_identity(

@@ -7,6 +7,7 @@ use kiln_store::{BatchRead, ReadAt, ReadCost, StoreError, issued, read_ranges};
 
 use super::RawRequest;
 use crate::engine::chunks::Chunks;
+use crate::engine::names;
 use crate::engine::node::node_of;
 use crate::{Damage, Node, PoolError, RepairRequest, Result};
 
@@ -17,7 +18,7 @@ pub(super) fn name(codec: &Codec, object: &str, index: usize) -> String {
 
 /// `.NAME.7.part`
 pub(super) fn part(object: &str, index: usize) -> String {
-    format!(".{object}.{index}.part")
+    names::part_of(&format!("{object}.{index}"))
 }
 
 fn parse<'a>(file: &'a str, mapping: &[usize]) -> Option<(&'a str, usize)> {

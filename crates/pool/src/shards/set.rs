@@ -12,7 +12,7 @@ pub(crate) use scan::Scan;
 use crate::engine::chunks::Shards;
 use crate::engine::encode::STRIPE_LIMIT;
 use crate::engine::names;
-use crate::{Damage, Node, PoolError, Result, SetReport, ShardReport};
+use crate::{Condition, Damage, Node, PoolError, Result, SetReport, ShardReport};
 
 /// A shard of a set.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Stranger {
 impl Stranger {
     /// A name for it that is not in the way of shard `index`.
     pub(crate) fn aside(&self, object: &str, index: usize) -> String {
-        format!("{object}.{}.{index:02}.kiln", self.mark)
+        names::shard(&format!("{object}.{}", self.mark), index)
     }
 }
 
@@ -132,14 +132,14 @@ impl ShardSet {
     fn shard_report(&self, index: usize) -> ShardReport {
         let member = self.members[index].as_ref();
         let state = match member {
-            None => "missing",
-            Some(member) if member.damaged => "damaged",
-            Some(_) => "complete",
+            None => Condition::Missing,
+            Some(member) if member.damaged => Condition::Damaged,
+            Some(_) => Condition::Complete,
         };
         ShardReport {
             index,
             role: if index < self.codec.shape().k { "data" } else { "parity" }.to_owned(),
-            state: state.to_owned(),
+            state,
             node: member.map(|m| self.nodes[m.node].name.clone()),
             name: member.map(|m| m.name.clone()),
             bytes: member.map(|m| m.reader.file_len()),

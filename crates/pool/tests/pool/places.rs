@@ -1,10 +1,15 @@
 //! Two runs mixed, misnamed, doubled and misplaced shards, several objects.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::helpers::*;
-use kiln_pool::{EncodeRequest, Node, PoolError, RepairRequest, discover, encode};
-use kiln_store::Backend;
+use kiln_pool::{
+    EncodeRequest, ErrorKind, Node, NodeConfig, Policy, Pool, PoolConfig, PoolError, RepairRequest,
+    discover, encode,
+};
+use kiln_store::backends::bucket::Bucket;
+use kiln_store::{Backend, MemoryBackend, StoreError, write_whole};
 
 fn world() -> (World, Vec<u8>) {
     let world = World::new("rs:4+2", 64);
@@ -159,4 +164,71 @@ fn a_lost_shard_goes_back_to_its_node_or_where_it_is_told() {
     assert_eq!(world.repair(&req).unwrap().lost, [5]);
     assert_eq!(other.store.list().unwrap(), [name(5)]);
     assert!(world.stores[5].list().unwrap().is_empty());
+}
+
+/// Six nodes, one of which is as object stores are: no appending, renaming or locking.
+fn with_a_bucket() -> (World, Vec<Node>, Bucket) {
+    let (world, bucket) = (World::new("rs:4+2", 64), Bucket::default());
+    let stores = (0..5).map(|_| Arc::new(MemoryBackend::new()) as Arc<dyn Backend>);
+    let stores = stores.chain([Arc::new(bucket.clone()) as Arc<dyn Backend>]).enumerate();
+    let nodes = stores.map(|(at, store)| Node::new(format!("n{at}"), store)).collect();
+    (world, nodes, bucket)
+}
+
+fn assert_incapable(error: &PoolError) {
+    assert!(matches!(error, PoolError::Store(StoreError::Incapable { .. })), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    let text = error.to_string();
+    assert!(text.contains("bucket cannot lock out other writers") && text.contains("name another"));
+}
+
+#[test]
+fn a_place_that_cannot_hold_shards_is_refused_before_a_byte_moves() {
+    let (world, nodes, _) = with_a_bucket();
+    let (bytes, ears) = (data(3000), Ears::default());
+    let req = world.request();
+    let error = encode(&req, &mut Known::new(&bytes), &nodes, &settings(&ears)).unwrap_err();
+    assert_incapable(&error);
+    assert!(nodes.iter().all(|node| node.store.list().unwrap().is_empty()));
+}
+
+#[test]
+fn shards_are_read_from_a_place_that_cannot_hold_new_ones() {
+    let (mut world, nodes, bucket) = with_a_bucket();
+    let bytes = data(3000);
+    world.encode(&bytes);
+    for index in 0..6 {
+        let name = kiln_pool::names::shard(NAME, index);
+        write_whole(&*nodes[index].store, &name, &world.shard(index)).unwrap();
+    }
+    world.nodes = nodes;
+    assert!(world.decode().unwrap().0 == bytes);
+    assert!(world.verify(Depth::Parity).unwrap().clean);
+    world.nodes[0].store.remove(&kiln_pool::names::shard(NAME, 0)).unwrap();
+    assert!(world.decode().unwrap().0 == bytes);
+    assert_incapable(&world.repair(&RepairRequest::default()).unwrap_err());
+    assert!(world.nodes[0].store.list().unwrap().is_empty());
+    assert_eq!(bucket.list().unwrap(), ["object.05.kiln"]);
+}
+
+#[test]
+fn a_pool_takes_no_node_that_it_could_not_write_to() {
+    let (_, nodes, _) = with_a_bucket();
+    let mut config = PoolConfig::new([7; 16], "test", Policy::for_code("rs:4+2").unwrap());
+    let config_of = |at: usize| NodeConfig::new(&format!("n{at}"), &format!("memory://{at}"));
+    config.node = (0..6).map(config_of).collect();
+    let open = |node: &NodeConfig| {
+        let at: usize = node.id[1..].parse().unwrap();
+        Ok(nodes[at].store.clone())
+    };
+    let refused = Pool::create(config.clone(), &open).unwrap_err();
+    assert!(refused.to_string().contains("bucket cannot"), "{refused}");
+    assert!(nodes.iter().all(|node| node.store.list().unwrap().is_empty()));
+    // Written into the description by hand it counts as away.
+    let sixth = config.node.pop().unwrap();
+    Pool::create(config.clone(), &open).unwrap();
+    config.node.push(sixth);
+    let pool = Pool::open(config, &open).unwrap();
+    let away = pool.away();
+    assert!(away.len() == 1 && away[0].1.contains("a node of a pool needs that"), "{away:?}");
 }

@@ -9,7 +9,7 @@ use kiln_node::net::{Address, Network, RepairWatcher};
 use kiln_node::proto::assignment::Geometry;
 use kiln_node::recovery::{FinalFailure, Helper, PlacedRepair, Repaired};
 use kiln_node::task::usual_slice;
-use kiln_pool::{Observer, SetReport, discover};
+use kiln_pool::{Condition, Observer, SetReport, discover, names};
 use kiln_store::{Backend, ReadMode, ShardReader, StoreError};
 use serde::Serialize;
 use uuid::Uuid;
@@ -86,7 +86,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let set = discover(folders.nodes(), flags.object.as_deref())?;
     let found = set.report();
     let lost: Vec<usize> =
-        found.shards.iter().filter(|s| s.state != "complete").map(|s| s.index).collect();
+        found.shards.iter().filter(|s| s.state != Condition::Complete).map(|s| s.index).collect();
     let mut nodes: Vec<Helper> = addresses
         .iter()
         .map(|address| Helper { address: address.to_string(), shards: shards(&found, address) })
@@ -189,7 +189,7 @@ fn attempt(
 
 /// What the shards say of themselves, from one that is whole.
 fn geometry_of(found: &SetReport, folders: &Folders) -> Result<Geometry, Failure> {
-    let whole = found.shards.iter().find(|shard| shard.state == "complete");
+    let whole = found.shards.iter().find(|shard| shard.state == Condition::Complete);
     let place = whole.and_then(|shard| shard.node.as_ref().zip(shard.name.as_ref()));
     let node = place.and_then(|(node, name)| {
         folders.nodes().iter().find(|known| known.name == *node).map(|node| (node, name))
@@ -247,13 +247,12 @@ fn shards(found: &SetReport, address: &Address) -> Vec<(usize, String)> {
     let mine = found
         .shards
         .iter()
-        .filter(|shard| shard.state == "complete" && shard.node.as_ref() == Some(&name));
+        .filter(|shard| shard.state == Condition::Complete && shard.node.as_ref() == Some(&name));
     mine.filter_map(|shard| Some((shard.index, shard.name.clone()?))).collect()
 }
 
 fn target_of(object: &str, index: usize, rank: usize) -> (usize, usize, String, String) {
-    let name = format!("{object}.{index:02}.kiln");
-    (index, rank, format!(".{name}.repair.part"), name)
+    (index, rank, names::repair_part(object, index), names::shard(object, index))
 }
 
 fn show_report(report: &Report, setup: &Setup) -> Result<(), Failure> {

@@ -13,7 +13,7 @@ use kiln_plan::{Effort, Problem, Shelf, Strategy, UNDECIDED, strategy};
 
 use crate::exit::Failure;
 use crate::print::Stream;
-use crate::setup::Setup;
+use crate::setup::{Setup, write_file};
 use crate::sizes;
 
 pub use cluster::read;
@@ -127,10 +127,10 @@ impl Placing {
                 true => report.draw(&problem),
                 false => picture::of_plan(&plan, sub_chunk).svg(),
             };
-            write(path, svg.as_bytes())?;
+            write_file(path, svg.as_bytes())?;
         }
         if let (Some(path), Some(shelf)) = (&self.plans, &shelf) {
-            write(path, &shelf.to_bytes())?;
+            write_file(path, &shelf.to_bytes())?;
         }
         match setup.json {
             true => Stream::Stdout.json(&report),
@@ -194,13 +194,4 @@ impl Placing {
 
 fn io(action: &'static str, path: &Path, source: std::io::Error) -> Failure {
     Failure::Io { action, path: path.to_owned(), source }
-}
-
-/// Writes beside and renames, so that a crash leaves the old file or the new one.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
-    let beside = PathBuf::from(beside);
-    std::fs::write(&beside, bytes).map_err(|source| io("write", &beside, source))?;
-    std::fs::rename(&beside, path).map_err(|source| io("create", path, source))
 }

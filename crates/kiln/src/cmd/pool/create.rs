@@ -10,6 +10,7 @@ use kiln_store::Absent;
 
 use super::{check_domains, node};
 use crate::exit::{Exit, Failure};
+use crate::names;
 use crate::print::{Stream, count};
 use crate::setup::{PoolFlags, Setup, fresh_run};
 
@@ -17,7 +18,7 @@ use crate::setup::{PoolFlags, Setup, fresh_run};
 #[derive(Debug, Args)]
 pub struct Create {
     /// File to describe the pool
-    #[arg(value_name = "FILE", default_value = "pool.toml")]
+    #[arg(value_name = "FILE", default_value = names::POOL)]
     file: PathBuf,
 
     /// The code of large objects; small ones get copies or Reed-Solomon of the same k+m
