@@ -8,6 +8,7 @@ use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::cmd::{COMMANDS, Row};
 use crate::exit::{EXIT_CODES, Failure};
+use crate::setup::kinds_of_places;
 use crate::sizes;
 
 const ABOUT: &str = "\
@@ -25,6 +26,10 @@ Examples:
   kiln codes                                        which codes there are, and what each costs
 
 '10+4' means 10 data shards and 4 parity shards. Every command explains itself: kiln encode --help";
+
+const PLACES: &str = "\
+Places: where a command wants a folder with shards, or a pool a node, any of these will do. What has
+:// in it is never made a folder; for one of such a name write ./odd://name";
 
 // Flags that every command takes. No doc comment: clap would print it as the program's summary.
 #[derive(Debug, Args)]
@@ -116,7 +121,7 @@ fn program() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about("Erasure coding of files, with cheap repair")
         .long_about(ABOUT)
-        .after_help(format!("{EXAMPLES}\n\n{EXIT_CODES}"))
+        .after_help(format!("{EXAMPLES}\n\n{PLACES}\n{}\n{EXIT_CODES}", kinds_of_places()))
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .max_term_width(100);

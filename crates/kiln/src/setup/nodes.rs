@@ -15,15 +15,27 @@ use kiln_store::{
 use crate::exit::Failure;
 use crate::setup::Setup;
 
+/// The program's table of all kinds of places.
+fn kinds(agents: &dyn BackendKind) -> Vec<&dyn BackendKind> {
+    [BACKENDS, &[agents]].concat()
+}
+
+/// The table, for help texts: a line for each kind.
+pub fn kinds_of_places() -> String {
+    let agents = Agents(|_: &Address| Err(String::new()));
+    let line = |kind: &&dyn BackendKind| format!("  {:<16} {}\n", kind.examples()[0], kind.about());
+    kinds(&agents).iter().map(line).collect()
+}
+
 impl Setup {
-    /// Opens a place: here is the program's table of all kinds.
+    /// Opens a place by the table.
     ///
     /// # Errors
     /// As [`open_place`].
     pub fn open(&self, place: &Path, opening: Opening) -> Result<Arc<dyn Backend>, StoreError> {
         let network = |address: &Address| self.network(address).cloned();
         let agents = Agents(|address: &Address| network(address).map_err(|why| why.to_string()));
-        open_place(&[BACKENDS, &[&agents as &dyn BackendKind]].concat(), place, opening)
+        open_place(&kinds(&agents), place, opening)
     }
 
     /// Opens a place that keeps what is written to it.

@@ -61,6 +61,14 @@ fn a_place_of_an_unknown_kind_is_told_what_is_known_and_makes_no_folder() {
 }
 
 #[test]
+fn help_lists_the_kinds_of_places() {
+    let help = Rig::new().kiln("--help").ok().stdout;
+    for word in ["file:///folder", "kiln://host:port", "./odd://name"] {
+        assert!(help.contains(word), "{word} is not in {help}");
+    }
+}
+
+#[test]
 fn a_url_of_a_folder_is_the_folder() {
     let rig = Rig::new();
     let data = rig.data("object", 10_000, 1);

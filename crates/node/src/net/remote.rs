@@ -57,7 +57,7 @@ impl<F: Fn(&Address) -> Result<Network, String> + Sync> BackendKind for Agents<F
     }
 
     fn about(&self) -> &'static str {
-        "a folder that kiln agent serves on another machine; with +plain on this one, without TLS"
+        "a folder that kiln agent serves; kiln+plain:// on this machine, without TLS"
     }
 
     fn open(&self, place: &Location<'_>, _: Opening) -> Result<Arc<dyn Backend>, StoreError> {

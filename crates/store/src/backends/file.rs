@@ -27,7 +27,7 @@ impl BackendKind for Folders {
     }
 
     fn about(&self) -> &'static str {
-        "a folder of a local or mounted file system; the path alone will do"
+        "a folder of this machine; its path alone will do"
     }
 
     fn open(&self, place: &Location<'_>, opening: Opening) -> Result<Arc<dyn Backend>> {

@@ -25,7 +25,7 @@ impl BackendKind for Memories {
     }
 
     fn about(&self) -> &'static str {
-        "memory of this process, for tests; each opening is a place of its own, gone at exit"
+        "memory of this process, for tests: gone when it ends"
     }
 
     fn open(&self, _: &Location<'_>, _: Opening) -> Result<Arc<dyn Backend>> {
