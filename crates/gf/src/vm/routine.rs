@@ -31,12 +31,15 @@ pub struct Routine {
     lazy: Arc<Lazy>,
 }
 
+/// Code, or that the kernel makes none.
+type Made = OnceLock<Option<Box<dyn BlockCode>>>;
+
 /// Code that is made once there was enough work for it, for each way of running.
 #[derive(Debug, Default)]
 struct Lazy {
     work: AtomicUsize,
     /// By how operands are found, and way.
-    code: [[OnceLock<Option<Box<dyn BlockCode>>>; Way::ALL.len()]; Form::COUNT],
+    code: [[Made; Way::ALL.len()]; Form::COUNT],
 }
 
 impl Routine {
