@@ -90,7 +90,7 @@ impl Setup {
 
     /// What an operation may use.
     pub fn settings(&self) -> Settings<'_> {
-        Settings { threads: self.threads, memory: MEMORY, observer: &self.observer }
+        Settings { threads: self.threads, memory: MEMORY, ..Settings::new(&self.observer) }
     }
 
     /// Bytes a second that `--limit-rate` allows.

@@ -35,7 +35,7 @@ pub use engine::report::{
     RepairReport, SetReport, ShardPlace, ShardReport, VerifyReport,
 };
 pub use engine::rounds::limit_readers;
-pub use engine::sequence::in_sequence;
+pub use engine::sequence::Sequence;
 pub use engine::settings::{Observer, Settings, Silent};
 pub use engine::source::{FileSource, Source, StreamSource};
 pub use engine::windows::window_stripes;

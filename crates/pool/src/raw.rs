@@ -151,12 +151,13 @@ fn write_parts(
     nodes: &[Node],
     settings: &Settings<'_>,
 ) -> Result<u64> {
-    let files = in_parallel((0..codec.shape().n()).collect(), |_, index: usize| {
-        nodes[node_of(index, nodes)].store.append(&part(object, index), 0)
-    })?;
-    let mut lanes = Lanes::new(files, settings.threads());
+    let files =
+        in_parallel(settings.sequence, (0..codec.shape().n()).collect(), |_, index: usize| {
+            nodes[node_of(index, nodes)].store.append(&part(object, index), 0)
+        })?;
+    let mut lanes = Lanes::new(files, settings);
     let size = encode_stripes(object, codec, cut, 0, source, &mut lanes, settings)?;
-    in_parallel(lanes.into_inner(), |_, mut file: Box<dyn Append>| file.sync())?;
+    in_parallel(settings.sequence, lanes.into_inner(), |_, mut file: Box<dyn Append>| file.sync())?;
     if source.changed().map_err(|source| PoolError::Input { source })? {
         return Err(PoolError::Changed { object: object.to_owned() });
     }
@@ -297,11 +298,13 @@ fn rebuild(
     let lanes: Vec<Box<dyn Append>> = lanes
         .map(|(&index, node)| node.store.append(&part(object, index), 0))
         .collect::<Result<_, _>>()?;
-    let mut lanes = Lanes::new(lanes, settings.threads());
+    let mut lanes = Lanes::new(lanes, settings);
     let devices = repair.devices.as_ref();
     let job = Rebuild { chunks: files, targets, discard: &repair.lost, first: 0, devices };
     let result = job.run(&mut lanes, settings).and_then(|tally| {
-        in_parallel(lanes.into_inner(), |_, mut file: Box<dyn Append>| file.sync())?;
+        in_parallel(settings.sequence, lanes.into_inner(), |_, mut file: Box<dyn Append>| {
+            file.sync()
+        })?;
         Ok(tally)
     });
     let tally = result.inspect_err(|_| {

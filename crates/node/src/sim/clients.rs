@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kiln_pool::in_sequence;
+use kiln_pool::Sequence;
 use kiln_store::MemoryBackend;
 
 use super::processes::{Clients, State};
@@ -78,8 +78,8 @@ impl Cluster {
         self
     }
 
-    /// Runs programs, each as one client, to their ends; gives the virtual time. What a program
-    /// does in `kiln_pool` is done in sequence ([`kiln_pool::in_sequence`]), as the seed says.
+    /// Runs programs, each as one client, to their ends; gives the virtual time. Pools that a
+    /// program opens must have its [`Client::sequence`].
     ///
     /// # Errors
     /// The number of the first client whose program panicked (its message went to stderr), as
@@ -151,8 +151,7 @@ impl Shared {
         MYSELF.set(thread);
         let _leaves = Leaves { thread, process, shared: self };
         self.wait_for_turn(self.world(), thread);
-        let mut random = Random(self.world().random.next());
-        in_sequence(move |count| random.below(count as u64) as usize, body);
+        body();
     }
 
     /// Lets things happen until a thread is ready, and gives it the turn.
@@ -224,6 +223,13 @@ impl Client {
     pub fn network(&self) -> Network {
         let (client, shared) = (self.number, Arc::clone(&self.shared));
         Network::on_stage(Arc::new(Outlook { client, shared }))
+    }
+
+    /// An order, from the seed, for what a pool could do at once.
+    #[must_use]
+    pub fn sequence(&self) -> Sequence {
+        let mut random = Random(self.random());
+        Sequence::new(move |count| random.below(count as u64) as usize)
     }
 
     /// The address of a host's agent.

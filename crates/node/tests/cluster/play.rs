@@ -40,7 +40,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn settings() -> Settings<'static> {
-    Settings { threads: 1, memory: 1 << 20, observer: &Silent }
+    Settings { threads: 1, memory: 1 << 20, ..Settings::new(&Silent) }
 }
 
 /// Position-dependent bytes that no other change has.
@@ -111,8 +111,9 @@ impl Stage {
     }
 
     /// The pool as a process that starts now sees it.
-    fn open(&self, network: &Network) -> Result<Pool, PoolError> {
-        Pool::open(self.config.clone(), &|node| open_node(network, node))
+    fn open(&self, client: &Client, network: &Network) -> Result<Pool, PoolError> {
+        let pool = Pool::open(self.config.clone(), &|node| open_node(network, node))?;
+        Ok(pool.in_sequence(client.sequence()))
     }
 
     /// What a person does: one program after the other.
@@ -144,7 +145,7 @@ impl Stage {
         let change = locked(&self.history).begin(name, Some(bytes.clone()), client.now());
         let (run, now_ms) = (Self::run_id(client), Self::now_ms(client));
         let network = client.network();
-        let put = self.open(&network).and_then(|pool| {
+        let put = self.open(client, &network).and_then(|pool| {
             let request = PutRequest { name, run, now_ms, replace: true };
             pool.put(&request, &mut StreamSource::new(&bytes[..]), &settings())
         });
@@ -168,8 +169,9 @@ impl Stage {
         let change = locked(&self.history).begin(name, None, began);
         let (run, now_ms) = (Self::run_id(client), Self::now_ms(client));
         let network = client.network();
-        let removed =
-            self.open(&network).and_then(|pool| pool.remove(name, run, now_ms, &settings()));
+        let removed = self
+            .open(client, &network)
+            .and_then(|pool| pool.remove(name, run, now_ms, &settings()));
         self.say(client, || format!("has removed {name}: {removed:?}"));
         match removed {
             Ok(()) => {
@@ -194,7 +196,7 @@ impl Stage {
         let agents = HelpingAgents::new(&network, &self.config, &fresh).by("hub").unwrap();
         let helpers: Option<&dyn Helpers> = client.random().is_multiple_of(2).then_some(&agents);
         let got = self
-            .open(&network)
+            .open(client, &network)
             .and_then(|pool| pool.read_with(&request, helpers, &mut bytes, &settings()));
         self.say(client, || format!("has read {name} {range:?}: {got:?}"));
         match got {
@@ -221,7 +223,7 @@ impl Stage {
 
     fn list(&self, client: &Client) {
         let network = client.network();
-        let listed = self.open(&network).and_then(|pool| {
+        let listed = self.open(client, &network).and_then(|pool| {
             let index = Index::in_memory()?;
             index.refresh(&pool, b"", &Silent)
         });
@@ -365,7 +367,7 @@ impl<'a> Keeper<'a> {
             Ok(self.index.clone())
         };
         let recovery = PoolRecovery {
-            open: &|| self.stage.open(&network),
+            open: &|| self.stage.open(self.client, &network),
             index: &index,
             network: &network,
             options: RecoverOptions {
@@ -399,7 +401,7 @@ impl<'a> Keeper<'a> {
 
     fn scrub(&mut self, grace_ms: u64) -> Result<ScrubReport, PoolError> {
         let network = self.client.network();
-        let scrubbed = self.stage.open(&network).and_then(|pool| {
+        let scrubbed = self.stage.open(self.client, &network).and_then(|pool| {
             self.index.refresh(&pool, b"boot", &Silent)?;
             let mut queue = RepairQueue::new(Rules::default());
             let now_ms = Stage::now_ms(self.client);
@@ -449,7 +451,7 @@ impl<'a> Keeper<'a> {
         let network = self.client.network();
         let mut bytes = Vec::new();
         let request = GetRequest { name, range: range.clone() };
-        let got = (self.stage.open(&network))
+        let got = (self.stage.open(self.client, &network))
             .and_then(|pool| pool.get(&request, &mut bytes, &settings()));
         let stage = self.stage;
         match got {

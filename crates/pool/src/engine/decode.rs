@@ -19,13 +19,13 @@ pub(crate) fn decode_stripes(
     settings: &Settings<'_>,
 ) -> Result<Tally> {
     let shape = chunks.codec().shape();
-    let reader = StripeReader::new(chunks, Planner::Decode, &[]);
+    let reader = StripeReader::new(chunks, Planner::Decode, &[], settings);
     let wanted: Vec<usize> = (0..shape.k).collect();
     let mut tally = Tally::new(shape.n());
     settings.observer.begin("decode", Some(chunks.object_bytes()));
     pipeline::run(
         frames(chunks, 0, settings),
-        settings.threads(),
+        settings,
         0,
         |stripe, _| Ok(stripe < chunks.stripes()),
         |stripe, frame: &mut Frame| {

@@ -95,7 +95,7 @@ pub(crate) fn encode_stripes<L: Lane>(
     cut: &Cut,
     first: u64,
     source: &mut dyn Source,
-    lanes: &mut Lanes<L>,
+    lanes: &mut Lanes<'_, L>,
     settings: &Settings<'_>,
 ) -> Result<u64> {
     let shape = codec.shape();
@@ -116,7 +116,7 @@ pub(crate) fn encode_stripes<L: Lane>(
     let mut feeder = Feeder { object, cut, source, taken: done, ended: false };
     pipeline::run(
         frames,
-        settings.threads(),
+        settings,
         first,
         |stripe, frame: &mut Frame| {
             let more = feeder.fill(stripe, frame)?;

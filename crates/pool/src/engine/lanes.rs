@@ -4,8 +4,8 @@ use std::thread;
 
 use kiln_store::{Append, ShardRebuild, ShardWriter, StoreError};
 
-use crate::Result;
-use crate::engine::sequence;
+use super::sequence::Sequence;
+use crate::{Result, Settings};
 
 /// Bytes written between two syncs: what a power cut can cost at most, give or take.
 const SYNC_BYTES: u64 = 1 << 30;
@@ -52,24 +52,26 @@ impl Lane for Box<dyn Append> {
 }
 
 /// All shards of a run that are being written.
-pub(crate) struct Lanes<L> {
+pub(crate) struct Lanes<'a, L> {
+    sequence: Option<&'a Sequence>,
     lanes: Vec<L>,
     unsynced: u64,
     split: bool,
 }
 
-impl<L: Lane> Lanes<L> {
+impl<'a, L: Lane> Lanes<'a, L> {
     /// Writes to these. With two workers or less, two writers only get in their way (measured:
     /// 2 cores, 2 GiB rs:10+4 to memory: 2.2 to 2.6 s either way, 20% more system time).
-    pub(crate) fn new(lanes: Vec<L>, threads: usize) -> Lanes<L> {
-        Lanes { lanes, unsynced: 0, split: threads > 2 }
+    pub(crate) fn new(lanes: Vec<L>, settings: &Settings<'a>) -> Lanes<'a, L> {
+        let (sequence, split) = (settings.sequence, settings.threads() > 2);
+        Lanes { sequence, lanes, unsynced: 0, split }
     }
 
     /// Appends one chunk to each lane, and syncs now and then.
     pub(crate) fn append(&mut self, chunks: &[(&[u8], &[u32])]) -> Result<()> {
         let bytes: usize = chunks.iter().map(|(chunk, _)| chunk.len()).sum();
         let half = self.lanes.len() / 2;
-        if self.split && bytes >= SPLIT_BYTES && half > 0 && !sequence::applies() {
+        if self.split && bytes >= SPLIT_BYTES && half > 0 && self.sequence.is_none() {
             let (left, right) = self.lanes.split_at_mut(half);
             let (left_chunks, right_chunks) = chunks.split_at(half);
             thread::scope(|scope| {
@@ -83,7 +85,7 @@ impl<L: Lane> Lanes<L> {
         self.unsynced += bytes as u64;
         if self.unsynced >= SYNC_BYTES {
             self.unsynced = 0;
-            in_parallel(self.lanes.iter_mut().collect(), |_, lane| lane.sync())?;
+            in_parallel(self.sequence, self.lanes.iter_mut().collect(), |_, lane| lane.sync())?;
         }
         Ok(())
     }
@@ -98,15 +100,16 @@ fn append_all<L: Lane>(lanes: &mut [L], chunks: &[(&[u8], &[u32])]) -> Result<()
     lanes.iter_mut().zip(chunks).try_for_each(|(lane, (chunk, sums))| lane.append(chunk, sums))
 }
 
-/// Does something for each item on threads of their own (at most 16 at a time): syncs and header
+/// Does something for each item on threads of their own (at most 16 at a time), or in sequence: syncs and header
 /// reads wait for disks, not for the processor. Results come in order of the items.
 pub(crate) fn in_parallel<T: Send, R: Send, E: Send>(
+    sequence: Option<&Sequence>,
     items: Vec<T>,
     body: impl Fn(usize, T) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
     const AT_ONCE: usize = 16;
-    if sequence::applies() {
-        return sequence::each(items, body).into_iter().collect();
+    if let Some(sequence) = sequence {
+        return sequence.each(items, body).into_iter().collect();
     }
     let mut results = Vec::with_capacity(items.len());
     let mut items = items.into_iter().enumerate().peekable();

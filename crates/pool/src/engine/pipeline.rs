@@ -10,7 +10,6 @@ use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::engine::sequence;
 use crate::{PoolError, Result, Settings};
 
 /// Number of slots for a pipeline: what memory allows, but no more than can be in use at once
@@ -26,20 +25,21 @@ type Done<T> = Result<(u64, T)>;
 
 /// Runs items `first..` through the stages until `source` says `false` (no item) or a stage fails.
 ///
-/// `source` runs on a thread of its own, `work` on `threads` threads, `sink` on the caller's
+/// `source` runs on a thread of its own, `work` on as many threads as the settings say, `sink` on the caller's
 /// thread and in order of the items. Returns the number of the item that `source` refused.
 ///
 /// # Errors
 /// The first error of any stage; a panic becomes [`PoolError::Internal`].
 pub(crate) fn run<T: Send>(
     slots: Vec<T>,
-    threads: usize,
+    settings: &Settings<'_>,
     first: u64,
     source: impl FnMut(u64, &mut T) -> Result<bool> + Send,
     work: impl Fn(u64, &mut T) -> Result<()> + Sync,
     sink: impl FnMut(u64, &mut T) -> Result<()>,
 ) -> Result<u64> {
-    if sequence::applies() {
+    let threads = settings.threads();
+    if settings.sequence.is_some() {
         return in_sequence(slots, first, source, work, sink);
     }
     let count = slots.len();
@@ -165,9 +165,10 @@ mod tests {
     #[test]
     fn items_arrive_in_order_and_slots_go_round() {
         let mut seen = Vec::new();
+        let settings = Settings { threads: 4, ..Settings::new(&Silent) };
         let end = run(
             vec![0u64; 3],
-            4,
+            &settings,
             10,
             |item, slot| {
                 *slot = item;
@@ -198,9 +199,10 @@ mod tests {
                     }
                     Ok(())
                 };
+                let settings = Settings { threads: 3, ..Settings::new(&Silent) };
                 let end = run(
                     vec![(); 4],
-                    3,
+                    &settings,
                     0,
                     |item, ()| fail(0, item).map(|()| true),
                     |item, ()| fail(1, item),
@@ -213,7 +215,7 @@ mod tests {
 
     #[test]
     fn memory_decides_the_number_of_slots() {
-        let settings = Settings { threads: 4, memory: 100, observer: &Silent };
+        let settings = Settings { threads: 4, memory: 100, ..Settings::new(&Silent) };
         assert_eq!(slots(&settings, 20), 5);
         assert_eq!(slots(&settings, 1), 7);
         assert_eq!(slots(&settings, 1000), 2);

@@ -31,19 +31,20 @@ impl Rebuild<'_> {
     /// Appends the targets' chunks of all stripes to the lanes.
     pub(crate) fn run<L: Lane>(
         &self,
-        lanes: &mut Lanes<L>,
+        lanes: &mut Lanes<'_, L>,
         settings: &Settings<'_>,
     ) -> Result<Tally> {
         let chunks = self.chunks;
         let n = chunks.codec().shape().n();
         let ahead = Ahead::new(chunks, self.devices, self.first);
-        let reader = StripeReader::new(chunks, Planner::Repair, self.discard).planned(ahead);
+        let reader =
+            StripeReader::new(chunks, Planner::Repair, self.discard, settings).planned(ahead);
         let mut tally = Tally::new(n);
         let stripes = chunks.stripes();
         settings.observer.begin("repair", Some(self.total_bytes()));
         pipeline::run(
             frames(chunks, 0, settings),
-            settings.threads(),
+            settings,
             self.first,
             |stripe, _| Ok(stripe < stripes),
             |stripe, frame: &mut Frame| {
@@ -123,24 +124,28 @@ fn write_parts(
     settings: &Settings<'_>,
 ) -> Result<Rebuilt> {
     let each = || parts.iter().collect::<Vec<_>>();
-    let kept = in_parallel(each(), |_, part: &Part<'_>| {
+    let kept = in_parallel(settings.sequence, each(), |_, part: &Part<'_>| {
         ShardRebuild::kept(part.store, part.name, &shards.info_of(part.index))
     })?;
     let first = kept.into_iter().min().unwrap_or(0);
-    let writers = in_parallel(each(), |_, part: &Part<'_>| {
+    let writers = in_parallel(settings.sequence, each(), |_, part: &Part<'_>| {
         ShardRebuild::open(part.store, part.name, &shards.info_of(part.index), first)
     })?;
     let targets: Vec<usize> = parts.iter().map(|part| part.index).collect();
-    let mut lanes = Lanes::new(writers, settings.threads());
+    let mut lanes = Lanes::new(writers, settings);
     let rebuild = Rebuild { chunks: shards, targets: &targets, discard, first, devices };
     let tally = rebuild.run(&mut lanes, settings)?;
     let mut writers = lanes.into_inner();
     let sealed = writers.iter_mut().map(ShardRebuild::seal).collect::<Result<Vec<_>, _>>()?;
     let digests = shards.recorded().map_or_else(|| digests(shards, &targets, &sealed), Ok)?;
-    in_parallel(writers.into_iter().zip(parts).collect(), |_, (writer, part)| {
-        let finished = writer.finish(part.store, Shards::object_bytes(shards), &digests);
-        finished.map_err(|error| PoolError::rebuilt(error, Shards::object(shards), part.index))
-    })?;
+    in_parallel(
+        settings.sequence,
+        writers.into_iter().zip(parts).collect(),
+        |_, (writer, part)| {
+            let finished = writer.finish(part.store, Shards::object_bytes(shards), &digests);
+            finished.map_err(|error| PoolError::rebuilt(error, Shards::object(shards), part.index))
+        },
+    )?;
     let (all, written_each) = (chunk_bytes(shards, 0), chunk_bytes(shards, first));
     Ok(Rebuilt { tally, written_each, kept_each: all - written_each })
 }

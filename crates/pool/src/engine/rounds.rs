@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
+use super::sequence::Sequence;
+
 /// Reads under way in the process, beside those of other workers. More than most codes' shards;
 /// each may have as many runs in flight as a ring holds.
 const READS_MAX: usize = 32;
@@ -29,9 +31,13 @@ pub fn limit_readers(readers: NonZeroUsize) {
 
 /// Does all jobs, as many at once as there are threads, and returns what they gave, in their
 /// order. One job is always done by the caller itself, so a single one costs nothing.
-pub(crate) fn together<T: Send, R: Send>(mut jobs: Vec<T>, each: impl Fn(T) -> R + Sync) -> Vec<R> {
-    if crate::engine::sequence::applies() {
-        return crate::engine::sequence::each(jobs, |_, job| each(job));
+pub(crate) fn together<T: Send, R: Send>(
+    sequence: Option<&Sequence>,
+    mut jobs: Vec<T>,
+    each: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    if let Some(sequence) = sequence {
+        return sequence.each(jobs, |_, job| each(job));
     }
     let Some(own) = jobs.pop() else { return Vec::new() };
     let threads = if jobs.is_empty() { None } else { threads() };
@@ -71,23 +77,23 @@ mod tests {
 
     #[test]
     fn jobs_run_at_once_and_results_keep_their_order() {
-        assert_eq!(together(Vec::<u8>::new(), |job| job), Vec::<u8>::new());
+        assert_eq!(together(None, Vec::<u8>::new(), |job| job), Vec::<u8>::new());
         for count in [1, 2, READS_MAX] {
             // Nobody passes before all have come: one after the other would wait for ever.
             let all_here = Barrier::new(count);
-            let squares = together((0..count).collect(), |job| {
+            let squares = together(None, (0..count).collect(), |job| {
                 all_here.wait();
                 job * job
             });
             assert!(squares.into_iter().eq((0..count).map(|job| job * job)));
         }
         // More than there are threads.
-        assert!(together((0..1000).collect(), |job| job + 1).into_iter().eq(1..=1000));
+        assert!(together(None, (0..1000).collect(), |job| job + 1).into_iter().eq(1..=1000));
     }
 
     #[test]
     fn a_panic_of_a_job_is_the_callers() {
-        let run = || together(vec![1, 2, 3], |job| assert!(job != 2, "told to"));
+        let run = || together(None, vec![1, 2, 3], |job| assert!(job != 2, "told to"));
         assert!(std::panic::catch_unwind(run).is_err());
     }
 }

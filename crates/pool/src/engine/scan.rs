@@ -60,13 +60,13 @@ pub(crate) fn scan(
     settings: &Settings<'_>,
 ) -> Result<ScanResult> {
     let shape = chunks.codec().shape();
-    let reader = StripeReader::new(chunks, Planner::Decode, excluded);
+    let reader = StripeReader::new(chunks, Planner::Decode, excluded, settings);
     let spare = if recompute { shape.m } else { 0 };
     let mut result = ScanResult { tally: Tally::new(shape.n()), ..ScanResult::default() };
     settings.observer.begin("verify", Some(chunks.object_bytes()));
     pipeline::run(
         frames(chunks, spare, settings),
-        settings.threads(),
+        settings,
         0,
         |stripe, _| Ok(stripe < chunks.stripes()),
         |stripe, frame: &mut Frame| {

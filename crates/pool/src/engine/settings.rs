@@ -1,5 +1,7 @@
 //! Resources and progress that a caller grants to an operation.
 
+use super::sequence::Sequence;
+
 /// Hears about progress, and may slow it down.
 ///
 /// Calls come from several threads. [`Observer::advance`] may block: rate limits live there.
@@ -54,13 +56,15 @@ pub struct Settings<'a> {
     pub memory: u64,
     /// Hears about progress.
     pub observer: &'a dyn Observer,
+    /// Everything on the caller's thread, in this order: for simulations.
+    pub sequence: Option<&'a Sequence>,
 }
 
 impl<'a> Settings<'a> {
     /// All cores of this process and 192 MiB of buffers.
     pub fn new(observer: &'a dyn Observer) -> Settings<'a> {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-        Settings { threads, memory: 192 << 20, observer }
+        Settings { threads, memory: 192 << 20, observer, sequence: None }
     }
 
     pub(crate) fn threads(&self) -> usize {

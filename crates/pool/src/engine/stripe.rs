@@ -13,6 +13,7 @@ use super::chunks::Chunks;
 use crate::ReadsReport;
 use crate::engine::ahead::Ahead;
 use crate::engine::frame::{Buffer, Frame, Held};
+use crate::engine::sequence::Sequence;
 use crate::engine::{pipeline, rounds};
 use crate::{PoolError, Result, Settings};
 
@@ -52,6 +53,7 @@ impl Record {
 pub(crate) struct StripeReader<'a> {
     chunks: &'a dyn Chunks,
     planner: Planner,
+    sequence: Option<&'a Sequence>,
     /// Reads whole windows of stripes as its planner says.
     ahead: Option<Ahead<'a>>,
     /// Chunks that may be read at all.
@@ -61,11 +63,17 @@ pub(crate) struct StripeReader<'a> {
 
 impl<'a> StripeReader<'a> {
     /// A reader that never reads the chunks in `excluded`.
-    pub(crate) fn new(chunks: &'a dyn Chunks, planner: Planner, excluded: &[usize]) -> Self {
+    pub(crate) fn new(
+        chunks: &'a dyn Chunks,
+        planner: Planner,
+        excluded: &[usize],
+        settings: &Settings<'a>,
+    ) -> Self {
         let n = chunks.codec().shape().n();
         let usable = (0..n).map(|i| !excluded.contains(&i)).collect();
         let records = (0..n).map(|_| Record::default()).collect();
-        StripeReader { chunks, planner, ahead: None, usable, records }
+        let sequence = settings.sequence;
+        StripeReader { chunks, planner, sequence, ahead: None, usable, records }
     }
 
     /// The same, with reads planned for the devices they go to.
@@ -202,7 +210,7 @@ impl<'a> StripeReader<'a> {
         });
         let jobs: Vec<(&Want<'_>, &mut [u8])> = jobs.collect();
         let asked: Vec<&Want<'_>> = jobs.iter().map(|(want, _)| *want).collect();
-        let reads = rounds::together(jobs, |(want, buf)| match &self.ahead {
+        let reads = rounds::together(self.sequence, jobs, |(want, buf)| match &self.ahead {
             Some(ahead) => ahead.read(want.chunk, stripe, want.runs, buf),
             None => self.chunks.read(want.chunk, stripe, want.runs, buf),
         });

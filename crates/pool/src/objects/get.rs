@@ -150,6 +150,7 @@ impl Pool {
         out: &mut Counted<'_>,
         settings: &Settings<'_>,
     ) -> Result<GetReport> {
+        let settings = &self.settings(settings);
         let wanted = req.range.clone().unwrap_or(0..manifest.size);
         let wanted = wanted.start.min(manifest.size)..wanted.end.min(manifest.size);
         let mut report = GetReport {

@@ -57,6 +57,7 @@ impl Pool {
         suspects: &[u16],
         settings: &Settings<'_>,
     ) -> Result<Health> {
+        let settings = &self.settings(settings);
         let Some(manifest) = &found.newest else { return Ok(Health::default()) };
         let mut health = self.manifest_health(found, manifest);
         if !matches!(manifest.body, crate::Body::Shards(_)) {

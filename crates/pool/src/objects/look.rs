@@ -54,9 +54,10 @@ impl Pool {
     /// Asks all nodes. Whether the answer can be relied upon is for [`Pool::look`] to say.
     pub(crate) fn ask(&self, key: &Key) -> Result<Found> {
         let pool = self.config.id_bytes();
-        let answers = in_parallel(self.present().collect(), |_, (at, store)| {
-            Ok::<_, PoolError>((at, read_copy(store, key, &pool)))
-        })?;
+        let answers =
+            in_parallel(self.sequence.as_ref(), self.present().collect(), |_, (at, store)| {
+                Ok::<_, PoolError>((at, read_copy(store, key, &pool)))
+            })?;
         let mut found = Found::default();
         let mut held: Vec<(usize, Manifest)> = Vec::new();
         let mut unsure = Vec::new();

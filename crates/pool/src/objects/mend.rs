@@ -235,7 +235,7 @@ impl Pool {
             let store = self.usable(target.node)?;
             parts.push(Part { index: target.index, store, name: &target.part });
         }
-        let quiet = Settings { observer: &Quiet(settings.observer), ..*settings };
+        let quiet = Settings { observer: &Quiet(settings.observer), ..self.settings(settings) };
         let Rebuilt { tally, written_each, kept_each } =
             rebuild_shards(shards, &parts, &[], None, &quiet)?;
         mended.bytes_read += tally.bytes();

@@ -12,9 +12,14 @@ use kiln_code::Codec;
 use kiln_store::{Backend, Capabilities, StoreError, write_whole};
 use serde::{Deserialize, Serialize};
 
+<<<<<<< HEAD
 use super::small::read_small;
 use crate::engine::names::{DESCRIPTION, IDENTITY};
 use crate::{Candidate, NodeConfig, PoolConfig, PoolError, Result};
+=======
+use super::small::{read_small, write_small};
+use crate::{Candidate, NodeConfig, PoolConfig, PoolError, Result, Sequence, Settings};
+>>>>>>> 22dfc5b (pool: that everything is on one thread is a value, not the thread's)
 
 /// Most bytes of these files.
 const MAX_TEXT: u64 = 1 << 20;
@@ -52,6 +57,7 @@ pub struct Pool {
     pub(super) config: PoolConfig,
     pub(super) nodes: Vec<PoolNode>,
     codecs: Mutex<HashMap<String, Arc<Codec>>>,
+    pub(super) sequence: Option<Sequence>,
 }
 
 /// A node of an open pool.
@@ -92,7 +98,7 @@ impl Pool {
                 PoolNode { config: node.clone(), store: entered.map(|(store, _)| store), filling }
             })
             .collect();
-        let pool = Pool { config, nodes, codecs: Mutex::default() };
+        let pool = Pool { config, nodes, codecs: Mutex::default(), sequence: None };
         let why = pool.nodes.iter().find_map(|node| node.store.as_ref().err());
         match (pool.nodes.iter().any(|node| node.store.is_ok()), why) {
             (false, Some(why)) => {
@@ -164,6 +170,17 @@ impl Pool {
     /// Whether a node has a new disk that may lack something.
     pub(crate) fn is_filling(&self) -> bool {
         self.nodes.iter().any(|node| node.filling)
+    }
+
+    /// The same pool; all that is done with it is done on the caller's thread: for simulations.
+    #[must_use]
+    pub fn in_sequence(self, sequence: Sequence) -> Pool {
+        Pool { sequence: Some(sequence), ..self }
+    }
+
+    /// Settings for what is done with this pool.
+    pub(super) fn settings<'a>(&'a self, settings: &Settings<'a>) -> Settings<'a> {
+        Settings { sequence: self.sequence.as_ref().or(settings.sequence), ..*settings }
     }
 
     /// What the pool is made of.
@@ -244,10 +261,7 @@ impl Pool {
 
     /// Whether every process that writes to a node must hold its lock first; see
     /// [`Backend::lock`].
-    pub(crate) fn lock(
-        &self,
-        settings: &crate::Settings<'_>,
-    ) -> Result<Vec<kiln_store::WriteLock>> {
+    pub(crate) fn lock(&self, settings: &Settings<'_>) -> Result<Vec<kiln_store::WriteLock>> {
         let nodes: Vec<crate::Node> = (self.nodes.iter())
             .filter_map(|node| {
                 let store = node.store.as_ref().ok()?;

@@ -330,19 +330,21 @@ impl Pool {
         source: &mut Peeked<'_>,
         settings: &Settings<'_>,
     ) -> Result<(u64, Vec<Digest>)> {
-        let lanes = in_parallel((0..nodes.len()).collect(), |_, index: usize| {
-            let Ok(store) = &self.nodes[nodes[index]].store else {
-                return Ok(PutLane::Missing(DigestBuilder::default()));
-            };
-            let (key, run, started) = (Key::of(req.name)?, req.run, req.now_ms);
-            let index = index as u16;
-            let part = NodeFile::ShardPart { key, run, index, started }.name();
-            let info = ShardInfo { index, ..info.clone() };
-            let writer = ShardWriter::create(&**store as &dyn Backend, &part, &info)?;
-            Ok::<_, PoolError>(PutLane::Written(Box::new(writer)))
-        })?;
+        let settings = &self.settings(settings);
+        let lanes =
+            in_parallel(self.sequence.as_ref(), (0..nodes.len()).collect(), |_, index: usize| {
+                let Ok(store) = &self.nodes[nodes[index]].store else {
+                    return Ok(PutLane::Missing(DigestBuilder::default()));
+                };
+                let (key, run, started) = (Key::of(req.name)?, req.run, req.now_ms);
+                let index = index as u16;
+                let part = NodeFile::ShardPart { key, run, index, started }.name();
+                let info = ShardInfo { index, ..info.clone() };
+                let writer = ShardWriter::create(&**store as &dyn Backend, &part, &info)?;
+                Ok::<_, PoolError>(PutLane::Written(Box::new(writer)))
+            })?;
         debug_assert!(arrivals.len() <= lanes.len());
-        let mut lanes = Lanes::new(lanes, settings.threads());
+        let mut lanes = Lanes::new(lanes, settings);
         let cut = Cut::shards(info)?;
         let size = encode_stripes(req.name, codec, &cut, 0, source, &mut lanes, settings)?;
         let mut lanes = lanes.into_inner();
@@ -355,7 +357,7 @@ impl Pool {
         if has_changed(source)? {
             return Err(PoolError::Changed { object: req.name.to_owned() });
         }
-        in_parallel(lanes, |_, lane| match lane {
+        in_parallel(self.sequence.as_ref(), lanes, |_, lane| match lane {
             PutLane::Written(writer) => writer.finish(size, &digests),
             PutLane::Missing(_) => Ok(()),
         })?;

@@ -64,7 +64,7 @@ pub(super) fn read(
 ) -> Result<(Tally, Helped)> {
     settings.observer.begin("get", Some(range.end.saturating_sub(range.start)));
     let tally = Tally::new(shards.codec.shape().n());
-    let reader = StripeReader::new(shards, Planner::Repair, &[]);
+    let reader = StripeReader::new(shards, Planner::Repair, &[], settings);
     let mut reading = Reading { shards, range, settings, reader, tally, helped: Helped::default() };
     if reading.range.is_empty() {
         return Ok((reading.tally, reading.helped));
@@ -159,7 +159,7 @@ impl Reading<'_> {
         let (mut received, mut bytes) = (0, 0);
         pipeline::run(
             frames(this.shards, 0, this.settings).into_iter().map(slot).collect(),
-            this.settings.threads(),
+            this.settings,
             stripes.start,
             |at, _| Ok(at < stripes.end),
             |at, slot: &mut Slot| {

@@ -147,7 +147,7 @@ impl Pool {
             Ok(Target::new(lacking.key, lacking.info.run, *index, node))
         };
         let targets = rebuilt.iter().map(target).collect::<Result<Vec<_>>>()?;
-        in_parallel(targets.iter().collect(), |_, target: &Target| {
+        in_parallel(self.sequence.as_ref(), targets.iter().collect(), |_, target: &Target| {
             let (store, digest) = (self.usable(target.node)?, &lacking.digests[target.index]);
             ShardRebuild::read_back(store, &target.part, digest)
                 .map_err(|error| PoolError::rebuilt(error, &lacking.name, target.index))

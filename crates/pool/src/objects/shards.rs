@@ -51,9 +51,11 @@ impl ObjectShards {
         }
         let layout = info.layout()?;
         let key = Key::of(&manifest.name)?;
-        let members = in_parallel((0..placed.places.len()).collect(), |_, index: usize| {
-            Ok::<_, PoolError>(member(pool, manifest, placed, key, index))
-        })?;
+        let members = in_parallel(
+            pool.sequence.as_ref(),
+            (0..placed.places.len()).collect(),
+            |_, index: usize| Ok::<_, PoolError>(member(pool, manifest, placed, key, index)),
+        )?;
         let (manifest, placed) = (manifest.clone(), placed.clone());
         Ok(ObjectShards { manifest, placed, codec, layout, members })
     }

@@ -147,7 +147,7 @@ fn look(
     ledger: &mut Ledger,
     settings: &Settings<'_>,
 ) -> Result<()> {
-    let (bad, tables) = check_digests(set, &mut ledger.findings)?;
+    let (bad, tables) = check_digests(set, &mut ledger.findings, settings)?;
     let result = scan(set, targets, false, settings)?;
     ledger.metadata_bytes += tables + result.tally.metadata();
     ledger.scan_bytes += result.tally.bytes();

@@ -37,7 +37,7 @@ use crate::{Damage, Depth, PoolError, Result, Settings, ShardSet, VerifyReport};
 pub fn verify(set: &ShardSet, depth: Depth, settings: &Settings<'_>) -> Result<VerifyReport> {
     let mut findings = Findings::default();
     set.damage.iter().for_each(|damage| findings.push(damage.clone()));
-    let (bad_digests, tables) = check_digests(set, &mut findings)?;
+    let (bad_digests, tables) = check_digests(set, &mut findings, settings)?;
     let mut report = report(set, depth);
     report.metadata_bytes_read = set.metadata_bytes + tables;
     report.missing = set.missing();
@@ -65,13 +65,17 @@ pub fn verify(set: &ShardSet, depth: Depth, settings: &Settings<'_>) -> Result<V
 }
 
 /// Compares tables with recorded digests. Returns who fails, and the bytes of tables read.
-pub(crate) fn check_digests(set: &ShardSet, findings: &mut Findings) -> Result<(Vec<usize>, u64)> {
+pub(crate) fn check_digests(
+    set: &ShardSet,
+    findings: &mut Findings,
+    settings: &Settings<'_>,
+) -> Result<(Vec<usize>, u64)> {
     let Some(recorded) = &set.digests else { return Ok((Vec::new(), 0)) };
     let readable = |i: &usize| {
         set.members[*i].as_ref().is_some_and(|m| m.reader.state() != ShardState::NoTrailer)
     };
     let present: Vec<usize> = (0..set.members.len()).filter(readable).collect();
-    let results = in_parallel(present, |_, index: usize| {
+    let results = in_parallel(settings.sequence, present, |_, index: usize| {
         let result = match &set.members[index] {
             Some(member) => digest_of(&member.reader).map_err(|error| error.to_string()),
             None => return Ok::<_, PoolError>((index, None)),

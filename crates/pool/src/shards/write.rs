@@ -86,7 +86,7 @@ pub fn encode(
             commit(&renames, &leftovers, nodes)?;
             let layout = info.layout()?;
             let resumed = stripes.saturating_mul(layout.stripe_bytes(0)).min(size);
-            report(req, &info, size, resumed, nodes)
+            report(req, &info, size, resumed, nodes, settings)
         }
     }
 }
@@ -132,7 +132,7 @@ fn write_parts(
     settings: &Settings<'_>,
 ) -> Result<u64> {
     let n = usize::from(info.n);
-    let writers = in_parallel((0..n).collect(), |_, index: usize| {
+    let writers = in_parallel(settings.sequence, (0..n).collect(), |_, index: usize| {
         let store = &*nodes[node_of(index, nodes)].store;
         let (name, info) = (names::part(req.object, index), info_of(info, index));
         if first == 0 {
@@ -147,7 +147,7 @@ fn write_parts(
         return Err(PoolError::Internal { what });
     }
     let cut = Cut::shards(info)?;
-    let mut lanes = Lanes::new(writers, settings.threads());
+    let mut lanes = Lanes::new(writers, settings);
     let size = encode_stripes(req.object, req.codec, &cut, first, source, &mut lanes, settings)?;
     let mut writers = lanes.into_inner();
     let digests: Vec<Digest> =
@@ -155,9 +155,9 @@ fn write_parts(
     if source.changed().map_err(|source| PoolError::Input { source })? {
         return Err(PoolError::Changed { object: req.object.to_owned() });
     }
-    in_parallel(writers, |_, writer| writer.finish(size, &digests))?;
+    in_parallel(settings.sequence, writers, |_, writer| writer.finish(size, &digests))?;
     // After the first rename readers count on all parts: none may vanish then.
-    secure_names(req.object, nodes)?;
+    secure_names(req.object, nodes, settings)?;
     // Once more: the last sync may have taken its time.
     if source.changed().map_err(|source| PoolError::Input { source })? {
         return Err(PoolError::Changed { object: req.object.to_owned() });
@@ -178,7 +178,7 @@ fn finished(
     let text = format!("an interrupted encode of {:?} was complete; finished it", req.object);
     settings.observer.warn(&text);
     let size = info.size.unwrap_or(0);
-    report(req, info, size, size, nodes)
+    report(req, info, size, size, nodes, settings)
 }
 
 fn report(
@@ -187,11 +187,12 @@ fn report(
     size: u64,
     resumed_bytes: u64,
     nodes: &[Node],
+    settings: &Settings<'_>,
 ) -> Result<EncodeReport> {
     let shape = req.codec.shape();
     let info = ShardInfo { size: Some(size), ..info.clone() };
     let layout = info.layout()?;
-    let shards = in_parallel((0..shape.n()).collect(), |_, index: usize| {
+    let shards = in_parallel(settings.sequence, (0..shape.n()).collect(), |_, index: usize| {
         let node = &nodes[node_of(index, nodes)];
         let name = names::shard(req.object, index);
         let bytes = node.store.open(&name)?.len();

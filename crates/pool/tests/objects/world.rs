@@ -22,7 +22,7 @@ pub fn data(len: usize, seed: u64) -> Vec<u8> {
 }
 
 pub fn settings() -> Settings<'static> {
-    Settings { threads: 2, memory: 8 << 20, observer: &Silent }
+    Settings { threads: 2, memory: 8 << 20, ..Settings::new(&Silent) }
 }
 
 /// One node's disk.

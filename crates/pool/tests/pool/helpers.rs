@@ -102,7 +102,7 @@ pub fn nodes_over(stores: &[Arc<MemoryBackend>]) -> Vec<Node> {
 }
 
 pub fn settings(observer: &dyn Observer) -> Settings<'_> {
-    Settings { threads: 2, memory: 8 << 20, observer }
+    Settings { threads: 2, memory: 8 << 20, ..Settings::new(observer) }
 }
 
 impl World {

@@ -34,7 +34,7 @@ impl World {
 
     fn put(&self, name: &str, run: u8, bytes: &[u8]) {
         let req = PutRequest { name, run: [run; 16], now_ms: 5, replace: true };
-        let settings = Settings { threads: 1, memory: 1 << 20, observer: &Silent };
+        let settings = Settings { threads: 1, memory: 1 << 20, ..Settings::new(&Silent) };
         self.pool().put(&req, &mut StreamSource::new(bytes), &settings).unwrap();
     }
 
@@ -98,7 +98,7 @@ fn stale_copies_do_not_win() {
         };
         let pool = Pool::open(world.config.clone(), &open).unwrap();
         let req = PutRequest { name: &name, run: [at + 100; 16], now_ms: 5, replace: true };
-        let settings = Settings { threads: 1, memory: 1 << 20, observer: &Silent };
+        let settings = Settings { threads: 1, memory: 1 << 20, ..Settings::new(&Silent) };
         pool.put(&req, &mut StreamSource::new(&b"newer"[..]), &settings).unwrap();
     }
     index.refresh(&world.pool(), b"", &Silent).unwrap();

@@ -37,7 +37,7 @@ impl Scan {
     /// Looks at all nodes. Nodes that cannot be listed are failures noted; an error only
     /// if no node can.
     pub(crate) fn new(nodes: &[Node], object: Option<&str>) -> Result<Scan> {
-        let lists = in_parallel(nodes.iter().collect(), |_, node: &Node| {
+        let lists = in_parallel(None, nodes.iter().collect(), |_, node: &Node| {
             Ok::<_, StoreError>(node.store.list())
         })?;
         let places: Vec<String> = nodes.iter().map(|node| node.store.place()).collect();

@@ -3,7 +3,7 @@
 use crate::engine::lanes::in_parallel;
 use crate::engine::names;
 use crate::engine::node::node_of;
-use crate::{Node, Result};
+use crate::{Node, Result, Settings};
 
 /// One file to rename on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +31,8 @@ impl Rename {
 ///
 /// A sync of a file makes its bytes durable, but a power cut may still take a new file's name. A
 /// store makes names durable with every rename and removal; so a file is made and removed.
-pub(crate) fn secure_names(object: &str, nodes: &[Node]) -> Result<()> {
-    in_parallel(nodes.iter().collect(), |_, node: &Node| {
+pub(crate) fn secure_names(object: &str, nodes: &[Node], settings: &Settings<'_>) -> Result<()> {
+    in_parallel(settings.sequence, nodes.iter().collect(), |_, node: &Node| {
         let marker = names::marker(object);
         drop(node.store.append(&marker, 0)?);
         node.store.remove(&marker)

@@ -194,7 +194,7 @@ fn resume(
     let mut least = u64::MAX;
     let indices: Vec<usize> = (0..n).collect();
     for batch in indices.chunks(settings.threads().min(16)) {
-        let counts = in_parallel(batch.to_vec(), |_, index: usize| {
+        let counts = in_parallel(settings.sequence, batch.to_vec(), |_, index: usize| {
             let store = &*nodes[node_of(index, nodes)].store;
             valid_segments(store, &names::part(&info.object, index), &info_of(&info, index))
         })?;
