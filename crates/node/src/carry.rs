@@ -83,10 +83,7 @@ impl Carrier {
         let mut targets = Vec::new();
         for target in &spec.targets {
             let info = spec.geometry.shard(target.chunk);
-            let writer = match spec.first {
-                0 => ShardWriter::create(&*backend, &target.part, &info)?,
-                first => ShardWriter::resume_verified(&*backend, &target.part, &info, first)?,
-            };
+            let writer = ShardWriter::at(&*backend, &target.part, &info, spec.first)?;
             let (chunk, next) = (target.chunk, spec.first);
             targets.push(Target { chunk, writer: Some(writer), next, early: BTreeMap::new() });
         }
@@ -176,24 +173,12 @@ impl Carrier {
         Ok(kept)
     }
 
-    /// Completes the shards: their digests must be the recorded ones.
+    /// Completes the shards: their digests must be the recorded ones, also when read back.
     pub fn finish(&self) -> Result<(), StoreError> {
         let geometry = &self.spec.geometry;
         for target in locked(&self.targets).iter_mut() {
-            let Some(mut writer) = target.writer.take() else { continue };
-            let digest = writer.seal()?;
-            if geometry.digests.get(target.chunk as usize) != Some(&digest) {
-                let what = "the rebuilt shard does not have its recorded digest; it was not put \
-                            in place"
-                    .to_owned();
-                return Err(StoreError::Damaged {
-                    place: self.backend.place(),
-                    name: geometry.object.clone(),
-                    part: format!("shard {}", target.chunk),
-                    what,
-                });
-            }
-            writer.finish(geometry.size, &geometry.digests)?;
+            let Some(writer) = target.writer.take() else { continue };
+            writer.finish_rebuilt(&*self.backend, geometry.size, &geometry.digests)?;
         }
         Ok(())
     }

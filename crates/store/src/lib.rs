@@ -62,7 +62,7 @@ pub use operation::Operation;
 pub use shard::info::ShardInfo;
 pub use shard::layout::{Layout, segment_stripes};
 pub use shard::reader::{ReadCost, ShardReader, ShardState, digest_of};
-pub use shard::rebuild::ShardRebuild;
+pub use shard::rebuild::read_back;
 pub use shard::writer::{ShardWriter, valid_segments};
 pub use system::{Counted, device_counted, request_limits};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::*;
 use kiln_store::{
     Backend, Digest, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, ShardReader,
-    ShardRebuild, ShardState, ShardWriter, StoreError, checksums, valid_segments,
+    ShardState, ShardWriter, StoreError, checksums, valid_segments,
 };
 
 /// Five stripes, the last one short: three segments.
@@ -82,16 +82,16 @@ fn a_crash_at_any_operation_leaves_all_or_nothing() {
 /// Rebuilds the shard, going on where its part ends, and gives it its name.
 fn rebuild(disk: &dyn Backend, digests: &[Digest]) -> Result<(), StoreError> {
     let info = small(Some(SIZE));
-    let first = ShardRebuild::kept(disk, PART, &info)?;
-    let mut shard = ShardRebuild::open(disk, PART, &info, first)?;
+    let first = valid_segments(disk, PART, &info)? * u64::from(info.segment_stripes);
+    let mut shard = ShardWriter::at(disk, PART, &info, first)?;
     let layout = info.layout()?;
     for stripe in first..layout.stripes() {
         let bytes = chunk(stripe, layout.chunk_len(stripe));
         let mut sums = Vec::new();
         checksums(&bytes, layout.sub_len(stripe), &mut sums);
-        shard.append(&bytes, &sums)?;
+        shard.append_chunk(&bytes, &sums)?;
     }
-    shard.finish(disk, SIZE, digests)?;
+    shard.finish_rebuilt(disk, SIZE, digests)?;
     disk.rename(PART, NAME)
 }
 
@@ -168,10 +168,10 @@ fn a_part_that_lost_what_was_to_be_kept_is_not_gone_on_with() {
     let info = small(Some(SIZE));
     let disk = disk_with(image(&info, SIZE));
     disk.rename(NAME, PART).unwrap();
-    assert_eq!(ShardRebuild::kept(&disk, PART, &info).unwrap(), 4);
-    ShardRebuild::open(&disk, PART, &info, 4).unwrap();
+    assert_eq!(valid_segments(&disk, PART, &info).unwrap(), 2);
+    ShardWriter::at(&disk, PART, &info, 4).unwrap();
     disk.put(PART, disk.bytes(PART).unwrap()[..5000].to_vec());
-    let error = ShardRebuild::open(&disk, PART, &info, 4).unwrap_err();
+    let error = ShardWriter::at(&disk, PART, &info, 4).unwrap_err();
     assert!(matches!(error, StoreError::Misuse { .. }), "{error}");
 }
 

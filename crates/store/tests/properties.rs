@@ -132,14 +132,17 @@ proptest! {
         drop(writer);
         let mut bytes = disk.bytes(PART).unwrap();
         bytes.truncate((cut % (bytes.len() as u64 + 1)) as usize);
-        disk.put(PART, bytes);
+        disk.put(PART, bytes.clone());
         let valid = valid_segments(&disk, PART, &info).unwrap();
+        let per_segment = u64::from(info.segment_stripes);
+        let kept = valid.min(max / per_segment) * per_segment;
+        prop_assert!(ShardWriter::at(&disk, PART, &info, (valid + 1) * per_segment).is_err());
+        disk.put(PART, bytes);
         let writer = match cut % 2 {
             0 => ShardWriter::resume(&disk, PART, &info, max).unwrap(),
-            _ => ShardWriter::resume_verified(&disk, PART, &info, max).unwrap(),
+            _ => ShardWriter::at(&disk, PART, &info, kept).unwrap(),
         };
-        let per_segment = u64::from(info.segment_stripes);
-        prop_assert_eq!(writer.stripes(), valid.min(max / per_segment) * per_segment);
+        prop_assert_eq!(writer.stripes(), kept);
         prop_assert!(writer.stripes() <= stop);
         complete(writer, &info, size).unwrap();
         prop_assert_eq!(disk.bytes(PART).unwrap(), image(&info, size));

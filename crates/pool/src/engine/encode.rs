@@ -3,10 +3,11 @@
 use std::io::ErrorKind;
 
 use kiln_code::{Codec, Shape};
-use kiln_store::{Layout, ShardInfo};
+use kiln_store::{Digest, DigestBuilder, Layout, ShardInfo, ShardWriter, StoreError};
 
 use crate::engine::frame::Frame;
-use crate::engine::lanes::{Lane, Lanes};
+use crate::engine::lanes::{Lane, Lanes, in_parallel};
+use crate::engine::node::Part;
 use crate::engine::pipeline;
 use crate::{PoolError, Result, Settings, Source};
 
@@ -86,6 +87,78 @@ impl Cut {
 pub(crate) fn shrunk(shape: Shape, bytes: u64) -> usize {
     let sub = bytes.div_ceil((shape.k * shape.alpha) as u64).next_multiple_of(16);
     usize::try_from(sub).unwrap_or(usize::MAX)
+}
+
+/// One shard of an encode: written, or only computed because its node is away.
+enum ShardLane {
+    Written(Box<ShardWriter>),
+    Missing(DigestBuilder),
+}
+
+impl Lane for ShardLane {
+    fn append(&mut self, chunk: &[u8], sums: &[u32]) -> Result<(), StoreError> {
+        match self {
+            ShardLane::Written(writer) => writer.append_chunk(chunk, sums),
+            ShardLane::Missing(digest) => {
+                digest.add(sums);
+                Ok(())
+            }
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        match self {
+            ShardLane::Written(writer) => writer.sync(),
+            ShardLane::Missing(_) => Ok(()),
+        }
+    }
+}
+
+/// Encodes stripes `first..` of a source into the parts of an object's shards, which are then
+/// complete and durable. Shards without a part are only computed. Gives the size of the object, and
+/// the digests of all shards.
+///
+/// # Errors
+/// [`PoolError::Changed`]; stores and input. What was written stays for the caller to remove.
+pub(crate) fn encode_shards(
+    codec: &Codec,
+    info: &ShardInfo,
+    parts: &[Option<Part<'_>>],
+    first: u64,
+    source: &mut dyn Source,
+    settings: &Settings<'_>,
+) -> Result<(u64, Vec<Digest>)> {
+    let lanes = in_parallel(settings.sequence, parts.iter().collect(), |index, part| {
+        let info = ShardInfo { index: index as u16, ..info.clone() };
+        let written = |part: &Part<'_>| ShardWriter::at(part.store, &part.name, &info, first);
+        Ok::<_, StoreError>(match part {
+            Some(part) => ShardLane::Written(Box::new(written(part)?)),
+            None => ShardLane::Missing(DigestBuilder::default()),
+        })
+    })?;
+    let mut lanes = Lanes::new(lanes, settings);
+    let (object, cut) = (&info.object, Cut::shards(info)?);
+    let size = encode_stripes(object, codec, &cut, first, source, &mut lanes, settings)?;
+    let mut lanes = lanes.into_inner();
+    let seal = |lane: &mut ShardLane| match lane {
+        ShardLane::Written(writer) => writer.seal(),
+        ShardLane::Missing(digest) => Ok(digest.digest()),
+    };
+    let digests = lanes.iter_mut().map(seal).collect::<Result<Vec<Digest>, _>>()?;
+    check_unchanged(source, object)?;
+    in_parallel(settings.sequence, lanes, |_, lane| match lane {
+        ShardLane::Written(writer) => writer.finish(size, &digests),
+        ShardLane::Missing(_) => Ok(()),
+    })?;
+    Ok((size, digests))
+}
+
+/// Whether the source is still what it was when it was opened; [`PoolError::Changed`] if not.
+pub(crate) fn check_unchanged(source: &mut dyn Source, object: &str) -> Result<()> {
+    match source.changed().map_err(|source| PoolError::Input { source })? {
+        true => Err(PoolError::Changed { object: object.to_owned() }),
+        false => Ok(()),
+    }
 }
 
 /// Encodes stripes `first..` of the source into the lanes; returns the size of the object.

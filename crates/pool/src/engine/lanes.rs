@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use kiln_store::{Append, ShardRebuild, ShardWriter, StoreError};
+use kiln_store::{Append, ShardWriter, StoreError};
 
 use super::sequence::Sequence;
 use crate::{Result, Settings};
@@ -27,16 +27,6 @@ impl Lane for ShardWriter {
 
     fn sync(&mut self) -> Result<(), StoreError> {
         ShardWriter::sync(self)
-    }
-}
-
-impl Lane for ShardRebuild {
-    fn append(&mut self, chunk: &[u8], sums: &[u32]) -> Result<(), StoreError> {
-        ShardRebuild::append(self, chunk, sums)
-    }
-
-    fn sync(&mut self) -> Result<(), StoreError> {
-        ShardRebuild::sync(self)
     }
 }
 
@@ -100,8 +90,8 @@ fn append_all<L: Lane>(lanes: &mut [L], chunks: &[(&[u8], &[u32])]) -> Result<()
     lanes.iter_mut().zip(chunks).try_for_each(|(lane, (chunk, sums))| lane.append(chunk, sums))
 }
 
-/// Does something for each item on threads of their own (at most 16 at a time), or in sequence: syncs and header
-/// reads wait for disks, not for the processor. Results come in order of the items.
+/// Does something for each item on threads of their own (at most 16 at a time), or in sequence:
+/// syncs and header reads wait for disks, not for the processor. Results come in order of the items.
 pub(crate) fn in_parallel<T: Send, R: Send, E: Send>(
     sequence: Option<&Sequence>,
     items: Vec<T>,

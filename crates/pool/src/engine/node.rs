@@ -36,6 +36,16 @@ impl Node {
     }
 }
 
+/// Where the shard of an index grows under a hidden name.
+pub(crate) struct Part<'a> {
+    /// Index of the shard.
+    pub index: usize,
+    /// The place.
+    pub store: &'a dyn Backend,
+    /// The name there.
+    pub name: String,
+}
+
 /// One node for all shards, or one node for each.
 pub(crate) fn check_nodes(nodes: &[Node], n: usize) -> Result<()> {
     if nodes.len() == 1 || nodes.len() == n {

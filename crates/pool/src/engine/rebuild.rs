@@ -2,12 +2,13 @@
 //! shards that are made of them.
 
 use kiln_store::device::Devices;
-use kiln_store::{Backend, Digest, ShardRebuild, digest_of};
+use kiln_store::{Digest, ShardWriter, digest_of, valid_segments};
 
 use crate::engine::ahead::Ahead;
 use crate::engine::chunks::{Chunks, Shards};
 use crate::engine::frame::Frame;
 use crate::engine::lanes::{Lane, Lanes, in_parallel};
+use crate::engine::node::Part;
 use crate::engine::pipeline;
 use crate::engine::stripe::{Planner, StripeReader, frames};
 use crate::engine::tally::Tally;
@@ -73,16 +74,6 @@ impl Rebuild<'_> {
     }
 }
 
-/// A shard to rebuild, and where its part goes.
-pub(crate) struct Part<'a> {
-    /// Index of the shard.
-    pub index: usize,
-    /// The place of the part.
-    pub store: &'a dyn Backend,
-    /// Its name there.
-    pub name: &'a str,
-}
-
 /// What rebuilding some shards cost and showed.
 pub(crate) struct Rebuilt {
     /// What stripes told.
@@ -112,7 +103,7 @@ pub(crate) fn rebuild_shards(
     let result = write_parts(shards, parts, discard, devices, settings);
     result.inspect_err(|_| {
         // The failure itself is what the user must hear of.
-        parts.iter().for_each(|part| drop(part.store.remove(part.name)));
+        parts.iter().for_each(|part| drop(part.store.remove(&part.name)));
     })
 }
 
@@ -125,24 +116,25 @@ fn write_parts(
 ) -> Result<Rebuilt> {
     let each = || parts.iter().collect::<Vec<_>>();
     let kept = in_parallel(settings.sequence, each(), |_, part: &Part<'_>| {
-        ShardRebuild::kept(part.store, part.name, &shards.info_of(part.index))
+        valid_segments(part.store, &part.name, &shards.info_of(part.index))
     })?;
-    let first = kept.into_iter().min().unwrap_or(0);
+    let first = kept.into_iter().min().unwrap_or(0) * shards.layout().segment_stripes();
     let writers = in_parallel(settings.sequence, each(), |_, part: &Part<'_>| {
-        ShardRebuild::open(part.store, part.name, &shards.info_of(part.index), first)
+        ShardWriter::at(part.store, &part.name, &shards.info_of(part.index), first)
     })?;
     let targets: Vec<usize> = parts.iter().map(|part| part.index).collect();
     let mut lanes = Lanes::new(writers, settings);
     let rebuild = Rebuild { chunks: shards, targets: &targets, discard, first, devices };
     let tally = rebuild.run(&mut lanes, settings)?;
     let mut writers = lanes.into_inner();
-    let sealed = writers.iter_mut().map(ShardRebuild::seal).collect::<Result<Vec<_>, _>>()?;
+    let sealed = writers.iter_mut().map(ShardWriter::seal).collect::<Result<Vec<_>, _>>()?;
     let digests = shards.recorded().map_or_else(|| digests(shards, &targets, &sealed), Ok)?;
     in_parallel(
         settings.sequence,
         writers.into_iter().zip(parts).collect(),
         |_, (writer, part)| {
-            let finished = writer.finish(part.store, Shards::object_bytes(shards), &digests);
+            let finished =
+                writer.finish_rebuilt(part.store, Shards::object_bytes(shards), &digests);
             finished.map_err(|error| PoolError::rebuilt(error, Shards::object(shards), part.index))
         },
     )?;

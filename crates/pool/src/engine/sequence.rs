@@ -20,8 +20,8 @@ impl Sequence {
     ///
     /// ```
     /// use std::{collections::BTreeMap, sync::Arc};
-    /// use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest, Sequence, Settings, Silent};
-    /// use kiln_pool::StreamSource;
+    /// use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+    /// use kiln_pool::{Sequence, Settings, Silent, StreamSource};
     /// use kiln_store::{Backend, MemoryBackend};
     /// let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
     /// let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();

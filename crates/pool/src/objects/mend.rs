@@ -6,7 +6,8 @@ use super::commit::{Arrival, Change, places};
 use super::health::Health;
 use super::look::Found;
 use super::{ObjectShards, Pool};
-use crate::engine::rebuild::{Part, Rebuilt, rebuild_shards};
+use crate::engine::node::Part;
+use crate::engine::rebuild::{Rebuilt, rebuild_shards};
 use crate::{Body, Depth, Key, Manifest, NodeFile, Observer, PoolError, Result, Settings, place};
 
 /// Rounds of a repair that keeps finding new damage in its helpers.
@@ -233,7 +234,7 @@ impl Pool {
         let mut parts = Vec::with_capacity(targets.len());
         for target in targets {
             let store = self.usable(target.node)?;
-            parts.push(Part { index: target.index, store, name: &target.part });
+            parts.push(Part { index: target.index, store, name: target.part.clone() });
         }
         let quiet = Settings { observer: &Quiet(settings.observer), ..self.settings(settings) };
         let Rebuilt { tally, written_each, kept_each } =

@@ -2,16 +2,14 @@
 
 use std::io::{self, Read};
 
-use kiln_store::{
-    Backend, Digest, DigestBuilder, ShardInfo, ShardWriter, StoreError, segment_stripes,
-};
+use kiln_store::{ShardInfo, segment_stripes};
 use serde::Serialize;
 
 use super::Pool;
 use super::commit::{Arrival, Change};
-use crate::engine::encode::{Cut, encode_stripes};
-use crate::engine::lanes::{Lane, Lanes, in_parallel};
+use crate::engine::encode::{check_unchanged, encode_shards};
 use crate::engine::names;
+use crate::engine::node::Part;
 use crate::{
     Body, Class, Key, Manifest, NodeFile, Place, Placed, PoolError, Result, Settings, Source,
     default_sub_chunk, place,
@@ -113,31 +111,6 @@ impl Source for Peeked<'_> {
     }
 }
 
-/// One shard of a put: written, or only computed because its node is away.
-enum PutLane {
-    Written(Box<ShardWriter>),
-    Missing(DigestBuilder),
-}
-
-impl Lane for PutLane {
-    fn append(&mut self, chunk: &[u8], sums: &[u32]) -> Result<(), StoreError> {
-        match self {
-            PutLane::Written(writer) => writer.append_chunk(chunk, sums),
-            PutLane::Missing(digest) => {
-                digest.add(sums);
-                Ok(())
-            }
-        }
-    }
-
-    fn sync(&mut self) -> Result<(), StoreError> {
-        match self {
-            PutLane::Written(writer) => writer.sync(),
-            PutLane::Missing(_) => Ok(()),
-        }
-    }
-}
-
 impl Pool {
     /// Puts an object: readers see the old version (or nothing) until the new one is complete and
     /// durable. Two puts of one name at a time are safe; the one that commits last stays.
@@ -196,9 +169,10 @@ impl Pool {
         let mut bytes = Vec::with_capacity(size as usize);
         let read = source.take(size + 1).read_to_end(&mut bytes);
         read.map_err(|source| PoolError::Input { source })?;
-        if bytes.len() as u64 != size || has_changed(source)? {
+        if bytes.len() as u64 != size {
             return Err(PoolError::Changed { object: req.name.to_owned() });
         }
+        check_unchanged(source, req.name)?;
         settings.observer.advance(size);
         let body = Body::Inline(bytes);
         self.finish_put(req, key, size, body, &[], settings)
@@ -230,8 +204,13 @@ impl Pool {
             size: source.size,
         };
         info.check()?;
-        let arrivals = self.arrivals(req, key, &nodes);
-        let result = self.write_shards(req, &codec, &info, &nodes, &arrivals, source, settings);
+        let parts = self.parts(req, key, &nodes);
+        let arrival = |part: &Part<'_>| {
+            let name = NodeFile::Shard { key, run: req.run, index: part.index as u16 }.name();
+            Arrival { node: nodes[part.index], part: part.name.clone(), name }
+        };
+        let arrivals: Vec<Arrival> = parts.iter().flatten().map(arrival).collect();
+        let result = encode_shards(&codec, &info, &parts, 0, source, &self.settings(settings));
         let result = result.and_then(|(size, digests)| {
             let digests = digests.into_iter();
             let places = nodes
@@ -308,60 +287,15 @@ impl Pool {
         Ok(chosen)
     }
 
-    fn arrivals(&self, req: &PutRequest<'_>, key: Key, nodes: &[usize]) -> Vec<Arrival> {
+    /// Where the shards of a put are written; nowhere, where nodes are away.
+    fn parts(&self, req: &PutRequest<'_>, key: Key, nodes: &[usize]) -> Vec<Option<Part<'_>>> {
         let (run, started) = (req.run, req.now_ms);
-        let arrival = |(index, &node): (usize, &usize)| {
-            let index = index as u16;
-            let part = NodeFile::ShardPart { key, run, index, started }.name();
-            let name = NodeFile::Shard { key, run, index }.name();
-            self.nodes[node].store.is_ok().then_some(Arrival { node, part, name })
+        let part = |(index, &node): (usize, &usize)| {
+            let store = self.nodes[node].store.as_deref().ok()?;
+            let name = NodeFile::ShardPart { key, run, index: index as u16, started }.name();
+            Some(Part { index, store, name })
         };
-        nodes.iter().enumerate().filter_map(arrival).collect()
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn write_shards(
-        &self,
-        req: &PutRequest<'_>,
-        codec: &kiln_code::Codec,
-        info: &ShardInfo,
-        nodes: &[usize],
-        arrivals: &[Arrival],
-        source: &mut Peeked<'_>,
-        settings: &Settings<'_>,
-    ) -> Result<(u64, Vec<Digest>)> {
-        let settings = &self.settings(settings);
-        let lanes =
-            in_parallel(self.sequence.as_ref(), (0..nodes.len()).collect(), |_, index: usize| {
-                let Ok(store) = &self.nodes[nodes[index]].store else {
-                    return Ok(PutLane::Missing(DigestBuilder::default()));
-                };
-                let (key, run, started) = (Key::of(req.name)?, req.run, req.now_ms);
-                let index = index as u16;
-                let part = NodeFile::ShardPart { key, run, index, started }.name();
-                let info = ShardInfo { index, ..info.clone() };
-                let writer = ShardWriter::create(&**store as &dyn Backend, &part, &info)?;
-                Ok::<_, PoolError>(PutLane::Written(Box::new(writer)))
-            })?;
-        debug_assert!(arrivals.len() <= lanes.len());
-        let mut lanes = Lanes::new(lanes, settings);
-        let cut = Cut::shards(info)?;
-        let size = encode_stripes(req.name, codec, &cut, 0, source, &mut lanes, settings)?;
-        let mut lanes = lanes.into_inner();
-        let digests = (lanes.iter_mut())
-            .map(|lane| match lane {
-                PutLane::Written(writer) => writer.seal(),
-                PutLane::Missing(digest) => Ok(digest.digest()),
-            })
-            .collect::<Result<Vec<Digest>, _>>()?;
-        if has_changed(source)? {
-            return Err(PoolError::Changed { object: req.name.to_owned() });
-        }
-        in_parallel(self.sequence.as_ref(), lanes, |_, lane| match lane {
-            PutLane::Written(writer) => writer.finish(size, &digests),
-            PutLane::Missing(_) => Ok(()),
-        })?;
-        Ok((size, digests))
+        nodes.iter().enumerate().map(part).collect()
     }
 
     /// Removes the shards of a put that failed, whatever they are called by now.
@@ -387,8 +321,4 @@ fn refuse_existing(req: &PutRequest<'_>, there: Option<&Manifest>) -> Result<()>
         }
         _ => Ok(()),
     }
-}
-
-fn has_changed(source: &mut Peeked<'_>) -> Result<bool> {
-    source.changed().map_err(|source| PoolError::Input { source })
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use kiln_code::Codec;
-use kiln_store::{Digest, ShardInfo, ShardRebuild};
+use kiln_store::{Digest, ShardInfo, read_back};
 
 use super::commit::places;
 use super::health::Health;
@@ -149,7 +149,7 @@ impl Pool {
         let targets = rebuilt.iter().map(target).collect::<Result<Vec<_>>>()?;
         in_parallel(self.sequence.as_ref(), targets.iter().collect(), |_, target: &Target| {
             let (store, digest) = (self.usable(target.node)?, &lacking.digests[target.index]);
-            ShardRebuild::read_back(store, &target.part, digest)
+            read_back(store, &target.part, digest)
                 .map_err(|error| PoolError::rebuilt(error, &lacking.name, target.index))
         })?;
         let (key, run) = (lacking.key, lacking.info.run);

@@ -9,15 +9,15 @@ pub(crate) mod commit;
 mod prepare;
 
 use kiln_code::Codec;
-use kiln_store::{Digest, ShardInfo, ShardWriter, segment_stripes};
+use kiln_store::{ShardInfo, segment_stripes};
 
 use self::commit::{Rename, commit, secure_names};
 pub(crate) use self::prepare::roll_forward_all as roll_forward;
 use self::prepare::{Start, prepare, remove_parts};
-use crate::engine::encode::{Cut, STRIPE_LIMIT, encode_stripes};
-use crate::engine::lanes::{Lanes, in_parallel};
+use crate::engine::encode::{STRIPE_LIMIT, check_unchanged, encode_shards};
+use crate::engine::lanes::in_parallel;
 use crate::engine::names;
-use crate::engine::node::{check_nodes, lock, node_of};
+use crate::engine::node::{Part, check_nodes, lock, node_of};
 use crate::{
     EncodeReport, Node, PoolError, Result, Settings, ShardPlace, Source, default_sub_chunk,
 };
@@ -131,37 +131,17 @@ fn write_parts(
     nodes: &[Node],
     settings: &Settings<'_>,
 ) -> Result<u64> {
-    let n = usize::from(info.n);
-    let writers = in_parallel(settings.sequence, (0..n).collect(), |_, index: usize| {
+    let part = |index: usize| {
         let store = &*nodes[node_of(index, nodes)].store;
-        let (name, info) = (names::part(req.object, index), info_of(info, index));
-        if first == 0 {
-            ShardWriter::create(store, &name, &info)
-        } else {
-            // `prepare` has just read and verified what is kept.
-            ShardWriter::resume_verified(store, &name, &info, first)
-        }
-    })?;
-    if let Some(writer) = writers.iter().find(|writer| writer.stripes() != first) {
-        let what = format!("a part was to go on at stripe {first}, not {}", writer.stripes());
-        return Err(PoolError::Internal { what });
-    }
-    let cut = Cut::shards(info)?;
-    let mut lanes = Lanes::new(writers, settings);
-    let size = encode_stripes(req.object, req.codec, &cut, first, source, &mut lanes, settings)?;
-    let mut writers = lanes.into_inner();
-    let digests: Vec<Digest> =
-        writers.iter_mut().map(ShardWriter::seal).collect::<Result<_, _>>()?;
-    if source.changed().map_err(|source| PoolError::Input { source })? {
-        return Err(PoolError::Changed { object: req.object.to_owned() });
-    }
-    in_parallel(settings.sequence, writers, |_, writer| writer.finish(size, &digests))?;
+        Some(Part { index, store, name: names::part(req.object, index) })
+    };
+    let parts: Vec<_> = (0..usize::from(info.n)).map(part).collect();
+    // What is kept `prepare` has just read and verified.
+    let (size, _) = encode_shards(req.codec, info, &parts, first, source, settings)?;
     // After the first rename readers count on all parts: none may vanish then.
     secure_names(req.object, nodes, settings)?;
     // Once more: the last sync may have taken its time.
-    if source.changed().map_err(|source| PoolError::Input { source })? {
-        return Err(PoolError::Changed { object: req.object.to_owned() });
-    }
+    check_unchanged(source, req.object)?;
     Ok(size)
 }
 

@@ -85,15 +85,18 @@ impl ShardWriter {
         Self::reopen(backend, name, info, max_stripes, true)
     }
 
-    /// As [`ShardWriter::resume`], but verifies only the tables it keeps, not the data: for a
-    /// caller whose call of [`valid_segments`] has just read all of it.
-    pub fn resume_verified(
-        backend: &dyn Backend,
-        name: &str,
-        info: &ShardInfo,
-        max_stripes: u64,
-    ) -> Result<Self> {
-        Self::reopen(backend, name, info, max_stripes, false)
+    /// Opens a part to append stripe `first` to it: 0 starts anew, more goes on behind segments
+    /// whose data a call of [`valid_segments`] has just verified; here only their tables are.
+    ///
+    /// # Errors
+    /// [`StoreError::Misuse`] when the part does not have `first` stripes (any more); I/O errors.
+    pub fn at(backend: &dyn Backend, name: &str, info: &ShardInfo, first: u64) -> Result<Self> {
+        let writer = match first {
+            0 => Self::create(backend, name, info)?,
+            _ => Self::reopen(backend, name, info, first, false)?,
+        };
+        let what = || format!("it has {} stripes to keep, not {first}", writer.stripes);
+        if writer.stripes == first { Ok(writer) } else { Err(writer.misuse("resume", what())) }
     }
 
     fn reopen(
@@ -161,6 +164,11 @@ impl ShardWriter {
         }
         self.failed = false;
         Ok(())
+    }
+
+    /// Name of the part, and index of its shard.
+    pub(super) fn part(&self) -> (&str, usize) {
+        (&self.name, usize::from(self.info.index))
     }
 
     /// Stripes in the part so far, kept ones included.

@@ -4,7 +4,8 @@ use super::RepairRequest;
 use super::place::{Target, target};
 use crate::engine::ledger::{Ledger, PassSums};
 use crate::engine::names::{self, Kind};
-use crate::engine::rebuild::{Part, rebuild_shards};
+use crate::engine::node::Part;
+use crate::engine::rebuild::rebuild_shards;
 use crate::engine::tally::Findings;
 use crate::{Moved, Result, Settings, ShardSet};
 
@@ -53,7 +54,7 @@ impl Job<'_> {
         settings: &Settings<'_>,
     ) -> Result<Vec<usize>> {
         let parts: Vec<Part<'_>> = (targets.iter())
-            .map(|t| Part { index: t.index, store: &*t.node.store, name: &t.part })
+            .map(|t| Part { index: t.index, store: &*t.node.store, name: t.part.clone() })
             .collect();
         let devices = self.req.devices.as_ref();
         let mut rebuilt = rebuild_shards(self.set, &parts, self.discard, devices, settings)?;
