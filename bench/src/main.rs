@@ -17,6 +17,7 @@ mod kiln;
 mod machine;
 mod measure;
 mod order;
+mod page;
 mod parts;
 mod peer;
 mod peers;

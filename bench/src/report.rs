@@ -6,11 +6,11 @@ use crate::cell::{Cell, Rate};
 use crate::figures;
 use crate::headline::{headline, line};
 use crate::machine::Machine;
+use crate::page::{cells, table};
 use crate::peers::Found;
 use crate::small::Small;
 use crate::threads::TwoThreads;
 use serde::Serialize;
-use std::fmt::Write;
 use std::path::Path;
 
 /// Everything a run found out.
@@ -70,77 +70,56 @@ impl Report {
 
     /// Tables for people.
     pub fn markdown(&self) -> String {
-        let mut out = String::new();
-        // Writing to a string does not fail.
-        let _ = self.write_markdown(&mut out);
-        out
-    }
-
-    fn write_markdown(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(out, "### `kiln-bench {}`\n", self.case)?;
         let pages = if self.machine.huge_pages { "huge" } else { "small" };
-        writeln!(out, "{}, {pages} pages.\n", self.machine.line())?;
+        let mut out = format!("### `kiln-bench {}`\n\n", self.case);
+        out += &format!("{}, {pages} pages.\n\n", self.machine.line());
         for peer in &self.peers {
-            match (&peer.version, &peer.missing) {
-                (Some(version), _) => writeln!(out, "- {version}")?,
-                (_, missing) => writeln!(
-                    out,
-                    "- **{} is missing**: {}",
+            out += &match (&peer.version, &peer.missing) {
+                (Some(version), _) => format!("- {version}\n"),
+                (_, missing) => format!(
+                    "- **{} is missing**: {}\n",
                     peer.library,
                     missing.as_deref().unwrap_or_default()
-                )?,
-            }
+                ),
+            };
         }
-        writeln!(out, "\n| promise | bar | worst cell |\n|---|---|---|")?;
-        for (key, bar, ratio) in headline(&self.cells, &self.threads) {
+        let promises = headline(&self.cells, &self.threads).into_iter().map(|(key, bar, ratio)| {
             let ratio = ratio.map_or("not measured".into(), |r| format!("{r:.2}"));
-            writeln!(out, "| {key} | {bar} | {ratio} |")?;
-        }
-        writeln!(
-            out,
-            "\nGB/s, one core: data of an encode, rebuilt chunks otherwise. Median \
-            (quarter to three quarters) of interleaved rounds."
-        )?;
-        for group in self.groups() {
-            write_group(out, &group)?;
-        }
-        if !self.threads.is_empty() {
-            writeln!(
-                out,
-                "\nTwo threads: the ratio is of the rounds in which a plain loop gained {} or more \
-                 from the second core.\n\n| encode in cache | chunk | one thread | two threads | \
-                 ratio | plain loop | rounds that count |\n|---|---|---|---|---|---|---|",
-                crate::threads::THERE
-            )?;
-        }
-        for t in &self.threads {
-            writeln!(
-                out,
-                "| {} | {} | {:.1} | {:.1} | {:.2} | {:.2} | {} of {} |",
-                t.code,
-                t.chunk,
-                t.one.median,
-                t.two.median,
-                t.ratio,
-                t.plain.median,
-                t.there,
-                t.rounds
-            )?;
-        }
-        self.write_small(out)
+            format!("{key} | {bar} | {ratio}")
+        });
+        out += &table("promise | bar | worst cell", promises);
+        out += "\nGB/s, one core: data of an encode, rebuilt chunks otherwise. Median (quarter to \
+                three quarters) of interleaved rounds.\n";
+        out.extend(self.groups().iter().map(|group| group_table(group)));
+        out + &self.threads() + &self.small()
     }
 
-    fn write_small(&self, out: &mut String) -> std::fmt::Result {
-        if self.small.is_empty() {
-            return Ok(());
+    fn threads(&self) -> String {
+        if self.threads.is_empty() {
+            return String::new();
         }
-        writeln!(out, "\n| microseconds | codec | plan of encoding | a stripe of 4 KiB | chunk |")?;
-        writeln!(out, "|---|---|---|---|---|")?;
-        for s in &self.small {
+        let head = "encode in cache | chunk | one thread | two threads | ratio | plain loop | \
+                    rounds that count";
+        let row = |t: &TwoThreads| {
+            let (one, two, plain) = (t.one.median, t.two.median, t.plain.median);
+            let rates = format!("{one:.1} | {two:.1} | {:.2} | {plain:.2}", t.ratio);
+            format!("{} | {} | {rates} | {} of {}", t.code, t.chunk, t.there, t.rounds)
+        };
+        format!(
+            "\nTwo threads: the ratio is of the rounds in which a plain loop gained {} or more \
+             from the second core.\n{}",
+            crate::threads::THERE,
+            table(head, self.threads.iter().map(row))
+        )
+    }
+
+    fn small(&self) -> String {
+        let row = |s: &Small| {
             let times = [s.codec, s.plan, s.stripe].map(|spread| format!("{:.1}", spread.median));
-            writeln!(out, "| {} | {} | {} |", s.code, times.join(" | "), s.chunk)?;
-        }
-        Ok(())
+            format!("{} | {} | {}", s.code, cells(times), s.chunk)
+        };
+        let head = "microseconds | codec | plan of encoding | a stripe of 4 KiB | chunk";
+        table(head, self.small.iter().map(row))
     }
 
     /// Cells of one family, operation and footprint.
@@ -194,23 +173,15 @@ fn labels(group: &[&Cell]) -> Vec<String> {
     all
 }
 
-fn write_group(out: &mut String, group: &[&Cell]) -> std::fmt::Result {
-    let Some(first) = group.first() else { return Ok(()) };
-    let labels = labels(group);
-    writeln!(out, "\n**{}**\n", title(first))?;
-    writeln!(out, "| code | chunk | {} |", labels.join(" | "))?;
-    writeln!(out, "|---|---{}|", "|---".repeat(labels.len()))?;
-    for cell in group {
-        write!(out, "| {} | {} |", cell.job.code(), cell.job.chunk)?;
-        for wanted in &labels {
-            match cell.rates.iter().find(|rate| label(cell, rate) == *wanted) {
-                Some(Rate { rate, .. }) => {
-                    write!(out, " {:.1} ({:.1}-{:.1}) |", rate.median, rate.p25, rate.p75)?;
-                }
-                None => write!(out, " |")?,
-            }
-        }
-        writeln!(out)?;
-    }
-    Ok(())
+fn group_table(group: &[&Cell]) -> String {
+    let (labels, title) = (labels(group), group.first().map_or(String::new(), |cell| title(cell)));
+    let row = |cell: &&Cell| {
+        let rates = labels.iter().map(|wanted| {
+            let rate = cell.rates.iter().find(|rate| label(cell, rate) == *wanted);
+            rate.map_or(String::new(), |rate| format!("{:.1}", rate.rate))
+        });
+        format!("{} | {} | {}", cell.job.code(), cell.job.chunk, cells(rates))
+    };
+    let head = format!("code | chunk | {}", cells(&labels));
+    format!("\n**{title}**\n{}", table(&head, group.iter().map(row)))
 }

@@ -3,15 +3,15 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use std::fmt::Write;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::disk::{Disk, Limits};
 use super::{Options, Section, skipped};
 use crate::BenchError;
+use crate::page::{cells, table};
 
 const NAME: &str = "parallel";
 const TITLE: &str = "Helpers at the same time";
@@ -162,36 +162,24 @@ fn section(rows: &[Row]) -> Section {
          every shard on ext4 on an emulated disk of its own ({} reads and {} MiB a second: so slow \
          that a chunk takes longer than the slices of 0.1 s in which the emulation grants). *One \
          by one*: `--readers 1`; *together*: as without that flag. *Least*: what the limits ask of \
-         the busiest disk for what it was read.\n\n\
-         | code | operation | disks read | one by one, s | together, s | gain | least, s |\n\
-         |---|---|---|---|---|---|---|\n",
+         the busiest disk for what it was read.\n",
         LIMITS.reads,
         LIMITS.bytes >> 20
     );
-    for row in rows {
+    let row = |row: &Row| {
         let middle = |times: &[f64]| {
             let mut times = times.to_vec();
             times.sort_by(f64::total_cmp);
             (times[times.len() / 2], times[0], times[times.len() - 1])
         };
         let (one, together) = (middle(&row.one_by_one), middle(&row.together));
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {:.2} ({:.2}-{:.2}) | {:.2} ({:.2}-{:.2}) | {:.1}x | {:.2} |",
-            row.code,
-            row.operation,
-            row.helpers,
-            one.0,
-            one.1,
-            one.2,
-            together.0,
-            together.1,
-            together.2,
-            one.0 / together.0,
-            row.least
-        );
-    }
+        let times = [one, together].map(|(m, low, high)| format!("{m:.2} ({low:.2}-{high:.2})"));
+        let (times, gain) = (cells(times), one.0 / together.0);
+        let Row { code, operation, helpers, least, .. } = row;
+        format!("{code} | {operation} | {helpers} | {times} | {gain:.1}x | {least:.2}")
+    };
+    let head = "code | operation | disks read | one by one, s | together, s | gain | least, s";
+    text += &table(head, rows.iter().map(row));
     Section {
         name: NAME.into(),
         title: TITLE.into(),

@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use std::fmt::Write;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::disk::Disk;
 use super::{Options, Section, skipped};
 use crate::BenchError;
+use crate::page::{cells, table};
 
 const NAME: &str = "process";
 const TITLE: &str = "Runs of the plan, reads issued, reads of the device";
@@ -77,25 +77,16 @@ fn section(rows: &[Row]) -> Section {
          `--dry-run` promised; *chunk reads*: what the repair reports; *all reads*: with headers, \
          tables and trailers, long ones in pieces of 448 KiB; *device*: reads completed and \
          merged, `/sys/block/loopN/stat` before and after; *breaks*: places where a shard's file \
-         goes on elsewhere on the device (`filefrag`), where a read becomes two.\n\n\
-         | code | lost | plan | chunk reads | all reads | device | breaks | all bytes | device \
-         bytes |\n|---|---|---|---|---|---|---|---|---|\n",
+         goes on elsewhere on the device (`filefrag`), where a read becomes two.\n",
     );
-    for r in rows {
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            r.code,
-            r.lost,
-            r.planned_runs,
-            r.device_reads,
-            r.issued_reads,
-            r.counted_reads,
-            r.breaks,
-            r.issued_bytes,
-            r.counted_bytes
-        );
-    }
+    let row = |r: &Row| {
+        let reads = [r.planned_runs, r.device_reads, r.issued_reads, r.counted_reads, r.breaks];
+        let bytes = [r.issued_bytes, r.counted_bytes];
+        format!("{} | {} | {} | {}", r.code, r.lost, cells(reads), cells(bytes))
+    };
+    let head = "code | lost | plan | chunk reads | all reads | device | breaks | all bytes | \
+                device bytes";
+    text += &table(head, rows.iter().map(row));
     let same = rows.iter().all(|r| {
         (r.issued_reads..=r.issued_reads + r.breaks).contains(&r.counted_reads)
             && r.planned_runs == r.device_reads
@@ -105,7 +96,7 @@ fn section(rows: &[Row]) -> Section {
         true => "Runs, reads and bytes agree in every row, but for reads across breaks of files.",
         false => "**They do not agree.**",
     };
-    let _ = writeln!(text, "\n{verdict}");
+    text += &format!("\n{verdict}\n");
     let json = serde_json::json!({ "rows": rows, "agree": same });
     Section { name: NAME.into(), title: TITLE.into(), markdown: text, json }
 }

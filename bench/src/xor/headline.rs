@@ -4,6 +4,7 @@ use super::Report;
 use super::codes::{CODES, Code};
 use super::contest::{Point, Who};
 use super::ground::Place;
+use crate::headline::line;
 use crate::measure::paired_ratio;
 
 /// One promise.
@@ -109,12 +110,10 @@ impl Report {
 
     /// The worst ratio of every promise as one line of JSON; what was not measured is null.
     pub fn headline(&self) -> String {
-        let entry = |promise: &Promise| {
-            let ratios = self.ratios(promise);
-            let worst = ratios.iter().map(|(_, ratio)| *ratio).min_by(f64::total_cmp);
-            let number = worst.map_or("null".to_string(), |ratio| format!("{ratio:.3}"));
-            format!("\"{}\": {number}", promise.key)
+        let worst = |promise: &Promise| {
+            let ratios = self.ratios(promise).into_iter().map(|(_, ratio)| ratio);
+            (promise.key, promise.bar, ratios.min_by(f64::total_cmp))
         };
-        format!("{{{}}}", PROMISES.iter().map(entry).collect::<Vec<_>>().join(", "))
+        line(&PROMISES.iter().map(worst).collect::<Vec<_>>())
     }
 }

@@ -49,16 +49,16 @@ fn lines(canvas: &mut Canvas, text: &str, size: f64, style: &str, mut y: f64) ->
 
 /// Names of all series and rules, each beside its mark; returns where it ends.
 fn legend(canvas: &mut Canvas, figure: &Figure, styles: &[Style], y: f64) -> f64 {
-    let mut rules: Vec<&str> = Vec::new();
-    for rule in figure.panels.iter().flat_map(|panel| &panel.rules) {
-        if !rules.contains(&&rule.name[..]) {
-            rules.push(&rule.name);
+    let mut rules: Vec<(&str, String)> = Vec::new();
+    for (number, rule) in figure.panels.iter().flat_map(|panel| panel.rules.iter().enumerate()) {
+        if !rules.iter().any(|known| known.0 == rule.name) {
+            rules.push((&rule.name, dashes(number)));
         }
     }
     let blocks = figure.panels.iter().all(|panel| matches!(panel.kind, Kind::Bars | Kind::Spans));
-    let marks = styles.iter().map(|style| (&style.name[..], Some(style)));
+    let marks = styles.iter().map(|style| (&style.name[..], Ok(style)));
     let (mut x, mut y) = (MARGIN, y + LINE);
-    let entries = marks.chain(rules.into_iter().map(|name| (name, None)));
+    let entries = marks.chain(rules.into_iter().map(|(name, dashes)| (name, Err(dashes))));
     let entries: Vec<_> = entries.filter(|(name, _)| !name.is_empty()).collect();
     for (name, style) in &entries {
         let wide = 40.0 + width(name, 12.0);
@@ -66,12 +66,12 @@ fn legend(canvas: &mut Canvas, figure: &Figure, styles: &[Style], y: f64) -> f64
             (x, y) = (MARGIN, y + LINE + 2.0);
         }
         match style {
-            Some(style) if blocks => {
+            Ok(style) if blocks => {
                 let fill = format!("fill=\"{}\"", style.colour);
                 canvas.rect((x, y - 10.0), (16.0, 11.0), &fill);
             }
-            Some(style) => style.mark(canvas, (x + 8.0, y - 4.0), ""),
-            None => canvas.line((x, y - 4.0), (x + 16.0, y - 4.0), RULE),
+            Ok(style) => style.mark(canvas, (x + 8.0, y - 4.0), ""),
+            Err(dashes) => canvas.line((x, y - 4.0), (x + 16.0, y - 4.0), dashes),
         }
         canvas.text((x + 22.0, y), 12.0, Anchor::Start, "", name);
         x += wide;
@@ -79,5 +79,8 @@ fn legend(canvas: &mut Canvas, figure: &Figure, styles: &[Style], y: f64) -> f64
     if entries.is_empty() { y - LINE } else { y }
 }
 
-/// How a rule looks.
-pub const RULE: &str = "stroke=\"black\" stroke-width=\"1.3\" stroke-dasharray=\"6 3\"";
+/// How the rule of this number in its panel looks.
+pub fn dashes(number: usize) -> String {
+    let long = [6, 2, 12][number % 3];
+    format!("stroke=\"black\" stroke-width=\"1.3\" stroke-dasharray=\"{long} 3\"")
+}

@@ -1,7 +1,7 @@
 //! One panel: its axes and its marks.
 
 use crate::canvas::{Anchor, Canvas, width, wrap};
-use crate::layout::RULE;
+use crate::layout::dashes;
 use crate::scale::{Scale, number, of_places, of_values};
 use crate::style::Style;
 use crate::{Figure, Kind, Mark, Panel, Series};
@@ -174,8 +174,9 @@ impl<'a> Drawing<'a> {
                 }
             }
         }
-        for rule in &self.panel.rules {
-            canvas.line((x(rule.value), area.top), (x(rule.value), area.bottom), RULE);
+        for (number, rule) in self.panel.rules.iter().enumerate() {
+            let x = x(rule.value);
+            canvas.line((x, area.top), (x, area.bottom), &dashes(number));
         }
     }
 
@@ -245,8 +246,9 @@ impl<'a> Drawing<'a> {
             canvas.text(place, SMALL, Anchor::End, GREY, &number(tick));
         }
         self.below(canvas, area, slot, &x);
-        for rule in &self.panel.rules {
-            canvas.line((area.left, y(rule.value)), (area.right, y(rule.value)), RULE);
+        for (number, rule) in self.panel.rules.iter().enumerate() {
+            let y = y(rule.value);
+            canvas.line((area.left, y), (area.right, y), &dashes(number));
         }
         let apart = self.panel.series.iter().filter(|series| !series.join).count() as f64;
         let dodge =

@@ -1,11 +1,10 @@
 //! Tables of the measurements.
 
-use std::fmt::Write;
-
 use kiln_store::device::{Combine, DeviceModel};
 use serde::Serialize;
 
 use crate::figures::size;
+use crate::page::{self, table};
 
 use super::{AGAIN, DEVICES, Device, GRAY, NATURAL, PLANNED, Row, Section, WHOLE};
 
@@ -51,21 +50,15 @@ fn intro(devices: &[(&Device, DeviceModel)]) -> String {
          controller in reads and in bytes a second, whichever binds. That is how volumes of clouds \
          behave. A disk adds both up and depends on how far its head moves, which is not modelled; \
          a gap between runs of one chunk costs a real disk less than a full seek. Times are given \
-         as of the device that is emulated.\n\n\
-         | device | what it is | a read | a MiB | costs | in pieces | together | fit: in the mean, \
-         at most | repetitions apart | other models |\n\
-         |---|---|---|---|---|---|---|---|---|---|\n",
+         as of the device that is emulated.\n",
     );
-    // Writing to a string does not fail.
-    for (device, model) in devices {
+    let row = |(device, model): &(&Device, DeviceModel)| {
         let combine = match model.combine {
             Combine::Sum => "add up",
             Combine::Larger => "the larger counts",
         };
-        let _ = writeln!(
-            text,
-            "| {} | {} | {:.3} ms | {:.3} ms | {combine} | {} | {:.1}x | {:.0}%, {:.0}% | {:.0}% \
-             | {} |",
+        format!(
+            "{} | {} | {:.3} ms | {:.3} ms | {combine} | {} | {:.1}x | {:.0}%, {:.0}% | {:.0}% | {}",
             device.name,
             device.about,
             model.read_seconds * device.scale * 1e3,
@@ -76,8 +69,11 @@ fn intro(devices: &[(&Device, DeviceModel)]) -> String {
             model.worst_fit * 100.0,
             model.uncertainty.spread * 100.0,
             model.uncertainty.rivals.len()
-        );
-    }
+        )
+    };
+    let head = "device | what it is | a read | a MiB | costs | in pieces | together | fit: in the \
+                mean, at most | repetitions apart | other models";
+    text += &table(head, devices.iter().map(row));
     text + "\nkiln asks for long reads in pieces that the block layer takes as they are (448 KiB \
             on a loop device), so that what is asked for is what the device counts. *In pieces*: \
             the probe found that every piece is charged as a read. Costs are what a probe \
@@ -146,16 +142,14 @@ fn bars(rows: &[Row]) -> (String, serde_json::Value) {
         });
     let same = rows.iter().filter(|r| r.issued_reads == r.counted_reads).count();
     let bytes = rows.iter().filter(|r| r.issued_bytes == r.counted_bytes).count();
-    let mut text = String::from("\n| bar | wanted | measured |\n|---|---|---|\n");
-    // Writing to a string does not fail.
-    if let Some(reduction) = reduction {
-        let _ = writeln!(
-            text,
-            "| overall read time of gray against natural, seek-bound, 16+2, 2 MiB | at least 40% \
-             lower | {:.1}% lower |",
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend(reduction.map(|reduction| {
+        format!(
+            "overall read time of gray against natural, seek-bound, 16+2, 2 MiB | at least 40% \
+             lower | {:.1}% lower",
             100.0 * reduction
-        );
-    }
+        )
+    }));
     let mut worst = Vec::new();
     for name in DEVICES.iter().map(|device| device.name) {
         let planned = rows.iter().filter(|r| r.way == PLANNED.name && r.device == name);
@@ -173,39 +167,34 @@ fn bars(rows: &[Row]) -> (String, serde_json::Value) {
                 true => "the same where it asks for the very reads of gray",
             };
             let place = format!("{}+{}, {}", row.k, row.m, size(row.chunk));
-            let _ = writeln!(
-                text,
-                "| {name}: {what}: worst cell | at most 1 | {ratio} ({place}; there gray over gray \
-                 {}) |",
+            lines.push(format!(
+                "{name}: {what}: worst cell | at most 1 | {ratio} ({place}; there gray over gray {})",
                 noise(rows, row).map_or(String::new(), |ratio| ratio.to_string())
-            );
+            ));
             worst.push(serde_json::json!({
                 "device": name, "reads_of_gray": gray, "cell": place, "ratio": ratio
             }));
             let slower = alike.clone().filter(|(ratio, _)| ratio.middle > 1.0).count();
             let beyond = alike.clone().filter(|(ratio, _)| ratio.least > most.max(1.0)).count();
-            let _ = writeln!(
-                text,
-                "| {name}: cells above 1; in every repetition above the worst of gray over gray \
-                 ({most:.3}) | 0 | {slower}; {beyond} of {} |",
+            lines.push(format!(
+                "{name}: cells above 1; in every repetition above the worst of gray over gray \
+                 ({most:.3}) | 0 | {slower}; {beyond} of {}",
                 alike.count()
-            );
+            ));
         }
     }
-    let _ = writeln!(
-        text,
-        "| reads issued = reads the device counted | all cells | {same} of {} |\n\
-         | bytes asked for = bytes the device counted | all cells | {bytes} of {} |",
-        rows.len(),
-        rows.len()
-    );
+    let all = rows.len();
+    lines.extend([
+        format!("reads issued = reads the device counted | all cells | {same} of {all}"),
+        format!("bytes asked for = bytes the device counted | all cells | {bytes} of {all}"),
+    ]);
     let json = serde_json::json!({
         "gray_reduction_seek_2mib": reduction,
         "planned_over_best_worst": worst,
         "reads_equal": { "same": same, "cells": rows.len() },
         "bytes_equal": { "same": bytes, "cells": rows.len() },
     });
-    (text, json)
+    (table("bar | wanted | measured", lines), json)
 }
 
 /// Experiments 1, 2 and 7: chunk sizes of 16+2 on one device.
@@ -214,89 +203,72 @@ fn sizes(device: &str, rows: &[Row]) -> String {
         rows.iter().filter(|r| r.experiment == "7" && r.device == device).collect();
     let (ways, chunks) = axes(&cells);
     let Some(first) = cells.first() else { return String::new() };
-    let mut text = format!(
-        "\n### {device}: {}+{}, overall seconds by chunk size (experiments 1, 2, 7)\n\n\
-         | chunk | {} | gray saves | planned / best | planned reads, amplification |\n|---|{}\n",
-        first.k,
-        first.m,
-        ways.join(" | "),
-        "---|".repeat(ways.len() + 3)
-    );
-    for chunk in chunks {
+    let row = |chunk: u64| {
         let at = |way: &str| cells.iter().find(|r| r.chunk == chunk && r.way == way);
-        let _ = write!(text, "| {} |", size(chunk));
-        for way in &ways {
-            let _ = write!(text, " {} |", at(way).map_or(String::new(), |r| seconds(r.overall)));
-        }
-        if let (Some(natural), Some(gray), Some(planned)) =
-            (at(NATURAL.name), at(GRAY.name), at(PLANNED.name))
-        {
-            let _ = writeln!(
-                text,
-                " {:.1}% | {} | {:.1} of {:.0}, {:.2}x |",
+        let times = ways.iter().map(|way| at(way).map_or(String::new(), |r| seconds(r.overall)));
+        let line = format!("{} | {}", size(chunk), page::cells(times));
+        match (at(NATURAL.name), at(GRAY.name), at(PLANNED.name)) {
+            (Some(natural), Some(gray), Some(planned)) => format!(
+                "{line} | {:.1}% | {} | {:.1} of {:.0}, {:.2}x",
                 100.0 * (1.0 - gray.overall / natural.overall),
                 over_best(rows, planned).map_or(String::new(), |ratio| ratio.to_string()),
                 planned.reads_per_stripe,
                 gray.reads_per_stripe,
                 planned.read_amplification
-            );
+            ),
+            _ => line,
         }
-    }
-    text
+    };
+    let head = format!(
+        "chunk | {} | gray saves | planned / best | planned reads, amplification",
+        page::cells(&ways)
+    );
+    format!(
+        "\n### {device}: {}+{}, overall seconds by chunk size (experiments 1, 2, 7)\n{}",
+        first.k,
+        first.m,
+        table(&head, chunks.into_iter().map(row))
+    )
 }
 
-/// Experiment 3: other orders.
+/// Experiments 3 and 4 (other orders; 9+3): a row for each cell, as `row` says, given how much it took above natural order, in percent.
+fn against_natural(
+    rows: &[Row],
+    experiment: &str,
+    title: &str,
+    head: &str,
+    row: impl Fn(&Row, f64) -> String,
+) -> String {
+    let cells = rows.iter().filter(|r| r.experiment == experiment);
+    let natural = |r: &Row| find(rows, r, NATURAL.name).map_or(r.overall, |r| r.overall);
+    let lines = cells.map(|r| row(r, 100.0 * (r.overall / natural(r) - 1.0)));
+    match table(head, lines) {
+        table if table.is_empty() => table,
+        table => format!("\n### {title}\n{table}"),
+    }
+}
+
 fn orders(rows: &[Row]) -> String {
-    let cells: Vec<&Row> = rows.iter().filter(|r| r.experiment == "3").collect();
-    if cells.is_empty() {
-        return String::new();
-    }
-    let mut text = String::from(
-        "\n### Other Gray codes, 16+2 (experiment 3)\n\nOverall seconds, and the slowest lost \
-         chunk.\n\n| device | chunk | order | runs | overall | against natural | slowest |\n\
-         |---|---|---|---|---|---|---|\n",
-    );
-    for row in cells {
-        let natural = find(rows, row, NATURAL.name).map_or(row.overall, |r| r.overall);
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {:.0} | {} | {:+.1}% | {} |",
-            row.device,
-            size(row.chunk),
-            row.way,
-            row.reads_per_stripe,
-            seconds(row.overall),
-            100.0 * (row.overall / natural - 1.0),
-            seconds(row.seconds.iter().copied().fold(0.0, f64::max))
-        );
-    }
-    text
+    let title = "Other Gray codes, 16+2 (experiment 3)\n\nOverall seconds, and the slowest lost \
+                 chunk.";
+    let head = "device | chunk | order | runs | overall | against natural | slowest";
+    against_natural(rows, "3", title, head, |row, against| {
+        let slowest = row.seconds.iter().copied().fold(0.0, f64::max);
+        let (chunk, runs) = (size(row.chunk), row.reads_per_stripe);
+        let times = format!("{} | {against:+.1}% | {}", seconds(row.overall), seconds(slowest));
+        format!("{} | {chunk} | {} | {runs:.0} | {times}", row.device, row.way)
+    })
 }
 
-/// Experiment 4: 9+3.
 fn three_parities(rows: &[Row]) -> String {
-    let cells: Vec<&Row> = rows.iter().filter(|r| r.experiment == "4").collect();
-    if cells.is_empty() {
-        return String::new();
-    }
-    let mut text = String::from(
-        "\n### 9+3, sub-chunks of 4 KiB (experiment 4)\n\nThe paper: 30% fewer reads, 26.5% less \
-         time.\n\n| device | way | reads a stripe | overall | against natural |\n\
-         |---|---|---|---|---|\n",
-    );
-    for row in cells {
-        let natural = find(rows, row, NATURAL.name).map_or(row.overall, |r| r.overall);
-        let _ = writeln!(
-            text,
-            "| {} | {} | {:.1} | {} | {:+.1}% |",
-            row.device,
-            row.way,
-            row.reads_per_stripe,
-            seconds(row.overall),
-            100.0 * (row.overall / natural - 1.0)
-        );
-    }
-    text
+    let title = "9+3, sub-chunks of 4 KiB (experiment 4)\n\nThe paper: 30% fewer reads, 26.5% \
+                 less time.";
+    let head = "device | way | reads a stripe | overall | against natural";
+    against_natural(rows, "4", title, head, |row, against| {
+        let overall = seconds(row.overall);
+        let place = format!("{} | {}", row.device, row.way);
+        format!("{place} | {:.1} | {overall} | {against:+.1}%", row.reads_per_stripe)
+    })
 }
 
 /// Experiment 5: how much gray saves, by k and sub-chunk.
@@ -310,33 +282,28 @@ fn by_k(rows: &[Row]) -> String {
     if cells.is_empty() {
         return String::new();
     }
-    let head: Vec<String> = subs.iter().map(|&s| size(s)).collect();
-    let mut text = format!(
-        "\n### k+2 by size of a sub-chunk (experiment 5)\n\nOverall read time saved by gray, and \
-         (in brackets) by gray with planned reads, against natural; one lost chunk \
-         of each section.\n\n| device | k | {} |\n\
-         |---|---|{}\n",
-        head.join(" | "),
-        "---|".repeat(subs.len())
-    );
     let mut places: Vec<(&str, usize)> = cells.iter().map(|r| (r.device, r.k)).collect();
     places.dedup();
-    for (device, k) in places {
-        let _ = write!(text, "| {device} | {k} |");
-        for &wanted in &subs {
-            let gray = cells.iter().find(|r| (r.device, r.k, sub(r)) == (device, k, wanted));
+    let row = |(device, k): (&str, usize)| {
+        let cell = |wanted: &u64| {
+            let gray = cells.iter().find(|r| (r.device, r.k, sub(r)) == (device, k, *wanted))?;
             let saved = |row: &Row| {
                 let natural = find(rows, row, NATURAL.name).map_or(row.overall, |r| r.overall);
                 100.0 * (1.0 - row.overall / natural)
             };
-            let planned = gray.and_then(|row| find(rows, row, PLANNED.name));
-            if let (Some(gray), Some(planned)) = (gray, planned) {
-                let _ = write!(text, " {:.1}% ({:.1}%) |", saved(gray), saved(planned));
-            }
-        }
-        text.push('\n');
-    }
-    text
+            let planned = find(rows, gray, PLANNED.name)?;
+            Some(format!("{:.1}% ({:.1}%)", saved(gray), saved(planned)))
+        };
+        let saved = subs.iter().map(|sub| cell(sub).unwrap_or_default());
+        format!("{device} | {k} | {}", page::cells(saved))
+    };
+    let head = format!("device | k | {}", page::cells(subs.iter().map(|&sub| size(sub))));
+    format!(
+        "\n### k+2 by size of a sub-chunk (experiment 5)\n\nOverall read time saved by gray, and \
+         (in brackets) by gray with planned reads, against natural; one lost chunk of each \
+         section.\n{}",
+        table(&head, places.into_iter().map(row))
+    )
 }
 
 /// Ways and chunk sizes of cells, in order of first appearance.

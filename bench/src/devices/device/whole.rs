@@ -3,13 +3,13 @@
 //! Reads are measured on the emulated disks, computing in memory, on one core. Sending is only
 //! *computed*: the bytes that reach the node that rebuilds, over a link of its own.
 
-use std::fmt::Write;
 use std::time::Instant;
 
 use kiln_code::Codec;
 
 use super::{GRAY, NATURAL, Options, PLANNED, Row, WHOLE};
 use crate::BenchError;
+use crate::page::{self, table};
 
 /// The paper has a link of 20 Gbit/s.
 const LINK_BITS: f64 = 20e9;
@@ -30,10 +30,9 @@ pub(super) fn section(options: &Options, rows: &[Row]) -> Result<String, BenchEr
          mean over all lost chunks of 16+2. *Sending* is computed: what the helpers give, over one \
          link of 20 Gbit/s (the paper's). *Computing* is measured in memory, on one core. Gaps \
          that are read through are not sent. One after the other, as in the paper; kiln does all \
-         three at the same time, for different stripes.\n\n\
-         | device | chunk | way | reading | sending | computing | together | against natural |\n\
-         |---|---|---|---|---|---|---|---|\n",
+         three at the same time, for different stripes.\n",
     );
+    let mut lines = Vec::new();
     let tiny = [64 << 10];
     for &chunk in if options.tiny { &tiny } else { CHUNKS } {
         let cells: Vec<&Row> =
@@ -63,22 +62,17 @@ pub(super) fn section(options: &Options, rows: &[Row]) -> Result<String, BenchEr
                 if way.name == NATURAL.name {
                     natural = parts[1] + parts[2];
                 }
-                // Writing to a string does not fail.
-                let _ = writeln!(
-                    text,
-                    "| {} | {} KiB | {} | {:.3} | {:.3} | {:.3} | {:.3} | {:+.1}% |",
-                    row.device,
-                    chunk >> 10,
-                    row.way,
-                    1e3 * parts[0],
-                    1e3 * parts[1],
-                    1e3 * parts[2],
-                    1e3 * together,
-                    100.0 * (together / (of_natural + natural) - 1.0)
+                let times = page::cells(
+                    [parts[0], parts[1], parts[2], together].map(|s| format!("{:.3}", 1e3 * s)),
                 );
+                let against = 100.0 * (together / (of_natural + natural) - 1.0);
+                let place = format!("{} | {} KiB | {}", row.device, chunk >> 10, row.way);
+                lines.push(format!("{place} | {times} | {against:+.1}%"));
             }
         }
     }
+    let head = "device | chunk | way | reading | sending | computing | together | against natural";
+    text += &table(head, lines);
     Ok(text)
 }
 
