@@ -17,6 +17,7 @@ use contest::{Cell, Jerasure, Point, Who};
 use disk::Disk;
 use ground::Place;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ pub struct Report {
     pub jerasure: Result<String, String>,
     /// The disk under the report.
     pub disk: Option<Disk>,
+    /// Where the paper shows each code.
+    pub papers_figures: BTreeMap<&'static str, &'static str>,
     /// What was measured.
     pub points: Vec<Point>,
 }
@@ -91,6 +94,7 @@ fn measure(options: &Options<'_>) -> Result<Report, BenchError> {
         machine: Machine::look(options.core, options.clock, true),
         jerasure: version,
         disk: None,
+        papers_figures: CODES.iter().map(|code| (code.spec, code.figure)).collect(),
         points: Vec::new(),
     };
     for (cell, effort) in cells(options) {
@@ -102,11 +106,6 @@ fn measure(options: &Options<'_>) -> Result<Report, BenchError> {
         report.disk = Some(Disk::measure(folder)?);
     }
     Ok(report)
-}
-
-/// Where the paper shows a code.
-pub fn figure(spec: &str) -> &'static str {
-    CODES.iter().find(|code| code.spec == spec).map_or("not known", |code| code.figure)
 }
 
 fn log(cell: &Cell<'_>, points: &[Point]) {

@@ -20,7 +20,8 @@ pub(super) fn figures(report: &Value) -> Figures {
         let mut figure = Figure::new(title, machine(report)).side_by_side(2);
         for (code, mut points) in groups(points, |point| word(point, "code").to_owned()) {
             points.sort_by_key(|point| point["packet"].as_u64());
-            let title = format!("{code} ({})", crate::xor::figure(&code));
+            let paper = report["papers_figures"][&code].as_str();
+            let title = paper.map_or(code.clone(), |paper| format!("{code} ({paper})"));
             let mut panel = Panel::new(Kind::Xy, title, Axis::new("GB/s"));
             for point in points {
                 let packet = size(number(&point["packet"]) as u64);

@@ -2,7 +2,7 @@
 
 use crate::canvas::{Anchor, Canvas, width, wrap};
 use crate::panel::{Drawing, LINE};
-use crate::style::{Style, styles};
+use crate::style::{Style, dashes, styles};
 use crate::{Figure, Kind};
 
 const WIDTH: f64 = 1000.0;
@@ -77,10 +77,4 @@ fn legend(canvas: &mut Canvas, figure: &Figure, styles: &[Style], y: f64) -> f64
         x += wide;
     }
     if entries.is_empty() { y - LINE } else { y }
-}
-
-/// How the rule of this number in its panel looks.
-pub fn dashes(number: usize) -> String {
-    let long = [6, 2, 12][number % 3];
-    format!("stroke=\"black\" stroke-width=\"1.3\" stroke-dasharray=\"{long} 3\"")
 }

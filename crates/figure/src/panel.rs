@@ -1,9 +1,8 @@
 //! One panel: its axes and its marks.
 
 use crate::canvas::{Anchor, Canvas, width, wrap};
-use crate::layout::dashes;
 use crate::scale::{Scale, number, of_places, of_values};
-use crate::style::Style;
+use crate::style::{Style, dashes};
 use crate::{Figure, Kind, Mark, Panel, Series};
 
 /// The height of a line of text.

@@ -105,7 +105,8 @@ impl Style {
     pub fn circle(&self, canvas: &mut Canvas, (x, y): (f64, f64), r: f64, said: &str) {
         let said = Canvas::escape(said);
         canvas.element(format_args!(
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r}\" fill=\"{}\"><title>{said}</title></circle>",
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r}\" fill=\"{}\"><title>{said}</title>\
+             </circle>",
             self.colour
         ));
     }
@@ -142,6 +143,12 @@ pub fn styles(figure: &Figure) -> Vec<Style> {
         Style { name: (*name).to_owned(), colour, shape, faint: number == LIGHT }
     };
     names.iter().zip(&known).map(style).collect()
+}
+
+/// How the rule of this number in its panel looks.
+pub fn dashes(number: usize) -> String {
+    let long = [6, 2, 12][number % 3];
+    format!("stroke=\"black\" stroke-width=\"1.3\" stroke-dasharray=\"{long} 3\"")
 }
 
 /// Of "klauspost (rs)" the colour of "klauspost", if there is none of its own.

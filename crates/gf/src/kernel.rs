@@ -143,7 +143,7 @@ pub(crate) fn prefetch(from: *const u8, len: usize) {
 
 /// Orders streamed stores before whatever comes next, as other threads see it.
 pub(crate) fn drain_streams() {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))] // which does not know the fence
     // SAFETY: a fence accesses nothing.
     unsafe {
         std::arch::x86_64::_mm_sfence();

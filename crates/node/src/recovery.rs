@@ -3,7 +3,7 @@
 //!
 //! | file | decides |
 //! |---|---|
-//! | `schedule` | what is next: a survey, a joint plan, a repair, rest, or the end; who is given up |
+//! | `schedule` | what is next: survey, joint plan, repair, rest, or the end; who is given up |
 //! | `batch` | which objects are planned together, by which plans, and which nodes get shards |
 //! | `object` | how one object is repaired once its shards have been looked at, and by whom |
 //! | `attempts` | the plans of one repair: each without who or what failed the one before |

@@ -11,7 +11,16 @@ use super::source::{Source, all, blank};
 /// or shorten its row: a row that is not exactly what is found fails, too.
 const CIRCLES: &[(&str, &[&str], &str)] = &[
     ("bench/src", &["cases", "report"], "to be cut: a case reports, a report names its setup"),
-    ("bench/src/xor", &["chart", "page"], "to be cut: one renderer takes their place"),
+    (
+        "crates/store/src",
+        &["backends", "error"],
+        "an error names the capability that a place lacks, which is where places are described",
+    ),
+    (
+        "crates/store/src/backends",
+        &["file", "memory", "place"],
+        "a table and its rows: it names them, they are of its type",
+    ),
     ("crates/kiln/src", &["args", "cmd", "setup"], "to be cut: parsers of values beside the table"),
     ("crates/kiln/src", &["exit", "print"], "to be cut: a failure prints itself"),
 ];

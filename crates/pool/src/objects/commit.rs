@@ -80,49 +80,24 @@ impl Pool {
     }
 
     fn replace(&self, change: &Change<'_>, manifest: &Manifest, holders: &[usize]) -> Result<()> {
-        let bytes = manifest.to_bytes();
+        let (bytes, sequence) = (manifest.to_bytes(), self.sequence.as_ref());
         let name = NodeFile::Manifest { key: change.key }.name();
         let (key, run, started) = (change.key, manifest.run, change.now_ms);
         let part = NodeFile::ManifestPart { key, run, started }.name();
-<<<<<<< HEAD
         let new = NewFile { name: &name, part, existing: Existing::Replace };
         // Durable but for their names; dropped on an error, they leave nothing.
-        let copies = in_parallel(holders.to_vec(), |_, at| -> Result<Box<dyn Upload + '_>> {
-            let mut file = self.usable(at)?.create(&new)?;
-            file.write(&bytes)?;
-            file.sync()?;
-            Ok(file)
-        })?;
-        in_parallel(change.arrivals.iter().collect(), |_, arrival: &Arrival| {
+        let copies =
+            in_parallel(sequence, holders.to_vec(), |_, at| -> Result<Box<dyn Upload + '_>> {
+                let mut file = self.usable(at)?.create(&new)?;
+                file.write(&bytes)?;
+                file.sync()?;
+                Ok(file)
+            })?;
+        in_parallel(sequence, change.arrivals.iter().collect(), |_, arrival: &Arrival| {
             Ok::<_, PoolError>(self.usable(arrival.node)?.rename(&arrival.part, &arrival.name)?)
         })?;
-        let ends = in_parallel(copies, |_, copy| {
+        let ends = in_parallel(sequence, copies, |_, copy| {
             Ok::<_, PoolError>(copy.complete().map_err(PoolError::from))
-=======
-        let prepared = in_parallel(self.sequence.as_ref(), holders.to_vec(), |_, at| {
-            write_part(self.usable(at)?, &part, &bytes)
-        });
-        let prepared = prepared.and_then(|_| {
-            in_parallel(
-                self.sequence.as_ref(),
-                change.arrivals.iter().collect(),
-                |_, arrival: &Arrival| {
-                    Ok::<_, PoolError>(
-                        self.usable(arrival.node)?.rename(&arrival.part, &arrival.name)?,
-                    )
-                },
-            )
-        });
-        if let Err(error) = prepared {
-            for &at in holders {
-                // The error that brought us here is the one to tell.
-                let _ = self.usable(at).map(|store| store.remove(&part));
-            }
-            return Err(error);
-        }
-        let ends = in_parallel(self.sequence.as_ref(), holders.to_vec(), |_, at| {
-            Ok::<_, PoolError>(self.usable(at).and_then(|store| Ok(store.rename(&part, &name)?)))
->>>>>>> 22dfc5b (pool: that everything is on one thread is a value, not the thread's)
         })?;
         let have = ends.iter().filter(|end| end.is_ok()).count();
         let Some(error) = ends.into_iter().find_map(std::result::Result::err) else {

@@ -12,14 +12,9 @@ use kiln_code::Codec;
 use kiln_store::{Backend, Capabilities, StoreError, write_whole};
 use serde::{Deserialize, Serialize};
 
-<<<<<<< HEAD
 use super::small::read_small;
 use crate::engine::names::{DESCRIPTION, IDENTITY};
-use crate::{Candidate, NodeConfig, PoolConfig, PoolError, Result};
-=======
-use super::small::{read_small, write_small};
 use crate::{Candidate, NodeConfig, PoolConfig, PoolError, Result, Sequence, Settings};
->>>>>>> 22dfc5b (pool: that everything is on one thread is a value, not the thread's)
 
 /// Most bytes of these files.
 const MAX_TEXT: u64 = 1 << 20;

@@ -377,11 +377,14 @@ struct FaultyUpload<'a> {
     len: u64,
 }
 
+/// The upload that failures are put before.
+type Inner<'a> = Box<dyn Upload + 'a>;
+
 impl<'a> FaultyUpload<'a> {
     /// After a failure nothing may go on as if it had been none.
     fn step(
         &mut self,
-        act: impl FnOnce(&FaultyBackend, &str, Box<dyn Upload + 'a>) -> Result<Box<dyn Upload + 'a>>,
+        act: impl FnOnce(&FaultyBackend, &str, Inner<'a>) -> Result<Inner<'a>>,
     ) -> Result<()> {
         let broken = || {
             let (name, what) = (self.name.clone(), "an earlier call failed".to_owned());
