@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "bindings" / "ceph"))
 
 from clients import clients  # noqa: E402
-from cluster import Cluster, Trouble, rados  # noqa: E402
+from cluster import Cluster, ClusterError, rados  # noqa: E402
 from computing import computing  # noqa: E402
 from meter import Meter, between, measure_idle  # noqa: E402
 from moving import moving  # noqa: E402
@@ -147,7 +147,7 @@ class Bench:
         words = [self.plugins / "host", self.plugins, "reads", profile, *shards]
         done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60)
         if done.returncode != 0:
-            raise Trouble(f"host reads: {done.stderr.strip()}")
+            raise ClusterError(f"host reads: {done.stderr.strip()}")
         return json.loads(done.stdout)
 
     def lose(self, pool, shards, away, lost_bytes, objects):
@@ -168,7 +168,7 @@ class Bench:
         self.cluster.wait_for(lambda: self.cluster.up() == up, "OSDs to be up")
         for flag in FLAGS:
             self.cluster.command("osd unset", key=flag)
-        # While some are away, one chunk of each object is missing for each of them.
+        # While some are unavailable, one chunk of each object is missing for each of them.
         self.cluster.wait_for(lambda: not gone or self.missing(pool) == objects * len(gone),
                               "the recovery")
         if not gone:
@@ -263,5 +263,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (Trouble, OSError, subprocess.SubprocessError) as trouble:
+    except (ClusterError, OSError, subprocess.SubprocessError) as trouble:
         sys.exit(f"bench-ceph: {trouble}")

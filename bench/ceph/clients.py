@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 
-from cluster import Trouble
+from cluster import ClusterError
 
 POOLS = {
     "3 replicas": None,
@@ -20,7 +20,7 @@ def run(words, seconds):
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True,
                           timeout=seconds * 10 + 300)
     if done.returncode != 0:
-        raise Trouble(f"{words[0]}: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
+        raise ClusterError(f"{words[0]}: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
     return done.stdout
 
 

@@ -5,7 +5,7 @@ import statistics
 import subprocess
 import time
 
-from cluster import Trouble
+from cluster import ClusterError
 
 PLAIN = ["kiln rs", "stock isa"]
 ALL = [*PLAIN, "kiln clay", "kiln clay gray", "stock clay"]
@@ -42,7 +42,7 @@ class Plugin:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise Trouble(f"computing: {self.process.stderr.read().strip()}")
+            raise ClusterError(f"computing: {self.process.stderr.read().strip()}")
         self.rounds.append(json.loads(line))
 
     def end(self):

@@ -5,7 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from cluster import Trouble
+from cluster import ClusterError
 
 
 def cpu_seconds(pid):
@@ -25,7 +25,7 @@ class Meter:
             code, out, _ = cluster.connection.osd_command(
                 osd, json.dumps({"prefix": "perf dump"}), b"")
             if code != 0:
-                raise Trouble(f"osd.{osd}: no perf counters")
+                raise ClusterError(f"osd.{osd}: no perf counters")
             dump = json.loads(out)
             self.network += sum(worker["msgr_recv_bytes"] for name, worker in dump.items()
                                 if name.startswith("AsyncMessenger::Worker"))

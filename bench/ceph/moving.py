@@ -7,7 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cluster import Cluster, Trouble
+from cluster import Cluster, ClusterError
 
 KIB, MIB = 1 << 10, 1 << 20
 MIGRATE = Path(__file__).resolve().parent.parent.parent / "bindings" / "ceph" / "migrate.py"
@@ -65,9 +65,9 @@ def move(cluster, pool, workers, count):
              "--journal", cluster.folder / f"{new}.journal"]
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=3600)
     if done.returncode != 0:
-        raise Trouble(f"migrate: {done.stderr.strip()}")
+        raise ClusterError(f"migrate: {done.stderr.strip()}")
     cluster.drop_pool(new)
     found = json.loads(done.stdout)
     if found["copied"] != count:
-        raise Trouble(f"migrate: {found}")
+        raise ClusterError(f"migrate: {found}")
     return found["seconds"]

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import cluster as clusters
-from cluster import Cluster, Trouble
+from cluster import Cluster, ClusterError
 from meter import cpu_seconds
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -148,7 +148,7 @@ class Whole:
         sets = [self.cluster.command("pg map", pgid=f"{number}.{group:x}")["acting"]
                 for group in range(self.osds)]
         if sorted(acting.index(osd) for acting in sets) != list(range(self.osds)):
-            raise Trouble(f"whole: shards are not spread as they should be: {sets}")
+            raise ClusterError(f"whole: shards are not spread as they should be: {sets}")
 
     def all(self, io, work):
         """Something for every object, some at a time."""
@@ -165,7 +165,7 @@ class Whole:
 
     def read(self, io, number):
         if io.read(self.names[number], self.object + 1) != self.content(number):
-            raise Trouble(f"whole: {self.names[number]} reads back wrong")
+            raise ClusterError(f"whole: {self.names[number]} reads back wrong")
 
     def rows(self):
         """First quarter, median and third quarter of the rounds, for each code."""

@@ -32,7 +32,7 @@ import page  # noqa: E402
 import reading  # noqa: E402
 import recovery  # noqa: E402
 import throttle  # noqa: E402
-from testbed import HEADERS, Testbed, Trouble, bits_per_second, program, run  # noqa: E402
+from testbed import HEADERS, Testbed, TestbedError, bits_per_second, program, run  # noqa: E402
 
 MIB = 1 << 20
 # What is compared for a code k+m: label, family, strategy. The first two are the baselines of the
@@ -169,7 +169,7 @@ class Degraded:
                     "coordinator", *(self.bed.address(host) for host in range(k + m)), "--to",
                     self.bed.address(spare), "--strategy", strategy, *flags, timeout=1800)
             if run("cmp", kept, self.bed.disk(spare) / name, check=False).returncode != 0:
-                raise Trouble(f"{label} {size}: the rebuilt shard differs")
+                raise TestbedError(f"{label} {size}: the rebuilt shard differs")
         finally:
             kept.rename(self.bed.disk(lost) / name)
             (self.bed.disk(spare) / name).unlink(missing_ok=True)

@@ -2,7 +2,7 @@
 
 import json
 
-from testbed import Trouble, bits_per_second, run
+from testbed import TestbedError, bits_per_second, run
 
 MIB = 1 << 20
 LOST = 1  # the data chunk that is read
@@ -38,7 +38,7 @@ class Object:
         text = self.file.read_text()
         before, mark, after = text.rpartition("[[policy.class]]\n")
         if not mark:
-            raise Trouble("the pool's description has no classes")
+            raise TestbedError("the pool's description has no classes")
         self.file.write_text(f"{before}{mark}sub_chunk = {sub_chunk}\n{after}")
 
     def read(self, label, code, strategy, rate, meter_of):
@@ -50,7 +50,7 @@ class Object:
                                   host=self.client)
         if run("cmp", "-n", self.chunk, "-i", f"0:{start}", out, self.path,
                check=False).returncode != 0:
-            raise Trouble(f"{label} {code}: the bytes differ")
+            raise TestbedError(f"{label} {code}: the bytes differ")
         got = report["bytes_received"]
         planned = [0] * self.bed.hosts
         planned[self.client] = got

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections import Counter
 
-from testbed import Trouble, bits_per_second, run
+from testbed import TestbedError, bits_per_second, run
 
 MIB = 1 << 20
 NODES, LOST = 20, 20  # agents of the pool; objects that lose a chunk (as in the paper)
@@ -92,7 +92,7 @@ def recover(pool, bed, label, code, strategy, where, meter_of, rate):
         report = bed.ask("coordinator", "--pool", pool.file, "--strategy", strategy, "--to", to,
                          "--wait", 0, "--jobs", AT_ONCE, timeout=3000)
     if report["repaired"] != LOST or report["failed"]:
-        raise Trouble(f"{label}: {report['repaired']} of {LOST} repaired: {report['failed']}")
+        raise TestbedError(f"{label}: {report['repaired']} of {LOST} repaired: {report['failed']}")
     planned = {row["node"]: max(row["planned_sent"], row["planned_received"])
                for row in report["nodes"]}
     planned = [planned.get(f"n{host}") or 0 for host in range(bed.hosts)]

@@ -4,7 +4,7 @@ import subprocess
 import time
 
 import recovery
-from testbed import Trouble, bits_per_second
+from testbed import TestbedError, bits_per_second
 
 MIB = 1 << 20
 LIMIT = 20_000_000  # bytes a second for each node
@@ -46,7 +46,7 @@ def case(bed, kiln, rate, chunk_mib, meter_of, material, say):
     client = recovery.NODES + 1
     pool.restore(True)
     if pool.whole is None:
-        raise Trouble("no object without a chunk on the lost node")
+        raise TestbedError("no object without a chunk on the lost node")
     before = [read(bed, pool, pool.whole, client) for _ in range(READS)]
     words = bed.command("coordinator", "--pool", pool.file, "--to", f"n{recovery.NODES}",
                         "--wait", 0, "--jobs", recovery.AT_ONCE, "--limit-rate", LIMIT, "--json")
@@ -60,7 +60,7 @@ def case(bed, kiln, rate, chunk_mib, meter_of, material, say):
             reads[-1] += [round(time.monotonic() - begun, 2), round(during[-1])]
         process.communicate()
     if process.returncode != 0 or len(during) < 2:
-        raise Trouble(f"the limited recovery ended with {process.returncode}")
+        raise TestbedError(f"the limited recovery ended with {process.returncode}")
     # The client's own link is not limited, and its last read outlived the recovery.
     timeline = [(at, got[:client]) for at, got in meter.timeline]
     most, mean, host = busiest(timeline)

@@ -3,7 +3,7 @@
 use crate::BenchError;
 use crate::engine::{Engine, Job, Operation, Reads, Stripe, Task};
 use crate::measure::{Seconds, Stopwatch};
-use kiln_code::{CodeError, CodeSpec, Codec, Footprint, RepairPlan};
+use kiln_code::{CodeError, CodeSpec, Codec, RepairPlan, TemporalHint};
 use std::sync::Arc;
 
 /// kiln with the kernel it chose for this machine.
@@ -64,14 +64,14 @@ impl Engine for Kiln {
 const CACHES: usize = 64 << 20;
 
 /// Where the stripes are: kiln's user says so, and the user here goes round all stripes.
-fn footprint(stripes: &[Stripe<'_>]) -> Footprint {
+fn temporal(stripes: &[Stripe<'_>]) -> TemporalHint {
     let bytes = |stripe: &Stripe<'_>| {
         let inputs: usize = stripe.inputs.iter().map(|chunk| chunk.len()).sum();
         inputs + stripe.outputs.iter().map(|chunk| chunk.len()).sum::<usize>()
     };
     match stripes.iter().map(bytes).sum::<usize>() > CACHES {
-        true => Footprint::Memory,
-        false => Footprint::Cached,
+        true => TemporalHint::Memory,
+        false => TemporalHint::Cached,
     }
 }
 
@@ -79,13 +79,13 @@ fn footprint(stripes: &[Stripe<'_>]) -> Footprint {
 fn each(
     stripes: &mut [Stripe<'_>],
     repeats: u32,
-    work: impl Fn(&mut Stripe<'_>, Footprint) -> Result<(), CodeError>,
+    work: impl Fn(&mut Stripe<'_>, TemporalHint) -> Result<(), CodeError>,
 ) -> Result<Seconds, BenchError> {
-    let footprint = footprint(stripes);
+    let temporal = temporal(stripes);
     let watch = Stopwatch::start();
     for _ in 0..repeats {
         for stripe in &mut *stripes {
-            work(stripe, footprint)?;
+            work(stripe, temporal)?;
         }
     }
     Ok(watch.read())

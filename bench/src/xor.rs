@@ -4,7 +4,7 @@
 mod codes;
 mod contest;
 mod disk;
-mod ground;
+mod fixture;
 mod headline;
 mod page;
 
@@ -15,7 +15,7 @@ use crate::measure::{Clock, Effort};
 use codes::{CODES, Code, PACKETS};
 use contest::{Cell, Jerasure, Point, Who};
 use disk::Disk;
-use ground::Place;
+use fixture::Place;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -17,7 +17,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from testbed import Testbed, Trouble, program
+from testbed import Testbed, TestbedError, program
 
 MIB = 1 << 20
 RATE = "20mbit"  # slow, so that what is cut is under way
@@ -30,7 +30,7 @@ LATEST = 300  # seconds after which a repair counts as stuck
 def check(holds, words):
     """A test that fails says what it is about."""
     if not holds:
-        raise Trouble(words)
+        raise TestbedError(words)
 
 
 class Repair:
@@ -115,7 +115,7 @@ def ended(process, name):
         out, said = process.communicate(timeout=LATEST)
     except subprocess.TimeoutExpired as late:
         process.kill()
-        raise Trouble(f"{name}: stuck, {process.communicate()[1][-300:]}") from late
+        raise TestbedError(f"{name}: stuck, {process.communicate()[1][-300:]}") from late
     check(process.returncode == 0, f"{name}: exit {process.returncode}: {said[-300:]}{out[-300:]}")
     return out, said
 

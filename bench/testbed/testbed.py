@@ -34,11 +34,11 @@ ROUTE = "route add 10.7.0.0/24 dev {device} src {address} congctl cubic"
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 
-class Trouble(Exception):
+class TestbedError(Exception):
     """Ends a run with one clear line."""
 
 
-class Unable(Trouble):
+class Unable(TestbedError):
     """This machine, or this user, cannot have a test-bed."""
 
 
@@ -48,7 +48,7 @@ def run(*words, check=True, timeout=600, **options):
                           timeout=timeout, **options)
     if check and done.returncode != 0:
         line = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-        raise Trouble(f"{' '.join(map(str, words[:6]))}: {' '.join(line)}")
+        raise TestbedError(f"{' '.join(map(str, words[:6]))}: {' '.join(line)}")
     return done
 
 
@@ -56,7 +56,7 @@ def bits_per_second(rate):
     """`100mbit` as a number."""
     found = re.fullmatch(r"([0-9.]+)(kbit|mbit|gbit)", rate)
     if not found:
-        raise Trouble(f"a rate is as 100mbit or 1gbit, not {rate!r}")
+        raise TestbedError(f"a rate is as 100mbit or 1gbit, not {rate!r}")
     return float(found[1]) * UNITS[found[2]]
 
 
@@ -110,7 +110,7 @@ class Testbed:
         """Makes hosts, links and agents; what was there before is taken down."""
         able()
         if not 1 <= hosts <= HOSTS_MAX:
-            raise Trouble(f"1 to {HOSTS_MAX} hosts, not {hosts}")
+            raise TestbedError(f"1 to {HOSTS_MAX} hosts, not {hosts}")
         bits_per_second(rate)
         self.down()
         self.hosts, self.rate, self.kiln = hosts, rate, str(Path(kiln).resolve())
@@ -187,7 +187,7 @@ class Testbed:
             for process in self.processes.values():
                 process.poll()
             if time.monotonic() > end:
-                raise Trouble(f"processes of {space} do not end: {pids}")
+                raise TestbedError(f"processes of {space} do not end: {pids}")
             time.sleep(0.01)
 
     # Agents
@@ -210,7 +210,7 @@ class Testbed:
             return True
         if self.processes[host].poll() is not None:
             log = (self.folder / "log" / f"h{host}.log").read_text().strip().splitlines()
-            raise Trouble(f"the agent of host {host} ended: {' '.join(log[-1:])}")
+            raise TestbedError(f"the agent of host {host} ended: {' '.join(log[-1:])}")
         return False
 
     def pid(self, host):
@@ -237,7 +237,7 @@ class Testbed:
         end = time.monotonic() + WAIT
         while not what():
             if time.monotonic() > end:
-                raise Trouble(f"waited {WAIT} s for {words}")
+                raise TestbedError(f"waited {WAIT} s for {words}")
             time.sleep(0.02)
 
     # Using it
@@ -319,8 +319,8 @@ def program(main, name, unable=None):
     except Unable as why:
         print(f"{unable or name}: {why}", file=sys.stderr)
         sys.exit(3)
-    except (Trouble, OSError, subprocess.SubprocessError) as trouble:
-        sys.exit(f"{name}: {trouble}")
+    except (TestbedError, OSError, subprocess.SubprocessError) as error:
+        sys.exit(f"{name}: {error}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import filecmp
 import os
 from pathlib import Path
 
-from testbed import Testbed, Trouble, program, run
+from testbed import Testbed, TestbedError, program, run
 
 MIB = 1 << 20
 CODE, HOSTS = "clay:2+2", 6
@@ -21,7 +21,7 @@ SPARE = 4  # stores nothing of the object; host 5 is the client
 def check(holds, words):
     """A test that fails says what it is about."""
     if not holds:
-        raise Trouble(words)
+        raise TestbedError(words)
 
 
 def data(folder):

@@ -25,7 +25,7 @@ class ErasureCodeInterface : public ErasureCodeShape {
 };
 
 // What the plugin answers itself.
-class Answers : public ErasureCodeInterface {
+class InterfaceAdapter : public ErasureCodeInterface {
   protected:
     // Whether an OSD that wants these chunks could use parts of others for them. A client's read
     // is of all data chunks, so one that wants less recovers, and can.

@@ -85,7 +85,7 @@ DISK = 8 << 30
 WAIT = 600  # seconds that anything may take
 
 
-class Trouble(Exception):
+class ClusterError(Exception):
     """Ends a run with one clear line."""
 
 
@@ -112,7 +112,7 @@ class Cluster:
             capture_output=True, text=True, timeout=WAIT, **options)
         if done.returncode != 0:
             line = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-            raise Trouble(f"{' '.join(map(str, words))}: {' '.join(line)}")
+            raise ClusterError(f"{' '.join(map(str, words))}: {' '.join(line)}")
         return done.stdout
 
     def start(self, name):
@@ -147,7 +147,7 @@ class Cluster:
                 (self.folder / "pids" / name).unlink(missing_ok=True)
                 return
             time.sleep(0.1)
-        raise Trouble(f"{name} does not end")
+        raise ClusterError(f"{name} does not end")
 
     def names(self):
         """The daemons that were started."""
@@ -229,7 +229,7 @@ class Cluster:
         ask = self.connection.mgr_command if manager else self.connection.mon_command
         code, out, message = ask(words, b"", timeout=WAIT)
         if code != 0:
-            raise Trouble(f"{prefix}: {message or os.strerror(-code)}")
+            raise ClusterError(f"{prefix}: {message or os.strerror(-code)}")
         self.message = message
         try:
             return json.loads(out)
@@ -284,7 +284,7 @@ class Cluster:
             if what():
                 return
             time.sleep(0.5)
-        raise Trouble(f"waited {WAIT} s for {words}: {self.states()}")
+        raise ClusterError(f"waited {WAIT} s for {words}: {self.states()}")
 
     def settle(self):
         """Waits until everything is active and clean, twice in a row."""
@@ -302,7 +302,8 @@ def rados():
         import rados as module
         return module
     except ImportError:
-        raise Trouble("no Python module rados here; Debian's is for /usr/bin/python3") from None
+        raise ClusterError(
+            "no Python module rados here; Debian's is for /usr/bin/python3") from None
 
 
 def main():
@@ -330,5 +331,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (Trouble, OSError, subprocess.SubprocessError) as trouble:
-        sys.exit(f"cluster: {trouble}")
+    except (ClusterError, OSError, subprocess.SubprocessError) as error:
+        sys.exit(f"cluster: {error}")

@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from cluster import Cluster, Trouble, rados
+from cluster import Cluster, ClusterError, rados
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -108,11 +108,11 @@ class Objects:
         """Reads everything back."""
         names = {listed.key for listed in self.io.list_objects()}
         if names != set(self.bytes):
-            raise Trouble(f"{self.pool}, {when}: other objects than were written")
+            raise ClusterError(f"{self.pool}, {when}: other objects than were written")
         for name, expected in self.bytes.items():
             got = self.io.read(name, len(expected) + 1)
             if hashlib.sha256(got).digest() != hashlib.sha256(expected).digest():
-                raise Trouble(f"{self.pool}, {when}: {name} reads back wrong")
+                raise ClusterError(f"{self.pool}, {when}: {name} reads back wrong")
 
 
 class Run:
@@ -172,7 +172,7 @@ class Run:
         bad = [state for state in self.cluster.states() if "inconsistent" in state]
         errors = sum(group["stat_sum"]["num_scrub_errors"] for group in self.groups())
         if bad or errors:
-            raise Trouble(f"deep scrub: {bad} {errors} errors")
+            raise ClusterError(f"deep scrub: {bad} {errors} errors")
         self.say(f"deep scrub of {len(groups)} placement groups: clean")
 
     def groups(self):
@@ -219,7 +219,7 @@ class Run:
                  "--conf", self.cluster.conf, "--journal", journal, "--pgs", "4", *more],
                 capture_output=True, text=True, timeout=600)
             if done.returncode != 0:
-                raise Trouble(done.stderr.strip())
+                raise ClusterError(done.stderr.strip())
             return json.loads(done.stdout)
         size = POOLS[self.size]["kiln-rs"] + " crush-failure-domain=osd"
         first = run("--profile", size)
@@ -227,12 +227,12 @@ class Run:
         objects.change()
         changed = run("--reread", "--swap")
         if first["copied"] != first["objects"] or again["copied"] or not changed["swapped"]:
-            raise Trouble(f"migrate: {first}, then {again}, then {changed}")
+            raise ClusterError(f"migrate: {first}, then {again}, then {changed}")
         moved = Objects(self.cluster, name, 0)
         moved.bytes = objects.bytes
         moved.compare("moved to another code")
         if any(moved.io.get_xattr(key, "owner") != owners[key] for key in objects.bytes):
-            raise Trouble("migrate: an attribute is lost")
+            raise ClusterError("migrate: an attribute is lost")
         original = Objects(self.cluster, f"{name}.before", 0)
         original.bytes = objects.bytes
         original.compare("the original of what was moved")
@@ -245,15 +245,15 @@ class Run:
             try:
                 self.cluster.command("osd erasure-code-profile set", name="bad",
                                      profile=["plugin=kiln", *words.split()])
-            except Trouble as refusal:
+            except ClusterError as refusal:
                 if says in str(refusal):
                     continue
-                raise Trouble(f"{words}: refused, but with '{refusal}'") from None
-            raise Trouble(f"{words}: taken")
+                raise ClusterError(f"{words}: refused, but with '{refusal}'") from None
+            raise ClusterError(f"{words}: taken")
         self.cluster.command("osd erasure-code-profile set", name="short", profile=[
             "plugin=kiln", "code=clay", "k=10", "m=4", "stripe_unit=8K"])
         if "stripe_unit=1048576" not in self.cluster.message:
-            raise Trouble(f"no advice for short runs, but '{self.cluster.message}'")
+            raise ClusterError(f"no advice for short runs, but '{self.cluster.message}'")
         self.say(f"{len(BAD)} bad profiles refused with their reason, advice for short runs given")
 
     def wide_pool(self):
@@ -263,7 +263,7 @@ class Run:
         self.cluster.drop_pool("wide")
         # Since 17 rules serve any number.
         if rule.get("max_size", 22) != 22:
-            raise Trouble(f"a rule for {rule['max_size']} chunks where 22 are wanted")
+            raise ClusterError(f"a rule for {rule['max_size']} chunks where 22 are wanted")
         self.say("a pool of 22 chunks was made")
 
     def all(self):
@@ -316,5 +316,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (Trouble, OSError) as trouble:
-        sys.exit(f"ceph-test: {trouble}")
+    except (ClusterError, OSError) as error:
+        sys.exit(f"ceph-test: {error}")

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <optional>
 
-// One name, two forms: a plugin answers one, `Answers` the other.
+// One name, two forms: a plugin answers one, `InterfaceAdapter` the other.
 #pragma GCC diagnostic ignored "-Woverloaded-virtual"
 #define CEPH_SHARD_MAPS
 
@@ -133,7 +133,7 @@ class ErasureCodeInterface : public ErasureCodeShape {
 };
 
 // Answers the second form of every call by the first one.
-class Answers : public ErasureCodeInterface {
+class InterfaceAdapter : public ErasureCodeInterface {
   public:
     int minimum_to_decode(const ShardSet &want, const ShardSet &available, ShardSet &minimum,
                           ShardMap<Runs> *runs) final {
@@ -262,7 +262,9 @@ class Answers : public ErasureCodeInterface {
     using ErasureCodeInterface::minimum_to_decode;
     using ErasureCodeInterface::minimum_to_decode_with_cost;
 
-    bool has_sub_chunks() const { return const_cast<Answers *>(this)->get_sub_chunk_count() > 1; }
+    bool has_sub_chunks() const {
+        return const_cast<InterfaceAdapter *>(this)->get_sub_chunk_count() > 1;
+    }
     // Lists that share the memory of what a map has, beside those of `more`.
     static Buffers views(const ShardMap<bufferptr> &map, Buffers more) {
         for (int shard = 0; shard < map.size(); shard++)

@@ -31,12 +31,12 @@ import sys
 import threading
 import time
 
-from migration.copy import Hand
+from migration.copy import Copier
 from migration.journal import Journal
 from migration.passes import Passes
 from migration.pool import Pool, rados
-from migration.trouble import Stopped, Trouble
-from migration.workers import Crew, Limit
+from migration.errors import Stopped, MigrationError
+from migration.workers import WorkerPool, Limit
 
 PIECE = 8 << 20
 WAIT = 600
@@ -53,7 +53,7 @@ class Migration:
         self.connection, self.options = connection, options
         pools = self.pools()
         if options.source not in pools:
-            raise Trouble(f"no pool {options.source}")
+            raise MigrationError(f"no pool {options.source}")
         self.check_source(pools[options.source])
         if options.target not in pools:
             self.make_target()
@@ -68,7 +68,7 @@ class Migration:
         words = json.dumps({"prefix": prefix, "format": "json", **arguments})
         code, out, message = self.connection.mon_command(words, b"", timeout=WAIT)
         if code != 0:
-            raise Trouble(f"{prefix}: {message or os.strerror(-code)}")
+            raise MigrationError(f"{prefix}: {message or os.strerror(-code)}")
         return json.loads(out) if out[:1] in (b"{", b"[") else out.decode()
 
     def pools(self):
@@ -78,15 +78,16 @@ class Migration:
         """What a copy of objects would not be a copy of."""
         for application in pool.get("application_metadata", {}):
             if application in FOREIGN:
-                raise Trouble(f"pool {pool['pool_name']} belongs to {application}, which knows it "
-                              f"by its number: use {FOREIGN[application]}")
+                raise MigrationError(
+                    f"pool {pool['pool_name']} belongs to {application}, which knows it "
+                    f"by its number: use {FOREIGN[application]}")
         if pool.get("pool_snaps") or pool.get("snap_seq"):
-            raise Trouble(f"pool {pool['pool_name']} has snapshots; copies would lack them")
+            raise MigrationError(f"pool {pool['pool_name']} has snapshots; copies would lack them")
 
     def make_target(self):
         name, words = self.options.target, self.options.profile.split()
         if not words:
-            raise Trouble(f"no pool {name}; --profile makes it")
+            raise MigrationError(f"no pool {name}; --profile makes it")
         self.command("osd erasure-code-profile set", name=name, profile=words)
         self.command("osd pool create", pool=name, pg_num=self.options.pgs,
                      pgp_num=self.options.pgs, pool_type="erasure", erasure_code_profile=name)
@@ -94,11 +95,11 @@ class Migration:
     def passes(self, journal, stop):
         """The passes over all objects, with a crew of workers."""
         limit = Limit(self.options.limit * 1e6)
-        hands = [Hand(Pool(self.connection, self.options.source),
+        workers = [Copier(Pool(self.connection, self.options.source),
                       Pool(self.connection, self.options.target),
                       self.piece, journal, limit, stop) for _ in range(self.options.workers)]
-        crew = Crew(hands, (Trouble, OSError, rados().Error), stop)
-        return Passes(crew, journal, self.options.reread)
+        worker_pool = WorkerPool(workers, (MigrationError, OSError, rados().Error), stop)
+        return Passes(worker_pool, journal, self.options.reread)
 
     def swap(self):
         """Gives the new pool the name of the old one."""
@@ -182,5 +183,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (Trouble, OSError) as trouble:
-        sys.exit(f"migrate: {trouble}")
+    except (MigrationError, OSError) as error:
+        sys.exit(f"migrate: {error}")

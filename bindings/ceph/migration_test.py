@@ -18,11 +18,11 @@ import time
 import unittest
 from pathlib import Path
 
-from migration.copy import Hand
+from migration.copy import Copier
 from migration.journal import Journal
 from migration.passes import Passes
-from migration.trouble import Broken, Stopped, Trouble
-from migration.workers import FAILURES_MAX, Crew, Limit, Progress
+from migration.errors import Broken, Stopped, MigrationError
+from migration.workers import FAILURES_MAX, WorkerPool, Limit, Progress
 
 PIECE = 1000
 
@@ -84,8 +84,9 @@ def fill(pool, count, seed=1):
 
 def passes(source, target, journal, workers=4, stop=None, limit=Limit(0), reread=False, out=None):
     stop = stop or threading.Event()
-    hands = [Hand(source, target, PIECE, journal, limit, stop) for _ in range(workers)]
-    return Passes(Crew(hands, (Trouble, OSError), stop, out or io.StringIO()), journal, reread)
+    workers = [Copier(source, target, PIECE, journal, limit, stop) for _ in range(workers)]
+    pool = WorkerPool(workers, (MigrationError, OSError), stop, out or io.StringIO())
+    return Passes(pool, journal, reread)
 
 
 def slow_run(folder):
@@ -163,12 +164,12 @@ class JournalTest(Case):
 
     def test_one_run_at_a_time(self):
         self.journal()
-        with self.assertRaisesRegex(Trouble, "another run"):
+        with self.assertRaisesRegex(MigrationError, "another run"):
             self.journal()
 
     def test_other_pools(self):
         self.journal(["here", 1, 2]).close()
-        with self.assertRaisesRegex(Trouble, "other pools"):
+        with self.assertRaisesRegex(MigrationError, "other pools"):
             self.journal(["here", 1, 3])
 
     def test_full_disk(self):
@@ -241,7 +242,7 @@ class RunTest(Case):
         fill(self.source, 20)
         self.source.write(("", "", "object-5"), b"some bytes", True)
         journal, out = self.journal(), io.StringIO()
-        with self.assertRaisesRegex(Trouble, "2 objects failed"):
+        with self.assertRaisesRegex(MigrationError, "2 objects failed"):
             passes(self.source, Spoils(self.target.path), journal, out=out).run()
         for name in ["object-5", "object-8"]:
             self.assertIn(f"{name!r}: reads back wrong", out.getvalue())
@@ -256,17 +257,17 @@ class RunTest(Case):
         journal = self.journal()
         passes(self.source, self.target, journal).run()
         self.target.remove(("", "", "object-2"))
-        with self.assertRaisesRegex(Trouble, "lacks 1 objects.*'object-2'"):
+        with self.assertRaisesRegex(MigrationError, "lacks 1 objects.*'object-2'"):
             passes(self.source, self.target, journal).run()
         self.assertEqual(passes(self.source, self.target, journal).run(), 12)
         self.target.write(("", "", "object-3"), b"rot", False)
-        with self.assertRaisesRegex(Trouble, "'object-3': differs"):
+        with self.assertRaisesRegex(MigrationError, "'object-3': differs"):
             passes(self.source, self.target, journal, reread=True).run()
         run = passes(self.source, self.target, journal, reread=True)
         self.assertEqual((run.run(), run.moved()[0]), (12, 1))
         self.check_same()
         self.target.write(("", "", "stranger"), b"", True)
-        with self.assertRaisesRegex(Trouble, "'stranger'"):
+        with self.assertRaisesRegex(MigrationError, "'stranger'"):
             passes(self.source, self.target, journal).run()
 
     def test_many_failures_end_it(self):
@@ -275,9 +276,9 @@ class RunTest(Case):
                 raise OSError(5, "Input/output error")
         fill(self.source, 100)
         run = passes(self.source, Refuses(self.target.path), self.journal())
-        with self.assertRaisesRegex(Trouble, "Input/output error"):
+        with self.assertRaisesRegex(MigrationError, "Input/output error"):
             run.run()
-        self.assertLess(len(run.crew.failures), FAILURES_MAX + 4)
+        self.assertLess(len(run.worker_pool.failures), FAILURES_MAX + 4)
 
     def test_mistakes_of_our_own_end_it(self):
         class Wrong(Folder):
@@ -308,7 +309,7 @@ class RunTest(Case):
 
     def test_strange_objects(self):
         fill(self.target, 2)
-        with self.assertRaisesRegex(Trouble, "2 objects that are not from here.*object-0"):
+        with self.assertRaisesRegex(MigrationError, "2 objects that are not from here.*object-0"):
             passes(self.source, self.target, self.journal()).run()
 
     def test_stopped(self):

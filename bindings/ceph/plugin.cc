@@ -31,7 +31,7 @@ constexpr uint64_t BLOCK_MAX = 1 << 20;
 // The largest object that sizes are computed for without overflow.
 constexpr uint64_t MOST = uint64_t(1) << 31;
 
-class Kiln final : public ceph::Answers {
+class Kiln final : public ceph::InterfaceAdapter {
   public:
     int init(Profile &given, std::ostream *log) override;
     const Profile &get_profile() const override { return profile; }

@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 
-from cluster import Cluster, Trouble, rados
+from cluster import Cluster, ClusterError, rados
 from cluster_test import MIB, Run, content
 
 LOSSES_MAX = 2  # of 4+2, and of 14+2
@@ -146,8 +146,8 @@ def main():
         osds = WIDE_OSDS if options.wide else options.osds
         cluster.make(osds, options.plugins)
         Soak(cluster, osds, options).soak()
-    except Trouble as trouble:
-        raise Trouble(f"seed {options.seed}: {trouble}") from None
+    except ClusterError as error:
+        raise ClusterError(f"seed {options.seed}: {error}") from None
     finally:
         cluster.down()
     print(f"all well: seed {options.seed}, {options.minutes:g} minutes, no inconsistency")
@@ -156,5 +156,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (Trouble, OSError) as trouble:
-        sys.exit(f"ceph-soak: {trouble}")
+    except (ClusterError, OSError) as error:
+        sys.exit(f"ceph-soak: {error}")

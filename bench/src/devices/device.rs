@@ -51,7 +51,7 @@ pub(super) static DEVICES: &[Device] = &[
 
 /// A way to store and read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct ReadCosts {
     pub name: &'static str,
     /// Order of Clay's layers; `None`: Reed-Solomon, which reads the whole chunk.
     pub order: Option<&'static str>,
@@ -61,24 +61,25 @@ pub(super) struct Way {
     pub together: bool,
 }
 
-const fn way(name: &'static str, order: Option<&'static str>) -> Way {
-    Way { name, order, planned: false, together: true }
+const fn way(name: &'static str, order: Option<&'static str>) -> ReadCosts {
+    ReadCosts { name, order, planned: false, together: true }
 }
 
-pub(super) const NATURAL: Way = way("natural", Some("natural"));
-pub(super) const GRAY: Way = way("gray", Some("gray"));
+pub(super) const NATURAL: ReadCosts = way("natural", Some("natural"));
+pub(super) const GRAY: ReadCosts = way("gray", Some("gray"));
 /// Gray a second time: how far apart two measurements of the same reads are.
-pub(super) const AGAIN: Way = way("gray, again", Some("gray"));
-pub(super) const WHOLE: Way = way("RS, whole chunk", None);
-pub(super) const PLANNED: Way = Way { planned: true, ..way("gray, planned", Some("gray")) };
-pub(super) const NATURAL_SERIAL: Way =
-    Way { together: false, ..way("natural, one by one", Some("natural")) };
-pub(super) const GRAY_SERIAL: Way =
-    Way { together: false, ..way("gray, one by one", Some("gray")) };
+pub(super) const AGAIN: ReadCosts = way("gray, again", Some("gray"));
+pub(super) const WHOLE: ReadCosts = way("RS, whole chunk", None);
+pub(super) const PLANNED: ReadCosts =
+    ReadCosts { planned: true, ..way("gray, planned", Some("gray")) };
+pub(super) const NATURAL_SERIAL: ReadCosts =
+    ReadCosts { together: false, ..way("natural, one by one", Some("natural")) };
+pub(super) const GRAY_SERIAL: ReadCosts =
+    ReadCosts { together: false, ..way("gray, one by one", Some("gray")) };
 /// Table IV of the paper has two codes of its recursive generator; these have the same runs.
-const SPECIAL1: Way = way("special 1", Some("recursive:4:2:165"));
-const SPECIAL2: Way = way("special 2", Some("recursive:128004:3"));
-const BALANCED: Way = way("balanced", Some("balanced"));
+const SPECIAL1: ReadCosts = way("special 1", Some("recursive:4:2:165"));
+const SPECIAL2: ReadCosts = way("special 2", Some("recursive:128004:3"));
+const BALANCED: ReadCosts = way("balanced", Some("balanced"));
 
 /// Cells of one experiment: codes x chunk sizes x ways.
 #[derive(Clone)]
@@ -86,7 +87,7 @@ pub(super) struct Plan {
     pub experiment: &'static str,
     pub code: (usize, usize),
     pub chunk: u64,
-    pub ways: Vec<Way>,
+    pub ways: Vec<ReadCosts>,
     /// Lost chunks that are measured.
     pub lost: Vec<usize>,
     /// Share of the time of an experiment.
@@ -127,7 +128,7 @@ pub(super) struct Row {
 
 /// What is measured on a device.
 fn plans(options: &Options, device: &str) -> Vec<Plan> {
-    let main = |chunk: u64, experiment: &'static str, ways: &[Way]| Plan {
+    let main = |chunk: u64, experiment: &'static str, ways: &[ReadCosts]| Plan {
         experiment,
         code: (16, 2),
         chunk,

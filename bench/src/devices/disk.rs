@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use kiln_store::{Counted, device_counted};
+use kiln_store::{DeviceCounters, device_counted};
 
 /// Written to the image at a time.
 const BLOCK: usize = 1 << 20;
@@ -93,7 +93,7 @@ impl Disk {
     ///
     /// # Errors
     /// The system does not say.
-    pub fn counted(&self) -> io::Result<Counted> {
+    pub fn counted(&self) -> io::Result<DeviceCounters> {
         let silent = || io::Error::other("the system tells nothing of the device");
         device_counted(&self.path()).ok_or_else(silent)
     }

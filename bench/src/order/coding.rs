@@ -5,7 +5,7 @@ use super::tables::codec;
 use crate::BenchError;
 use crate::buffers::fill;
 use crate::measure::{Spread, Stopwatch, interleave, paired_ratio};
-use kiln_code::{Codec, Footprint, RepairPlan};
+use kiln_code::{Codec, RepairPlan, TemporalHint};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub struct Coding {
 }
 
 /// One order's buffers.
-struct Ground {
+struct Fixture {
     codec: Codec,
     plan: Arc<RepairPlan>,
     stripes: Vec<Stripe>,
@@ -47,13 +47,13 @@ struct Stripe {
     rebuilt: Vec<u8>,
 }
 
-impl Ground {
+impl Fixture {
     fn new(
         code: &str,
         order: &str,
         data: &[Vec<Vec<u8>>],
         sub_chunk: usize,
-    ) -> Result<Ground, BenchError> {
+    ) -> Result<Fixture, BenchError> {
         let codec = codec(code, order)?;
         let shape = codec.shape();
         let last = shape.n() - 1;
@@ -74,13 +74,13 @@ impl Ground {
             let rebuilt = vec![0; shape.alpha * sub_chunk];
             stripes.push(Stripe { parity, helpers, rebuilt });
         }
-        let mut ground = Ground { codec, plan, stripes };
-        ground.repair()?;
-        match ground.stripes.iter().all(|s| s.parity.last() == Some(&s.rebuilt)) {
-            true => Ok(ground),
+        let mut fixture = Fixture { codec, plan, stripes };
+        fixture.repair()?;
+        match fixture.stripes.iter().all(|s| s.parity.last() == Some(&s.rebuilt)) {
+            true => Ok(fixture),
             false => Err(BenchError::Wrong {
                 engine: "kiln".into(),
-                job: format!("repair of {}", ground.codec.spec()),
+                job: format!("repair of {}", fixture.codec.spec()),
                 chunk: last,
                 byte: 0,
             }),
@@ -90,7 +90,7 @@ impl Ground {
     fn repair(&mut self) -> Result<(), BenchError> {
         for stripe in &mut self.stripes {
             let inputs: Vec<&[u8]> = stripe.helpers.iter().map(|helper| &helper[..]).collect();
-            self.plan.run_on(&inputs, &mut [&mut stripe.rebuilt], Footprint::Memory)?;
+            self.plan.run_on(&inputs, &mut [&mut stripe.rebuilt], TemporalHint::Memory)?;
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Ground {
 fn encode(codec: &Codec, data: &[Vec<u8>], parity: &mut [Vec<u8>]) -> Result<(), BenchError> {
     let data: Vec<&[u8]> = data.iter().map(|chunk| &chunk[..]).collect();
     let mut parity: Vec<&mut [u8]> = parity.iter_mut().map(|chunk| &mut chunk[..]).collect();
-    Ok(codec.encode_on(&data, &mut parity, Footprint::Memory)?)
+    Ok(codec.encode_on(&data, &mut parity, TemporalHint::Memory)?)
 }
 
 /// Measures every order of every code, in turn on the same data.
@@ -126,7 +126,7 @@ pub fn measure(options: &Options<'_>) -> Result<Vec<Coding>, BenchError> {
         }
         let mut grounds = Vec::new();
         for order in ORDERS {
-            grounds.push(Ground::new(code, order, &data, sub_chunk)?);
+            grounds.push(Fixture::new(code, order, &data, sub_chunk)?);
         }
         let encode = interleave(ORDERS.len(), &options.effort(), &mut |at, repeats| {
             let watch = Stopwatch::start();

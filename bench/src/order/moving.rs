@@ -9,7 +9,7 @@ use super::tables::codec;
 use crate::BenchError;
 use crate::buffers::fill;
 use crate::measure::{Seconds, Spread, Stopwatch, interleave, paired_ratio};
-use kiln_code::{Codec, Footprint, Order};
+use kiln_code::{Codec, Order, TemporalHint};
 use kiln_store::checksum;
 use rustix::fs::{Advice, fadvise};
 use serde::Serialize;
@@ -51,7 +51,7 @@ const HOW: [&str; 4] =
 /// synced; and read, not from the page cache.
 const WORKS: [&str; 4] = ["encode", "read", "encode to disk", "read from disk"];
 
-struct Ground {
+struct Fixture {
     folder: TempDir,
     natural: Codec,
     gray: Codec,
@@ -63,8 +63,8 @@ struct Ground {
     moved: Vec<Vec<u8>>,
 }
 
-impl Ground {
-    fn new(sub_chunk: usize, options: &Options<'_>) -> Result<Ground, BenchError> {
+impl Fixture {
+    fn new(sub_chunk: usize, options: &Options<'_>) -> Result<Fixture, BenchError> {
         let path = options.out.map_or_else(std::env::temp_dir, PathBuf::from);
         let folder = std::fs::create_dir_all(&path).and_then(|()| tempfile::tempdir_in(&path));
         let folder = folder.map_err(|source| BenchError::Report { path, source })?;
@@ -80,14 +80,14 @@ impl Ground {
             fill(chunk, seed as u64);
         }
         let (parity, moved) = (vec![vec![0; chunk]; shape.m], vec![vec![1; chunk]; shape.n()]);
-        Ok(Ground { folder, natural, gray, layers, sub_chunk, data, parity, moved })
+        Ok(Fixture { folder, natural, gray, layers, sub_chunk, data, parity, moved })
     }
 
     fn encode(&mut self, how: usize) -> Result<(), BenchError> {
         let codec = if how == 1 { &self.gray } else { &self.natural };
         let data: Vec<&[u8]> = self.data.iter().map(|chunk| &chunk[..]).collect();
         let mut parity: Vec<&mut [u8]> = self.parity.iter_mut().map(|c| &mut c[..]).collect();
-        codec.encode_on(&data, &mut parity, Footprint::Memory)?;
+        codec.encode_on(&data, &mut parity, TemporalHint::Memory)?;
         let chunks: Vec<&[u8]> =
             self.data.iter().chain(&self.parity).map(|chunk| &chunk[..]).collect();
         if how >= 2 {
@@ -103,7 +103,7 @@ impl Ground {
         self.folder.path().join(format!("chunk{chunk}"))
     }
 
-    /// Writes what [`Ground::encode`] left, as it is done for an object: synced.
+    /// Writes what [`Fixture::encode`] left, as it is done for an object: synced.
     fn write(&self, how: usize) -> Result<(), BenchError> {
         let natural = || self.data.iter().chain(&self.parity);
         let chunks: Vec<&Vec<u8>> =
@@ -214,19 +214,19 @@ fn move_all(
 
 /// Measures both directions.
 pub fn measure(options: &Options<'_>) -> Result<Vec<Moving>, BenchError> {
-    let mut ground = Ground::new(if options.tiny { 16 } else { SUB_CHUNK }, options)?;
+    let mut fixture = Fixture::new(if options.tiny { 16 } else { SUB_CHUNK }, options)?;
     let mut rows = Vec::new();
     // Files that reads can find, whatever was written last.
-    ground.work("encode to disk", 0)?;
+    fixture.work("encode to disk", 0)?;
     for work in WORKS {
         let samples = interleave(HOW.len(), &options.effort(), &mut |how, repeats| {
             let watch = Stopwatch::start();
             for _ in 0..repeats {
-                ground.work(work, how)?;
+                fixture.work(work, how)?;
             }
             Ok::<Seconds, BenchError>(watch.read())
         })?;
-        let bytes = ground.data.iter().map(Vec::len).sum::<usize>() as f64;
+        let bytes = fixture.data.iter().map(Vec::len).sum::<usize>() as f64;
         for (how, seconds) in samples.iter().enumerate() {
             let rates: Vec<f64> = seconds.iter().map(|seconds| bytes / seconds / 1e9).collect();
             let slower = 100.0 * (paired_ratio(seconds, &samples[0]) - 1.0);
@@ -243,11 +243,11 @@ mod tests {
     /// The baseline does what the paper says: there and back again, whatever the threads.
     #[test]
     fn moving_there_and_back_gives_the_data() -> Result<(), BenchError> {
-        let ground = Ground::new(24, &Options { tiny: true, out: None })?;
-        let chunks: Vec<&[u8]> = ground.data.iter().map(|chunk| &chunk[..]).collect();
+        let fixture = Fixture::new(24, &Options { tiny: true, out: None })?;
+        let chunks: Vec<&[u8]> = fixture.data.iter().map(|chunk| &chunk[..]).collect();
         for threads in [1, 3, 8] {
             let mut moved = vec![vec![0; chunks[0].len()]; chunks.len()];
-            move_all(&chunks, &mut moved, &ground.layers, 24, threads, false);
+            move_all(&chunks, &mut moved, &fixture.layers, 24, threads, false);
             assert!(
                 moved[0][24..72]
                     == chunks[0][24..48]
@@ -259,8 +259,8 @@ mod tests {
             );
             let there: Vec<&[u8]> = moved.iter().map(|chunk| &chunk[..]).collect();
             let mut back = vec![vec![0; chunks[0].len()]; chunks.len()];
-            move_all(&there, &mut back, &ground.layers, 24, threads, true);
-            assert!(back == ground.data, "{threads} threads");
+            move_all(&there, &mut back, &fixture.layers, 24, threads, true);
+            assert!(back == fixture.data, "{threads} threads");
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::{BLOCK_MIB, Options, problem};
 use kiln_code::Codec;
-use kiln_plan::{Bound, Effort, Plan, PlanError, Problem, frontier, strategy};
+use kiln_plan::{Bound, Plan, PlanError, Problem, SearchBudget, frontier, strategy};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
@@ -118,7 +118,7 @@ pub(super) fn code(row: &Row, options: &Options<'_>) -> Result<Code, PlanError> 
     let unit = BLOCK_MIB / shape.alpha as f64;
     let mut points = Vec::new();
     if row.code.starts_with("clay") {
-        for plan in frontier(&problem, &mut Effort::new(1).with_moves(row.moves))? {
+        for plan in frontier(&problem, &mut SearchBudget::new(1).with_moves(row.moves))? {
             plan.check()?;
             let costs = plan.costs();
             points.push((costs.max_load() as f64 * unit, costs.bandwidth() as f64 * unit));
@@ -137,8 +137,8 @@ fn block(codec: &Codec, row: &Row, lost: usize) -> Result<Block, PlanError> {
         let problem = problem(codec, lost)?;
         dag_ms = f64::min(dag_ms, start.elapsed().as_secs_f64() * 1e3);
         let start = Instant::now();
-        let mut effort = Effort::new(1).with_moves(row.moves);
-        let plan = strategy(OURS)?.plan(&problem, &mut effort)?;
+        let mut budget = SearchBudget::new(1).with_moves(row.moves);
+        let plan = strategy(OURS)?.plan(&problem, &mut budget)?;
         plan_ms = f64::min(plan_ms, start.elapsed().as_secs_f64() * 1e3);
         runs += 1;
         if runs == 3 || begin.elapsed() > SHORT {
@@ -166,17 +166,17 @@ fn block(codec: &Codec, row: &Row, lost: usize) -> Result<Block, PlanError> {
 fn other(problem: &Problem, name: &str, limit: Option<f64>) -> Result<Found, PlanError> {
     let start = Instant::now();
     let limit = limit.map(Duration::from_secs_f64);
-    let mut effort = match limit {
+    let mut budget = match limit {
         Some(limit) => {
-            Effort::new(1).with_moves(u64::MAX >> 16).until(move || start.elapsed() > limit)
+            SearchBudget::new(1).with_moves(u64::MAX >> 16).until(move || start.elapsed() > limit)
         }
-        None => Effort::new(1),
+        None => SearchBudget::new(1),
     };
     let plan = if name == "anneal" {
         // Its cooling follows the number of moves, so it cannot be cut off by a clock alone.
-        strategy(name)?.plan(problem, &mut effort.with_moves(2_000_000))?
+        strategy(name)?.plan(problem, &mut budget.with_moves(2_000_000))?
     } else {
-        strategy(name)?.plan(problem, &mut effort)?
+        strategy(name)?.plan(problem, &mut budget)?
     };
     let seconds = start.elapsed().as_secs_f64();
     plan.check()?;

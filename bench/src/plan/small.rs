@@ -3,7 +3,7 @@
 use super::codes::{Found, found};
 use super::{BLOCK_MIB, problem};
 use kiln_code::Codec;
-use kiln_plan::{Bound, Effort, PlanError, spectrum, strategy};
+use kiln_plan::{Bound, PlanError, SearchBudget, spectrum, strategy};
 use serde::Serialize;
 
 /// The frontier of all placements of a small repair.
@@ -41,7 +41,7 @@ pub(super) struct Traffic {
 /// The repair of block 0 of Clay 10+4, as the hub rule places it.
 pub(super) fn traffic() -> Result<Vec<Traffic>, PlanError> {
     let codec = Codec::new(&"clay:10+4".parse()?)?;
-    let plan = strategy("hub")?.plan(&problem(&codec, 0)?, &mut Effort::default())?;
+    let plan = strategy("hub")?.plan(&problem(&codec, 0)?, &mut SearchBudget::default())?;
     let mib = |count: usize| count as f64 * BLOCK_MIB / codec.shape().alpha as f64;
     let (nodes, costs) = (plan.problem().cluster().nodes(), plan.costs());
     let row = |(node, cost): (&kiln_plan::Node, &kiln_plan::NodeCost)| Traffic {
@@ -66,8 +66,8 @@ pub(super) fn all() -> Result<Vec<Small>, PlanError> {
 fn small(code: &'static str, lost: usize, paper: &'static str) -> Result<Small, PlanError> {
     let codec = Codec::new(&code.parse()?)?;
     let problem = problem(&codec, lost)?;
-    let all = spectrum(&problem, &mut Effort::default()).unwrap_or_default();
-    let plan = strategy("best")?.plan(&problem, &mut Effort::default())?;
+    let all = spectrum(&problem, &mut SearchBudget::default()).unwrap_or_default();
+    let plan = strategy("best")?.plan(&problem, &mut SearchBudget::default())?;
     plan.check()?;
     let mut frontier: Vec<(u32, u32)> = Vec::new();
     for &(load, traffic) in &all {
@@ -94,7 +94,7 @@ fn small(code: &'static str, lost: usize, paper: &'static str) -> Result<Small, 
         })
         .into();
     for name in ["central", "brute", "best"] {
-        let plan = strategy(name)?.plan(&problem, &mut Effort::default())?;
+        let plan = strategy(name)?.plan(&problem, &mut SearchBudget::default())?;
         plan.check()?;
         others.push(found(&plan, name, 0.0));
     }

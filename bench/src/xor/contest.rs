@@ -1,7 +1,7 @@
 //! Everybody on the same ground: the paper's two orders, kiln, and Jerasure.
 
 use super::codes::Code;
-use super::ground::{Ground, Place};
+use super::fixture::{Fixture, Place};
 use crate::BenchError;
 use crate::engine::{Family, Job, Operation, Task};
 use crate::measure::{self, Effort, Seconds, Spread, Stopwatch};
@@ -176,22 +176,22 @@ pub fn run(
     let codec = Codec::new(&spec)?;
     let shape = codec.shape();
     let Some(blocks) = cell.place.blocks(shape, cell.packet) else { return Ok(Vec::new()) };
-    let mut ground = Ground::new(shape, cell.packet, blocks)?;
-    let expected = expected(&codec, cell, &mut ground)?;
+    let mut fixture = Fixture::new(shape, cell.packet, blocks)?;
+    let expected = expected(&codec, cell, &mut fixture)?;
     let mut ready: Vec<(Who, Ready<'_>)> = Vec::new();
     for &who in cell.who {
-        let Some(made) = make_ready(who, &codec, cell, &ground, jerasure)? else { continue };
+        let Some(made) = make_ready(who, &codec, cell, &fixture, jerasure)? else { continue };
         ready.push((who, made));
     }
     for (who, contender) in &mut ready {
-        pass(contender, cell, &mut ground, 1)?;
-        check(*who, cell, &ground, &expected)?;
+        pass(contender, cell, &mut fixture, 1)?;
+        check(*who, cell, &fixture, &expected)?;
     }
     let samples = measure::interleave(ready.len(), effort, &mut |i, repeats| {
         peer::clear_vector_state();
-        pass(&mut ready[i].1, cell, &mut ground, repeats)
+        pass(&mut ready[i].1, cell, &mut fixture, repeats)
     })?;
-    let data = ground.data();
+    let data = fixture.data();
     let point = |((who, _), seconds): (&(Who, Ready<'_>), Vec<f64>)| Point {
         code: cell.code.spec.to_string(),
         operation: cell.operation.to_string(),
@@ -220,7 +220,7 @@ fn make_ready<'a>(
     who: Who,
     codec: &Codec,
     cell: &Cell<'_>,
-    ground: &Ground,
+    fixture: &Fixture,
     jerasure: &'a Jerasure,
 ) -> Result<Option<Ready<'a>>, BenchError> {
     let Shape { k, m, .. } = codec.shape();
@@ -232,7 +232,7 @@ fn make_ready<'a>(
             let (Some(engine), Some((name, w))) = (jerasure.engine(who), cell.code.jerasure) else {
                 return Ok(None);
             };
-            let chunk = ground.chunk();
+            let chunk = fixture.chunk();
             let job = Job { family: Family::Rs, k, m, operation: cell.operation, chunk };
             let code = format!("{name},w={w},packet={}", cell.packet);
             let task = engine.prepare_code(&code, &job)?;
@@ -255,13 +255,13 @@ fn make_ready<'a>(
 fn pass(
     contender: &mut Ready<'_>,
     cell: &Cell<'_>,
-    ground: &mut Ground,
+    fixture: &mut Fixture,
     repeats: u32,
 ) -> Result<Seconds, BenchError> {
     let footprint = cell.place.footprint();
     match contender {
         Ready::Words { kernel, temporary, reads } => {
-            let blocks = ground.words(cell.operation, reads, temporary);
+            let blocks = fixture.words(cell.operation, reads, temporary);
             let watch = Stopwatch::start();
             for block in (0..repeats).flat_map(|_| &blocks) {
                 kernel.run(block)?;
@@ -269,7 +269,7 @@ fn pass(
             Ok(watch.read())
         }
         Ready::Vectors { kernel, reads } => {
-            let mut stripe = ground.stripe(cell.operation, reads);
+            let mut stripe = fixture.stripe(cell.operation, reads);
             let watch = Stopwatch::start();
             for _ in 0..repeats {
                 kernel.run(&stripe.inputs, &mut stripe.outputs, cell.packet)?;
@@ -277,7 +277,7 @@ fn pass(
             Ok(watch.read())
         }
         Ready::Plan { plan, reads } => {
-            let mut stripe = ground.stripe(cell.operation, reads);
+            let mut stripe = fixture.stripe(cell.operation, reads);
             let watch = Stopwatch::start();
             for _ in 0..repeats {
                 plan.run_on(&stripe.inputs, &mut stripe.outputs, footprint)?;
@@ -285,7 +285,7 @@ fn pass(
             Ok(watch.read())
         }
         Ready::Peer { task, reads } => {
-            task.pass(&mut [ground.stripe(cell.operation, reads)], repeats)
+            task.pass(&mut [fixture.stripe(cell.operation, reads)], repeats)
         }
     }
 }
@@ -295,12 +295,12 @@ fn pass(
 fn expected(
     codec: &Codec,
     cell: &Cell<'_>,
-    ground: &mut Ground,
+    fixture: &mut Fixture,
 ) -> Result<Vec<Vec<u8>>, BenchError> {
     let Shape { k, m, .. } = codec.shape();
     let scalar = kiln_gf::by_name("scalar").map_err(kiln_code::CodeError::from)?;
     let scalar = Codec::with_kernel(codec.spec(), scalar)?;
-    let data: Vec<&[u8]> = (0..k).map(|j| ground.first_block(j)).collect();
+    let data: Vec<&[u8]> = (0..k).map(|j| fixture.first_block(j)).collect();
     let mut parity = vec![vec![0; data[0].len()]; m];
     let mut outputs: Vec<&mut [u8]> = parity.iter_mut().map(Vec::as_mut_slice).collect();
     scalar.encode(&data, &mut outputs)?;
@@ -308,9 +308,9 @@ fn expected(
         Operation::Encode => Ok(parity),
         _ => {
             for (index, block) in parity.iter().enumerate() {
-                ground.set(k + index, block);
+                fixture.set(k + index, block);
             }
-            Ok(LOST.iter().map(|&chunk| ground.first_block(chunk).to_vec()).collect())
+            Ok(LOST.iter().map(|&chunk| fixture.first_block(chunk).to_vec()).collect())
         }
     }
 }
@@ -318,10 +318,10 @@ fn expected(
 fn check(
     who: Who,
     cell: &Cell<'_>,
-    ground: &Ground,
+    fixture: &Fixture,
     expected: &[Vec<u8>],
 ) -> Result<(), BenchError> {
-    let results = ground.results(cell.operation, who.words());
+    let results = fixture.results(cell.operation, who.words());
     for (chunk, (got, expected)) in results.iter().zip(expected).enumerate() {
         if let Some(byte) = got.iter().zip(expected).position(|(a, b)| a != b) {
             let job = format!("{} {}, packet {}", cell.code.spec, cell.operation, cell.packet);

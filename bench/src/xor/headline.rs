@@ -3,7 +3,7 @@
 use super::Report;
 use super::codes::{CODES, Code};
 use super::contest::{Point, Who};
-use super::ground::Place;
+use super::fixture::Place;
 use crate::headline::line;
 use crate::measure::paired_ratio;
 

@@ -3,7 +3,7 @@
 use super::Report;
 use super::codes::{CODES, Code};
 use super::contest::{Point, Who};
-use super::ground::Place;
+use super::fixture::Place;
 use super::headline::{PROMISES, Promise};
 use crate::figures::{links, size};
 use crate::page::{cells, table};

@@ -1,7 +1,7 @@
 //! Pointers of the caller as slices, checked as far as pointers can be.
 
 use crate::failure::Failure;
-use kiln_code::Footprint;
+use kiln_code::TemporalHint;
 use smallvec::SmallVec;
 
 /// The most bytes in all buffers of a call that are taken to be in a cache: half of a second level
@@ -74,12 +74,12 @@ impl<L: ExactSizeIterator<Item = usize>> Given<L> {
 
 impl<'a> Regions<'a> {
     /// Where buffers of so many bytes in all are taken to be.
-    pub(crate) fn footprint(&self) -> Footprint {
+    pub(crate) fn temporal(&self) -> TemporalHint {
         let inputs: usize = self.inputs.iter().map(|buffer| buffer.len()).sum();
         let outputs: usize = self.outputs.iter().map(|buffer| buffer.len()).sum();
         match inputs.saturating_add(outputs) {
-            0..=CACHED_MAX => Footprint::Cached,
-            _ => Footprint::Memory,
+            0..=CACHED_MAX => TemporalHint::Cached,
+            _ => TemporalHint::Memory,
         }
     }
 

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from migration.trouble import Stopped, Trouble
+from migration.errors import Stopped, MigrationError
 
 
 def close(digest, attributes):
@@ -13,7 +13,7 @@ def close(digest, attributes):
     return digest.hexdigest()
 
 
-class Hand:
+class Copier:
     """What one thread works with: pools of its own, and what all share."""
 
     def __init__(self, source, target, piece, journal, limit, stop):
@@ -37,11 +37,12 @@ class Hand:
         except self.source.gone:
             if self.source.state(key) is not None:
                 raise
-            return True  # removed under our hands: the next pass forgets it
+            return True  # removed meanwhile: the next pass forgets it
         if self.source.state(key) != state:
-            return True  # changed under our hands: the next pass copies it
+            return True  # changed meanwhile: the next pass copies it
         if self.digest(self.target, key) != wanted:
-            raise Trouble(f"reads back wrong from {self.target.name}; the original is as it was")
+            raise MigrationError(
+                f"reads back wrong from {self.target.name}; the original is as it was")
         self.journal.add(key, dict(state=list(state), sha256=wanted))
         self.copied, self.bytes = self.copied + 1, self.bytes + state[0]
         return True
@@ -93,7 +94,8 @@ class Hand:
                    self.digest(self.target, key)}
         if len(digests) != 1:
             self.journal.add(key, dict(state=None))
-            raise Trouble(f"differs from what was verified; the next run copies it again from "
-                          f"{self.source.name}")
+            raise MigrationError(
+                f"differs from what was verified; the next run copies it again from "
+                f"{self.source.name}")
         progress.count(length=size)
         return 1

@@ -5,7 +5,7 @@ import json
 import os
 import threading
 
-from migration.trouble import Broken, Trouble
+from migration.errors import Broken, MigrationError
 
 
 class Journal:
@@ -24,7 +24,7 @@ class Journal:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self.file.close()
-            raise Trouble(f"{path}: another run is using it") from None
+            raise MigrationError(f"{path}: another run is using it") from None
         self.turn = threading.Condition()
         self.waiting, self.busy, self.broken = [], False, None
         self.added = self.written = 0
@@ -39,7 +39,7 @@ class Journal:
         """A journal of other pools says nothing about these. Older ones do not name theirs."""
         if self.about not in (None, about):
             self.file.close()
-            raise Trouble(f"{path} is of other pools than these; name another file "
+            raise MigrationError(f"{path} is of other pools than these; name another file "
                           "with --journal")
         if self.about is None and about is not None:
             self.write([json.dumps(dict(about=about))])

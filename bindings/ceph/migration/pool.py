@@ -1,6 +1,6 @@
 """A pool of Ceph, object by object."""
 
-from migration.trouble import Trouble
+from migration.errors import MigrationError
 
 
 def rados():
@@ -9,7 +9,8 @@ def rados():
         import rados as module
         return module
     except ImportError:
-        raise Trouble("no Python module rados here; Debian's is for /usr/bin/python3") from None
+        raise MigrationError(
+            "no Python module rados here; Debian's is for /usr/bin/python3") from None
 
 
 class Pool:

@@ -6,7 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from migration.trouble import Broken, Stopped
+from migration.errors import Broken, Stopped
 
 FAILURES_MAX = 10  # after which a run ends: it is not about single objects then
 WINDOW = 30  # seconds of which progress is told
@@ -66,12 +66,12 @@ def time_of(seconds):
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
-class Crew:
+class WorkerPool:
     """Threads, each with a hand of its own (connections cannot be shared). `errors` are those that
     concern one object only: they are told and kept, and the others go on."""
 
-    def __init__(self, hands, errors, stop=None, out=None):
-        self.hands, self.errors, self.out = hands, errors, out or sys.stderr
+    def __init__(self, workers, errors, stop=None, out=None):
+        self.workers, self.errors, self.out = workers, errors, out or sys.stderr
         self.stop = stop or threading.Event()
         self.failures = []
         self.lock = threading.Lock()
@@ -79,13 +79,13 @@ class Crew:
     def each(self, keys, work, progress):
         """Calls `work(hand, key)` for every key; the sum of what it returns."""
         todo = iter(keys)
-        with ThreadPoolExecutor(len(self.hands)) as threads:
-            futures = [threads.submit(self.labour, hand, todo, work, progress)
-                       for hand in self.hands]
+        with ThreadPoolExecutor(len(self.workers)) as threads:
+            futures = [threads.submit(self.work_off, copier, todo, work, progress)
+                       for copier in self.workers]
             self.watch(futures, progress)
             return sum(future.result() for future in futures)
 
-    def labour(self, hand, todo, work, progress):
+    def work_off(self, copier, todo, work, progress):
         """One thread."""
         total = 0
         while not self.stop.is_set():
@@ -94,7 +94,7 @@ class Crew:
             if key is None:
                 break
             try:
-                total += work(hand, key)
+                total += work(copier, key)
             except Stopped:
                 break
             except Exception as error:

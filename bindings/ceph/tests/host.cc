@@ -86,7 +86,7 @@ static void several_losses_are_cheap() {
         const int read = recover(code, encoded(code, object(100000, 3)), {0, 1});
         CHECK(read == 6 * code->get_sub_chunk_count(), "%d sub-chunks", read);
         std::map<int, Runs> minimum;
-        // One is to be recovered while the other is away: half of 12 chunks again.
+        // One is to be recovered while the other is unavailable: half of 12 chunks again.
         CHECK(code->minimum_to_decode({0}, all_but(code, {0, 1}), &minimum) == 0, "one away");
         CHECK(minimum.size() == 12, "%zu helpers", minimum.size());
         for (const auto &[helper, runs] : minimum)

@@ -55,11 +55,11 @@ impl Codec {
         }
         let all = binomial(shape.n() as u64, failures as u64);
         let exhaustive = all.is_some_and(|count| count <= PATTERNS_MAX);
-        let mut tally = Tally { min: f64::INFINITY, ..Tally::default() };
+        let mut statistics = Statistics { min: f64::INFINITY, ..Statistics::default() };
         if exhaustive {
             let mut lost: Vec<usize> = (0..failures).collect();
             loop {
-                tally.add(self, &lost)?;
+                statistics.add(self, &lost)?;
                 if !next_combination(&mut lost, shape.n()) {
                     break;
                 }
@@ -67,20 +67,20 @@ impl Codec {
         } else {
             let mut state = seed;
             for _ in 0..SAMPLES {
-                tally.add(self, &sample(shape.n(), failures, &mut state))?;
+                statistics.add(self, &sample(shape.n(), failures, &mut state))?;
             }
         }
-        let count = (tally.patterns - tally.undecodable).max(1) as f64;
+        let count = (statistics.patterns - statistics.undecodable).max(1) as f64;
         Ok(AverageCost {
             failures,
-            patterns: tally.patterns,
+            patterns: statistics.patterns,
             exhaustive,
-            repairable: tally.repairable,
-            undecodable: tally.undecodable,
-            mean_chunks: tally.chunks / count,
-            mean_runs: tally.runs / count,
-            min_chunks: tally.min,
-            max_chunks: tally.max,
+            repairable: statistics.repairable,
+            undecodable: statistics.undecodable,
+            mean_chunks: statistics.chunks / count,
+            mean_runs: statistics.runs / count,
+            min_chunks: statistics.min,
+            max_chunks: statistics.max,
         })
     }
 }
@@ -99,7 +99,7 @@ impl AverageCost {
 }
 
 #[derive(Default)]
-struct Tally {
+struct Statistics {
     patterns: u64,
     repairable: u64,
     undecodable: u64,
@@ -109,7 +109,7 @@ struct Tally {
     max: f64,
 }
 
-impl Tally {
+impl Statistics {
     fn add(&mut self, codec: &Codec, lost: &[usize]) -> Result<(), CodeError> {
         let shape = codec.shape();
         self.patterns += 1;

@@ -17,8 +17,8 @@ use kiln_gf::{Matrix, field};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Where a vertex belongs in the code's own picture, for stages that group work without knowing
-/// the code: vertices of one layer are solved together, a column is the chunk they stand for.
+/// Where a vertex belongs in the code's own picture, for passes that group work without knowing the
+/// code: vertices of one layer are solved together, a column is the chunk they stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Hint {
     /// The group that is computed together (Clay: the layer z).

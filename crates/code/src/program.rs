@@ -4,21 +4,21 @@
 //! scratch buffer (a slot is used again as soon as its value is dead) and writes outputs straight
 //! to their place. Where the kernel makes machine code, DAGs of XORs become one block
 //! (`program/scheduled.rs`) and large steps of others are cut into blocks whose values stay in
-//! registers (`program/blocks.rs`), in one way for data in the caches and in another for data in
-//! memory; otherwise every step is a product. Running walks the sub-chunks slice by slice, so that
-//! all intermediate values of a slice stay in a cache however large the chunks are.
+//! registers (`program/blocks.rs`), output-stationary for data in the caches, input-stationary for
+//! data in memory; otherwise every step is a product. Running walks the sub-chunks slice by slice,
+//! so that all intermediate values of a slice stay in a cache however large the chunks are.
 
-mod along;
 mod blocks;
 mod compile;
+mod memory_order;
 mod packets;
 mod place;
 mod relabel;
 mod scheduled;
 
 use crate::{CodeError, Dag, passes};
-use blocks::Form;
-use kiln_gf::{Buffers, Footprint, Kernel, Listing, Product, Sequence};
+use blocks::Dataflow;
+use kiln_gf::{Buffers, Kernel, KernelProgram, Product, ProgramSource, TemporalHint};
 use packets::Packets;
 use relabel::{Relabelled, by_layers};
 use std::borrow::Cow;
@@ -31,15 +31,15 @@ const SCRATCH_CACHED: usize = 512 << 10;
 const SCRATCH_MEMORY: usize = 6 << 20;
 /// Slices are never shorter (a shorter one spends its time on dispatch) ...
 const SLICE_MIN: usize = 512;
-/// ... or than this, where blocks make whole sums and all data is loaded more than once ...
-const SLICE_WHOLE_MIN: usize = 128;
+/// ... or than this, where blocks are output-stationary and all data is loaded more than once ...
+const SLICE_OUTPUT_STATIONARY_MIN: usize = 128;
 /// ... nor longer than this in the caches (operands of one step should share the first level) ...
 const SLICE_CACHED: usize = 4096;
 /// ... or than this in memory.
 const SLICE_MEMORY: usize = 2048;
-/// Blocks that make whole sums load inputs more than once: that pays while inputs and outputs have
-/// no more bytes than this (measured: twice as many are as fast either way).
-const WHOLE_MAX: usize = 8 << 20;
+/// Output-stationary blocks load inputs more than once: that pays while inputs and outputs have no
+/// more bytes than this (measured: with twice as many both dataflows are equally fast).
+const OUTPUT_STATIONARY_MAX: usize = 8 << 20;
 
 /// The slice for programs with so many units that compete for a cache.
 fn slice(cache: usize, units: usize, range: std::ops::RangeInclusive<usize>) -> usize {
@@ -68,35 +68,35 @@ fn fused(dag: &Dag) -> Result<Cow<'_, Dag>, CodeError> {
 /// ```
 #[derive(Debug)]
 pub struct Program {
-    near: Compiled,
-    /// What runs instead where data is in memory or larger than [`WHOLE_MAX`].
-    far: Option<Box<Far>>,
+    cached: Compiled,
+    /// What runs instead where data is in memory or larger than [`OUTPUT_STATIONARY_MAX`].
+    streaming: Option<Box<LazyCompiled>>,
     packets: Option<Packets>,
 }
 
-/// A form of a program.
+/// A compiled program of one dataflow.
 #[derive(Debug)]
 struct Compiled {
-    sequence: Sequence,
+    kernel_program: KernelProgram,
     /// Bytes of every sub-chunk that all calls do before the next ones are begun: for data in the
     /// caches, and in memory.
     slices: [usize; 2],
 }
 
-/// A form that is made when it is needed first.
+/// A program that is compiled when it is first needed.
 #[derive(Debug)]
-struct Far {
+struct LazyCompiled {
     source: Relabelled,
     kernel: &'static dyn Kernel,
     made: OnceLock<Compiled>,
 }
 
-impl Far {
+impl LazyCompiled {
     fn compiled(&self) -> Result<&Compiled, CodeError> {
         if let Some(made) = self.made.get() {
             return Ok(made);
         }
-        let made = match Compiled::of_parts(&self.source, self.kernel)? {
+        let made = match Compiled::input_stationary(&self.source, self.kernel)? {
             Some(made) => made,
             None => Compiled::of_products(&*fused(&self.source.original())?, self.kernel)?,
         };
@@ -105,38 +105,40 @@ impl Far {
 }
 
 impl Compiled {
-    /// Blocks that make whole sums.
-    fn of_wholes(
+    /// Output-stationary blocks.
+    fn output_stationary(
         source: &Relabelled,
         kernel: &'static dyn Kernel,
     ) -> Result<Option<Compiled>, CodeError> {
-        let Some((mut listing, buffers)) = blocks::compile(&source.dag, kernel, Form::Whole)?
+        let Some((mut source, buffers)) =
+            blocks::compile(&source.dag, kernel, Dataflow::OutputStationary)?
         else {
             return Ok(None);
         };
         let units = buffers.inputs.iter().chain(&buffers.outputs).sum::<usize>() + buffers.scratch;
-        let slice = slice(SCRATCH_CACHED, units, SLICE_WHOLE_MIN..=SLICE_CACHED);
-        listing.order = source.order.clone();
-        let sequence = Sequence::new(listing, buffers)?;
-        Ok(Some(Compiled { sequence, slices: [slice; 2] }))
+        let slice = slice(SCRATCH_CACHED, units, SLICE_OUTPUT_STATIONARY_MIN..=SLICE_CACHED);
+        source.order = source.order.clone();
+        let kernel_program = KernelProgram::new(source, buffers)?;
+        Ok(Some(Compiled { kernel_program, slices: [slice; 2] }))
     }
 
-    /// Blocks that make parts of sums.
-    fn of_parts(
+    /// Input-stationary blocks.
+    fn input_stationary(
         source: &Relabelled,
         kernel: &'static dyn Kernel,
     ) -> Result<Option<Compiled>, CodeError> {
-        let Some((mut listing, buffers)) = blocks::compile(&source.dag, kernel, Form::Parts)?
+        let Some((mut source, buffers)) =
+            blocks::compile(&source.dag, kernel, Dataflow::InputStationary)?
         else {
             return Ok(None);
         };
         let slots = buffers.scratch;
-        listing.order = source.order.clone();
-        along::sort(&mut listing);
-        let sequence = Sequence::new(listing, buffers)?;
+        source.order = source.order.clone();
+        memory_order::sort(&mut source);
+        let kernel_program = KernelProgram::new(source, buffers)?;
         let cached = slice(SCRATCH_CACHED, slots, SLICE_MIN..=SLICE_CACHED);
         let memory = slice(SCRATCH_MEMORY, slots, SLICE_MIN..=SLICE_MEMORY);
-        Ok(Some(Compiled { sequence, slices: [cached, memory] }))
+        Ok(Some(Compiled { kernel_program, slices: [cached, memory] }))
     }
 
     /// A product for every step.
@@ -147,14 +149,14 @@ impl Compiled {
         let inputs = dag.reads().iter().map(|reads| reads.sub_chunks()).collect();
         let buffers = Buffers { inputs, outputs: parts.outputs, scratch: parts.slots };
         let (calls, operands) = (parts.calls, parts.operands);
-        let listing = Listing { products, calls, operands, ..Listing::default() };
-        let sequence = Sequence::new(listing, buffers)?;
-        let slice = match sequence.calls() {
+        let source = ProgramSource { products, calls, operands, ..ProgramSource::default() };
+        let kernel_program = KernelProgram::new(source, buffers)?;
+        let slice = match kernel_program.calls() {
             // Nothing passes from call to call, so nothing is gained by slices.
             1 => usize::MAX,
             _ => slice(SCRATCH_CACHED, parts.slots, SLICE_MIN..=SLICE_CACHED),
         };
-        Ok(Compiled { sequence, slices: [slice; 2] })
+        Ok(Compiled { kernel_program, slices: [slice; 2] })
     }
 }
 
@@ -166,17 +168,17 @@ impl Program {
     /// # Errors
     /// Only an internal one.
     pub fn compile(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Program, CodeError> {
-        let alone = |near| Ok(Program { near, far: None, packets: None });
+        let alone = |cached| Ok(Program { cached, streaming: None, packets: None });
         if dag.work().0 == 0
-            && let Some(sequence) = scheduled::resident(&*fused(dag)?, kernel)?
+            && let Some(kernel_program) = scheduled::resident(&*fused(dag)?, kernel)?
         {
-            return alone(Compiled { sequence, slices: [usize::MAX; 2] });
+            return alone(Compiled { kernel_program, slices: [usize::MAX; 2] });
         }
         if kernel.compiles_blocks() {
             let source = by_layers(dag);
-            if let Some(near) = Compiled::of_wholes(&source, kernel)? {
-                let far = Far { source, kernel, made: OnceLock::new() };
-                return Ok(Program { near, far: Some(Box::new(far)), packets: None });
+            if let Some(cached) = Compiled::output_stationary(&source, kernel)? {
+                let streaming = LazyCompiled { source, kernel, made: OnceLock::new() };
+                return Ok(Program { cached, streaming: Some(Box::new(streaming)), packets: None });
             }
         }
         alone(Compiled::of_products(&*fused(dag)?, kernel)?)
@@ -188,22 +190,26 @@ impl Program {
     /// # Errors
     /// The number of bytes is not the number of sub-chunks that are read.
     pub fn eval(&self, inputs: &[u8]) -> Result<Vec<u8>, CodeError> {
-        self.eval_on(inputs, Footprint::Cached)
+        self.eval_on(inputs, TemporalHint::Cached)
     }
 
     /// As [`Program::eval`], of what runs where data is cached, or in memory.
     ///
     /// # Errors
     /// As [`Program::eval`].
-    pub fn eval_on(&self, inputs: &[u8], footprint: Footprint) -> Result<Vec<u8>, CodeError> {
-        Ok(self.compiled(footprint, 0)?.sequence.eval(inputs)?)
+    pub fn eval_on(&self, inputs: &[u8], temporal: TemporalHint) -> Result<Vec<u8>, CodeError> {
+        Ok(self.compiled(temporal, 0)?.kernel_program.eval(inputs)?)
     }
 
     /// What runs on so many bytes of inputs and outputs.
-    fn compiled(&self, footprint: Footprint, bytes: usize) -> Result<&Compiled, CodeError> {
-        match &self.far {
-            Some(far) if footprint == Footprint::Memory || bytes > WHOLE_MAX => far.compiled(),
-            _ => Ok(&self.near),
+    fn compiled(&self, temporal: TemporalHint, bytes: usize) -> Result<&Compiled, CodeError> {
+        match &self.streaming {
+            Some(streaming)
+                if temporal == TemporalHint::Memory || bytes > OUTPUT_STATIONARY_MAX =>
+            {
+                streaming.compiled()
+            }
+            _ => Ok(&self.cached),
         }
     }
 
@@ -213,7 +219,7 @@ impl Program {
     /// # Errors
     /// Some buffer is not a whole chunk, or a number is zero.
     pub(crate) fn in_packets(self, alpha: usize, packet: usize) -> Result<Program, CodeError> {
-        let packets = Packets::new(self.near.sequence.buffers(), alpha, packet)?;
+        let packets = Packets::new(self.cached.kernel_program.buffers(), alpha, packet)?;
         Ok(Program { packets: Some(packets), ..self })
     }
 
@@ -222,7 +228,7 @@ impl Program {
     /// # Errors
     /// The number or a length of the buffers does not fit; outputs are then untouched.
     pub fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), CodeError> {
-        self.run_on(inputs, outputs, Footprint::Cached)
+        self.run_on(inputs, outputs, TemporalHint::Cached)
     }
 
     /// As [`Program::run`], saying where the data is.
@@ -233,15 +239,15 @@ impl Program {
         &self,
         inputs: &[&[u8]],
         outputs: &mut [&mut [u8]],
-        footprint: Footprint,
+        temporal: TemporalHint,
     ) -> Result<(), CodeError> {
         let bytes = inputs.iter().map(|input| input.len()).sum::<usize>()
             + outputs.iter().map(|output| output.len()).sum::<usize>();
-        let Compiled { sequence, slices } = self.compiled(footprint, bytes)?;
-        let slice = slices[usize::from(footprint == Footprint::Memory)];
+        let Compiled { kernel_program, slices } = self.compiled(temporal, bytes)?;
+        let slice = slices[usize::from(temporal == TemporalHint::Memory)];
         match &self.packets {
-            Some(packets) => packets.run(sequence, inputs, outputs, slice, footprint),
-            None => Ok(sequence.run(inputs, outputs, slice, footprint)?),
+            Some(packets) => packets.run(kernel_program, inputs, outputs, slice, temporal),
+            None => Ok(kernel_program.run(inputs, outputs, slice, temporal)?),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A repair: what is read from whom, and the program that rebuilds the lost chunks from it.
 
 use crate::{CodeError, Dag, HelperReads, Program};
-use kiln_gf::Footprint;
+use kiln_gf::TemporalHint;
 use std::fmt;
 
 /// How lost chunks are rebuilt.
@@ -113,8 +113,8 @@ impl RepairPlan {
         &self,
         inputs: &[&[u8]],
         outputs: &mut [&mut [u8]],
-        footprint: Footprint,
+        temporal: TemporalHint,
     ) -> Result<(), CodeError> {
-        self.program.run_on(inputs, outputs, footprint)
+        self.program.run_on(inputs, outputs, temporal)
     }
 }

@@ -75,7 +75,7 @@ pub(crate) enum Op {
     Store { operand: u32, value: Value },
 }
 
-/// A straight-line program: operands are loaded, combined and stored, byte by byte alike.
+/// A straight-line program: operands are loaded, combined and stored, every byte in the same way.
 ///
 /// Values live in registers while there are enough (32 with the fastest kernel, of which
 /// multiplications take a few); more are kept in memory by themselves. Loads happen where a value
@@ -98,8 +98,8 @@ pub struct Block {
     sides: Vec<Side>,
     /// The named operand that each operand lies behind, and how many units.
     anchors: Vec<(u32, u32)>,
-    /// The operand that has the number of its unit in common with each named one in every call, and
-    /// the operand that has the region in common.
+    /// For each named operand, the first operand whose unit number is equal to its own in every
+    /// call, and the first whose region is.
     alike: Vec<[u32; 2]>,
     /// Whether units of outputs lie as those of inputs do.
     one_table: bool,

@@ -1,8 +1,8 @@
 //! Multiplying a matrix with byte streams: the kernels and the choice of one.
 //!
 //! A [`Kernel`] is one way to do the work on one kind of CPU; [`KERNELS`] lists them all and
-//! [`active`] chooses once per process. A [`crate::Product`] is a matrix prepared for one kernel: the
-//! tables travel with the call, so a call cannot use those of another matrix.
+//! [`active`] chooses once per process. A [`crate::Product`] is a matrix prepared for one kernel:
+//! the tables travel with the call, so a call cannot use those of another matrix.
 //!
 //! Below, nothing goes in a circle: `engine` says what a kernel does, `jit` is the one that makes
 //! code and takes what is left over to `gfni`. This file and the kernels name each other: they the
@@ -17,7 +17,7 @@ use crate::GfError;
 pub(crate) mod engine;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
-mod sums;
+mod xor_only;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -25,12 +25,12 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod gfni;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod halves;
 #[cfg(all(target_arch = "x86_64", unix))]
 mod jit;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod nibbles;
 
 #[cfg(test)]
 mod battery;
@@ -103,12 +103,12 @@ pub static KERNELS: &[KernelRow] = &[
     },
     KernelRow {
         name: "neon",
-        about: "aarch64: 16 bytes at once, two table look-ups of half bytes per product",
+        about: "aarch64: 16 bytes at once, two table look-ups of nibbles per product",
         detect: detect!(neon where target_arch = "aarch64"),
     },
     KernelRow {
         name: "avx2",
-        about: "x86-64 with AVX2: 32 bytes at once, two table look-ups of half bytes per product",
+        about: "x86-64 with AVX2: 32 bytes at once, two table look-ups of nibbles per product",
         detect: detect!(avx2 where target_arch = "x86_64"),
     },
     KernelRow {

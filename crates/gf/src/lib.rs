@@ -15,6 +15,8 @@ pub use error::GfError;
 pub use generators::{GENERATORS, Generator, generator};
 pub use kernel::{KERNEL_VARIABLE, KERNELS, Kernel, KernelRow, active, available, by_name};
 pub use matrix::Matrix;
-pub use vm::{Buffers, Call, Footprint, Listing, Product, Routine, Sequence, Shift, Unit};
+pub use vm::{
+    Buffers, Call, KernelProgram, Product, ProgramSource, Routine, Shift, TemporalHint, Unit,
+};
 #[cfg(any(test, feature = "paper"))]
 pub use vm::{FAN_MAX, Fan, Fans};

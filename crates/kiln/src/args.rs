@@ -14,8 +14,9 @@ use crate::sizes;
 const ABOUT: &str = "\
 kiln cuts a file into n shards, so that any k of them give the file back.
 
-Put the shards on different disks or machines. When some are lost or rot, kiln repairs them from
-the others; codes of the 'clay' family read about a third of what Reed-Solomon reads for that.";
+Put the shards on different disks or machines. When some are lost or corrupted, kiln rebuilds
+them from the others; codes of the 'clay' family read about a third of what Reed-Solomon reads
+for that.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,7 +43,7 @@ pub struct Common {
     #[arg(short, long, global = true, help_heading = "Common options")]
     pub quiet: bool,
 
-    /// Tell more, e.g. what each node had to read
+    /// Print more, e.g. what each node had to read
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Common options")]
     pub verbose: u8,
 
@@ -59,7 +60,7 @@ pub struct Common {
     #[arg(long, global = true, value_name = "FILE", help_heading = "Common options")]
     pub key: Option<PathBuf>,
 
-    /// Seed of anything that is sampled, so that a run can be repeated
+    /// Seed of all random choices, so that a run can be repeated
     #[arg(
         long,
         global = true,
@@ -70,7 +71,7 @@ pub struct Common {
     pub seed: u64,
 }
 
-/// clap's door to [`sizes::parse`].
+/// [`sizes::parse`] in the form that clap takes.
 pub fn size(text: &str) -> Result<u64, String> {
     sizes::parse(text)
 }

@@ -16,7 +16,7 @@ use thiserror::Error;
 pub enum Exit {
     /// 0: did what was asked, perhaps with warnings.
     Done = 0,
-    /// 1: `verify` found damage that `repair` can mend.
+    /// 1: `verify` found damage that `repair` can fix.
     Damaged = 1,
     /// 2: too much is lost.
     NotRecoverable = 2,
@@ -38,7 +38,7 @@ impl From<Exit> for ExitCode {
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0  did what was asked (damage that was worked around gives a warning)
-  1  verify found damage that repair can mend
+  1  verify found damage that kiln repair can fix
   2  not recoverable: too much is lost
   3  wrong usage
   4  a disk, file or pipe failed

@@ -64,10 +64,13 @@ pub fn show(indices: &[usize]) -> String {
     words.join(",")
 }
 
-/// `shard 3`, `shards 0,4-6`.
+/// `shard 3`, `shards 0,4-6`, `no shard`.
 pub fn named(indices: &[usize]) -> String {
-    let noun = if indices.len() == 1 { "shard" } else { "shards" };
-    format!("{noun} {}", show(indices))
+    match indices {
+        [] => "no shard".into(),
+        [index] => format!("shard {index}"),
+        _ => format!("shards {}", show(indices)),
+    }
 }
 
 #[cfg(test)]

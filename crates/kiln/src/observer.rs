@@ -1,4 +1,4 @@
-//! Progress, warnings and throttling: how a long operation and its user talk to each other.
+//! Progress, warnings and throttling of long operations.
 
 use std::io::IsTerminal;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use kiln_pool::Observer;
 
 use crate::print;
 
-/// A disk full of rot would otherwise scroll every other message away; --json lists more.
+/// A disk full of corrupt data would otherwise scroll every other message away; --json lists more.
 const MAX_WARNINGS: u64 = 50;
 
 const KNOWN: &str = "{msg:>8} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {left} left";
@@ -114,7 +114,7 @@ impl Throttle {
     fn pay(&self, bytes: u64) {
         let price = Duration::from_secs_f64(bytes as f64 / self.rate as f64);
         let wait = {
-            // Poison: the guarded value is a plain moment, always sound.
+            // A poisoned lock is fine: the guarded value is a plain time, always valid.
             let mut paid = self.paid_until.lock().unwrap_or_else(|poison| poison.into_inner());
             let now = Instant::now();
             // Idle time is not saved up: that would allow a burst later.

@@ -7,9 +7,9 @@
 
 mod connection;
 mod failure;
+mod fetch_queue;
 mod outbox;
 mod queue;
-mod shelf;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ use self::tasks::Held;
 pub(crate) use self::tasks::{push_answer, push_message, unbundled};
 use crate::proto::assignment::Assignment;
 use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION};
-use crate::task::Parcel;
+use crate::task::Fragment;
 use crate::throttle::Throttle;
 use crate::{NodeError, Result};
 
@@ -117,14 +117,14 @@ pub enum Event {
         /// How.
         outcome: Result<DiskDone, StoreError>,
     },
-    /// Parcels were answered by their receiver, or not.
+    /// Fragments were answered by their receiver, or not.
     Pushed {
         /// The task.
         task: TaskId,
         /// Address of the receiver.
         address: String,
-        /// The parcels.
-        parcels: Vec<Parcel>,
+        /// The fragments.
+        fragments: Vec<Fragment>,
         /// Whether they were taken, and below which window there is room for more.
         answer: Result<u64>,
     },
@@ -158,14 +158,14 @@ pub enum Action {
         /// What is to be done.
         work: Disk,
     },
-    /// Send parcels of one window to another agent, then report [`Event::Pushed`].
+    /// Send fragments of one window to another agent, then report [`Event::Pushed`].
     Push {
         /// The task.
         task: TaskId,
         /// Address of the receiver.
         address: String,
-        /// The parcels, at least one.
-        parcels: Vec<Parcel>,
+        /// The fragments, at least one.
+        fragments: Vec<Fragment>,
     },
     /// Forget what is open for a task.
     Forget {
@@ -358,7 +358,7 @@ pub enum DiskDone {
 /// let hello = Message::Hello { lowest: 1, highest: 1, place: "rack-4".into() };
 /// let frame = Frame::new(0, hello);
 /// let actions = agent.handle(now, Event::Frame { connection: 1, frame });
-/// // Somebody who looks for rack-4 is told so and let go.
+/// // A client that asks for rack-4 is refused and disconnected.
 /// assert!(matches!(actions[..], [Action::Send { .. }, Action::Close { .. }]));
 /// ```
 #[derive(Debug)]
@@ -400,9 +400,9 @@ pub struct Counts {
     pub bytes_sent: u64,
     /// Bytes of files that were received.
     pub bytes_received: u64,
-    /// Connections that were closed because they broke a rule or said nothing.
+    /// Connections that were closed because of a protocol violation or silence.
     pub expelled: u64,
-    /// Requests that nobody wanted any more when their turn came.
+    /// Requests whose deadline had passed when their turn came.
     pub late: u64,
 }
 
@@ -453,17 +453,17 @@ impl Agent {
             }
             Event::Closed { connection } => self.forget(connection),
             Event::Finished { job, outcome } => self.finished(now, job, outcome),
-            Event::Pushed { task, address, parcels, answer } => {
+            Event::Pushed { task, address, fragments, answer } => {
                 let upto = answer.as_ref().ok().copied();
-                self.outbox.settled(now, task, &address, &parcels, upto);
-                self.pushed(now, task, parcels, answer);
+                self.outbox.settled(now, task, &address, &fragments, upto);
+                self.pushed(now, task, fragments, answer);
             }
             Event::Tick => self.tick(now),
         }
         if self.clocks.freed() {
             self.tasks_go_on(now);
         }
-        self.send_parcels();
+        self.send_fragments();
         self.start_jobs(now);
         std::mem::take(&mut self.actions)
     }
@@ -683,7 +683,7 @@ impl Agent {
             return self.settle_aborts();
         }
         let Some(connection) = self.connections.get_mut(&pending.connection) else {
-            // The one who asked is gone; what was opened for it goes too.
+            // The client is gone; what was opened for it is closed.
             if let (Some(slot), Ok(DiskDone::Opened { .. } | DiskDone::Locked(true))) =
                 (pending.slot, &outcome)
             {
@@ -732,7 +732,7 @@ impl Agent {
         let expired = |(_, c): &(&ConnectionId, &Connection)| c.expires(&self.limits) <= now;
         let silent: Vec<_> = self.connections.iter().filter(expired).map(|(id, _)| *id).collect();
         for id in silent {
-            self.expel(id, "it said nothing for too long");
+            self.expel(id, "nothing was received for too long");
         }
         self.task_tick(now);
         let due = self.locks.extract_if(.., |(at, _)| *at <= now).map(|(_, pending)| pending);
@@ -744,7 +744,7 @@ impl Agent {
         }
     }
 
-    /// Closes a connection that broke a rule.
+    /// Closes a connection after a protocol violation.
     fn expel(&mut self, id: ConnectionId, why: &str) {
         self.counts.expelled += 1;
         self.actions.push(Action::Close { connection: id, why: why.to_owned() });

@@ -1,8 +1,8 @@
 //! The coordinator of a placed repair as a state machine: hands out the shares, watches, and
-//! either has the result put in place or says who or what was in the way.
+//! either has the result put in place or names the node or chunk that failed.
 //!
-//! It knows nothing of codes and plans. When it ends in trouble, whoever runs it plans again
-//! without the node or chunk it names; nothing has been put in place then.
+//! It knows nothing of codes and plans. When it fails, its caller plans again without the node or
+//! chunk that it names; nothing has been put in place then.
 
 mod slow;
 
@@ -11,24 +11,26 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use self::slow::{Slow, Standing};
+use self::slow::{NodeProgress, SlowNodes};
 
 use crate::agent::TaskId;
 use crate::proto::{Message, PAYLOAD_MAX, TaskState};
 use crate::task::Amounts;
 use crate::{NodeError, Result};
 
-/// How long a node may take for small things.
+/// Timeout of small requests.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long for a farewell: nothing depends on it, and who is in the way may be the one to answer.
+/// Timeout of the request to end a task: nothing depends on it, and the failed node may be the one
+/// to answer.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// How long it may take to prepare, or to complete, its share.
+/// Timeout for preparing, or completing, a share.
 const LONG: Duration = Duration::from_secs(120);
-/// A node is asked how far it is; it answers when something has happened, or after this time.
+/// A node is asked for its progress; it answers when there is some, or after this time.
 const NEWS_MS: u32 = 1000;
-/// When no node has got on for so long, the one that is furthest behind is in the way.
+/// When no node makes progress for this long, the one that is furthest behind is taken to be
+/// stalled.
 const STALL: Duration = Duration::from_secs(30);
-/// The same where other repairs over these nodes get on: they may be what is waited for.
+/// The same where other repairs over these nodes make progress: this one may be waiting for them.
 const CROWDED: Duration = Duration::from_secs(300);
 
 /// The share of one node.
@@ -42,9 +44,9 @@ pub struct Share {
     pub writes: bool,
 }
 
-/// What is asked of a node.
+/// A request to an agent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Order {
+pub struct AgentRequest {
     /// Which node, by its rank among the shares.
     pub rank: usize,
     /// What.
@@ -55,10 +57,10 @@ pub struct Order {
     pub patience: Duration,
 }
 
-/// What stood in the way of a repair.
+/// Why a repair failed.
 #[derive(Debug)]
-pub enum Trouble {
-    /// A node did not answer, could not be reached by others, or did not get on.
+pub enum RepairFailure {
+    /// A node did not answer, could not be reached by others, or made no progress.
     Node(usize, NodeError),
     /// Storage at a node failed.
     Disk(usize, NodeError),
@@ -74,7 +76,7 @@ pub enum Outcome {
     /// Every rebuilt shard is verified and in place.
     Done(Vec<(usize, Amounts)>),
     /// Nothing was put in place.
-    Trouble(Trouble),
+    Failed(RepairFailure),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,8 +106,8 @@ struct State {
 /// use kiln_node::coordinator::{Coordinator, Share};
 /// let share = Share { node: 3, assignment: vec![1, 2, 3].into(), writes: true };
 /// let mut coordinator = Coordinator::new([7; 16], vec![share]);
-/// let orders = coordinator.begin(Duration::ZERO);
-/// assert_eq!((orders.len(), orders[0].message.name()), (1, "Assign"));
+/// let requests = coordinator.begin(Duration::ZERO);
+/// assert_eq!((requests.len(), requests[0].message.name()), (1, "Assign"));
 /// ```
 #[derive(Debug)]
 pub struct Coordinator {
@@ -116,8 +118,8 @@ pub struct Coordinator {
     moved: (Duration, u64),
     /// When all repairs together got on last, and how far they were.
     beside: (Duration, u64),
-    slow: Slow,
-    /// Nodes that another plan could do without.
+    slow: SlowNodes,
+    /// Nodes that another plan can leave out.
     spared: BTreeSet<usize>,
     waiting: usize,
 }
@@ -137,19 +139,19 @@ impl Coordinator {
         };
         let nodes = shares.into_iter().map(state).collect();
         let (phase, outcome, moved) = (Phase::Assigning, None, (Duration::ZERO, 0));
-        let (slow, spared, beside) = (Slow::default(), BTreeSet::new(), moved);
+        let (slow, spared, beside) = (SlowNodes::default(), BTreeSet::new(), moved);
         Coordinator { task, phase, nodes, outcome, moved, beside, slow, spared, waiting: 0 }
     }
 
-    /// The same, for a repair that could be planned again without any one of these nodes: one of
-    /// them that keeps all others waiting is then in the way ([`Trouble::Node`]).
+    /// The same, for a repair that could be planned again without any one of these nodes: one that
+    /// keeps all others waiting counts as failed ([`RepairFailure::Node`]).
     #[must_use]
     pub fn sparing(self, nodes: impl IntoIterator<Item = usize>) -> Coordinator {
         Coordinator { spared: nodes.into_iter().collect(), ..self }
     }
 
     /// How far all repairs are that share nodes with this one, itself included, in any unit that
-    /// only grows. While they get on well nobody is in the way: links and disks are busy.
+    /// only grows. While they make progress no node counts as failed: links and disks are busy.
     pub fn beside(&mut self, now: Duration, total: u64) {
         if total != self.beside.1 {
             self.beside = (now, total);
@@ -157,10 +159,10 @@ impl Coordinator {
     }
 
     /// The first orders.
-    pub fn begin(&mut self, now: Duration) -> Vec<Order> {
+    pub fn begin(&mut self, now: Duration) -> Vec<AgentRequest> {
         self.moved.0 = now;
-        let orders = (0..self.nodes.len()).filter_map(|rank| self.assign(rank)).collect();
-        self.count(orders)
+        let requests = (0..self.nodes.len()).filter_map(|rank| self.assign(rank)).collect();
+        self.count(requests)
     }
 
     /// The end, once; then there are no more orders.
@@ -168,11 +170,11 @@ impl Coordinator {
         if self.phase == Phase::Ended { self.outcome.take() } else { None }
     }
 
-    /// What was in the way, as soon as it is known: not everybody may have heard yet.
+    /// The failure, as soon as it is known: not all agents may have been told yet.
     #[must_use]
-    pub fn in_the_way(&self) -> Option<&Trouble> {
+    pub fn in_the_way(&self) -> Option<&RepairFailure> {
         match &self.outcome {
-            Some(Outcome::Trouble(trouble)) => Some(trouble),
+            Some(Outcome::Failed(failure)) => Some(failure),
             _ => None,
         }
     }
@@ -187,19 +189,19 @@ impl Coordinator {
     pub fn answered(
         &mut self,
         now: Duration,
-        order: &Order,
+        request: &AgentRequest,
         answer: Result<Message>,
-    ) -> Vec<Order> {
+    ) -> Vec<AgentRequest> {
         self.waiting = self.waiting.saturating_sub(1);
-        let rank = order.rank;
-        let orders = match (self.phase, answer) {
+        let rank = request.rank;
+        let requests = match (self.phase, answer) {
             (Phase::Clearing, _) => Vec::new(),
             (_, Err(error)) => {
                 let node = self.nodes[rank].share.node;
-                self.trouble(match &error {
-                    NodeError::Protocol { .. } => Trouble::Failed(error),
-                    NodeError::Refused { .. } => Trouble::Disk(node, error),
-                    _ => Trouble::Node(node, error),
+                self.give_up(match &error {
+                    NodeError::Protocol { .. } => RepairFailure::Failed(error),
+                    NodeError::Refused { .. } => RepairFailure::Disk(node, error),
+                    _ => RepairFailure::Node(node, error),
                 })
             }
             (Phase::Assigning, Ok(_)) => self.assigned(rank),
@@ -207,46 +209,46 @@ impl Coordinator {
             (Phase::Committing, Ok(_)) => self.committed(rank),
             (Phase::Ended, _) => Vec::new(),
         };
-        let orders = self.count(orders);
+        let requests = self.count(requests);
         if self.phase == Phase::Clearing && self.waiting == 0 {
             self.phase = Phase::Ended;
         }
-        orders
+        requests
     }
 
     /// New limit of bytes a second for every node (0: none).
-    pub fn throttle(&mut self, rate: u64) -> Vec<Order> {
-        let orders = match self.phase {
+    pub fn throttle(&mut self, rate: u64) -> Vec<AgentRequest> {
+        let requests = match self.phase {
             Phase::Running => self.all(|task| Message::Throttle { task, rate }, PATIENCE),
             _ => Vec::new(),
         };
-        self.count(orders)
+        self.count(requests)
     }
 
     /// Calls the repair off.
-    pub fn cancel(&mut self, why: &str) -> Vec<Order> {
+    pub fn cancel(&mut self, why: &str) -> Vec<AgentRequest> {
         let (what, place) = ("the repair".to_owned(), "the coordinator".to_owned());
         let error = NodeError::GaveUp { what, place, why: why.to_owned() };
-        let orders = self.trouble(Trouble::Failed(error));
-        self.count(orders)
+        let requests = self.give_up(RepairFailure::Failed(error));
+        self.count(requests)
     }
 
-    fn count(&mut self, orders: Vec<Order>) -> Vec<Order> {
-        self.waiting += orders.len();
-        orders
+    fn count(&mut self, requests: Vec<AgentRequest>) -> Vec<AgentRequest> {
+        self.waiting += requests.len();
+        requests
     }
 
-    fn order(&self, rank: usize, message: Message, patience: Duration) -> Order {
-        Order { rank, message, payload: Bytes::new(), patience }
+    fn request(&self, rank: usize, message: Message, patience: Duration) -> AgentRequest {
+        AgentRequest { rank, message, payload: Bytes::new(), patience }
     }
 
-    fn all(&self, message: impl Fn(TaskId) -> Message, patience: Duration) -> Vec<Order> {
+    fn all(&self, message: impl Fn(TaskId) -> Message, patience: Duration) -> Vec<AgentRequest> {
         let ranks = 0..self.nodes.len();
-        ranks.map(|rank| self.order(rank, message(self.task), patience)).collect()
+        ranks.map(|rank| self.request(rank, message(self.task), patience)).collect()
     }
 
     /// The next piece of a node's assignment.
-    fn assign(&mut self, rank: usize) -> Option<Order> {
+    fn assign(&mut self, rank: usize) -> Option<AgentRequest> {
         let task = self.task;
         let node = &mut self.nodes[rank];
         let (at, total) = (node.sent, node.share.assignment.len());
@@ -256,10 +258,10 @@ impl Coordinator {
         node.sent = total.min(at + PAYLOAD_MAX);
         let payload = node.share.assignment.slice(at..node.sent);
         let message = Message::Assign { task, at: at as u64, total: total as u64 };
-        Some(Order { rank, message, payload, patience: LONG })
+        Some(AgentRequest { rank, message, payload, patience: LONG })
     }
 
-    fn assigned(&mut self, rank: usize) -> Vec<Order> {
+    fn assigned(&mut self, rank: usize) -> Vec<AgentRequest> {
         if let Some(next) = self.assign(rank) {
             return vec![next];
         }
@@ -271,7 +273,7 @@ impl Coordinator {
         self.all(|task| Message::Start { task }, PATIENCE)
     }
 
-    fn ran(&mut self, now: Duration, rank: usize, message: &Message) -> Vec<Order> {
+    fn ran(&mut self, now: Duration, rank: usize, message: &Message) -> Vec<AgentRequest> {
         if let Message::Progress { state, done, read, sent, received, written, waits, .. } = message
         {
             let (windows, read, sent) = (*done, *read, *sent);
@@ -281,8 +283,8 @@ impl Coordinator {
             match state {
                 TaskState::Done => self.nodes[rank].done = true,
                 TaskState::Failed => {
-                    let trouble = self.failure(rank, message);
-                    return self.trouble(trouble);
+                    let failure = self.failure(rank, message);
+                    return self.give_up(failure);
                 }
                 TaskState::Arriving | TaskState::Ready | TaskState::Running => {}
             }
@@ -293,14 +295,14 @@ impl Coordinator {
         if let Some(rank) = self.stalled(now).or_else(|| self.too_slow(now)) {
             let node = self.nodes[rank].share.node;
             let (what, place) = ("for its part of a repair".to_owned(), format!("node {node}"));
-            return self.trouble(Trouble::Node(node, NodeError::Late { what, place }));
+            return self.give_up(RepairFailure::Node(node, NodeError::Late { what, place }));
         }
         if self.nodes[rank].done || matches!(message, Message::Done {}) && self.watched(rank) {
             return Vec::new();
         }
         let (task, seen) = (self.task, self.nodes[rank].amounts.windows);
         let watch = Message::Watch { task, seen, wait_ms: NEWS_MS };
-        vec![self.order(rank, watch, PATIENCE)]
+        vec![self.request(rank, watch, PATIENCE)]
     }
 
     /// The answer to a change of the limit must not start a second watch.
@@ -308,7 +310,7 @@ impl Coordinator {
         std::mem::replace(&mut self.nodes[rank].settled, true)
     }
 
-    /// Who is in the way, when nobody has got on for too long.
+    /// The node that counts as failed when none has made progress for too long.
     fn stalled(&mut self, now: Duration) -> Option<usize> {
         let sum = self.nodes.iter().map(|node| node.amounts.windows + node.amounts.received).sum();
         if sum != self.moved.1 {
@@ -326,37 +328,37 @@ impl Coordinator {
     fn too_slow(&mut self, now: Duration) -> Option<usize> {
         let standing = |node: &State| {
             let (windows, waits, done) = (node.amounts.windows, node.waits, node.done);
-            Standing { windows, waits, done }
+            NodeProgress { windows, waits, done }
         };
-        let standings: Vec<Standing> = self.nodes.iter().map(standing).collect();
+        let standings: Vec<NodeProgress> = self.nodes.iter().map(standing).collect();
         let rank = self.slow.note(now, &standings, self.beside.1)?;
         self.spared.contains(&self.nodes[rank].share.node).then_some(rank)
     }
 
-    fn failure(&self, rank: usize, message: &Message) -> Trouble {
+    fn failure(&self, rank: usize, message: &Message) -> RepairFailure {
         let node = self.nodes[rank].share.node;
         let Message::Progress { text, peer, chunk, stripe, .. } = message else {
-            return Trouble::Failed(NodeError::protocol("a failure without a reason"));
+            return RepairFailure::Failed(NodeError::protocol("a failure without a reason"));
         };
         let (place, why) = (format!("node {node}"), text.clone());
         let error = NodeError::Refused { place, why };
         match (*peer, *chunk) {
-            (Some(peer), _) => Trouble::Node(peer as usize, error),
-            (None, Some(chunk)) => Trouble::Chunk(chunk as usize, *stripe, text.clone()),
-            (None, None) => Trouble::Disk(node, error),
+            (Some(peer), _) => RepairFailure::Node(peer as usize, error),
+            (None, Some(chunk)) => RepairFailure::Chunk(chunk as usize, *stripe, text.clone()),
+            (None, None) => RepairFailure::Disk(node, error),
         }
     }
 
-    fn commit(&mut self) -> Vec<Order> {
+    fn commit(&mut self) -> Vec<AgentRequest> {
         self.phase = Phase::Committing;
         self.nodes.iter_mut().for_each(|node| node.settled = !node.share.writes);
         let writers = (0..self.nodes.len()).filter(|rank| self.nodes[*rank].share.writes);
-        let commit = |rank| self.order(rank, Message::Commit { task: self.task }, LONG);
-        let orders: Vec<Order> = writers.map(commit).collect();
-        if orders.is_empty() { self.finish() } else { orders }
+        let commit = |rank| self.request(rank, Message::Commit { task: self.task }, LONG);
+        let requests: Vec<AgentRequest> = writers.map(commit).collect();
+        if requests.is_empty() { self.finish() } else { requests }
     }
 
-    fn committed(&mut self, rank: usize) -> Vec<Order> {
+    fn committed(&mut self, rank: usize) -> Vec<AgentRequest> {
         self.nodes[rank].settled = true;
         if !self.nodes.iter().all(|node| node.settled) {
             return Vec::new();
@@ -364,20 +366,20 @@ impl Coordinator {
         self.finish()
     }
 
-    fn finish(&mut self) -> Vec<Order> {
+    fn finish(&mut self) -> Vec<AgentRequest> {
         let amounts = self.nodes.iter().map(|node| (node.share.node, node.amounts)).collect();
         self.clear(Outcome::Done(amounts))
     }
 
-    fn trouble(&mut self, trouble: Trouble) -> Vec<Order> {
+    fn give_up(&mut self, failure: RepairFailure) -> Vec<AgentRequest> {
         if self.phase >= Phase::Clearing {
             return Vec::new();
         }
-        self.clear(Outcome::Trouble(trouble))
+        self.clear(Outcome::Failed(failure))
     }
 
-    /// All nodes forget the task; answers do not matter any more.
-    fn clear(&mut self, outcome: Outcome) -> Vec<Order> {
+    /// All nodes drop the task; their answers do not matter any more.
+    fn clear(&mut self, outcome: Outcome) -> Vec<AgentRequest> {
         self.outcome = Some(outcome);
         self.phase = Phase::Clearing;
         self.all(|task| Message::Abort { task }, FAREWELL)

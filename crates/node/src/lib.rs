@@ -10,7 +10,7 @@
 //! | `throttle` | the limit of an agent's repair traffic; pure |
 //! | `coordinator` | hands out shares and watches them; pure |
 //! | `recovery` | what to repair when, how, and what to do when that fails; pure |
-//! | `reader` | a client as a node of a plan: what it reads is rebuilt by helpers; pure |
+//! | `degraded_reader` | a client as a node of a plan: what it reads is rebuilt by helpers; pure |
 //! | `sim` | a whole cluster in virtual time, from one seed (feature `sim`, for tests) |
 //! | `net` | sockets, TLS, disks, threads: the only asynchronous code |
 //!
@@ -22,12 +22,12 @@
 pub mod agent;
 mod carry;
 pub mod coordinator;
+pub mod degraded_reader;
 mod error;
 pub mod link;
 pub mod net;
 pub mod pace;
 pub mod proto;
-pub mod reader;
 pub mod recovery;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;

@@ -1,8 +1,8 @@
-//! The asking side of a connection as a state machine: questions, replies and the time go in,
+//! The asking side of a connection as a state machine: requests, replies and the time go in,
 //! frames and answers come out.
 //!
-//! It keeps within the credit that the other side granted, asks what clients want before what
-//! repair wants, gives up questions whose time is over, and notices when nobody is there any more.
+//! It stays within the credit that the other side granted, sends clients' requests before those of
+//! repair, gives up requests whose deadline has passed, and notices when the other side is dead.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -14,27 +14,27 @@ use crate::agent::store_error;
 use crate::proto::{Frame, Message, Priority, Role, VERSION};
 use crate::{NodeError, NodeOperation, Result};
 
-/// Names a question to the one who asked it.
+/// Names a request to the one who asked it.
 pub type Token = u64;
 
 /// Questions that wait for credit, at most.
 const WAITING_MAX: usize = 4096;
-/// After so long without a word from the other side it is asked whether it is there.
+/// After this time without a frame from the other side a ping is sent.
 const QUIET: Duration = Duration::from_secs(5);
-/// After so long it is taken for dead.
+/// After this time the connection counts as dead.
 const DEAD: Duration = Duration::from_secs(15);
 
-/// A question.
+/// A request.
 ///
 /// ```
 /// use std::time::Duration;
-/// use kiln_node::link::Ask;
+/// use kiln_node::link::Request;
 /// use kiln_node::proto::Message;
-/// let ask = Ask::new(1, Message::Ping {}, Duration::from_secs(5));
+/// let ask = Request::new(1, Message::Ping {}, Duration::from_secs(5));
 /// assert!(ask.payload.is_empty());
 /// ```
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct Request {
     /// Its name.
     pub token: Token,
     /// What is asked.
@@ -47,11 +47,11 @@ pub struct Ask {
     pub patience: Duration,
 }
 
-impl Ask {
-    /// A client's question without payload.
+impl Request {
+    /// A client's request without payload.
     #[must_use]
-    pub fn new(token: Token, message: Message, patience: Duration) -> Ask {
-        Ask { token, message, payload: Bytes::new(), priority: Priority::Client, patience }
+    pub fn new(token: Token, message: Message, patience: Duration) -> Request {
+        Request { token, message, payload: Bytes::new(), priority: Priority::Client, patience }
     }
 
     /// Bytes of credit that it takes.
@@ -68,8 +68,8 @@ impl Ask {
 pub enum Event {
     /// The connection is made (and, with TLS, proven).
     Connected,
-    /// A question.
-    Ask(Ask),
+    /// A request.
+    Request(Request),
     /// A frame arrived.
     Frame(Frame),
     /// The connection ended.
@@ -88,16 +88,16 @@ pub enum Action {
         /// The frame.
         frame: Frame,
     },
-    /// A question is answered: the frame, or why there is none.
+    /// A request is answered: the frame, or why there is none.
     Answer {
-        /// Which question.
+        /// Which request.
         token: Token,
         /// Its answer; never `Failed`, which is an error here.
         answer: Result<Frame>,
     },
     /// Frames of this session may now arrive.
     Session(u64),
-    /// Close the connection. All questions have been answered.
+    /// Close the connection. All requests have been answered.
     Close,
 }
 
@@ -145,12 +145,12 @@ struct Asked {
 ///
 /// ```
 /// use std::time::Duration;
-/// use kiln_node::link::{Action, Ask, Event, Link};
+/// use kiln_node::link::{Action, Request, Event, Link};
 /// use kiln_node::proto::Message;
 /// let now = Duration::ZERO;
 /// let mut link = Link::new("kiln://far:7440", "", now);
-/// let ask = Ask::new(5, Message::Ping {}, Duration::from_secs(1));
-/// assert!(link.handle(now, Event::Ask(ask)).is_empty()); // waits for the connection
+/// let ask = Request::new(5, Message::Ping {}, Duration::from_secs(1));
+/// assert!(link.handle(now, Event::Request(ask)).is_empty()); // waits for the connection
 /// let closed = std::io::ErrorKind::ConnectionRefused.into();
 /// let actions = link.handle(now, Event::Closed(closed));
 /// assert!(matches!(&actions[0], Action::Answer { token: 5, answer: Err(_) }));
@@ -167,7 +167,7 @@ pub struct Link {
     used: u64,
     next_request: u64,
     under_way: BTreeMap<u64, Asked>,
-    waiting: [VecDeque<(Option<Duration>, Ask)>; 2],
+    waiting: [VecDeque<(Option<Duration>, Request)>; 2],
     heard: Duration,
     pinged: Duration,
     actions: Vec<Action>,
@@ -207,7 +207,7 @@ impl Link {
                 self.actions.push(Action::Send { session: 0, frame });
             }
             Event::Connected => {}
-            Event::Ask(ask) => self.ask(now, ask),
+            Event::Request(ask) => self.ask(now, ask),
             Event::Frame(frame) => {
                 self.heard = now;
                 match self.frame(frame) {
@@ -243,13 +243,13 @@ impl Link {
         self.state == State::Ended
     }
 
-    fn ask(&mut self, now: Duration, ask: Ask) {
+    fn ask(&mut self, now: Duration, ask: Request) {
         let what = ask.message.name();
         let refused = if let Some(why) = &self.ended {
             Some(why.error(&self.address, what))
         } else if self.waiting.iter().map(VecDeque::len).sum::<usize>() >= WAITING_MAX {
             let (what, place) = (what.to_owned(), self.address.clone());
-            Some(NodeError::GaveUp { what, place, why: "too many questions wait".to_owned() })
+            Some(NodeError::GaveUp { what, place, why: "too many requests wait".to_owned() })
         } else {
             None
         };

@@ -12,8 +12,8 @@ mod pool;
 mod post;
 mod recover;
 mod remote;
+mod runtime;
 mod serve;
-mod stage;
 mod stream;
 
 pub use address::{Address, DEFAULT_PORT};
@@ -25,6 +25,6 @@ pub use monitor::Monitor;
 pub use pool::{Control, PoolRecovery};
 pub use recover::RepairWatcher;
 pub use remote::{Agents, Network, RemoteBackend, SERVED};
-pub use serve::{AgentSetup, Report, Serving, Watcher, serve};
 #[cfg(any(test, feature = "sim"))]
-pub(crate) use stage::{Answer, Question, Stage};
+pub(crate) use runtime::{Answer, PendingRequest, VirtualRuntime};
+pub use serve::{AgentSetup, Report, Serving, Watcher, serve};

@@ -60,7 +60,7 @@ pub enum Priority {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Number of the request; a reply bears the number of its request.
+    /// Number of the request; a reply has the number of its request.
     pub id: u64,
     /// Who waits for it.
     pub priority: Priority,
@@ -154,7 +154,7 @@ impl Frame {
 ///
 /// ```
 /// use kiln_node::proto::{HEADER, Header};
-/// // What a stranger may send.
+/// // What any program may send.
 /// assert!(Header::parse(b"GET / HTTP/1.1\r\nHost: 10.0.0.7:7440\r\n\r\n\r", 0).is_err());
 /// assert_eq!(HEADER, 40);
 /// ```

@@ -13,13 +13,13 @@
 mod clients;
 mod disk;
 mod faults;
-mod mishaps;
 mod processes;
+mod scheduled_faults;
 mod world;
 
 pub use clients::{Client, Cluster, Program};
 pub use faults::{Faults, Random};
-pub use mishaps::{Mishap, What};
+pub use scheduled_faults::{ScheduledFault, What};
 pub use world::{Ending, World};
 
 #[cfg(test)]

@@ -28,25 +28,25 @@ const REACH: u64 = 3;
 /// Windows under way may be as many as were done in this time, twice: where links are slow, what is
 /// further ahead only keeps back what is needed next.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Bytes of a parcel, at most: on a slow link an urgent one must not wait long for another.
-pub(crate) const PARCEL_MAX: usize = 64 << 10;
+/// Most bytes of a fragment: on a slow link an urgent one must not wait long for another.
+pub(crate) const FRAGMENT_MAX: usize = 64 << 10;
 
 /// Bytes of every sub-chunk that travel together unless somebody knows better: windows of about a
 /// mebibyte of each chunk. Much smaller ones cost time for messages, larger ones time until the
 /// first of them has gone through all nodes.
 ///
 /// ```
-/// use kiln_node::task::usual_slice;
-/// assert_eq!((usual_slice(256), usual_slice(1)), (4096, 65536));
+/// use kiln_node::task::default_slice;
+/// assert_eq!((default_slice(256), default_slice(1)), (4096, 65536));
 /// ```
 #[must_use]
-pub fn usual_slice(alpha: usize) -> u32 {
+pub fn default_slice(alpha: usize) -> u32 {
     ((1 << 20) / alpha.clamp(1, 1 << 10) as u32).min(64 << 10)
 }
 
-/// What a task asks for.
+/// An effect that a task asks for.
 #[derive(Debug)]
-pub enum Wish {
+pub enum Effect {
     /// Read the window's pieces from disk.
     Load(u64),
     /// Run the program of a round.
@@ -68,14 +68,14 @@ pub enum Wish {
         pieces: Vec<Bytes>,
     },
     /// Send a piece (or a part of one) to another node.
-    Push(Parcel),
+    Push(Fragment),
     /// Compare and complete what was written.
     Finish,
 }
 
-/// A part of a piece on its way.
+/// A fragment: a part of a piece on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parcel {
+pub struct Fragment {
     /// The window.
     pub window: u64,
     /// The piece.
@@ -90,7 +90,7 @@ pub struct Parcel {
     pub bytes: Bytes,
 }
 
-/// How far a task is.
+/// The progress of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Amounts {
     /// Windows that are done.
@@ -105,9 +105,9 @@ pub struct Amounts {
     pub written: u64,
 }
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum TaskPhase {
     /// Assigned; pieces may arrive already.
     Ready,
     /// At work.
@@ -144,7 +144,7 @@ pub struct Task {
     base: u64,
     next: u64,
     upto: u64,
-    stage: Stage,
+    state: TaskPhase,
     windows: BTreeMap<u64, Window>,
     done: BTreeSet<u64>,
     /// For each piece, the rank of the last round that uses it.
@@ -152,7 +152,7 @@ pub struct Task {
     rate: u64,
     clocks: Throttle,
     amounts: Amounts,
-    wishes: Vec<Wish>,
+    effects: Vec<Effect>,
 }
 
 impl Task {
@@ -185,14 +185,14 @@ impl Task {
             base: 0,
             next: 0,
             upto: if rate == 0 { limit.min(REACH) } else { 0 },
-            stage: Stage::Ready,
+            state: TaskPhase::Ready,
             windows: BTreeMap::new(),
             done: BTreeSet::new(),
             last_use,
             rate,
             clocks: Throttle::default(),
             amounts: Amounts::default(),
-            wishes: Vec::new(),
+            effects: Vec::new(),
         })
     }
 
@@ -208,13 +208,13 @@ impl Task {
         Task { least: WINDOWS_MAX.into(), ..self }
     }
 
-    /// Where it stands.
+    /// Its state.
     #[must_use]
-    pub fn stage(&self) -> Stage {
-        self.stage
+    pub fn state(&self) -> TaskPhase {
+        self.state
     }
 
-    /// How far it is.
+    /// Its progress.
     #[must_use]
     pub fn amounts(&self) -> Amounts {
         self.amounts
@@ -256,15 +256,15 @@ impl Task {
     }
 
     /// Begins.
-    pub fn start(&mut self, now: Duration) -> Vec<Wish> {
-        if self.stage == Stage::Ready {
-            self.stage = Stage::Running;
+    pub fn start(&mut self, now: Duration) -> Vec<Effect> {
+        if self.state == TaskPhase::Ready {
+            self.state = TaskPhase::Running;
         }
         self.go_on(now)
     }
 
     /// Changes the limit of bytes a second (0: none).
-    pub fn throttle(&mut self, now: Duration, rate: u64) -> Vec<Wish> {
+    pub fn throttle(&mut self, now: Duration, rate: u64) -> Vec<Effect> {
         self.rate = rate;
         self.clocks.restart(now);
         self.go_on(now)
@@ -273,26 +273,26 @@ impl Task {
     /// When [`Task::go_on`] has something to do although nothing arrived.
     #[must_use]
     pub fn wake_at(&self) -> Option<Duration> {
-        let waits = self.stage == Stage::Running
+        let waits = self.state == TaskPhase::Running
             && self.next < self.total
             && self.next < self.base + self.reach();
         waits.then(|| self.start_at())
     }
 
-    /// A parcel from another node.
+    /// A fragment from another node.
     ///
     /// # Errors
     /// It does not belong to this task, or there is no room for it.
-    pub fn parcel(&mut self, now: Duration, parcel: Parcel) -> Result<Vec<Wish>> {
-        let wrong = |what: &str| Err(NodeError::protocol(format!("a parcel {what}")));
-        let (spec, window) = (Arc::clone(&self.spec), parcel.window);
-        let awaited = spec.rounds.iter().any(|round| round.receives.contains(&parcel.piece));
+    pub fn fragment(&mut self, now: Duration, fragment: Fragment) -> Result<Vec<Effect>> {
+        let wrong = |what: &str| Err(NodeError::protocol(format!("a fragment {what}")));
+        let (spec, window) = (Arc::clone(&self.spec), fragment.window);
+        let awaited = spec.rounds.iter().any(|round| round.receives.contains(&fragment.piece));
         if window >= self.total || !awaited {
             return wrong("that nobody waits for");
         }
-        let total = self.piece_len(window, parcel.piece)?;
-        let end = parcel.at as usize + parcel.bytes.len();
-        if parcel.total as usize != total || end > total || parcel.bytes.is_empty() {
+        let total = self.piece_len(window, fragment.piece)?;
+        let end = fragment.at as usize + fragment.bytes.len();
+        if fragment.total as usize != total || end > total || fragment.bytes.is_empty() {
             return wrong("of another size than planned");
         }
         if window < self.base || self.done.contains(&window) {
@@ -303,31 +303,31 @@ impl Task {
             return wrong("for which there is no room");
         }
         let entry = self.windows.entry(window).or_default();
-        if entry.have.contains_key(&parcel.piece) {
+        if entry.have.contains_key(&fragment.piece) {
             return Ok(Vec::new());
         }
-        let parts = entry.parts.entry(parcel.piece).or_default();
-        self.amounts.received += parcel.bytes.len() as u64;
+        let parts = entry.parts.entry(fragment.piece).or_default();
+        self.amounts.received += fragment.bytes.len() as u64;
         if self.rate > 0 {
-            self.clocks.received(parcel.bytes.len() as u64);
+            self.clocks.received(fragment.bytes.len() as u64);
         }
-        parts.insert(parcel.at, parcel.bytes);
+        parts.insert(fragment.at, fragment.bytes);
         let have: usize = parts.values().map(Bytes::len).sum();
         if have >= total
-            && let Some(parts) = entry.parts.remove(&parcel.piece)
+            && let Some(parts) = entry.parts.remove(&fragment.piece)
         {
             let whole = join(parts, total);
             if whole.len() != total {
                 return wrong("whose parts overlap");
             }
-            entry.have.insert(parcel.piece, whole);
+            entry.have.insert(fragment.piece, whole);
             self.advance(window);
         }
         Ok(self.go_on(now))
     }
 
     /// Pieces that were read and verified.
-    pub fn loaded(&mut self, now: Duration, window: u64, pieces: Vec<(u32, Bytes)>) -> Vec<Wish> {
+    pub fn loaded(&mut self, now: Duration, window: u64, pieces: Vec<(u32, Bytes)>) -> Vec<Effect> {
         if let Some(entry) = self.windows.get_mut(&window) {
             self.amounts.read += pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
             entry.have.extend(pieces);
@@ -337,7 +337,7 @@ impl Task {
     }
 
     /// Pieces that a round made.
-    pub fn computed(&mut self, now: Duration, window: u64, made: Vec<Bytes>) -> Vec<Wish> {
+    pub fn computed(&mut self, now: Duration, window: u64, made: Vec<Bytes>) -> Vec<Effect> {
         if let Some(entry) = self.windows.get_mut(&window)
             && let Some(round) = self.spec.rounds.get(entry.round)
         {
@@ -348,8 +348,8 @@ impl Task {
         self.go_on(now)
     }
 
-    /// A parcel has arrived.
-    pub fn sent(&mut self, now: Duration, window: u64, bytes: usize) -> Vec<Wish> {
+    /// A fragment has arrived.
+    pub fn sent(&mut self, now: Duration, window: u64, bytes: usize) -> Vec<Effect> {
         self.amounts.sent += bytes as u64;
         if let Some(entry) = self.windows.get_mut(&window) {
             entry.unsent = entry.unsent.saturating_sub(1);
@@ -359,7 +359,7 @@ impl Task {
     }
 
     /// What a round persists is kept.
-    pub fn kept(&mut self, now: Duration, window: u64, bytes: u64) -> Vec<Wish> {
+    pub fn kept(&mut self, now: Duration, window: u64, bytes: u64) -> Vec<Effect> {
         self.amounts.written += bytes;
         if let Some(entry) = self.windows.get_mut(&window) {
             entry.unkept = entry.unkept.saturating_sub(1);
@@ -370,16 +370,16 @@ impl Task {
 
     /// What was written is complete and verified.
     pub fn finished(&mut self) {
-        self.stage = Stage::Done;
+        self.state = TaskPhase::Done;
     }
 
-    /// Starts windows as far as limits allow; gives what is wished for since.
-    pub fn go_on(&mut self, now: Duration) -> Vec<Wish> {
+    /// Starts windows as far as limits allow; returns the effects asked for since.
+    pub fn go_on(&mut self, now: Duration) -> Vec<Effect> {
         if self.noted < self.amounts.windows {
             self.pace.note(now, self.amounts.windows - self.noted);
             self.noted = self.amounts.windows;
         }
-        while self.stage == Stage::Running
+        while self.state == TaskPhase::Running
             && self.next < self.total
             && self.next < self.base + self.reach()
             && self.start_at() <= now
@@ -390,18 +390,18 @@ impl Task {
             let entry = self.windows.entry(window).or_default();
             entry.started = true;
             if self.spec.rounds.iter().any(|round| !round.reads.is_empty()) {
-                self.wishes.push(Wish::Load(window));
+                self.effects.push(Effect::Load(window));
             }
             self.advance(window);
         }
         // Under a limit only what has been paid for may come: many can send to one at once.
         let room = if self.rate == 0 { self.base + self.reach() } else { self.next };
         self.upto = self.upto.max(room.min(self.total));
-        if self.stage == Stage::Running && self.base == self.total {
-            self.stage = Stage::Finishing;
-            self.wishes.push(Wish::Finish);
+        if self.state == TaskPhase::Running && self.base == self.total {
+            self.state = TaskPhase::Finishing;
+            self.effects.push(Effect::Finish);
         }
-        std::mem::take(&mut self.wishes)
+        std::mem::take(&mut self.effects)
     }
 
     /// Windows from the lowest one on that may be under way.
@@ -453,10 +453,10 @@ impl Task {
                 let inputs = round.inputs.iter().filter_map(|id| entry.have.get(id).cloned());
                 let (inputs, round) = (inputs.collect(), entry.round);
                 entry.busy = true;
-                self.wishes.push(Wish::Compute { window, round, inputs });
+                self.effects.push(Effect::Compute { window, round, inputs });
                 return;
             }
-            pass_on(entry, window, round, &mut self.wishes);
+            pass_on(entry, window, round, &mut self.effects);
             let rank = entry.round;
             entry.have.retain(|piece, _| self.last_use.get(piece).is_some_and(|last| *last > rank));
             (entry.round, entry.computed) = (rank + 1, false);
@@ -474,22 +474,22 @@ impl Task {
 }
 
 /// Sends and keeps what a round says.
-fn pass_on(entry: &mut Window, window: u64, round: &RoundInfo, wishes: &mut Vec<Wish>) {
+fn pass_on(entry: &mut Window, window: u64, round: &RoundInfo, effects: &mut Vec<Effect>) {
     for send in &round.sends {
         let Some(whole) = entry.have.get(&send.piece) else { continue };
         let (piece, to, total) = (send.piece, send.to, whole.len() as u32);
-        for at in (0..whole.len()).step_by(PARCEL_MAX) {
-            let bytes = whole.slice(at..whole.len().min(at + PARCEL_MAX));
+        for at in (0..whole.len()).step_by(FRAGMENT_MAX) {
+            let bytes = whole.slice(at..whole.len().min(at + FRAGMENT_MAX));
             entry.unsent += 1;
             let at = at as u32;
-            wishes.push(Wish::Push(Parcel { window, piece, to, at, total, bytes }));
+            effects.push(Effect::Push(Fragment { window, piece, to, at, total, bytes }));
         }
     }
     if !round.persists.is_empty() {
         let pieces = round.persists.iter().filter_map(|p| entry.have.get(&p.piece).cloned());
         entry.unkept += 1;
         let (pieces, round) = (pieces.collect(), entry.round);
-        wishes.push(Wish::Persist { window, round, pieces });
+        effects.push(Effect::Persist { window, round, pieces });
     }
 }
 

@@ -212,7 +212,7 @@ fn a_helper_that_ends_on_the_way_is_decoded_around() {
 }
 
 #[test]
-fn a_rotten_helper_is_decoded_around() {
+fn a_corrupt_helper_is_decoded_around() {
     let scene = Scene::new("clay:4+2", 7, 1024, 400_000);
     scene.stop(0);
     let disk = &scene.disks[scene.homes[5]];

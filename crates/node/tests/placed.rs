@@ -209,7 +209,7 @@ fn rot_is_found_before_it_is_used_and_planned_around() {
     let rot = Fault::new(FaultAction::Flip { offset: 4096 + 5 * 1024 + 700, mask: 16 });
     disk.inject(rot.on(Operation::Read).always());
     let done = cluster.run(&cluster.recovery(&[0, 1], "central"), &nothing());
-    // Two are lost already: with the rotten one there are too few.
+    // Two are lost already: with the corrupt one there are too few.
     assert!(done.is_err());
     assert!(cluster.disks[cluster.n()].0.list().unwrap().iter().all(|name| name.starts_with('.')));
     let recovery = cluster.recovery(&[1], "central");

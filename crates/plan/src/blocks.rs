@@ -7,7 +7,7 @@
 
 use crate::edges::Edges;
 use crate::seed::{below, next};
-use crate::{Effort, Problem};
+use crate::{Problem, SearchBudget};
 use kiln_code::Dag;
 use std::collections::BTreeMap;
 
@@ -235,7 +235,7 @@ impl<'a> Search<'a> {
         heat: f64,
         state: &mut u64,
         moves: u64,
-        effort: &mut Effort<'_>,
+        budget: &mut SearchBudget<'_>,
     ) -> Score {
         let (mut best, mut best_score) = (self.placement(), self.score());
         let (free, workers) = (self.blocks.free(), self.sent.len());
@@ -245,7 +245,7 @@ impl<'a> Search<'a> {
         let scale = heat * self.blocks.mean_weight();
         let mut cost = self.cost();
         for step in 0..moves {
-            if step % ASK_EVERY == 0 && effort.is_over(step) {
+            if step % ASK_EVERY == 0 && budget.is_over(step) {
                 break;
             }
             let heat = scale * 0.05_f64.powf(step as f64 / moves as f64);

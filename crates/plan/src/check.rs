@@ -1,11 +1,11 @@
-//! The proof that a placed plan is the repair: its parts are executed on symbols.
+//! The proof that a placed plan is the repair: its execution is carried out on symbols.
 //!
 //! Every node starts with its disk, works through its rounds, and may use only what it has by
 //! then. What arrives at the targets is compared with what the problem's DAG computes: on all unit
 //! vectors where that is quick, which proves equality, else on random vectors over the field. A
 //! wrong sub-chunk agrees on one random vector with probability 1/256, on all with 256^-64.
 
-use crate::{Part, Parts, Plan, PlanError, Round, Source};
+use crate::{Execution, NodeExecution, Plan, PlanError, Round, Source};
 use kiln_code::dag::At;
 use kiln_code::{Dag, field};
 use std::collections::{BTreeMap, HashMap};
@@ -36,17 +36,17 @@ const POLYNOMIAL: u8 = field::POLYNOMIAL as u8;
 const SEED: u64 = 0x6b69_6c6e;
 
 impl Plan {
-    /// Proves that the nodes, executing [`Plan::parts`], deliver exactly what the problem's DAG
+    /// Proves that the nodes, executing [`Plan::execution`], deliver exactly what the problem's DAG
     /// computes, each to its node, and that a node uses nothing but what it stores or has received.
     ///
     /// # Errors
     /// What is wrong: such a plan must not run.
     pub fn check(&self) -> Result<Proof, PlanError> {
-        check(self, &self.parts()?)
+        check(self, &self.execution()?)
     }
 }
 
-fn check(plan: &Plan, parts: &Parts) -> Result<Proof, PlanError> {
+fn check(plan: &Plan, execution: &Execution) -> Result<Proof, PlanError> {
     let (repair, placed) = (plan.problem().dag(), plan.dag());
     let inputs = repair.inputs();
     if let Some(&at) = placed.inputs().iter().find(|at| inputs.binary_search(at).is_err()) {
@@ -60,7 +60,7 @@ fn check(plan: &Plan, parts: &Parts) -> Result<Proof, PlanError> {
     if !exact {
         let mut state = SEED;
         let values: Vec<Lanes> = inputs.iter().map(|_| random(&mut state)).collect();
-        compare(plan, parts, &values)?;
+        compare(plan, execution, &values)?;
         return Ok(Proof::Random { vectors: LANES });
     }
     for pass in 0..passes {
@@ -68,24 +68,31 @@ fn check(plan: &Plan, parts: &Parts) -> Result<Proof, PlanError> {
         for (lane, value) in values.iter_mut().skip(pass * LANES).take(LANES).enumerate() {
             value[lane] = 1;
         }
-        compare(plan, parts, &values)?;
+        compare(plan, execution, &values)?;
     }
     Ok(Proof::Exact)
 }
 
 /// Compares plan and repair on one set of values of the repair's inputs.
-fn compare(plan: &Plan, parts: &Parts, values: &[Lanes]) -> Result<(), PlanError> {
+fn compare(plan: &Plan, execution: &Execution, values: &[Lanes]) -> Result<(), PlanError> {
     let repair = plan.problem().dag();
     let disk: HashMap<At, Lanes> = repair.inputs().iter().copied().zip(values.to_vec()).collect();
-    let mut run =
-        Run { plan, parts, disk, has: HashMap::new(), sent: HashMap::new(), got: BTreeMap::new() };
-    let mut rounds: Vec<(u32, &Part, &Round)> = Vec::new();
-    for part in parts.parts() {
-        rounds.extend(part.rounds.iter().map(|round| (round.round, part, round)));
+    let mut run = Run {
+        plan,
+        execution,
+        disk,
+        has: HashMap::new(),
+        sent: HashMap::new(),
+        got: BTreeMap::new(),
+    };
+    let mut rounds: Vec<(u32, &NodeExecution, &Round)> = Vec::new();
+    for node_execution in execution.execution() {
+        rounds
+            .extend(node_execution.rounds.iter().map(|round| (round.round, node_execution, round)));
     }
-    rounds.sort_by_key(|(number, part, _)| (*number, part.node));
-    for (_, part, round) in rounds {
-        run.round(part.node, round)?;
+    rounds.sort_by_key(|(number, node_execution, _)| (*number, node_execution.node));
+    for (_, node_execution, round) in rounds {
+        run.round(node_execution.node, round)?;
     }
     let wanted = eval(repair, values);
     for (&(at, _), value) in repair.outputs().iter().zip(wanted) {
@@ -101,10 +108,10 @@ fn compare(plan: &Plan, parts: &Parts, values: &[Lanes]) -> Result<(), PlanError
     }
 }
 
-/// The state of the cluster while the parts are executed.
+/// The state of the cluster during the execution.
 struct Run<'a> {
     plan: &'a Plan,
-    parts: &'a Parts,
+    execution: &'a Execution,
     disk: HashMap<At, Lanes>,
     /// What each node has: by node and piece.
     has: HashMap<(usize, u32), Vec<Lanes>>,
@@ -123,7 +130,7 @@ impl Run<'_> {
             let missing = PlanError::Missing { node, piece, round: round.round };
             let at = self.sent.get(&(node, piece)).filter(|&&at| at < round.round);
             at.ok_or(missing.clone())?;
-            let home = self.parts.pieces().get(piece as usize).map(|piece| piece.home);
+            let home = self.execution.pieces().get(piece as usize).map(|piece| piece.home);
             let values = home.and_then(|home| self.has.get(&(home, piece)));
             let values = values.ok_or(missing)?.clone();
             self.has.insert((node, piece), values);
@@ -153,7 +160,7 @@ impl Run<'_> {
     /// What a node reads from its own disk.
     fn read(&self, node: usize, piece: u32) -> Result<Vec<Lanes>, PlanError> {
         let wrong = || PlanError::Internal(format!("node {node} cannot read piece {piece}"));
-        let piece = self.parts.pieces().get(piece as usize).ok_or_else(wrong)?;
+        let piece = self.execution.pieces().get(piece as usize).ok_or_else(wrong)?;
         let Source::Disk { chunk, runs } = &piece.source else { return Err(wrong()) };
         let chunk = *chunk as u32;
         if self.plan.problem().home(chunk) != Some(node) {

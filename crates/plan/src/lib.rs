@@ -3,18 +3,18 @@
 //! A [`Problem`] is a DAG, a [`Cluster`] snapshot, and who stores what. A strategy of
 //! [`STRATEGIES`] turns it into a [`Plan`]: a node for every computed vertex. [`Plan::check`]
 //! proves that the placed plan computes what the DAG computes, [`Plan::costs`] says what every node
-//! reads, sends, receives and computes, and [`Plan::parts`] is what the nodes execute.
+//! reads, sends, receives and computes, and [`Plan::execution`] is what the nodes execute.
 //!
 //! Nothing here knows which code a DAG came from; hints of its vertices are all that is used.
 //!
 //! ```
 //! use kiln_code::Codec;
-//! use kiln_plan::{Effort, Problem, strategy};
+//! use kiln_plan::{SearchBudget, Problem, strategy};
 //!
 //! let codec = Codec::new(&"rs:4+2".parse()?)?;
 //! let (_, dag) = codec.repair_dag(&[0], &[1, 2, 3, 4, 5])?;
 //! let problem = Problem::on_own_nodes(dag)?;
-//! let plan = strategy("central")?.plan(&problem, &mut Effort::default())?;
+//! let plan = strategy("central")?.plan(&problem, &mut SearchBudget::default())?;
 //! plan.check()?;
 //! let costs = plan.costs();
 //! assert_eq!(costs.nodes()[0].received, 4); // node 0 is new and gets four chunks
@@ -30,32 +30,32 @@ mod check;
 mod cluster;
 mod cost;
 mod edges;
-mod effort;
 mod error;
-mod general;
-mod parts;
+mod execution;
+mod lower_bounds;
 mod plan;
+mod plan_cache;
 mod problem;
 mod recovery;
+mod search_budget;
 mod seed;
-mod shelf;
 mod strategies;
-mod tally;
+mod traffic_table;
 
 pub use bound::Bound;
 pub use check::Proof;
 pub use cluster::{Cluster, Node};
 pub use cost::{Costs, NodeCost};
-pub use effort::Effort;
 pub use error::PlanError;
-pub use general::Limits;
-pub use parts::{Part, Parts, Persist, Piece, Round, Source};
+pub use execution::{Execution, NodeExecution, Persist, Piece, Round, Source};
+pub use lower_bounds::LowerBounds;
 pub use plan::Plan;
+pub use plan_cache::PlanCache;
 pub use problem::Problem;
 pub use recovery::{
     Destination, Emit, Job, Layout, RecoveryOptions, RecoveryPlan, RiskClass, Stripe, Tolerates,
 };
-pub use shelf::Shelf;
+pub use search_budget::SearchBudget;
 pub use strategies::{
     Basis, STRATEGIES, Strategy, UNDECIDED, Variants, alternatives, frontier, spectrum, strategy,
 };

@@ -1,5 +1,5 @@
 //! A plan: a DAG with a node for every vertex. Its costs, its parts and its proof are added to it
-//! in `cost`, `parts` and `check`, which need it while it needs none of them.
+//! in `cost`, `execution` and `check`, which need it while it needs none of them.
 
 use crate::edges::Edges;
 use crate::{PlanError, Problem};
@@ -100,7 +100,7 @@ impl Plan {
         self.strategy
     }
 
-    /// What the strategy has to say aloud: above all that it fell back to another one.
+    /// A note for people: above all that the strategy fell back to another one.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }

@@ -2,22 +2,22 @@
 //!
 //! A stripe alone has few choices; a hundred stripes over twenty machines have so many that their
 //! repairs can fill all links evenly. So the choices are made together: for every stripe the node
-//! that gets the lost chunk and one of a *menu* of proved plans (central, hub, chains, ... and
-//! other helpers where the code needs fewer than there are). Stripes with the least redundancy left
-//! come first, and what they need is balanced before anything else is placed.
+//! that gets the lost chunk and one of several proved *candidate plans* (central, hub, chains, ...
+//! and other helpers where the code needs fewer than there are). Stripes with the least redundancy
+//! left come first, and what they need is balanced before anything else is placed.
 //!
 //! [`RecoveryPlan::bound`] says what no plan can beat; see `docs/results/plan.md` for its proof.
 
 mod balance;
 mod bound;
+mod candidates;
 mod layout;
-mod menu;
 
 pub use layout::{Layout, Stripe};
 
 use crate::{Cluster, Plan, PlanError, Problem};
+use candidates::CandidatePlans;
 use kiln_code::{CodeError, Dag, Shape};
-use menu::Menu;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub enum Destination {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveryOptions {
-    /// Names of strategies whose plans are on the menu.
+    /// Names of the strategies that give candidate plans.
     pub strategies: Vec<&'static str>,
     /// Where random choices start: the same seed gives the same plan.
     pub seed: u64,
@@ -125,10 +125,10 @@ pub struct RiskClass {
 pub struct RecoveryPlan {
     cluster: Arc<Cluster>,
     layout: Layout,
-    menu: Menu,
+    candidates: CandidatePlans,
     /// Stripes in the order in which they are to be repaired.
     order: Vec<u32>,
-    /// By stripe: the entry of the menu, and where its targets begin.
+    /// By stripe: the entry of the candidate plans, and where its targets begin.
     entries: Vec<u32>,
     starts: Vec<u32>,
     targets: Vec<u16>,
@@ -156,9 +156,9 @@ impl RecoveryPlan {
             return Err(PlanError::TooMany { what: "stripes of a recovery", got, limit });
         }
         layout.check(cluster.nodes().len())?;
-        let menu = Menu::new(&layout, emit, &destination, options)?;
-        let mut balance = balance::Balance::new(&cluster, &layout, &menu, &destination)?;
-        let bound = bound::least(&cluster, &layout, &menu, balance.receivers());
+        let candidates = CandidatePlans::new(&layout, emit, &destination, options)?;
+        let mut balance = balance::Balance::new(&cluster, &layout, &candidates, &destination)?;
+        let bound = bound::least(&cluster, &layout, &candidates, balance.receivers());
         balance.set_bound(bound);
         let mut order: Vec<u32> = Vec::new();
         let mut classes = Vec::new();
@@ -174,7 +174,7 @@ impl RecoveryPlan {
         Ok(RecoveryPlan {
             cluster,
             layout,
-            menu,
+            candidates,
             order,
             entries,
             starts,
@@ -193,7 +193,7 @@ impl RecoveryPlan {
 
     fn job(&self, index: usize) -> Job<'_> {
         let stripe = self.order[index] as usize;
-        let entry = self.menu.entry(self.entries[stripe]);
+        let entry = self.candidates.entry(self.entries[stripe]);
         let start = self.starts[stripe] as usize;
         let targets = &self.targets[start..start + entry.lost.len()];
         Job { stripe, lost: &entry.lost, targets, strategy: entry.plan.strategy() }
@@ -209,7 +209,7 @@ impl RecoveryPlan {
             return Err(PlanError::TooMany { what: "index of a job", got, limit });
         }
         let job = self.job(index);
-        let entry = self.menu.entry(self.entries[job.stripe]);
+        let entry = self.candidates.entry(self.entries[job.stripe]);
         let stripe = self.layout.stripe(job.stripe);
         let mut nodes: Vec<usize> =
             stripe.homes().iter().map(|home| home.map_or(0, usize::from)).collect();

@@ -7,7 +7,7 @@ mod central;
 mod chain;
 mod hub;
 mod pareto;
-mod sums;
+mod partial_sums;
 
 #[cfg(test)]
 mod battery;
@@ -15,7 +15,7 @@ mod battery;
 pub use brute::spectrum;
 pub use hub::{alternatives, frontier};
 
-use crate::{Costs, Effort, Plan, PlanError, Problem};
+use crate::{Costs, Plan, PlanError, Problem, SearchBudget};
 
 /// What a sub-chunk between failure domains counts, where one within counts 1.
 const ACROSS: f64 = 3.0;
@@ -41,11 +41,11 @@ pub struct Strategy {
     pub variants: Option<Variants>,
     /// Whether the costs of a plan keep what the strategy promises; the battery of tests asks.
     pub promise: fn(&Problem, &Costs) -> bool,
-    pub(crate) place: fn(&Problem, &mut Effort<'_>) -> Result<Plan, PlanError>,
+    pub(crate) place: fn(&Problem, &mut SearchBudget<'_>) -> Result<Plan, PlanError>,
 }
 
 /// More plans for a problem.
-pub type Variants = fn(&Problem, &mut Effort<'_>) -> Result<Vec<Plan>, PlanError>;
+pub type Variants = fn(&Problem, &mut SearchBudget<'_>) -> Result<Vec<Plan>, PlanError>;
 
 /// What the plans of a strategy are made from.
 ///
@@ -97,8 +97,12 @@ impl Strategy {
     ///
     /// # Errors
     /// Only an internal one.
-    pub fn plan(&self, problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> {
-        (self.place)(problem, effort)
+    pub fn plan(
+        &self,
+        problem: &Problem,
+        budget: &mut SearchBudget<'_>,
+    ) -> Result<Plan, PlanError> {
+        (self.place)(problem, budget)
     }
 }
 
@@ -113,8 +117,8 @@ pub static UNDECIDED: &Strategy = &best::STRATEGY;
 pub static STRATEGIES: &[Strategy] = &[
     best::STRATEGY,
     central::STRATEGY,
-    sums::PIPELINE,
-    sums::PPR,
+    partial_sums::PIPELINE,
+    partial_sums::PPR,
     hub::STRATEGY,
     chain::STRATEGY,
     anneal::STRATEGY,

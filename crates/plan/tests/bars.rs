@@ -1,7 +1,7 @@
 //! What the hub rule promises, for every block: the bound, the frontier, optimal disk reads.
 
 use kiln_code::Codec;
-use kiln_plan::{Bound, Effort, Plan, Problem, frontier, strategy};
+use kiln_plan::{Bound, Plan, Problem, SearchBudget, frontier, strategy};
 
 fn problem(codec: &Codec, lost: usize) -> Problem {
     let available: Vec<usize> = (0..codec.shape().n()).filter(|&i| i != lost).collect();
@@ -13,8 +13,8 @@ fn codec(spec: &str) -> Codec {
 }
 
 fn plan(problem: &Problem, moves: u64) -> Plan {
-    let mut effort = Effort::new(1).with_moves(moves);
-    let plan = strategy("hub").unwrap().plan(problem, &mut effort).unwrap();
+    let mut budget = SearchBudget::new(1).with_moves(moves);
+    let plan = strategy("hub").unwrap().plan(problem, &mut budget).unwrap();
     plan.check().unwrap();
     assert_eq!(plan.note(), None);
     plan
@@ -43,7 +43,7 @@ fn every_point_of_the_frontier_is_on_the_bound() {
         for lost in [0, codec.shape().k - 1, codec.shape().n() - 1] {
             let problem = problem(&codec, lost);
             let bound = Bound::of(&problem).unwrap();
-            let plans = frontier(&problem, &mut Effort::new(1).with_moves(0)).unwrap();
+            let plans = frontier(&problem, &mut SearchBudget::new(1).with_moves(0)).unwrap();
             assert_eq!(plans.len(), codec.shape().m + 1);
             for plan in plans {
                 plan.check().unwrap();
@@ -88,7 +88,7 @@ fn two_parities_and_many_data_chunks_are_searched() {
 fn sums_on_the_way_need_k_chunks_of_traffic() {
     let problem = problem(&codec("rs:10+4"), 2);
     let costs = |name: &str| {
-        let plan = strategy(name).unwrap().plan(&problem, &mut Effort::default()).unwrap();
+        let plan = strategy(name).unwrap().plan(&problem, &mut SearchBudget::default()).unwrap();
         let proof = plan.check();
         assert!(proof.is_ok());
         (plan.costs().max_load(), plan.costs().bandwidth())
@@ -104,7 +104,7 @@ fn sums_on_the_way_need_k_chunks_of_traffic() {
 fn all_placements_of_small_repairs() {
     let best = |spec: &str| {
         let problem = problem(&codec(spec), 0);
-        let plan = strategy("brute").unwrap().plan(&problem, &mut Effort::default()).unwrap();
+        let plan = strategy("brute").unwrap().plan(&problem, &mut SearchBudget::default()).unwrap();
         plan.check().unwrap();
         assert_eq!(plan.note(), None);
         (plan.costs().max_load(), plan.costs().bandwidth())
@@ -119,7 +119,7 @@ fn all_placements_of_small_repairs() {
 fn searches_come_near_the_optimum_of_small_repairs() {
     let problem = problem(&codec("clay:2+2"), 0);
     for name in ["anneal", "pareto"] {
-        let plan = strategy(name).unwrap().plan(&problem, &mut Effort::new(3)).unwrap();
+        let plan = strategy(name).unwrap().plan(&problem, &mut SearchBudget::new(3)).unwrap();
         plan.check().unwrap();
         assert_eq!((plan.costs().max_load(), plan.costs().bandwidth()), (4, 8), "{name}");
     }

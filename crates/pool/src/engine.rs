@@ -4,16 +4,15 @@
 //! |---|---|
 //! | `node`, `settings`, `source`, `names` | what the caller hands in: places, resources, input |
 //! | `geometry` | default sizes of sub-chunks |
-//! | `frame`, `pipeline`, `lanes` | buffers of stripes; source, workers, sink; files written |
+//! | `frame`, `pipeline`, `sinks` | buffers of stripes; source, workers, sink; files written |
 //! | `rounds`, `sequence` | reads at the same time; everything on one thread, for simulations |
 //! | `chunks` | where chunks are read: shards, or bare chunk files |
 //! | `stripe` | reading one stripe with verification and planning again |
-//! | `windows`, `choice`, `ahead`, `advice` | reads as planned for devices |
+//! | `windows`, `choice`, `read_ahead`, `advice` | reads as planned for devices |
 //! | `encode`, `decode`, `scan`, `rebuild`, `estimate` | the loops over all stripes |
-//! | `tally`, `ledger`, `report` | what these cost and found |
+//! | `stripe_statistics`, `repair_statistics`, `report` | what these cost and found |
 
 pub(crate) mod advice;
-pub(crate) mod ahead;
 pub(crate) mod choice;
 pub(crate) mod chunks;
 pub(crate) mod decode;
@@ -21,18 +20,19 @@ pub(crate) mod encode;
 pub(crate) mod estimate;
 pub(crate) mod frame;
 pub(crate) mod geometry;
-pub(crate) mod lanes;
-pub(crate) mod ledger;
 pub mod names;
 pub(crate) mod node;
 pub(crate) mod pipeline;
+pub(crate) mod read_ahead;
 pub(crate) mod rebuild;
+pub(crate) mod repair_statistics;
 pub(crate) mod report;
 pub(crate) mod rounds;
 pub(crate) mod scan;
 pub(crate) mod sequence;
 pub(crate) mod settings;
+pub(crate) mod sinks;
 pub(crate) mod source;
 pub(crate) mod stripe;
-pub(crate) mod tally;
+pub(crate) mod stripe_statistics;
 pub(crate) mod windows;

@@ -98,10 +98,10 @@ pub enum PoolError {
         /// The name.
         name: String,
     },
-    /// So many nodes are away that a newer version of the object may be only there.
+    /// So many nodes are unavailable that the newest version may be on these alone.
     #[error(
-        "object {name:?}: {} domains of nodes are away ({}), so the newest version cannot be told; \
-         bring {} of them back",
+        "object {name:?}: {} failure domains are unavailable ({}), so the newest version is \
+        uncertain; bring {} of them back",
         away.len(), away.join(", "), away.len() + 1 - copies
     )]
     Uncertain {
@@ -112,12 +112,12 @@ pub enum PoolError {
         /// Copies of a manifest.
         copies: usize,
     },
-    /// A new version is in place, but its manifest on fewer nodes than the policy asks for.
+    /// A new version is in place, but with fewer copies of its manifest than the policy asks for.
     #[error(
         "object {name:?}: the new version is in place, but only {have} of {want} copies of its \
          manifest could be written ({why}); run kiln repair, or put it again"
     )]
-    Thin {
+    UnderReplicated {
         /// The object.
         name: String,
         /// Copies in place.
@@ -155,8 +155,8 @@ pub enum PoolError {
     /// The code refused.
     #[error(transparent)]
     Code(#[from] CodeError),
-    /// The local index failed; it can be deleted.
-    #[error("the local index failed: {what}; it can be deleted, the pool needs it not")]
+    /// The local index failed; it can be deleted at any time.
+    #[error("the local index failed: {what}; delete its file, the next command rebuilds it")]
     Index {
         /// What the database says.
         what: String,
@@ -164,7 +164,7 @@ pub enum PoolError {
     /// A thread of a pipeline panicked: a bug in kiln.
     #[error("internal error: {what} (a bug in kiln, please report it)")]
     Internal {
-        /// What is known of it.
+        /// Details of it.
         what: String,
     },
 }
@@ -203,7 +203,7 @@ impl PoolError {
             PoolError::Input { .. }
             | PoolError::Output { .. }
             | PoolError::Store(_)
-            | PoolError::Thin { .. }
+            | PoolError::UnderReplicated { .. }
             | PoolError::Index { .. }
             | PoolError::Internal { .. } => ErrorKind::Io,
         }

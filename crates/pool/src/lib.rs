@@ -25,7 +25,7 @@ mod objects;
 pub mod raw;
 mod shards;
 
-pub use engine::advice::{Advice, Turns, Way, sub_chunk_sizes};
+pub use engine::advice::{Advice, BreakEven, ReadCosts, sub_chunk_sizes};
 pub use engine::choice::ReadsReport;
 pub use engine::geometry::default_sub_chunk;
 pub use engine::names;
@@ -41,10 +41,10 @@ pub use engine::source::{FileSource, Source, StreamSource};
 pub use engine::windows::window_stripes;
 pub use error::{ErrorKind, PoolError, Result};
 pub use objects::{
-    Body, Candidate, Class, Degraded, Finding, GetReport, GetRequest, Helpers, INLINE, Index, Key,
-    Lacking, Listed, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE, MAX_MANIFEST, MAX_NAME, MAX_NODE_ID,
-    MAX_NODES, Manifest, MendRequest, Mended, Needs, NodeConfig, NodeFile, NodeStatus, Opener,
-    Place, Placed, Policy, Pool, PoolConfig, PoolStatus, PutReport, PutRequest, Rebuilt,
+    Body, Candidate, Class, Degraded, Finding, GetReport, GetRequest, HealRequest, Healed, Helpers,
+    INLINE, Index, Key, Listed, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE, MAX_MANIFEST, MAX_NAME,
+    MAX_NODE_ID, MAX_NODES, Manifest, MissingShards, Needs, NodeConfig, NodeFile, NodeStatus,
+    Opener, Place, Placed, Policy, Pool, PoolConfig, PoolStatus, PutReport, PutRequest, Rebuilt,
     RecoverReport, RecoverRequest, Refreshed, ScrubReport, ScrubRequest, ShardState, StatReport,
     place, queue, ranked,
 };

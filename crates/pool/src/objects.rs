@@ -4,13 +4,13 @@ mod changes;
 mod commit;
 mod config;
 mod get;
+mod heal;
 mod health;
 mod helpers;
 mod index;
 mod key;
 mod look;
 mod manifest;
-mod mend;
 mod placement;
 mod policy;
 mod pool;
@@ -28,6 +28,7 @@ mod survey;
 
 pub use self::config::{MAX_NODES, NodeConfig, PoolConfig};
 pub use self::get::{GetReport, GetRequest};
+pub use self::heal::{HealRequest, Healed};
 pub use self::helpers::{Degraded, Helpers, Rebuilt};
 pub use self::index::{Index, Listed, Refreshed};
 pub use self::key::{Key, MAX_NAME, NodeFile};
@@ -35,12 +36,11 @@ pub use self::manifest::{
     Body, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE, MAX_MANIFEST, MAX_NODE_ID, Manifest, Place,
     Placed,
 };
-pub use self::mend::{MendRequest, Mended};
 pub use self::placement::{Candidate, place, ranked};
 pub use self::policy::{Class, INLINE, Policy};
 pub use self::pool::{Opener, Pool};
 pub use self::put::{PutReport, PutRequest};
-pub use self::rebuild::{Lacking, Needs};
+pub use self::rebuild::{MissingShards, Needs};
 pub use self::recover::{RecoverReport, RecoverRequest};
 pub use self::scrub::{Finding, ScrubReport, ScrubRequest};
 use self::shards::ObjectShards;

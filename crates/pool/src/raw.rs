@@ -14,11 +14,11 @@ use kiln_store::Append;
 use self::files::{RawFiles, name, part};
 use crate::engine::encode::{Cut, STRIPE_LIMIT, encode_stripes, shrunk};
 use crate::engine::estimate::estimate_stripes;
-use crate::engine::lanes::{Lanes, in_parallel};
-use crate::engine::ledger::{Ledger, PassSums};
 use crate::engine::node::{check_nodes, node_of};
 use crate::engine::rebuild::{Rebuild, chunk_bytes};
-use crate::engine::tally::{Findings, Tally, indices};
+use crate::engine::repair_statistics::{PassStatistics, RepairStatistics};
+use crate::engine::sinks::{ShardSinks, in_parallel};
+use crate::engine::stripe_statistics::{Findings, StripeStatistics, indices};
 use crate::engine::{decode, names, scan};
 use crate::{
     DecodeReport, Depth, EncodeReport, Node, PoolError, RepairReport, RepairRequest, Result,
@@ -96,7 +96,8 @@ impl RawRequest<'_> {
 /// Encodes to bare chunks; the last stripe is padded with zeros to full length.
 ///
 /// # Errors
-/// As [`crate::encode`]. There is nothing to resume: bare chunks do not say where they come from.
+/// As [`crate::encode`]. There is nothing to resume: bare chunks have no header that says which run
+/// they are of.
 pub fn encode_raw(
     req: &RawRequest<'_>,
     source: &mut dyn Source,
@@ -104,7 +105,7 @@ pub fn encode_raw(
     settings: &Settings<'_>,
 ) -> Result<EncodeReport> {
     let Some(object) = req.object else {
-        return Err(PoolError::Usage { what: "bare chunks need a name".into() });
+        return Err(PoolError::Usage { what: "raw chunks need a name".into() });
     };
     names::check_object(object)?;
     let shape = req.codec.shape();
@@ -117,7 +118,7 @@ pub fn encode_raw(
     let written = write_parts(req.codec, object, &cut, source, nodes, settings);
     let size = written.inspect_err(|_| {
         for index in 0..shape.n() {
-            // The failure itself is what the user must hear of.
+            // The failure itself is what the user must see.
             let _ = nodes[node_of(index, nodes)].store.remove(&part(object, index));
         }
     })?;
@@ -155,9 +156,9 @@ fn write_parts(
         in_parallel(settings.sequence, (0..codec.shape().n()).collect(), |_, index: usize| {
             nodes[node_of(index, nodes)].store.append(&part(object, index), 0)
         })?;
-    let mut lanes = Lanes::new(files, settings);
-    let size = encode_stripes(object, codec, cut, 0, source, &mut lanes, settings)?;
-    in_parallel(settings.sequence, lanes.into_inner(), |_, mut file: Box<dyn Append>| file.sync())?;
+    let mut sinks = ShardSinks::new(files, settings);
+    let size = encode_stripes(object, codec, cut, 0, source, &mut sinks, settings)?;
+    in_parallel(settings.sequence, sinks.into_inner(), |_, mut file: Box<dyn Append>| file.sync())?;
     if source.changed().map_err(|source| PoolError::Input { source })? {
         return Err(PoolError::Changed { object: object.to_owned() });
     }
@@ -208,12 +209,12 @@ pub fn decode_raw(
     settings: &Settings<'_>,
 ) -> Result<DecodeReport> {
     if req.size.is_none() {
-        let what = "bare chunks do not tell the object's size: give it (--size)".into();
+        let what = "raw chunks do not carry the object's size: give it with --size".into();
         return Err(PoolError::Usage { what });
     }
     let files = RawFiles::open(req, nodes)?;
-    let tally = decode::decode_stripes(&files, &[], |_| {}, out, settings)?;
-    let mut report = decode::report(&files, &tally);
+    let statistics = decode::decode_stripes(&files, &[], |_| {}, out, settings)?;
+    let mut report = decode::report(&files, &statistics);
     report.lost = files.absent();
     report.damaged_count += files.damage.len() as u64;
     report.damaged.splice(0..0, files.damage.iter().cloned());
@@ -264,26 +265,26 @@ pub fn repair_raw(
     let mut flags = vec![false; n];
     files.absent().into_iter().chain(repair.lost.iter().copied()).for_each(|i| flags[i] = true);
     let targets = indices(&flags);
-    let mut ledger = Ledger::for_nodes((0..n).map(|index| files.node_name(index)));
-    files.damage.iter().for_each(|damage| ledger.findings.push(damage.clone()));
-    ledger.unverified = true;
+    let mut totals = RepairStatistics::for_nodes((0..n).map(|index| files.node_name(index)));
+    files.damage.iter().for_each(|damage| totals.findings.push(damage.clone()));
+    totals.unverified = true;
     if !targets.is_empty() {
         let places: Vec<Node> =
             targets.iter().map(|&index| files.place(repair, index)).collect::<Result<_>>()?;
-        let tally = if repair.dry_run {
+        let statistics = if repair.dry_run {
             estimate_stripes(&files, &targets, &repair.lost, repair.devices.as_ref())?
         } else {
             rebuild(&files, repair, &targets, &places, settings)?
         };
-        ledger.findings.extend(&tally.findings);
-        ledger.add(&PassSums {
+        totals.findings.extend(&statistics.findings);
+        totals.add(&PassStatistics {
             targets: &targets,
             target_nodes: places.iter().map(|node| node.name.clone()).collect(),
-            tally: &tally,
+            statistics: &statistics,
             written_each: chunk_bytes(&files, 0),
         });
     }
-    Ok(ledger.into_report(&files, repair.dry_run))
+    Ok(totals.into_report(&files, repair.dry_run))
 }
 
 fn rebuild(
@@ -292,22 +293,22 @@ fn rebuild(
     targets: &[usize],
     places: &[Node],
     settings: &Settings<'_>,
-) -> Result<Tally> {
+) -> Result<StripeStatistics> {
     let object = files.object.as_str();
-    let lanes = targets.iter().zip(places);
-    let lanes: Vec<Box<dyn Append>> = lanes
+    let sinks = targets.iter().zip(places);
+    let sinks: Vec<Box<dyn Append>> = sinks
         .map(|(&index, node)| node.store.append(&part(object, index), 0))
         .collect::<Result<_, _>>()?;
-    let mut lanes = Lanes::new(lanes, settings);
+    let mut sinks = ShardSinks::new(sinks, settings);
     let devices = repair.devices.as_ref();
     let job = Rebuild { chunks: files, targets, discard: &repair.lost, first: 0, devices };
-    let result = job.run(&mut lanes, settings).and_then(|tally| {
-        in_parallel(settings.sequence, lanes.into_inner(), |_, mut file: Box<dyn Append>| {
+    let result = job.run(&mut sinks, settings).and_then(|statistics| {
+        in_parallel(settings.sequence, sinks.into_inner(), |_, mut file: Box<dyn Append>| {
             file.sync()
         })?;
-        Ok(tally)
+        Ok(statistics)
     });
-    let tally = result.inspect_err(|_| {
+    let statistics = result.inspect_err(|_| {
         for (&index, node) in targets.iter().zip(places) {
             let _ = node.store.remove(&part(object, index));
         }
@@ -315,5 +316,5 @@ fn rebuild(
     for (&index, node) in targets.iter().zip(places) {
         node.store.rename(&part(object, index), &name(files.codec, object, index))?;
     }
-    Ok(tally)
+    Ok(statistics)
 }

@@ -177,11 +177,11 @@ pub fn write_whole(store: &dyn Backend, name: &str, bytes: &[u8]) -> Result<()> 
 /// ```
 #[derive(Debug)]
 pub struct WriteLock {
-    /// What the lock hangs on, for example an open file that the system locks.
+    /// What holds the lock, for example an open file that the system locks.
     _held: Box<dyn Held>,
 }
 
-/// What a lock can hang on: anything that gives it back when dropped.
+/// What can hold a lock: anything that releases it when dropped.
 trait Held: Debug + Send + Sync {}
 
 impl<T: Debug + Send + Sync> Held for T {}

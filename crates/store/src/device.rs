@@ -13,20 +13,20 @@
 
 mod cautious;
 mod combine;
-mod cover;
 mod devices;
 pub mod fit;
 mod joins;
 pub mod measure;
 mod model;
 mod pieces;
+mod read_plan;
 mod uncertainty;
 
 pub use combine::Combine;
-pub use cover::Cover;
 pub use devices::Devices;
 pub use model::DeviceModel;
-pub use uncertainty::{Rival, Uncertainty};
+pub use read_plan::ReadPlan;
+pub use uncertainty::{AlternativeModel, Uncertainty};
 
 #[cfg(test)]
 mod tests;

@@ -181,7 +181,8 @@ fn why_other(written: bool) -> &'static str {
 impl StoreError {
     /// Whether the same call may succeed when simply tried again.
     ///
-    /// A failed `sync` never is: the system may have dropped the pages and then report success.
+    /// A failed `sync` never is: the system may have dropped the dirty pages and report success
+    /// next time.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         use io::ErrorKind::{Interrupted, ResourceBusy, TimedOut, WouldBlock};

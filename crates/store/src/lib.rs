@@ -64,7 +64,7 @@ pub use shard::layout::{Layout, segment_stripes};
 pub use shard::reader::{ReadCost, ShardReader, ShardState, digest_of};
 pub use shard::rebuild::read_back;
 pub use shard::writer::{ShardWriter, valid_segments};
-pub use system::{Counted, device_counted, request_limits};
+pub use system::{DeviceCounters, device_counted, request_limits};
 
 /// Result of everything in this crate.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;

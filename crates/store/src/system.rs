@@ -8,11 +8,11 @@ const PAGE: u64 = 4096;
 /// Reads that a device completed, and their bytes, since it exists.
 ///
 /// ```
-/// let counted = kiln_store::Counted { reads: 2, merged: 1, bytes: 12288 };
+/// let counted = kiln_store::DeviceCounters { reads: 2, merged: 1, bytes: 12288 };
 /// assert_eq!(counted.reads + counted.merged, 3);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted {
+pub struct DeviceCounters {
     /// Reads completed, as the device was handed them.
     pub reads: u64,
     /// Reads that the block layer made part of another one before it.
@@ -31,7 +31,7 @@ pub struct Counted {
 /// assert_eq!(kiln_store::device_counted("/nowhere".as_ref()), None);
 /// ```
 #[must_use]
-pub fn device_counted(path: &Path) -> Option<Counted> {
+pub fn device_counted(path: &Path) -> Option<DeviceCounters> {
     parse_stat(&std::fs::read_to_string(about(path)?.join("stat")).ok()?)
 }
 
@@ -76,11 +76,11 @@ fn about(_path: &Path) -> Option<PathBuf> {
 }
 
 /// The first fields are reads, those merged into others, and sectors, which always have 512 bytes.
-fn parse_stat(text: &str) -> Option<Counted> {
+fn parse_stat(text: &str) -> Option<DeviceCounters> {
     let mut fields = text.split_whitespace().map(str::parse::<u64>);
     let (reads, merged) = (fields.next()?.ok()?, fields.next()?.ok()?);
     let sectors = fields.next()?.ok()?;
-    Some(Counted { reads, merged, bytes: sectors.checked_mul(512)? })
+    Some(DeviceCounters { reads, merged, bytes: sectors.checked_mul(512)? })
 }
 
 #[cfg(test)]
@@ -90,7 +90,10 @@ mod tests {
     #[test]
     fn statistics_are_read_as_the_kernel_writes_them() {
         let line = "    1024      7     8192      55        0        0 0 0 0 40 55";
-        assert_eq!(parse_stat(line), Some(Counted { reads: 1024, merged: 7, bytes: 8192 * 512 }));
+        assert_eq!(
+            parse_stat(line),
+            Some(DeviceCounters { reads: 1024, merged: 7, bytes: 8192 * 512 })
+        );
         for wrong in ["", "1024 7", "1024 seven", "a b c", "1 1 18446744073709551615"] {
             assert_eq!(parse_stat(wrong), None, "{wrong:?}");
         }

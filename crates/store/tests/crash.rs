@@ -1,4 +1,4 @@
-//! Power cuts and failing disks: a shard that bears its final name is complete, always.
+//! Power cuts and failing disks: a shard with its final name is complete, always.
 
 mod common;
 

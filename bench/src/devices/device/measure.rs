@@ -7,11 +7,11 @@ use kiln_code::Codec;
 use kiln_pool::window_stripes;
 use kiln_store::device::fit::fit;
 use kiln_store::device::measure::{Batch, measure, steady};
-use kiln_store::device::{Cover, DeviceModel};
+use kiln_store::device::{DeviceModel, ReadPlan};
 use kiln_store::{BatchRead, ReadAt, issued, longest_read, open_device};
 use memmap2::MmapMut;
 
-use super::{Device, Disk, Options, Plan, Row, Way};
+use super::{Device, Disk, Options, Plan, ReadCosts, Row};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -46,7 +46,7 @@ struct Reads {
 
 /// One way of an experiment while it is measured.
 struct Cell {
-    way: Way,
+    way: ReadCosts,
     reads: Vec<Reads>,
     /// Seconds of a stripe's reads, for each lost chunk, in each repetition.
     times: Vec<Vec<f64>>,
@@ -59,7 +59,7 @@ struct Cell {
 }
 
 impl Cell {
-    fn new(way: Way, reads: Vec<Reads>) -> Cell {
+    fn new(way: ReadCosts, reads: Vec<Reads>) -> Cell {
         let (times, place) = (vec![Vec::new(); reads.len()], 0);
         let (issued_reads, issued_bytes, counted_reads, counted_bytes) = (0, 0, 0, 0);
         Cell { way, reads, times, place, issued_reads, issued_bytes, counted_reads, counted_bytes }
@@ -226,7 +226,7 @@ impl<'a> Bench<'a> {
     }
 
     /// What a helper reads for a lost chunk.
-    fn reads(&self, plan: &Plan, way: Way, lost: usize) -> Result<Reads, Failure> {
+    fn reads(&self, plan: &Plan, way: ReadCosts, lost: usize) -> Result<Reads, Failure> {
         let (k, m) = plan.code;
         let spec = match way.order {
             Some(order) => format!("clay:{k}+{m},order={order}"),
@@ -252,7 +252,7 @@ impl<'a> Bench<'a> {
             .collect();
         let alignment = self.together.alignment();
         let ranges = match way.planned {
-            true => Cover::best(&wanted, alignment, &self.model).reads,
+            true => ReadPlan::best(&wanted, alignment, &self.model).reads,
             false => issued(&wanted, alignment),
         };
         Ok(Reads { ranges, wanted_bytes: total(&wanted), stripes })

@@ -58,7 +58,8 @@ fn intro(devices: &[(&Device, DeviceModel)]) -> String {
             Combine::Larger => "the larger counts",
         };
         format!(
-            "{} | {} | {:.3} ms | {:.3} ms | {combine} | {} | {:.1}x | {:.0}%, {:.0}% | {:.0}% | {}",
+            "{} | {} | {:.3} ms | {:.3} ms | {combine} | {} | {:.1}x | {:.0}%, {:.0}% | \
+             {:.0}% | {}",
             device.name,
             device.about,
             model.read_seconds * device.scale * 1e3,
@@ -68,7 +69,7 @@ fn intro(devices: &[(&Device, DeviceModel)]) -> String {
             model.uncertainty.error * 100.0,
             model.worst_fit * 100.0,
             model.uncertainty.spread * 100.0,
-            model.uncertainty.rivals.len()
+            model.uncertainty.alternatives.len()
         )
     };
     let head = "device | what it is | a read | a MiB | costs | in pieces | together | fit: in the \
@@ -168,7 +169,8 @@ fn bars(rows: &[Row]) -> (String, serde_json::Value) {
             };
             let place = format!("{}+{}, {}", row.k, row.m, size(row.chunk));
             lines.push(format!(
-                "{name}: {what}: worst cell | at most 1 | {ratio} ({place}; there gray over gray {})",
+                "{name}: {what}: worst cell | at most 1 | {ratio} ({place}; there gray over gray \
+                {})",
                 noise(rows, row).map_or(String::new(), |ratio| ratio.to_string())
             ));
             worst.push(serde_json::json!({
@@ -231,7 +233,8 @@ fn sizes(device: &str, rows: &[Row]) -> String {
     )
 }
 
-/// Experiments 3 and 4 (other orders; 9+3): a row for each cell, as `row` says, given how much it took above natural order, in percent.
+/// Experiments 3 and 4 (other orders; 9+3): a row for each cell, as `row` says, given how much it
+/// took above natural order, in percent.
 fn against_natural(
     rows: &[Row],
     experiment: &str,

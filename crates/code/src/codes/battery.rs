@@ -3,7 +3,7 @@
 use crate::combinations::{next_combination, next_random, sample};
 use crate::dag::At;
 use crate::{CODES, CodeError, CodeSpec, Codec, RepairPlan, Shape};
-use kiln_gf::{Footprint, Matrix};
+use kiln_gf::{Matrix, TemporalHint};
 
 /// Every row's codes that are small enough for exhaustive patterns; more of Clay's are below.
 fn small() -> impl Iterator<Item = &'static str> {
@@ -40,15 +40,15 @@ fn assert_rebuilds(codec: &Codec, plan: &RepairPlan, available: &[usize], word: 
     assert_eq!(plan.dag().outputs().len(), wanted.len());
     let got = plan.dag().eval(&inputs).unwrap();
     assert!(got == wanted, "{} lost {:?} available {available:?}", codec.spec(), plan.lost());
-    for footprint in [Footprint::Cached, Footprint::Memory] {
+    for temporal in [TemporalHint::Cached, TemporalHint::Memory] {
         // Large programs for memory take long to make: some of them will do.
         let sum: usize = plan.lost().iter().sum();
-        if footprint == Footprint::Memory && alpha > 16 && !sum.is_multiple_of(8) {
+        if temporal == TemporalHint::Memory && alpha > 16 && !sum.is_multiple_of(8) {
             continue;
         }
-        let run = plan.program().eval_on(&inputs, footprint).unwrap();
+        let run = plan.program().eval_on(&inputs, temporal).unwrap();
         let (spec, lost) = (codec.spec(), plan.lost());
-        assert!(run == wanted, "{spec} lost {lost:?} program, {footprint:?}, {available:?}");
+        assert!(run == wanted, "{spec} lost {lost:?} program, {temporal:?}, {available:?}");
     }
     assert!(plan.helpers().iter().all(|h| available.contains(&h.chunk)));
     assert!(plan.sub_chunks_read() <= codec.shape().k * alpha, "never dearer than decode");
@@ -325,14 +325,14 @@ fn run_and_compare(codec: &Codec, sub_len: usize, columns: usize) {
                 helper.runs.iter().flat_map(run).collect()
             })
             .collect();
-        for footprint in [Footprint::Cached, Footprint::Memory] {
+        for temporal in [TemporalHint::Cached, TemporalHint::Memory] {
             let mut outputs: Vec<Vec<u8>> = lost.iter().map(|_| random(chunk)).collect();
             let sources = inputs.iter().map(|c| &c[..]).collect::<Vec<_>>();
             let mut results = outputs.iter_mut().map(|c| &mut c[..]).collect::<Vec<_>>();
-            plan.run_on(&sources, &mut results, footprint).unwrap();
+            plan.run_on(&sources, &mut results, temporal).unwrap();
             for (lost, output) in lost.iter().zip(&outputs) {
                 let spec = codec.spec();
-                assert!(*output == chunks[*lost], "{spec} chunk {lost} {sub_len} {footprint:?}");
+                assert!(*output == chunks[*lost], "{spec} chunk {lost} {sub_len} {temporal:?}");
             }
         }
     }

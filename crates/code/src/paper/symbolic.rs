@@ -1,4 +1,5 @@
-//! What a schedule costs, and what it computes, for all data at once: every word as the set of inputs it sums.
+//! What a schedule costs, and what it computes, for all data at once: every word as the set of
+//! inputs it sums.
 
 use super::{Op, Schedule};
 use crate::schedule::sums;

@@ -7,7 +7,7 @@ use kiln_gf::{Call, Matrix, Unit};
 
 /// What a program is made of, but for the prepared matrices. `Call::product` indexes the DAG's
 /// matrices, and then `copy`.
-pub(super) struct Parts {
+pub(super) struct StepProgram {
     pub calls: Vec<Call>,
     pub operands: Vec<Unit>,
     pub outputs: Vec<usize>,
@@ -17,7 +17,7 @@ pub(super) struct Parts {
 }
 
 /// Compiles all steps of a DAG.
-pub(super) fn compile(dag: &Dag) -> Parts {
+pub(super) fn compile(dag: &Dag) -> StepProgram {
     let steps: Vec<Step<'_>> = dag.steps().collect();
     let mut compiler = Compiler::new(dag, &steps);
     for index in schedule(dag, &steps) {
@@ -25,7 +25,7 @@ pub(super) fn compile(dag: &Dag) -> Parts {
     }
     let Compiler { places, mut calls, mut operands, slots, .. } = compiler;
     let copy = places.copies(dag.matrices().len() as u32, &mut calls, &mut operands);
-    Parts { calls, operands, outputs: places.outputs, slots, copy }
+    StepProgram { calls, operands, outputs: places.outputs, slots, copy }
 }
 
 /// The order of the steps: as the code emitted them, but a step that only makes outputs comes as

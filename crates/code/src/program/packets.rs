@@ -1,7 +1,7 @@
 //! Chunks that are blocks of packets (Jerasure's `packetsize`): the program runs block by block.
 
 use crate::CodeError;
-use kiln_gf::{Buffers, Footprint, Sequence};
+use kiln_gf::{Buffers, KernelProgram, TemporalHint};
 use std::ops::Range;
 
 /// How a chunk is cut into blocks.
@@ -27,31 +27,37 @@ impl Packets {
     }
 
     /// Runs block by block; a last block that is shorter has shorter packets. Buffers of unequal or
-    /// odd lengths go to the sequence as they are: it knows the error.
+    /// odd lengths go to the kernel program as they are: it knows the error.
     pub(super) fn run(
         &self,
-        sequence: &Sequence,
+        kernel_program: &KernelProgram,
         inputs: &[&[u8]],
         outputs: &mut [&mut [u8]],
         slice: usize,
-        footprint: Footprint,
+        temporal: TemporalHint,
     ) -> Result<(), CodeError> {
         let len = inputs.first().map_or(0, |input| input.len());
         let even = inputs.iter().all(|input| input.len() == len)
             && outputs.iter().all(|output| output.len() == len);
         let block = self.alpha.saturating_mul(self.packet);
         if !even || !len.is_multiple_of(self.alpha) || len <= block {
-            return Ok(sequence.run(inputs, outputs, slice, footprint)?);
+            return Ok(kernel_program.run(inputs, outputs, slice, temporal)?);
         }
         if len.is_multiple_of(block) {
-            return Ok(sequence.run_packets(inputs, outputs, self.packet, slice, footprint)?);
+            return Ok(kernel_program.run_packets(
+                inputs,
+                outputs,
+                self.packet,
+                slice,
+                temporal,
+            )?);
         }
         let whole = len / block * block;
         let part = |range: Range<usize>, outputs: &mut [&mut [u8]], packet| {
             let sources: Vec<&[u8]> = inputs.iter().map(|input| &input[range.clone()]).collect();
             let mut results: Vec<&mut [u8]> =
                 outputs.iter_mut().map(|output| &mut output[range.clone()]).collect();
-            Ok(sequence.run_packets(&sources, &mut results, packet, slice, footprint)?)
+            Ok(kernel_program.run_packets(&sources, &mut results, packet, slice, temporal)?)
         };
         part(0..whole, outputs, self.packet)?;
         part(whole..len, outputs, (len - whole) / self.alpha)

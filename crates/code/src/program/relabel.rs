@@ -1,8 +1,8 @@
 //! The same DAG with the sub-chunks of every chunk in the order of their layers.
 //!
 //! The order of sub-chunks on disk is a matter of addresses: what is computed from what does not
-//! depend on it. So blocks are made of the DAG as it is in natural order, and the sequence is told
-//! where each sub-chunk really lies.
+//! depend on it. So blocks are made of the DAG as it is in natural order, and the kernel program is
+//! told where each sub-chunk really lies.
 
 use crate::Dag;
 use crate::dag::At;

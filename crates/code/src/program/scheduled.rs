@@ -2,7 +2,9 @@
 
 use crate::schedule::{Op, Schedule};
 use crate::{CodeError, Dag, passes};
-use kiln_gf::{Block, Buffers, Call, Kernel, Listing, Routine, Sequence, Shift, Side, Unit, Value};
+use kiln_gf::{
+    Block, Buffers, Call, Kernel, KernelProgram, ProgramSource, Routine, Shift, Side, Unit, Value,
+};
 use rustc_hash::FxHashMap as HashMap;
 
 /// More XORs than this make code that does not stay in the caches of instructions.
@@ -16,7 +18,7 @@ const DENSE: usize = 4;
 pub(super) fn resident(
     dag: &Dag,
     kernel: &'static dyn Kernel,
-) -> Result<Option<Sequence>, CodeError> {
+) -> Result<Option<KernelProgram>, CodeError> {
     let (multiplications, xors) = dag.work();
     if !kernel.compiles_blocks() || multiplications > 0 || dag.steps().len() < 2 {
         return Ok(None);
@@ -33,18 +35,18 @@ pub(super) fn resident(
 }
 
 /// All operations of a schedule as one block.
-fn compile(schedule: &Schedule, kernel: &'static dyn Kernel) -> Result<Sequence, CodeError> {
+fn compile(schedule: &Schedule, kernel: &'static dyn Kernel) -> Result<KernelProgram, CodeError> {
     let mut all = Loop::new(schedule);
     schedule.ops().for_each(|op| all.add(op));
     let (block, operands) = all.finish();
-    let listing = Listing {
+    let source = ProgramSource {
         routines: vec![Routine::new(kernel, block)?],
         calls: vec![Call::Block { routine: 0, operands: 0..operands.len() as u32, shifts: 0..1 }],
         operands,
         shifts: vec![Shift::default()],
-        ..Listing::default()
+        ..ProgramSource::default()
     };
-    Ok(Sequence::new(listing, schedule.buffers().clone())?)
+    Ok(KernelProgram::new(source, schedule.buffers().clone())?)
 }
 
 /// A block while operations are added to it.

@@ -87,8 +87,8 @@ impl Block {
         self.anchors.get(operand as usize).copied()
     }
 
-    /// The operand that has the number of its unit in common with a named one in every call, and
-    /// the one that has the region in common.
+    /// For a named operand, the first operand whose unit number is equal to its own in every call,
+    /// and the first whose region is.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only machine code asks
     pub(crate) fn alike(&self, operand: u32) -> [u32; 2] {
         self.alike.get(operand as usize).copied().unwrap_or([operand; 2])
@@ -100,8 +100,8 @@ impl Block {
         self.one_table
     }
 
-    /// The block for calls in which named operands have units and regions in common, and in which
-    /// inputs and outputs have one order, or not.
+    /// The block for calls in which named operands share units and regions as given, and in which
+    /// inputs and outputs have the same order or not.
     pub(crate) fn with_alike(&self, alike: Vec<[u32; 2]>, one_table: bool) -> Block {
         debug_assert_eq!(alike.len(), self.sides().len());
         Block { alike, one_table, ..self.clone() }

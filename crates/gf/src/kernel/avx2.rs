@@ -1,12 +1,12 @@
-//! AVX2: a product with a constant is the sum of two look-ups, one for each half of the byte, in
+//! AVX2: a product with a constant is the sum of two look-ups, one for each nibble, in
 //! tables of 16 bytes; `vpshufb` looks up 32 bytes at once.
 
 use std::arch::x86_64::*;
 
 use super::engine::{AHEAD, Engine, Pass};
-use super::halves::{self, KEEP};
+use super::nibbles::{self, KEEP};
 use super::scalar::scalar;
-use super::sums;
+use super::xor_only;
 use super::{Kernel, prefetch};
 
 /// Bytes of a vector.
@@ -33,18 +33,18 @@ impl Engine for Avx2 {
     }
 
     fn table_len(&self) -> usize {
-        halves::TABLE_LEN
+        nibbles::TABLE_LEN
     }
 
     fn tabulate(&self, coefficient: u8, table: &mut [u8]) {
-        halves::tabulate(coefficient, table);
+        nibbles::tabulate(coefficient, table);
     }
 
     unsafe fn pass(&self, pass: &Pass<'_>) {
         // SAFETY: the caller vouches for the operands, `self` for the CPU.
         unsafe {
             match pass.dsts.len() {
-                _ if sums::only_adds(pass) => sums::avx2(pass),
+                _ if xor_only::only_adds(pass) => xor_only::avx2(pass),
                 1 => all::<1>(pass),
                 2 => all::<2>(pass),
                 3 => all::<3>(pass),

@@ -4,8 +4,8 @@
 use std::arch::x86_64::*;
 
 use super::engine::{AHEAD, Engine, Pass};
-use super::halves;
-use super::sums;
+use super::nibbles;
+use super::xor_only;
 use super::{Kernel, prefetch};
 
 /// Bytes of a vector.
@@ -36,11 +36,11 @@ impl Engine for Avx512 {
     }
 
     fn table_len(&self) -> usize {
-        halves::TABLE_LEN
+        nibbles::TABLE_LEN
     }
 
     fn tabulate(&self, coefficient: u8, table: &mut [u8]) {
-        halves::tabulate(coefficient, table);
+        nibbles::tabulate(coefficient, table);
     }
 
     unsafe fn pass(&self, pass: &Pass<'_>) {
@@ -48,7 +48,7 @@ impl Engine for Avx512 {
         // SAFETY: the caller vouches for the operands, `self` for the CPU.
         unsafe {
             match pass.dsts.len() {
-                _ if sums::only_adds(pass) => sums::avx512(pass),
+                _ if xor_only::only_adds(pass) => xor_only::avx512(pass),
                 1 => all::<1, 4>(pass),
                 2 => all::<2, 4>(pass),
                 3 => all::<3, 4>(pass),

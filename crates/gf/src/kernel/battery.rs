@@ -3,8 +3,8 @@
 use super::*;
 use crate::field::mul;
 use crate::{AlignedBuf, Matrix};
-use crate::{Block, Buffers, Call, Factor, Footprint, Listing, Product, Routine};
-use crate::{Sequence, Shift, Side, Unit, Value};
+use crate::{Block, Buffers, Call, Factor, Product, ProgramSource, Routine, TemporalHint};
+use crate::{KernelProgram, Shift, Side, Unit, Value};
 
 mod blocks;
 #[cfg(unix)]
@@ -45,14 +45,15 @@ fn xor(a: &[u8], b: &[u8]) -> Vec<u8> {
 }
 
 /// A sequence of one call of a product, every operand a buffer of its own.
-fn one_call(product: &Product) -> Sequence {
+fn one_call(product: &Product) -> KernelProgram {
     let (rows, cols) = (product.rows() as u32, product.cols() as u32);
     let operands = (0..cols + rows).map(|region| Unit { region, unit: 0 }).collect();
     let calls = vec![Call::Product { product: 0, sources: 0..cols, results: cols..cols + rows }];
     let (inputs, outputs) = (vec![1; cols as usize], vec![1; rows as usize]);
     let buffers = Buffers { inputs, outputs, scratch: 0 };
     let products = vec![product.clone()];
-    Sequence::new(Listing { products, calls, operands, ..Listing::default() }, buffers).unwrap()
+    KernelProgram::new(ProgramSource { products, calls, operands, ..Default::default() }, buffers)
+        .unwrap()
 }
 
 /// Runs a product in all three ways on operands of `len` bytes at odd addresses, between bytes
@@ -75,15 +76,15 @@ fn check(product: &Product, srcs: &[Vec<u8>], expected: &[Vec<u8>], len: usize, 
         wanted[offset(cols + r)..][..len].copy_from_slice(&row[..len]);
     }
 
-    let sequence = one_call(product);
-    for (slice, footprint) in [(96, Footprint::Cached), (len, Footprint::Memory)] {
+    let program = one_call(product);
+    for (slice, temporal) in [(96, TemporalHint::Cached), (len, TemporalHint::Memory)] {
         let mut out = buffer.clone();
         let (head, tail) = out.split_at_mut(cols * pitch);
         let slices: Vec<&[u8]> = (0..cols).map(|j| &head[offset(j)..][..len]).collect();
         let mut dsts: Vec<&mut [u8]> =
             tail.chunks_mut(pitch).map(|chunk| &mut chunk[skew..][..len]).collect();
-        sequence.run(&slices, &mut dsts, slice, footprint).unwrap();
-        assert!(out[..] == wanted[..], "sequence, {footprint:?}, {}", what());
+        program.run(&slices, &mut dsts, slice, temporal).unwrap();
+        assert!(out[..] == wanted[..], "sequence, {temporal:?}, {}", what());
     }
 
     for add in [false, true] {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::block::{Block, Side};
 
-/// How the code of a block runs.
+/// The variants of a block's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum CodeVariant {
     /// Whole vectors, ordinary loads and stores.
     Cached,
     /// The same with several vectors a turn of the loop, for blocks with much work whose operands
@@ -21,23 +21,24 @@ pub enum Way {
     Rest,
 }
 
-impl Way {
+impl CodeVariant {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Way; 4] = [Way::Cached, Way::Unrolled, Way::Memory, Way::Rest];
+    pub const ALL: [CodeVariant; 4] =
+        [CodeVariant::Cached, CodeVariant::Unrolled, CodeVariant::Memory, CodeVariant::Rest];
 }
 
-/// How the code of a block finds its operands: the kinds of [`Operands`].
+/// The addressing mode of a block's code: the kinds of [`Operands`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// Moved by as much for all of a side.
+pub enum Addressing {
+    /// Base plus displacement: all operands of a side move by the same distance.
     Moved,
-    /// Moved, but units lie where a table says.
+    /// As `Moved`, but the place of each unit is looked up in a table.
     Ordered,
-    /// Listed for every repetition.
+    /// Every repetition has a list of operands of its own.
     Listed,
 }
 
-impl Form {
+impl Addressing {
     /// How many there are.
     pub const COUNT: usize = 3;
 }
@@ -106,11 +107,11 @@ pub enum Operands<'a> {
 
 impl<'a> Operands<'a> {
     /// How code finds them.
-    pub fn form(&self) -> Form {
+    pub fn addressing(&self) -> Addressing {
         match self {
-            Operands::Moved { .. } => Form::Moved,
-            Operands::Ordered { .. } => Form::Ordered,
-            Operands::Listed { .. } => Form::Listed,
+            Operands::Moved { .. } => Addressing::Moved,
+            Operands::Ordered { .. } => Addressing::Ordered,
+            Operands::Listed { .. } => Addressing::Listed,
         }
     }
 
@@ -220,7 +221,12 @@ pub trait CodeGen {
     fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<dyn PassCode>>;
 
     /// Code for a block whose operands are found in this way, unless it is too long or makes none.
-    fn assemble(&self, block: &Block, way: Way, form: Form) -> Option<Box<dyn BlockCode>>;
+    fn assemble(
+        &self,
+        block: &Block,
+        variant: CodeVariant,
+        addressing: Addressing,
+    ) -> Option<Box<dyn BlockCode>>;
 }
 
 /// Machine code for passes with one matrix.

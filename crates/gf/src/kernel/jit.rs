@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::avx512::WIDTH;
-use super::engine::{self, CodeGen, Engine, Form, Pass, PassCode, Shape, Way};
+use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
 use super::{Kernel, gfni};
 use crate::block::Block;
 use block::BlockCode;
@@ -130,8 +130,13 @@ impl CodeGen for Jit {
         Some(Arc::new(Code::new(shape)?))
     }
 
-    fn assemble(&self, block: &Block, way: Way, form: Form) -> Option<Box<dyn engine::BlockCode>> {
-        Some(Box::new(BlockCode::new(self, block, way, form)?))
+    fn assemble(
+        &self,
+        block: &Block,
+        variant: CodeVariant,
+        addressing: Addressing,
+    ) -> Option<Box<dyn engine::BlockCode>> {
+        Some(Box::new(BlockCode::new(self, block, variant, addressing)?))
     }
 }
 

@@ -1,4 +1,4 @@
-//! NEON: a product with a constant is the sum of two look-ups, one for each half of the byte, in
+//! NEON: a product with a constant is the sum of two look-ups, one for each nibble, in
 //! tables of 16 bytes; `tbl` looks up 16 bytes at once.
 
 use std::arch::aarch64::*;
@@ -6,7 +6,7 @@ use std::arch::is_aarch64_feature_detected;
 
 use super::Kernel;
 use super::engine::{Engine, Pass};
-use super::halves::{self, KEEP};
+use super::nibbles::{self, KEEP};
 use super::scalar::scalar;
 
 /// Bytes of a vector.
@@ -33,11 +33,11 @@ impl Engine for Neon {
     }
 
     fn table_len(&self) -> usize {
-        halves::TABLE_LEN
+        nibbles::TABLE_LEN
     }
 
     fn tabulate(&self, coefficient: u8, table: &mut [u8]) {
-        halves::tabulate(coefficient, table);
+        nibbles::tabulate(coefficient, table);
     }
 
     unsafe fn pass(&self, pass: &Pass<'_>) {
@@ -104,15 +104,15 @@ unsafe fn step<const R: usize, const N: usize>(pass: &Pass<'_>, at: usize, skip:
                 high[n] = vshrq_n_u8::<4>(bytes);
             }
             for (r, sums) in sums.iter_mut().enumerate() {
-                let low_table = vld1q_u8(tables.add(halves::TABLE_LEN * r));
-                let high_table = vld1q_u8(tables.add(halves::TABLE_LEN * r + WIDTH));
+                let low_table = vld1q_u8(tables.add(nibbles::TABLE_LEN * r));
+                let high_table = vld1q_u8(tables.add(nibbles::TABLE_LEN * r + WIDTH));
                 for n in 0..N {
                     let low = vqtbl1q_u8(low_table, low[n]);
                     let high = vqtbl1q_u8(high_table, high[n]);
                     sums[n] = veorq_u8(sums[n], veorq_u8(low, high));
                 }
             }
-            tables = tables.add(halves::TABLE_LEN * R);
+            tables = tables.add(nibbles::TABLE_LEN * R);
         }
         let ones = KEEP[1].len();
         let keep = vld1q_u8(KEEP.as_flattened().as_ptr().add(ones - skip));

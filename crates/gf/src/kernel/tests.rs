@@ -2,7 +2,9 @@ use std::process::Command;
 
 use super::*;
 use crate::field::mul;
-use crate::{Buffers, Call, Footprint, Listing, Matrix, Product, Routine, Sequence, Unit};
+use crate::{
+    Buffers, Call, KernelProgram, Matrix, Product, ProgramSource, Routine, TemporalHint, Unit,
+};
 
 #[test]
 fn names_are_unique_and_unknown_ones_list_the_known() {
@@ -74,7 +76,7 @@ fn operands_that_do_not_fit_are_refused_and_nothing_is_written() {
 type Two = [(u32, u32); 2];
 
 /// Two sums of two, over an input of 2 units (region 0), an output of 3 (1) and 2 of scratch (2).
-fn sequence(calls: &[(Two, Two)]) -> Result<Sequence, GfError> {
+fn program(calls: &[(Two, Two)]) -> Result<KernelProgram, GfError> {
     let product = Product::new(&scalar::SCALAR, &Matrix::from_fn(2, 2, |r, c| 1 + (r * c) as u8));
     let unit = |(region, unit)| Unit { region, unit };
     let operands = calls.iter().flat_map(|(s, r)| [s[0], s[1], r[0], r[1]]).map(unit).collect();
@@ -86,14 +88,14 @@ fn sequence(calls: &[(Two, Two)]) -> Result<Sequence, GfError> {
     let calls = (0..calls.len() as u32).map(call).collect();
     let buffers = Buffers { inputs: vec![2], outputs: vec![3], scratch: 2 };
     let products = vec![product];
-    Sequence::new(Listing { products, calls, operands, ..Listing::default() }, buffers)
+    KernelProgram::new(ProgramSource { products, calls, operands, ..Default::default() }, buffers)
 }
 
 #[test]
 fn calls_are_checked() {
-    assert!(sequence(&[([(0, 0), (0, 1)], [(1, 0), (1, 2)])]).is_ok());
-    assert!(sequence(&[([(0, 1), (0, 1)], [(2, 0), (1, 2)])]).is_ok());
-    let check = |sources, results| sequence(&[(sources, results)]).unwrap_err();
+    assert!(program(&[([(0, 0), (0, 1)], [(1, 0), (1, 2)])]).is_ok());
+    assert!(program(&[([(0, 1), (0, 1)], [(2, 0), (1, 2)])]).is_ok());
+    let check = |sources, results| program(&[(sources, results)]).unwrap_err();
     let outside = |side, index, region, offset, size| GfError::OutOfBounds {
         side,
         index,
@@ -111,18 +113,18 @@ fn calls_are_checked() {
     assert_eq!(check([(0, 0), (1, 1)], [(1, 0), (1, 1)]), overlap(1, "source", 1));
     assert_eq!(check([(0, 0), (0, 1)], [(1, 1), (1, 1)]), overlap(1, "destination", 0));
     let calls = vec![Call::Product { product: 0, sources: 0..0, results: 0..0 }];
-    let listing = Listing { calls, ..Listing::default() };
-    assert!(Sequence::new(listing, Buffers::default()).is_err());
+    let source = ProgramSource { calls, ..Default::default() };
+    assert!(KernelProgram::new(source, Buffers::default()).is_err());
     let unwritten = GfError::Unwritten { index: 1, region: 2, unit: 1 };
     assert_eq!(check([(0, 0), (2, 1)], [(1, 0), (1, 1)]), unwritten);
 }
 
 #[test]
 fn buffers_of_a_run_are_checked() {
-    let sequence = sequence(&[([(0, 0), (0, 1)], [(1, 0), (1, 2)])]).unwrap();
+    let program = program(&[([(0, 0), (0, 1)], [(1, 0), (1, 2)])]).unwrap();
     let mut out = [9; 24];
     let mut run = |inputs: &[&[u8]], len: usize| {
-        sequence.run(inputs, &mut [&mut out[..len]], 4, Footprint::Cached)
+        program.run(inputs, &mut [&mut out[..len]], 4, TemporalHint::Cached)
     };
     assert!(run(&[], 24).is_err());
     assert!(run(&[&[1; 16], &[1; 16]], 24).is_err());
@@ -137,12 +139,12 @@ fn buffers_of_a_run_are_checked() {
 fn calls_see_the_results_of_earlier_ones_slice_by_slice() {
     // scratch = [a + b, a + 2 b]; out = [s0 + s1, _, s0 + 2 s1] = [3 b, _, 3 a + 5 b].
     let calls = [([(0, 0), (0, 1)], [(2, 0), (2, 1)]), ([(2, 0), (2, 1)], [(1, 0), (1, 2)])];
-    let sequence = sequence(&calls).unwrap();
+    let program = program(&calls).unwrap();
     let input: Vec<u8> = (0..200).map(|i| (i * 37 + 11) as u8).collect();
     for slice in [1, 7, 64, 1000] {
-        for footprint in [Footprint::Cached, Footprint::Memory] {
+        for temporal in [TemporalHint::Cached, TemporalHint::Memory] {
             let mut out = vec![0xee; 300];
-            sequence.run(&[&input], &mut [&mut out], slice, footprint).unwrap();
+            program.run(&[&input], &mut [&mut out], slice, temporal).unwrap();
             for i in 0..100 {
                 let (a, b) = (input[i], input[100 + i]);
                 assert_eq!(out[i], mul(3, b), "{slice} {i}");
@@ -154,9 +156,9 @@ fn calls_see_the_results_of_earlier_ones_slice_by_slice() {
 }
 
 #[test]
-fn sequences_and_products_may_change_threads() {
+fn programs_and_products_may_change_threads() {
     fn shareable<T: Send + Sync>() {}
-    shareable::<Sequence>();
+    shareable::<KernelProgram>();
     shareable::<Product>();
     shareable::<Routine>();
 }

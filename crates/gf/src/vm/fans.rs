@@ -1,9 +1,9 @@
 //! Loops with one source, which is copied and added to several destinations.
 //!
 //! So XOR codes were coded before there were registers enough to keep their sums in. It is here to
-//! measure such orders with today's vectors; coding itself uses [`super::Sequence`].
+//! measure such orders with today's vectors; coding itself uses [`super::KernelProgram`].
 
-use super::sequence::{Buffers, Listing, Sequence, Unit, scratch};
+use super::program::{Buffers, KernelProgram, ProgramSource, Unit, scratch};
 use crate::GfError;
 
 /// Destinations of one [`Fan`], at most.
@@ -44,7 +44,7 @@ pub struct Fan {
 pub struct Fans {
     loops: Vec<Prepared>,
     /// Knows the buffers; it calls nothing.
-    buffers: Sequence,
+    buffers: KernelProgram,
 }
 
 /// A loop for the number of its destinations and the vectors of this CPU.
@@ -91,15 +91,15 @@ impl Fans {
                 }
             }
         }
-        let buffers = Sequence::new(Listing::default(), buffers)?;
+        let buffers = KernelProgram::new(ProgramSource::default(), buffers)?;
         Ok(Fans { loops: fans.iter().filter_map(Prepared::new).collect(), buffers })
     }
 
     /// Runs all loops over every block: buffers are blocks that hold each unit as a packet of
-    /// `packet` bytes, as for [`Sequence::run_packets`].
+    /// `packet` bytes, as for [`KernelProgram::run_packets`].
     ///
     /// # Errors
-    /// As [`Sequence::run_packets`].
+    /// As [`KernelProgram::run_packets`].
     pub fn run(
         &self,
         inputs: &[&[u8]],

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::block::{Block, Factor, Op, Value};
 use crate::field::MUL;
 use crate::kernel::Kernel;
-use crate::kernel::engine::{BlockCode, Form, Job, Way};
+use crate::kernel::engine::{Addressing, BlockCode, CodeVariant, Job};
 use crate::{AlignedBuf, GfError};
 
 /// Bytes of work after which code is made.
@@ -39,7 +39,7 @@ type Made = OnceLock<Option<Box<dyn BlockCode>>>;
 struct Lazy {
     work: AtomicUsize,
     /// By how operands are found, and way.
-    code: [[Made; Way::ALL.len()]; Form::COUNT],
+    code: [[Made; CodeVariant::ALL.len()]; Addressing::COUNT],
 }
 
 impl Routine {
@@ -53,8 +53,8 @@ impl Routine {
         Ok(Routine { kernel, block: Arc::new(block), lazy: Arc::default() })
     }
 
-    /// The same for calls in which named operands have units and regions in common, and in which
-    /// inputs and outputs have one order, or not.
+    /// The same for calls in which named operands share units and regions as given, and in which
+    /// inputs and outputs have the same order or not.
     pub(super) fn with_alike(&self, alike: Vec<[u32; 2]>, one_table: bool) -> Routine {
         let block = Arc::new(self.block.with_alike(alike, one_table));
         Routine { kernel: self.kernel, block, lazy: Arc::default() }
@@ -70,24 +70,27 @@ impl Routine {
         self.kernel
     }
 
-    fn code(&self, way: Way, form: Form) -> Option<&dyn BlockCode> {
-        let code = &self.lazy.code[form as usize][way as usize];
-        let make = || self.kernel.code_gen()?.assemble(&self.block, way, form);
+    fn code(&self, variant: CodeVariant, addressing: Addressing) -> Option<&dyn BlockCode> {
+        let code = &self.lazy.code[addressing as usize][variant as usize];
+        let make = || self.kernel.code_gen()?.assemble(&self.block, variant, addressing);
         let code = code.get_or_init(make).as_deref();
-        match way {
+        match variant {
             // A block that is too long for that, or there is no room.
-            Way::Unrolled => code.or_else(|| self.code(Way::Cached, form)),
+            CodeVariant::Unrolled => code.or_else(|| self.code(CodeVariant::Cached, addressing)),
             _ => code,
         }
     }
 
     /// The best code there will be, if it is made.
-    fn ready(&self, memory: bool, form: Form) -> Option<&dyn BlockCode> {
-        let made = |way: Way| self.lazy.code[form as usize][way as usize].get();
+    fn ready(&self, memory: bool, addressing: Addressing) -> Option<&dyn BlockCode> {
+        let made =
+            |variant: CodeVariant| self.lazy.code[addressing as usize][variant as usize].get();
         match memory {
-            true => made(Way::Memory)?.as_deref(),
-            false if form == Form::Listed => made(Way::Cached)?.as_deref(),
-            false => made(Way::Unrolled)?.as_deref().or_else(|| made(Way::Cached)?.as_deref()),
+            true => made(CodeVariant::Memory)?.as_deref(),
+            false if addressing == Addressing::Listed => made(CodeVariant::Cached)?.as_deref(),
+            false => made(CodeVariant::Unrolled)?
+                .as_deref()
+                .or_else(|| made(CodeVariant::Cached)?.as_deref()),
         }
     }
 
@@ -99,20 +102,22 @@ impl Routine {
     /// that is stored shares a byte with another operand of its repetition.
     pub(super) unsafe fn execute(&self, job: &Job<'_>) {
         let memory = job.memory && job.stream;
-        let form = job.operands.form();
-        if let (Some(code), true) = (self.ready(memory, form), job.len.is_multiple_of(64)) {
+        let addressing = job.operands.addressing();
+        if let (Some(code), true) = (self.ready(memory, addressing), job.len.is_multiple_of(64)) {
             // SAFETY: the caller promises the operands; the code was made from this block.
             return unsafe { code.run(job, 0..job.len) };
         }
         // Short operands cost as much as a vector.
         let work = job.len.max(64).saturating_mul(job.operands.repetitions());
         let made = self.lazy.work.fetch_add(work, Ordering::Relaxed).saturating_add(work);
-        let way = match memory {
-            true => Way::Memory,
-            false if form == Form::Listed || made < WORTH_UNROLLING => Way::Cached,
-            false => Way::Unrolled,
+        let variant = match memory {
+            true => CodeVariant::Memory,
+            false if addressing == Addressing::Listed || made < WORTH_UNROLLING => {
+                CodeVariant::Cached
+            }
+            false => CodeVariant::Unrolled,
         };
-        let done = if made < WORTH_CODE { 0 } else { self.execute_code(job, way, form) };
+        let done = if made < WORTH_CODE { 0 } else { self.execute_code(job, variant, addressing) };
         if done < job.len {
             // SAFETY: as promised; what code did is whole bytes from the start of every operand.
             unsafe { self.interpret(job, done) };
@@ -120,14 +125,14 @@ impl Routine {
     }
 
     /// Returns how many bytes of every operand are done: none where the kernel makes no code.
-    fn execute_code(&self, job: &Job<'_>, way: Way, form: Form) -> usize {
+    fn execute_code(&self, job: &Job<'_>, variant: CodeVariant, addressing: Addressing) -> usize {
         let whole = job.len / 64 * 64;
         let mut done = 0;
-        for (way, range) in [(way, 0..whole), (Way::Rest, whole..job.len)] {
+        for (variant, range) in [(variant, 0..whole), (CodeVariant::Rest, whole..job.len)] {
             if range.is_empty() {
                 continue;
             }
-            let Some(code) = self.code(way, form) else { break };
+            let Some(code) = self.code(variant, addressing) else { break };
             done = range.end;
             // SAFETY: `execute`'s caller promised the operands, of which `range` is a part; the
             // code was made from this block for this way.

@@ -134,7 +134,7 @@ fn init(setup: &Setup) -> Result<Exit, Failure> {
     ClusterKey::create(path)?;
     if !setup.quiet && !setup.json {
         let text = format!(
-            "{} is the cluster's key: copy it to every machine, show it to nobody\n",
+            "{} is the cluster's key: copy it to every machine and keep it secret\n",
             path.display()
         );
         Stream::Stdout.text(&text)?;

@@ -1,6 +1,6 @@
 //! `kiln coordinator`
 
-mod desk;
+mod control;
 mod object;
 mod pool;
 
@@ -20,7 +20,7 @@ Examples:
   kiln coordinator --pool pool.toml --to n14 --strategy hub --limit-rate 50MiB
       rebuild it on the node n14, and let no node send or receive more than 50 MiB a second
   kiln coordinator --pool pool.toml --stay --limit-total 500MiB
-      watch over the pool: repair what is damaged, and what was away for ten minutes
+      watch over the pool: repair what is damaged, and what was unavailable for ten minutes
   kiln pool limit --rate 20MiB        slow down the coordinator that runs; --off: no limit
 
   kiln coordinator kiln://host1 kiln://host2 ... --to kiln://spare --key cluster.key
@@ -29,13 +29,13 @@ Examples:
 Interrupted or killed, it goes on where it was when it is started again. kiln repair does the same
 with all data passing through this machine.";
 
-/// Repair over agents, with every helper computing
+/// Repair over agents: every helper computes its share
 ///
 /// Without agents it recovers a pool: the most endangered objects first, many planned together,
-/// several at once. A plan says which agent computes what; agents read their own disks, verify
-/// what they read, and send sub-chunks to each other, window by window. A rebuilt shard must have
-/// its recorded digest before it gets its name. An agent that fails on the way is left out by a
-/// new plan.
+/// several at once. A plan says which agent computes what; agents read their own disks, verify what
+/// they read, and send sub-chunks to each other, window by window. A rebuilt shard must have its
+/// recorded digest before it gets its name. When an agent fails, the repair continues with a new
+/// plan without it.
 #[derive(Debug, Args)]
 pub struct Coordinator {
     /// Agents with the shards of one object; none: the pool
@@ -57,12 +57,12 @@ pub struct Coordinator {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     window: Option<u64>,
 
-    /// Windows under way at each agent, at most
+    /// Most windows in flight at each agent
     #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = clap::value_parser!(u32).range(1..=256))]
     windows: u32,
 
-    /// Seconds to go on trying while agents cannot be reached, as when a link is cut
+    /// Seconds to keep trying while agents cannot be reached, e.g. when a link is cut
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u64,
 
@@ -90,20 +90,20 @@ pub struct PoolRecover {
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "agents")]
     limit_total: Option<u64>,
 
-    /// Seconds that a node must be away before its shards are rebuilt elsewhere
+    /// Seconds that a node must be unavailable before its shards are rebuilt elsewhere
     #[arg(long, value_name = "SECONDS", default_value_t = 600, conflicts_with = "agents")]
     wait: u64,
 
-    /// Go on watching over the pool when all is repaired
+    /// Keep watching the pool when everything is repaired
     #[arg(long, conflicts_with = "agents")]
     stay: bool,
 
-    /// Seconds between looks at the pool while there is nothing to repair
+    /// Seconds between surveys of the pool while there is nothing to repair
     #[arg(long, value_name = "SECONDS", default_value_t = 30, conflicts_with = "agents",
           value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
 
-    /// How often the repair of an object is tried before it is told as failed
+    /// Attempts to repair an object before it is reported as failed
     #[arg(long, value_name = "N", default_value_t = 6, conflicts_with_all = ["agents", "stay"],
           value_parser = clap::value_parser!(u32).range(1..))]
     tries: u32,

@@ -103,9 +103,9 @@ impl Command for Cp {
             (None, Some(prefix)) => self.copy_in(&pool, local(self.from.as_ref())?, prefix, setup),
             (Some(prefix), None) => self.copy_out(&pool, prefix, local(self.to.as_ref())?, setup),
             _ => {
-                let problem = "one of the two is in the pool, the other is not: write pool:NAME \
-                               for that one"
-                    .into();
+                let problem =
+                    "exactly one of the two paths must be in the pool: write that one as pool:NAME"
+                        .into();
                 Err(Failure::Flag { flag: "TO", problem })
             }
         };
@@ -262,7 +262,7 @@ fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
     let mut text =
         format!("{} copied, {}", count(report.copied, "file"), sizes::show(report.bytes));
     if report.skipped > 0 {
-        text += &format!("; {} left as they are", report.skipped);
+        text += &format!("; {} skipped", report.skipped);
     }
     if report.failed > 0 {
         text += &format!("; {} FAILED", report.failed);

@@ -84,7 +84,7 @@ impl Decode {
                 (decode_raw(&raw.request(), nodes, &mut output, &settings)?, output)
             }
             None => {
-                // First see whether there is anything to decode, then touch the output.
+                // Check that there is something to decode before the output is created.
                 let set = discover(nodes, self.raw.object.as_deref())?;
                 let mut output = Output::open(place, self.force)?;
                 (kiln_pool::decode(&set, &mut output, &settings)?, output)
@@ -95,7 +95,7 @@ impl Decode {
     }
 }
 
-/// The file is right in spite of damage; whoever keeps the shards should still know.
+/// The output is correct despite the damage, but the shards should be repaired.
 fn warn(report: &DecodeReport, setup: &Setup) {
     if let Some(found) = worked_around(&report.lost, report.damaged_count) {
         let object = &report.object;

@@ -22,8 +22,8 @@ Examples:
   kiln get movie.mkv --strategy central          decode what is lost here, whatever it costs
 
 Where nodes are agents, a large part of a lost chunk is rebuilt by the agents that have the others
-and streamed here: this machine then receives about the bytes that it wants, where it would else
-receive several times as many. Small reads, and reads of whole stripes, are decoded here.";
+and streamed here: this machine then receives about as many bytes as it asked for instead of
+several times as many. Small reads, and reads of whole stripes, are decoded here.";
 
 /// Agents rebuild what is lost where that makes a read shorter.
 const AUTO: &str = "auto";
@@ -41,12 +41,12 @@ pub struct Get {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Only LENGTH bytes from START on; sizes as in 64KiB
+    /// Only LENGTH bytes, beginning at START; sizes as in 64KiB
     #[arg(long, value_name = "START+LENGTH", value_parser = range)]
     range: Option<Range<u64>>,
 
-    /// How what is lost is rebuilt: auto, central (here), or by agents with plans of a strategy,
-    /// as in kiln plan --strategy
+    /// How lost chunks are rebuilt: auto, central (on this machine), or by agents, with a strategy
+    /// of kiln plan --strategy
     #[arg(long, value_name = "NAME", default_value = AUTO)]
     strategy: String,
 
@@ -118,14 +118,16 @@ fn agents<'a>(
     Ok(Some(if strategy == AUTO { agents } else { agents.by(strategy)? }))
 }
 
-/// The bytes are right in spite of damage; whoever keeps the pool should still know.
+/// The output is correct despite the damage, but the pool should be repaired.
 pub fn warn(report: &GetReport, setup: &Setup) {
     for note in report.notes.iter().filter(|_| report.bytes_from_helpers > 0 || setup.verbose) {
         setup.observer.warn(&format!("{}: {note}; decoded here", report.object));
     }
     if let Some(found) = worked_around(&report.lost, report.damaged_count) {
         let object = &report.object;
-        setup.observer.warn(&format!("{object}: {found}; the bytes are right, but scrub"));
+        setup
+            .observer
+            .warn(&format!("{object}: {found}; the output is complete, but run kiln scrub"));
     }
 }
 

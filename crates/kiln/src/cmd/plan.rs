@@ -48,7 +48,7 @@ A machine of --cluster, where everything but the id may be left out:
   chunks = [7]                          what it stores; default: chunk i at machine i
   rebuilds = [0]                        lost chunks that go there, or to a client there
 
-A run is one contiguous read. Nothing is read or written: the numbers come from the code alone.";
+A run is one contiguous read. No data is read or written: the numbers come from the code alone.";
 
 /// Compute what a repair would cost, without any data
 #[derive(Debug, Args)]
@@ -164,7 +164,8 @@ impl Command for Plan {
             return Ok(Exit::Done);
         }
         if self.lost.is_none() && self.place.cluster().is_some() {
-            let problem = "for what? give --lost LIST, or --recover with --stripes or --layout";
+            let problem =
+                "nothing to plan: give --lost LIST, or --recover with --stripes or --layout";
             return Err(Failure::Flag { flag: "--cluster", problem: problem.into() });
         }
         if let Some(model) = self.reads.model()? {

@@ -41,7 +41,7 @@ pub struct Pool {
 enum Action {
     /// Make a new pool
     Create(create::Create),
-    /// How the pool is: nodes, objects, what is endangered
+    /// Show the state of the pool: nodes, objects, what is endangered
     Status(status::Status),
     /// Add a node, or take an empty disk in place of a lost one
     AddNode(add_node::AddNode),

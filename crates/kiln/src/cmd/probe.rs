@@ -65,7 +65,7 @@ struct Report {
     /// The file that holds the model now.
     stored: Option<String>,
     model: DeviceModel,
-    /// Bytes that cost as much as a read.
+    /// Bytes that take as long to transfer as one more read takes.
     gap_bytes: u64,
     meaning: Vec<String>,
     /// Longer reads are asked for in pieces of this size.
@@ -245,7 +245,7 @@ fn meaning(model: &DeviceModel, slice: Option<f64>) -> Vec<String> {
 
 /// How much the model can be trusted, in words.
 fn doubt(model: &DeviceModel) -> String {
-    let Uncertainty { error, spread, ref rivals } = model.uncertainty;
+    let Uncertainty { error, spread, ref alternatives } = model.uncertainty;
     let mut text = format!(
         "measurements are {:.0}% off in the mean and {:.0}% at most, repetitions {:.0}% apart",
         100.0 * error,
@@ -255,8 +255,8 @@ fn doubt(model: &DeviceModel) -> String {
     if model.is_doubtful() {
         text += "; other work on the device or the machine, or a device that is not so simple: \
                  gaps will be read only where all models gain that this probe allows";
-    } else if !rivals.is_empty() {
-        text += &format!("; {} more models explain them about as well", rivals.len());
+    } else if !alternatives.is_empty() {
+        text += &format!("; {} more models explain them about as well", alternatives.len());
     }
     text
 }

@@ -64,8 +64,8 @@ impl Command for Put {
         report.seconds = setup.seconds();
         if !report.missing.is_empty() {
             let text = format!(
-                "{name}: {} of {} shards were left out because their nodes are away; run kiln \
-                 repair when they are back",
+                "{name}: {} of {} shards were not written because their nodes are unavailable; \
+                run kiln repair when they are back",
                 report.missing.len(),
                 report.nodes.len()
             );

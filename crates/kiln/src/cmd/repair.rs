@@ -76,7 +76,7 @@ pub struct Repair {
     #[command(flatten)]
     reads: ReadFlags,
 
-    /// Of a pool: rebuild the shards of nodes that are away on other nodes
+    /// Of a pool: rebuild the shards of unavailable nodes on other nodes
     #[arg(long, conflicts_with = "folders")]
     away: bool,
 

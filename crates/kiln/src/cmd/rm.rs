@@ -16,8 +16,8 @@ Examples:
 
 /// Remove objects from a pool
 ///
-/// Nobody finds an object once the command has ended, even if a node that was away comes back
-/// with its shards; the next scrub removes those.
+/// Once the command has ended the object is gone, even if a node that was unavailable comes back
+/// with its shards; the next scrub removes them.
 #[derive(Debug, Args)]
 pub struct Rm {
     /// Names of objects

@@ -17,18 +17,18 @@ Examples:
   kiln scrub --limit-rate 50MiB  in the background
   kiln scrub && echo all is well";
 
-/// Look for rot, missing pieces and leftovers in a pool
+/// Check a pool for corruption, missing shards and leftover files
 ///
 /// What is damaged is remembered for the next kiln repair. Files that belong to no object (of
-/// interrupted puts, of nodes that were away) are removed. Exit code 1 means: damage was found,
-/// and repair can mend it; 2 means that an object cannot be read.
+/// interrupted puts, of nodes that were unavailable) are removed. Exit code 1 means: damage was
+/// found, and kiln repair can fix it; 2 means that an object cannot be read.
 #[derive(Debug, Args)]
 pub struct Scrub {
     /// Only objects whose names begin with this
     #[arg(default_value = "")]
     prefix: String,
 
-    /// Look at headers and trailers only: finds what is missing, not rot
+    /// Check headers and trailers only: finds what is missing, not what is corrupt
     #[arg(long, conflicts_with = "deep")]
     quick: bool,
 
@@ -36,7 +36,7 @@ pub struct Scrub {
     #[arg(long)]
     deep: bool,
 
-    /// Unfinished files older than so many hours are leftovers; a put that takes longer fails
+    /// Unfinished files older than this many hours are leftovers; a put that takes longer fails
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     grace: u64,
 
@@ -93,7 +93,7 @@ fn show(report: &ScrubReport, setup: &Setup) -> Result<(), Failure> {
         format!("{} of {} scrubbed: ", count(report.objects, "object"), sizes::show(report.bytes));
     text += &match (report.unreadable, report.damaged) {
         (0, 0) => "all whole\n".to_owned(),
-        (0, damaged) => format!("{damaged} damaged but safe; run kiln repair\n"),
+        (0, damaged) => format!("{damaged} damaged but recoverable; run kiln repair\n"),
         (unreadable, damaged) => format!("{unreadable} NOT READABLE, {damaged} damaged\n"),
     };
     for finding in &report.findings {
@@ -101,7 +101,7 @@ fn show(report: &ScrubReport, setup: &Setup) -> Result<(), Failure> {
         let what = match (finding.margin, lost.is_empty()) {
             (..0, _) => "NOT READABLE".to_owned(),
             (_, true) => "manifest".to_owned(),
-            (margin, false) => format!("shards {}, bears {margin} more", lost.join(",")),
+            (margin, false) => format!("shards {}, tolerates {margin} more losses", lost.join(",")),
         };
         text += &format!("  {}: {what}\n", finding.object);
         if setup.verbose {
@@ -113,7 +113,7 @@ fn show(report: &ScrubReport, setup: &Setup) -> Result<(), Failure> {
         text += &format!("{} found, {removed} removed\n", count(all, "leftover file"));
     }
     if !report.away.is_empty() {
-        text += &format!("away: {}\n", report.away.join(", "));
+        text += &format!("unavailable: {}\n", report.away.join(", "));
     }
     text += &format!("{}\n", pace(report.bytes_read, report.seconds));
     Stream::Stdout.text(&text)

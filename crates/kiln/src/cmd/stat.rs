@@ -16,7 +16,7 @@ Examples:
 /// Show where an object's shards and manifests are
 ///
 /// Looks at headers and trailers only; kiln scrub reads everything. Exit code 1 means that
-/// something is missing, 2 that too much is.
+/// something is missing, 2 that too much is missing to read the object.
 #[derive(Debug, Args)]
 pub struct Stat {
     /// Name of the object
@@ -32,10 +32,10 @@ impl Command for Stat {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let report = self.pool.open(setup)?.stat(&self.name)?;
-        let lost = report.shards.iter().filter(|shard| shard.trouble.is_some()).count();
+        let lost = report.shards.iter().filter(|shard| shard.problem.is_some()).count();
         show(&report, lost, setup)?;
-        let thin = report.copies.len() < report.object.manifests.len();
-        Ok(match (lost, thin) {
+        let under_replicated = report.copies.len() < report.object.manifests.len();
+        Ok(match (lost, under_replicated) {
             (0, false) => Exit::Done,
             _ if report.recoverable => Exit::Damaged,
             _ => Exit::NotRecoverable,
@@ -69,8 +69,8 @@ fn show(report: &StatReport, lost: usize, setup: &Setup) -> Result<(), Failure> 
         );
     }
     for shard in &report.shards {
-        let trouble = shard.trouble.as_deref().unwrap_or("");
-        text += format!("{:>5}  {}  {trouble}", shard.index, shard.node).trim_end();
+        let problem = shard.problem.as_deref().unwrap_or("");
+        text += format!("{:>5}  {}  {problem}", shard.index, shard.node).trim_end();
         text.push('\n');
     }
     text += &format!(

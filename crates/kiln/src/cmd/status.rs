@@ -19,10 +19,10 @@ Examples:
   kiln status --watch 5      again every 5 seconds, e.g. while a repair runs
   kiln status --json";
 
-/// Show how a pool is: nodes, objects, what is endangered
+/// Show the state of a pool: nodes, objects, what is endangered
 ///
-/// From the names of files alone: quick, but blind for rot, which kiln scrub finds. Exit code 1
-/// means that something is missing or away, 2 that an object cannot be read.
+/// From file names alone: quick, but it does not notice corruption, which kiln scrub finds. Exit
+/// code 1 means that something is missing or unavailable, 2 that an object cannot be read.
 #[derive(Debug, Args)]
 pub struct Status {
     /// Look again every so many seconds
@@ -92,7 +92,7 @@ fn show(status: &PoolStatus, setup: &Setup) -> Result<(), Failure> {
             1 => "1 more loss".to_owned(),
             margin => format!("{margin} more losses"),
         };
-        text += &format!("  {} endangered: bears {more}\n", count(*objects, "object"));
+        text += &format!("  {} endangered: tolerates {more}\n", count(*objects, "object"));
     }
     if status.unreadable > 0 {
         text += &format!("  {} NOT READABLE now\n", count(status.unreadable, "object"));
@@ -103,8 +103,8 @@ fn show(status: &PoolStatus, setup: &Setup) -> Result<(), Failure> {
     let head = ["node", "domain", "state", "shards", "missing", "manifests"];
     let rows: Vec<Vec<String>> = (status.nodes.iter())
         .map(|node| {
-            let state = match (node.present, node.draining, node.filling) {
-                (false, ..) => "AWAY",
+            let state = match (node.present, node.draining, node.backfilling) {
+                (false, ..) => "UNAVAILABLE",
                 (true, true, _) => "draining",
                 (true, false, true) => "new disk",
                 (true, false, false) => "here",

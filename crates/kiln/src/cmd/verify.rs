@@ -22,7 +22,7 @@ Examples:
 
 /// Check whether all shards are there and intact
 ///
-/// Changes nothing. Exit code 1 means: damage was found, and kiln repair can mend it; 2 means that
+/// Changes nothing. Exit code 1 means: damage was found, and kiln repair can fix it; 2 means that
 /// too much is lost.
 #[derive(Debug, Args)]
 pub struct Verify {
@@ -34,7 +34,7 @@ pub struct Verify {
     #[arg(long, conflicts_with = "quick")]
     deep: bool,
 
-    /// Look at headers, checksum tables and trailers only: finds what is missing, not rot
+    /// Check headers, checksum tables and trailers only: finds what is missing, not what is corrupt
     #[arg(long)]
     quick: bool,
 
@@ -133,8 +133,11 @@ fn verdict(report: &VerifyReport) -> String {
     match (report.clean, report.recoverable) {
         (true, _) => format!("all shards intact, {depth}"),
         (false, true) => {
-            let lost = count(report.lost.len() as u64, "shard");
-            format!("damaged but safe, {lost} to mend; run kiln repair ({depth})")
+            let lost = match report.lost.len() as u64 {
+                0 => "no shard to rebuild".to_owned(),
+                lost => format!("{} to rebuild", count(lost, "shard")),
+            };
+            format!("damaged but recoverable, {lost}; run kiln repair ({depth})")
         }
         (false, false) => format!("NOT RECOVERABLE ({depth})"),
     }

@@ -1,4 +1,4 @@
-//! What is known of the devices behind folders: files that `kiln probe` writes.
+//! Device models of folders: the files that `kiln probe` writes.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -28,9 +28,9 @@ pub fn load(path: &Path) -> Result<DeviceModel, Failure> {
     let text = std::fs::read_to_string(path).map_err(failed)?;
     let model: DeviceModel = serde_json::from_str(&text)
         .map_err(|error| wrong(format!("no device model, as kiln probe writes them: {error}")))?;
-    let checked = model.check().map_err(|what| {
-        wrong(format!("no device model to reckon with: {what}; run kiln probe again"))
-    });
+    let checked = model
+        .check()
+        .map_err(|what| wrong(format!("unusable device model: {what}; run kiln probe again")));
     checked.map(|()| model)
 }
 

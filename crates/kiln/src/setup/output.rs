@@ -150,7 +150,7 @@ impl Write for Output {
 impl Drop for Replacement {
     fn drop(&mut self) {
         if !self.done {
-            // The error that brought us here is the one to tell.
+            // Report the error that brought us here, not this one.
             let _ = std::fs::remove_file(&self.temporary);
         }
     }

@@ -50,7 +50,7 @@ impl PoolFlags {
         Ok(PoolConfig::from_toml(&text)?)
     }
 
-    /// Opens the pool; says which nodes are away.
+    /// Opens the pool; says which nodes are unavailable.
     ///
     /// # Errors
     /// As [`PoolFlags::config`], or no node can be used.
@@ -58,7 +58,7 @@ impl PoolFlags {
         let pool = Pool::open(self.config()?, &|node| setup.open_node(node, Absent::Refuse))?;
         if !setup.quiet {
             for (node, why) in pool.away() {
-                setup.observer.warn(&format!("node {} is away: {why}", node.id));
+                setup.observer.warn(&format!("node {} is unavailable: {why}", node.id));
             }
         }
         Ok(pool)

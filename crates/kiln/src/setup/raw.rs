@@ -1,4 +1,4 @@
-//! `--format raw`: bare chunks as Ceph, ISA-L and zfec have them, which say nothing of themselves.
+//! `--format raw`: bare chunks without headers, as Ceph, ISA-L and zfec have them.
 
 use clap::{Args, ValueEnum};
 use kiln_code::Codec;
@@ -60,7 +60,7 @@ impl RawFlags {
             return self.refuse_raw_flags().map(|()| None);
         }
         let Some(spec) = &self.code else {
-            let problem = "bare chunks do not say their code: give --code SPEC".into();
+            let problem = "raw chunks have no header: give their code with --code SPEC".into();
             return Err(Failure::Flag { flag: "--format raw", problem });
         };
         let codec = setup::codec(spec)?;
@@ -81,7 +81,8 @@ impl RawFlags {
         match given.iter().find(|(_, given)| *given) {
             None => Ok(()),
             Some((flag, _)) => {
-                let problem = "only for --format raw; kiln's own shards say it themselves".into();
+                let problem =
+                    "only for --format raw; kiln's own shards carry it in their headers".into();
                 Err(Failure::Flag { flag, problem })
             }
         }

@@ -33,7 +33,7 @@ fn folders_without_shards() {
 fn files_that_are_no_shards() {
     let rig = Rig::new();
     let data = rig.encoded("rs:2+1", "", 10_000);
-    // A stranger's file that only has the name, and an empty one.
+    // A foreign file that only has the name, and an empty one.
     fs::write(rig.path("shards/object.07.kiln"), b"not a shard at all").unwrap();
     fs::write(rig.path("shards/readme.txt"), b"hello").unwrap();
     rig.decodes_to(&data);

@@ -1,4 +1,4 @@
-//! Rot, truncation, mix-ups: found, named, mended; never a wrong byte.
+//! Rot, truncation, mix-ups: found, named, repaired; never a wrong byte.
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;
@@ -12,9 +12,9 @@ fn length(rig: &Rig, name: &str) -> u64 {
     fs::metadata(rig.path(name)).unwrap().len()
 }
 
-/// Checks that damage of at most m shards is seen, worked around and mended.
+/// Checks that damage of at most m shards is seen, worked around and repaired.
 #[track_caller]
-fn seen_and_mended(rig: &Rig, data: &[u8], whole: &[(std::path::PathBuf, Vec<u8>)], what: &str) {
+fn seen_and_healed(rig: &Rig, data: &[u8], whole: &[(std::path::PathBuf, Vec<u8>)], what: &str) {
     let verify = rig.kiln("verify shards --deep");
     assert_eq!(verify.code, 1, "{what}: verify said {} {}", verify.stdout, verify.stderr);
     rig.decodes_to(data);
@@ -46,7 +46,7 @@ fn a_flipped_bit_anywhere() {
             flip(&rig.path(shard(index)), at, (round % 8) as u8);
             continue;
         }
-        seen_and_mended(&rig, &data, &whole, &format!("bit at byte {at} of shard {index}"));
+        seen_and_healed(&rig, &data, &whole, &format!("bit at byte {at} of shard {index}"));
     }
 }
 
@@ -69,7 +69,7 @@ fn truncated_shards() {
         drop(file);
         let verify = rig.kiln("verify shards");
         assert_eq!(verify.code, 1, "shard {index} cut to {keep}: {}", verify.stdout);
-        seen_and_mended(&rig, &data, &whole, &format!("shard {index} cut to {keep}"));
+        seen_and_healed(&rig, &data, &whole, &format!("shard {index} cut to {keep}"));
     }
 }
 
@@ -81,7 +81,7 @@ fn trailing_bytes() {
     let mut bytes = rig.read(shard(2));
     bytes.extend_from_slice(b"something else");
     fs::write(rig.path(shard(2)), bytes).unwrap();
-    seen_and_mended(&rig, &data, &whole, "bytes after the end");
+    seen_and_healed(&rig, &data, &whole, "bytes after the end");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn rot_in_different_stripes_of_many_shards() {
     for index in 0..6 {
         flip(&rig.path(shard(index)), HEADER + index as u64 * 4096 + 77, 3);
     }
-    seen_and_mended(&rig, &data, &whole, "one bad stripe in each shard");
+    seen_and_healed(&rig, &data, &whole, "one bad stripe in each shard");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_flipped_bit_in_any_helper_during_repair() {
             rig.kiln("repair shards").ok();
             assert!(rig.read(shard(0)) == whole[0].1, "helper {helper}, byte {at}: wrong bytes");
             rig.kiln("repair shards --scan").ok();
-            assert!(rig.snapshot("shards") == whole, "helper {helper}, byte {at}: not mended");
+            assert!(rig.snapshot("shards") == whole, "helper {helper}, byte {at}: not repaired");
         }
     }
 }
@@ -139,13 +139,13 @@ fn shards_of_two_runs_never_mix() {
     let before = rig.snapshot("shards");
     rig.data("object", 90_000, 77);
     rig.kiln("encode object -c rs:3+2 -o other -q").ok();
-    // One stranger replaces shard 1; then a second one.
+    // One foreign file replaces shard 1; then a second one.
     fs::copy(rig.path("other/object.01.kiln"), rig.path(shard(1))).unwrap();
     rig.decodes_to(&first);
     rig.kiln("verify shards").code(1);
     fs::copy(rig.path("other/object.04.kiln"), rig.path(shard(4))).unwrap();
     rig.decodes_to(&first);
-    // A third one: now the strangers are the ones that decode.
+    // A third one: now the foreign ones are those that decode.
     fs::copy(rig.path("other/object.00.kiln"), rig.path(shard(0))).unwrap();
     rig.kiln("decode shards -o mixed --force -q").ok();
     assert!(rig.read("mixed") == rig.read("object"));

@@ -12,10 +12,10 @@ fn rounds() -> u64 {
 }
 
 /// Four shards of the other run would rightly decode to the other object.
-const MAX_STRANGERS: u32 = 3;
+const MAX_FOREIGN: u32 = 3;
 
 /// One random mishap to one random shard.
-fn mishap(rig: &Rig, random: &mut Random, strangers: &mut u32) -> String {
+fn mishap(rig: &Rig, random: &mut Random, foreign: &mut u32) -> String {
     let index = random.below(6) as usize;
     let path = rig.path(shard(index));
     let Ok(mut bytes) = fs::read(&path) else { return "nothing".into() };
@@ -54,8 +54,8 @@ fn mishap(rig: &Rig, random: &mut Random, strangers: &mut u32) -> String {
             }
             return format!("shard {index} swapped");
         }
-        _ if *strangers < MAX_STRANGERS => {
-            *strangers += 1;
+        _ if *foreign < MAX_FOREIGN => {
+            *foreign += 1;
             bytes = rig.read(format!("other/object.{index:02}.kiln"));
         }
         _ => return "nothing".into(),
@@ -76,9 +76,9 @@ fn random_damage_never_gives_a_wrong_byte() {
         let _ = fs::remove_dir_all(rig.path("shards"));
         let data = rig.encoded("clay:4+2", "--sub-chunk 512", 200_000);
         let count = 1 + random.below(6);
-        let mut strangers = 0;
+        let mut foreign = 0;
         let story: Vec<String> =
-            (0..count).map(|_| mishap(&rig, &mut random, &mut strangers)).collect();
+            (0..count).map(|_| mishap(&rig, &mut random, &mut foreign)).collect();
         let what = format!("round {round}: {}", story.join("; "));
 
         let decode = rig.kiln("decode shards -o back --force -q");

@@ -76,7 +76,7 @@ fn a_tree_survives_the_loss_of_a_disk() {
 }
 
 #[test]
-fn rot_is_found_and_mended() {
+fn rot_is_found_and_healed() {
     let rig = Rig::new();
     create(&rig, "clay:4+2", 6);
     let files = tree(&rig);
@@ -102,7 +102,7 @@ fn rot_is_found_and_mended() {
             file.0.extension().is_some_and(|extension| extension == "kiln")
         };
         let (old, new) = (before.iter().filter(shard), after.iter().filter(shard));
-        assert!(old.eq(new), "node {node}: the mended shards are the same as ever");
+        assert!(old.eq(new), "node {node}: the repaired shards are the same as ever");
     }
 }
 
@@ -157,7 +157,7 @@ fn ranges_streams_names_and_mistakes() {
     rig.kiln("get stream/of-bytes -q").ok();
     assert!(rig.read("of-bytes") == bytes);
     rig.kiln("get stream/of-bytes").fails(5, &["of-bytes"]);
-    rig.kiln("put part stream/of-bytes").fails(5, &["there already"]);
+    rig.kiln("put part stream/of-bytes").fails(5, &["exists already"]);
     rig.kiln("put part stream/of-bytes --force").ok();
     rig.kiln("get stream/of-bytes -o again -q").ok();
     assert!(rig.read("again") == rig.read("part"));

@@ -10,7 +10,7 @@ use crate::rig::{Rig, say, shard};
 const BYTES: usize = 96 * 4 * 8 * 4096;
 
 /// What the kernel counted while a command ran.
-struct Counted {
+struct DeviceCounters {
     report: Value,
     /// Calls of read and its kin.
     calls: i64,
@@ -18,14 +18,14 @@ struct Counted {
     device: i64,
 }
 
-impl Counted {
+impl DeviceCounters {
     fn number(&self, key: &str) -> i64 {
         self.report[key].as_i64().unwrap()
     }
 }
 
 /// Runs the program through a shell, whose counters hold those of the children it waited for.
-fn counted(rig: &Rig, words: &str, uring: &str) -> Counted {
+fn counted(rig: &Rig, words: &str, uring: &str) -> DeviceCounters {
     let command = rig.command(words);
     let mut shell = Command::new("sh");
     shell.args(["-c", "\"$@\" > report && exec cat /proc/self/io", "sh"]);
@@ -37,11 +37,11 @@ fn counted(rig: &Rig, words: &str, uring: &str) -> Counted {
         io.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim().parse().unwrap()
     };
     let report = serde_json::from_slice(&rig.read("report")).unwrap();
-    Counted { report, calls: number("syscr:"), device: number("read_bytes:") }
+    DeviceCounters { report, calls: number("syscr:"), device: number("read_bytes:") }
 }
 
 /// Repairs one shard; checks it, and that the plan promised just these reads.
-fn repaired(rig: &Rig, index: usize, flags: &str, uring: &str) -> Counted {
+fn repaired(rig: &Rig, index: usize, flags: &str, uring: &str) -> DeviceCounters {
     let whole = rig.read(shard(index));
     rig.remove(shard(index));
     let dry = rig.kiln(&format!("repair shards --json --dry-run {flags}")).ok().json();

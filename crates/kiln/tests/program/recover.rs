@@ -45,7 +45,7 @@ fn stripes_and_machines_come_from_files() {
     // Nine machines in four racks: six chunks cannot all be apart, which is said.
     assert!(report["crowded"].as_u64().unwrap() > 0);
     let text = rig.kiln(&format!("{words} --to m8")).ok().stdout;
-    assert!(text.contains("in a domain with another chunk"), "{text}");
+    assert!(text.contains("in a failure domain with another chunk"), "{text}");
     rig.kiln(&format!("{words} --to nobody")).fails(3, &["--to", "nobody", "m0 to m8"]);
     std::fs::write(rig.path("stripes"), "m0 m1 m2 m3 m4\n").unwrap();
     rig.kiln(words).fails(4, &["line 1", "5 chunks"]);

@@ -4,6 +4,7 @@ mod circles;
 mod commits;
 mod modules;
 mod source;
+mod words;
 
 use std::collections::BTreeSet;
 

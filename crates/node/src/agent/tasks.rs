@@ -8,48 +8,48 @@ use bytes::{Bytes, BytesMut};
 use kiln_store::{ShardInfo, StoreError};
 
 use super::connection::Pending;
-use super::shelf::Shelf;
+use super::fetch_queue::FetchQueue;
 use super::{Action, Agent, Disk, DiskDone, TaskId, failure};
-use crate::proto::assignment::{ASSIGNMENT_MAX, Assignment, Slip};
+use crate::proto::assignment::{ASSIGNMENT_MAX, Assignment, FragmentHeader};
 use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, TaskState};
-use crate::task::{PARCEL_MAX, Parcel, Stage, Task, Wish};
+use crate::task::{Effect, FRAGMENT_MAX, Fragment, Task, TaskPhase};
 use crate::{NodeError, Result};
 
 /// Tasks of an agent at once, at most.
 const TASKS: usize = 64;
 /// A task that no coordinator has looked at for so long is forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(60);
-/// A parcel that could not be delivered is sent again after this time ...
+/// A fragment that could not be delivered is sent again after this time ...
 const AGAIN: Duration = Duration::from_millis(500);
-/// ... and so often; then the receiver is taken for lost.
+/// ... and this many times; then the receiver counts as lost.
 const TRIES: u32 = 40;
-/// A watcher hears from us after this time even if nothing happened ...
+/// A request for progress is answered after this time even if nothing happened ...
 const NEWS: Duration = Duration::from_secs(1);
-/// ... and not before this time unless the task has ended: each word costs some hundred bytes.
+/// ... and not before this time unless the task has ended: each answer costs some hundred bytes.
 const CALM: Duration = Duration::from_millis(100);
-/// Whoever asks for room hears from us after this time even if there is none.
-const KNOCK: Duration = Duration::from_secs(20);
+/// A credit request is answered after this time even if there is no credit.
+const CREDIT_WAIT: Duration = Duration::from_secs(20);
 
-/// A task with all that hangs on it.
+/// A task with everything that belongs to it.
 #[derive(Debug)]
 pub(super) struct Held {
     task: Option<Task>,
     /// The assignment as far as it has arrived.
     arriving: BytesMut,
     preparing: Option<Pending>,
-    /// Those who wait for room: for which window, and until when.
-    knocks: Vec<(Pending, u64, Duration)>,
+    /// Credit requests that wait: for which window, and until when.
+    credit_requests: Vec<(Pending, u64, Duration)>,
     watchers: Vec<Watcher>,
     /// Requests that wait for a disk job.
     commit: Option<Pending>,
-    /// Parcels to send again, and when.
-    again: Vec<(Duration, Parcel, u32)>,
-    /// Tries that are left of parcels that failed before, by (window, piece, receiver, at).
+    /// Fragments to send again, and when.
+    again: Vec<(Duration, Fragment, u32)>,
+    /// Tries that are left of fragments that failed before, by (window, piece, receiver, at).
     tries: BTreeMap<(u64, u32, u32, u32), u32>,
     failure: Option<Failure>,
     seen: Duration,
-    /// Parcels for a node that fetches them.
-    shelf: Shelf,
+    /// Fragments for a node that fetches them.
+    fetch_queue: FetchQueue,
     /// Who waits for its result: a reader, or nobody but the repair.
     priority: Priority,
 }
@@ -96,16 +96,16 @@ impl Agent {
             Message::Push { task, window, piece, at, total } => {
                 let (window, piece, at, total) = (*window, *piece, *at, *total);
                 let bytes = frame.payload.clone();
-                let parcel = Parcel { window, piece, to: 0, at, total, bytes };
-                self.parcels(now, *task, vec![parcel], pending)?;
+                let fragment = Fragment { window, piece, to: 0, at, total, bytes };
+                self.fragments(now, *task, vec![fragment], pending)?;
             }
-            Message::Bundle { task, window, slips } => {
-                let parcels = unbundled(*window, slips, &frame.payload)?;
-                self.parcels(now, *task, parcels, pending)?;
+            Message::Bundle { task, window, headers } => {
+                let fragments = unbundled(*window, headers, &frame.payload)?;
+                self.fragments(now, *task, fragments, pending)?;
             }
             Message::Fetch { task, below, max } => {
-                if !(PARCEL_MAX..=PAYLOAD_MAX).contains(&(*max as usize)) {
-                    let what = format!("{PARCEL_MAX} to {PAYLOAD_MAX} bytes can be fetched");
+                if !(FRAGMENT_MAX..=PAYLOAD_MAX).contains(&(*max as usize)) {
+                    let what = format!("{FRAGMENT_MAX} to {PAYLOAD_MAX} bytes can be fetched");
                     return Err(NodeError::protocol(what));
                 }
                 self.fetch(now, *task, *below, *max, pending);
@@ -119,7 +119,7 @@ impl Agent {
                 self.resume(part.clone(), info, pending);
             }
             Message::Abort { task } => {
-                self.forget_task(*task, "it was called off");
+                self.forget_task(*task, "it was cancelled");
                 self.aborting.push((*task, pending.clone()));
                 self.settle_aborts();
             }
@@ -200,18 +200,18 @@ impl Agent {
         };
         let writers = self.tasks.iter().filter(|(_, held)| writes(held)).map(|(id, _)| *id);
         let writers: Vec<TaskId> = writers.collect();
-        writers.iter().for_each(|id| self.forget_task(*id, "another task takes its place"));
+        writers.iter().for_each(|id| self.forget_task(*id, "another task replaces it"));
         self.resuming.push((writers, pending.clone(), Disk::Resume { part, info }));
         self.settle_aborts();
     }
 
-    /// Does something with a task, and what it then wishes.
+    /// Runs a step of a task, and carries out the effects that it asks for.
     fn with_task(
         &mut self,
         now: Duration,
         id: TaskId,
         pending: &Pending,
-        change: impl FnOnce(&mut Task) -> Vec<Wish>,
+        change: impl FnOnce(&mut Task) -> Vec<Effect>,
     ) {
         let Some(held) = self.tasks.get_mut(&id) else {
             return self.answer(pending, failure::gone());
@@ -219,22 +219,22 @@ impl Agent {
         held.seen = now;
         match held.task.as_mut().filter(|_| held.preparing.is_none()) {
             Some(task) => {
-                let wishes = change(task);
+                let effects = change(task);
                 self.answer(pending, Message::Done {});
-                self.grant(now, id, wishes);
+                self.grant(now, id, effects);
             }
             None => self.answer(pending, failure::busy("the task is not ready")),
         }
     }
 
-    fn parcels(
+    fn fragments(
         &mut self,
         now: Duration,
         id: TaskId,
-        parcels: Vec<Parcel>,
+        fragments: Vec<Fragment>,
         pending: &Pending,
     ) -> Result<()> {
-        self.counts.bytes_received += parcels.iter().map(|p| p.bytes.len() as u64).sum::<u64>();
+        self.counts.bytes_received += fragments.iter().map(|p| p.bytes.len() as u64).sum::<u64>();
         let Some(held) = self.tasks.get_mut(&id) else {
             self.answer(pending, failure::gone());
             return Ok(());
@@ -244,18 +244,20 @@ impl Agent {
             return Ok(());
         };
         let mut more = Vec::new();
-        let last = parcels.first().map_or(0, |parcel| parcel.window);
-        let asks = parcels.iter().all(|parcel| parcel.bytes.is_empty());
+        let last = fragments.first().map_or(0, |fragment| fragment.window);
+        let asks = fragments.iter().all(|fragment| fragment.bytes.is_empty());
         if last >= task.upto() {
             match asks {
-                true => held.knocks.push((pending.clone(), last, now + KNOCK)),
-                // Whoever asks first never comes here.
-                false => self.answer(pending, failure::busy("there is no room for that window")),
+                true => held.credit_requests.push((pending.clone(), last, now + CREDIT_WAIT)),
+                // A sender that asks for credit first never gets here.
+                false => {
+                    self.answer(pending, failure::busy("the window is beyond the credit granted"))
+                }
             }
             return Ok(());
         }
-        for parcel in parcels.into_iter().filter(|_| !asks) {
-            more.extend(task.parcel(now, parcel)?);
+        for fragment in fragments.into_iter().filter(|_| !asks) {
+            more.extend(task.fragment(now, fragment)?);
         }
         let upto = task.upto();
         self.answer(pending, Message::Taken { upto });
@@ -291,34 +293,34 @@ impl Agent {
             return self.answer(pending, failure::gone());
         };
         held.seen = now;
-        held.shelf.ask(pending.clone(), below, max, now + NEWS);
+        held.fetch_queue.ask(pending.clone(), below, max, now + NEWS);
         self.grant(now, id, Vec::new());
     }
 
-    /// Gives those who fetch what is there for them; what the task then wishes.
-    fn hand_out(&mut self, id: TaskId, now: Duration) -> Vec<Wish> {
-        let mut wishes = Vec::new();
+    /// Answers fetch requests with what is ready, and carries out the task's effects.
+    fn hand_out(&mut self, id: TaskId, now: Duration) -> Vec<Effect> {
+        let mut effects = Vec::new();
         while let Some(held) = self.tasks.get_mut(&id) {
-            let Some((pending, parcels)) = held.shelf.next(now) else { break };
+            let Some((pending, fragments)) = held.fetch_queue.next(now) else { break };
             let mut bytes = 0;
-            for parcel in &parcels {
-                bytes += parcel.bytes.len() as u64;
-                let (window, len) = (parcel.window, parcel.bytes.len());
+            for fragment in &fragments {
+                bytes += fragment.bytes.len() as u64;
+                let (window, len) = (fragment.window, fragment.bytes.len());
                 let sent = held.task.as_mut().map(|task| task.sent(now, window, len));
-                wishes.extend(sent.unwrap_or_default());
+                effects.extend(sent.unwrap_or_default());
             }
             self.counts.bytes_sent += bytes;
-            let (window, slips, payload) = bundled(&parcels);
-            self.answer_with(&pending, Message::Fetched { window, slips }, payload);
+            let (window, headers, payload) = bundled(&fragments);
+            self.answer_with(&pending, Message::Fetched { window, headers }, payload);
         }
-        wishes
+        effects
     }
 
     fn commit(&mut self, id: TaskId, pending: &Pending) {
         let Some(held) = self.tasks.get_mut(&id) else {
             return self.answer(pending, failure::gone());
         };
-        let done = held.task.as_ref().is_some_and(|task| task.stage() == Stage::Done);
+        let done = held.task.as_ref().is_some_and(|task| task.state() == TaskPhase::Done);
         if !done || held.commit.is_some() {
             return self.answer(pending, failure::busy("the task is not done"));
         }
@@ -340,54 +342,55 @@ impl Agent {
         self.queue.push(pending, work);
     }
 
-    /// Turns wishes into jobs and parcels.
-    fn grant(&mut self, now: Duration, id: TaskId, wishes: Vec<Wish>) {
-        let mut wishes = VecDeque::from(wishes);
+    /// Turns effects into disk jobs and fragments to send.
+    fn grant(&mut self, now: Duration, id: TaskId, effects: Vec<Effect>) {
+        let mut effects = VecDeque::from(effects);
         loop {
-            let Some(wish) = wishes.pop_front() else {
-                wishes.extend(self.hand_out(id, now));
-                if wishes.is_empty() {
+            let Some(effect) = effects.pop_front() else {
+                effects.extend(self.hand_out(id, now));
+                if effects.is_empty() {
                     break;
                 }
                 continue;
             };
-            match wish {
-                Wish::Load(window) => self.task_job(id, Disk::Load { task: id, window }),
-                Wish::Compute { window, round, inputs } => {
+            match effect {
+                Effect::Load(window) => self.task_job(id, Disk::Load { task: id, window }),
+                Effect::Compute { window, round, inputs } => {
                     self.task_job(id, Disk::Compute { task: id, window, round, inputs });
                 }
-                Wish::Persist { window, round, pieces } => {
+                Effect::Persist { window, round, pieces } => {
                     self.task_job(id, Disk::Persist { task: id, window, round, pieces });
                 }
-                Wish::Finish => self.task_job(id, Disk::Finish { task: id }),
-                Wish::Push(parcel) => self.push(id, parcel, TRIES),
+                Effect::Finish => self.task_job(id, Disk::Finish { task: id }),
+                Effect::Push(fragment) => self.push(id, fragment, TRIES),
             }
         }
         self.let_in(now, id);
         self.tell(now, id);
     }
 
-    fn push(&mut self, id: TaskId, parcel: Parcel, tries: u32) {
+    fn push(&mut self, id: TaskId, fragment: Fragment, tries: u32) {
         let Some(held) = self.tasks.get_mut(&id) else { return };
         let Some(task) = &held.task else { return };
-        let peer = task.spec().peers.iter().find(|peer| peer.node == parcel.to);
+        let peer = task.spec().peers.iter().find(|peer| peer.node == fragment.to);
         let Some(address) = peer.map(|peer| peer.address.clone()) else { return };
-        let key = (parcel.window, parcel.piece, parcel.to, parcel.at);
+        let key = (fragment.window, fragment.piece, fragment.to, fragment.at);
         if address.is_empty() {
-            return held.shelf.put(parcel);
+            return held.fetch_queue.put(fragment);
         }
         if tries < TRIES {
             held.tries.insert(key, tries);
         }
-        self.outbox.put(id, &address, parcel);
+        self.outbox.put(id, &address, fragment);
     }
 
     /// Sends what may be sent now.
-    pub(super) fn send_parcels(&mut self) {
+    pub(super) fn send_fragments(&mut self) {
         for address in self.outbox.addresses() {
-            while let Some((task, parcels)) = self.outbox.next(&address) {
-                self.counts.bytes_sent += parcels.iter().map(|p| p.bytes.len() as u64).sum::<u64>();
-                self.actions.push(Action::Push { task, address: address.clone(), parcels });
+            while let Some((task, fragments)) = self.outbox.next(&address) {
+                self.counts.bytes_sent +=
+                    fragments.iter().map(|p| p.bytes.len() as u64).sum::<u64>();
+                self.actions.push(Action::Push { task, address: address.clone(), fragments });
             }
         }
     }
@@ -398,36 +401,36 @@ impl Agent {
         let Some(upto) = held.task.as_ref().map(Task::upto) else { return };
         let due =
             |(_, window, until): &mut (Pending, u64, Duration)| *window < upto || *until <= now;
-        let due: Vec<_> = held.knocks.extract_if(.., due).collect();
+        let due: Vec<_> = held.credit_requests.extract_if(.., due).collect();
         due.iter().for_each(|(pending, ..)| self.answer(pending, Message::Taken { upto }));
     }
 
-    /// The answer to parcels.
+    /// The answer to fragments.
     pub(super) fn pushed(
         &mut self,
         now: Duration,
         id: TaskId,
-        parcels: Vec<Parcel>,
+        fragments: Vec<Fragment>,
         answer: Result<u64>,
     ) {
         let Some(held) = self.tasks.get_mut(&id) else { return };
         let mut more = Vec::new();
-        for parcel in parcels {
-            let key = (parcel.window, parcel.piece, parcel.to, parcel.at);
+        for fragment in fragments {
+            let key = (fragment.window, fragment.piece, fragment.to, fragment.at);
             let tries = held.tries.remove(&key).unwrap_or(TRIES);
             match &answer {
                 // It only asked.
-                Ok(_) if parcel.bytes.is_empty() => {}
+                Ok(_) if fragment.bytes.is_empty() => {}
                 Ok(_) => {
-                    let (window, bytes) = (parcel.window, parcel.bytes.len());
-                    let wishes = held.task.as_mut().map(|task| task.sent(now, window, bytes));
-                    more.extend(wishes.unwrap_or_default());
+                    let (window, bytes) = (fragment.window, fragment.bytes.len());
+                    let effects = held.task.as_mut().map(|task| task.sent(now, window, bytes));
+                    more.extend(effects.unwrap_or_default());
                 }
                 Err(error) if error.is_retryable() && tries > 1 => {
-                    held.again.push((now + AGAIN, parcel, tries - 1));
+                    held.again.push((now + AGAIN, fragment, tries - 1));
                 }
                 Err(error) => {
-                    let (text, peer) = (error.to_string(), Some(parcel.to));
+                    let (text, peer) = (error.to_string(), Some(fragment.to));
                     return self.fail(now, id, Failure { text, peer, ..Failure::default() });
                 }
             }
@@ -444,7 +447,7 @@ impl Agent {
     ) {
         let Some(held) = self.tasks.get_mut(&id) else { return };
         let Some(task) = &mut held.task else { return };
-        let wishes = match outcome {
+        let effects = match outcome {
             Ok(DiskDone::Prepared) => {
                 if let Some(pending) = held.preparing.take() {
                     self.answer(&pending, Message::Done {});
@@ -475,7 +478,7 @@ impl Agent {
                 return self.fail(now, id, failure);
             }
         };
-        self.grant(now, id, wishes);
+        self.grant(now, id, effects);
     }
 
     fn fail(&mut self, now: Duration, id: TaskId, why: Failure) {
@@ -492,9 +495,9 @@ impl Agent {
         let Some(held) = self.tasks.remove(&id) else { return };
         self.queue.forget_task(id);
         self.outbox.forget(id);
-        let waiting = held.knocks.into_iter().map(|(pending, ..)| pending);
+        let waiting = held.credit_requests.into_iter().map(|(pending, ..)| pending);
         let waiting = waiting.chain(held.watchers.into_iter().map(|watcher| watcher.pending));
-        let waiting = waiting.chain(held.shelf.close());
+        let waiting = waiting.chain(held.fetch_queue.close());
         for pending in waiting.chain(held.preparing).chain(held.commit) {
             self.answer(&pending, failure::refused(why));
         }
@@ -524,14 +527,14 @@ impl Agent {
         for id in self.tasks.keys().copied().collect::<Vec<_>>() {
             let Some(held) = self.tasks.get_mut(&id) else { continue };
             if held.seen + FORGOTTEN <= now {
-                self.forget_task(id, "its coordinator is gone");
+                self.forget_task(id, "no coordinator asked for it for too long");
                 continue;
             }
             let due: Vec<_> = held.again.extract_if(.., |(at, ..)| *at <= now).collect();
             let running = held.task.as_mut().filter(|_| held.failure.is_none());
-            let wishes = running.map(|task| task.go_on(now)).unwrap_or_default();
-            due.into_iter().for_each(|(_, parcel, tries)| self.push(id, parcel, tries));
-            self.grant(now, id, wishes);
+            let effects = running.map(|task| task.go_on(now)).unwrap_or_default();
+            due.into_iter().for_each(|(_, fragment, tries)| self.push(id, fragment, tries));
+            self.grant(now, id, effects);
         }
     }
 
@@ -540,8 +543,8 @@ impl Agent {
         for id in self.tasks.keys().copied().collect::<Vec<_>>() {
             let Some(held) = self.tasks.get_mut(&id) else { continue };
             let running = held.task.as_mut().filter(|_| held.failure.is_none());
-            let wishes = running.map(|task| task.go_on(now)).unwrap_or_default();
-            self.grant(now, id, wishes);
+            let effects = running.map(|task| task.go_on(now)).unwrap_or_default();
+            self.grant(now, id, effects);
         }
     }
 
@@ -552,8 +555,8 @@ impl Agent {
             let done = held.task.as_ref().map_or(0, |task| task.amounts().windows);
             let watchers = held.watchers.iter().map(|watcher| watcher.due(done));
             let paced = held.task.iter().filter_map(Task::wake_at);
-            let knocks = held.knocks.iter().map(|(.., until)| *until);
-            let again = again.chain(knocks).chain(held.shelf.wake_at());
+            let credit_requests = held.credit_requests.iter().map(|(.., until)| *until);
+            let again = again.chain(credit_requests).chain(held.fetch_queue.wake_at());
             let paced = paced.filter(|_| held.failure.is_none());
             let all = again.chain(watchers).chain(paced);
             all.fold(held.seen + FORGOTTEN, Duration::min)
@@ -565,9 +568,9 @@ impl Agent {
     pub(super) fn forget_in_tasks(&mut self, connection: super::ConnectionId) {
         let other = |pending: &Pending| pending.connection != connection;
         for held in self.tasks.values_mut() {
-            held.knocks.retain(|(pending, ..)| other(pending));
+            held.credit_requests.retain(|(pending, ..)| other(pending));
             held.watchers.retain(|watcher| other(&watcher.pending));
-            held.shelf.forget(connection);
+            held.fetch_queue.forget(connection);
         }
     }
 }
@@ -585,14 +588,14 @@ impl Held {
             task: None,
             arriving: BytesMut::new(),
             preparing: None,
-            knocks: Vec::new(),
+            credit_requests: Vec::new(),
             watchers: Vec::new(),
             commit: None,
             again: Vec::new(),
             tries: BTreeMap::new(),
             failure: None,
             seen: now,
-            shelf: Shelf::default(),
+            fetch_queue: FetchQueue::default(),
             priority: Priority::Repair,
         }
     }
@@ -600,11 +603,11 @@ impl Held {
     fn progress(&self) -> Message {
         let amounts = self.task.as_ref().map(Task::amounts).unwrap_or_default();
         let failure = self.failure.clone().unwrap_or_default();
-        let state = match (self.task.as_ref().map(Task::stage), &self.failure) {
+        let state = match (self.task.as_ref().map(Task::state), &self.failure) {
             (_, Some(_)) => TaskState::Failed,
-            (Some(Stage::Done), _) => TaskState::Done,
-            (Some(Stage::Running | Stage::Finishing), _) => TaskState::Running,
-            (Some(Stage::Ready), _) => TaskState::Ready,
+            (Some(TaskPhase::Done), _) => TaskState::Done,
+            (Some(TaskPhase::Running | TaskPhase::Finishing), _) => TaskState::Running,
+            (Some(TaskPhase::Ready), _) => TaskState::Ready,
             (None, _) => TaskState::Arriving,
         };
         Message::Progress {
@@ -624,29 +627,29 @@ impl Held {
     }
 }
 
-/// Parcels of one window, for the wire; at least one.
-pub(crate) fn push_message(task: TaskId, parcels: &[Parcel]) -> (Message, Bytes) {
-    if let [Parcel { window, piece, at, total, bytes, .. }] = parcels {
+/// Fragments of one window, for the wire; at least one.
+pub(crate) fn push_message(task: TaskId, fragments: &[Fragment]) -> (Message, Bytes) {
+    if let [Fragment { window, piece, at, total, bytes, .. }] = fragments {
         let (window, piece, at, total) = (*window, *piece, *at, *total);
         return (Message::Push { task, window, piece, at, total }, bytes.clone());
     }
-    let (window, slips, payload) = bundled(parcels);
-    (Message::Bundle { task, window, slips }, payload)
+    let (window, headers, payload) = bundled(fragments);
+    (Message::Bundle { task, window, headers }, payload)
 }
 
-/// The window of parcels, what they are, and their bytes one after the other.
-fn bundled(parcels: &[Parcel]) -> (u64, Vec<Slip>, Bytes) {
-    let mut payload = BytesMut::with_capacity(parcels.iter().map(|p| p.bytes.len()).sum());
-    let slip = |parcel: &Parcel| {
-        payload.extend_from_slice(&parcel.bytes);
-        let (piece, at, total) = (parcel.piece, parcel.at, parcel.total);
-        Slip { piece, at, total, len: parcel.bytes.len() as u32 }
+/// The window of fragments, what they are, and their bytes one after the other.
+fn bundled(fragments: &[Fragment]) -> (u64, Vec<FragmentHeader>, Bytes) {
+    let mut payload = BytesMut::with_capacity(fragments.iter().map(|p| p.bytes.len()).sum());
+    let header = |fragment: &Fragment| {
+        payload.extend_from_slice(&fragment.bytes);
+        let (piece, at, total) = (fragment.piece, fragment.at, fragment.total);
+        FragmentHeader { piece, at, total, len: fragment.bytes.len() as u32 }
     };
-    let slips = parcels.iter().map(slip).collect();
-    (parcels.first().map_or(0, |parcel| parcel.window), slips, payload.freeze())
+    let headers = fragments.iter().map(header).collect();
+    (fragments.first().map_or(0, |fragment| fragment.window), headers, payload.freeze())
 }
 
-/// Below which window the receiver of parcels has room.
+/// Below which window the receiver of fragments has room.
 pub(crate) fn push_answer(frame: &Frame) -> Result<u64> {
     match frame.message {
         Message::Taken { upto } => Ok(upto),
@@ -654,16 +657,21 @@ pub(crate) fn push_answer(frame: &Frame) -> Result<u64> {
     }
 }
 
-/// The parcels of a bundle.
-pub(crate) fn unbundled(window: u64, slips: &[Slip], payload: &Bytes) -> Result<Vec<Parcel>> {
-    let lengths = slips.iter().try_fold(0usize, |sum, slip| sum.checked_add(slip.len as usize));
-    if lengths != Some(payload.len()) || slips.is_empty() {
-        return Err(NodeError::protocol("a bundle whose parcels do not fill it"));
+/// The fragments of a bundle.
+pub(crate) fn unbundled(
+    window: u64,
+    headers: &[FragmentHeader],
+    payload: &Bytes,
+) -> Result<Vec<Fragment>> {
+    let lengths =
+        headers.iter().try_fold(0usize, |sum, header| sum.checked_add(header.len as usize));
+    if lengths != Some(payload.len()) || headers.is_empty() {
+        return Err(NodeError::protocol("a bundle whose fragments do not fill it"));
     }
     let mut rest = payload.clone();
-    let parcel = |slip: &Slip| {
-        let Slip { piece, at, total, len } = *slip;
-        Parcel { window, piece, to: 0, at, total, bytes: rest.split_to(len as usize) }
+    let fragment = |header: &FragmentHeader| {
+        let FragmentHeader { piece, at, total, len } = *header;
+        Fragment { window, piece, to: 0, at, total, bytes: rest.split_to(len as usize) }
     };
-    Ok(slips.iter().map(parcel).collect())
+    Ok(headers.iter().map(fragment).collect())
 }

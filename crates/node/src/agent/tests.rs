@@ -139,7 +139,7 @@ fn whoever_breaks_a_rule_is_let_go_and_changes_nothing() {
             rig.finish(job, DiskDone::Opened { len: 1 << 40 });
             rig.say(Message::Read { handle: 1, offset: 0, len: PAYLOAD_MAX as u32 + 1 })
         },
-        // A stranger who begins with something else than Hello.
+        // A client that begins with something else than Hello.
         |rig| {
             rig.event(Event::Connected { connection: 2, session: 1 });
             let frame = Frame::new(1, Message::Remove { name: "a".into() });

@@ -1,4 +1,4 @@
-//! Who keeps all others waiting, and for how long.
+//! Detects a node that keeps all others waiting, and for how long.
 //!
 //! The nodes of a repair move together, so a slow one shows by what it does while all are slow: it
 //! is the only one of those furthest behind that does not wait for pieces of others. That alone is
@@ -8,17 +8,17 @@
 
 use std::time::Duration;
 
-/// The repair is judged by stretches of this length; two bad ones are enough.
+/// The repair is judged by intervals of this length; two bad ones are enough.
 const STRETCH: Duration = Duration::from_secs(5);
-/// Part of a stretch (in percent) that everybody must have waited for the same node.
+/// Share of an interval (in percent) for which all others must have waited for the same node.
 const BLAMED: u128 = 60;
-/// So much slower than in its best stretch must the repair have become. A plan without a helper may
+/// The repair must be this many times slower than in its best interval. A plan without a helper may
 /// move several times as much, so less would not be worth it.
 const FACTOR: u64 = 8;
 
-/// How one node is doing, as far as it told.
+/// The progress of one node, as it last reported it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Standing {
+pub(super) struct NodeProgress {
     /// Windows done.
     pub windows: u64,
     /// It waits for pieces of others.
@@ -28,24 +28,24 @@ pub(super) struct Standing {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Slow {
+pub(super) struct SlowNodes {
     /// When the present stretch began, windows that were done everywhere then, and how far all
     /// repairs were.
     start: Option<(Duration, u64, u64)>,
-    /// When somebody was last heard, and who was in the way then.
+    /// When an agent last reported, and which node was in the way then.
     last: Option<(Duration, Option<usize>)>,
     /// Time in this stretch that others waited for a node, by rank.
     blamed: Vec<Duration>,
     /// Windows of the best stretch, and what all repairs did in theirs.
     best: (u64, u64),
-    /// Who was in the way in the last stretch, which was bad.
+    /// The node that was waited for in the last interval, if that was a bad one.
     suspect: Option<usize>,
 }
 
-impl Slow {
+impl SlowNodes {
     /// Takes note of how all are doing, and how far all repairs are that share these nodes; gives
     /// the rank of a node that is too slow.
-    pub fn note(&mut self, now: Duration, nodes: &[Standing], all: u64) -> Option<usize> {
+    pub fn note(&mut self, now: Duration, nodes: &[NodeProgress], all: u64) -> Option<usize> {
         let behind = nodes.iter().filter(|node| !node.done).map(|node| node.windows).min()?;
         let (start, before, all_before) = *self.start.get_or_insert((now, behind, all));
         self.blamed.resize(nodes.len(), Duration::ZERO);
@@ -92,12 +92,12 @@ mod tests {
         others: u64,
         who: impl Fn(u64) -> Option<usize>,
     ) -> Option<(u64, usize)> {
-        let (mut slow, mut windows) = (Slow::default(), 0);
+        let (mut slow, mut windows) = (SlowNodes::default(), 0);
         for (second, pace) in paces.iter().enumerate() {
             windows += pace;
             let second = second as u64;
             let culprit = who(second);
-            let node = |rank: usize| Standing {
+            let node = |rank: usize| NodeProgress {
                 windows: windows + u64::from(culprit.is_some_and(|c| c != rank && rank < 2)),
                 waits: rank == 2,
                 done: false,

@@ -2,11 +2,11 @@ use super::*;
 
 const NOW: Duration = Duration::ZERO;
 
-fn coordinator(nodes: usize) -> (Coordinator, Vec<Order>) {
+fn coordinator(nodes: usize) -> (Coordinator, Vec<AgentRequest>) {
     let share = |node| Share { node, assignment: vec![7; 10].into(), writes: node == nodes - 1 };
     let mut coordinator = Coordinator::new([1; 16], (0..nodes).map(share).collect());
-    let orders = coordinator.begin(NOW);
-    (coordinator, orders)
+    let requests = coordinator.begin(NOW);
+    (coordinator, requests)
 }
 
 fn progress(state: TaskState, done: u64) -> Message {
@@ -31,21 +31,21 @@ fn progress(state: TaskState, done: u64) -> Message {
 /// Answers all orders, as long as there are some, by what `reply` says.
 fn play(
     coordinator: &mut Coordinator,
-    mut orders: Vec<Order>,
-    mut reply: impl FnMut(&Order) -> Result<Message>,
+    mut requests: Vec<AgentRequest>,
+    mut reply: impl FnMut(&AgentRequest) -> Result<Message>,
 ) -> Vec<&'static str> {
     let mut names = Vec::new();
-    while !orders.is_empty() {
-        let order = orders.remove(0);
-        names.push(order.message.name());
-        let answer = reply(&order);
-        orders.extend(coordinator.answered(NOW, &order, answer));
+    while !requests.is_empty() {
+        let request = requests.remove(0);
+        names.push(request.message.name());
+        let answer = reply(&request);
+        requests.extend(coordinator.answered(NOW, &request, answer));
     }
     names
 }
 
-fn well(order: &Order) -> Result<Message> {
-    Ok(match order.message {
+fn well(request: &AgentRequest) -> Result<Message> {
+    Ok(match request.message {
         Message::Watch { seen: 0, .. } => progress(TaskState::Running, 5),
         Message::Watch { .. } => progress(TaskState::Done, 10),
         _ => Message::Done {},
@@ -54,8 +54,8 @@ fn well(order: &Order) -> Result<Message> {
 
 #[test]
 fn all_are_ready_before_one_starts_and_all_are_done_before_one_commits() {
-    let (mut coordinator, orders) = coordinator(3);
-    let names = play(&mut coordinator, orders, well);
+    let (mut coordinator, requests) = coordinator(3);
+    let names = play(&mut coordinator, requests, well);
     let first = |name: &str| names.iter().position(|n| *n == name).unwrap();
     let last = |name: &str| names.iter().rposition(|n| *n == name).unwrap();
     assert!(last("Assign") < first("Start") && last("Watch") < first("Commit"), "{names:?}");
@@ -68,29 +68,29 @@ fn all_are_ready_before_one_starts_and_all_are_done_before_one_commits() {
 }
 
 #[test]
-fn whoever_fails_at_any_order_is_named_and_nothing_is_committed_after() {
+fn whoever_fails_at_any_request_is_named_and_nothing_is_committed_after() {
     let total = {
-        let (mut coordinator, orders) = coordinator(3);
-        play(&mut coordinator, orders, well).len()
+        let (mut coordinator, requests) = coordinator(3);
+        play(&mut coordinator, requests, well).len()
     };
     for at in 0..total {
-        let (mut coordinator, orders) = coordinator(3);
+        let (mut coordinator, requests) = coordinator(3);
         let (mut count, mut failed) = (0, None);
-        let names = play(&mut coordinator, orders, |order| {
+        let names = play(&mut coordinator, requests, |request| {
             count += 1;
             if count == at + 1 {
-                failed = Some((order.rank, order.message.name()));
+                failed = Some((request.rank, request.message.name()));
                 let (what, place) = (String::new(), String::new());
                 return Err(NodeError::Late { what, place });
             }
-            well(order)
+            well(request)
         });
-        let (rank, order) = failed.unwrap();
+        let (rank, request) = failed.unwrap();
         match coordinator.outcome().unwrap() {
             // It is too late to fail when all is committed.
-            Outcome::Done(_) => assert_eq!(order, "Abort"),
-            Outcome::Trouble(Trouble::Node(node, _)) => assert_eq!(node, rank),
-            Outcome::Trouble(other) => panic!("{other:?}"),
+            Outcome::Done(_) => assert_eq!(request, "Abort"),
+            Outcome::Failed(RepairFailure::Node(node, _)) => assert_eq!(node, rank),
+            Outcome::Failed(other) => panic!("{other:?}"),
         }
         let commits = names.iter().skip(at + 1).filter(|name| **name == "Commit").count();
         assert_eq!(commits, 0, "{at}: {names:?}");
@@ -101,8 +101,8 @@ fn whoever_fails_at_any_order_is_named_and_nothing_is_committed_after() {
 fn failures_say_what_is_in_the_way() {
     let cases = [(Some(2), None, "node 2"), (None, Some(4), "chunk 4"), (None, None, "disk 0")];
     for (peer, chunk, wanted) in cases {
-        let (mut coordinator, orders) = coordinator(2);
-        play(&mut coordinator, orders, |order| match order.message {
+        let (mut coordinator, requests) = coordinator(2);
+        play(&mut coordinator, requests, |request| match request.message {
             Message::Watch { .. } => {
                 let mut message = progress(TaskState::Failed, 1);
                 if let Message::Progress { peer: p, chunk: c, .. } = &mut message {
@@ -110,12 +110,12 @@ fn failures_say_what_is_in_the_way() {
                 }
                 Ok(message)
             }
-            _ => well(order),
+            _ => well(request),
         });
         let found = match coordinator.outcome() {
-            Some(Outcome::Trouble(Trouble::Node(node, _))) => format!("node {node}"),
-            Some(Outcome::Trouble(Trouble::Chunk(chunk, ..))) => format!("chunk {chunk}"),
-            Some(Outcome::Trouble(Trouble::Disk(node, _))) => format!("disk {node}"),
+            Some(Outcome::Failed(RepairFailure::Node(node, _))) => format!("node {node}"),
+            Some(Outcome::Failed(RepairFailure::Chunk(chunk, ..))) => format!("chunk {chunk}"),
+            Some(Outcome::Failed(RepairFailure::Disk(node, _))) => format!("disk {node}"),
             other => panic!("{other:?}"),
         };
         assert_eq!(found, wanted);
@@ -124,20 +124,21 @@ fn failures_say_what_is_in_the_way() {
 
 /// When a repair of two nodes that does not move is given up, with this much done beside it.
 fn given_up(beside: impl Fn(Duration) -> u64) -> Duration {
-    let (mut coordinator, orders) = coordinator(2);
+    let (mut coordinator, requests) = coordinator(2);
     let mut now = NOW;
-    let mut queue = orders;
+    let mut queue = requests;
     while !queue.is_empty() {
-        let order = queue.remove(0);
+        let request = queue.remove(0);
         now += Duration::from_secs(1);
         coordinator.beside(now, beside(now));
-        let answer = match order.message {
-            Message::Watch { .. } => progress(TaskState::Running, 5 + order.rank as u64),
+        let answer = match request.message {
+            Message::Watch { .. } => progress(TaskState::Running, 5 + request.rank as u64),
             _ => Message::Done {},
         };
-        queue.extend(coordinator.answered(now, &order, Ok(answer)));
+        queue.extend(coordinator.answered(now, &request, Ok(answer)));
     }
-    let Some(Outcome::Trouble(Trouble::Node(0, NodeError::Late { .. }))) = coordinator.outcome()
+    let Some(Outcome::Failed(RepairFailure::Node(0, NodeError::Late { .. }))) =
+        coordinator.outcome()
     else {
         panic!()
     };

@@ -17,7 +17,7 @@ fn ready(requests: u32, credit: u32) -> Link {
 }
 
 fn ask(link: &mut Link, token: Token, message: Message) -> Vec<Action> {
-    link.handle(Duration::ZERO, Event::Ask(Ask::new(token, message, SECOND)))
+    link.handle(Duration::ZERO, Event::Request(Request::new(token, message, SECOND)))
 }
 
 fn read(len: u32) -> Message {
@@ -56,9 +56,9 @@ fn questions_keep_within_the_credit() {
 fn clients_overtake_repair() {
     let mut link = ready(1, 100);
     ask(&mut link, 1, read(1));
-    let mut repair = Ask::new(2, read(1), SECOND);
+    let mut repair = Request::new(2, read(1), SECOND);
     repair.priority = Priority::Repair;
-    link.handle(Duration::ZERO, Event::Ask(repair));
+    link.handle(Duration::ZERO, Event::Request(repair));
     ask(&mut link, 3, Message::Sync { handle: 1 });
     let actions = reply(&mut link, 1);
     let Action::Send { frame, .. } = &actions[1] else { panic!("{actions:?}") };
@@ -85,8 +85,8 @@ fn late_answers_are_given_up_but_keep_their_credit_until_they_come() {
 #[test]
 fn a_silent_peer_is_asked_and_then_taken_for_dead() {
     let mut link = ready(10, 100);
-    let patient = Ask::new(1, Message::Lock { wait: true }, Duration::ZERO);
-    link.handle(Duration::ZERO, Event::Ask(patient));
+    let patient = Request::new(1, Message::Lock { wait: true }, Duration::ZERO);
+    link.handle(Duration::ZERO, Event::Request(patient));
     assert_eq!(link.wake_at(), QUIET);
     let actions = link.handle(QUIET, Event::Tick);
     assert!(matches!(&actions[..], [Action::Send { frame, .. }]
@@ -103,8 +103,8 @@ fn a_silent_peer_is_asked_and_then_taken_for_dead() {
 #[test]
 fn while_it_connects_nothing_is_due_before_it_has_failed() {
     let mut link = Link::new("kiln://far:1", "", Duration::ZERO);
-    let patient = Ask::new(1, Message::Lock { wait: true }, Duration::ZERO);
-    link.handle(Duration::ZERO, Event::Ask(patient));
+    let patient = Request::new(1, Message::Lock { wait: true }, Duration::ZERO);
+    link.handle(Duration::ZERO, Event::Request(patient));
     assert_eq!(link.wake_at(), DEAD);
     assert!(link.handle(QUIET, Event::Tick).is_empty());
     assert_eq!(link.wake_at(), DEAD);

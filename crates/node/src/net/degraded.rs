@@ -1,5 +1,5 @@
 //! Carries out degraded reads: lost chunks of a pool's objects, rebuilt by the agents that have the
-//! others and streamed to a client. What to do next is decided by [`Reader`].
+//! others and streamed to a client. What to do next is decided by [`DegradedReader`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::post::Post;
 use super::{Address, Network};
 use crate::Result;
 use crate::carry::Carrier;
+use crate::degraded_reader::prepare::{Prepared, prepare};
+use crate::degraded_reader::sink::Sink;
+use crate::degraded_reader::{DegradedReader, ReaderAction};
 use crate::proto::Priority;
-use crate::reader::prepare::{Prepared, prepare};
-use crate::reader::sink::Sink;
-use crate::reader::{Do, Reader};
 
-/// How long nothing may be heard; every question has its own time, this is for a bug only.
+/// How long nothing may be heard; every request has its own time, this is for a bug only.
 const UNHEARD: Duration = Duration::from_secs(60);
 /// How long the end waits for agents to hear of it.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -92,7 +92,7 @@ impl Helpers for HelpingAgents<'_> {
 struct Stream {
     network: Network,
     post: Post,
-    reader: Reader,
+    reader: DegradedReader,
     carrier: Carrier,
     sink: Sink,
     start: Duration,
@@ -111,7 +111,7 @@ impl Stream {
         let post = Post::new(peers.collect::<Result<_>>()?, Priority::Client);
         let carrier = Carrier::new(Arc::new(mine.clone()), Arc::new(MemoryBackend::new()))?;
         let sink = Sink::new(ask, layout, mine.clone());
-        let reader = Reader::new(task, shares, mine)?;
+        let reader = DegradedReader::new(task, shares, mine)?;
         let (network, start) = (network.clone(), network.now());
         let mut stream = Stream { network, post, reader, carrier, sink, start, strategy };
         let todo = stream.reader.begin(Duration::ZERO);
@@ -123,16 +123,16 @@ impl Stream {
         self.network.now().saturating_sub(self.start)
     }
 
-    fn act(&mut self, todo: Vec<Do>) -> Result<()> {
+    fn act(&mut self, todo: Vec<ReaderAction>) -> Result<()> {
         let mut todo = VecDeque::from(todo);
         while let Some(next) = todo.pop_front() {
             match next {
-                Do::Ask(order) => self.post.send([order]),
-                Do::Compute { window, round, inputs } => {
+                ReaderAction::Request(request) => self.post.send([request]),
+                ReaderAction::Compute { window, round, inputs } => {
                     let made = self.carrier.compute(window, round, &inputs)?;
                     todo.extend(self.reader.computed(self.now(), window, made));
                 }
-                Do::Keep { window, round, pieces } => {
+                ReaderAction::Keep { window, round, pieces } => {
                     let bytes = self.sink.keep(window, round, &pieces);
                     todo.extend(self.reader.kept(self.now(), window, bytes));
                 }
@@ -144,8 +144,8 @@ impl Stream {
     /// Waits for an answer and does what follows from it; `false` when none came in time.
     fn hear(&mut self, patience: Duration) -> Result<bool> {
         match self.network.receive(self.post.answers(), Some(patience)) {
-            Ok((order, answer)) => {
-                let todo = self.reader.answered(self.now(), &order, answer);
+            Ok((request, answer)) => {
+                let todo = self.reader.answered(self.now(), &request, answer);
                 self.act(todo)?;
                 Ok(true)
             }
@@ -157,14 +157,14 @@ impl Stream {
 impl Rebuilt for Stream {
     fn next(&mut self) -> Result<Vec<Vec<u8>>, String> {
         loop {
-            if let Some(parts) = self.sink.next() {
-                return Ok(parts);
+            if let Some(execution) = self.sink.next() {
+                return Ok(execution);
             }
             if let Some(why) = self.reader.over() {
                 return Err(format!("helpers gave up: {why}"));
             }
             if !self.hear(UNHEARD).map_err(|error| error.to_string())? {
-                return Err("helpers gave up: nothing was heard of them".to_owned());
+                return Err("helpers gave up: no answer in time".to_owned());
             }
         }
     }

@@ -12,10 +12,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
 
-use super::stage::{Answer, Question, Stage};
+use super::runtime::{Answer, PendingRequest, VirtualRuntime};
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
 use super::{Address, ClusterKey};
-use crate::link::{Action, Ask, Event, Link, Token};
+use crate::link::{Action, Event, Link, Request, Token};
 use crate::proto::{Frame, PAYLOAD_MAX};
 use crate::{NodeError, NodeOperation};
 
@@ -28,40 +28,44 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Peer {
     address: String,
-    way: Way,
+    transport: Transport,
     ended: Arc<AtomicBool>,
 }
 
-/// How questions get to the other side.
+/// How requests get to the other side.
 #[derive(Debug)]
-enum Way {
+enum Transport {
     /// Through the task that drives the connection.
-    Task(mpsc::UnboundedSender<Question>),
+    Task(mpsc::UnboundedSender<PendingRequest>),
     /// Through a simulation, by the number of the connection there.
-    Stage(Arc<dyn Stage>, u64),
+    VirtualRuntime(Arc<dyn VirtualRuntime>, u64),
 }
 
 impl Peer {
-    /// Begins to connect, on the runtime given. Failure to connect is the answer to the questions.
+    /// Begins to connect, on the runtime given. Failure to connect is the answer to the requests.
     pub fn connect(
         runtime: &tokio::runtime::Handle,
         address: &Address,
         key: Option<ClusterKey>,
     ) -> Peer {
-        // Bounded by the link: it answers questions that are too many at once.
-        let (questions, asked) = mpsc::unbounded_channel();
+        // Bounded by the link: it answers requests that are too many at once.
+        let (requests, asked) = mpsc::unbounded_channel();
         let ended = Arc::new(AtomicBool::new(false));
         let dialer =
             Dialer { address: address.clone(), key, start: Instant::now(), ended: ended.clone() };
         runtime.spawn(dialer.run(asked));
-        Peer { address: address.to_string(), way: Way::Task(questions), ended }
+        Peer { address: address.to_string(), transport: Transport::Task(requests), ended }
     }
 
     /// The same in a simulation.
-    pub fn on_stage(stage: &Arc<dyn Stage>, address: &Address) -> Peer {
+    pub fn simulated(simulation: &Arc<dyn VirtualRuntime>, address: &Address) -> Peer {
         let ended = Arc::new(AtomicBool::new(false));
-        let number = stage.connect(address, Arc::clone(&ended));
-        Peer { address: address.to_string(), way: Way::Stage(Arc::clone(stage), number), ended }
+        let number = simulation.connect(address, Arc::clone(&ended));
+        Peer {
+            address: address.to_string(),
+            transport: Transport::VirtualRuntime(Arc::clone(simulation), number),
+            ended,
+        }
     }
 
     /// Whether the connection is over.
@@ -70,14 +74,16 @@ impl Peer {
     }
 
     /// Asks; the answer comes on a thread of the runtime and must not take long.
-    pub fn ask(&self, question: Question) {
-        let questions = match &self.way {
-            Way::Task(questions) => questions,
-            Way::Stage(stage, number) => return stage.ask(*number, question),
+    pub fn ask(&self, request: PendingRequest) {
+        let requests = match &self.transport {
+            Transport::Task(requests) => requests,
+            Transport::VirtualRuntime(simulation, number) => {
+                return simulation.ask(*number, request);
+            }
         };
-        if let Err(refused) = questions.send(question) {
-            let question = refused.0;
-            (question.answer)(Err(NodeError::Io {
+        if let Err(refused) = requests.send(request) {
+            let request = refused.0;
+            (request.answer)(Err(NodeError::Io {
                 op: NodeOperation::Talk,
                 place: self.address.clone(),
                 source: io::ErrorKind::ConnectionAborted.into(),
@@ -88,8 +94,8 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        if let Way::Stage(stage, number) = &self.way {
-            stage.close(*number);
+        if let Transport::VirtualRuntime(simulation, number) = &self.transport {
+            simulation.close(*number);
         }
     }
 }
@@ -103,13 +109,13 @@ struct Dialer {
 }
 
 /// What the halves of a connection report.
-enum Heard {
+enum ConnectionEvent {
     Frame(Frame),
     Ended(io::Error),
 }
 
 impl Dialer {
-    async fn run(self, mut asked: mpsc::UnboundedReceiver<Question>) {
+    async fn run(self, mut asked: mpsc::UnboundedReceiver<PendingRequest>) {
         let mut link = Link::new(&self.address.to_string(), &self.address.place, Duration::ZERO);
         let mut post = Post { answers: HashMap::new(), next: 1, writer: None, session: None };
         let mut halves = tokio::task::JoinSet::new();
@@ -131,13 +137,13 @@ impl Dialer {
         post.act(link.handle(self.start.elapsed(), first));
         while !link.has_ended() {
             let event = tokio::select! {
-                question = asked.recv() => match question {
-                    Some(question) => Event::Ask(post.ask(question)),
+                request = asked.recv() => match request {
+                    Some(request) => Event::Request(post.ask(request)),
                     None => break,
                 },
                 Some(heard) = heard.recv() => match heard {
-                    Heard::Frame(frame) => Event::Frame(frame),
-                    Heard::Ended(error) => Event::Closed(error),
+                    ConnectionEvent::Frame(frame) => Event::Frame(frame),
+                    ConnectionEvent::Ended(error) => Event::Closed(error),
                 },
                 () = sleep_until(self.start + link.wake_at()) => Event::Tick,
             };
@@ -145,8 +151,8 @@ impl Dialer {
         }
         self.ended.store(true, Ordering::Release);
         asked.close();
-        while let Some(question) = asked.recv().await {
-            let event = Event::Ask(post.ask(question));
+        while let Some(request) = asked.recv().await {
+            let event = Event::Request(post.ask(request));
             post.act(link.handle(self.start.elapsed(), event));
         }
         // Says goodbye (TLS wants that), but not for ever.
@@ -200,13 +206,13 @@ struct Post {
 }
 
 impl Post {
-    fn ask(&mut self, question: Question) -> Ask {
+    fn ask(&mut self, request: PendingRequest) -> Request {
         let token = self.next;
         self.next += 1;
-        self.answers.insert(token, question.answer);
-        let (message, payload) = (question.message, question.payload);
-        let (priority, patience) = (question.priority, question.patience);
-        Ask { token, message, payload, priority, patience }
+        self.answers.insert(token, request.answer);
+        let (message, payload) = (request.message, request.payload);
+        let (priority, patience) = (request.priority, request.patience);
+        Request { token, message, payload, priority, patience }
     }
 
     fn act(&mut self, actions: Vec<Action>) {
@@ -239,20 +245,21 @@ impl Post {
 async fn read(
     mut stream: ReadHalf<Box<dyn Stream>>,
     mut session: watch::Receiver<u64>,
-    tell: mpsc::Sender<Heard>,
+    tell: mpsc::Sender<ConnectionEvent>,
 ) {
     let mut now = 0;
     let mut first = true;
     loop {
         let heard = match read_frame(&mut stream, now, PAYLOAD_MAX).await {
-            Ok(Some(frame)) => Heard::Frame(frame),
-            Ok(None) => Heard::Ended(io::ErrorKind::UnexpectedEof.into()),
-            Err(NodeError::Io { source, .. }) => Heard::Ended(source),
-            Err(other) => {
-                Heard::Ended(io::Error::new(io::ErrorKind::InvalidData, other.to_string()))
-            }
+            Ok(Some(frame)) => ConnectionEvent::Frame(frame),
+            Ok(None) => ConnectionEvent::Ended(io::ErrorKind::UnexpectedEof.into()),
+            Err(NodeError::Io { source, .. }) => ConnectionEvent::Ended(source),
+            Err(other) => ConnectionEvent::Ended(io::Error::new(
+                io::ErrorKind::InvalidData,
+                other.to_string(),
+            )),
         };
-        let over = matches!(heard, Heard::Ended(_));
+        let over = matches!(heard, ConnectionEvent::Ended(_));
         if tell.send(heard).await.is_err() || over {
             return;
         }
@@ -268,12 +275,12 @@ async fn read(
 async fn write(
     mut stream: WriteHalf<Box<dyn Stream>>,
     queue: mpsc::UnboundedReceiver<Outgoing>,
-    tell: mpsc::Sender<Heard>,
+    tell: mpsc::Sender<ConnectionEvent>,
 ) {
     if let Err(error) = write_frames(&mut stream, queue, None, |_| ()).await {
         // The reading half may have the alert by which the other side refused us: that says more
         // than that it has hung up since, and must not lose a race against it.
         sleep(LAST_WORDS).await;
-        let _ = tell.send(Heard::Ended(error)).await;
+        let _ = tell.send(ConnectionEvent::Ended(error)).await;
     }
 }

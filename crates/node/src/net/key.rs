@@ -131,7 +131,7 @@ impl ClusterKey {
         Arc::clone(&self.client)
     }
 
-    /// The name that all members' certificates bear.
+    /// The name in all members' certificates.
     pub(super) fn name() -> Result<ServerName<'static>> {
         ServerName::try_from(NAME).map_err(|error| NodeError::protocol(error.to_string()))
     }

@@ -17,7 +17,7 @@ use crate::{NodeError, NodeOperation, Result};
 
 /// A request line and headers fit in this, or are not read.
 const REQUEST_MAX: usize = 4096;
-/// Who does not ask within this time is let go.
+/// A client that sends no request within this time is disconnected.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Answers `GET /metrics`; dropping it ends that.
@@ -93,7 +93,11 @@ fn metrics(place: &str, report: &Report) -> String {
         ("kiln_requests_late", "Requests dropped since their deadline had passed", counts.late),
         ("kiln_sent_bytes", "Bytes of files sent", counts.bytes_sent),
         ("kiln_received_bytes", "Bytes of files received", counts.bytes_received),
-        ("kiln_connections_expelled", "Connections closed for breaking a rule", counts.expelled),
+        (
+            "kiln_connections_expelled",
+            "Connections closed for a protocol violation",
+            counts.expelled,
+        ),
     ];
     for (name, help, value) in counters {
         registry.register(name, help, ConstCounter::new(value));

@@ -10,10 +10,10 @@ use std::time::Duration;
 use kiln_pool::queue::RepairQueue;
 use kiln_pool::{Index, Key, Pool, PoolError, Settings};
 
-use super::stage::Turn;
+use super::runtime::Turn;
 use super::{Address, Network};
 use crate::Result;
-use crate::recovery::batch::{Batch, Rules, Snapshot, Want};
+use crate::recovery::batch::{Batch, DamagedObject, Rules, Snapshot};
 use crate::recovery::report::Ended;
 use crate::recovery::schedule::{Next, Now, Scheduler};
 use crate::recovery::{PoolRecovered, RateLimits, RecoverOptions};
@@ -21,7 +21,7 @@ use crate::recovery::{PoolRecovered, RateLimits, RecoverOptions};
 /// How often requests to stop are looked at while there is nothing to do.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What the outside tells a recovery, and hears from it.
+/// How a recovery is controlled, and to whom it reports.
 pub trait Control: Sync {
     /// Limits from now on.
     fn limits(&self) -> RateLimits {
@@ -55,7 +55,7 @@ pub struct PoolRecovery<'a> {
     pub index: &'a (dyn Fn(&Pool) -> Result<Index, PoolError> + Sync),
     /// Connections to agents.
     pub network: &'a Network,
-    /// What is wanted.
+    /// The options.
     pub options: RecoverOptions,
     /// Limits, and who hears of progress.
     pub control: &'a dyn Control,
@@ -179,7 +179,7 @@ impl Shared<'_> {
             };
             let suspects = index.damage_of(&key)?;
             let parts = parts.remove(&key).unwrap_or_default();
-            wants.push(Want { listed, damaged: Some(damaged), suspects, parts });
+            wants.push(DamagedObject { listed, damaged: Some(damaged), suspects, parts });
         }
         let next = self.scheduler().surveyed(recovery.now(), &status, wants);
         let Next::Settle = next else { return Ok(next) };
@@ -190,7 +190,7 @@ impl Shared<'_> {
     }
 
     /// Plans a batch jointly and works it off.
-    fn work(&self, wants: Vec<Want>) -> Result<()> {
+    fn work(&self, wants: Vec<DamagedObject>) -> Result<()> {
         let (recovery, control) = (self.recovery, self.recovery.control);
         let bytes = self.scheduler().bytes();
         control.begin(bytes);

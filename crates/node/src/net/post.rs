@@ -6,12 +6,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use bytes::Bytes;
 
 use super::dial::Peer;
-use super::stage::Question;
+use super::runtime::PendingRequest;
 use crate::Result;
-use crate::coordinator::Order;
+use crate::coordinator::AgentRequest;
 use crate::proto::{Frame, Priority};
 
-type Answered = (Order, Result<Frame>);
+type Answered = (AgentRequest, Result<Frame>);
 
 /// Orders go out here, and answers come back.
 pub(super) struct Post {
@@ -33,16 +33,16 @@ impl Post {
         &self.answers
     }
 
-    pub fn send(&self, orders: impl IntoIterator<Item = Order>) {
-        for order in orders {
+    pub fn send(&self, requests: impl IntoIterator<Item = AgentRequest>) {
+        for request in requests {
             let tell = self.tell.clone();
-            let (message, payload) = (order.message.clone(), order.payload.clone());
-            let (patience, rank) = (order.patience, order.rank);
-            let order = Order { payload: Bytes::new(), ..order };
+            let (message, payload) = (request.message.clone(), request.payload.clone());
+            let (patience, rank) = (request.patience, request.rank);
+            let request = AgentRequest { payload: Bytes::new(), ..request };
             // The receiver lives as long as this.
-            let answer = Box::new(move |result| drop(tell.send((order, result))));
+            let answer = Box::new(move |result| drop(tell.send((request, result))));
             let priority = self.priority;
-            self.peers[rank].ask(Question { message, payload, priority, patience, answer });
+            self.peers[rank].ask(PendingRequest { message, payload, priority, patience, answer });
         }
     }
 }

@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Orders are answered long before.
 const UNHEARD: Duration = Duration::from_secs(300);
 
-/// What happens while a repair runs, and what is wanted of it.
+/// Observes a repair while it runs, and controls it.
 pub trait RepairWatcher {
     /// Bytes of rebuilt chunks that are kept so far, and of how many.
     fn kept(&self, bytes: u64, total: u64);
@@ -31,7 +31,7 @@ pub trait RepairWatcher {
     }
 
     /// Bytes that all repairs over these agents have kept so far, this one included. A repair that
-    /// waits while others get on has nobody in its way.
+    /// waits while others make progress blames no node.
     fn beside(&self) -> u64 {
         0
     }
@@ -71,7 +71,7 @@ impl PlacedRepair<'_> {
             let outcome = self.carry_out(network, &attempt, watcher);
             match outcome.map_err(|error| FinalFailure::new(None, error))? {
                 Outcome::Done(amounts) => return Ok(attempts.done(attempt, amounts)),
-                Outcome::Trouble(trouble) => watcher.replanned(attempts.failed(trouble)?),
+                Outcome::Failed(failure) => watcher.replanned(attempts.failed(failure)?),
             }
         }
     }
@@ -117,23 +117,23 @@ impl PlacedRepair<'_> {
                 post.send(coordinator.cancel("it was told to stop"));
             }
             if let Some(wanted) = watcher.rate().filter(|wanted| *wanted != rate) {
-                let orders = coordinator.throttle(wanted);
-                if !orders.is_empty() {
+                let requests = coordinator.throttle(wanted);
+                if !requests.is_empty() {
                     rate = wanted;
-                    post.send(orders);
+                    post.send(requests);
                 }
             }
             coordinator.beside(network.now().saturating_sub(start), watcher.beside());
             match network.receive(post.answers(), Some(LOOK)) {
-                Ok((order, answer)) => {
+                Ok((request, answer)) => {
                     heard = network.now();
                     let answer = answer.map(|frame| frame.message);
-                    post.send(coordinator.answered(heard.saturating_sub(start), &order, answer));
+                    post.send(coordinator.answered(heard.saturating_sub(start), &request, answer));
                 }
                 Err(RecvTimeoutError::Timeout) if network.now() < heard + UNHEARD => {}
                 // Every order has its own time; this is for a bug only.
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    return Err(NodeError::protocol("an order was never answered"));
+                    return Err(NodeError::protocol("an agent never answered a request"));
                 }
             }
             let kept: u64 = coordinator.amounts().iter().map(|amounts| amounts.written).sum();

@@ -18,8 +18,8 @@ use kiln_store::{
 use self::files::{RemoteAppender, RemoteReader};
 use super::dial::Peer;
 #[cfg(any(test, feature = "sim"))]
-use super::stage::Stage;
-use super::stage::{Ground, Question, Taken, Turn};
+use super::runtime::VirtualRuntime;
+use super::runtime::{PendingRequest, Runtime, Taken, Turn};
 use super::{Address, ClusterKey};
 use crate::proto::{Frame, Message, Priority};
 use crate::{NodeError, NodeOperation, Result};
@@ -88,7 +88,7 @@ pub struct Network {
 }
 
 struct Inner {
-    ground: Ground,
+    runtime: Runtime,
     priority: Priority,
     /// Connections by which repairs are ordered, by address: many repairs share one, since every
     /// handshake costs thousands of bytes.
@@ -97,7 +97,7 @@ struct Inner {
 
 impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = matches!(&self.inner.ground, Ground::Real { key: Some(_), .. });
+        let key = matches!(&self.inner.runtime, Runtime::Real { key: Some(_), .. });
         write!(f, "Network(key: {key})")
     }
 }
@@ -119,19 +119,19 @@ impl Network {
             .enable_all()
             .build()
             .map_err(failed)?;
-        let ground = Ground::Real { runtime: Some(runtime), key, start: Instant::now() };
-        Ok(Network::on(ground))
+        let runtime = Runtime::Real { runtime: Some(runtime), key, start: Instant::now() };
+        Ok(Network::on(runtime))
     }
 
     /// The network of one client of a simulation.
     #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn on_stage(stage: Arc<dyn Stage>) -> Network {
-        Network::on(Ground::Simulated(stage))
+    pub(crate) fn simulated(simulation: Arc<dyn VirtualRuntime>) -> Network {
+        Network::on(Runtime::Simulated(simulation))
     }
 
-    fn on(ground: Ground) -> Network {
+    fn on(runtime: Runtime) -> Network {
         let (priority, orders) = (Priority::Client, Mutex::default());
-        Network { inner: Arc::new(Inner { ground, priority, orders }) }
+        Network { inner: Arc::new(Inner { runtime, priority, orders }) }
     }
 
     /// The place of the agent at this address. Connects when it is first used, and again after
@@ -148,10 +148,10 @@ impl Network {
     }
 
     /// How many stripes of an unfinished shard at an agent are sound; see [`Message::Resume`].
-    pub(super) fn resume(&self, address: &Address, question: Message) -> Result<u64> {
+    pub(super) fn resume(&self, address: &Address, request: Message) -> Result<u64> {
         let place = self.open(address);
         let peer = self.peer(address)?;
-        let answer = place.remote.ask(&peer, question, SYNC_PATIENCE)?;
+        let answer = place.remote.ask(&peer, request, SYNC_PATIENCE)?;
         match answer.message {
             Message::Resumed { stripes } => Ok(stripes),
             _ => Err(place.remote.unexpected(&answer)),
@@ -173,33 +173,33 @@ impl Network {
 
     /// Begins to connect to an agent.
     fn connect(&self, address: &Address) -> Result<Peer> {
-        match &self.inner.ground {
-            Ground::Real { runtime: Some(runtime), key, .. } => {
+        match &self.inner.runtime {
+            Runtime::Real { runtime: Some(runtime), key, .. } => {
                 Ok(Peer::connect(runtime.handle(), address, key.clone()))
             }
-            Ground::Real { .. } => Err(NodeError::protocol("the network is shutting down")),
-            Ground::Simulated(stage) => Ok(Peer::on_stage(stage, address)),
+            Runtime::Real { .. } => Err(NodeError::protocol("the network is shutting down")),
+            Runtime::Simulated(simulation) => Ok(Peer::simulated(simulation, address)),
         }
     }
 
     /// The time since some beginning.
     pub(super) fn now(&self) -> Duration {
-        self.inner.ground.now()
+        self.inner.runtime.now()
     }
 
     /// Waits for so long.
     pub(super) fn sleep(&self, time: Duration) {
-        self.inner.ground.sleep(time);
+        self.inner.runtime.sleep(time);
     }
 
     /// Does the work on so many threads, and waits until all have ended.
     pub(super) fn at_once(&self, threads: usize, work: &(dyn Fn() + Sync)) {
-        self.inner.ground.at_once(threads, work);
+        self.inner.runtime.at_once(threads, work);
     }
 
     /// Waits until nobody else has the turn.
     pub(super) fn take<'a>(&self, turn: &'a Turn) -> Taken<'a> {
-        self.inner.ground.take(turn)
+        self.inner.runtime.take(turn)
     }
 
     /// Waits for what others send, at most for so long where a time is given.
@@ -208,7 +208,7 @@ impl Network {
         from: &Receiver<T>,
         patience: Option<Duration>,
     ) -> Result<T, RecvTimeoutError> {
-        self.inner.ground.receive(from, patience)
+        self.inner.runtime.receive(from, patience)
     }
 }
 
@@ -287,7 +287,7 @@ impl Remote {
 
     fn begin(&self, peer: &Peer, message: Message, payload: Bytes, patience: Duration) -> Coming {
         let (tell, answer) = sync_channel(1);
-        peer.ask(Question {
+        peer.ask(PendingRequest {
             message,
             payload,
             priority: self.network.inner.priority,
@@ -329,7 +329,7 @@ impl Remote {
         Ok((peer, answer))
     }
 
-    /// An answer of another kind than the question asks for.
+    /// An answer of another kind than the request asks for.
     fn unexpected(&self, frame: &Frame) -> NodeError {
         NodeError::protocol(format!("{} answered by {}", self.place, frame.message.name()))
     }

@@ -17,18 +17,18 @@ use tokio_rustls::TlsAcceptor;
 use super::ClusterKey;
 use super::dial::Peer;
 use super::disk::DiskSet;
-use super::stage::Question;
+use super::runtime::PendingRequest;
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
 use crate::agent::{
     Action, Agent, ConnectionId, Counts, Event, Limits, TaskId, push_answer, push_message,
 };
 use crate::proto::{Frame, PAYLOAD_MAX, Priority};
-use crate::task::Parcel;
+use crate::task::Fragment;
 use crate::{NodeError, NodeOperation, Result};
 
-/// How long the answer to a parcel is waited for; it comes when the parcel has arrived.
+/// How long the answer to a fragment is waited for; it comes when the fragment has arrived.
 const PUSH_PATIENCE: Duration = Duration::from_secs(60);
-/// What is still read from a stranger who was turned away, and for how long.
+/// How much is still read from a refused peer, and for how long.
 const FAREWELL_BYTES: u64 = 64 * 1024;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Events that wait for the agent, at most; who brings more waits.
@@ -67,7 +67,7 @@ impl AgentSetup {
 #[derive(Debug)]
 pub struct Serving {
     address: SocketAddr,
-    questions: mpsc::Sender<oneshot::Sender<Report>>,
+    requests: mpsc::Sender<oneshot::Sender<Report>>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -99,7 +99,7 @@ impl Serving {
     /// Somebody else may ask how it is doing.
     #[must_use]
     pub fn watcher(&self) -> Watcher {
-        Watcher { questions: self.questions.clone() }
+        Watcher { requests: self.requests.clone() }
     }
 }
 
@@ -120,14 +120,14 @@ impl Serving {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Watcher {
-    questions: mpsc::Sender<oneshot::Sender<Report>>,
+    requests: mpsc::Sender<oneshot::Sender<Report>>,
 }
 
 impl Watcher {
     /// How the agent is doing; all zeros when it has ended.
     pub async fn report(&self) -> Report {
         let (answer, report) = oneshot::channel();
-        if self.questions.send(answer).await.is_err() {
+        if self.requests.send(answer).await.is_err() {
             return Report::default();
         }
         report.await.unwrap_or_default()
@@ -154,8 +154,8 @@ pub async fn serve(setup: AgentSetup, listen: &str) -> Result<Serving> {
         return Err(NodeError::Setup { what: listen.to_owned(), why: why.to_owned() });
     }
     let (events, inbox) = mpsc::channel(EVENTS);
-    let (questions, asked) = mpsc::channel(16);
-    // Bounded by the parcels of the tasks.
+    let (requests, asked) = mpsc::channel(16);
+    // Bounded by the fragments of the tasks.
     let (tell, pushed) = mpsc::unbounded_channel();
     let agent = Agent::new(&setup.place, setup.limits);
     let shell = Shell {
@@ -166,9 +166,9 @@ pub async fn serve(setup: AgentSetup, listen: &str) -> Result<Serving> {
         start: Instant::now(),
         peers: Peers { key: setup.key.clone(), known: HashMap::new(), tell },
     };
-    let door = Door { listener, key: setup.key, limits: setup.limits, events };
+    let door = Acceptor { listener, key: setup.key, limits: setup.limits, events };
     let tasks = [tokio::spawn(shell.run(inbox, asked, pushed)), tokio::spawn(door.run())];
-    Ok(Serving { address, questions, tasks })
+    Ok(Serving { address, requests, tasks })
 }
 
 /// What reaches the shell of the agent.
@@ -210,7 +210,7 @@ impl Shell {
                 },
                 Some(event) = pushed.recv() => event,
                 Some(answer) = asked.recv() => {
-                    // Nobody is hurt when the one who asked has gone.
+                    // It does not matter if the requester is gone.
                     let (counts, load) = (self.agent.counts(), self.agent.load());
                     let _ = answer.send(Report { counts, load });
                     continue;
@@ -253,7 +253,9 @@ impl Shell {
                             events.blocking_send(Incoming::Event(Event::Finished { job, outcome }));
                     });
                 }
-                Action::Push { task, address, parcels } => self.peers.push(task, address, parcels),
+                Action::Push { task, address, fragments } => {
+                    self.peers.push(task, address, fragments)
+                }
                 Action::Forget { task } => self.disks.forget_task(task),
                 Action::Drop { slot } => self.disks.forget(slot),
             }
@@ -269,9 +271,9 @@ struct Peers {
 }
 
 impl Peers {
-    /// Sends parcels; the answer becomes an event.
-    fn push(&mut self, task: TaskId, address: String, parcels: Vec<Parcel>) {
-        let (message, payload) = push_message(task, &parcels);
+    /// Sends fragments; the answer becomes an event.
+    fn push(&mut self, task: TaskId, address: String, fragments: Vec<Fragment>) {
+        let (message, payload) = push_message(task, &fragments);
         self.known.retain(|_, peer| !peer.has_ended());
         if !self.known.contains_key(&address) {
             match address.parse() {
@@ -282,7 +284,7 @@ impl Peers {
                 }
                 Err(error) => {
                     let answer = Err(error);
-                    let _ = self.tell.send(Event::Pushed { task, address, parcels, answer });
+                    let _ = self.tell.send(Event::Pushed { task, address, fragments, answer });
                     return;
                 }
             }
@@ -291,24 +293,24 @@ impl Peers {
         let answer = Box::new(move |result: Result<Frame>| {
             // The agent ends together with the one who listens.
             let (address, answer) = (to, result.and_then(|frame| push_answer(&frame)));
-            let _ = tell.send(Event::Pushed { task, address, parcels, answer });
+            let _ = tell.send(Event::Pushed { task, address, fragments, answer });
         });
         if let Some(peer) = self.known.get(&address) {
             let (priority, patience) = (Priority::Repair, PUSH_PATIENCE);
-            peer.ask(Question { message, payload, priority, patience, answer });
+            peer.ask(PendingRequest { message, payload, priority, patience, answer });
         }
     }
 }
 
 /// Accepts connections.
-struct Door {
+struct Acceptor {
     listener: TcpListener,
     key: Option<ClusterKey>,
     limits: Limits,
     events: mpsc::Sender<Incoming>,
 }
 
-impl Door {
+impl Acceptor {
     async fn run(self) {
         let places = Arc::new(Semaphore::new(self.limits.connections));
         let random = RandomState::new();
@@ -323,7 +325,7 @@ impl Door {
                     continue;
                 }
             };
-            let guest = Guest {
+            let guest = IncomingConnection {
                 id: connection,
                 session: random.hash_one(connection),
                 hello: self.limits.hello,
@@ -338,7 +340,7 @@ impl Door {
     }
 }
 
-/// Ends a connection whose last words should be read: closing it while bytes of the other side wait
+/// Ends a connection whose last bytes should be read: closing it while bytes of the other side wait
 /// unread would reset it, and a reset overtakes the alert that says why.
 async fn part(mut stream: TcpStream) {
     if stream.shutdown().await.is_err() {
@@ -349,14 +351,14 @@ async fn part(mut stream: TcpStream) {
 }
 
 /// One accepted connection.
-struct Guest {
+struct IncomingConnection {
     id: ConnectionId,
     session: u64,
     hello: Duration,
     events: mpsc::Sender<Incoming>,
 }
 
-impl Guest {
+impl IncomingConnection {
     async fn welcome(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
         // Small frames must not wait for large ones.
         let _ = stream.set_nodelay(true);
@@ -365,12 +367,12 @@ impl Guest {
             Some(tls) => match timeout(self.hello, tls.accept(stream).into_fallible()).await {
                 Ok(Ok(stream)) => Box::new(stream),
                 Ok(Err((error, stream))) => {
-                    tracing::info!(%error, "a stranger was turned away");
+                    tracing::info!(%error, "a peer without the cluster's key was refused");
                     part(stream).await;
                     return;
                 }
                 Err(_) => {
-                    tracing::info!("a stranger said nothing and was turned away");
+                    tracing::info!("a peer did not complete the handshake in time and was refused");
                     return;
                 }
             },

@@ -1,15 +1,15 @@
 //! The share of one node in a placed repair, as it travels.
 //!
-//! A part of a plan (`kiln_plan::Part`) with everything that the node needs to carry it out: names
-//! of its shards, addresses of the others, the geometry. A node that reads one believes nothing of
-//! it: `Assignment::check` holds every number against its limit.
+//! A part of a plan (`kiln_plan::NodeExecution`) with everything that the node needs to carry it
+//! out: names of its shards, addresses of the others, the geometry. A node that reads one believes
+//! nothing of it: `Assignment::check` holds every number against its limit.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use kiln_code::dag::At;
 use kiln_code::{Dag, DagBuilder, Hint, Matrix};
-use kiln_plan::{Parts, Source};
+use kiln_plan::{Execution, Source};
 use kiln_store::{Layout, ShardInfo, check_name};
 
 use super::field::{Field, Reader};
@@ -95,8 +95,8 @@ records! {
         /// Digests of all n shards.
         digests: Vec<[u8; 16]>,
     }
-    /// A parcel of a bundle.
-    Slip {
+    /// The header of one fragment in a bundle.
+    FragmentHeader {
         /// The piece.
         piece: u32,
         /// Where in the piece it begins.
@@ -359,10 +359,10 @@ impl Assignment {
 
     /// The rounds and pieces of a node of a plan; the rest is the caller's.
     #[must_use]
-    pub fn of(parts: &Parts, node: usize) -> Option<Assignment> {
-        let part = parts.part(node)?;
+    pub fn of(execution: &Execution, node: usize) -> Option<Assignment> {
+        let work = execution.node_execution(node)?;
         let mut used = BTreeSet::new();
-        let rounds = part.rounds.iter().map(|round| {
+        let rounds = work.rounds.iter().map(|round| {
             used.extend(round.reads.iter().chain(&round.receives));
             used.extend(round.inputs.iter().chain(&round.outputs));
             used.extend(round.sends.iter().map(|(piece, _)| piece));
@@ -391,7 +391,7 @@ impl Assignment {
         });
         let rounds = rounds.collect();
         let piece = |id: u32| {
-            let piece = &parts.pieces()[id as usize];
+            let piece = &execution.pieces()[id as usize];
             let (chunk, runs) = match &piece.source {
                 Source::Disk { chunk, runs } if piece.home == node => (
                     *chunk as u32,

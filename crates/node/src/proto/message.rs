@@ -1,6 +1,6 @@
 //! The one enum of messages. To add one: a row here, with the next number; numbers are for ever.
 
-use super::assignment::{Geometry, Slip};
+use super::assignment::{FragmentHeader, Geometry};
 use super::field::{Field, Reader, TaskState};
 use crate::{NodeError, Result};
 
@@ -243,9 +243,9 @@ messages! {
         /// Milliseconds to wait, at most a second.
         wait_ms: u32,
     }
-    /// How far a task is.
+    /// The progress of a task.
     25 Reply Progress {
-        /// Where it stands.
+        /// Its state.
         state: TaskState,
         /// Windows done.
         done: u64,
@@ -310,7 +310,7 @@ messages! {
         /// The window.
         window: u64,
         /// What the payload holds, in its order; together as long as the payload.
-        slips: Vec<Slip>,
+        headers: Vec<FragmentHeader>,
     }
     /// What came was taken, if it was more than a question.
     32 Reply Taken {
@@ -325,7 +325,7 @@ messages! {
         /// Only windows below this one; a later and larger number holds for questions that still
         /// wait too.
         below: u64,
-        /// Bytes wanted: at least a parcel's 64 KiB, at most the largest payload.
+        /// Bytes wanted: at least a fragment's 64 KiB, at most the largest payload.
         max: u32,
     }
     /// Pieces of one window, or parts of them, one after the other as payload; nothing when there
@@ -334,6 +334,6 @@ messages! {
         /// The window.
         window: u64,
         /// What the payload holds, in its order; together as long as the payload.
-        slips: Vec<Slip>,
+        headers: Vec<FragmentHeader>,
     }
 }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use kiln_code::Codec;
-use kiln_plan::{Costs, Parts, Plan};
+use kiln_plan::{Costs, Execution, Plan};
 use kiln_store::Layout;
 
 use super::placed::{self, Shares, Wanted, refused};
 use crate::agent::TaskId;
-use crate::coordinator::{Share, Trouble};
+use crate::coordinator::{RepairFailure, Share};
 use crate::proto::assignment::{Geometry, TargetFile};
 use crate::task::Amounts;
 use crate::{NodeError, Result};
@@ -77,9 +77,9 @@ pub struct Repaired {
 pub struct FinalFailure {
     /// The reason.
     pub error: NodeError,
-    /// The agent at fault, by rank, when it is one.
+    /// The agent that failed, by rank, if it was one.
     pub node: Option<usize>,
-    /// Whether it may pass: agents could not be reached, as when a link is cut for a while.
+    /// Whether it may be temporary: agents could not be reached, e.g. while a link is cut.
     pub passing: bool,
     /// Plans that were given up before.
     pub given_up: Vec<String>,
@@ -105,7 +105,7 @@ impl From<Box<FinalFailure>> for NodeError {
 /// A plan that is ready to be carried out.
 #[derive(Debug)]
 pub(crate) struct Ready {
-    parts: Parts,
+    parts: Execution,
     costs: Costs,
     helpers: Vec<usize>,
     strategy: &'static str,
@@ -117,7 +117,7 @@ pub(crate) struct Attempt {
     /// Every plan is a task of its own: late fragments of the last one belong to nobody.
     pub task: TaskId,
     pub shares: Vec<Share>,
-    /// Nodes that another plan could do without.
+    /// Nodes that another plan can leave out.
     pub spared: Vec<usize>,
     /// Bytes of rebuilt chunks that were there before, and of how many.
     pub kept: (u64, u64),
@@ -171,7 +171,7 @@ impl<'r> Attempts<'r> {
         let inputs = made.problem().dag().inputs().iter();
         let helpers: BTreeSet<usize> = inputs.map(|at| at.chunk as usize).collect();
         Ok(Ready {
-            parts: made.parts()?,
+            parts: made.execution()?,
             costs: made.costs(),
             helpers: helpers.into_iter().collect(),
             strategy: made.strategy(),
@@ -239,7 +239,7 @@ impl<'r> Attempts<'r> {
         chunk * self.repair.targets.len() as u64
     }
 
-    fn shares(&self, parts: &Parts, first: u64) -> Vec<Share> {
+    fn shares(&self, parts: &Execution, first: u64) -> Vec<Share> {
         let repair = self.repair;
         let shares = Shares {
             parts,
@@ -285,18 +285,19 @@ impl<'r> Attempts<'r> {
     ///
     /// # Errors
     /// No other plan would help.
-    pub fn failed(&mut self, trouble: Trouble) -> Result<&str, Box<FinalFailure>> {
-        let passing = matches!(trouble, Trouble::Node(..));
-        let why = match trouble {
-            Trouble::Node(node, error) | Trouble::Disk(node, error) => {
+    pub fn failed(&mut self, failure: RepairFailure) -> Result<&str, Box<FinalFailure>> {
+        let passing = matches!(failure, RepairFailure::Node(..));
+        let why = match failure {
+            RepairFailure::Node(node, error) | RepairFailure::Disk(node, error) => {
                 if self.gets(node) || !self.nodes.insert(node) {
                     return Err(FinalFailure::passing(passing, Some(node), error));
                 }
                 let address = self.repair.nodes.get(node).map(|node| &node.address[..]);
                 format!("without {}: {error}", address.unwrap_or_default())
             }
-            Trouble::Chunk(chunk, stripe, text) => {
-                let why = format!("without shard {chunk} (stripe {stripe}): {text}");
+            RepairFailure::Chunk(chunk, stripe, text) => {
+                let why =
+                    format!("without shard {chunk}, which is damaged in stripe {stripe}: {text}");
                 if !self.chunks.insert(chunk) {
                     let (what, place) = ("the repair".to_owned(), "the coordinator".to_owned());
                     let error = NodeError::GaveUp { what, place, why };
@@ -304,7 +305,9 @@ impl<'r> Attempts<'r> {
                 }
                 why
             }
-            Trouble::Failed(error) => return Err(FinalFailure::passing(passing, None, error)),
+            RepairFailure::Failed(error) => {
+                return Err(FinalFailure::passing(passing, None, error));
+            }
         };
         self.given_up.push(why);
         Ok(self.given_up.last().map_or("", String::as_str))

@@ -19,11 +19,11 @@ use crate::Result;
 /// A damaged object.
 ///
 /// ```
-/// let want = kiln_node::recovery::batch::Want::default();
+/// let want = kiln_node::recovery::batch::DamagedObject::default();
 /// assert!(want.damaged.is_none() && want.suspects.is_empty());
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Want {
+pub struct DamagedObject {
     /// What a listing says of it.
     pub listed: Listed,
     /// What is wrong with it.
@@ -34,7 +34,7 @@ pub struct Want {
     pub parts: BTreeMap<u16, usize>,
 }
 
-impl Want {
+impl DamagedObject {
     /// Indices to rebuild, as known.
     fn lost(&self) -> &[u16] {
         self.damaged.as_ref().map_or(&[], |damaged| &damaged.lost)
@@ -105,7 +105,7 @@ impl Rules {
 #[derive(Debug)]
 pub struct Job {
     /// The object.
-    pub want: Want,
+    pub want: DamagedObject,
     /// Its place in a joint plan; `None`: it is planned when its turn comes.
     planned: Option<(usize, usize)>,
 }
@@ -148,11 +148,11 @@ impl Batch {
     ///
     /// # Errors
     /// A code that is unknown; an impossible cluster.
-    pub fn new(wants: Vec<Want>, pool: &Snapshot<'_>, rules: &Rules) -> Result<Batch> {
+    pub fn new(wants: Vec<DamagedObject>, pool: &Snapshot<'_>, rules: &Rules) -> Result<Batch> {
         let nodes = pool.config.node.iter();
         let nodes = nodes.map(|node| Node::new(node.id.as_str()).in_domain(node.domain.as_str()));
         let cluster = Arc::new(Cluster::new(nodes.collect()).map_err(crate::error::planned)?);
-        let mut kinds: BTreeMap<Kind, Vec<Want>> = BTreeMap::new();
+        let mut kinds: BTreeMap<Kind, Vec<DamagedObject>> = BTreeMap::new();
         let mut codecs = Codecs::new();
         let mut batch = Batch::default();
         for want in wants {
@@ -175,7 +175,7 @@ impl Batch {
         &mut self,
         codec: &Codec,
         to: Vec<usize>,
-        wants: Vec<Want>,
+        wants: Vec<DamagedObject>,
         pool: &Snapshot<'_>,
         cluster: &Arc<Cluster>,
         rules: &Rules,
@@ -192,7 +192,7 @@ impl Batch {
         };
         let to = Destination::Nodes(to);
         let plan = RecoveryPlan::new(Arc::clone(cluster), layout, &emit, to, &options);
-        let mut wants: Vec<Option<Want>> = wants.into_iter().map(Some).collect();
+        let mut wants: Vec<Option<DamagedObject>> = wants.into_iter().map(Some).collect();
         if let Ok(plan) = plan {
             let group = self.groups.len();
             for (index, job) in plan.jobs().enumerate() {
@@ -269,7 +269,7 @@ impl Batch {
 
 impl Snapshot<'_> {
     /// The node of every shard; nothing for those to rebuild.
-    fn homes(&self, want: &Want) -> Vec<Option<u16>> {
+    fn homes(&self, want: &DamagedObject) -> Vec<Option<u16>> {
         let home = |(index, id): (usize, &String)| {
             let lost = want.lost().contains(&(index as u16));
             self.config.position(id).filter(|_| !lost).map(|at| at as u16)
@@ -278,7 +278,12 @@ impl Snapshot<'_> {
     }
 
     /// Which group an object belongs to; `None`: to none.
-    fn kind(&self, want: &Want, cluster: &Cluster, codecs: &mut Codecs) -> Result<Option<Kind>> {
+    fn kind(
+        &self,
+        want: &DamagedObject,
+        cluster: &Cluster,
+        codecs: &mut Codecs,
+    ) -> Result<Option<Kind>> {
         let (lost, nodes) = (want.lost(), &want.listed.nodes);
         let known = |index: &u16| usize::from(*index) < nodes.len();
         if lost.is_empty() || !lost.iter().all(known) {
@@ -293,7 +298,7 @@ impl Snapshot<'_> {
     }
 
     /// Where the shards of an object that can be planned jointly go; `None`: it can not.
-    fn room(&self, want: &Want, cluster: &Cluster) -> Option<Room> {
+    fn room(&self, want: &DamagedObject, cluster: &Cluster) -> Option<Room> {
         let lost = want.lost();
         let homes = self.homes(want);
         let away = |home: &Option<u16>| home.is_some_and(|at| !self.usable[usize::from(at)]);
@@ -322,13 +327,13 @@ impl Snapshot<'_> {
     }
 
     /// The one node that an object's only lost shard must go to.
-    fn fixed(&self, want: &Want) -> Option<usize> {
+    fn fixed(&self, want: &DamagedObject) -> Option<usize> {
         let [index] = want.lost() else { return None };
         self.own(want, *index)
     }
 
     /// The node that a shard must go to: the one named, its own, or the one with a part of it.
-    fn own(&self, want: &Want, index: u16) -> Option<usize> {
+    fn own(&self, want: &DamagedObject, index: u16) -> Option<usize> {
         let usable = |at: &usize| self.usable.get(*at).copied().unwrap_or(false);
         let part = want.parts.get(&index).copied().filter(usable);
         if let Some(to) = &self.to {
@@ -354,7 +359,7 @@ impl Snapshot<'_> {
     #[must_use]
     pub fn places(
         &self,
-        want: &Want,
+        want: &DamagedObject,
         lost: &[u16],
         load: &dyn Fn(usize) -> u64,
     ) -> Option<Vec<(u16, usize)>> {

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_plan::Plan;
-use kiln_pool::{Lacking, Listed, PoolConfig, PoolError};
+use kiln_pool::{Listed, MissingShards, PoolConfig, PoolError};
 
 use super::attempts::Helper;
-use super::batch::{Batch, Snapshot, Want};
+use super::batch::{Batch, DamagedObject, Snapshot};
 use super::report::Outcome;
 
 /// How often a commit is tried, since nodes may come and go meanwhile.
@@ -17,7 +17,7 @@ const COMMITS: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct Course {
     /// What is wanted, of the version that is there now.
-    pub want: Want,
+    pub want: DamagedObject,
     /// Shards to rebuild, each with the position of the node that gets it.
     pub targets: Vec<(u16, usize)>,
     /// The joint plan, where it still holds.
@@ -33,7 +33,7 @@ impl Course {
         batch: &Batch,
         at: usize,
         pool: &Snapshot<'_>,
-        lacking: &Lacking,
+        lacking: &MissingShards,
         load: &BTreeMap<usize, u64>,
     ) -> Result<Course, PoolError> {
         let job = &batch.jobs()[at];
@@ -65,7 +65,7 @@ impl Course {
         &self,
         config: &PoolConfig,
         agents: &[Option<String>],
-        lacking: &Lacking,
+        lacking: &MissingShards,
         suspects: &BTreeSet<usize>,
     ) -> Vec<Helper> {
         let good = |id: &String| config.position(id).is_some_and(|at| !suspects.contains(&at));
@@ -98,7 +98,7 @@ impl Course {
 }
 
 /// What is wanted of an object that is not as it was listed; `None`: it is.
-fn current(want: &Want, lacking: &Lacking) -> Option<Want> {
+fn current(want: &DamagedObject, lacking: &MissingShards) -> Option<DamagedObject> {
     let (listed, info) = (&want.listed, &lacking.info);
     let size = info.size.unwrap_or(listed.size);
     if listed.nodes == lacking.homes && listed.size == size && listed.code == info.spec {
@@ -107,14 +107,14 @@ fn current(want: &Want, lacking: &Lacking) -> Option<Want> {
     let (nodes, code) = (lacking.homes.clone(), info.spec.clone());
     let listed = Listed { size, nodes, code, k: info.k, ..listed.clone() };
     // Unfinished parts are of the version that was listed.
-    Some(Want { listed, parts: BTreeMap::new(), ..want.clone() })
+    Some(DamagedObject { listed, parts: BTreeMap::new(), ..want.clone() })
 }
 
 /// Whether agents can repair it: all that have a shard compute, and its code is cut into windows.
 pub(crate) fn agents_can(
     config: &PoolConfig,
     agents: &[Option<String>],
-    lacking: &Lacking,
+    lacking: &MissingShards,
 ) -> bool {
     let agent = |id: &String| config.position(id).is_some_and(|at| agents[at].is_some());
     lacking.codec.sliceable() && lacking.sources.iter().all(|(_, id, _)| agent(id))

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kiln_code::Codec;
-use kiln_plan::{Cluster, Effort, Parts, Plan, PlanError, Problem, STRATEGIES, strategy};
+use kiln_plan::{Cluster, Execution, Plan, PlanError, Problem, STRATEGIES, SearchBudget, strategy};
 
 use crate::proto::assignment::{Assignment, Geometry, TargetFile};
 use crate::{NodeError, Result};
@@ -47,7 +47,7 @@ impl Wanted<'_> {
 /// # Errors
 /// There is no such strategy.
 pub(crate) fn plan(problem: &Problem, name: &str, seed: u64) -> Result<Plan, PlanError> {
-    let plan = strategy(name)?.plan(problem, &mut Effort::new(seed))?;
+    let plan = strategy(name)?.plan(problem, &mut SearchBudget::new(seed))?;
     plan.check()?;
     Ok(plan)
 }
@@ -57,12 +57,12 @@ pub(crate) fn plan(problem: &Problem, name: &str, seed: u64) -> Result<Plan, Pla
 /// # Errors
 /// No strategy has a plan.
 pub(crate) fn plan_at_once(problem: &Problem) -> Result<Plan, PlanError> {
-    let mut effort = Effort::default();
+    let mut budget = SearchBudget::default();
     let cost = |plan: &Plan| (plan.costs().max_load(), plan.costs().bandwidth());
     let mut least: Result<Plan, PlanError> =
         Err(PlanError::Internal("no strategy plans at once".into()));
     for row in STRATEGIES.iter().filter(|row| row.suits_reads()) {
-        let other = row.plan(problem, &mut effort);
+        let other = row.plan(problem, &mut budget);
         least = match (least, other) {
             (Ok(least), Ok(other)) if cost(&least) <= cost(&other) => Ok(least),
             (Err(_), Err(error)) => Err(error),
@@ -76,7 +76,7 @@ pub(crate) fn plan_at_once(problem: &Problem) -> Result<Plan, PlanError> {
 
 /// What the shares of a plan have in common.
 pub(crate) struct Shares<'a> {
-    pub parts: &'a Parts,
+    pub parts: &'a Execution,
     /// Stripes of the object.
     pub stripes: Range<u64>,
     /// Bytes of every sub-chunk in a window.

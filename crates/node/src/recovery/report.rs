@@ -186,7 +186,7 @@ pub(crate) enum Outcome {
     Whole,
     /// The object was removed or replaced.
     Gone,
-    /// Not now.
+    /// It has to wait.
     Failed(NodeError),
 }
 
@@ -223,7 +223,7 @@ impl From<Outcome> for Ended {
 }
 
 impl Ended {
-    /// Not now.
+    /// It has to wait.
     pub fn failed(error: impl Into<NodeError>) -> Ended {
         Outcome::Failed(error.into()).into()
     }

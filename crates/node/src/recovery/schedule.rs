@@ -10,7 +10,7 @@ use std::time::Duration;
 use kiln_pool::queue::{self, Damaged, RepairQueue};
 use kiln_pool::{Key, PoolStatus};
 
-use super::batch::{self, Batch, Want};
+use super::batch::{self, Batch, DamagedObject};
 use super::report::{Ended, Outcome};
 use super::suspects::Suspects;
 use super::{PoolRecovered, RateLimits};
@@ -93,7 +93,7 @@ pub(crate) enum Next {
     /// [`Scheduler::survey_failed`].
     Survey,
     /// Plan these repairs jointly, then [`Scheduler::begin`], and do what [`Scheduler::take`] says.
-    Plan(Vec<Want>),
+    Plan(Vec<DamagedObject>),
     /// Nothing can be repaired now: the pool takes note of what the survey saw, and then
     /// [`Scheduler::idle`] says what is next.
     Settle,
@@ -187,7 +187,7 @@ impl Scheduler {
     }
 
     /// A survey has ended; these repairs are wanted.
-    pub fn surveyed(&mut self, now: Now, status: &PoolStatus, wants: Vec<Want>) -> Next {
+    pub fn surveyed(&mut self, now: Now, status: &PoolStatus, wants: Vec<DamagedObject>) -> Next {
         self.due.clear();
         // Too few nodes answer just now, as when links were cut: a moment may change that.
         let unavailable = status.nodes.iter().any(|node| !node.present);

@@ -16,8 +16,8 @@ use kiln_store::MemoryBackend;
 
 use super::processes::{Clients, State};
 use super::world::{Happens, Outside};
-use super::{Faults, Mishap, Random, World};
-use crate::net::{Address, Network, Question, Stage};
+use super::{Faults, Random, ScheduledFault, World};
+use crate::net::{Address, Network, PendingRequest, VirtualRuntime};
 
 /// A run whose clients are not done by then hangs.
 const END: Duration = Duration::from_secs(48 * 3600);
@@ -67,13 +67,13 @@ impl Cluster {
 
     /// What is going to go wrong beside what the faults say.
     #[must_use]
-    pub fn with(self, mishaps: Vec<Mishap>) -> Cluster {
+    pub fn with(self, scheduled_faults: Vec<ScheduledFault>) -> Cluster {
         {
             let mut world = self.shared.world();
-            for (number, mishap) in mishaps.iter().enumerate() {
-                world.at(mishap.at, Happens::Mishap { number });
+            for (number, fault) in scheduled_faults.iter().enumerate() {
+                world.at(fault.at, Happens::ScheduledFault { number });
             }
-            world.mishaps = mishaps;
+            world.scheduled_faults = scheduled_faults;
         }
         self
     }
@@ -222,7 +222,7 @@ impl Client {
     #[must_use]
     pub fn network(&self) -> Network {
         let (client, shared) = (self.number, Arc::clone(&self.shared));
-        Network::on_stage(Arc::new(Outlook { client, shared }))
+        Network::simulated(Arc::new(Outlook { client, shared }))
     }
 
     /// An order, from the seed, for what a pool could do at once.
@@ -306,15 +306,15 @@ struct Outlook {
     shared: Arc<Shared>,
 }
 
-impl Stage for Outlook {
+impl VirtualRuntime for Outlook {
     fn connect(&self, address: &Address, ended: Arc<AtomicBool>) -> u64 {
         let host = usize::from(address.port).wrapping_sub(1);
         self.shared.world().connect(host, Outside { client: self.client, ended })
     }
 
-    fn ask(&self, connection: u64, question: Question) {
+    fn ask(&self, connection: u64, request: PendingRequest) {
         let mut world = self.shared.world();
-        world.ask_for_client(connection, question);
+        world.ask_for_client(connection, request);
     }
 
     fn close(&self, connection: u64) {

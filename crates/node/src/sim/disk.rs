@@ -74,7 +74,7 @@ impl Health {
         self.lies.load(Ordering::Relaxed)
     }
 
-    /// A liar's answer: every eighth read has a wrong bit.
+    /// A disk that returns wrong data: every eighth read has a flipped bit.
     fn distort(&self, bytes: &mut [u8]) {
         if !self.lies() || bytes.is_empty() {
             return;

@@ -49,7 +49,7 @@ impl Random {
 /// ```
 /// use kiln_node::sim::Faults;
 /// assert_eq!(Faults::none().crashes, 0);
-/// assert_eq!(Faults::of_seed(7).rotten, Faults::of_seed(7).rotten);
+/// assert_eq!(Faults::of_seed(7).corrupt, Faults::of_seed(7).corrupt);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Faults {
@@ -68,13 +68,13 @@ pub struct Faults {
     /// Longest time of a disk job in milliseconds.
     pub disk_ms: u64,
     /// Helpers with a bit of their shard flipped.
-    pub rotten: u64,
+    pub corrupt: u64,
     /// Disk operations of a thousand that fail.
     pub disk_errors_per_mille: u64,
 }
 
 impl Faults {
-    /// A calm day.
+    /// No faults.
     #[must_use]
     pub fn none() -> Faults {
         Faults {
@@ -85,7 +85,7 @@ impl Faults {
             doubles_per_mille: 0,
             delay_ms: 2,
             disk_ms: 5,
-            rotten: 0,
+            corrupt: 0,
             disk_errors_per_mille: 0,
         }
     }
@@ -108,7 +108,7 @@ impl Faults {
             doubles_per_mille: some(10),
             delay_ms: 1 + some(50),
             disk_ms: 1 + some(200),
-            rotten: some(2),
+            corrupt: some(2),
             disk_errors_per_mille: some(5),
         }
     }

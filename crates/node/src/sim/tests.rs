@@ -1,11 +1,11 @@
 use kiln_code::Codec;
-use kiln_plan::{Cluster, Effort, Problem, STRATEGIES};
+use kiln_plan::{Cluster, Problem, STRATEGIES, SearchBudget};
 use kiln_pool::{EncodeRequest, Node, Settings, Silent, StreamSource, encode};
 use kiln_store::{Backend, MemoryBackend, ShardReader};
 
 use super::faults::Random;
 use super::*;
-use crate::coordinator::{Outcome, Share, Trouble};
+use crate::coordinator::{Outcome, RepairFailure, Share};
 use crate::proto::assignment::{Assignment, Geometry, Peer, SourceFile, TargetFile};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,14 +45,14 @@ impl Scene {
     }
 
     /// Copies of the disks, some with a flipped bit.
-    fn disks(&self, random: &mut Random, rotten: u64) -> Vec<MemoryBackend> {
+    fn disks(&self, random: &mut Random, corrupt: u64) -> Vec<MemoryBackend> {
         let copy = |disk: &MemoryBackend| {
             let copy = MemoryBackend::new();
             disk.list().unwrap().iter().for_each(|n| copy.put(n, disk.bytes(n).unwrap()));
             copy
         };
         let disks: Vec<MemoryBackend> = self.disks.iter().map(copy).collect();
-        for _ in 0..rotten {
+        for _ in 0..corrupt {
             let index = random.below(self.shards.len() as u64) as usize;
             if let Some(mut bytes) = disks[index].bytes(&name(index)) {
                 // Anywhere in the data; headers are looked at by others.
@@ -76,8 +76,8 @@ impl Scene {
         let problem = Problem::new(Arc::new(dag), cluster, &homes, &targets).unwrap();
         let rows: Vec<_> = STRATEGIES.iter().filter(|row| row.suits_recovery()).collect();
         let row = rows[seed as usize % rows.len()];
-        let plan = row.plan(&problem, &mut Effort::new(seed).with_moves(500)).unwrap();
-        let parts = plan.parts().unwrap();
+        let plan = row.plan(&problem, &mut SearchBudget::new(seed).with_moves(500)).unwrap();
+        let execution = plan.execution().unwrap();
         let whole = (0..n).find(|i| *i != self.lost).unwrap();
         let reader = ShardReader::open(&self.disks[whole], &name(whole)).unwrap();
         let info = reader.info();
@@ -85,7 +85,7 @@ impl Scene {
         let peers: Vec<Peer> =
             (0..=n).map(|i| Peer { node: i as u32, address: World::address(i) }).collect();
         let share = |node: usize| {
-            let bare = Assignment::of(&parts, node)?;
+            let bare = Assignment::of(&execution, node)?;
             let file = SourceFile { chunk: node as u32, name: name(node) };
             let part = format!(".{}.repair.part.{attempt}", name(self.lost));
             let chunk = self.lost as u32;
@@ -111,7 +111,7 @@ impl Scene {
 fn run(scene: &Scene, seed: u64) -> &'static str {
     let mut random = Random(seed);
     let faults = Faults::of_seed(seed);
-    let disks = scene.disks(&mut random, faults.rotten);
+    let disks = scene.disks(&mut random, faults.corrupt);
     let mut world = World::new(seed, faults, disks);
     let spare = scene.shards.len();
     let mut without = BTreeSet::new();
@@ -121,7 +121,7 @@ fn run(scene: &Scene, seed: u64) -> &'static str {
         task[..8].copy_from_slice(&seed.to_le_bytes());
         let ending = world.run(task, shares).unwrap_or_else(|error| panic!("{error}"));
         let found = world.disk(spare).bytes(&name(scene.lost));
-        // The invariant: what bears the shard's name is the shard.
+        // The invariant: a file with the shard's name is the shard.
         if let Some(found) = &found {
             assert!(same(found, &scene.shards[scene.lost]), "wrong bytes in place");
         }
@@ -130,14 +130,15 @@ fn run(scene: &Scene, seed: u64) -> &'static str {
                 assert!(found.is_some(), "acknowledged but not there");
                 return "done";
             }
-            Outcome::Trouble(Trouble::Node(node, _) | Trouble::Disk(node, _)) if node == spare => {}
-            Outcome::Trouble(Trouble::Node(node, _) | Trouble::Disk(node, _)) => {
+            Outcome::Failed(RepairFailure::Node(node, _) | RepairFailure::Disk(node, _))
+                if node == spare => {}
+            Outcome::Failed(RepairFailure::Node(node, _) | RepairFailure::Disk(node, _)) => {
                 without.insert(node);
             }
-            Outcome::Trouble(Trouble::Chunk(chunk, ..)) => {
+            Outcome::Failed(RepairFailure::Chunk(chunk, ..)) => {
                 without.insert(chunk);
             }
-            Outcome::Trouble(Trouble::Failed(_)) => {}
+            Outcome::Failed(RepairFailure::Failed(_)) => {}
         }
     }
     "given up"
@@ -164,7 +165,7 @@ fn no_seed_puts_wrong_bytes_in_place_or_waits_for_ever() {
     }
     println!("{counts:?}");
     if seeds.end - seeds.start > 100 {
-        // A simulation in which nothing succeeds would prove nothing, nor one without trouble.
+        // A simulation in which nothing succeeds would prove nothing, nor one without faults.
         let done = counts.get("done").copied().unwrap_or(0);
         assert!(done * 4 > seeds.end - seeds.start, "{counts:?}");
     }
@@ -176,7 +177,7 @@ fn the_same_seed_is_the_same_run() {
     for seed in 0..20 {
         let once = || {
             let faults = Faults::of_seed(seed);
-            let disks = scene.disks(&mut Random(seed), faults.rotten);
+            let disks = scene.disks(&mut Random(seed), faults.corrupt);
             let mut world = World::new(seed, faults, disks);
             let shares = scene.shares(&BTreeSet::new(), seed, 0).unwrap();
             let ending = world.run([1; 16], shares).unwrap();

@@ -14,14 +14,14 @@ use kiln_store::{MemoryBackend, Operation, StoreError};
 
 use super::disk::{Health, SimDisk};
 use super::faults::{Faults, Random};
-use super::mishaps::Mishap;
 use super::processes::Clients;
+use super::scheduled_faults::ScheduledFault;
 use crate::agent::{self, Agent, Disk, JobId, Limits, TaskId, push_answer, push_message};
-use crate::coordinator::{Coordinator, Order, Outcome, Share};
-use crate::link::{self, Ask, Link, Token};
+use crate::coordinator::{AgentRequest, Coordinator, Outcome, Share};
+use crate::link::{self, Link, Request, Token};
 use crate::net::{Answer, DiskSet};
 use crate::proto::{Frame, HEADER, Header, Priority};
-use crate::task::Parcel;
+use crate::task::Fragment;
 use crate::{NodeError, NodeOperation, Result};
 
 /// A connection to somebody who cannot be reached is given up after so long.
@@ -59,7 +59,7 @@ pub struct World {
     orders: BTreeMap<usize, u64>,
     frames: u64,
     jobs: Jobs,
-    pub(super) mishaps: Vec<Mishap>,
+    pub(super) scheduled_faults: Vec<ScheduledFault>,
 }
 
 pub(super) struct Host {
@@ -87,8 +87,8 @@ impl std::fmt::Debug for Host {
 
 /// Who waits for an answer on a wire.
 enum Waits {
-    Coordinator(Order),
-    Host(TaskId, String, Vec<Parcel>),
+    Coordinator(AgentRequest),
+    Host(TaskId, String, Vec<Fragment>),
     Client(Answer),
 }
 
@@ -146,7 +146,7 @@ pub(super) enum Happens {
     Cut { host: usize, until: Duration },
     HungUp { wire: u64 },
     Wake { thread: usize, pause: u64 },
-    Mishap { number: usize },
+    ScheduledFault { number: usize },
 }
 
 /// Disk jobs under way (they cannot be compared, so the queue holds their places).
@@ -170,7 +170,7 @@ impl World {
             orders: BTreeMap::new(),
             frames: 0,
             jobs: Jobs::new(),
-            mishaps: Vec::new(),
+            scheduled_faults: Vec::new(),
         };
         world.plan_faults();
         world
@@ -243,10 +243,10 @@ impl World {
     /// There is none, or not before `end`.
     pub(super) fn step(&mut self, end: Duration) -> Result<()> {
         let Some(Reverse((time, _, what))) = self.queue.pop() else {
-            return Err(NodeError::protocol("everybody waits for ever"));
+            return Err(NodeError::protocol("deadlock: every client waits"));
         };
         if time > end {
-            return Err(NodeError::protocol("it does not end"));
+            return Err(NodeError::protocol("it does not end within the time allowed"));
         }
         self.now = time;
         self.happen(what);
@@ -290,7 +290,7 @@ impl World {
             Happens::Cut { host, until } => self.hosts[host].cut_until = until,
             Happens::HungUp { wire } => self.forget_wire(wire),
             Happens::Wake { thread, pause } => self.clients.wake(thread, pause),
-            Happens::Mishap { number } => self.mishap(number),
+            Happens::ScheduledFault { number } => self.fault(number),
         }
     }
 
@@ -312,8 +312,8 @@ impl World {
     }
 
     /// A client asks.
-    pub(super) fn ask_for_client(&mut self, id: u64, question: crate::net::Question) {
-        let crate::net::Question { message, payload, priority, patience, answer } = question;
+    pub(super) fn ask_for_client(&mut self, id: u64, request: crate::net::PendingRequest) {
+        let crate::net::PendingRequest { message, payload, priority, patience, answer } = request;
         if self.wires.get(&id).is_none_or(|wire| wire.hung_up) {
             let source = io::ErrorKind::ConnectionAborted.into();
             return answer(Err(NodeError::Io {
@@ -346,7 +346,7 @@ impl World {
         }
     }
 
-    /// Who waits for whom, for people who look for the reason why nobody goes on.
+    /// What waits for what, for finding the reason of a deadlock.
     pub(super) fn who_waits(&self) -> String {
         let waits = self.wires.iter().filter(|(_, wire)| !wire.waits.is_empty());
         let line = |(id, wire): (&u64, &Wire)| {
@@ -565,14 +565,14 @@ impl World {
                 }
                 agent::Action::Drop { slot } => self.hosts[host].files.forget(slot),
                 agent::Action::Forget { task } => self.hosts[host].files.forget_task(task),
-                agent::Action::Push { task, address, parcels } => {
-                    self.push(host, task, &address, parcels);
+                agent::Action::Push { task, address, fragments } => {
+                    self.push(host, task, &address, fragments);
                 }
             }
         }
     }
 
-    fn push(&mut self, host: usize, task: TaskId, address: &str, parcels: Vec<Parcel>) {
+    fn push(&mut self, host: usize, task: TaskId, address: &str, fragments: Vec<Fragment>) {
         let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<usize>().ok());
         let to = port.map_or(0, |port| port - 1);
         let known = self.hosts[host].peers.get(address).copied();
@@ -583,13 +583,20 @@ impl World {
             self.hosts[host].peers.insert(address.to_owned(), id);
             id
         });
-        let (message, payload) = push_message(task, &parcels);
+        let (message, payload) = push_message(task, &fragments);
         let to = address.to_owned();
         let patience = Duration::from_secs(60);
-        self.ask(id, message, payload, Priority::Repair, patience, Waits::Host(task, to, parcels));
+        self.ask(
+            id,
+            message,
+            payload,
+            Priority::Repair,
+            patience,
+            Waits::Host(task, to, fragments),
+        );
     }
 
-    fn give(&mut self, orders: Vec<Order>) {
+    fn give(&mut self, orders: Vec<AgentRequest>) {
         for order in orders {
             let Some(&id) = self.orders.get(&order.rank) else { continue };
             let (message, payload) = (order.message.clone(), order.payload.clone());
@@ -621,7 +628,10 @@ impl World {
         let token = wire.next_token;
         wire.next_token += 1;
         wire.waits.insert(token, waits);
-        self.tell_link(id, link::Event::Ask(Ask { token, message, payload, priority, patience }));
+        self.tell_link(
+            id,
+            link::Event::Request(Request { token, message, payload, priority, patience }),
+        );
     }
 
     fn tell_link(&mut self, id: u64, event: link::Event) {
@@ -674,10 +684,10 @@ impl World {
                 let orders = coordinator.answered(self.now, &order, answer);
                 self.give(orders);
             }
-            (Waits::Host(task, address, parcels), Some((host, life))) => {
+            (Waits::Host(task, address, fragments), Some((host, life))) => {
                 if self.hosts[host].life == life {
                     let answer = answer.and_then(|frame| push_answer(&frame));
-                    let event = agent::Event::Pushed { task, address, parcels, answer };
+                    let event = agent::Event::Pushed { task, address, fragments, answer };
                     self.tell_agent(host, event);
                 }
             }

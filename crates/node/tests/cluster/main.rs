@@ -65,7 +65,7 @@ fn what_was_acknowledged_is_what_is_read() {
     println!("{count} seeds: {counts:#?}");
     assert!(failed.is_empty(), "seeds {failed:?} failed, see above");
     if count > 100 {
-        // A simulation in which nothing succeeds would prove nothing, nor one without trouble.
+        // A simulation in which nothing succeeds would prove nothing, nor one without faults.
         let times = |what: &str| counts.get(what).copied().unwrap_or(0);
         assert!(times("put done") > times("put failed"), "{counts:?}");
         assert!(times("get done") > times("get failed"), "{counts:?}");

@@ -27,7 +27,7 @@ const ROUNDS: usize = 8;
 pub type Counts = BTreeMap<String, u64>;
 
 /// What all clients of a run share.
-struct Stage {
+struct ClusterRun {
     scenario: Scenario,
     config: PoolConfig,
     history: Mutex<History>,
@@ -69,26 +69,26 @@ pub fn play(seed: u64, tell: bool) -> Counts {
     let at = |node: &NodeConfig| config.position(&node.id).unwrap();
     let open = |node: &NodeConfig| Ok(Arc::new(disks[at(node)].clone()) as Arc<dyn Backend>);
     Pool::create(config.clone(), &open).unwrap();
-    let (faults, mishaps) = (scenario.faults, scenario.mishaps.clone());
-    let cluster = Cluster::new(seed, faults, disks).with(mishaps);
+    let (faults, scheduled_faults) = (scenario.faults, scenario.scheduled_faults.clone());
+    let cluster = Cluster::new(seed, faults, disks).with(scheduled_faults);
     let (history, counts) = (Mutex::default(), Mutex::default());
-    let stage = Stage { scenario, config, history, counts, tell };
+    let run = ClusterRun { scenario, config, history, counts, tell };
     let mut programs: Vec<kiln_node::sim::Program<'_>> = vec![Box::new(|client| {
-        Keeper::new(&stage, &client).run();
+        Keeper::new(&run, &client).run();
     })];
     for _ in 0..USERS {
-        programs.push(Box::new(|client| stage.user(&client)));
+        programs.push(Box::new(|client| run.user(&client)));
     }
     let end = cluster.run(programs);
     let end = end.unwrap_or_else(|client| panic!("client {client} failed"));
-    let mut counts = stage.counts.into_inner().unwrap();
+    let mut counts = run.counts.into_inner().unwrap();
     counts.insert("virtual seconds".to_owned(), end.as_secs());
-    counts.insert(format!("clusters of {}", stage.scenario.code), 1);
-    counts.insert("disks hurt".to_owned(), stage.scenario.hurt.len() as u64);
+    counts.insert(format!("clusters of {}", run.scenario.code), 1);
+    counts.insert("disks hurt".to_owned(), run.scenario.hurt.len() as u64);
     counts
 }
 
-impl Stage {
+impl ClusterRun {
     fn count(&self, what: &str) {
         *locked(&self.counts).entry(what.to_owned()).or_default() += 1;
     }
@@ -263,7 +263,7 @@ impl Stage {
         );
     }
 
-    /// With more disks lost than the code bears, all copies of the newest manifest may be among
+    /// With more disks lost than the code tolerates, all copies of the newest manifest may be among
     /// them, and nothing is left to say that there was one.
     fn is_past(&self, history: &History, name: &str, found: Option<&[u8]>) -> bool {
         found.is_none_or(|found| history.knows(name, found))
@@ -280,7 +280,7 @@ fn open_node(network: &Network, node: &NodeConfig) -> Result<Arc<dyn Backend>, S
 
 /// Looks after the pool: recovers, scrubs, replaces disks, and in the end makes it whole.
 struct Keeper<'a> {
-    stage: &'a Stage,
+    run: &'a ClusterRun,
     client: &'a Client,
     random: Random,
     index: Index,
@@ -301,7 +301,7 @@ impl Control for Until<'_> {
     }
 
     fn now_ms(&self) -> u64 {
-        Stage::now_ms(self.client)
+        ClusterRun::now_ms(self.client)
     }
 
     fn warn(&self, message: &str) {
@@ -312,10 +312,10 @@ impl Control for Until<'_> {
 }
 
 impl<'a> Keeper<'a> {
-    fn new(stage: &'a Stage, client: &'a Client) -> Keeper<'a> {
+    fn new(run: &'a ClusterRun, client: &'a Client) -> Keeper<'a> {
         let random = Random(client.random());
         let (index, replaced) = (Index::in_memory().unwrap(), Vec::new());
-        Keeper { stage, client, random, index, replaced }
+        Keeper { run, client, random, index, replaced }
     }
 
     fn run(mut self) {
@@ -338,7 +338,7 @@ impl<'a> Keeper<'a> {
     /// People replace broken disks, sooner or later.
     fn replace_disks(&mut self) {
         for host in self.client.lost() {
-            self.stage.say(self.client, || format!("replaces the disk of host {host}"));
+            self.run.say(self.client, || format!("replaces the disk of host {host}"));
             self.client.replace_disk(host);
             self.replaced.push(host);
         }
@@ -350,9 +350,9 @@ impl<'a> Keeper<'a> {
         let open = |node: &NodeConfig| open_node(&network, node);
         self.replaced.retain(|host| {
             let taken =
-                Pool::replace_disk(&self.stage.config, &self.stage.config.node[*host].id, &open);
+                Pool::replace_disk(&self.run.config, &self.run.config.node[*host].id, &open);
             taken.as_ref().is_err_and(|error| {
-                self.stage.failed("take", self.client, error);
+                self.run.failed("take", self.client, error);
                 true
             })
         });
@@ -361,18 +361,18 @@ impl<'a> Keeper<'a> {
     fn recover(&mut self, wait_ms: u64, most_ms: u64) {
         let network = self.client.network();
         let end = self.client.now() + Duration::from_millis(most_ms);
-        let control = Until { client: self.client, end, tell: self.stage.tell };
+        let control = Until { client: self.client, end, tell: self.run.tell };
         let index = |pool: &Pool| {
             self.index.refresh(pool, b"boot", &Silent)?;
             Ok(self.index.clone())
         };
         let recovery = PoolRecovery {
-            open: &|| self.stage.open(self.client, &network),
+            open: &|| self.run.open(self.client, &network),
             index: &index,
             network: &network,
             options: RecoverOptions {
-                strategy: self.stage.scenario.strategy.to_owned(),
-                jobs: self.stage.scenario.jobs,
+                strategy: self.run.scenario.strategy.to_owned(),
+                jobs: self.run.scenario.jobs,
                 slice: Some(16),
                 windows: 4,
                 wait_ms,
@@ -383,49 +383,49 @@ impl<'a> Keeper<'a> {
             },
             control: &control,
             settings: settings(),
-            fresh: &|| Stage::run_id(self.client),
+            fresh: &|| ClusterRun::run_id(self.client),
         };
         let recovered = recovery.run();
-        self.stage.say(self.client, || format!("recovered: {recovered:?}"));
+        self.run.say(self.client, || format!("recovered: {recovered:?}"));
         match recovered {
             Ok(done) => {
-                let mut counts = locked(&self.stage.counts);
+                let mut counts = locked(&self.run.counts);
                 let agents = done.repaired - done.central;
                 *counts.entry("repaired by agents".to_owned()).or_default() += agents;
                 *counts.entry("repaired here".to_owned()).or_default() += done.central;
                 *counts.entry("planned again".to_owned()).or_default() += done.replanned_count;
             }
-            Err(_) => self.stage.count("recovery failed"),
+            Err(_) => self.run.count("recovery failed"),
         }
     }
 
     fn scrub(&mut self, grace_ms: u64) -> Result<ScrubReport, PoolError> {
         let network = self.client.network();
-        let scrubbed = self.stage.open(self.client, &network).and_then(|pool| {
+        let scrubbed = self.run.open(self.client, &network).and_then(|pool| {
             self.index.refresh(&pool, b"boot", &Silent)?;
             let mut queue = RepairQueue::new(Rules::default());
-            let now_ms = Stage::now_ms(self.client);
+            let now_ms = ClusterRun::now_ms(self.client);
             let request = ScrubRequest { now_ms, grace_ms, ..ScrubRequest::default() };
             pool.scrub(&self.index, &mut queue, &request, &settings())
         });
-        self.stage.say(self.client, || format!("scrubbed: {scrubbed:?}"));
+        self.run.say(self.client, || format!("scrubbed: {scrubbed:?}"));
         match &scrubbed {
-            Ok(_) => self.stage.count("scrub done"),
-            Err(error) => self.stage.failed("scrub", self.client, error),
+            Ok(_) => self.run.count("scrub done"),
+            Err(error) => self.run.failed("scrub", self.client, error),
         }
         scrubbed
     }
 
-    /// All trouble is over: the pool becomes whole, and everything can be read.
+    /// All faults are over: the pool becomes whole, and everything can be read.
     fn finish(mut self) {
-        self.stage.say(self.client, || "all is healed".to_owned());
+        self.run.say(self.client, || "all is healed".to_owned());
         let lost = self.client.heal();
         self.replaced.extend(lost);
         // Connections that were cut end, and with them their locks.
         self.client.sleep(Duration::from_secs(60));
         self.take_replaced();
         self.index = Index::in_memory().unwrap();
-        let overload = self.stage.scenario.overload;
+        let overload = self.run.scenario.overload;
         let mut last = None;
         for _ in 0..ROUNDS {
             let report = self.scrub(0);
@@ -437,7 +437,7 @@ impl<'a> Keeper<'a> {
             self.recover(0, 600_000);
         }
         assert!(overload || last.is_none(), "the pool does not become whole: {last:#?}");
-        let names = locked(&self.stage.history).names();
+        let names = locked(&self.run.history).names();
         for name in names {
             self.last_read(&name, None, overload);
             let start = self.random.below(3_000);
@@ -451,20 +451,20 @@ impl<'a> Keeper<'a> {
         let network = self.client.network();
         let mut bytes = Vec::new();
         let request = GetRequest { name, range: range.clone() };
-        let got = (self.stage.open(self.client, &network))
+        let got = (self.run.open(self.client, &network))
             .and_then(|pool| pool.get(&request, &mut bytes, &settings()));
-        let stage = self.stage;
+        let run = self.run;
         match got {
             Ok(_) => {
-                stage.check(self.client, name, Some(&bytes), range.as_ref(), began);
-                stage.count("right in the end");
+                run.check(self.client, name, Some(&bytes), range.as_ref(), began);
+                run.count("right in the end");
             }
-            Err(PoolError::NoObject { .. }) => stage.check(self.client, name, None, None, began),
+            Err(PoolError::NoObject { .. }) => run.check(self.client, name, None, None, began),
             Err(
                 PoolError::StripeLost { .. }
                 | PoolError::NotRecoverable { .. }
                 | PoolError::Uncertain { .. },
-            ) if overload => stage.count("lost in the end, and said so"),
+            ) if overload => run.count("lost in the end, and said so"),
             Err(error) => panic!("{name} cannot be read when all is healed: {error}"),
         }
     }

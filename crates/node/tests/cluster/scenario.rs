@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kiln_node::recovery::batch::JOINT;
-use kiln_node::sim::{Faults, Mishap, Random, What};
+use kiln_node::sim::{Faults, Random, ScheduledFault, What};
 use kiln_plan::STRATEGIES;
 use kiln_pool::Policy;
 
@@ -23,10 +23,10 @@ pub struct Scenario {
     pub policy: Policy,
     /// Hosts whose disks lose or damage what they had.
     pub hurt: Vec<usize>,
-    /// More disks are hurt than the code bears.
+    /// More disks are hurt than the code tolerates.
     pub overload: bool,
     pub faults: Faults,
-    pub mishaps: Vec<Mishap>,
+    pub scheduled_faults: Vec<ScheduledFault>,
     /// Operations of each user.
     pub operations: u64,
     pub strategy: &'static str,
@@ -52,8 +52,8 @@ impl Scenario {
         let hosts = spec.k() + m + 1 + random.below(2) as usize;
         let overload = random.one_in(12);
         // A shard that was left out at the put is lost as well.
-        let bears = if overload { m + 1 } else { m - policy.missing_at_put };
-        let hurt = if overload { bears } else { random.below(bears as u64 + 1) as usize };
+        let tolerates = if overload { m + 1 } else { m - policy.missing_at_put };
+        let hurt = if overload { tolerates } else { random.below(tolerates as u64 + 1) as usize };
         let mut all: Vec<usize> = (0..hosts).collect();
         let hurt: Vec<usize> =
             (0..hurt).map(|_| all.swap_remove(random.below(all.len() as u64) as usize)).collect();
@@ -66,7 +66,7 @@ impl Scenario {
             disk_ms: 1 + some(40),
             ..Faults::none()
         };
-        let mishaps = mishaps(&mut random, hosts, &hurt);
+        let scheduled_faults = scheduled_faults(&mut random, hosts, &hurt);
         let rows = STRATEGIES.iter().filter(|row| row.suits_recovery()).map(|row| row.name);
         let strategies: Vec<&str> = std::iter::once(JOINT).chain(rows).collect();
         let strategy = strategies[random.below(strategies.len() as u64) as usize];
@@ -79,7 +79,7 @@ impl Scenario {
             hurt,
             overload,
             faults,
-            mishaps,
+            scheduled_faults,
             operations,
             strategy,
             jobs,
@@ -88,10 +88,10 @@ impl Scenario {
 }
 
 /// All that goes wrong takes place within about a minute and a half.
-fn mishaps(random: &mut Random, hosts: usize, hurt: &[usize]) -> Vec<Mishap> {
-    let mut mishaps = Vec::new();
+fn scheduled_faults(random: &mut Random, hosts: usize, hurt: &[usize]) -> Vec<ScheduledFault> {
+    let mut scheduled_faults = Vec::new();
     let mut add = |random: &mut Random, what: What| {
-        mishaps.push(Mishap { at: millis(random, 60_000), what });
+        scheduled_faults.push(ScheduledFault { at: millis(random, 60_000), what });
     };
     for &host in hurt {
         // A liar that nothing happens to does no harm.
@@ -133,9 +133,9 @@ fn mishaps(random: &mut Random, hosts: usize, hurt: &[usize]) -> Vec<Mishap> {
             let bytes = random.below(8_000);
             add(random, What::Full { host, bytes });
         }
-        2 => add(random, What::Slow { host, factor: 200 }),
+        2 => add(random, What::SlowNodes { host, factor: 200 }),
         3 => add(random, What::Sick { host, per_mille: 20 }),
         _ => {}
     }
-    mishaps
+    scheduled_faults
 }

@@ -1,4 +1,4 @@
-//! The joint choice: a plan of the menu and target nodes for every stripe, so that the busiest link
+//! The joint choice: a candidate plan and target nodes for every stripe, so that the busiest link
 //! has little to carry.
 //!
 //! Stripes are placed one after the other where the sum of squared loads grows least. Then they are
@@ -8,7 +8,7 @@
 //! Before any balance comes safety: no node gets a chunk whose failure domain holds one of the same
 //! stripe, as long as there is another; else the least crowded domains are taken.
 
-use super::menu::{Entry, Menu};
+use super::candidates::{CandidatePlan, CandidatePlans};
 use super::{Destination, Layout, RecoveryOptions};
 use crate::seed::below;
 use crate::{Cluster, PlanError};
@@ -30,7 +30,7 @@ pub(super) struct Placed {
 pub(super) struct Balance<'a> {
     cluster: &'a Cluster,
     layout: &'a Layout,
-    menu: &'a Menu,
+    candidates: &'a CandidatePlans,
     /// Nodes that may get chunks.
     receivers: Vec<u16>,
     /// Time of a sub-chunk on each link, the mean link being 1.
@@ -51,7 +51,7 @@ impl<'a> Balance<'a> {
     pub(super) fn new(
         cluster: &'a Cluster,
         layout: &'a Layout,
-        menu: &'a Menu,
+        candidates: &'a CandidatePlans,
         destination: &Destination,
     ) -> Result<Balance<'a>, PlanError> {
         let nodes = cluster.nodes().len();
@@ -86,7 +86,7 @@ impl<'a> Balance<'a> {
         Ok(Balance {
             cluster,
             layout,
-            menu,
+            candidates,
             receivers,
             up: cluster.nodes().iter().map(|node| mean / node.rate_up()).collect(),
             down: cluster.nodes().iter().map(|node| mean / node.rate_down()).collect(),
@@ -155,10 +155,10 @@ impl<'a> Balance<'a> {
         Ok(())
     }
 
-    /// The first entry of the menu and random targets.
+    /// The first candidate plan and random targets.
     fn alone(&self, stripe: u32, seed: &mut u64) -> Result<Choice, PlanError> {
         let entry = self.entries(stripe)?.start;
-        let wanted = self.menu.entry(entry).lost.len();
+        let wanted = self.candidates.entry(entry).lost.len();
         let free = self.free(stripe);
         let first = self.only(stripe, &free)?;
         let targets = match free.len() < wanted {
@@ -209,7 +209,7 @@ impl<'a> Balance<'a> {
 
     fn entries(&self, stripe: u32) -> Result<std::ops::Range<u32>, PlanError> {
         let lost: Vec<usize> = self.layout.stripe(stripe as usize).lost().collect();
-        let pattern = self.menu.pattern(&lost);
+        let pattern = self.candidates.pattern(&lost);
         let pattern = pattern.ok_or_else(|| PlanError::Internal("a pattern is missing".into()))?;
         Ok(pattern.range.clone())
     }
@@ -237,7 +237,7 @@ impl<'a> Balance<'a> {
         seed: &mut u64,
     ) -> Result<Choice, PlanError> {
         let entries = self.entries(stripe)?;
-        let wanted = self.menu.entry(entries.start).lost.len();
+        let wanted = self.candidates.entry(entries.start).lost.len();
         let mut free = self.free(stripe);
         let crowded = self.crowds(stripe);
         if wanted == 1 {
@@ -267,20 +267,20 @@ impl<'a> Balance<'a> {
         let mut best: Option<(f64, Choice)> = None;
         for entry in entries {
             for targets in &sets {
-                let growth = self.growth(stripe, self.menu.entry(entry), targets, &potential);
+                let growth = self.growth(stripe, self.candidates.entry(entry), targets, &potential);
                 if best.as_ref().is_none_or(|(least, _)| growth < *least) {
                     best = Some((growth, Choice { entry, targets: targets.clone() }));
                 }
             }
         }
-        let missing = || PlanError::Internal("a menu without entries".into());
+        let missing = || PlanError::Internal("no candidate plans".into());
         best.map(|(_, choice)| choice).ok_or_else(missing)
     }
 
     fn growth(
         &self,
         stripe: u32,
-        entry: &Entry,
+        entry: &CandidatePlan,
         targets: &[u16],
         potential: &impl Fn(f64) -> f64,
     ) -> f64 {
@@ -301,7 +301,7 @@ impl<'a> Balance<'a> {
     fn each_role(
         &self,
         stripe: u32,
-        entry: &Entry,
+        entry: &CandidatePlan,
         targets: &[u16],
         mut visit: impl FnMut(usize, f64, f64),
     ) {
@@ -329,7 +329,7 @@ impl<'a> Balance<'a> {
     }
 
     fn count(&mut self, stripe: u32, sign: f64) {
-        let entry = self.menu.entry(self.placed.entries[stripe as usize]);
+        let entry = self.candidates.entry(self.placed.entries[stripe as usize]);
         let start = self.placed.starts[stripe as usize] as usize;
         let targets = self.placed.targets[start..start + entry.lost.len()].to_vec();
         let mut changes = Vec::with_capacity(self.layout.shape().n());

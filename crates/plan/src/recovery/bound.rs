@@ -13,16 +13,21 @@
 //!    repairs from fewer than k chunks is none of these, so the reason does not count there.
 
 use super::Layout;
-use super::menu::Menu;
+use super::candidates::CandidatePlans;
 use crate::Cluster;
 
 /// The least makespan in sub-chunks over the mean link. Reasons 1 and 2 count plans that read what
 /// the code's own repair reads.
-pub(super) fn least(cluster: &Cluster, layout: &Layout, menu: &Menu, receivers: &[u16]) -> f64 {
+pub(super) fn least(
+    cluster: &Cluster,
+    layout: &Layout,
+    candidates: &CandidatePlans,
+    receivers: &[u16],
+) -> f64 {
     let mean = super::mean_rate(cluster);
     let nodes = cluster.nodes();
     let (mut send, mut travel, mut arrive) = (vec![0.0; nodes.len()], 0.0, 0.0);
-    let (mut line, mds) = (Line::default(), menu.may_be_mds());
+    let (mut line, mds) = (Line::default(), candidates.may_be_mds());
     let mut alive = vec![false; nodes.len()];
     for stripe in layout.stripes() {
         let lost: Vec<usize> = stripe.lost().collect();
@@ -31,7 +36,7 @@ pub(super) fn least(cluster: &Cluster, layout: &Layout, menu: &Menu, receivers: 
                 *alive = true;
             }
         }
-        let Some(pattern) = menu.pattern(&lost) else { continue };
+        let Some(pattern) = candidates.pattern(&lost) else { continue };
         for (&home, &must) in stripe.raw().iter().zip(&pattern.must_send) {
             if let Some(send) = send.get_mut(usize::from(home)) {
                 *send += f64::from(must);
@@ -53,9 +58,9 @@ pub(super) fn least(cluster: &Cluster, layout: &Layout, menu: &Menu, receivers: 
     let into = |node: usize| alive[node] || receivers.contains(&(node as u16));
     let all_down: f64 = (0..nodes.len()).filter(|&j| into(j)).map(|j| rate(j, false)).sum();
     let arrive = arrive / destinations;
-    let parts =
+    let execution =
         [busiest, travel / helpers, travel / all_down, arrive, line.time(helpers, destinations)];
-    parts.into_iter().filter(|time| time.is_finite()).fold(0.0, f64::max)
+    execution.into_iter().filter(|time| time.is_finite()).fold(0.0, f64::max)
 }
 
 /// Reason 5 summed over stripes: traffic >= `most` - `slope` * received, for received up to `all`.

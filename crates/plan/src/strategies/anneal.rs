@@ -7,7 +7,7 @@
 
 use super::{ACROSS, Basis, STRATEGIES, Strategy, central};
 use crate::blocks::{Blocks, Score, Search};
-use crate::{Effort, Plan, PlanError, Problem};
+use crate::{Plan, PlanError, Problem, SearchBudget};
 use kiln_code::Dag;
 use std::collections::HashMap;
 
@@ -27,22 +27,22 @@ pub(super) const STRATEGY: Strategy = Strategy {
     place,
 };
 
-fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> {
+fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
     let dag = problem.dag();
     let start = central::alone(problem, STRATEGY.name)?;
     let mut best = vec![start.clone()];
-    let (mut plan, moves) = (start, effort.moves);
+    let (mut plan, moves) = (start, budget.moves);
     for block in [by_layer, by_step, by_vertex] {
-        if effort.is_over(0) {
+        if budget.is_over(0) {
             break;
         }
         let block = block(dag);
-        plan = improve(&plan, &block, HEAT, moves / 4, effort)?;
+        plan = improve(&plan, &block, HEAT, moves / 4, budget)?;
         best.push(plan.clone());
     }
     for row in STRATEGIES.iter().filter(|row| !row.searches || row.name == "hub") {
         // The rules alone: a search is what this strategy does itself.
-        let rule = row.plan(problem, &mut Effort::new(effort.seed).with_moves(0))?;
+        let rule = row.plan(problem, &mut SearchBudget::new(budget.seed).with_moves(0))?;
         if rule.note().is_none() {
             best.push(rule);
         }
@@ -52,10 +52,10 @@ fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> 
     let Some((_, first)) = best.into_iter().next() else {
         return Err(PlanError::Internal("no plan to polish".into()));
     };
-    if effort.is_over(0) {
+    if budget.is_over(0) {
         return Ok(first.named(STRATEGY.name));
     }
-    improve(&first, &by_vertex(first.dag()), POLISH, moves / 4, effort)
+    improve(&first, &by_vertex(first.dag()), POLISH, moves / 4, budget)
 }
 
 /// The plan after a search in which blocks of vertices move; never worse by [`Score`].
@@ -67,7 +67,7 @@ pub(crate) fn improve(
     block: &[u32],
     heat: f64,
     moves: u64,
-    effort: &mut Effort<'_>,
+    budget: &mut SearchBudget<'_>,
 ) -> Result<Plan, PlanError> {
     let (problem, dag) = (plan.problem(), plan.dag());
     let workers = problem.workers();
@@ -81,8 +81,8 @@ pub(crate) fn improve(
     }
     let start: Vec<u16> = start.into_iter().map(|worker| worker.unwrap_or(0)).collect();
     let mut search = Search::new(problem, &blocks, &start, ACROSS);
-    let mut seed = effort.seed;
-    search.anneal(heat, &mut seed, moves, effort);
+    let mut seed = budget.seed;
+    search.anneal(heat, &mut seed, moves, budget);
     let place = search.placement();
     let nodes = block.iter().map(|&b| workers[place[b as usize] as usize]).collect();
     let found = Plan::new(problem, dag.clone(), nodes, STRATEGY.name)?;

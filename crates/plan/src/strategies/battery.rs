@@ -2,7 +2,7 @@
 
 use super::STRATEGIES;
 use crate::seed::below;
-use crate::{Cluster, Effort, Node, Plan, PlanError, Problem, strategy};
+use crate::{Cluster, Node, Plan, PlanError, Problem, SearchBudget, strategy};
 use kiln_code::{CodeSpec, Codec, Dag, Program, active};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -69,8 +69,8 @@ fn random_problem(codec: &Codec, state: &mut u64) -> Problem {
     Problem::new(Arc::new(dag(codec, &lost)), Arc::new(cluster), &homes, &targets).unwrap()
 }
 
-fn quick(seed: u64) -> Effort<'static> {
-    Effort::new(seed).with_moves(3_000)
+fn quick(seed: u64) -> SearchBudget<'static> {
+    SearchBudget::new(seed).with_moves(3_000)
 }
 
 #[test]
@@ -181,18 +181,20 @@ fn scattered(problem: &Problem, state: &mut u64) -> Plan {
     Plan::new(problem, dag, place, "scattered").unwrap()
 }
 
-/// Runs the parts with the real executor on bytes, as nodes would, and counts the traffic.
+/// Executes a plan with the real executor on bytes, as nodes would, and counts the traffic.
 fn executes(plan: &Plan) {
     const BYTES: usize = 24;
     let repair = plan.problem().dag();
     let byte = |chunk: u32, position: u32, i: usize| {
         (chunk as usize * 31 + position as usize * 7 + i * 3 + i * i) as u8
     };
-    let parts = plan.parts().unwrap();
-    let mut work: Vec<_> = parts
-        .parts()
+    let execution = plan.execution().unwrap();
+    let mut work: Vec<_> = execution
+        .execution()
         .iter()
-        .flat_map(|part| part.rounds.iter().map(move |round| (round.round, part.node, round)))
+        .flat_map(|node_execution| {
+            node_execution.rounds.iter().map(move |round| (round.round, node_execution.node, round))
+        })
         .collect();
     work.sort_by_key(|&(number, node, _)| (number, node));
     let mut has: HashMap<(usize, u32), Vec<u8>> = HashMap::new();
@@ -200,7 +202,8 @@ fn executes(plan: &Plan) {
     let (mut sent, mut received) = (0, 0);
     for (_, node, round) in work {
         for &piece in &round.reads {
-            let crate::Source::Disk { chunk, runs } = &parts.pieces()[piece as usize].source else {
+            let crate::Source::Disk { chunk, runs } = &execution.pieces()[piece as usize].source
+            else {
                 panic!("piece {piece} is not on a disk");
             };
             let positions = runs.iter().cloned().flatten();
@@ -212,7 +215,7 @@ fn executes(plan: &Plan) {
         if let Some(dag) = &round.dag {
             let program = Program::compile(dag, active().unwrap()).unwrap();
             let inputs: Vec<&[u8]> = round.inputs.iter().map(|&p| &has[&(node, p)][..]).collect();
-            let lengths = round.outputs.iter().map(|&p| parts.pieces()[p as usize].sub_chunks);
+            let lengths = round.outputs.iter().map(|&p| execution.pieces()[p as usize].sub_chunks);
             let mut outputs: Vec<Vec<u8>> =
                 lengths.map(|count| vec![0xaa; count * BYTES]).collect();
             let mut slices: Vec<&mut [u8]> = outputs.iter_mut().map(|o| &mut o[..]).collect();
@@ -241,7 +244,7 @@ fn executes(plan: &Plan) {
         wanted == got.collect::<Vec<u8>>()
     };
     assert!((0..BYTES).all(same));
-    let moved = parts.pieces().iter().map(|piece| piece.sub_chunks * piece.to.len());
+    let moved = execution.pieces().iter().map(|piece| piece.sub_chunks * piece.to.len());
     assert_eq!(moved.sum::<usize>(), plan.costs().bandwidth());
 }
 

@@ -5,8 +5,8 @@
 //! annealing and chains follow, each with all moves. The plan keeps the name of the strategy that
 //! made it.
 
-use super::{ACROSS, Basis, Strategy, anneal, central, chain, hub, sums};
-use crate::{Bound, Effort, Plan, PlanError, Problem};
+use super::{ACROSS, Basis, Strategy, anneal, central, chain, hub, partial_sums};
+use crate::{Bound, Plan, PlanError, Problem, SearchBudget};
 
 /// How far above the bound a plan of hubs is good enough.
 const NEAR: f64 = 1.1;
@@ -23,37 +23,37 @@ pub(super) const STRATEGY: Strategy = Strategy {
     place,
 };
 
-fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> {
-    let moves = effort.moves;
-    let found = within(problem, effort, moves);
-    effort.moves = moves;
+fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
+    let moves = budget.moves;
+    let found = within(problem, budget, moves);
+    budget.moves = moves;
     found
 }
 
-fn within(problem: &Problem, effort: &mut Effort<'_>, moves: u64) -> Result<Plan, PlanError> {
-    effort.moves = 0;
-    let rule = hub::STRATEGY.plan(problem, effort)?;
+fn within(problem: &Problem, budget: &mut SearchBudget<'_>, moves: u64) -> Result<Plan, PlanError> {
+    budget.moves = 0;
+    let rule = hub::STRATEGY.plan(problem, budget)?;
     let hubs = rule.note().is_none();
     if hubs && meets_bound(&rule) {
         return Ok(rule);
     }
     let mut best = rule;
-    for row in [&central::STRATEGY, &sums::PIPELINE, &sums::PPR] {
-        take(&mut best, row.plan(problem, effort)?);
+    for row in [&central::STRATEGY, &partial_sums::PIPELINE, &partial_sums::PPR] {
+        take(&mut best, row.plan(problem, budget)?);
     }
-    effort.moves = moves;
-    let over = |effort: &mut Effort<'_>| effort.is_over(0);
-    if hubs && !meets_bound(&best) && !over(effort) {
-        take(&mut best, hub::STRATEGY.plan(problem, effort)?);
+    budget.moves = moves;
+    let over = |budget: &mut SearchBudget<'_>| budget.is_over(0);
+    if hubs && !meets_bound(&best) && !over(budget) {
+        take(&mut best, hub::STRATEGY.plan(problem, budget)?);
     }
     if !near_bound(&best) {
         let large = hubs && problem.dag().vertices() > CHAINS_MAX;
         let rows = [&anneal::STRATEGY, &chain::STRATEGY];
         for row in rows.iter().take(if large { 1 } else { 2 }) {
-            if over(effort) {
+            if over(budget) {
                 break;
             }
-            take(&mut best, row.plan(problem, effort)?);
+            take(&mut best, row.plan(problem, budget)?);
         }
     }
     let why = "central: no strategy found a plan that loads a link less";
@@ -110,7 +110,7 @@ fn plain(problem: &Problem) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Effort, Problem, strategy};
+    use crate::{Problem, SearchBudget, strategy};
     use kiln_code::Codec;
 
     fn best(spec: &str, lost: usize, moves: u64) -> (&'static str, usize, usize) {
@@ -118,10 +118,10 @@ mod tests {
         let available: Vec<usize> = (0..codec.shape().n()).filter(|&i| i != lost).collect();
         let dag = codec.repair_dag(&[lost], &available).unwrap().1;
         let problem = Problem::on_own_nodes(dag).unwrap();
-        let mut effort = Effort::new(1).with_moves(moves);
-        let plan = strategy("best").unwrap().plan(&problem, &mut effort).unwrap();
+        let mut budget = SearchBudget::new(1).with_moves(moves);
+        let plan = strategy("best").unwrap().plan(&problem, &mut budget).unwrap();
         plan.check().unwrap();
-        assert_eq!((plan.note(), effort.moves), (None, moves), "{spec}");
+        assert_eq!((plan.note(), budget.moves), (None, moves), "{spec}");
         (plan.strategy(), plan.costs().max_load(), plan.costs().bandwidth())
     }
 

@@ -1,14 +1,14 @@
 //! Every placement there is, for small cases: the truth that other strategies are measured by.
 
-use super::{Basis, Strategy, central, sums};
+use super::{Basis, Strategy, central, partial_sums};
 use crate::edges::Edges;
-use crate::tally::Tally;
-use crate::{Effort, Plan, PlanError, Problem};
+use crate::traffic_table::TrafficTable;
+use crate::{Plan, PlanError, Problem, SearchBudget};
 use kiln_code::Dag;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Placements looked at for each move of the effort: they cost less than a move of a search.
+/// Placements looked at for each move of the search budget: they cost less than a move of a search.
 const A_MOVE: u64 = 128;
 /// How often the search asks whether it is over, in placements.
 const ASK_EVERY: u64 = 1 << 12;
@@ -23,18 +23,18 @@ pub(super) const STRATEGY: Strategy = Strategy {
     place,
 };
 
-fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> {
-    let Some(dag) = small(problem, effort) else {
+fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
+    let Some(dag) = small(problem, budget) else {
         let central = central::nodes(problem);
         let plan = Plan::new(problem, problem.dag().clone(), central, STRATEGY.name)?;
         let why = "there are too many placements to look at each";
         return Ok(plan.with_note(format!("central instead of brute: {why}")));
     };
     let mut best: Option<((u32, u32), Vec<u16>)> = None;
-    each(problem, &dag, effort, |tally| {
-        let score = tally.score();
+    each(problem, &dag, budget, |table| {
+        let score = table.score();
         if best.as_ref().is_none_or(|best| score < best.0) {
-            best = Some((score, tally.places().to_vec()));
+            best = Some((score, table.places().to_vec()));
         }
     });
     let best = best.map(|(_, place)| place).unwrap_or_default();
@@ -47,22 +47,22 @@ fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> 
 ///
 /// ```
 /// use kiln_code::Codec;
-/// use kiln_plan::{Effort, Problem, spectrum};
+/// use kiln_plan::{SearchBudget, Problem, spectrum};
 /// let codec = Codec::new(&"clay:2+2".parse()?)?;
 /// let problem = Problem::on_own_nodes(codec.repair_dag(&[0], &[1, 2, 3])?.1)?;
-/// let all = spectrum(&problem, &mut Effort::default()).unwrap();
+/// let all = spectrum(&problem, &mut SearchBudget::default()).unwrap();
 /// assert_eq!(all[0], (4, 8));
 /// assert!(all.contains(&(5, 7)) && all.contains(&(6, 6)));
 /// # Ok::<(), kiln_plan::PlanError>(())
 /// ```
-pub fn spectrum(problem: &Problem, effort: &mut Effort<'_>) -> Option<Vec<(u32, u32)>> {
-    let dag = small(problem, effort)?;
+pub fn spectrum(problem: &Problem, budget: &mut SearchBudget<'_>) -> Option<Vec<(u32, u32)>> {
+    let dag = small(problem, budget)?;
     let mut all = BTreeSet::new();
     let mut last = (0, 0);
-    each(problem, &dag, effort, |tally| {
+    each(problem, &dag, budget, |table| {
         // Neighbours often score the same: one comparison saves most look-ups.
-        if tally.score() != last {
-            last = tally.score();
+        if table.score() != last {
+            last = table.score();
             all.insert(last);
         }
     });
@@ -71,8 +71,8 @@ pub fn spectrum(problem: &Problem, effort: &mut Effort<'_>) -> Option<Vec<(u32, 
 
 /// The DAG to place: the code's own, or every output straight from what is read, if one of them
 /// has few enough placements.
-fn small(problem: &Problem, effort: &Effort<'_>) -> Option<Arc<Dag>> {
-    let limit = effort.moves.saturating_mul(A_MOVE);
+fn small(problem: &Problem, budget: &SearchBudget<'_>) -> Option<Arc<Dag>> {
+    let limit = budget.moves.saturating_mul(A_MOVE);
     let few = |dag: &Dag| {
         let vertices = (dag.vertices() - dag.inputs().len()).min(64) as u32;
         let count = (problem.workers().len() as u64).checked_pow(vertices);
@@ -81,30 +81,35 @@ fn small(problem: &Problem, effort: &Effort<'_>) -> Option<Arc<Dag>> {
     if few(problem.dag()) {
         return Some(problem.dag().clone());
     }
-    sums::flat(problem.dag()).filter(few).map(Arc::new)
+    partial_sums::flat(problem.dag()).filter(few).map(Arc::new)
 }
 
 /// Visits all placements in the order of a reflected Gray code: one vertex moves at a time.
-fn each(problem: &Problem, dag: &Dag, effort: &mut Effort<'_>, mut visit: impl FnMut(&Tally<'_>)) {
+fn each(
+    problem: &Problem,
+    dag: &Dag,
+    budget: &mut SearchBudget<'_>,
+    mut visit: impl FnMut(&TrafficTable<'_>),
+) {
     let edges = Edges::new(dag);
     let count = dag.vertices() - dag.inputs().len();
     let workers = problem.workers().len() as u16;
-    let mut tally = Tally::new(problem, dag, &edges, &vec![0; count]);
+    let mut table = TrafficTable::new(problem, dag, &edges, &vec![0; count]);
     let mut up = vec![true; count];
     let mut seen: u64 = 0;
     loop {
-        visit(&tally);
+        visit(&table);
         seen += 1;
-        if seen.is_multiple_of(ASK_EVERY) && effort.is_over(0) {
+        if seen.is_multiple_of(ASK_EVERY) && budget.is_over(0) {
             return;
         }
         let turn = |v: &usize| {
-            let at = tally.worker(edges.inputs + v);
+            let at = table.worker(edges.inputs + v);
             if up[*v] { at + 1 < workers } else { at > 0 }
         };
         let Some(v) = (0..count).find(turn) else { return };
         up[..v].iter_mut().for_each(|up| *up = !*up);
-        let at = tally.worker(edges.inputs + v);
-        tally.place(edges.inputs + v, if up[v] { at + 1 } else { at - 1 });
+        let at = table.worker(edges.inputs + v);
+        table.place(edges.inputs + v, if up[v] { at + 1 } else { at - 1 });
     }
 }

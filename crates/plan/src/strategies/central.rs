@@ -1,7 +1,7 @@
 //! Everything at the node that wants it: the least traffic, all of it through one link.
 
 use super::{Basis, Strategy};
-use crate::{Costs, Effort, Plan, PlanError, Problem};
+use crate::{Costs, Plan, PlanError, Problem, SearchBudget};
 
 pub(super) const STRATEGY: Strategy = Strategy {
     name: "central",
@@ -17,7 +17,7 @@ pub(super) const STRATEGY: Strategy = Strategy {
     place,
 };
 
-fn place(problem: &Problem, _: &mut Effort<'_>) -> Result<Plan, PlanError> {
+fn place(problem: &Problem, _: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
     alone(problem, STRATEGY.name)
 }
 

@@ -14,7 +14,7 @@
 use super::{ACROSS, Basis, Strategy, central};
 use crate::blocks::{Blocks, Score, Search};
 use crate::edges::Edges;
-use crate::{Effort, Plan, PlanError, Problem};
+use crate::{Plan, PlanError, Problem, SearchBudget};
 use kiln_code::Dag;
 
 /// How many ways to cut columns into groups are tried.
@@ -37,11 +37,11 @@ const MOVES_A_VERTEX: u64 = 1_000;
 /// How many cuts are looked at closely.
 const CLOSE: usize = 4;
 
-fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> {
+fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
     let workers = problem.workers();
     let worker = |node: usize| workers.partition_point(|&w| w < node) as u16;
     let start = central::nodes(problem).into_iter().map(worker).collect();
-    let best = Chains { problem, edges: Edges::new(problem.dag()), start }.best(effort);
+    let best = Chains { problem, edges: Edges::new(problem.dag()), start }.best(budget);
     let nodes = best.into_iter().map(|w| workers[w as usize]).collect();
     Plan::new(problem, problem.dag().clone(), nodes, STRATEGY.name)
 }
@@ -54,16 +54,16 @@ struct Chains<'a> {
 }
 
 impl Chains<'_> {
-    fn best(&self, effort: &mut Effort<'_>) -> Vec<u16> {
-        let (seed, moves) = (&mut { effort.seed }, effort.moves);
+    fn best(&self, budget: &mut SearchBudget<'_>) -> Vec<u16> {
+        let (seed, moves) = (&mut { budget.seed }, budget.moves);
         let cuts = cuts(self.problem.dag());
         let share = moves / 4 / cuts.len().max(1) as u64;
-        let try_cut = |cut: &Vec<u32>, seed: &mut u64, moves, effort: &mut Effort<'_>| {
+        let try_cut = |cut: &Vec<u32>, seed: &mut u64, moves, budget: &mut SearchBudget<'_>| {
             let block = grouped(self.problem.dag(), &self.edges, cut);
             let blocks = Blocks::new(self.problem, self.problem.dag(), &self.edges, &block);
             let start = &self.start[..blocks.free()];
             let mut search = Search::new(self.problem, &blocks, start, ACROSS);
-            let score = search.anneal(3.0, seed, moves, effort);
+            let score = search.anneal(3.0, seed, moves, budget);
             let place = search.placement();
             (score, block.iter().map(|&b| place[b as usize]).collect::<Vec<u16>>())
         };
@@ -78,26 +78,26 @@ impl Chains<'_> {
             }
         };
         for (index, cut) in cuts.iter().enumerate() {
-            if effort.is_over(0) {
+            if budget.is_over(0) {
                 return best;
             }
-            let found = try_cut(cut, seed, share, effort);
+            let found = try_cut(cut, seed, share, budget);
             tried.push((found.0, index));
             take(found);
         }
         tried.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
         for &(_, index) in tried.iter().take(CLOSE) {
-            take(try_cut(&cuts[index], seed, moves / 4 / CLOSE as u64, effort));
+            take(try_cut(&cuts[index], seed, moves / 4 / CLOSE as u64, budget));
         }
         // Small DAGs are searched often, large ones long.
         let often = moves / 2 / (MOVES_A_VERTEX * self.start.len() as u64).max(1);
         let often = often.clamp(HEATS.len() as u64, 64);
         for heat in HEATS.into_iter().cycle().take(often as usize) {
-            if effort.is_over(0) {
+            if budget.is_over(0) {
                 break;
             }
             let mut search = Search::new(self.problem, &fine, &best, ACROSS);
-            let score = search.anneal(heat, seed, moves / 2 / often, effort);
+            let score = search.anneal(heat, seed, moves / 2 / often, budget);
             if score < least {
                 (least, best) = (score, search.placement());
             }
@@ -169,7 +169,7 @@ fn root(parent: &mut [u32], mut v: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Effort, Problem, strategy};
+    use crate::{Problem, SearchBudget, strategy};
     use kiln_code::Codec;
 
     fn best(k: usize, lost: usize, moves: u64) -> (usize, usize) {
@@ -177,8 +177,8 @@ mod tests {
         let available: Vec<usize> = (0..k + 2).filter(|&chunk| chunk != lost).collect();
         let problem = Problem::on_own_nodes(codec.repair_dag(&[lost], &available).unwrap().1);
         let problem = problem.unwrap();
-        let mut effort = Effort::new(1).with_moves(moves);
-        let plan = strategy("chain").unwrap().plan(&problem, &mut effort).unwrap();
+        let mut budget = SearchBudget::new(1).with_moves(moves);
+        let plan = strategy("chain").unwrap().plan(&problem, &mut budget).unwrap();
         plan.check().unwrap();
         (plan.costs().max_load(), plan.costs().bandwidth())
     }

@@ -9,17 +9,17 @@
 //!
 //! None of this asks for a code: layers come from hints, everything else from the DAG.
 
+mod groups;
 mod layers;
 mod search;
 mod shape;
-mod teams;
 
 use super::{Basis, Strategy, central};
 use crate::edges::Edges;
-use crate::{Bound, Effort, Plan, PlanError, Problem};
+use crate::{Bound, Plan, PlanError, Problem, SearchBudget};
+use groups::AggregatorGroup;
 use layers::Layers;
 use shape::Shape;
-use teams::Team;
 
 pub(super) const STRATEGY: Strategy = Strategy {
     name: "hub",
@@ -32,12 +32,12 @@ pub(super) const STRATEGY: Strategy = Strategy {
     place,
 };
 
-fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> {
+fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
     let Some(hubs) = Hubs::new(problem) else {
         let why = "its DAG has no layers that could be solved apart: everything at the new node";
         return fall_back(problem, why);
     };
-    let plan = hubs.plan(hubs.best(effort))?;
+    let plan = hubs.plan(hubs.best(budget))?;
     let (ours, alone) = (plan.costs(), central_plan(problem)?);
     let theirs = alone.costs();
     match (ours.max_load(), ours.bandwidth()) < (theirs.max_load(), theirs.bandwidth()) {
@@ -46,10 +46,10 @@ fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> 
     }
 }
 
-/// Other teams of hubs, and points between the hub plan and the central one.
-fn variants(problem: &Problem, effort: &mut Effort<'_>) -> Result<Vec<Plan>, PlanError> {
+/// Other aggregator groups of hubs, and points between the hub plan and the central one.
+fn variants(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Vec<Plan>, PlanError> {
     let mut plans = alternatives(problem)?;
-    plans.extend(frontier(problem, effort)?);
+    plans.extend(frontier(problem, budget)?);
     Ok(plans)
 }
 
@@ -70,24 +70,24 @@ fn fall_back(problem: &Problem, why: &str) -> Result<Plan, PlanError> {
 ///
 /// ```
 /// use kiln_code::Codec;
-/// use kiln_plan::{Effort, Problem, frontier};
+/// use kiln_plan::{SearchBudget, Problem, frontier};
 /// let codec = Codec::new(&"clay:2+2".parse()?)?;
 /// let problem = Problem::on_own_nodes(codec.repair_dag(&[0], &[1, 2, 3])?.1)?;
-/// let plans = frontier(&problem, &mut Effort::default())?;
+/// let plans = frontier(&problem, &mut SearchBudget::default())?;
 /// let points: Vec<(usize, usize)> =
 ///     plans.iter().map(|p| (p.costs().max_load(), p.costs().bandwidth())).collect();
 /// assert_eq!(points, [(4, 8), (5, 7), (6, 6)]);
 /// # Ok::<(), kiln_plan::PlanError>(())
 /// ```
-pub fn frontier(problem: &Problem, effort: &mut Effort<'_>) -> Result<Vec<Plan>, PlanError> {
-    let mut plans = vec![place(problem, effort)?];
+pub fn frontier(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Vec<Plan>, PlanError> {
+    let mut plans = vec![place(problem, budget)?];
     if let Some(hubs) = Hubs::new(problem)
-        && let Some(team) = hubs.best_team()
+        && let Some(group) = hubs.best_group()
         && let Some((_, target)) = problem.targets().next()
     {
-        for moved in 1..=team.members.len() {
-            let hub = |layer| match team.of_layer[layer] {
-                Some(member) if (member as usize) >= moved => team.members[member as usize],
+        for moved in 1..=group.members.len() {
+            let hub = |layer| match group.of_layer[layer] {
+                Some(member) if (member as usize) >= moved => group.members[member as usize],
                 _ => target as u16,
             };
             plans.push(hubs.plan((0..hubs.shape.layers).map(hub).collect())?);
@@ -98,26 +98,27 @@ pub fn frontier(problem: &Problem, effort: &mut Effort<'_>) -> Result<Vec<Plan>,
     Ok(plans)
 }
 
-/// A plan for every team of hubs, least load first: equally good plans that load different nodes,
-/// for planning many repairs at once. Without a search. Empty where the DAG has no layers.
+/// A plan for every aggregator group of hubs, least load first: equally good plans that load
+/// different nodes, for planning many repairs at once. Without a search. Empty where the DAG has no
+/// layers.
 ///
 /// # Errors
 /// Only an internal one.
 pub fn alternatives(problem: &Problem) -> Result<Vec<Plan>, PlanError> {
     let Some(hubs) = Hubs::new(problem) else { return Ok(Vec::new()) };
     let plans: Result<Vec<Plan>, PlanError> =
-        hubs.teams.iter().map(|team| hubs.plan(hubs.of_team(team))).collect();
+        hubs.groups.iter().map(|group| hubs.plan(hubs.of_group(group))).collect();
     let mut plans = plans?;
     plans.sort_by_cached_key(|plan| (plan.costs().max_load(), plan.costs().bandwidth()));
     Ok(plans)
 }
 
-/// A problem with its layers and teams.
+/// A problem with its layers and aggregator groups.
 struct Hubs<'a> {
     problem: &'a Problem,
     edges: Edges,
     shape: Shape,
-    teams: Vec<Team>,
+    groups: Vec<AggregatorGroup>,
     nodes: usize,
 }
 
@@ -126,8 +127,8 @@ impl<'a> Hubs<'a> {
         let edges = Edges::new(problem.dag());
         let shape = Shape::new(problem, &edges)?;
         let nodes = problem.cluster().nodes().len();
-        let teams = teams::teams(&shape, nodes);
-        (!teams.is_empty()).then_some(Hubs { problem, edges, shape, teams, nodes })
+        let groups = groups::groups(&shape, nodes);
+        (!groups.is_empty()).then_some(Hubs { problem, edges, shape, groups, nodes })
     }
 
     fn plan(&self, hubs: Vec<u16>) -> Result<Plan, PlanError> {
@@ -148,10 +149,10 @@ impl<'a> Hubs<'a> {
         Layers::new(&self.shape, hubs, self.nodes, self.limit())
     }
 
-    /// One team's hubs; layers without a member go to whoever has the fewest so far.
-    fn of_team(&self, team: &Team) -> Vec<u16> {
+    /// One aggregator group's hubs; layers without a member go to whoever has the fewest so far.
+    fn of_group(&self, group: &AggregatorGroup) -> Vec<u16> {
         let mut count = vec![0_usize; self.nodes];
-        let known: Vec<Option<u16>> = (0..self.shape.layers).map(|l| team.hub(l)).collect();
+        let known: Vec<Option<u16>> = (0..self.shape.layers).map(|l| group.hub(l)).collect();
         known.iter().flatten().for_each(|&hub| count[hub as usize] += 1);
         let fill = |hub: Option<u16>| {
             hub.unwrap_or_else(|| {
@@ -168,20 +169,21 @@ impl<'a> Hubs<'a> {
         known.into_iter().map(fill).collect()
     }
 
-    fn best_team(&self) -> Option<&Team> {
-        let score = |team: &&Team| {
-            let layers = self.layers(self.of_team(team));
+    fn best_group(&self) -> Option<&AggregatorGroup> {
+        let score = |group: &&AggregatorGroup| {
+            let layers = self.layers(self.of_group(group));
             (layers.max_load(), layers.total)
         };
-        self.teams.iter().min_by_key(score)
+        self.groups.iter().min_by_key(score)
     }
 
     /// The best hubs: by the rule where it meets the limit, else by search.
-    fn best(&self, effort: &mut Effort<'_>) -> Vec<u16> {
+    fn best(&self, budget: &mut SearchBudget<'_>) -> Vec<u16> {
         let limit = self.limit();
         let bound = Bound::of(self.problem);
         let floor = bound.map_or(0, |bound| bound.sub_chunks(limit as usize) as i64);
-        let mut starts: Vec<Vec<u16>> = self.teams.iter().map(|team| self.of_team(team)).collect();
+        let mut starts: Vec<Vec<u16>> =
+            self.groups.iter().map(|group| self.of_group(group)).collect();
         starts.extend(self.shared());
         let score = |hubs: &Vec<u16>| {
             let layers = self.layers(hubs.clone());
@@ -192,16 +194,18 @@ impl<'a> Hubs<'a> {
             return start;
         }
         let others: Vec<u16> = self.problem.workers().iter().map(|&node| node as u16).collect();
-        let choices = search::choices(&self.teams, self.shape.layers, &others);
+        let choices = search::choices(&self.groups, self.shape.layers, &others);
         let state = self.layers(start);
-        search::search(state, &choices, floor, effort)
+        search::search(state, &choices, floor, budget)
     }
 
-    /// Layers shared between two full teams, so that no hub of either has more than its half: cell
-    /// (a, b) of their members belongs to the first team for half of the differences b - a. An odd
-    /// number of members leaves one difference over, which a third team's members decide.
+    /// Layers shared between two full aggregator groups, so that no hub of either has more than its
+    /// half: cell (a, b) of their members belongs to the first aggregator group for half of the
+    /// differences b - a. An odd number of members leaves one difference over, which a third
+    /// aggregator group's members decide.
     fn shared(&self) -> Vec<Vec<u16>> {
-        let full: Vec<&Team> = self.teams.iter().filter(|team| team.is_full()).collect();
+        let full: Vec<&AggregatorGroup> =
+            self.groups.iter().filter(|group| group.is_full()).collect();
         let mut list = Vec::new();
         for (i, first) in full.iter().enumerate() {
             let Some(second) = full.get(i + 1) else { break };
@@ -211,7 +215,7 @@ impl<'a> Hubs<'a> {
                 continue;
             }
             let hub = |layer: usize| {
-                let digit = |team: &Team| team.of_layer[layer].map_or(0, usize::from);
+                let digit = |group: &AggregatorGroup| group.of_layer[layer].map_or(0, usize::from);
                 let difference = (digit(second) + q - digit(first)) % q;
                 let ours = match difference.cmp(&(q / 2)) {
                     std::cmp::Ordering::Less => true,

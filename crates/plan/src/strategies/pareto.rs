@@ -8,8 +8,8 @@
 use super::{Basis, Strategy, central};
 use crate::edges::Edges;
 use crate::seed::below;
-use crate::tally::Tally;
-use crate::{Effort, Plan, PlanError, Problem};
+use crate::traffic_table::TrafficTable;
+use crate::{Plan, PlanError, Problem, SearchBudget};
 use std::collections::VecDeque;
 
 /// How often a search asks whether it is over, in neighbours.
@@ -31,18 +31,18 @@ pub(super) const STRATEGY: Strategy = Strategy {
 /// A candidate: its score and the worker of every computed vertex.
 type Candidate = ((u32, u32), Vec<u16>);
 
-fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> {
+fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
     let (dag, edges) = (problem.dag(), Edges::new(problem.dag()));
     let workers = problem.workers();
     let count = dag.vertices() - dag.inputs().len();
-    let mut random = effort.seed;
+    let mut random = budget.seed;
     let mut best: Option<Candidate> = None;
     let mut moves = 0;
-    while !effort.is_over(moves) && count > 0 {
+    while !budget.is_over(moves) && count > 0 {
         let start: Vec<u16> =
             (0..count).map(|_| below(&mut random, workers.len()) as u16).collect();
         let found =
-            run(Tally::new(problem, dag, &edges, &start), workers.len(), &mut moves, effort);
+            run(TrafficTable::new(problem, dag, &edges, &start), workers.len(), &mut moves, budget);
         if best.as_ref().is_none_or(|best| found.0 < best.0) {
             best = Some(found);
         }
@@ -65,36 +65,36 @@ fn place(problem: &Problem, effort: &mut Effort<'_>) -> Result<Plan, PlanError> 
 
 /// One run from a random start; returns the candidate of the least maximum load.
 fn run(
-    mut tally: Tally<'_>,
+    mut table: TrafficTable<'_>,
     workers: usize,
     moves: &mut u64,
-    effort: &mut Effort<'_>,
+    budget: &mut SearchBudget<'_>,
 ) -> Candidate {
-    let first = (tally.score(), tally.places().to_vec());
+    let first = (table.score(), table.places().to_vec());
     let mut pool: VecDeque<Candidate> = VecDeque::from([first.clone()]);
     let mut candidates = vec![first];
-    let inputs = tally.inputs();
+    let inputs = table.inputs();
     while let Some((score, place)) = pool.pop_front() {
         // Beaten since it came into the pool: its neighbours would be as well.
         if candidates.iter().any(|(other, _)| other.0 < score.0 && other.1 < score.1) {
             continue;
         }
         for (index, &worker) in place.iter().enumerate() {
-            tally.place(inputs + index, worker);
+            table.place(inputs + index, worker);
         }
         for v in inputs..inputs + place.len() {
-            let own = tally.worker(v);
+            let own = table.worker(v);
             for to in (0..workers as u16).filter(|&to| to != own) {
                 *moves += 1;
-                if (*moves).is_multiple_of(ASK_EVERY) && effort.is_over(*moves) {
+                if (*moves).is_multiple_of(ASK_EVERY) && budget.is_over(*moves) {
                     return least(candidates);
                 }
-                tally.place(v, to);
-                let score = tally.score();
+                table.place(v, to);
+                let score = table.score();
                 let beaten = |(other, _): &Candidate| other.0 <= score.0 && other.1 <= score.1;
                 if !candidates.iter().any(beaten) {
                     candidates.retain(|(other, _)| !(score.0 <= other.0 && score.1 <= other.1));
-                    let candidate = (score, tally.places().to_vec());
+                    let candidate = (score, table.places().to_vec());
                     candidates.push(candidate.clone());
                     pool.push_back(candidate);
                     if pool.len() > POOL_MAX {
@@ -102,7 +102,7 @@ fn run(
                     }
                 }
             }
-            tally.place(v, own);
+            table.place(v, own);
         }
     }
     least(candidates)

@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use kiln_code::{RepairPlan, Shape};
-use kiln_store::device::{Cover, DeviceModel};
+use kiln_store::device::{DeviceModel, ReadPlan};
 use serde::Serialize;
 
 use super::choice::Times;
@@ -26,10 +26,10 @@ const SUB_CHUNK_BYTES_MIN: u64 = 64;
 /// One way to read what rebuilds a stripe's lost chunks, in means of a stripe.
 ///
 /// ```
-/// assert_eq!(kiln_pool::Way::default().reads, 0.0);
+/// assert_eq!(kiln_pool::ReadCosts::default().reads, 0.0);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Way {
+pub struct ReadCosts {
     /// Helpers that are read.
     pub helpers: usize,
     /// Reads of all helpers.
@@ -72,11 +72,11 @@ pub struct Advice {
     /// Adjacent stripes that are read at once, as `kiln repair` does.
     pub window_stripes: u64,
     /// The repair with the fewest bytes, one read for every run.
-    pub as_runs: Way,
+    pub as_runs: ReadCosts,
     /// The same with gaps read through where that is cheaper.
-    pub planned: Way,
+    pub planned: ReadCosts,
     /// The decode from k whole chunks; what Reed-Solomon with this k reads.
-    pub decode: Way,
+    pub decode: ReadCosts,
 }
 
 impl Advice {
@@ -91,16 +91,16 @@ impl Advice {
     ) -> Advice {
         let chunk = sub_chunk.saturating_mul(shape.alpha as u64);
         let window = window_stripes(shape.n(), chunk);
-        let way = |plan: &RepairPlan, cover: &dyn Fn(&[Range<u64>]) -> Cover| {
-            way(plan, (sub_chunk, chunk), window, model, cover)
+        let way = |plan: &RepairPlan, read_plan: &dyn Fn(&[Range<u64>]) -> ReadPlan| {
+            way(plan, (sub_chunk, chunk), window, model, read_plan)
         };
         let alignment = model.alignment.max(1);
-        let best = |wanted: &[Range<u64>]| Cover::best(wanted, alignment, model);
+        let best = |wanted: &[Range<u64>]| ReadPlan::best(wanted, alignment, model);
         Advice {
             chunk,
             sub_chunk,
             window_stripes: window,
-            as_runs: way(repair, &|wanted| Cover::as_runs(wanted, alignment, model)),
+            as_runs: way(repair, &|wanted| ReadPlan::as_runs(wanted, alignment, model)),
             planned: way(repair, &best),
             decode: way(decode, &best),
         }
@@ -109,7 +109,7 @@ impl Advice {
     /// Whether whole chunks are the better choice: as fast, and less work for the devices.
     #[must_use]
     pub fn whole_chunks(&self) -> bool {
-        let times = |way: &Way| Times { slowest: way.seconds, all: way.device_seconds };
+        let times = |way: &ReadCosts| Times { slowest: way.seconds, all: way.device_seconds };
         times(&self.decode).better_than(&times(&self.planned))
     }
 
@@ -143,24 +143,24 @@ impl Advice {
 /// From which size of chunks on what is better.
 ///
 /// ```
-/// use kiln_pool::Turns;
-/// assert_eq!(Turns::of(&[]), Turns { gaps_until: None, pays_from: None });
+/// use kiln_pool::BreakEven;
+/// assert_eq!(BreakEven::of(&[]), BreakEven { gaps_until: None, pays_from: None });
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Turns {
+pub struct BreakEven {
     /// The largest chunk where some gap is read through.
     pub gaps_until: Option<u64>,
     /// The smallest chunk from which on the repair pays; `None` when it does in no size tried.
     pub pays_from: Option<u64>,
 }
 
-impl Turns {
+impl BreakEven {
     /// Finds them in advice for growing chunks.
     #[must_use]
-    pub fn of(sizes: &[Advice]) -> Turns {
+    pub fn of(sizes: &[Advice]) -> BreakEven {
         let gaps = sizes.iter().rev().find(|advice| advice.planned.widest_gap > 0);
         let paying = sizes.iter().rev().take_while(|advice| advice.pays()).last();
-        Turns {
+        BreakEven {
             gaps_until: gaps.map(|advice| advice.chunk),
             pays_from: paying.map(|advice| advice.chunk),
         }
@@ -185,14 +185,14 @@ fn way(
     (sub_chunk, chunk): (u64, u64),
     window: u64,
     model: &DeviceModel,
-    cover: &dyn Fn(&[Range<u64>]) -> Cover,
-) -> Way {
-    let mut way = Way { helpers: plan.helpers().len(), ..Way::default() };
-    let mut last: Option<(&[Range<u32>], Cover)> = None;
+    read_plan: &dyn Fn(&[Range<u64>]) -> ReadPlan,
+) -> ReadCosts {
+    let mut way = ReadCosts { helpers: plan.helpers().len(), ..ReadCosts::default() };
+    let mut last: Option<(&[Range<u32>], ReadPlan)> = None;
     for helper in plan.helpers() {
         // Most helpers of a loss are read alike.
         let known = last.take().filter(|(runs, _)| *runs == &helper.runs[..]);
-        let (_, cover) = last.insert(known.unwrap_or_else(|| {
+        let (_, read_plan) = last.insert(known.unwrap_or_else(|| {
             let range = |stripe: u64, run: &Range<u32>| {
                 let at = |position: u32| stripe * chunk + u64::from(position) * sub_chunk;
                 at(run.start)..at(run.end)
@@ -200,14 +200,14 @@ fn way(
             let wanted: Vec<Range<u64>> = (0..window)
                 .flat_map(|stripe| helper.runs.iter().map(move |run| range(stripe, run)))
                 .collect();
-            (&helper.runs, cover(&wanted))
+            (&helper.runs, read_plan(&wanted))
         }));
         let share = 1.0 / window as f64;
-        way.reads += share * cover.reads.len() as f64;
-        way.bytes += share * cover.bytes as f64;
-        way.widest_gap = way.widest_gap.max(cover.widest_gap);
-        way.seconds = way.seconds.max(share * model.seconds_of(&cover.reads));
-        way.device_seconds += share * model.seconds_of(&cover.reads);
+        way.reads += share * read_plan.reads.len() as f64;
+        way.bytes += share * read_plan.bytes as f64;
+        way.widest_gap = way.widest_gap.max(read_plan.widest_gap);
+        way.seconds = way.seconds.max(share * model.seconds_of(&read_plan.reads));
+        way.device_seconds += share * model.seconds_of(&read_plan.reads);
     }
     way
 }

@@ -61,9 +61,9 @@ impl Load {
         let mut load = Load::default();
         for helper in plan.helpers() {
             let Some(device) = windows.device_of(helper.chunk) else { continue };
-            let (cover, stripes) = windows.cover(helper.chunk, 0, &helper.runs);
-            let runs = windows.cover_as_runs(helper.chunk, 0, &helper.runs);
-            for (loads, reads) in [(&mut load.planned, &cover), (&mut load.as_runs, &runs)] {
+            let (read_plan, stripes) = windows.read_plan(helper.chunk, 0, &helper.runs);
+            let runs = windows.runs_as_reads(helper.chunk, 0, &helper.runs);
+            for (loads, reads) in [(&mut load.planned, &read_plan), (&mut load.as_runs, &runs)] {
                 let sum = loads.entry(device).or_default();
                 sum.0 += reads.operations;
                 sum.1 += reads.bytes;
@@ -71,14 +71,15 @@ impl Load {
             let models = windows.devices().plausible(device);
             let sum = load.plausible.entry(device).or_insert((vec![0; models.len()], 0));
             for (sum, model) in sum.0.iter_mut().zip(models) {
-                let pieces = cover.reads.iter().map(|read| model.operations(read.end - read.start));
+                let pieces =
+                    read_plan.reads.iter().map(|read| model.operations(read.end - read.start));
                 *sum += pieces.sum::<u64>();
             }
-            sum.1 += cover.bytes;
-            load.risk = load.risk.max(cover.risk);
+            sum.1 += read_plan.bytes;
+            load.risk = load.risk.max(read_plan.risk);
             load.runs += helper.runs.len() * stripes as usize;
-            load.reads += cover.reads.len();
-            load.widest_gap = load.widest_gap.max(cover.widest_gap);
+            load.reads += read_plan.reads.len();
+            load.widest_gap = load.widest_gap.max(read_plan.widest_gap);
         }
         load
     }
@@ -96,7 +97,7 @@ impl Load {
 
 /// Which of two loads the slowest device is done with sooner, where the costs are uncertain: how
 /// many times as long the first takes as the second, at worst, over all models that probes allow.
-/// Devices have their first rivals together, then their second ones, and so on.
+/// Devices have their first alternatives together, then their second ones, and so on.
 fn at_worst(of: &Load, against: &Load, windows: &Windows<'_>) -> f64 {
     let devices = windows.devices();
     let slowest = |load: &Load, number: usize| {

@@ -20,7 +20,7 @@ pub(crate) trait Chunks: Sync {
     /// Bytes of the object in this stripe.
     fn stripe_bytes(&self, stripe: u64) -> u64;
     /// Whether the chunk can be read at all (a shard may be cut short).
-    fn covers(&self, chunk: usize, stripe: u64) -> bool;
+    fn read_plans(&self, chunk: usize, stripe: u64) -> bool;
     /// Reads runs of sub-chunks, verified where there are checksums.
     fn read(
         &self,
@@ -107,7 +107,7 @@ impl<S: Shards> Chunks for S {
         self.layout().stripe_bytes(stripe)
     }
 
-    fn covers(&self, chunk: usize, stripe: u64) -> bool {
+    fn read_plans(&self, chunk: usize, stripe: u64) -> bool {
         let Ok(reader) = self.reader(chunk) else { return false };
         if reader.state() != ShardState::NoTrailer {
             return true;

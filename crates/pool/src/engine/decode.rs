@@ -6,7 +6,7 @@ use super::chunks::Chunks;
 use super::frame::{Frame, Held};
 use super::pipeline;
 use super::stripe::{Planner, StripeReader, frames};
-use super::tally::{Tally, indices};
+use super::stripe_statistics::{StripeStatistics, indices};
 use crate::{DecodeReport, PoolError, Result, Settings};
 
 /// Decodes all stripes to `out`. Of each stripe `seen` gets the frame, in order, with the
@@ -17,11 +17,11 @@ pub(crate) fn decode_stripes(
     mut seen: impl FnMut(&Frame),
     out: &mut dyn Write,
     settings: &Settings<'_>,
-) -> Result<Tally> {
+) -> Result<StripeStatistics> {
     let shape = chunks.codec().shape();
     let reader = StripeReader::new(chunks, Planner::Decode, &[], settings);
     let wanted: Vec<usize> = (0..shape.k).collect();
-    let mut tally = Tally::new(shape.n());
+    let mut statistics = StripeStatistics::new(shape.n());
     settings.observer.begin("decode", Some(chunks.object_bytes()));
     pipeline::run(
         frames(chunks, 0, settings),
@@ -40,14 +40,14 @@ pub(crate) fn decode_stripes(
             seen(frame);
             settings.observer.advance(frame.object_bytes);
             for index in (0..shape.k).filter(|&i| frame.held[i] == Held::Whole) {
-                tally.helped[index] |= frame.costs[index].bytes > 0;
+                statistics.helped[index] |= frame.costs[index].bytes > 0;
             }
-            tally.add(stripe, frame);
+            statistics.add(stripe, frame);
             Ok(())
         },
     )?;
     out.flush().map_err(|source| PoolError::Output { source })?;
-    Ok(tally)
+    Ok(statistics)
 }
 
 fn write_data(frame: &Frame, k: usize, out: &mut dyn Write) -> Result<()> {
@@ -62,8 +62,8 @@ fn write_data(frame: &Frame, k: usize, out: &mut dyn Write) -> Result<()> {
 }
 
 /// The part of the report that stripes tell.
-pub(crate) fn report(chunks: &dyn Chunks, tally: &Tally) -> DecodeReport {
-    let strategy = match (tally.direct, tally.repaired || tally.decoded) {
+pub(crate) fn report(chunks: &dyn Chunks, statistics: &StripeStatistics) -> DecodeReport {
+    let strategy = match (statistics.direct, statistics.repaired || statistics.decoded) {
         (true, true) => "mixed",
         (_, false) => "direct",
         (false, true) => "decode",
@@ -75,15 +75,15 @@ pub(crate) fn report(chunks: &dyn Chunks, tally: &Tally) -> DecodeReport {
         strategy: strategy.to_owned(),
         size: chunks.object_bytes(),
         lost: Vec::new(),
-        helpers: indices(&tally.helped),
-        bytes_read: tally.bytes(),
-        read_runs: tally.runs(),
-        metadata_bytes_read: tally.metadata(),
+        helpers: indices(&statistics.helped),
+        bytes_read: statistics.bytes(),
+        read_runs: statistics.runs(),
+        metadata_bytes_read: statistics.metadata(),
         bytes_written: chunks.object_bytes(),
         seconds: 0.0,
         verified: false,
-        damaged: tally.findings.list.clone(),
-        damaged_count: tally.findings.count,
+        damaged: statistics.findings.list.clone(),
+        damaged_count: statistics.findings.count,
         notes: Vec::new(),
     }
 }

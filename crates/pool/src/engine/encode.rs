@@ -1,4 +1,4 @@
-//! The bytes of an encode: source -> data chunks -> parity and checksums -> lanes.
+//! The bytes of an encode: source -> data chunks -> parity and checksums -> sinks.
 
 use std::io::ErrorKind;
 
@@ -6,9 +6,9 @@ use kiln_code::{Codec, Shape};
 use kiln_store::{Digest, DigestBuilder, Layout, ShardInfo, ShardWriter, StoreError};
 
 use crate::engine::frame::Frame;
-use crate::engine::lanes::{Lane, Lanes, in_parallel};
 use crate::engine::node::Part;
 use crate::engine::pipeline;
+use crate::engine::sinks::{ShardSink, ShardSinks, in_parallel};
 use crate::{PoolError, Result, Settings, Source};
 
 /// Bytes of data that a stripe may have: several stripes must fit into memory.
@@ -89,13 +89,13 @@ pub(crate) fn shrunk(shape: Shape, bytes: u64) -> usize {
     usize::try_from(sub).unwrap_or(usize::MAX)
 }
 
-/// One shard of an encode: written, or only computed because its node is away.
+/// One shard of an encode: written, or only computed because its node is unavailable.
 enum ShardLane {
     Written(Box<ShardWriter>),
     Missing(DigestBuilder),
 }
 
-impl Lane for ShardLane {
+impl ShardSink for ShardLane {
     fn append(&mut self, chunk: &[u8], sums: &[u32]) -> Result<(), StoreError> {
         match self {
             ShardLane::Written(writer) => writer.append_chunk(chunk, sums),
@@ -128,7 +128,7 @@ pub(crate) fn encode_shards(
     source: &mut dyn Source,
     settings: &Settings<'_>,
 ) -> Result<(u64, Vec<Digest>)> {
-    let lanes = in_parallel(settings.sequence, parts.iter().collect(), |index, part| {
+    let sinks = in_parallel(settings.sequence, parts.iter().collect(), |index, part| {
         let info = ShardInfo { index: index as u16, ..info.clone() };
         let written = |part: &Part<'_>| ShardWriter::at(part.store, &part.name, &info, first);
         Ok::<_, StoreError>(match part {
@@ -136,17 +136,17 @@ pub(crate) fn encode_shards(
             None => ShardLane::Missing(DigestBuilder::default()),
         })
     })?;
-    let mut lanes = Lanes::new(lanes, settings);
+    let mut sinks = ShardSinks::new(sinks, settings);
     let (object, cut) = (&info.object, Cut::shards(info)?);
-    let size = encode_stripes(object, codec, &cut, first, source, &mut lanes, settings)?;
-    let mut lanes = lanes.into_inner();
-    let seal = |lane: &mut ShardLane| match lane {
+    let size = encode_stripes(object, codec, &cut, first, source, &mut sinks, settings)?;
+    let mut sinks = sinks.into_inner();
+    let seal = |sink: &mut ShardLane| match sink {
         ShardLane::Written(writer) => writer.seal(),
         ShardLane::Missing(digest) => Ok(digest.digest()),
     };
-    let digests = lanes.iter_mut().map(seal).collect::<Result<Vec<Digest>, _>>()?;
+    let digests = sinks.iter_mut().map(seal).collect::<Result<Vec<Digest>, _>>()?;
     check_unchanged(source, object)?;
-    in_parallel(settings.sequence, lanes, |_, lane| match lane {
+    in_parallel(settings.sequence, sinks, |_, sink| match sink {
         ShardLane::Written(writer) => writer.finish(size, &digests),
         ShardLane::Missing(_) => Ok(()),
     })?;
@@ -161,14 +161,14 @@ pub(crate) fn check_unchanged(source: &mut dyn Source, object: &str) -> Result<(
     }
 }
 
-/// Encodes stripes `first..` of the source into the lanes; returns the size of the object.
-pub(crate) fn encode_stripes<L: Lane>(
+/// Encodes stripes `first..` of the source into the sinks; returns the size of the object.
+pub(crate) fn encode_stripes<L: ShardSink>(
     object: &str,
     codec: &Codec,
     cut: &Cut,
     first: u64,
     source: &mut dyn Source,
-    lanes: &mut Lanes<'_, L>,
+    sinks: &mut ShardSinks<'_, L>,
     settings: &Settings<'_>,
 ) -> Result<u64> {
     let shape = codec.shape();
@@ -206,7 +206,7 @@ pub(crate) fn encode_stripes<L: Lane>(
             size += frame.object_bytes;
             let chunks: Vec<(&[u8], &[u32])> =
                 (0..shape.n()).map(|i| (frame.chunk(i), &frame.sums[i][..])).collect();
-            lanes.append(&chunks)
+            sinks.append(&chunks)
         },
     )?;
     Ok(size)

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use kiln_code::{CodeError, RepairPlan};
 use kiln_store::device::Devices;
 
-use super::ahead::Ahead;
 use super::chunks::Chunks;
-use super::tally::Tally;
+use super::read_ahead::ReadAhead;
+use super::stripe_statistics::StripeStatistics;
 use crate::{PoolError, Result};
 
 /// What stripes would cost.
@@ -16,60 +16,60 @@ pub(crate) fn estimate_stripes(
     targets: &[usize],
     discard: &[usize],
     devices: Option<&Devices>,
-) -> Result<Tally> {
+) -> Result<StripeStatistics> {
     let shape = chunks.codec().shape();
-    let mut tally = Tally::new(shape.n());
+    let mut statistics = StripeStatistics::new(shape.n());
     let all = 0..shape.alpha as u32;
-    let ahead = Ahead::new(chunks, devices, 0);
-    let cost_of = |chunk, stripe, runs: &[_]| match &ahead {
-        Some(ahead) => ahead.cost(chunk, stripe, runs),
+    let read_ahead = ReadAhead::new(chunks, devices, 0);
+    let cost_of = |chunk, stripe, runs: &[_]| match &read_ahead {
+        Some(read_ahead) => read_ahead.cost(chunk, stripe, runs),
         None => chunks.cost_of(chunk, stripe, runs),
     };
     // The stripe loop meets few patterns: whole shards, and shards cut short somewhere.
     let mut last: Option<(Vec<usize>, Vec<usize>, Arc<RepairPlan>)> = None;
     for stripe in 0..chunks.stripes() {
-        let readable = |c: &usize| !discard.contains(c) && chunks.covers(*c, stripe);
+        let readable = |c: &usize| !discard.contains(c) && chunks.read_plans(*c, stripe);
         let available: Vec<usize> = (0..shape.n()).filter(readable).collect();
         let lost: Vec<usize> = targets.iter().copied().filter(|t| !available.contains(t)).collect();
         for &own in targets.iter().filter(|target| available.contains(target)) {
             let whole = cost_of(own, stripe, std::slice::from_ref(&all));
-            tally.costs[own].add(&whole, false);
+            statistics.costs[own].add(&whole, false);
         }
         if lost.is_empty() {
             continue;
         }
         if last.as_ref().is_none_or(|(l, a, _)| (l, a) != (&lost, &available)) {
-            let plan = plan(chunks, ahead.as_ref(), stripe, &lost, &available)?;
+            let plan = plan(chunks, read_ahead.as_ref(), stripe, &lost, &available)?;
             last = Some((lost, available, plan));
         }
         let Some((_, _, plan)) = &last else { continue };
         for helper in plan.helpers() {
-            tally.helped[helper.chunk] = true;
+            statistics.helped[helper.chunk] = true;
             // Chunks of targets are whole in memory by then.
             if !targets.contains(&helper.chunk) {
                 let cost = cost_of(helper.chunk, stripe, &helper.runs);
-                tally.costs[helper.chunk].add(&cost, true);
+                statistics.costs[helper.chunk].add(&cost, true);
             }
         }
         match plan.strategy().name() {
-            "repair" => tally.repaired = true,
-            _ => tally.decoded = true,
+            "repair" => statistics.repaired = true,
+            _ => statistics.decoded = true,
         }
     }
-    tally.reads = ahead.and_then(|ahead| ahead.report());
-    Ok(tally)
+    statistics.reads = read_ahead.and_then(|read_ahead| read_ahead.report());
+    Ok(statistics)
 }
 
 fn plan(
     chunks: &dyn Chunks,
-    ahead: Option<&Ahead<'_>>,
+    read_ahead: Option<&ReadAhead<'_>>,
     stripe: u64,
     lost: &[usize],
     available: &[usize],
 ) -> Result<Arc<RepairPlan>> {
     let shape = chunks.codec().shape();
-    let plan = match ahead {
-        Some(ahead) => ahead.plan(lost, available),
+    let plan = match read_ahead {
+        Some(read_ahead) => read_ahead.plan(lost, available),
         None => chunks.codec().repair_plan(lost, available),
     };
     plan.map_err(|error| match error {

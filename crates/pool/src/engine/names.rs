@@ -5,7 +5,7 @@ use crate::{PoolError, Result};
 /// What kind of file a name says it is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A shard in place (or a stranger's file).
+    /// A shard in place (or a foreign file).
     Final,
     /// Written by an encode that has not finished its renames.
     Part,
@@ -26,7 +26,8 @@ const REPAIR_PART: &str = ".repair.part";
 /// What names of manifests end with, between the object's key and [`PART`].
 pub(crate) const MANIFEST: &str = ".manifest";
 
-/// Tells on every node which pool and node it is: an empty mount point must not pass for a disk.
+/// Says on every node which pool and node it is, so that an empty mount point is not taken for a
+/// disk.
 pub(crate) const IDENTITY: &str = "kiln-node.toml";
 
 /// A copy of the description on every node, for when the machine with the description is lost.
@@ -75,7 +76,7 @@ pub(crate) fn marker(object: &str) -> String {
     part(object, 99_999)
 }
 
-/// Kind, object and index that a name tells; hidden files that are no parts are nothing to us.
+/// Kind, object and index that a name tells; hidden files that are not partial shards are ignored.
 pub(crate) fn parse(name: &str) -> Option<(Kind, Option<(String, usize)>)> {
     let Some(hidden) = name.strip_prefix('.') else {
         return Some((Kind::Final, split(name)));

@@ -26,7 +26,8 @@ type Done<T> = Result<(u64, T)>;
 /// Runs items `first..` through the stages until `source` says `false` (no item) or a stage fails.
 ///
 /// `source` runs on a thread of its own, `work` on as many threads as the settings say, `sink` on
-/// the caller's thread and in order of the items. Returns the number of the item that `source` refused.
+/// the caller's thread and in order of the items. Returns the number of the item that `source`
+/// refused.
 ///
 /// # Errors
 /// The first error of any stage; a panic becomes [`PoolError::Internal`].

@@ -4,21 +4,21 @@
 use kiln_store::device::Devices;
 use kiln_store::{Digest, ShardWriter, digest_of, valid_segments};
 
-use crate::engine::ahead::Ahead;
 use crate::engine::chunks::{Chunks, Shards};
 use crate::engine::frame::Frame;
-use crate::engine::lanes::{Lane, Lanes, in_parallel};
 use crate::engine::node::Part;
 use crate::engine::pipeline;
+use crate::engine::read_ahead::ReadAhead;
+use crate::engine::sinks::{ShardSink, ShardSinks, in_parallel};
 use crate::engine::stripe::{Planner, StripeReader, frames};
-use crate::engine::tally::Tally;
+use crate::engine::stripe_statistics::StripeStatistics;
 use crate::{PoolError, Result, Settings};
 
 /// What to rebuild from what.
 pub(crate) struct Rebuild<'a> {
     /// Where chunks are read.
     pub chunks: &'a dyn Chunks,
-    /// Indices to rebuild, ascending; there is one lane for each.
+    /// Indices to rebuild, ascending; there is one sink for each.
     pub targets: &'a [usize],
     /// Targets of which nothing is to be read.
     pub discard: &'a [usize],
@@ -29,18 +29,18 @@ pub(crate) struct Rebuild<'a> {
 }
 
 impl Rebuild<'_> {
-    /// Appends the targets' chunks of all stripes to the lanes.
-    pub(crate) fn run<L: Lane>(
+    /// Appends the targets' chunks of all stripes to the sinks.
+    pub(crate) fn run<L: ShardSink>(
         &self,
-        lanes: &mut Lanes<'_, L>,
+        sinks: &mut ShardSinks<'_, L>,
         settings: &Settings<'_>,
-    ) -> Result<Tally> {
+    ) -> Result<StripeStatistics> {
         let chunks = self.chunks;
         let n = chunks.codec().shape().n();
-        let ahead = Ahead::new(chunks, self.devices, self.first);
+        let read_ahead = ReadAhead::new(chunks, self.devices, self.first);
         let reader =
-            StripeReader::new(chunks, Planner::Repair, self.discard, settings).planned(ahead);
-        let mut tally = Tally::new(n);
+            StripeReader::new(chunks, Planner::Repair, self.discard, settings).planned(read_ahead);
+        let mut statistics = StripeStatistics::new(n);
         let stripes = chunks.stripes();
         settings.observer.begin("repair", Some(self.total_bytes()));
         pipeline::run(
@@ -58,14 +58,14 @@ impl Rebuild<'_> {
             |stripe, frame| {
                 let rebuilt: Vec<(&[u8], &[u32])> =
                     self.targets.iter().map(|&i| (frame.chunk(i), &frame.sums[i][..])).collect();
-                lanes.append(&rebuilt)?;
+                sinks.append(&rebuilt)?;
                 settings.observer.advance((frame.chunk_len * self.targets.len()) as u64);
-                tally.add(stripe, frame);
+                statistics.add(stripe, frame);
                 Ok(())
             },
         )?;
-        tally.reads = reader.reads_report();
-        Ok(tally)
+        statistics.reads = reader.reads_report();
+        Ok(statistics)
     }
 
     /// Chunk bytes that a run writes.
@@ -77,7 +77,7 @@ impl Rebuild<'_> {
 /// What rebuilding some shards cost and showed.
 pub(crate) struct Rebuilt {
     /// What stripes told.
-    pub tally: Tally,
+    pub statistics: StripeStatistics,
     /// Chunk bytes written for each shard.
     pub written_each: u64,
     /// Chunk bytes of each that an interrupted rebuild had written.
@@ -102,7 +102,7 @@ pub(crate) fn rebuild_shards(
 ) -> Result<Rebuilt> {
     let result = write_parts(shards, parts, discard, devices, settings);
     result.inspect_err(|_| {
-        // The failure itself is what the user must hear of.
+        // The failure itself is what the user must see.
         parts.iter().for_each(|part| drop(part.store.remove(&part.name)));
     })
 }
@@ -123,10 +123,10 @@ fn write_parts(
         ShardWriter::at(part.store, &part.name, &shards.info_of(part.index), first)
     })?;
     let targets: Vec<usize> = parts.iter().map(|part| part.index).collect();
-    let mut lanes = Lanes::new(writers, settings);
+    let mut sinks = ShardSinks::new(writers, settings);
     let rebuild = Rebuild { chunks: shards, targets: &targets, discard, first, devices };
-    let tally = rebuild.run(&mut lanes, settings)?;
-    let mut writers = lanes.into_inner();
+    let statistics = rebuild.run(&mut sinks, settings)?;
+    let mut writers = sinks.into_inner();
     let sealed = writers.iter_mut().map(ShardWriter::seal).collect::<Result<Vec<_>, _>>()?;
     let digests = shards.recorded().map_or_else(|| digests(shards, &targets, &sealed), Ok)?;
     in_parallel(
@@ -139,7 +139,7 @@ fn write_parts(
         },
     )?;
     let (all, written_each) = (chunk_bytes(shards, 0), chunk_bytes(shards, first));
-    Ok(Rebuilt { tally, written_each, kept_each: all - written_each })
+    Ok(Rebuilt { statistics, written_each, kept_each: all - written_each })
 }
 
 /// Digests of all shards where none are recorded: of those rebuilt, and as the others have them.

@@ -4,7 +4,7 @@ use super::chunks::Chunks;
 use super::frame::{Frame, Held};
 use super::pipeline;
 use super::stripe::{Planner, StripeReader, frames};
-use super::tally::{Findings, Tally};
+use super::stripe_statistics::{Findings, StripeStatistics};
 use crate::{Damage, Depth, MAX_DAMAGE_ENTRIES, Result, Settings, VerifyReport};
 
 /// A report with nothing found yet.
@@ -25,7 +25,7 @@ pub(crate) fn report(chunks: &dyn Chunks, depth: Depth) -> VerifyReport {
 #[derive(Debug, Default)]
 pub(crate) struct ScanResult {
     /// Costs and damage.
-    pub tally: Tally,
+    pub statistics: StripeStatistics,
     /// Stripes whose bad chunks do not follow from the others: the first of them, and how many.
     pub hopeless: Vec<u64>,
     /// See `hopeless`.
@@ -40,14 +40,14 @@ impl ScanResult {
         findings: &mut Findings,
         bad: &mut [bool],
     ) {
-        report.bytes_read = self.tally.bytes();
-        report.metadata_bytes_read += self.tally.metadata();
+        report.bytes_read = self.statistics.bytes();
+        report.metadata_bytes_read += self.statistics.metadata();
         report.recoverable = self.hopeless_count == 0;
         report.unrecoverable_stripes.clone_from(&self.hopeless);
-        for index in self.tally.bad_indices() {
+        for index in self.statistics.bad_indices() {
             bad[index] = true;
         }
-        findings.extend(&self.tally.findings);
+        findings.extend(&self.statistics.findings);
     }
 }
 
@@ -62,7 +62,8 @@ pub(crate) fn scan(
     let shape = chunks.codec().shape();
     let reader = StripeReader::new(chunks, Planner::Decode, excluded, settings);
     let spare = if recompute { shape.m } else { 0 };
-    let mut result = ScanResult { tally: Tally::new(shape.n()), ..ScanResult::default() };
+    let mut result =
+        ScanResult { statistics: StripeStatistics::new(shape.n()), ..ScanResult::default() };
     settings.observer.begin("verify", Some(chunks.object_bytes()));
     pipeline::run(
         frames(chunks, spare, settings),
@@ -89,11 +90,11 @@ pub(crate) fn scan(
             for &index in &frame.inconsistent {
                 let reason = "parity does not fit data".to_owned();
                 let damage = Damage { index: Some(index), stripe: Some(stripe), reason };
-                result.tally.bad[index] = true;
-                result.tally.findings.push(damage);
+                result.statistics.bad[index] = true;
+                result.statistics.findings.push(damage);
             }
             settings.observer.advance(frame.object_bytes);
-            result.tally.add(stripe, frame);
+            result.statistics.add(stripe, frame);
             Ok(())
         },
     )?;

@@ -11,8 +11,8 @@ use kiln_code::{CodeError, RepairPlan};
 
 use super::chunks::Chunks;
 use crate::ReadsReport;
-use crate::engine::ahead::Ahead;
 use crate::engine::frame::{Buffer, Frame, Held};
+use crate::engine::read_ahead::ReadAhead;
 use crate::engine::sequence::Sequence;
 use crate::engine::{pipeline, rounds};
 use crate::{PoolError, Result, Settings};
@@ -55,7 +55,7 @@ pub(crate) struct StripeReader<'a> {
     planner: Planner,
     sequence: Option<&'a Sequence>,
     /// Reads whole windows of stripes as its planner says.
-    ahead: Option<Ahead<'a>>,
+    read_ahead: Option<ReadAhead<'a>>,
     /// Chunks that may be read at all.
     usable: Vec<bool>,
     records: Vec<Record>,
@@ -73,17 +73,17 @@ impl<'a> StripeReader<'a> {
         let usable = (0..n).map(|i| !excluded.contains(&i)).collect();
         let records = (0..n).map(|_| Record::default()).collect();
         let sequence = settings.sequence;
-        StripeReader { chunks, planner, sequence, ahead: None, usable, records }
+        StripeReader { chunks, planner, sequence, read_ahead: None, usable, records }
     }
 
     /// The same, with reads planned for the devices they go to.
-    pub(crate) fn planned(self, ahead: Option<Ahead<'a>>) -> Self {
-        StripeReader { ahead, ..self }
+    pub(crate) fn planned(self, read_ahead: Option<ReadAhead<'a>>) -> Self {
+        StripeReader { read_ahead, ..self }
     }
 
     /// What the read planner decided, if there is one and it was asked.
     pub(crate) fn reads_report(&self) -> Option<ReadsReport> {
-        self.ahead.as_ref().and_then(Ahead::report)
+        self.read_ahead.as_ref().and_then(ReadAhead::report)
     }
 
     /// Prepares the frame for a stripe.
@@ -94,7 +94,7 @@ impl<'a> StripeReader<'a> {
 
     fn may_read(&self, chunk: usize, stripe: u64, frame: &Frame) -> bool {
         self.usable[chunk]
-            && self.chunks.covers(chunk, stripe)
+            && self.chunks.read_plans(chunk, stripe)
             && frame.bad.iter().all(|(bad, _)| *bad != chunk)
     }
 
@@ -169,8 +169,8 @@ impl<'a> StripeReader<'a> {
             .collect();
         let good: Vec<usize> =
             all.iter().copied().filter(|&c| !self.records[c].is_hopeless()).collect();
-        let plan = |available: &[usize]| match (self.planner, &self.ahead) {
-            (Planner::Repair, Some(ahead)) => ahead.plan(lost, available),
+        let plan = |available: &[usize]| match (self.planner, &self.read_ahead) {
+            (Planner::Repair, Some(read_ahead)) => read_ahead.plan(lost, available),
             (Planner::Repair, None) => codec.repair_plan(lost, available),
             (Planner::Decode, _) => codec.decode_plan(lost, available),
         };
@@ -210,8 +210,8 @@ impl<'a> StripeReader<'a> {
         });
         let jobs: Vec<(&Want<'_>, &mut [u8])> = jobs.collect();
         let asked: Vec<&Want<'_>> = jobs.iter().map(|(want, _)| *want).collect();
-        let reads = rounds::together(self.sequence, jobs, |(want, buf)| match &self.ahead {
-            Some(ahead) => ahead.read(want.chunk, stripe, want.runs, buf),
+        let reads = rounds::together(self.sequence, jobs, |(want, buf)| match &self.read_ahead {
+            Some(read_ahead) => read_ahead.read(want.chunk, stripe, want.runs, buf),
             None => self.chunks.read(want.chunk, stripe, want.runs, buf),
         });
         let mut complete = true;

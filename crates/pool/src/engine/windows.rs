@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use kiln_store::device::{Combine, Cover, DeviceModel, Devices};
+use kiln_store::device::{Combine, DeviceModel, Devices, ReadPlan};
 
 use super::chunks::Chunks;
 
@@ -13,7 +13,7 @@ const WINDOWS_BYTES: u64 = 64 << 20;
 /// Most stripes of a window.
 const WINDOW_STRIPES_MAX: u64 = 64;
 /// Windows whose reads are remembered.
-const COVERS_KEPT: usize = 4;
+const READ_PLANS_KEPT: usize = 4;
 
 /// Adjacent stripes of a shard that a repair reads at once, where a device's costs are known: of n
 /// chunks of so many bytes.
@@ -38,7 +38,7 @@ pub(crate) struct Windows<'a> {
     device_of: Vec<Option<usize>>,
     first: u64,
     window: u64,
-    covers: Mutex<VecDeque<Planned>>,
+    read_plans: Mutex<VecDeque<Planned>>,
 }
 
 /// Reads that were planned for ranges, as if the first began at the file's start.
@@ -46,7 +46,7 @@ struct Planned {
     device: usize,
     alignment: u64,
     wanted: Vec<Range<u64>>,
-    cover: Cover,
+    read_plan: ReadPlan,
 }
 
 impl<'a> Windows<'a> {
@@ -62,12 +62,12 @@ impl<'a> Windows<'a> {
             (0..n).map(|chunk| devices.of(&chunks.node_name(chunk))).collect();
         let stripes = first..chunks.stripes();
         if stripes.is_empty()
-            || (0..n).any(|chunk| device_of[chunk].is_none() && chunks.covers(chunk, first))
+            || (0..n).any(|chunk| device_of[chunk].is_none() && chunks.read_plans(chunk, first))
         {
             return None;
         }
         let window = window_stripes(n, chunks.chunk_capacity() as u64);
-        Some(Windows { chunks, devices, device_of, first, window, covers: Mutex::default() })
+        Some(Windows { chunks, devices, device_of, first, window, read_plans: Mutex::default() })
     }
 
     /// The number of the window that holds a stripe.
@@ -93,43 +93,50 @@ impl<'a> Windows<'a> {
     }
 
     /// The reads of a shard for the window with this number, and the stripes in it.
-    pub(crate) fn cover(&self, chunk: usize, number: u64, runs: &[Range<u32>]) -> (Cover, u64) {
+    pub(crate) fn read_plan(
+        &self,
+        chunk: usize,
+        number: u64,
+        runs: &[Range<u32>],
+    ) -> (ReadPlan, u64) {
         let (wanted, count) = self.wanted(chunk, number, runs);
         let alignment = self.chunks.alignment(chunk);
         let Some(device) = self.device_of[chunk] else {
             // Only shards that are gone have none, and nobody reads them.
             let none = DeviceModel::new(1.0, 1.0, Combine::Sum);
-            return (Cover::as_runs(&wanted, alignment, &none), count);
+            return (ReadPlan::as_runs(&wanted, alignment, &none), count);
         };
         // Helpers of one loss mostly read the same ranges of their files, and windows the same
         // ranges after one another: planned once, from where they begin. Whoever comes while they
         // are being planned waits, instead of planning them too.
         let base = wanted.first().map_or(0, |range| range.start / alignment * alignment);
         let wanted = moved(&wanted, |at| at - base);
-        let back =
-            |cover: &Cover| Cover { reads: moved(&cover.reads, |at| at + base), ..cover.clone() };
-        let mut covers = self.covers.lock().unwrap_or_else(PoisonError::into_inner);
+        let back = |read_plan: &ReadPlan| ReadPlan {
+            reads: moved(&read_plan.reads, |at| at + base),
+            ..read_plan.clone()
+        };
+        let mut read_plans = self.read_plans.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |known: &&Planned| {
             known.device == device && known.alignment == alignment && known.wanted == wanted
         };
-        if let Some(known) = covers.iter().find(same) {
-            return (back(&known.cover), count);
+        if let Some(known) = read_plans.iter().find(same) {
+            return (back(&known.read_plan), count);
         }
-        let cover = Cover::best(&wanted, alignment, self.devices.model(device));
-        if covers.len() >= COVERS_KEPT {
-            covers.pop_front();
+        let read_plan = ReadPlan::best(&wanted, alignment, self.devices.model(device));
+        if read_plans.len() >= READ_PLANS_KEPT {
+            read_plans.pop_front();
         }
-        let planned = back(&cover);
-        covers.push_back(Planned { device, alignment, wanted, cover });
+        let planned = back(&read_plan);
+        read_plans.push_back(Planned { device, alignment, wanted, read_plan });
         (planned, count)
     }
 
     /// One read a run instead.
-    pub(crate) fn cover_as_runs(&self, chunk: usize, number: u64, runs: &[Range<u32>]) -> Cover {
+    pub(crate) fn runs_as_reads(&self, chunk: usize, number: u64, runs: &[Range<u32>]) -> ReadPlan {
         let (wanted, _) = self.wanted(chunk, number, runs);
         let model = self.device_of[chunk].map(|device| self.devices.model(device).clone());
         let model = model.unwrap_or_else(|| DeviceModel::new(1.0, 1.0, Combine::Sum));
-        Cover::as_runs(&wanted, self.chunks.alignment(chunk), &model)
+        ReadPlan::as_runs(&wanted, self.chunks.alignment(chunk), &model)
     }
 
     /// What runs are in a shard's file for all stripes of a window, and the number of those.
@@ -138,7 +145,7 @@ impl<'a> Windows<'a> {
         let stripes = start..(start + self.window).min(self.chunks.stripes());
         let mut wanted = Vec::new();
         let mut count = 0;
-        for stripe in stripes.filter(|&stripe| self.chunks.covers(chunk, stripe)) {
+        for stripe in stripes.filter(|&stripe| self.chunks.read_plans(chunk, stripe)) {
             wanted.extend(self.chunks.ranges(chunk, stripe, runs));
             count += 1;
         }

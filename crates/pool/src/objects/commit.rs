@@ -10,12 +10,12 @@ use kiln_store::{Existing, NewFile, Upload};
 
 use super::look::Found;
 use super::{Pool, changes};
-use crate::engine::lanes::in_parallel;
+use crate::engine::sinks::in_parallel;
 use crate::{Body, Key, Manifest, NodeFile, PoolError, Result, Settings, place};
 
 /// A shard's part that becomes a shard.
 #[derive(Clone, Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct StagedShard {
     /// Position of its node.
     pub node: usize,
     /// Its name so far.
@@ -33,7 +33,7 @@ pub(crate) struct Change<'a> {
     /// Time for the names of parts.
     pub now_ms: u64,
     /// Shards that are complete and durable but for their names.
-    pub arrivals: &'a [Arrival],
+    pub staged_shards: &'a [StagedShard],
 }
 
 impl Pool {
@@ -42,7 +42,7 @@ impl Pool {
     ///
     /// # Errors
     /// Before the commit: nothing has changed, but arrivals may have their new names.
-    /// [`PoolError::Thin`]: the new version is in force.
+    /// [`PoolError::UnderReplicated`]: the new version is in force.
     pub(crate) fn commit(
         &self,
         change: &Change<'_>,
@@ -93,9 +93,16 @@ impl Pool {
                 file.sync()?;
                 Ok(file)
             })?;
-        in_parallel(sequence, change.arrivals.iter().collect(), |_, arrival: &Arrival| {
-            Ok::<_, PoolError>(self.usable(arrival.node)?.rename(&arrival.part, &arrival.name)?)
-        })?;
+        in_parallel(
+            sequence,
+            change.staged_shards.iter().collect(),
+            |_, staged_shard: &StagedShard| {
+                Ok::<_, PoolError>(
+                    self.usable(staged_shard.node)?
+                        .rename(&staged_shard.part, &staged_shard.name)?,
+                )
+            },
+        )?;
         let ends = in_parallel(sequence, copies, |_, copy| {
             Ok::<_, PoolError>(copy.complete().map_err(PoolError::from))
         })?;
@@ -108,7 +115,7 @@ impl Pool {
             return Err(error);
         }
         let (want, name, why) = (holders.len(), change.name.to_owned(), error.to_string());
-        Err(PoolError::Thin { name, have, want, why })
+        Err(PoolError::UnderReplicated { name, have, want, why })
     }
 
     /// Removes what the new version replaced. Failures leave files that a scrub will find.
@@ -122,8 +129,8 @@ impl Pool {
     ) {
         let mut doomed: Vec<(usize, String)> = Vec::new();
         let manifest = NodeFile::Manifest { key: *key }.name();
-        let rotten = found.rotten.iter().map(|(at, _)| at);
-        for &at in found.copies.iter().chain(&found.stale).chain(rotten) {
+        let corrupt = found.corrupt.iter().map(|(at, _)| at);
+        for &at in found.copies.iter().chain(&found.stale).chain(corrupt) {
             if !holders.contains(&at) {
                 doomed.push((at, manifest.clone()));
             }

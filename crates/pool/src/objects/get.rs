@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::helpers::{Helped, Helpers};
 use super::{ObjectShards, Pool, range};
 use crate::engine::decode::decode_stripes;
-use crate::engine::tally::{Tally, indices};
+use crate::engine::stripe_statistics::{StripeStatistics, indices};
 use crate::{Body, Damage, Manifest, PoolError, Result, Settings};
 
 /// Nothing had to be rebuilt.
@@ -138,7 +138,10 @@ impl Pool {
                 end => return end,
             }
         }
-        let what = format!("object {:?} is replaced faster than it can be read", req.name);
+        let what = format!(
+            "object {:?} is being replaced faster than it can be read; try again",
+            req.name
+        );
         Err(PoolError::Refused { what })
     }
 
@@ -173,12 +176,12 @@ impl Pool {
                 let shards = ObjectShards::open(self, manifest)?;
                 // Whoever wants whole stripes receives as much without helpers: any k chunks do.
                 let insists = helpers.is_some_and(Helpers::insists) && !shards.gone().is_empty();
-                let (tally, helped) = if wanted == (0..manifest.size) && !insists {
+                let (statistics, helped) = if wanted == (0..manifest.size) && !insists {
                     (decode_stripes(&shards, &[], |_| (), out, settings)?, Helped::default())
                 } else {
                     range::read(&shards, wanted, helpers, out, settings)?
                 };
-                fill(&mut report, &shards, &tally, helped);
+                fill(&mut report, &shards, &statistics, helped);
             }
         }
         out.flush().map_err(|source| PoolError::Output { source })?;
@@ -192,12 +195,17 @@ fn is_loss(error: &PoolError) -> bool {
     matches!(error, PoolError::StripeLost { .. } | PoolError::NotRecoverable { .. })
 }
 
-fn fill(report: &mut GetReport, shards: &ObjectShards, tally: &Tally, helped: Helped) {
+fn fill(
+    report: &mut GetReport,
+    shards: &ObjectShards,
+    statistics: &StripeStatistics,
+    helped: Helped,
+) {
     report.code = shards.codec.spec().to_string();
-    report.bytes_read = tally.bytes();
-    report.read_runs = tally.runs();
-    report.metadata_bytes_read = tally.metadata();
-    let here = tally.repaired || tally.decoded;
+    report.bytes_read = statistics.bytes();
+    report.read_runs = statistics.runs();
+    report.metadata_bytes_read = statistics.metadata();
+    let here = statistics.repaired || statistics.decoded;
     report.degraded = here || helped.rebuilt > 0;
     report.strategy = match (here, helped.strategy.filter(|_| helped.rebuilt > 0)) {
         (false, None) => DIRECT.to_owned(),
@@ -209,7 +217,7 @@ fn fill(report: &mut GetReport, shards: &ObjectShards, tally: &Tally, helped: He
     report.bytes_from_helpers = helped.rebuilt;
     report.notes = helped.notes;
     report.lost = shards.gone();
-    report.damaged.clone_from(&tally.findings.list);
-    report.damaged_count = tally.findings.count;
-    debug_assert!(indices(&tally.helped).len() <= shards.members.len());
+    report.damaged.clone_from(&statistics.findings.list);
+    report.damaged_count = statistics.findings.count;
+    debug_assert!(indices(&statistics.helped).len() <= shards.members.len());
 }

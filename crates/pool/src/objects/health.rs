@@ -1,4 +1,5 @@
-//! How one object is: which shards and manifest copies it lacks, and what it still bears.
+//! The health of one object: which shards and manifest copies it lacks, and how many further losses
+//! it tolerates.
 
 use kiln_store::{ShardState, digest_of};
 
@@ -18,14 +19,14 @@ pub(crate) struct Health {
     pub away: Vec<u16>,
     /// Those of them that are sound but must leave a node that is to be drained.
     pub leaving: Vec<u16>,
-    /// Further losses of nodes that it bears; negative: it cannot be read now.
+    /// Further losses of nodes that it tolerates; negative: it cannot be read now.
     pub margin: i32,
     /// Bytes to be rebuilt.
     pub bytes: u64,
     /// Chunk bytes read to find this.
     pub bytes_read: u64,
-    /// Copies of the manifest that are missing, old, rotten or on a node to be drained.
-    pub thin: bool,
+    /// Copies of the manifest that are missing, old, corrupt or on a node to be drained.
+    pub under_replicated: bool,
     /// Words for people: one line each.
     pub notes: Vec<String>,
 }
@@ -33,7 +34,7 @@ pub(crate) struct Health {
 impl Health {
     /// Whether nothing is to be done.
     pub(crate) fn is_whole(&self) -> bool {
-        self.targets.is_empty() && !self.thin
+        self.targets.is_empty() && !self.under_replicated
     }
 
     /// As the repair queue wants it.
@@ -68,7 +69,7 @@ impl Pool {
         let mut bad = vec![false; n];
         for index in shards.gone().into_iter().chain(shards.damaged()) {
             bad[index] = true;
-            let why = shards.trouble(index).unwrap_or("it is damaged");
+            let why = shards.problem(index).unwrap_or("it is damaged");
             health.notes.push(format!("shard {index}: {why}"));
         }
         suspects.iter().map(|&i| usize::from(i)).filter(|i| *i < n).for_each(|i| bad[i] = true);
@@ -76,22 +77,22 @@ impl Pool {
         if depth >= Depth::Data {
             self.check_tables(&shards, &mut bad, &mut health);
             let result = scan(&shards, &[], depth == Depth::Parity, settings)?;
-            health.bytes_read = result.tally.bytes();
+            health.bytes_read = result.statistics.bytes();
             hopeless = result.hopeless_count > 0;
-            for index in result.tally.bad_indices() {
+            for index in result.statistics.bad_indices() {
                 bad[index] = true;
             }
-            let notes = result.tally.findings.list.iter().map(ToString::to_string);
+            let notes = result.statistics.findings.list.iter().map(ToString::to_string);
             health.notes.extend(notes);
         }
         let lost: Vec<usize> = (0..n).filter(|&index| bad[index]).collect();
-        // Rot in several shards may strike different stripes: then it can be mended all the same.
+        // Several shards may be corrupt in different stripes: then the object is still recoverable.
         let readable = match depth >= Depth::Data {
             true => !hopeless,
             false => codec.tolerates(&shards.gone()),
         };
         health.margin = if readable { codec.margin(&lost).max(0) } else { -1 };
-        let away = |i: &usize| matches!(shards.members[*i], Member::Away(_));
+        let away = |i: &usize| matches!(shards.members[*i], Member::Unavailable(_));
         for (index, &bad) in bad.iter().enumerate() {
             let node = &shards.placed.places[index].node;
             let draining = self.config.node.iter().any(|c| c.id == *node && c.draining);
@@ -120,20 +121,20 @@ impl Pool {
             let away = node.is_some_and(|at| self.nodes[at].store.is_err());
             let draining = node.is_none_or(|at| self.config.node[at].draining);
             if draining || (!here && !away) {
-                health.thin = true;
+                health.under_replicated = true;
                 health.notes.push(format!("manifest: the copy on node {id} is missing or leaves"));
             }
         }
         if manifest.copies.len() != self.config.policy.manifest_copies {
-            health.thin = true;
+            health.under_replicated = true;
             health.notes.push(format!("manifest: {} copies", manifest.copies.len()));
         }
         for &at in &found.stale {
-            health.thin = true;
+            health.under_replicated = true;
             health.notes.push(format!("manifest: an old version is on node {}", id(at)));
         }
-        for (_, why) in &found.rotten {
-            health.thin = true;
+        for (_, why) in &found.corrupt {
+            health.under_replicated = true;
             health.notes.push(format!("manifest: {why}"));
         }
         health.margin = found.copies.len() as i32 - 1;

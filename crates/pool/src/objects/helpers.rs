@@ -1,8 +1,8 @@
-//! The door for lost chunks that the nodes rebuild themselves while somebody reads.
+//! The interface through which nodes rebuild lost chunks for a reader.
 //!
 //! A reader that rebuilds a lost chunk pulls all that the cheapest plan reads through its own link.
-//! Nodes that can compute send it little more than what it wants. Who knows how to have that done
-//! gives [`Helpers`] to [`crate::Pool::read_with`]; what they cannot do is rebuilt here.
+//! Nodes that can compute send it little more than what it wants. A caller that can have them do so
+//! passes [`Helpers`] to [`crate::Pool::read_with`]; the rest is rebuilt here.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -91,21 +91,21 @@ pub(super) struct Helped {
 }
 
 /// Compares shards that are read as a whole with their recorded digests.
-pub(super) struct Witness {
+pub(super) struct DigestCheck {
     digests: Vec<Option<(DigestBuilder, Digest)>>,
     last: u64,
 }
 
-impl Witness {
+impl DigestCheck {
     /// A witness of what is rebuilt for this.
-    pub fn new(ask: &Degraded, stripes: u64) -> Witness {
+    pub fn new(ask: &Degraded, stripes: u64) -> DigestCheck {
         let alpha = ask.codec.shape().alpha as u32;
         let whole = |run: &Range<u32>| ask.stripes == (0..stripes) && *run == (0..alpha);
-        let witness = |(chunk, run): &(usize, Range<u32>)| {
+        let digest_check = |(chunk, run): &(usize, Range<u32>)| {
             whole(run).then(|| (DigestBuilder::default(), ask.digests[*chunk]))
         };
-        let digests = ask.wanted.iter().map(witness).collect();
-        Witness { digests, last: ask.stripes.end.saturating_sub(1) }
+        let digests = ask.wanted.iter().map(digest_check).collect();
+        DigestCheck { digests, last: ask.stripes.end.saturating_sub(1) }
     }
 
     /// Sees the next stripe; the rank of a chunk that is complete and not what was recorded.
@@ -158,7 +158,7 @@ impl ObjectShards {
     /// Bytes that rebuilding chunks of a stripe here reads beside chunks that are read whole.
     pub(super) fn bytes_here(&self, stripe: u64, lost: &[usize], whole: &[usize]) -> Option<u64> {
         let there: Vec<usize> = (0..self.members.len())
-            .filter(|&chunk| !lost.contains(&chunk) && self.covers(chunk, stripe))
+            .filter(|&chunk| !lost.contains(&chunk) && self.read_plans(chunk, stripe))
             .collect();
         let plan = self.codec.repair_plan(lost, &there).ok()?;
         let read = plan.helpers().iter().filter(|helper| !whole.contains(&helper.chunk));

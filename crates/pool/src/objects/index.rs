@@ -221,7 +221,7 @@ impl Index {
         Ok(value.and_then(|value| Listed::from_bytes(name.value(), value.value())))
     }
 
-    /// Removed objects of which the pool still keeps a note.
+    /// Removed objects that still have a tombstone.
     pub(crate) fn tombstones(&self) -> Result<Vec<Listed>> {
         let tx = self.db.begin_read().map_err(broken)?;
         let table = tx.open_table(OBJECTS).map_err(broken)?;

@@ -72,7 +72,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 /// let key = Key::of("notes")?;
 /// let shard = NodeFile::Shard { key, run: [7; 16], index: 3 };
 /// assert_eq!(NodeFile::parse(&shard.name()), Some(shard));
-/// assert_eq!(NodeFile::parse("stranger.txt"), None);
+/// assert_eq!(NodeFile::parse("foreign.txt"), None);
 /// # Ok::<(), kiln_pool::PoolError>(())
 /// ```
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -151,10 +151,10 @@ impl NodeFile {
         }
     }
 
-    /// Reads a name; `None` for files that are none of the pool's.
+    /// Reads a name; `None` for foreign files.
     pub fn parse(name: &str) -> Option<NodeFile> {
         let file = parse(name)?;
-        // One file has one name: digits written otherwise are a stranger's.
+        // One file has one name: digits written in another way make it a foreign file.
         (file.name() == name).then_some(file)
     }
 }

@@ -6,7 +6,7 @@ use kiln_store::Backend;
 
 use super::Pool;
 use super::small::read_small;
-use crate::engine::lanes::in_parallel;
+use crate::engine::sinks::in_parallel;
 use crate::{Body, Key, MAX_MANIFEST, Manifest, NodeFile, PoolError, Result};
 
 /// What the nodes say of one object.
@@ -21,8 +21,9 @@ pub(crate) struct Found {
     /// Older manifests, one of each.
     pub older: Vec<Manifest>,
     /// Nodes whose copy cannot be read, and why.
-    pub rotten: Vec<(usize, String)>,
-    /// Domains that are away, have a rotten copy, or a new disk without one.
+    pub corrupt: Vec<(usize, String)>,
+    /// Domains that are unavailable, have a corrupt copy, or a disk that is being backfilled and
+    /// has none.
     pub away: Vec<String>,
 }
 
@@ -64,9 +65,9 @@ impl Pool {
         for (at, answer) in answers {
             match answer {
                 Ok(Some(manifest)) => held.push((at, manifest)),
-                Ok(None) if self.nodes[at].filling => unsure.push(at),
+                Ok(None) if self.nodes[at].backfilling => unsure.push(at),
                 Ok(None) => {}
-                Err(why) => found.rotten.push((at, why)),
+                Err(why) => found.corrupt.push((at, why)),
             }
         }
         found.newest = held.iter().map(|(_, m)| m).max_by(|a, b| a.order(b)).cloned();
@@ -82,8 +83,8 @@ impl Pool {
         }
         let unsure = (self.nodes.iter().enumerate())
             .filter(|(at, node)| {
-                let rotten = found.rotten.iter().any(|(rotten, _)| rotten == at);
-                node.store.is_err() || rotten || unsure.contains(at)
+                let corrupt = found.corrupt.iter().any(|(corrupt, _)| corrupt == at);
+                node.store.is_err() || corrupt || unsure.contains(at)
             })
             .map(|(_, node)| node.config.domain.clone());
         found.away = unsure.collect();
@@ -95,7 +96,7 @@ impl Pool {
     /// Asks all nodes and makes sure that no newer version can hide.
     ///
     /// Copies of a manifest are in distinct domains, so one of them answers while fewer domains
-    /// than copies are away.
+    /// than copies are unavailable.
     ///
     /// # Errors
     /// [`PoolError::Uncertain`] when more are.

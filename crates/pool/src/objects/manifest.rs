@@ -69,8 +69,8 @@ pub enum Body {
     Shards(Placed),
     /// Here, in every copy of the manifest: objects so small that shards would be mostly headers.
     Inline(Vec<u8>),
-    /// Nowhere: the object was removed. Kept for a while, so that a node that was away cannot
-    /// bring an old version back.
+    /// Nowhere: the object was removed. This tombstone is kept for a while, so that a node that was
+    /// unavailable cannot bring an old version back.
     Deleted,
 }
 

@@ -40,7 +40,8 @@ pub struct Policy {
     /// Nodes that hold a copy of each manifest: more than any code's m, so that the manifest
     /// survives whatever the data survives.
     pub manifest_copies: usize,
-    /// Shards that a put may leave out because their nodes are away; a repair adds them later.
+    /// Shards that a put may leave out because their nodes are unavailable; a repair adds them
+    /// later.
     pub missing_at_put: usize,
     /// By size, the smallest first; the last one is for all that is larger.
     pub class: Vec<Class>,

@@ -62,9 +62,9 @@ pub(crate) struct PoolNode {
     pub config: NodeConfig,
     /// Its place, or why it cannot be used.
     pub store: std::result::Result<Arc<dyn Backend>, String>,
-    /// Its disk is a new one and may lack what the old one held: that it has no manifest of an
-    /// object says nothing.
-    pub filling: bool,
+    /// Its disk is new and is still being backfilled: a manifest that is not there may have been on
+    /// the old disk.
+    pub backfilling: bool,
 }
 
 /// The contents of [`IDENTITY`].
@@ -73,14 +73,14 @@ struct Identity {
     version: u32,
     pool: String,
     node: String,
-    /// See [`PoolNode::filling`].
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    filling: bool,
+    /// See [`PoolNode::backfilling`].
+    #[serde(rename = "filling", default, skip_serializing_if = "std::ops::Not::not")]
+    backfilling: bool,
 }
 
 impl Pool {
-    /// Opens a pool. Nodes that cannot be opened, or do not say that they belong here, are away;
-    /// [`Pool::away`] tells why.
+    /// Opens a pool. Nodes that cannot be opened, or are not marked as nodes of this pool, are
+    /// unavailable; [`Pool::away`] says why.
     ///
     /// # Errors
     /// The description is wrong, or no node can be used at all.
@@ -89,8 +89,12 @@ impl Pool {
         let nodes: Vec<PoolNode> = (config.node.iter())
             .map(|node| {
                 let entered = enter(&config, node, open);
-                let filling = entered.as_ref().is_ok_and(|(_, filling)| *filling);
-                PoolNode { config: node.clone(), store: entered.map(|(store, _)| store), filling }
+                let backfilling = entered.as_ref().is_ok_and(|(_, backfilling)| *backfilling);
+                PoolNode {
+                    config: node.clone(),
+                    store: entered.map(|(store, _)| store),
+                    backfilling,
+                }
             })
             .collect();
         let pool = Pool { config, nodes, codecs: Mutex::default(), sequence: None };
@@ -133,8 +137,9 @@ impl Pool {
     }
 
     /// Takes an empty disk in place of a node's lost one. Until a repair or a scrub has seen that
-    /// nothing is lacking ([`Pool::settle`]), what the node does not have counts as away, and not
-    /// as gone: otherwise an object whose other copies are away for a moment would seem removed.
+    /// no manifest is missing ([`Pool::settle`]), what the node does not have counts as
+    /// unavailable, not as absent: otherwise an object whose other copies are unavailable for a
+    /// moment would look removed.
     ///
     /// # Errors
     /// As [`Pool::create`].
@@ -145,16 +150,16 @@ impl Pool {
     }
 
     /// Nodes with new disks have got all copies of manifests that they should have: of those that
-    /// the others know of. These are all, unless too many others are away.
+    /// the others know of. These are all, unless too many others are unavailable.
     pub(crate) fn trust_all(&self) -> Result<()> {
-        let unsure = self.nodes.iter().filter(|node| node.filling || node.store.is_err());
+        let unsure = self.nodes.iter().filter(|node| node.backfilling || node.store.is_err());
         let mut domains: Vec<&str> = unsure.map(|node| &node.config.domain[..]).collect();
         domains.sort_unstable();
         domains.dedup();
         if domains.len() >= self.config.policy.manifest_copies {
             return Ok(());
         }
-        for node in self.nodes.iter().filter(|node| node.filling) {
+        for node in self.nodes.iter().filter(|node| node.backfilling) {
             if let Ok(store) = &node.store {
                 write_identity(&**store, &self.config, &node.config, false)?;
             }
@@ -163,8 +168,8 @@ impl Pool {
     }
 
     /// Whether a node has a new disk that may lack something.
-    pub(crate) fn is_filling(&self) -> bool {
-        self.nodes.iter().any(|node| node.filling)
+    pub(crate) fn is_backfilling(&self) -> bool {
+        self.nodes.iter().any(|node| node.backfilling)
     }
 
     /// The same pool; all that is done with it is done on the caller's thread: for simulations.
@@ -285,7 +290,7 @@ fn enter(
         Some(found) if found.pool != config.id || found.node != node.id => {
             Err(format!("{place} is node {:?} of pool {}", found.node, found.pool))
         }
-        Some(found) => Ok((store, found.filling)),
+        Some(found) => Ok((store, found.backfilling)),
     }
 }
 
@@ -306,7 +311,12 @@ fn identity(store: &dyn Backend) -> Result<Option<Identity>> {
 }
 
 /// Writes a node's identity into a place that is not yet in use.
-fn take(config: &PoolConfig, node: &NodeConfig, store: &dyn Backend, filling: bool) -> Result<()> {
+fn take(
+    config: &PoolConfig,
+    node: &NodeConfig,
+    store: &dyn Backend,
+    backfilling: bool,
+) -> Result<()> {
     let refused = |why: String| {
         let place = store.place();
         Err(PoolError::Refused { what: format!("{place} cannot become node {}: {why}", node.id) })
@@ -326,17 +336,17 @@ fn take(config: &PoolConfig, node: &NodeConfig, store: &dyn Backend, filling: bo
     if ours > 0 {
         return refused(format!("it has {ours} files of a pool; empty it, or use another place"));
     }
-    write_identity(store, config, node, filling)
+    write_identity(store, config, node, backfilling)
 }
 
 fn write_identity(
     store: &dyn Backend,
     config: &PoolConfig,
     node: &NodeConfig,
-    filling: bool,
+    backfilling: bool,
 ) -> Result<()> {
     let (pool, node) = (config.id.clone(), node.id.clone());
-    let text = toml::to_string(&Identity { version: 1, pool, node, filling })
+    let text = toml::to_string(&Identity { version: 1, pool, node, backfilling })
         .map_err(|error| PoolError::Internal { what: error.to_string() })?;
     Ok(write_whole(store, IDENTITY, text.as_bytes())?)
 }

@@ -6,7 +6,7 @@ use kiln_store::{ShardInfo, segment_stripes};
 use serde::Serialize;
 
 use super::Pool;
-use super::commit::{Arrival, Change};
+use super::commit::{Change, StagedShard};
 use crate::engine::encode::{check_unchanged, encode_shards};
 use crate::engine::names;
 use crate::engine::node::Part;
@@ -54,7 +54,7 @@ pub struct PutReport {
     pub nodes: Vec<String>,
     /// Ids of the nodes with its manifest.
     pub manifests: Vec<String>,
-    /// Indices left out because their nodes are away; a repair adds them.
+    /// Indices not written because their nodes are unavailable; a repair adds them.
     pub missing: Vec<usize>,
     /// Wall time, filled by the caller.
     pub seconds: f64,
@@ -118,7 +118,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Refused`] when the object is there and `replace` is not set, or when too few
     /// domains can be used; [`PoolError::Changed`]; input and store errors. Nothing is then
-    /// changed, except with [`PoolError::Thin`].
+    /// changed, except with [`PoolError::UnderReplicated`].
     pub fn put(
         &self,
         req: &PutRequest<'_>,
@@ -205,11 +205,11 @@ impl Pool {
         };
         info.check()?;
         let parts = self.parts(req, key, &nodes);
-        let arrival = |part: &Part<'_>| {
+        let staged_shard = |part: &Part<'_>| {
             let name = NodeFile::Shard { key, run: req.run, index: part.index as u16 }.name();
-            Arrival { node: nodes[part.index], part: part.name.clone(), name }
+            StagedShard { node: nodes[part.index], part: part.name.clone(), name }
         };
-        let arrivals: Vec<Arrival> = parts.iter().flatten().map(arrival).collect();
+        let staged_shards: Vec<StagedShard> = parts.iter().flatten().map(staged_shard).collect();
         let result = encode_shards(&codec, &info, &parts, 0, source, &self.settings(settings));
         let result = result.and_then(|(size, digests)| {
             let digests = digests.into_iter();
@@ -225,11 +225,11 @@ impl Pool {
                 segment_stripes: info.segment_stripes,
                 places: places.collect(),
             });
-            self.finish_put(req, key, size, body, &arrivals, settings)
+            self.finish_put(req, key, size, body, &staged_shards, settings)
         });
         result.inspect_err(|error| {
-            if !matches!(error, PoolError::Thin { .. }) {
-                self.remove_arrivals(&arrivals);
+            if !matches!(error, PoolError::UnderReplicated { .. }) {
+                self.remove_staged_shards(&staged_shards);
             }
         })
     }
@@ -240,10 +240,10 @@ impl Pool {
         key: Key,
         size: u64,
         body: Body,
-        arrivals: &[Arrival],
+        staged_shards: &[StagedShard],
         settings: &Settings<'_>,
     ) -> Result<Manifest> {
-        let change = Change { key, name: req.name, now_ms: req.now_ms, arrivals };
+        let change = Change { key, name: req.name, now_ms: req.now_ms, staged_shards };
         let committed = self.commit(&change, settings, |found| {
             // Somebody else may have put it meanwhile.
             refuse_existing(req, found.data())?;
@@ -262,7 +262,7 @@ impl Pool {
     }
 
     /// Nodes for n shards, by position: those that can be used first, then at most as many that
-    /// are away as the policy allows.
+    /// are unavailable as the policy allows.
     fn places_for(&self, key: &Key, n: usize) -> Result<Vec<usize>> {
         let (here, candidates) = self.candidates(|node| node.store.is_ok());
         let mut chosen: Vec<usize> =
@@ -276,8 +276,8 @@ impl Pool {
             let allowed = self.config.policy.missing_at_put;
             if more.len() < short || short > allowed {
                 let what = format!(
-                    "{n} shards need nodes in {n} domains; {} can be used, and at most {allowed} \
-                     may be left out",
+                    "{n} shards need nodes in {n} failure domains; {} are available, and at most \
+                    {allowed} shards may be left out",
                     n - short
                 );
                 return Err(PoolError::Refused { what });
@@ -287,7 +287,7 @@ impl Pool {
         Ok(chosen)
     }
 
-    /// Where the shards of a put are written; nowhere, where nodes are away.
+    /// Where the shards of a put are written; nowhere, where nodes are unavailable.
     fn parts(&self, req: &PutRequest<'_>, key: Key, nodes: &[usize]) -> Vec<Option<Part<'_>>> {
         let (run, started) = (req.run, req.now_ms);
         let part = |(index, &node): (usize, &usize)| {
@@ -299,12 +299,12 @@ impl Pool {
     }
 
     /// Removes the shards of a put that failed, whatever they are called by now.
-    fn remove_arrivals(&self, arrivals: &[Arrival]) {
-        for arrival in arrivals {
-            if let Ok(store) = &self.nodes[arrival.node].store {
-                // The failure itself is what the user must hear of.
-                let _ = store.remove(&arrival.part);
-                let _ = store.remove(&arrival.name);
+    fn remove_staged_shards(&self, staged_shards: &[StagedShard]) {
+        for staged_shard in staged_shards {
+            if let Ok(store) = &self.nodes[staged_shard.node].store {
+                // The failure itself is what the user must see.
+                let _ = store.remove(&staged_shard.part);
+                let _ = store.remove(&staged_shard.name);
             }
         }
     }
@@ -314,7 +314,7 @@ fn refuse_existing(req: &PutRequest<'_>, there: Option<&Manifest>) -> Result<()>
     match there {
         Some(there) if !req.replace => {
             let what = format!(
-                "object {:?} is there already (version {}); ask to replace it",
+                "object {:?} exists already (version {}); ask to replace it",
                 req.name, there.version
             );
             Err(PoolError::Refused { what })

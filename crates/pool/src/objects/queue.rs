@@ -1,10 +1,10 @@
 //! What to repair next: a bounded queue, the most endangered object first. Pure: time and limits
 //! are arguments, so a simulation and a real coordinator use the same one.
 //!
-//! Rules: an object that bears fewer further losses comes first; of equals the one that was
-//! reported first. A loss that may pass by itself (a node that does not answer) waits before
-//! it counts; certain damage (rot, a removed disk) does not. An object whose repair failed waits
-//! twice as long each time. Never more repairs at once than the budget allows.
+//! Rules: an object that tolerates fewer further losses comes first; of equals the one that was
+//! reported first. A loss that may pass by itself (a node that does not answer) waits before it
+//! counts; certain damage (rot, a removed disk) does not. An object whose repair failed waits twice
+//! as long each time. Never more repairs at once than the budget allows.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +63,7 @@ pub struct Damaged {
     pub key: Key,
     /// Indices of the shards to rebuild.
     pub lost: Vec<u16>,
-    /// Further losses that it bears; negative: it cannot be repaired now.
+    /// Further losses that it tolerates; negative: it cannot be repaired now.
     pub margin: i32,
     /// Bytes to be rebuilt.
     pub bytes: u64,
@@ -75,7 +75,7 @@ pub struct Damaged {
 struct Entry {
     damaged: Damaged,
     /// When it was reported first: the order of arrival.
-    arrival: u64,
+    staged_shard: u64,
     not_before_ms: u64,
     failures: u32,
     running: bool,
@@ -84,7 +84,7 @@ struct Entry {
 impl Entry {
     /// Least first.
     fn rank(&self) -> (i32, u64, Key) {
-        (self.damaged.margin, self.arrival, self.damaged.key)
+        (self.damaged.margin, self.staged_shard, self.damaged.key)
     }
 }
 
@@ -115,7 +115,7 @@ pub struct RepairQueue {
     ranks: BTreeSet<(i32, u64, Key)>,
     running_bytes: u64,
     running: usize,
-    arrivals: u64,
+    staged_shards: u64,
     overflowed: bool,
 }
 
@@ -128,7 +128,7 @@ impl RepairQueue {
             ranks: BTreeSet::new(),
             running_bytes: 0,
             running: 0,
-            arrivals: 0,
+            staged_shards: 0,
             overflowed: false,
         }
     }
@@ -155,12 +155,12 @@ impl RepairQueue {
         let wait = if damaged.transient { self.rules.transient_wait_ms } else { 0 };
         let entry = Entry {
             damaged,
-            arrival: self.arrivals,
+            staged_shard: self.staged_shards,
             not_before_ms: now_ms.saturating_add(wait),
             failures: 0,
             running: false,
         };
-        self.arrivals += 1;
+        self.staged_shards += 1;
         self.ranks.insert(entry.rank());
         self.entries.insert(key, entry);
         if self.entries.len() > self.rules.capacity {
@@ -287,7 +287,7 @@ impl RepairQueue {
         self.running
     }
 
-    /// Objects that wait, by how many further losses they bear: the few numbers that tell how
+    /// Objects that wait, by how many further losses they tolerate: the few numbers that tell how
     /// endangered a pool is.
     pub fn by_margin(&self) -> BTreeMap<i32, u64> {
         let mut counts = BTreeMap::new();

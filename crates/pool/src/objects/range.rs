@@ -4,13 +4,13 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::helpers::{Helped, Helpers, Rebuilt, Witness};
+use super::helpers::{DigestCheck, Helped, Helpers, Rebuilt};
 use super::{Degraded, ObjectShards};
 use crate::engine::chunks::Chunks;
 use crate::engine::frame::{Frame, Held};
 use crate::engine::pipeline;
 use crate::engine::stripe::{Planner, StripeReader, frames};
-use crate::engine::tally::Tally;
+use crate::engine::stripe_statistics::StripeStatistics;
 use crate::{PoolError, Result, Settings};
 
 /// A stripe in flight, with the bytes of the range that it holds.
@@ -50,7 +50,7 @@ struct Reading<'a> {
     range: Range<u64>,
     settings: &'a Settings<'a>,
     reader: StripeReader<'a>,
-    tally: Tally,
+    statistics: StripeStatistics,
     helped: Helped,
 }
 
@@ -61,13 +61,14 @@ pub(super) fn read(
     mut helpers: Option<&dyn Helpers>,
     out: &mut dyn Write,
     settings: &Settings<'_>,
-) -> Result<(Tally, Helped)> {
+) -> Result<(StripeStatistics, Helped)> {
     settings.observer.begin("get", Some(range.end.saturating_sub(range.start)));
-    let tally = Tally::new(shards.codec.shape().n());
+    let statistics = StripeStatistics::new(shards.codec.shape().n());
     let reader = StripeReader::new(shards, Planner::Repair, &[], settings);
-    let mut reading = Reading { shards, range, settings, reader, tally, helped: Helped::default() };
+    let mut reading =
+        Reading { shards, range, settings, reader, statistics, helped: Helped::default() };
     if reading.range.is_empty() {
-        return Ok((reading.tally, reading.helped));
+        return Ok((reading.statistics, reading.helped));
     }
     for segment in reading.segments() {
         let ask = match helpers {
@@ -87,11 +88,11 @@ pub(super) fn read(
             reading.helped.strategy = Some(rebuilt.strategy().to_owned());
         }
         if !reading.run(&segment.stripes, rebuilt, out)? {
-            // Once is enough: whoever failed may fail again.
+            // Helpers that failed once are not asked again.
             helpers = None;
         }
     }
-    Ok((reading.tally, reading.helped))
+    Ok((reading.statistics, reading.helped))
 }
 
 impl Reading<'_> {
@@ -115,7 +116,7 @@ impl Reading<'_> {
         for stripe in self.range.start / len..(self.range.end - 1) / len + 1 {
             let sub_len = self.shards.sub_len(stripe);
             let windows = self.windows(stripe).into_iter();
-            let gone = windows.filter(|window| !self.shards.covers(window.chunk, stripe));
+            let gone = windows.filter(|window| !self.shards.read_plans(window.chunk, stripe));
             let wanted: Vec<_> = gone.map(|w| (w.chunk, sub_chunks(&w.bytes, sub_len))).collect();
             match segments.last_mut() {
                 Some(last) if last.wanted == wanted => last.stripes.end = stripe + 1,
@@ -152,8 +153,9 @@ impl Reading<'_> {
         let alone = AtomicBool::new(rebuilt.is_none());
         let helped = rebuilt.is_some();
         let elsewhere = rebuilt.as_ref().map_or(&[][..], |(_, ask)| &ask.wanted);
-        let mut witness = rebuilt.as_ref().map(|(_, ask)| Witness::new(ask, self.shards.stripes()));
-        let (mut tally, mut notes) = (std::mem::take(&mut self.tally), Vec::new());
+        let mut digest_check =
+            rebuilt.as_ref().map(|(_, ask)| DigestCheck::new(ask, self.shards.stripes()));
+        let (mut statistics, mut notes) = (std::mem::take(&mut self.statistics), Vec::new());
         let this = &*self;
         let slot = |frame| Slot { frame, out: Vec::new(), gaps: Vec::new() };
         let (mut received, mut bytes) = (0, 0);
@@ -168,7 +170,7 @@ impl Reading<'_> {
             },
             |at, slot| {
                 if !slot.gaps.is_empty() {
-                    let next = next(&mut rebuilt, &mut witness, at, slot.frame.sub_len)?;
+                    let next = next(&mut rebuilt, &mut digest_check, at, slot.frame.sub_len)?;
                     match next {
                         Ok(parts) => bytes += slot.fill(&parts),
                         Err(why) => {
@@ -183,11 +185,11 @@ impl Reading<'_> {
                 }
                 out.write_all(&slot.out).map_err(|source| PoolError::Output { source })?;
                 this.settings.observer.advance(slot.out.len() as u64);
-                tally.add(at, &mut slot.frame);
+                statistics.add(at, &mut slot.frame);
                 Ok(())
             },
         )?;
-        self.tally = tally;
+        self.statistics = statistics;
         self.helped.rebuilt += bytes;
         self.helped.received += rebuilt.as_ref().map_or(received, |(r, _)| r.received());
         self.helped.notes.extend(notes);
@@ -195,14 +197,15 @@ impl Reading<'_> {
     }
 }
 
-/// What helpers have for the next stripe; why there is nothing, where that is new.
+/// What helpers have for the next stripe; if nothing, the reason, unless it was given before.
 fn next(
     rebuilt: &mut Option<(Box<dyn Rebuilt + '_>, &Degraded)>,
-    witness: &mut Option<Witness>,
+    digest_check: &mut Option<DigestCheck>,
     stripe: u64,
     sub_len: usize,
 ) -> Result<std::result::Result<Vec<Vec<u8>>, Option<String>>> {
-    let (Some((rebuilt, ask)), Some(witness)) = (rebuilt.as_mut(), witness.as_mut()) else {
+    let (Some((rebuilt, ask)), Some(digest_check)) = (rebuilt.as_mut(), digest_check.as_mut())
+    else {
         return Ok(Err(None));
     };
     let parts = match rebuilt.next() {
@@ -212,13 +215,15 @@ fn next(
     let fits =
         |((_, run), part): (&(usize, Range<u32>), &Vec<u8>)| part.len() == run.len() * sub_len;
     if parts.len() != ask.wanted.len() || !ask.wanted.iter().zip(&parts).all(fits) {
-        return Ok(Err(Some("helpers sent something else than was asked for".to_owned())));
+        return Ok(Err(Some("helpers sent other bytes than were asked for".to_owned())));
     }
-    match witness.sees(stripe, sub_len, &parts).map(|rank| ask.wanted[rank].0) {
+    match digest_check.sees(stripe, sub_len, &parts).map(|rank| ask.wanted[rank].0) {
         None => Ok(Ok(parts)),
         // Nothing of it was handed out.
         Some(index) if ask.stripes.start == stripe => {
-            let why = format!("what helpers sent of shard {index} does not have its digest");
+            let why = format!(
+                "the bytes that helpers sent of shard {index} do not have its recorded digest"
+            );
             Ok(Err(Some(why)))
         }
         Some(index) => {

@@ -1,8 +1,8 @@
-//! The door for repairs that are computed elsewhere: what has to be rebuilt from what, and the
+//! The interface for repairs that are computed elsewhere: what has to be rebuilt from what, and the
 //! commit of shards that somebody else has written.
 //!
-//! A coordinator has agents do the work. It asks here what an object needs, gets the shards
-//! written under [`Lacking::part`] on their nodes, and has them put in place here: the manifest is
+//! A coordinator has agents do the work. It asks here what an object needs, gets the shards written
+//! under [`MissingShards::part`] on their nodes, and has them put in place here: the manifest is
 //! replaced by the same code as everywhere.
 
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use kiln_code::Codec;
 use kiln_store::{Digest, ShardInfo, read_back};
 
 use super::commit::places;
+use super::heal::Target;
 use super::health::Health;
-use super::mend::Target;
 use super::shards::{Member, ObjectShards};
-use super::{MendRequest, Pool};
+use super::{HealRequest, Pool};
 use crate::engine::chunks::Shards;
-use crate::engine::lanes::in_parallel;
+use crate::engine::sinks::in_parallel;
 use crate::{Body, Depth, Key, Manifest, NodeFile, PoolError, Result, Settings};
 
 /// What one object needs.
@@ -27,17 +27,17 @@ use crate::{Body, Depth, Key, Manifest, NodeFile, PoolError, Result, Settings};
 /// ```
 #[derive(Debug)]
 pub enum Needs {
-    /// Nothing, or nothing that can be done while nodes are away.
+    /// Nothing, or nothing that can be done while nodes are unavailable.
     Nothing,
-    /// Something that [`Pool::mend`] does best: copies of its manifest, shards that move.
-    Mend,
+    /// Something that [`Pool::heal`] does best: copies of its manifest, shards that move.
+    Heal,
     /// Shards are to be rebuilt.
-    Rebuild(Box<Lacking>),
+    Rebuild(Box<MissingShards>),
 }
 
 /// An object with shards to rebuild.
 #[derive(Debug)]
-pub struct Lacking {
+pub struct MissingShards {
     /// Its name.
     pub name: String,
     /// Its code.
@@ -52,12 +52,12 @@ pub struct Lacking {
     pub sources: Vec<(u16, String, String)>,
     /// Node of every index as recorded, lost ones included.
     pub homes: Vec<String>,
-    /// Further losses that it bears.
+    /// Further losses that it tolerates.
     pub margin: i32,
     key: Key,
 }
 
-impl Lacking {
+impl MissingShards {
     /// Name under which a rebuilt shard is written.
     pub fn part(&self, index: u16) -> String {
         NodeFile::RepairPart { key: self.key, run: self.info.run, index }.name()
@@ -74,7 +74,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::NoObject`], [`PoolError::NotRecoverable`]; too many nodes away; a store.
-    pub fn needs(&self, name: &str, req: &MendRequest, settings: &Settings<'_>) -> Result<Needs> {
+    pub fn needs(&self, name: &str, req: &HealRequest, settings: &Settings<'_>) -> Result<Needs> {
         let key = Key::of(name)?;
         let found = self.look(&key, name)?;
         let Some(manifest) = &found.newest else {
@@ -84,10 +84,10 @@ impl Pool {
         let waits = |index: &u16| !req.away && health.away.contains(index);
         let lost: Vec<u16> = health.targets.iter().copied().filter(|i| !waits(i)).collect();
         if lost.is_empty() {
-            return Ok(if health.thin { Needs::Mend } else { Needs::Nothing });
+            return Ok(if health.under_replicated { Needs::Heal } else { Needs::Nothing });
         }
         if !matches!(manifest.body, Body::Shards(_)) || !health.leaving.is_empty() {
-            return Ok(Needs::Mend);
+            return Ok(Needs::Heal);
         }
         if health.margin < 0 {
             let (object, detail) = (name.to_owned(), health.notes.join("; "));
@@ -102,7 +102,7 @@ impl Pool {
         manifest: &Manifest,
         health: &Health,
         lost: Vec<u16>,
-    ) -> Result<Lacking> {
+    ) -> Result<MissingShards> {
         let shards = ObjectShards::open(self, manifest)?;
         let sound = |index: &u16| {
             let here =
@@ -114,7 +114,7 @@ impl Pool {
             (index, node, NodeFile::Shard { key, run: manifest.run, index }.name())
         };
         let all = 0..shards.members.len() as u16;
-        Ok(Lacking {
+        Ok(MissingShards {
             name: manifest.name.clone(),
             codec: Arc::clone(&shards.codec),
             info: shards.info_of(0),
@@ -128,15 +128,15 @@ impl Pool {
     }
 
     /// Puts rebuilt shards in place, each on the node named beside its index: they are there under
-    /// [`Lacking::part`], durable. What the nodes return must have the recorded digests. `false`:
-    /// the object was replaced or removed meanwhile, and the parts were removed.
+    /// [`MissingShards::part`], durable. What the nodes return must have the recorded digests.
+    /// `false`: the object was replaced or removed meanwhile, and the parts were removed.
     ///
     /// # Errors
     /// [`PoolError::Mismatch`] when a node returns something else; a node that is not of the pool
     /// or away; stores.
     pub fn put_rebuilt(
         &self,
-        lacking: &Lacking,
+        lacking: &MissingShards,
         rebuilt: &[(u16, String)],
         now_ms: u64,
         settings: &Settings<'_>,

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::Pool;
+use super::heal::{HealRequest, Healed, Quiet};
 use super::index::Index;
-use super::mend::{MendRequest, Mended, Quiet};
 use crate::queue::{RepairQueue, Rules};
 use crate::{PoolError, Result, Settings};
 
@@ -20,7 +20,7 @@ const MAX_TOLD: usize = 1000;
 pub struct RecoverRequest {
     /// The time, in ms since 1970.
     pub now_ms: u64,
-    /// Rebuild the shards of nodes that are away on other nodes.
+    /// Rebuild the shards of unavailable nodes on other nodes.
     pub away: bool,
     /// Write nothing, tell what would be done.
     pub dry_run: bool,
@@ -39,7 +39,7 @@ pub struct RecoverReport {
     pub damaged: u64,
     /// Objects repaired (or, in a dry run, that would be).
     pub repaired: u64,
-    /// Objects left as they are because what they lack is on nodes that are away.
+    /// Objects not repaired because what they lack is on unavailable nodes.
     pub waiting: u64,
     /// Objects that could not be repaired, and why; at most 1000.
     pub failed: Vec<(String, String)>,
@@ -56,7 +56,7 @@ pub struct RecoverReport {
     /// Of these, kept from an interrupted repair.
     pub resumed_bytes: u64,
     /// Details of at most 1000 objects.
-    pub details: Vec<Mended>,
+    pub details: Vec<Healed>,
     /// A dry run.
     pub dry_run: bool,
     /// Wall time, filled by the caller.
@@ -76,7 +76,7 @@ impl Pool {
     ) -> Result<RecoverReport> {
         let mut report = RecoverReport { dry_run: req.dry_run, ..RecoverReport::default() };
         loop {
-            // Whoever asks for a repair has waited long enough, and fails one object only once.
+            // A repair that was asked for skips the waits, and does not retry an object.
             let rules = Rules {
                 transient_wait_ms: 0,
                 first_backoff_ms: u64::MAX,
@@ -97,7 +97,7 @@ impl Pool {
                 break;
             }
         }
-        if self.is_filling() && !req.dry_run {
+        if self.is_backfilling() && !req.dry_run {
             let mut queue = RepairQueue::new(Rules::default());
             self.settle(&self.survey(index, &mut queue, req.now_ms)?)?;
         }
@@ -131,15 +131,15 @@ impl Pool {
                 queue.done(&key);
                 continue;
             }
-            let mend = MendRequest {
+            let heal = HealRequest {
                 now_ms: req.now_ms,
                 away: req.away,
                 suspects: index.damage_of(&key)?,
             };
-            match self.mend(&listed.name, &mend, &inner) {
-                Ok(mended) => {
+            match self.heal(&listed.name, &heal, &inner) {
+                Ok(healed) => {
                     index.set_damage(&[(key, Vec::new())])?;
-                    report.add(mended);
+                    report.add(healed);
                     queue.done(&key);
                 }
                 Err(PoolError::NoObject { .. }) => queue.done(&key),
@@ -158,15 +158,15 @@ impl Pool {
 }
 
 impl RecoverReport {
-    fn add(&mut self, mended: Mended) {
-        self.repaired += u64::from(mended.manifest || !mended.rebuilt.is_empty());
-        self.waiting += u64::from(!mended.left.is_empty());
-        self.bytes_read += mended.bytes_read;
-        self.read_runs += mended.read_runs;
-        self.bytes_written += mended.bytes_written;
-        self.resumed_bytes += mended.resumed_bytes;
+    fn add(&mut self, healed: Healed) {
+        self.repaired += u64::from(healed.manifest || !healed.rebuilt.is_empty());
+        self.waiting += u64::from(!healed.left.is_empty());
+        self.bytes_read += healed.bytes_read;
+        self.read_runs += healed.read_runs;
+        self.bytes_written += healed.bytes_written;
+        self.resumed_bytes += healed.resumed_bytes;
         if self.details.len() < MAX_TOLD {
-            self.details.push(mended);
+            self.details.push(healed);
         }
     }
 }

@@ -7,8 +7,8 @@ use crate::{Body, Key, Manifest, PoolError, Result, Settings};
 impl Pool {
     /// Removes an object: from its commit on nobody finds it, then its files go.
     ///
-    /// What stays is a manifest that says so, until a scrub has seen all nodes: a node that was
-    /// away must not bring the object back. `run` is a fresh random identity.
+    /// What stays is a tombstone (a manifest that says so) until a scrub has seen all nodes: a node
+    /// that was unavailable must not bring the object back. `run` is a fresh random identity.
     ///
     /// # Errors
     /// [`PoolError::NoObject`]; as for [`Pool::put`].
@@ -20,7 +20,7 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<()> {
         let key = Key::of(name)?;
-        let change = Change { key, name, now_ms, arrivals: &[] };
+        let change = Change { key, name, now_ms, staged_shards: &[] };
         self.commit(&change, settings, |found| {
             if found.data().is_none() {
                 return Err(PoolError::NoObject { name: name.to_owned() });

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use super::heal::Quiet;
 use super::index::{Index, THE_MANIFEST};
-use super::mend::Quiet;
 use super::shards::Member;
 use super::{Listed, ObjectShards, Pool};
 use crate::queue::RepairQueue;
@@ -53,21 +53,22 @@ pub struct ScrubReport {
     pub bytes: u64,
     /// Chunk bytes read.
     pub bytes_read: u64,
-    /// Objects with damage that a repair can mend.
+    /// Objects with damage that a repair can repair.
     pub damaged: u64,
     /// Objects that cannot be read in full.
     pub unreadable: u64,
     /// Objects that lack copies of their manifest.
-    pub thin: u64,
+    #[serde(rename = "thin")]
+    pub under_replicated: u64,
     /// Details of at most 1000 of them.
     pub findings: Vec<Finding>,
     /// Files that belong to nothing: of interrupted puts and repairs, of replaced versions.
     pub leftovers: u64,
     /// How many of them were removed.
     pub leftovers_removed: u64,
-    /// Notes of removed objects that are no longer needed and were dropped.
+    /// Tombstones that are no longer needed and were dropped.
     pub forgotten: u64,
-    /// Ids of nodes that are away.
+    /// Ids of unavailable nodes.
     pub away: Vec<String>,
     /// Everything is as it should be.
     pub clean: bool,
@@ -86,7 +87,7 @@ pub struct Finding {
     pub object: String,
     /// Indices of shards to rebuild.
     pub lost: Vec<u16>,
-    /// Further losses that it bears; negative: it cannot be read now.
+    /// Further losses that it tolerates; negative: it cannot be read now.
     pub margin: i32,
     /// What was found, one line each.
     pub notes: Vec<String>,
@@ -145,7 +146,7 @@ impl Pool {
             self.find_leftovers(index, req, &mut report, settings)?;
             self.drop_tombstones(index, req, &mut report, settings)?;
         }
-        if req.prefix.is_empty() && report.thin == 0 && !req.dry_run {
+        if req.prefix.is_empty() && report.under_replicated == 0 && !req.dry_run {
             self.trust_all()?;
         }
         report.clean = report.damaged + report.unreadable == 0
@@ -170,8 +171,8 @@ impl Pool {
             Ok(found) => found,
             Err(error) => {
                 report.unreadable += 1;
-                // Nobody knows how many copies there are.
-                report.thin += 1;
+                // The number of copies is unknown.
+                report.under_replicated += 1;
                 let notes = vec![error.to_string()];
                 tell(
                     report,
@@ -190,7 +191,7 @@ impl Pool {
             return Ok(None);
         }
         let health = self.health(&found, req.depth, &[], &inner)?;
-        report.thin += u64::from(health.thin);
+        report.under_replicated += u64::from(health.under_replicated);
         if listed.k == 0 || req.depth < Depth::Data {
             settings.observer.advance(listed.size);
         }
@@ -206,10 +207,10 @@ impl Pool {
             report.damaged += 1;
         }
         queue.report(health.damaged(key), req.now_ms);
-        // What a node lacks as a whole needs no memory; rot does.
+        // Missing files are found again by any survey; corrupt ones must be remembered.
         let rot = |i: &u16| !health.away.contains(i) && !health.leaving.contains(i);
         let mut damaged: Vec<u16> = health.targets.iter().copied().filter(rot).collect();
-        if health.thin {
+        if health.under_replicated {
             damaged.push(THE_MANIFEST);
         }
         let (lost, notes) = (health.targets, health.notes);
@@ -284,14 +285,15 @@ impl Pool {
         report: &mut ScrubReport,
         settings: &Settings<'_>,
     ) -> Result<()> {
-        // No commit can be under way, so what no manifest asks for now is asked for by none.
+        // No commit can be under way, so a file that no manifest names now is named by none.
         let _locks = self.lock(settings)?;
         let key = file.key();
         let found = self.ask(&key)?;
         if found.away.len() >= self.config.policy.manifest_copies {
             return Ok(());
         }
-        // Parts go by their age. A shard is data: somebody away may know what it is good for.
+        // Partial files are judged by their age. A shard is data: an unavailable node may have the
+        // manifest that needs it.
         if matches!(file, NodeFile::Shard { .. }) && !found.away.is_empty() {
             return Ok(());
         }
@@ -299,14 +301,14 @@ impl Pool {
         let doomed = match (file, &found.newest) {
             (NodeFile::Shard { run, index, .. }, Some(manifest)) if manifest.run == *run => {
                 let own = super::commit::places(manifest).nth(usize::from(*index));
-                // Not before its twin, which took its place, is seen to be there.
+                // Not before the shard that replaced it is seen to be there.
                 own.is_some_and(|(_, id)| id != node)
                     && matches!(
                         ObjectShards::open(self, manifest)?.members[usize::from(*index)],
                         Member::Here { damage: None, .. }
                     )
             }
-            // A repair may go on with it, as long as the version is in force.
+            // A repair may resume it while that version is in force.
             (NodeFile::RepairPart { run, .. }, Some(manifest)) => manifest.run != *run,
             _ => true,
         };
@@ -323,7 +325,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Notes of removed objects go once all nodes are there to say that nothing older is left.
+    /// Tombstones go once all nodes are available and nothing older is left on them.
     fn drop_tombstones(
         &self,
         index: &Index,
@@ -344,9 +346,10 @@ impl Pool {
                 continue;
             }
             let name = NodeFile::Manifest { key }.name();
-            // The old ones first: a crash must not leave them without what outranks them.
-            let rotten = found.rotten.iter().map(|(at, _)| at);
-            for at in rotten.chain(&found.stale).chain(&found.copies) {
+            // Older versions first: a crash must not leave one of them without the tombstone that
+            // overrides it.
+            let corrupt = found.corrupt.iter().map(|(at, _)| at);
+            for at in corrupt.chain(&found.stale).chain(&found.copies) {
                 if let Ok(store) = &self.nodes[*at].store {
                     store.remove(&name)?;
                 }

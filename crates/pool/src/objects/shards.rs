@@ -7,7 +7,7 @@ use kiln_store::{Digest, Layout, ShardInfo, ShardReader, StoreError};
 
 use super::Pool;
 use crate::engine::chunks::Shards;
-use crate::engine::lanes::in_parallel;
+use crate::engine::sinks::in_parallel;
 use crate::{Body, Key, Manifest, NodeFile, Placed, PoolError, Result};
 
 /// One shard as it was found.
@@ -20,7 +20,7 @@ pub(crate) enum Member {
         damage: Option<String>,
     },
     /// Its node cannot be used.
-    Away(String),
+    Unavailable(String),
     /// Its node has no such shard, or something else under its name.
     Lost(String),
 }
@@ -80,10 +80,10 @@ impl ObjectShards {
     }
 
     /// What is wrong with a shard, in words.
-    pub(crate) fn trouble(&self, index: usize) -> Option<&str> {
+    pub(crate) fn problem(&self, index: usize) -> Option<&str> {
         match &self.members[index] {
             Member::Here { damage, .. } => damage.as_deref(),
-            Member::Away(why) | Member::Lost(why) => Some(why),
+            Member::Unavailable(why) | Member::Lost(why) => Some(why),
         }
     }
 }
@@ -95,7 +95,7 @@ fn member(pool: &Pool, manifest: &Manifest, placed: &Placed, key: Key, index: us
     };
     let store = match &pool.nodes[at].store {
         Ok(store) => store,
-        Err(why) => return Member::Away(why.clone()),
+        Err(why) => return Member::Unavailable(why.clone()),
     };
     let name = NodeFile::Shard { key, run: manifest.run, index: index as u16 }.name();
     let mut reader = match ShardReader::open(&**store, &name) {
@@ -103,7 +103,7 @@ fn member(pool: &Pool, manifest: &Manifest, placed: &Placed, key: Key, index: us
         Err(error) if error.is_not_found() || error.is_damage() => {
             return Member::Lost(error.to_string());
         }
-        Err(error) => return Member::Away(error.to_string()),
+        Err(error) => return Member::Unavailable(error.to_string()),
     };
     let expected = manifest.shard_info(index as u16);
     let said = ShardInfo { size: Some(manifest.size), ..reader.info().clone() };
@@ -141,7 +141,7 @@ impl Shards for ObjectShards {
     fn reader(&self, index: usize) -> Result<&ShardReader, StoreError> {
         match &self.members[index] {
             Member::Here { reader, .. } => Ok(reader),
-            Member::Away(why) | Member::Lost(why) => Err(StoreError::Damaged {
+            Member::Unavailable(why) | Member::Lost(why) => Err(StoreError::Damaged {
                 place: self.placed.places[index].node.clone(),
                 name: format!("shard {index}"),
                 part: "shard".to_owned(),

@@ -34,7 +34,7 @@ pub struct StatReport {
 /// One shard of an object.
 ///
 /// ```
-/// assert_eq!(kiln_pool::ShardState::default().trouble, None);
+/// assert_eq!(kiln_pool::ShardState::default().problem, None);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ShardState {
@@ -43,7 +43,8 @@ pub struct ShardState {
     /// The node that should have it.
     pub node: String,
     /// What is wrong with it, if anything.
-    pub trouble: Option<String>,
+    #[serde(rename = "trouble")]
+    pub problem: Option<String>,
 }
 
 impl Pool {
@@ -69,10 +70,10 @@ impl Pool {
             let state = |(index, place): (usize, &crate::Place)| ShardState {
                 index,
                 node: place.node.clone(),
-                trouble: shards.trouble(index).map(str::to_owned),
+                problem: shards.problem(index).map(str::to_owned),
             };
             report.shards = placed.places.iter().enumerate().map(state).collect();
-            let lost = report.shards.iter().filter(|shard| shard.trouble.is_some());
+            let lost = report.shards.iter().filter(|shard| shard.problem.is_some());
             let lost: Vec<usize> = lost.map(|shard| shard.index).collect();
             report.recoverable = shards.codec.tolerates(&lost);
         }

@@ -28,12 +28,13 @@ pub struct PoolStatus {
     pub bytes: u64,
     /// Objects that lack nothing.
     pub whole: u64,
-    /// Objects that lack shards or manifests, by how many further losses they bear.
+    /// Objects that lack shards or manifests, by how many further losses they tolerate.
     pub endangered: BTreeMap<i32, u64>,
     /// Objects that cannot be read now.
     pub unreadable: u64,
     /// Objects that lack copies of their manifest on nodes that are there.
-    pub thin: u64,
+    #[serde(rename = "thin")]
+    pub under_replicated: u64,
     /// Bytes that a repair would write.
     pub to_rebuild: u64,
     /// The nodes.
@@ -63,7 +64,8 @@ pub struct NodeStatus {
     /// It is being emptied.
     pub draining: bool,
     /// It has a new disk, which may lack something still.
-    pub filling: bool,
+    #[serde(rename = "filling")]
+    pub backfilling: bool,
     /// Shards that are there.
     pub shards: u64,
     /// Manifests that are there.
@@ -114,27 +116,27 @@ struct Lack {
     lost: Vec<u16>,
     away: Vec<u16>,
     manifests: u16,
-    /// A scrub found fault with some copy of the manifest: perhaps one counted above.
-    thin: bool,
+    /// A scrub found a damaged copy of the manifest: perhaps one that is counted above.
+    under_replicated: bool,
 }
 
 impl Pool {
-    /// Has nodes with new disks count as all others, if a survey found that no manifest is
-    /// lacking anywhere.
+    /// Ends the backfilling of nodes with new disks, if a survey found that no manifest is missing
+    /// anywhere.
     ///
     /// # Errors
     /// A node that cannot be written.
     pub fn settle(&self, status: &PoolStatus) -> Result<()> {
         let present = |(node, row): (&PoolNode, &NodeStatus)| row.present == node.store.is_ok();
         let as_opened = self.nodes.iter().zip(&status.nodes).all(present);
-        if as_opened && status.thin == 0 { self.trust_all() } else { Ok(()) }
+        if as_opened && status.under_replicated == 0 { self.trust_all() } else { Ok(()) }
     }
 
     /// Surveys the pool and fills the queue with what a repair should do, the most endangered
     /// first. The index must be fresh. `queue` bounds what is remembered of damaged objects.
     ///
     /// # Errors
-    /// The index; a node that fails while it is listed counts as away.
+    /// The index; a node that fails while it is listed counts as unavailable.
     pub fn survey(
         &self,
         index: &Index,
@@ -142,13 +144,13 @@ impl Pool {
         now_ms: u64,
     ) -> Result<PoolStatus> {
         let mut status = PoolStatus { pool: self.config.name.clone(), ..PoolStatus::default() };
-        // Damaged objects only: bounded by what the queue can hold.
+        // Damaged objects only: bounded by the queue's capacity.
         let mut lacks: BTreeMap<Key, Lack> = BTreeMap::new();
         for (key, mut lost) in index.damage(MOST_DAMAGED)? {
             let all = lost.len();
             lost.retain(|index| *index != THE_MANIFEST);
-            let thin = lost.len() < all;
-            lacks.insert(key, Lack { lost, thin, ..Lack::default() });
+            let under_replicated = lost.len() < all;
+            lacks.insert(key, Lack { lost, under_replicated, ..Lack::default() });
         }
         let mut group = Group::default();
         for at in 0..self.nodes.len() {
@@ -179,7 +181,7 @@ impl Pool {
             url: config.url.clone(),
             domain: config.domain.clone(),
             draining: config.draining,
-            filling: self.nodes[at].filling,
+            backfilling: self.nodes[at].backfilling,
             ..NodeStatus::default()
         };
         group.nodes.insert(config.id.clone(), at);
@@ -277,13 +279,13 @@ impl Pool {
         lack.lost.sort_unstable();
         lack.lost.dedup();
         let gone = |id: &&String| self.config.position(id).is_none();
-        let manifests = usize::from(lack.manifests.max(u16::from(lack.thin)))
+        let manifests = usize::from(lack.manifests.max(u16::from(lack.under_replicated)))
             + listed.manifests.iter().filter(gone).count();
         if lack.lost.is_empty() && manifests == 0 {
             status.whole += 1;
             return Ok(());
         }
-        status.thin += u64::from(manifests > 0);
+        status.under_replicated += u64::from(manifests > 0);
         let unreachable = self.unreachable(listed, &lack.lost);
         // A code that this program cannot do is counted as if any k shards were enough.
         let of_data = self.codec(&listed.code).map_or_else(

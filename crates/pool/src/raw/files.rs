@@ -195,7 +195,7 @@ impl Chunks for RawFiles<'_> {
         self.size.saturating_sub(stripe * full).min(full)
     }
 
-    fn covers(&self, chunk: usize, _stripe: u64) -> bool {
+    fn read_plans(&self, chunk: usize, _stripe: u64) -> bool {
         self.files[chunk].is_some()
     }
 
@@ -266,7 +266,7 @@ impl Chunks for RawFiles<'_> {
 impl RawFiles<'_> {
     /// The file of an index.
     fn file(&self, index: usize) -> Result<&dyn ReadAt, StoreError> {
-        // Success without a file would leave a buffer as it was: another stripe's bytes.
+        // Returning success without a file would leave another stripe's bytes in the buffer.
         let file = self.files[index].as_ref().map(|(_, file)| &**file);
         file.ok_or_else(|| StoreError::Damaged {
             place: "the folders given".to_owned(),

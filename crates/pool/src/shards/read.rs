@@ -27,7 +27,7 @@ pub fn decode(
         (0..k).filter(|&i| set.members[i].as_ref().is_none_or(|m| m.damaged)).collect();
     let mut digests: Vec<DigestBuilder> =
         suspects.iter().map(|_| DigestBuilder::default()).collect();
-    let tally = decode_stripes(
+    let statistics = decode_stripes(
         set,
         &suspects,
         |frame| {
@@ -46,7 +46,7 @@ pub fn decode(
             }
         }
     }
-    let mut report = report(set, &tally);
+    let mut report = report(set, &statistics);
     report.lost = set.missing();
     report.metadata_bytes_read += set.metadata_bytes;
     report.verified = set.digests.is_some() || suspects.is_empty();

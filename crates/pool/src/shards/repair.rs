@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 
 use kiln_store::device::Devices;
 
-use crate::engine::ledger::Ledger;
 use crate::engine::node;
+use crate::engine::repair_statistics::RepairStatistics;
 use crate::engine::scan::scan;
-use crate::engine::tally::indices;
+use crate::engine::stripe_statistics::indices;
 use crate::shards::verify::check_digests;
 use crate::{Node, PoolError, RepairReport, Result, Settings, ShardSet, discover};
 
@@ -57,8 +57,8 @@ pub struct RepairRequest {
 /// Rebuilds what is missing or damaged, and renames what is misnamed.
 ///
 /// Each stripe is rebuilt by the code's cheapest plan; a helper that fails its checksums is left
-/// out of that stripe, which is planned again, and is itself mended in a following pass. A rebuilt
-/// shard is a hidden part until its digest equals the recorded one and it is durable.
+/// out of that stripe, which is planned again, and is itself repaired in a following pass. A
+/// rebuilt shard is a hidden part until its digest equals the recorded one and it is durable.
 ///
 /// # Errors
 /// [`PoolError::StripeLost`] when a stripe has too many bad chunks, [`PoolError::Mismatch`],
@@ -69,53 +69,54 @@ pub fn repair(
     settings: &Settings<'_>,
 ) -> Result<RepairReport> {
     check(set, req)?;
-    let mut ledger = ledger_of(set);
+    let mut totals = totals_of(set);
     if req.dry_run {
         let targets = first_targets(set, req);
-        moves::foretell(set, &mut ledger);
-        dry::estimate(set, req, &targets, &mut ledger)?;
-        return Ok(report(ledger, set, true));
+        moves::foretell(set, &mut totals);
+        dry::estimate(set, req, &targets, &mut totals)?;
+        return Ok(report(totals, set, true));
     }
     let nodes = place::all_nodes(set, req);
     let (_locks, waited) = node::lock(&nodes, settings, true)?;
     let fresh = if waited { Some(again_discovered(set, &nodes)?) } else { None };
-    let mut set = moves::settle(fresh.as_ref().unwrap_or(set), &nodes, &mut ledger)?;
+    let mut set = moves::settle(fresh.as_ref().unwrap_or(set), &nodes, &mut totals)?;
     let mut targets = first_targets(&set, req);
-    // What a scan has told need not be told again while mending.
+    // What a scan has reported is not reported again by the repair.
     let mut told = vec![false; set.members.len()];
     if req.scan || targets.is_empty() {
-        look(&set, &mut targets, &mut told, &mut ledger, settings)?;
+        look(&set, &mut targets, &mut told, &mut totals, settings)?;
     }
     let mut discard = req.lost.clone();
     let mut done = vec![false; set.members.len()];
     while !targets.is_empty() {
         warn(&set, &targets, settings);
         let job = pass::Job { set: &set, req, targets: &targets, discard: &discard, told: &told };
-        let found = job.run(&mut ledger, settings)?;
+        let found = job.run(&mut totals, settings)?;
         discard.clear();
         targets.iter().for_each(|&index| done[index] = true);
         let again: Vec<usize> = found.iter().copied().filter(|&index| done[index]).collect();
         if let Some(&index) = again.first() {
-            let todo = "its disk returns other bytes than were written; use another place".into();
+            let todo =
+                "its disk does not return the bytes that were written; use another place".into();
             return Err(PoolError::Mismatch { object: set.object().to_owned(), index, todo });
         }
         set = again_discovered(&set, &nodes)?;
         targets = found;
     }
     pass::remove_stale_parts(&set);
-    Ok(report(ledger, &set, false))
+    Ok(report(totals, &set, false))
 }
 
 /// Sums for a set, with what was found wrong with it so far.
-fn ledger_of(set: &ShardSet) -> Ledger {
-    let mut ledger = Ledger::for_nodes((0..set.members.len()).map(|i| set.node_name(i)));
-    set.damage.iter().for_each(|damage| ledger.findings.push(damage.clone()));
-    ledger.metadata_bytes = set.metadata_bytes;
-    ledger
+fn totals_of(set: &ShardSet) -> RepairStatistics {
+    let mut totals = RepairStatistics::for_nodes((0..set.members.len()).map(|i| set.node_name(i)));
+    set.damage.iter().for_each(|damage| totals.findings.push(damage.clone()));
+    totals.metadata_bytes = set.metadata_bytes;
+    totals
 }
 
-fn report(ledger: Ledger, set: &ShardSet, dry_run: bool) -> RepairReport {
-    let mut report = ledger.into_report(set, dry_run);
+fn report(totals: RepairStatistics, set: &ShardSet, dry_run: bool) -> RepairReport {
+    let mut report = totals.into_report(set, dry_run);
     report.notes.clone_from(&set.notes);
     report
 }
@@ -144,15 +145,15 @@ fn look(
     set: &ShardSet,
     targets: &mut Vec<usize>,
     told: &mut [bool],
-    ledger: &mut Ledger,
+    totals: &mut RepairStatistics,
     settings: &Settings<'_>,
 ) -> Result<()> {
-    let (bad, tables) = check_digests(set, &mut ledger.findings, settings)?;
+    let (bad, tables) = check_digests(set, &mut totals.findings, settings)?;
     let result = scan(set, targets, false, settings)?;
-    ledger.metadata_bytes += tables + result.tally.metadata();
-    ledger.scan_bytes += result.tally.bytes();
-    ledger.findings.extend(&result.tally.findings);
-    for index in bad.into_iter().chain(result.tally.bad_indices()) {
+    totals.metadata_bytes += tables + result.statistics.metadata();
+    totals.scan_bytes += result.statistics.bytes();
+    totals.findings.extend(&result.statistics.findings);
+    for index in bad.into_iter().chain(result.statistics.bad_indices()) {
         told[index] = true;
         targets.push(index);
     }

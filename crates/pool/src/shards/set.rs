@@ -6,7 +6,7 @@ mod scan;
 use kiln_code::{CodeSpec, Codec};
 use kiln_store::{Digest, Layout, ShardInfo, ShardReader, StoreError};
 
-pub(crate) use choose::Runs;
+pub(crate) use choose::EncodeRuns;
 pub(crate) use scan::Scan;
 
 use crate::engine::chunks::Shards;
@@ -31,7 +31,7 @@ pub(crate) struct Member {
 
 /// A shard of another run, or of a later version of the format.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stranger {
+pub(crate) struct ForeignFile {
     /// Position of its node.
     pub node: usize,
     /// File name there.
@@ -40,7 +40,7 @@ pub(crate) struct Stranger {
     pub mark: String,
 }
 
-impl Stranger {
+impl ForeignFile {
     /// A name for it that is not in the way of shard `index`.
     pub(crate) fn aside(&self, object: &str, index: usize) -> String {
         names::shard(&format!("{object}.{}", self.mark), index)
@@ -65,8 +65,8 @@ pub struct ShardSet {
     pub(crate) members: Vec<Option<Member>>,
     pub(crate) damage: Vec<Damage>,
     pub(crate) notes: Vec<String>,
-    /// Files that must not be overwritten although they have a shard's name.
-    pub(crate) strangers: Vec<Stranger>,
+    /// Foreign files: they have a shard's name but must not be overwritten.
+    pub(crate) foreign: Vec<ForeignFile>,
     /// Members whose name is not the one their index asks for.
     pub(crate) misnamed: Vec<usize>,
     /// Bytes of headers and trailers read to find all this.
@@ -77,7 +77,7 @@ pub struct ShardSet {
 ///
 /// What a file says counts, not its name. Every file that is no hidden one is looked at; files
 /// that are no shards are ignored. Damaged or misplaced shards are taken where they are of use,
-/// and reported. Of several encode runs the one that can be decoded is taken.
+/// and reported. Where there are several encode runs, the one that can be decoded is taken.
 ///
 /// # Errors
 /// [`PoolError::NotFound`], [`PoolError::SeveralObjects`] when `object` is `None` and there are
@@ -85,7 +85,7 @@ pub struct ShardSet {
 /// when two runs could be decoded.
 pub fn discover(nodes: &[Node], object: Option<&str>) -> Result<ShardSet> {
     let scan = Scan::new(nodes, object)?;
-    let runs = Runs::new(scan, nodes, object)?;
+    let runs = EncodeRuns::new(scan, nodes, object)?;
     runs.choose(nodes)
 }
 

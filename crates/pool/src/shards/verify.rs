@@ -1,10 +1,10 @@
-//! Verify: are all shards as they should be, and if not, can they be mended?
+//! Verify: are all shards intact, and if not, can they be repaired?
 
 use kiln_store::{ShardState, digest_of};
 
-use crate::engine::lanes::in_parallel;
 use crate::engine::scan::{report, scan};
-use crate::engine::tally::{Findings, indices};
+use crate::engine::sinks::in_parallel;
+use crate::engine::stripe_statistics::{Findings, indices};
 use crate::{Damage, Depth, PoolError, Result, Settings, ShardSet, VerifyReport};
 
 /// Checks shards.
@@ -12,7 +12,7 @@ use crate::{Damage, Depth, PoolError, Result, Settings, ShardSet, VerifyReport};
 /// Damage is a finding in the report, not an error.
 ///
 /// # Errors
-/// Only what keeps it from looking, such as a full memory of the code's.
+/// Only what keeps it from reading at all, such as no memory for buffers.
 ///
 /// ```
 /// # use std::sync::Arc;

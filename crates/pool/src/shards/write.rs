@@ -15,9 +15,9 @@ use self::commit::{Rename, commit, secure_names};
 pub(crate) use self::prepare::roll_forward_all as roll_forward;
 use self::prepare::{Start, prepare, remove_parts};
 use crate::engine::encode::{STRIPE_LIMIT, check_unchanged, encode_shards};
-use crate::engine::lanes::in_parallel;
 use crate::engine::names;
 use crate::engine::node::{Part, check_nodes, lock, node_of};
+use crate::engine::sinks::in_parallel;
 use crate::{
     EncodeReport, Node, PoolError, Result, Settings, ShardPlace, Source, default_sub_chunk,
 };

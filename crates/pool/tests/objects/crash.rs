@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{Index, MendRequest, Pool, PoolError, RecoverRequest, ScrubRequest, Silent};
+use kiln_pool::{HealRequest, Index, Pool, PoolError, RecoverRequest, ScrubRequest, Silent};
 use kiln_store::{Append, Backend, Capabilities, Operation, ReadAt, StoreError, WriteLock};
 
 use crate::world::*;
@@ -236,9 +236,9 @@ fn a_repair_never_makes_it_worse() {
             world.replace_disk(lost);
         },
         |_, pool| {
-            let _ = pool.mend(
+            let _ = pool.heal(
                 "x",
-                &MendRequest { now_ms: 1_000, ..MendRequest::default() },
+                &HealRequest { now_ms: 1_000, ..HealRequest::default() },
                 &settings(),
             );
         },

@@ -33,8 +33,9 @@ fn repair(world: &World, index: &Index) {
     assert_eq!(report.failed_count, 0, "{report:#?}");
 }
 
-/// One node has a new disk, the other one with the manifest is away for a moment. That nobody has
-/// the manifest does not say that there is no object: a scrub that thought so removed its shards.
+/// One node has a new disk, the other one with the manifest is unavailable for a moment. That
+/// nobody has the manifest does not say that there is no object: a scrub that thought so removed
+/// its shards.
 #[test]
 fn a_new_disk_does_not_testify_that_there_is_no_object() {
     let mut world = World::new("rs:2+1", 5);
@@ -47,12 +48,12 @@ fn a_new_disk_does_not_testify_that_there_is_no_object() {
     assert!(matches!(world.remove("x"), Err(PoolError::Uncertain { .. })));
     let report = scrub(&world, &Index::in_memory().unwrap());
     assert_eq!((report.leftovers, report.clean), (0, false), "{report:#?}");
-    assert!(status(&world).nodes[holders[0]].filling);
+    assert!(status(&world).nodes[holders[0]].backfilling);
     world.away.clear();
     assert!(world.get("x").unwrap() == bytes);
     // Once nothing is lacking the new disk counts as any other.
     repair(&world, &Index::in_memory().unwrap());
-    assert!(!status(&world).nodes[holders[0]].filling);
+    assert!(!status(&world).nodes[holders[0]].backfilling);
     world.away.insert(holders[1]);
     assert!(world.get("x").unwrap() == bytes);
     assert!(matches!(world.get("y"), Err(PoolError::NoObject { .. })));
@@ -93,7 +94,7 @@ fn a_scrub_corrects_an_index_that_follows_an_old_manifest() {
     let size = || index.by_key(&Key::of("x").unwrap()).unwrap().unwrap().size;
     assert_eq!(size(), 6_000, "the index finds it by itself now: drop this test");
     let report = scrub(&world, &index);
-    assert_eq!((report.damaged, report.thin, size()), (1, 1, 9_000), "{report:#?}");
+    assert_eq!((report.damaged, report.under_replicated, size()), (1, 1, 9_000), "{report:#?}");
     repair(&world, &index);
     assert!(scrub(&world, &index).clean && world.get("x").unwrap() == new);
 }

@@ -105,7 +105,7 @@ impl Play {
     fn lose_node(&mut self) {
         let node = self.random.below(NODES);
         if self.bad().len() < M || self.bad().contains(&node) {
-            self.log.push(format!("node {node} is away"));
+            self.log.push(format!("node {node} is unavailable"));
             self.world.away.insert(node);
         }
     }

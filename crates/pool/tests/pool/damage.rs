@@ -1,4 +1,4 @@
-//! Rot, cuts, and other shards' bytes: never a wrong byte, and all of it mended or said.
+//! Rot, cuts, and other shards' bytes: never a wrong byte, and all of it repaired or said.
 
 use crate::helpers::*;
 use kiln_pool::{PoolError, RepairRequest};
@@ -11,7 +11,7 @@ fn small(spec: &str) -> (World, Vec<u8>) {
 }
 
 #[test]
-fn a_flip_anywhere_in_any_shard_is_found_and_mended() {
+fn a_flip_anywhere_in_any_shard_is_found_and_healed() {
     let (world, bytes) = small("clay:4+2");
     let shards = world.all();
     for index in 0..world.n() {
@@ -39,7 +39,7 @@ fn a_flip_anywhere_in_any_shard_is_found_and_mended() {
 }
 
 #[test]
-fn a_rotten_helper_is_replaced_reported_and_mended() {
+fn a_corrupt_helper_is_replaced_reported_and_healed() {
     for spec in ["clay:4+2", "rs:4+2", "rep:3", "clay:5+3,d=6"] {
         let (world, bytes) = small(spec);
         let shards = world.all();
@@ -53,7 +53,7 @@ fn a_rotten_helper_is_replaced_reported_and_mended() {
                     assert!(world.decode().unwrap().0 == bytes);
                     assert!(report.lost.contains(&lost) && report.verified);
                     assert!(world.shard(lost) == shards[lost], "{spec} {lost} {helper} {offset}");
-                    // Mended in the same repair if it was read at all, else found by a scan.
+                    // Rebuilt in the same repair if it was read at all, else found by a scan.
                     if world.shard(helper) != shards[helper] {
                         assert!(!report.lost.contains(&helper));
                         let req = RepairRequest { scan: true, ..RepairRequest::default() };
@@ -69,7 +69,7 @@ fn a_rotten_helper_is_replaced_reported_and_mended() {
 }
 
 #[test]
-fn rot_in_different_stripes_of_more_than_m_shards_is_mended() {
+fn rot_in_different_stripes_of_more_than_m_shards_is_healed() {
     for spec in ["rs:4+2", "clay:4+2"] {
         let world = World::new(spec, 16);
         let bytes = data(world.n() * world.stripe());

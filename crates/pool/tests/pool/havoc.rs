@@ -47,7 +47,7 @@ proptest! {
     })]
 
     #[test]
-    fn damage_to_at_most_m_shards_is_mended(
+    fn damage_to_at_most_m_shards_is_healed(
         code in 0..3usize,
         size in 0..9000usize,
         first in 0..14usize,

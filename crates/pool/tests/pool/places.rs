@@ -39,7 +39,7 @@ fn shards_of_two_runs_never_mix() {
     assert_eq!(report.notes.iter().filter(|note| note.starts_with("foreign")).count(), 2);
     let report = world.repair(&RepairRequest::default()).unwrap();
     assert_eq!(report.lost, [1, 4]);
-    // The strangers are moved aside, not overwritten.
+    // The foreign files are moved aside, not overwritten.
     assert_eq!(report.moved.len(), 2);
     let aside = world.stores[0].bytes("object.08080808.01.kiln").unwrap();
     assert!(aside == other.shard(1));
@@ -224,7 +224,7 @@ fn a_pool_takes_no_node_that_it_could_not_write_to() {
     let refused = Pool::create(config.clone(), &open).unwrap_err();
     assert!(refused.to_string().contains("bucket cannot"), "{refused}");
     assert!(nodes.iter().all(|node| node.store.list().unwrap().is_empty()));
-    // Written into the description by hand it counts as away.
+    // Written into the description by hand it counts as unavailable.
     let sixth = config.node.pop().unwrap();
     Pool::create(config.clone(), &open).unwrap();
     config.node.push(sixth);

@@ -15,9 +15,9 @@ use crate::{Operation, Result, StoreError, request_limits};
 
 /// Reads in flight in one ring; larger batches go through it in turn.
 const RING_DEPTH: u32 = 128;
-/// Lanes kept for the next batch. More threads than this at once make theirs anew.
-const IDLE_LANES: usize = 16;
-/// A lane with a larger bounce buffer is not kept.
+/// Contexts kept for the next batch. More threads than this at once make theirs anew.
+const IDLE_CONTEXTS: usize = 16;
+/// A context with a larger bounce buffer is not kept.
 const IDLE_BOUNCE_BYTES: usize = 16 << 20;
 /// Reads are never cut into less than this, a multiple of every alignment.
 const LONGEST_MIN: u64 = 64 << 10;
@@ -71,8 +71,8 @@ impl Meter {
 
 /// What batches in flight work with, kept from one to the next.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
-    idle: Mutex<Vec<Lane>>,
+pub(super) struct BatchContexts {
+    idle: Mutex<Vec<BatchContext>>,
     /// Asking for a ring failed once, so it is not asked for again.
     no_rings: AtomicBool,
     /// Bytes of the longest read that the folder's device takes in one piece; asked for once.
@@ -80,35 +80,35 @@ pub(super) struct Lanes {
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct BatchContext {
     ring: Option<Ring>,
     bounce: Vec<u8>,
 }
 
-impl Lanes {
+impl BatchContexts {
     /// Bytes of the longest read of files in this folder.
     pub(super) fn longest(&self, folder: &Path) -> usize {
         *self.longest.get_or_init(|| longest_read(folder) as usize)
     }
 
-    fn take(&self, with_ring: bool) -> Lane {
+    fn take(&self, with_ring: bool) -> BatchContext {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut lane = idle.pop().unwrap_or_default();
+        let mut context = idle.pop().unwrap_or_default();
         drop(idle);
-        if with_ring && lane.ring.is_none() && !self.no_rings.load(Ordering::Relaxed) {
-            lane.ring = Ring::new(RING_DEPTH).ok();
-            self.no_rings.store(lane.ring.is_none(), Ordering::Relaxed);
+        if with_ring && context.ring.is_none() && !self.no_rings.load(Ordering::Relaxed) {
+            context.ring = Ring::new(RING_DEPTH).ok();
+            self.no_rings.store(context.ring.is_none(), Ordering::Relaxed);
         }
-        lane
+        context
     }
 
-    fn give_back(&self, mut lane: Lane) {
-        if lane.bounce.len() > IDLE_BOUNCE_BYTES {
-            lane.bounce = Vec::new();
+    fn give_back(&self, mut context: BatchContext) {
+        if context.bounce.len() > IDLE_BOUNCE_BYTES {
+            context.bounce = Vec::new();
         }
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE_LANES {
-            idle.push(lane);
+        if idle.len() < IDLE_CONTEXTS {
+            idle.push(context);
         }
     }
 }
@@ -189,7 +189,7 @@ pub(super) struct DirectReader {
     /// where depends on how their memory lies; so what is asked for is what the device counts.
     pub(super) longest: usize,
     pub(super) together: bool,
-    pub(super) lanes: std::sync::Arc<Lanes>,
+    pub(super) contexts: std::sync::Arc<BatchContexts>,
     pub(super) meter: std::sync::Arc<Meter>,
     pub(super) place: String,
     pub(super) name: String,
@@ -208,11 +208,11 @@ impl ReadAt for DirectReader {
         for read in reads.iter() {
             check_range(&self.place, &self.name, read.offset, read.buf.len(), self.len)?;
         }
-        let mut lane = self.lanes.take(self.together);
-        let outcome = self.read_aligned(&mut lane, reads);
+        let mut context = self.contexts.take(self.together);
+        let outcome = self.read_aligned(&mut context, reads);
         if outcome.is_ok() {
             // After a failure its ring may be of no more use.
-            self.lanes.give_back(lane);
+            self.contexts.give_back(context);
         }
         outcome.map_err(|error| StoreError::io(Operation::Read, &self.place, &self.name, error))
     }
@@ -225,13 +225,17 @@ impl ReadAt for DirectReader {
 impl DirectReader {
     /// Reads the aligned ranges around what is wanted: into the caller's buffer where one read
     /// fits it exactly and its address is aligned, else into a bounce buffer to copy from.
-    fn read_aligned(&self, lane: &mut Lane, wanted: &mut [BatchRead<'_>]) -> io::Result<()> {
+    fn read_aligned(
+        &self,
+        context: &mut BatchContext,
+        wanted: &mut [BatchRead<'_>],
+    ) -> io::Result<()> {
         let plan = Spans::of(wanted, self.align);
         let unit = self.align.offset.max(self.align.memory) as usize;
         let room = |index: usize| plan.len(index).next_multiple_of(unit);
         let bounced = |index: &usize| plan.alone[*index].is_none();
         let total: usize = (0..plan.spans.len()).filter(bounced).map(room).sum();
-        let Lane { ring, bounce } = lane;
+        let BatchContext { ring, bounce } = context;
         if bounce.len() < total + unit {
             *bounce = vec![0; total + unit];
         }
@@ -321,9 +325,9 @@ pub fn open_device(path: &Path, together: bool) -> Result<Box<dyn ReadAt>> {
     let (mut file, align) = open(path).map_err(fail)?.ok_or_else(refused)?;
     // The metadata of a block device tells no size.
     let len = file.seek(SeekFrom::End(0)).map_err(fail)?;
-    let (lanes, meter, longest) =
+    let (contexts, meter, longest) =
         (Default::default(), Default::default(), longest_read(path) as usize);
-    Ok(Box::new(DirectReader { file, len, align, longest, together, lanes, meter, place, name }))
+    Ok(Box::new(DirectReader { file, len, align, longest, together, contexts, meter, place, name }))
 }
 
 /// Bytes of the longest read that goes to the device of this path as it is, whatever its memory is
@@ -453,7 +457,7 @@ mod tests {
         };
         // An alignment that suits no device: the system refuses the reads, as odd ones are.
         let align = Alignment { offset: 1, memory: 1 };
-        let (lanes, meter) = Default::default();
+        let (contexts, meter) = Default::default();
         let (place, name) = (String::new(), String::new());
         let reader = DirectReader {
             file,
@@ -461,7 +465,7 @@ mod tests {
             align,
             longest: 1 << 20,
             together: true,
-            lanes,
+            contexts,
             meter,
             place,
             name,

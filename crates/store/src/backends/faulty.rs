@@ -70,7 +70,7 @@ impl Fault {
 ///
 /// ```
 /// use kiln_store::{Fault, FaultAction};
-/// // Rot: every read of the byte at offset 5000 sees its lowest bit flipped.
+/// // Silent corruption: every read of the byte at offset 5000 sees its lowest bit flipped.
 /// let rot = Fault::new(FaultAction::Flip { offset: 5000, mask: 1 }).always();
 /// # let _ = rot;
 /// ```

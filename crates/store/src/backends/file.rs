@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::capability::{Capabilities, Capability};
-use super::direct::{self, DirectReader, Lanes, Meter, ReadMode};
+use super::direct::{self, BatchContexts, DirectReader, Meter, ReadMode};
 use super::place::{Absent, BackendKind, Location, Opening};
 use super::{Append, Backend, ReadAt, WriteLock, check_name};
 use crate::{Operation, Result, StoreError};
@@ -55,7 +55,7 @@ impl BackendKind for Folders {
 pub struct FileBackend {
     folder: PathBuf,
     mode: ReadMode,
-    lanes: Arc<Lanes>,
+    contexts: Arc<BatchContexts>,
     meter: Arc<Meter>,
     /// Where the folder may be absent: set once it is there.
     lazy: Option<Arc<OnceLock<Option<Made>>>>,
@@ -99,8 +99,8 @@ impl FileBackend {
     }
 
     fn at(folder: PathBuf) -> Self {
-        let (mode, lanes, meter) = (ReadMode::default(), Arc::default(), Arc::default());
-        Self { folder, mode, lanes, meter, lazy: None }
+        let (mode, contexts, meter) = (ReadMode::default(), Arc::default(), Arc::default());
+        Self { folder, mode, contexts, meter, lazy: None }
     }
 
     /// Makes the folder if it may be absent and is.
@@ -208,7 +208,7 @@ impl Backend for FileBackend {
         self.meter.so_far()
     }
 
-    /// The lock hangs on the folder itself, so it leaves no file behind.
+    /// The folder itself is locked, so no lock file is left behind.
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
         self.make()?;
         let fail = |error| self.error(Operation::Lock, "", error);
@@ -261,10 +261,10 @@ impl Backend for FileBackend {
             && let Some((file, align)) = direct::open(&path).map_err(fail)?
         {
             let len = file.metadata().map_err(fail)?.len();
-            let lanes = Arc::clone(&self.lanes);
-            let longest = lanes.longest(&self.folder);
+            let contexts = Arc::clone(&self.contexts);
+            let longest = contexts.longest(&self.folder);
             let reader =
-                DirectReader { file, len, align, longest, together, lanes, meter, place, name };
+                DirectReader { file, len, align, longest, together, contexts, meter, place, name };
             return Ok(Box::new(reader));
         }
         let file = File::open(path).map_err(fail)?;

@@ -81,7 +81,7 @@ fn cheapest(aligned: &[Range<u64>], model: &DeviceModel) -> Vec<Range<u64>> {
     if model.operations(longest) < 2 {
         return reads;
     }
-    let rivals = pieces::candidates(aligned, model).into_iter().chain([reads]);
-    let rivals = rivals.map(|reads| (model.seconds_of(&reads), reads));
-    rivals.min_by(|a, b| a.0.total_cmp(&b.0)).map_or_else(Vec::new, |(_, reads)| reads)
+    let alternatives = pieces::candidates(aligned, model).into_iter().chain([reads]);
+    let alternatives = alternatives.map(|reads| (model.seconds_of(&reads), reads));
+    alternatives.min_by(|a, b| a.0.total_cmp(&b.0)).map_or_else(Vec::new, |(_, reads)| reads)
 }

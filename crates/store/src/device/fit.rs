@@ -1,6 +1,6 @@
 //! From measurements to a model, and to how much it can be trusted.
 
-mod rivals;
+mod alternatives;
 
 use super::{Combine, DeviceModel};
 
@@ -108,7 +108,7 @@ pub fn fit(samples: &[Sample], alignment: u64, pieces: &[u64]) -> Option<DeviceM
     let worst_fit = worst.fold(0.0, f64::max);
     let pieces: Vec<Option<u64>> =
         [None].into_iter().chain(cut.iter().map(|(cut, _)| cut.piece_bytes)).collect();
-    let uncertainty = rivals::uncertainty(&times, best, &pieces, middle_spread(samples));
+    let uncertainty = alternatives::uncertainty(&times, best, &pieces, middle_spread(samples));
     Some(DeviceModel { worst_fit, uncertainty, ..model })
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Combine, Rival, Uncertainty};
+use super::{AlternativeModel, Combine, Uncertainty};
 
 /// What reads cost on a device, in seconds, when many are submitted together.
 ///
@@ -125,33 +125,38 @@ impl DeviceModel {
         if !doubts.iter().all(|doubt| (0.0..=1e6).contains(doubt)) {
             return Err(format!("its uncertainty is {doubts:?}, which is none"));
         }
-        let rivals = &self.uncertainty.rivals;
-        if rivals.len() > Uncertainty::RIVALS_MAX {
-            let most = Uncertainty::RIVALS_MAX;
-            return Err(format!("it has {} rivals, {most} are the most", rivals.len()));
+        let alternatives = &self.uncertainty.alternatives;
+        if alternatives.len() > Uncertainty::ALTERNATIVES_MAX {
+            let most = Uncertainty::ALTERNATIVES_MAX;
+            return Err(format!(
+                "it has {} alternative models, the limit is {most}",
+                alternatives.len()
+            ));
         }
         check_costs(self.read_seconds, self.byte_seconds, self.piece_bytes)?;
         if !(0.0..=1e6).contains(&self.start_seconds) {
             return Err(format!("start_seconds is {}, which is no cost", self.start_seconds));
         }
-        rivals.iter().try_for_each(|&Rival { read_seconds, byte_seconds, piece_bytes, .. }| {
-            check_costs(read_seconds, byte_seconds, piece_bytes)
-        })
+        alternatives.iter().try_for_each(
+            |&AlternativeModel { read_seconds, byte_seconds, piece_bytes, .. }| {
+                check_costs(read_seconds, byte_seconds, piece_bytes)
+            },
+        )
     }
 
-    /// All models that the measurements allow: this one, then its rivals.
+    /// All models that the measurements allow: this one, then its alternatives.
     #[must_use]
     pub fn plausible(&self) -> Vec<DeviceModel> {
-        let with = |rival: &Rival| DeviceModel {
-            read_seconds: rival.read_seconds,
-            byte_seconds: rival.byte_seconds,
-            combine: rival.combine,
-            piece_bytes: rival.piece_bytes,
+        let with = |alternative: &AlternativeModel| DeviceModel {
+            read_seconds: alternative.read_seconds,
+            byte_seconds: alternative.byte_seconds,
+            combine: alternative.combine,
+            piece_bytes: alternative.piece_bytes,
             uncertainty: Uncertainty::default(),
             ..self.clone()
         };
         let own = DeviceModel { uncertainty: Uncertainty::default(), ..self.clone() };
-        [own].into_iter().chain(self.uncertainty.rivals.iter().map(with)).collect()
+        [own].into_iter().chain(self.uncertainty.alternatives.iter().map(with)).collect()
     }
 
     /// Whether its measurements were too far from it to plan by it alone.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use proptest::prelude::*;
 
 use super::fit::{Sample, fit};
-use super::{Combine, Cover, DeviceModel};
+use super::{Combine, DeviceModel, ReadPlan};
 
 /// The best that any choice of gaps can do, by trying all of them.
 fn best_by_force(wanted: &[Range<u64>], model: &DeviceModel) -> f64 {
@@ -44,28 +44,28 @@ proptest! {
         let wanted = runs(&lengths);
         let plain = DeviceModel::new(read, 1.0, combine);
         let model = DeviceModel { start_seconds: start, piece_bytes, ..plain };
-        let cover = Cover::best(&wanted, 1, &model);
+        let read_plan = ReadPlan::best(&wanted, 1, &model);
         let force = best_by_force(&wanted, &model);
         // Only where reads are cut and the larger cost counts is it not the best of all: then it
         // is one of the best trades of reads against bytes, and better than all simple ways.
         let exact = combine == Combine::Sum || piece_bytes.is_none();
-        prop_assert!(cover.seconds > force - 1e-9, "{} against {force}", cover.seconds);
-        let loss = cover.seconds / force;
+        prop_assert!(read_plan.seconds > force - 1e-9, "{} against {force}", read_plan.seconds);
+        let loss = read_plan.seconds / force;
         prop_assert!(loss < if exact { 1.0 + 1e-9 } else { 1.5 }, "{loss} times {force}");
         // What it says of itself is so.
-        let bytes: u64 = cover.reads.iter().map(|read| read.end - read.start).sum();
-        prop_assert_eq!(bytes, cover.bytes);
-        prop_assert_eq!(model.seconds_of(&cover.reads), cover.seconds);
-        prop_assert_eq!(model.seconds(cover.operations, bytes), cover.seconds);
+        let bytes: u64 = read_plan.reads.iter().map(|read| read.end - read.start).sum();
+        prop_assert_eq!(bytes, read_plan.bytes);
+        prop_assert_eq!(model.seconds_of(&read_plan.reads), read_plan.seconds);
+        prop_assert_eq!(model.seconds(read_plan.operations, bytes), read_plan.seconds);
         // Every run lies within one read.
         for run in &wanted {
             let holds = |read: &&Range<u64>| read.start <= run.start && run.end <= read.end;
-            prop_assert_eq!(cover.reads.iter().filter(holds).count(), 1);
+            prop_assert_eq!(read_plan.reads.iter().filter(holds).count(), 1);
         }
         // Never worse than run by run, nor than reading it all.
         let whole = wanted[0].start..wanted[wanted.len() - 1].end;
-        prop_assert!(cover.seconds <= cover.seconds_as_runs);
-        prop_assert!(cover.seconds <= model.seconds_of(&[whole]) + 1e-9);
+        prop_assert!(read_plan.seconds <= read_plan.seconds_as_runs);
+        prop_assert!(read_plan.seconds <= model.seconds_of(&[whole]) + 1e-9);
     }
 
     #[test]
@@ -75,14 +75,14 @@ proptest! {
         combine in combine(),
     ) {
         let wanted = runs(&lengths);
-        let cover = Cover::best(&wanted, 512, &DeviceModel::new(read, 1.0, combine));
-        for read in &cover.reads {
+        let read_plan = ReadPlan::best(&wanted, 512, &DeviceModel::new(read, 1.0, combine));
+        for read in &read_plan.reads {
             prop_assert!(read.start % 512 == 0 && read.end % 512 == 0 && read.start < read.end);
         }
-        prop_assert!(cover.reads.windows(2).all(|pair| pair[0].end < pair[1].start));
+        prop_assert!(read_plan.reads.windows(2).all(|pair| pair[0].end < pair[1].start));
         for run in wanted.iter().filter(|run| !run.is_empty()) {
             let holds = |read: &&Range<u64>| read.start <= run.start && run.end <= read.end;
-            prop_assert_eq!(cover.reads.iter().filter(holds).count(), 1);
+            prop_assert_eq!(read_plan.reads.iter().filter(holds).count(), 1);
         }
     }
 

@@ -8,17 +8,17 @@ use super::Combine;
 /// Another model that the measurements allow.
 ///
 /// ```
-/// use kiln_store::device::{Combine, Rival};
-/// let rival = Rival {
+/// use kiln_store::device::{Combine, AlternativeModel};
+/// let alternative = AlternativeModel {
 ///     read_seconds: 8e-3,
 ///     byte_seconds: 1e-8,
 ///     combine: Combine::Sum,
 ///     piece_bytes: None,
 /// };
-/// assert!(rival.piece_bytes.is_none());
+/// assert!(alternative.piece_bytes.is_none());
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rival {
+pub struct AlternativeModel {
     /// Seconds of one more read.
     pub read_seconds: f64,
     /// Seconds of one more byte.
@@ -43,12 +43,13 @@ pub struct Uncertainty {
     /// How far repetitions of a measurement were apart, in the middle.
     pub spread: f64,
     /// Models that explain the measurements nearly as well: the ends of what they allow.
-    pub rivals: Vec<Rival>,
+    #[serde(rename = "rivals")]
+    pub alternatives: Vec<AlternativeModel>,
 }
 
 impl Uncertainty {
-    /// No record has more rivals.
-    pub const RIVALS_MAX: usize = 16;
+    /// No record has more alternatives.
+    pub const ALTERNATIVES_MAX: usize = 16;
 
     /// From here on the planner says that it does not know the device well.
     pub const ERROR_LARGE: f64 = 0.10;

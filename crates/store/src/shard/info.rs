@@ -97,8 +97,8 @@ pub(crate) enum Kind {
 
 /// Why bytes are not the record that was looked for.
 #[derive(Debug)]
-pub(crate) enum Flaw {
-    /// They do not even start (or end) like one.
+pub(crate) enum RecordFlaw {
+    /// They do not start (or end) with the magic bytes.
     NoMagic(String),
     /// An intact record of a version this crate does not know.
     Version(u16),
@@ -108,7 +108,7 @@ pub(crate) enum Flaw {
     Unread(StoreError),
 }
 
-impl std::fmt::Display for Flaw {
+impl std::fmt::Display for RecordFlaw {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoMagic(what) | Self::Bad(what) => f.write_str(what),
@@ -177,52 +177,55 @@ fn encode_tail(file_len: u64, record: u32) -> [u8; TAIL] {
 }
 
 /// Length of the trailer's record, from the last [`TAIL`] bytes of a file of `file_len` bytes.
-pub(crate) fn parse_tail(tail: &[u8; TAIL], file_len: u64) -> Result<usize, Flaw> {
+pub(crate) fn parse_tail(tail: &[u8; TAIL], file_len: u64) -> Result<usize, RecordFlaw> {
     if tail[16..] != TAIL_MAGIC {
-        return Err(Flaw::NoMagic("it does not end like one".into()));
+        return Err(RecordFlaw::NoMagic("it does not end like one".into()));
     }
     if le_u32(tail, 12) != checksum(&tail[..12]) {
-        return Err(Flaw::Bad("checksum of the tail is wrong".into()));
+        return Err(RecordFlaw::Bad("checksum of the tail is wrong".into()));
     }
     let said = le_u64(tail, 0);
     if said != file_len {
-        return Err(Flaw::Bad(format!("it was {said} bytes long and is now {file_len}")));
+        return Err(RecordFlaw::Bad(format!("it was {said} bytes long and is now {file_len}")));
     }
     let record = le_u32(tail, 8) as usize;
     let room = file_len.saturating_sub(BLOCK + TAIL as u64);
     if !(FIXED + SUM..=MAX_RECORD).contains(&record) || record as u64 > room {
-        return Err(Flaw::Bad(format!("a trailer of {record} bytes is impossible")));
+        return Err(RecordFlaw::Bad(format!("a trailer of {record} bytes is impossible")));
     }
     Ok(record)
 }
 
 /// Reads a record that fills `bytes`; the digests are empty for a header.
-pub(crate) fn parse_record(bytes: &[u8], kind: Kind) -> Result<(ShardInfo, Vec<Digest>), Flaw> {
+pub(crate) fn parse_record(
+    bytes: &[u8],
+    kind: Kind,
+) -> Result<(ShardInfo, Vec<Digest>), RecordFlaw> {
     if bytes.len() < FIXED + SUM || bytes[..8] != MAGIC {
-        return Err(Flaw::NoMagic("it does not start like one".into()));
+        return Err(RecordFlaw::NoMagic("it does not start like one".into()));
     }
     let (body, sum) = bytes.split_at(bytes.len() - SUM);
     if le_u32(sum, 0) != checksum(body) {
-        return Err(Flaw::Bad("its checksum is wrong".into()));
+        return Err(RecordFlaw::Bad("its checksum is wrong".into()));
     }
     // Only now: a flipped bit in the version must not look like a version of the future.
     if le_u16(body, 8) != VERSION {
-        return Err(Flaw::Version(le_u16(body, 8)));
+        return Err(RecordFlaw::Version(le_u16(body, 8)));
     }
     if le_u16(body, 10) != kind as u16 || le_u32(body, 12) as usize != bytes.len() {
-        return Err(Flaw::Bad("it is another kind of record".into()));
+        return Err(RecordFlaw::Bad("it is another kind of record".into()));
     }
     parse_fields(body, kind)
 }
 
 /// The fields of a record whose checksum and frame are right. Limits are still checked: the
 /// checksum guards against accidents, not against a file made by somebody else's program.
-fn parse_fields(body: &[u8], kind: Kind) -> Result<(ShardInfo, Vec<Digest>), Flaw> {
+fn parse_fields(body: &[u8], kind: Kind) -> Result<(ShardInfo, Vec<Digest>), RecordFlaw> {
     let flags = le_u16(body, 54);
     let size = le_u64(body, 72);
     let known = flags & SIZE_KNOWN != 0;
     if flags & !SIZE_KNOWN != 0 || (!known && size != 0) || (!known && kind == Kind::Trailer) {
-        return Err(Flaw::Bad(format!("flags {flags:#06x} are impossible here")));
+        return Err(RecordFlaw::Bad(format!("flags {flags:#06x} are impossible here")));
     }
     let mut rest = &body[FIXED..];
     let info = ShardInfo {
@@ -238,26 +241,26 @@ fn parse_fields(body: &[u8], kind: Kind) -> Result<(ShardInfo, Vec<Digest>), Fla
         segment_stripes: le_u32(body, 64),
         size: known.then_some(size),
     };
-    info.check().map_err(|error| Flaw::Bad(error.to_string()))?;
+    info.check().map_err(|error| RecordFlaw::Bad(error.to_string()))?;
     let mut digests = Vec::new();
     if kind == Kind::Trailer {
         if rest.len() != 16 * usize::from(info.n) {
-            return Err(Flaw::Bad("the number of digests is not n".into()));
+            return Err(RecordFlaw::Bad("the number of digests is not n".into()));
         }
         digests = rest.chunks_exact(16).map(array16).collect();
     } else if rest.iter().any(|&byte| byte != 0) {
-        return Err(Flaw::Bad("padding is not zero".into()));
+        return Err(RecordFlaw::Bad("padding is not zero".into()));
     }
     Ok((info, digests))
 }
 
-fn take_text(rest: &mut &[u8], len: usize, most: usize) -> Result<String, Flaw> {
+fn take_text(rest: &mut &[u8], len: usize, most: usize) -> Result<String, RecordFlaw> {
     if len > most || len > rest.len() {
-        return Err(Flaw::Bad(format!("a text of {len} bytes is impossible")));
+        return Err(RecordFlaw::Bad(format!("a text of {len} bytes is impossible")));
     }
     let (text, after) = rest.split_at(len);
     *rest = after;
-    String::from_utf8(text.to_vec()).map_err(|_| Flaw::Bad("a text is not UTF-8".into()))
+    String::from_utf8(text.to_vec()).map_err(|_| RecordFlaw::Bad("a text is not UTF-8".into()))
 }
 
 fn array16(bytes: &[u8]) -> [u8; 16] {

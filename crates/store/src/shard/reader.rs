@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::info::{Flaw, Kind, TAIL, parse_record, parse_tail};
+use super::info::{Kind, RecordFlaw, TAIL, parse_record, parse_tail};
 use super::layout::BLOCK;
 use super::table::{self, Origin};
 use crate::{
@@ -20,14 +20,14 @@ const CACHED_TABLES: usize = 4;
 ///
 /// ```
 /// use kiln_store::ShardState;
-/// let mend = |state| state != ShardState::Complete;
-/// assert!(mend(ShardState::NoTrailer));
+/// let heal = |state| state != ShardState::Complete;
+/// assert!(heal(ShardState::NoTrailer));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShardState {
     /// Header and trailer are.
     Complete,
-    /// Only the header is: the shard is truncated or unfinished, or its trailer rotted.
+    /// Only the header is: the shard is truncated or unfinished, or its trailer is corrupt.
     NoTrailer,
     /// Only the trailer is.
     NoHeader,
@@ -102,7 +102,7 @@ impl ShardReader {
         let header = read_header(&*file);
         let trailer = read_trailer(&*file);
         let (state, damage, info, digests) = match (header, trailer) {
-            (Err(Flaw::Version(found)), _) | (_, Err(Flaw::Version(found))) => {
+            (Err(RecordFlaw::Version(found)), _) | (_, Err(RecordFlaw::Version(found))) => {
                 let (name, supported) = (name.to_string(), super::info::VERSION);
                 return Err(StoreError::Version { place, name, found, supported });
             }
@@ -181,7 +181,7 @@ impl ShardReader {
         &self.layout
     }
 
-    /// Tells a shard that lost its trailer the object's size, as its siblings know it.
+    /// Gives a shard that lost its trailer the object's size, as known from its siblings.
     ///
     /// # Errors
     /// [`StoreError::Misuse`] when the shard knows another size.
@@ -372,40 +372,42 @@ pub fn digest_of(reader: &ShardReader) -> Result<Digest> {
 }
 
 /// The header of an open file.
-pub(super) fn read_header(file: &dyn ReadAt) -> Result<ShardInfo, Flaw> {
+pub(super) fn read_header(file: &dyn ReadAt) -> Result<ShardInfo, RecordFlaw> {
     if file.len() < BLOCK {
-        return Err(Flaw::NoMagic(format!("it has only {} bytes", file.len())));
+        return Err(RecordFlaw::NoMagic(format!("it has only {} bytes", file.len())));
     }
     let mut block = [0; BLOCK as usize];
-    file.read_at(0, &mut block).map_err(Flaw::Unread)?;
+    file.read_at(0, &mut block).map_err(RecordFlaw::Unread)?;
     Ok(parse_record(&block, Kind::Header)?.0)
 }
 
 /// The trailer of an open file, found from its end.
-fn read_trailer(file: &dyn ReadAt) -> Result<(ShardInfo, Vec<Digest>), Flaw> {
+fn read_trailer(file: &dyn ReadAt) -> Result<(ShardInfo, Vec<Digest>), RecordFlaw> {
     let len = file.len();
     if len < BLOCK + TAIL as u64 {
-        return Err(Flaw::NoMagic(format!("it has only {len} bytes")));
+        return Err(RecordFlaw::NoMagic(format!("it has only {len} bytes")));
     }
     let mut tail = [0; TAIL];
-    file.read_at(len - TAIL as u64, &mut tail).map_err(Flaw::Unread)?;
+    file.read_at(len - TAIL as u64, &mut tail).map_err(RecordFlaw::Unread)?;
     let mut record = vec![0; parse_tail(&tail, len)?];
     let offset = len - (TAIL + record.len()) as u64;
-    file.read_at(offset, &mut record).map_err(Flaw::Unread)?;
+    file.read_at(offset, &mut record).map_err(RecordFlaw::Unread)?;
     let (info, digests) = parse_record(&record, Kind::Trailer)?;
-    let expected = info.layout().map_err(Flaw::Unread)?.trailer_offset();
+    let expected = info.layout().map_err(RecordFlaw::Unread)?.trailer_offset();
     if expected != offset {
-        return Err(Flaw::Bad(format!("it lies at {offset} instead of {expected}")));
+        return Err(RecordFlaw::Bad(format!("it lies at {offset} instead of {expected}")));
     }
     Ok((info, digests))
 }
 
 /// The error for a file with neither end intact.
-fn neither(place: String, name: &str, header: Flaw, trailer: Flaw) -> StoreError {
+fn neither(place: String, name: &str, header: RecordFlaw, trailer: RecordFlaw) -> StoreError {
     let name = name.to_string();
     match (header, trailer) {
-        (Flaw::Unread(error), _) | (_, Flaw::Unread(error)) => error,
-        (Flaw::NoMagic(why), Flaw::NoMagic(_)) => StoreError::NotAShard { place, name, why },
+        (RecordFlaw::Unread(error), _) | (_, RecordFlaw::Unread(error)) => error,
+        (RecordFlaw::NoMagic(why), RecordFlaw::NoMagic(_)) => {
+            StoreError::NotAShard { place, name, why }
+        }
         (header, trailer) => {
             let (part, what) = ("header and trailer".into(), format!("{header}; {trailer}"));
             StoreError::Damaged { place, name, part, what }

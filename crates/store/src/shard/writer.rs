@@ -16,9 +16,9 @@ const VERIFY_PIECE: usize = 1 << 20;
 /// Writes one shard, append only.
 ///
 /// The order is: chunks of stripe 0, 1, ..., then [`ShardWriter::seal`], then
-/// [`ShardWriter::finish`]. Write under a temporary name and rename after `finish`: a shard that
-/// bears its final name is complete. After an error the writer refuses everything; open the part
-/// again with [`ShardWriter::resume`], or remove it.
+/// [`ShardWriter::finish`]. Write under a temporary name and rename after `finish`: a shard with
+/// its final name is complete. After an error the writer refuses everything; open the part again
+/// with [`ShardWriter::resume`], or remove it.
 ///
 /// ```
 /// use kiln_store::{MemoryBackend, ShardInfo, ShardWriter, checksum};

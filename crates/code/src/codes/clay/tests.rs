@@ -212,7 +212,7 @@ fn multi_chunk_repairs_read_the_same_layers_everywhere() {
 
 /// A chunk that is unavailable but not wanted stands aside where the code has room for it.
 #[test]
-fn unavailable_chunks_stay_aloof() {
+fn unavailable_chunks_stay_non_helpers() {
     let codec = codec("clay:10+4,d=11");
     let available: Vec<usize> = (1..14).filter(|&i| i != 5 && i != 9).collect();
     let plan = codec.repair_plan(&[0], &available).unwrap();

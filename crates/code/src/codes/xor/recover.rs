@@ -42,7 +42,7 @@ pub(super) fn cheapest(
 }
 
 /// An equation that may give an unknown.
-struct Way {
+struct Candidate {
     equation: u32,
     /// The other unknowns that must be there first.
     first: Vec<usize>,
@@ -54,7 +54,7 @@ struct Search {
     alpha: usize,
     words: usize,
     /// For every unknown the ways to get it.
-    ways: Vec<Vec<Way>>,
+    candidates: Vec<Vec<Candidate>>,
 }
 
 /// Which way every unknown goes.
@@ -71,8 +71,8 @@ impl Search {
             None => None,
         };
         let words = cells.div_ceil(64);
-        let mut ways: Vec<Vec<Way>> = Vec::new();
-        ways.resize_with(shape.alpha + equations.auxiliary, Vec::new);
+        let mut candidates: Vec<Vec<Candidate>> = Vec::new();
+        candidates.resize_with(shape.alpha + equations.auxiliary, Vec::new);
         for (e, list) in equations.list.iter().enumerate() {
             let unknowns: Vec<usize> = list.iter().filter_map(|&v| unknown(v)).collect();
             let mut known = list.iter().filter(|&&v| unknown(v).is_none());
@@ -85,11 +85,11 @@ impl Search {
             known.by_ref().for_each(|&v| reads[v as usize / 64] |= 1 << (v % 64));
             for &u in &unknowns {
                 let first = unknowns.iter().copied().filter(|&other| other != u).collect();
-                ways[u].push(Way { equation: e as u32, first, reads: reads.clone() });
+                candidates[u].push(Candidate { equation: e as u32, first, reads: reads.clone() });
             }
         }
-        let possible = ways[..shape.alpha].iter().all(|ways| !ways.is_empty());
-        possible.then_some(Search { alpha: shape.alpha, words, ways })
+        let possible = candidates[..shape.alpha].iter().all(|candidates| !candidates.is_empty());
+        possible.then_some(Search { alpha: shape.alpha, words, candidates })
     }
 
     /// What an assignment reads and uses; nothing when its unknowns wait for each other.
@@ -97,7 +97,7 @@ impl Search {
         let mut walk = Walk {
             search: self,
             assignment,
-            state: vec![State::New; self.ways.len()],
+            state: vec![State::New; self.candidates.len()],
             reads: vec![0; self.words],
             equations: Vec::new(),
         };
@@ -117,8 +117,8 @@ impl Search {
     }
 
     fn best(&self) -> Option<Assignment> {
-        let choices = self.ways.iter().try_fold(1_usize, |product, ways| {
-            product.checked_mul(ways.len().max(1)).filter(|&p| p <= EXHAUSTIVE_MAX)
+        let choices = self.candidates.iter().try_fold(1_usize, |product, candidates| {
+            product.checked_mul(candidates.len().max(1)).filter(|&p| p <= EXHAUSTIVE_MAX)
         });
         let best = match choices {
             Some(choices) => self.all(choices),
@@ -129,12 +129,12 @@ impl Search {
 
     fn all(&self, choices: usize) -> Assignment {
         let nth = |mut number: usize| -> Assignment {
-            let digit = |ways: &Vec<Way>| {
-                let (radix, digit) = (ways.len().max(1), number % ways.len().max(1));
+            let digit = |candidates: &Vec<Candidate>| {
+                let (radix, digit) = (candidates.len().max(1), number % candidates.len().max(1));
                 number /= radix;
                 digit
             };
-            self.ways.iter().map(digit).collect()
+            self.candidates.iter().map(digit).collect()
         };
         let best = (0..choices).min_by_key(|&number| (self.cost(&nth(number)), number));
         nth(best.unwrap_or(0))
@@ -144,20 +144,21 @@ impl Search {
     /// RDP is the optimum already, and then from random starts.
     fn descend(&self) -> Assignment {
         let mut budget = DESCENT_WORDS / (self.alpha * (self.words + 8)).max(1);
-        let mut best: Assignment = vec![0; self.ways.len()];
+        let mut best: Assignment = vec![0; self.candidates.len()];
         let mut best_cost = self.cost(&best);
         // The first two ways are the families' rows and diagonals.
-        let halves = |u: usize| usize::from(u >= self.alpha / 2 && self.ways[u].len() > 1);
-        let mut start: Assignment = (0..self.ways.len()).map(halves).collect();
+        let halves = |u: usize| usize::from(u >= self.alpha / 2 && self.candidates[u].len() > 1);
+        let mut start: Assignment = (0..self.candidates.len()).map(halves).collect();
         let mut state = 1;
         while budget > 0 {
             let (end, cost) = self.improved(start, &mut state, &mut budget);
             if cost < best_cost {
                 (best, best_cost) = (end, cost);
             }
-            let random =
-                |ways: &Vec<Way>| next_random(&mut state) as usize % ways.len().clamp(1, 2);
-            start = self.ways.iter().map(random).collect();
+            let random = |candidates: &Vec<Candidate>| {
+                next_random(&mut state) as usize % candidates.len().clamp(1, 2)
+            };
+            start = self.candidates.iter().map(random).collect();
         }
         best
     }
@@ -171,12 +172,12 @@ impl Search {
     ) -> (Assignment, (u32, u32)) {
         let mut cost = self.cost(&now);
         let mut quiet = 0;
-        while quiet < self.ways.len() && *budget > 0 {
+        while quiet < self.candidates.len() && *budget > 0 {
             quiet += 1;
-            let u = next_random(state) as usize % self.ways.len();
-            for way in 0..self.ways[u].len() {
-                let old = std::mem::replace(&mut now[u], way);
-                if way == old {
+            let u = next_random(state) as usize % self.candidates.len();
+            for candidate in 0..self.candidates[u].len() {
+                let old = std::mem::replace(&mut now[u], candidate);
+                if candidate == old {
                     continue;
                 }
                 let changed = self.cost(&now);
@@ -219,12 +220,12 @@ impl Walk<'_> {
             State::New => self.state[u] = State::Open,
         }
         let search = self.search;
-        let Some(way) = search.ways[u].get(self.assignment[u]) else { return false };
-        if !way.first.iter().all(|&other| self.visit(other)) {
+        let Some(candidate) = search.candidates[u].get(self.assignment[u]) else { return false };
+        if !candidate.first.iter().all(|&other| self.visit(other)) {
             return false;
         }
-        self.reads.iter_mut().zip(&way.reads).for_each(|(all, new)| *all |= new);
-        self.equations.push(way.equation);
+        self.reads.iter_mut().zip(&candidate.reads).for_each(|(all, new)| *all |= new);
+        self.equations.push(candidate.equation);
         self.state[u] = State::Done;
         true
     }

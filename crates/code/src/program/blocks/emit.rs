@@ -1,53 +1,53 @@
 //! Writing blocks, and calls that repeat them.
 
 use super::super::place::Places;
-use super::repeat::{self, Written};
-use super::{Form, Parts};
+use super::repeat::{self, EmittedBlock};
+use super::{AccumulatorView, Dataflow};
 use crate::CodeError;
 use crate::dag::Step;
-use kiln_gf::{Block, Kernel, Listing, Side, Unit, Value};
+use kiln_gf::{Block, Kernel, ProgramSource, Side, Unit, Value};
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::BTreeSet;
 
 pub(super) struct Emitter<'a> {
-    parts: &'a Parts<'a>,
+    view: &'a AccumulatorView<'a>,
     places: Places,
     kernel: &'static dyn Kernel,
-    /// Results of sums that later blocks read.
+    /// Results of accumulators that later blocks read.
     kept: Vec<bool>,
-    /// Sums of which a part is done.
+    /// Accumulators that have been begun.
     begun: Vec<bool>,
     /// Kinds of blocks, by their number.
     kinds: HashMap<Block, u32>,
     /// The places of outputs that wait in scratch.
     deferred: HashMap<u32, Unit>,
-    written: Vec<Written>,
+    written: Vec<EmittedBlock>,
     /// A vertex that a block needs and that has no place: a mistake in this module.
     missing: Option<u32>,
 }
 
 impl<'a> Emitter<'a> {
     pub(super) fn new(
-        parts: &'a Parts<'a>,
+        view: &'a AccumulatorView<'a>,
         places: Places,
         kernel: &'static dyn Kernel,
     ) -> Emitter<'a> {
         let mut emitter = Emitter {
-            parts,
+            view,
             places,
             kernel,
-            kept: vec![false; parts.dag.vertices()],
-            begun: vec![false; parts.sums.len()],
+            kept: vec![false; view.dag.vertices()],
+            begun: vec![false; view.accs.len()],
             kinds: HashMap::default(),
             deferred: HashMap::default(),
             written: Vec::new(),
             missing: None,
         };
-        for &sum in &parts.sums {
-            emitter.keep_givens(parts.steps[sum].sources, usize::MAX);
+        for &acc in &view.accs {
+            emitter.keep_givens(view.steps[acc].sources, usize::MAX);
         }
-        for &(_, output) in parts.dag.outputs() {
-            emitter.keep_givens(&[output], parts.level[output as usize]);
+        for &(_, output) in view.dag.outputs() {
+            emitter.keep_givens(&[output], view.level[output as usize]);
         }
         emitter
     }
@@ -56,8 +56,8 @@ impl<'a> Emitter<'a> {
     fn keep_givens(&mut self, vertices: &[u32], below: usize) {
         for &vertex in vertices {
             let mut found = BTreeSet::new();
-            self.parts.givens(vertex, &mut found);
-            found.retain(|&given| self.parts.level[given as usize] < below);
+            self.view.givens(vertex, &mut found);
+            found.retain(|&given| self.view.level[given as usize] < below);
             found.iter().for_each(|&given| self.kept[given as usize] = true);
         }
     }
@@ -66,11 +66,11 @@ impl<'a> Emitter<'a> {
     /// as it is waits in scratch until then: so blocks are alike, whichever results they end.
     pub(super) fn keep_sources(&mut self, vertices: &[u32]) {
         for &vertex in vertices {
-            if let (true, Some(sum)) =
-                (self.places.is_output(vertex as usize), self.parts.sum_that_makes(vertex))
+            if let (true, Some(acc)) =
+                (self.places.is_output(vertex as usize), self.view.acc_that_makes(vertex))
             {
-                let row = vertex - self.parts.steps[self.parts.sums[sum]].first;
-                let slot = self.parts.slot(sum, row as usize);
+                let row = vertex - self.view.steps[self.view.accs[acc]].first;
+                let slot = self.view.slot(acc, row as usize);
                 self.deferred
                     .extend(self.places.defer(vertex as usize, slot).map(|place| (vertex, place)));
             }
@@ -78,26 +78,26 @@ impl<'a> Emitter<'a> {
         self.keep_givens(vertices, usize::MAX);
     }
 
-    /// Adds a block: parts of sums, over the sources that `columns` accepts; sums that end here;
-    /// vertices that are made of them and stored.
+    /// Adds an input-stationary block: adds the sources that `columns` accepts to accumulators,
+    /// ends those that `ends` names, then makes and stores the vertices `made` of them.
     pub(super) fn block(
         &mut self,
-        sums: &[usize],
+        accs: &[usize],
         columns: &dyn Fn(u32) -> bool,
         ends: &dyn Fn(usize) -> bool,
         made: &[u32],
         tile: usize,
     ) {
         let mut line = Line::default();
-        for &sum in sums {
-            let step = self.parts.steps[self.parts.sums[sum]];
+        for &acc in accs {
+            let step = self.view.steps[self.view.accs[acc]];
             let columns: Vec<(usize, u32)> =
                 step.sources.iter().copied().enumerate().filter(|&(_, s)| columns(s)).collect();
             let values: Vec<(usize, Value)> =
                 columns.iter().map(|&(c, source)| (c, self.value(&mut line, source))).collect();
-            let begun = std::mem::replace(&mut self.begun[sum], true);
+            let begun = std::mem::replace(&mut self.begun[acc], true);
             for (row, vertex) in step.vertices().enumerate() {
-                let slot = self.slot(sum, row);
+                let slot = self.slot(acc, row);
                 let mut terms: Vec<(Value, u8)> = Vec::with_capacity(values.len() + 1);
                 if begun {
                     let operand = self.operand(&mut line, slot);
@@ -105,7 +105,7 @@ impl<'a> Emitter<'a> {
                 }
                 terms.extend(values.iter().map(|&(c, value)| (value, step.matrix.at(row, c))));
                 let total = line.block.sum(&terms);
-                match ends(sum) {
+                match ends(acc) {
                     true => self.result(&mut line, vertex, slot, total),
                     false => {
                         let operand = self.operand(&mut line, slot);
@@ -117,18 +117,18 @@ impl<'a> Emitter<'a> {
         self.end(line, made, tile);
     }
 
-    /// Adds a block that makes whole sums from what they are made of, two sources at a time, so
-    /// that only the sums stay in registers; and vertices that are made of them.
-    pub(super) fn whole(&mut self, sums: &[usize], made: &[u32], tile: usize) {
+    /// Adds an output-stationary block: completes accumulators, two sources at a time, so that only
+    /// the accumulators stay in registers; then the vertices that are made of them.
+    pub(super) fn output_stationary(&mut self, accs: &[usize], made: &[u32], tile: usize) {
         let mut line = Line::default();
         let steps: Vec<Step<'_>> =
-            sums.iter().map(|&sum| self.parts.steps[self.parts.sums[sum]]).collect();
+            accs.iter().map(|&acc| self.view.steps[self.view.accs[acc]]).collect();
         let columns = self.columns(&steps);
         let most = columns.iter().map(Vec::len).max().unwrap_or(0);
         let rows = steps.iter().map(|step| step.matrix.rows()).max().unwrap_or(0);
-        let mut totals: Vec<Vec<Option<Value>>> = vec![vec![None; rows]; sums.len()];
+        let mut totals: Vec<Vec<Option<Value>>> = vec![vec![None; rows]; accs.len()];
         for first in (0..most).step_by(2) {
-            let mut values: Vec<Vec<(usize, Value)>> = vec![Vec::new(); sums.len()];
+            let mut values: Vec<Vec<(usize, Value)>> = vec![Vec::new(); accs.len()];
             for index in first..first + 2 {
                 for ((values, columns), step) in values.iter_mut().zip(&columns).zip(&steps) {
                     if let Some(&column) = columns.get(index) {
@@ -142,16 +142,16 @@ impl<'a> Emitter<'a> {
                         continue;
                     }
                     let new = values.iter().map(|&(c, value)| (value, step.matrix.at(row, c)));
-                    let sum = totals[row].map(|total| (total, 1));
-                    let terms: Vec<(Value, u8)> = sum.into_iter().chain(new).collect();
+                    let acc = totals[row].map(|total| (total, 1));
+                    let terms: Vec<(Value, u8)> = acc.into_iter().chain(new).collect();
                     totals[row] = Some(line.block.sum(&terms));
                 }
             }
         }
-        for ((&sum, totals), step) in sums.iter().zip(&totals).zip(&steps) {
+        for ((&acc, totals), step) in accs.iter().zip(&totals).zip(&steps) {
             for (row, vertex) in step.vertices().enumerate() {
                 let total = totals[row].unwrap_or_else(|| line.block.sum(&[]));
-                self.result(&mut line, vertex, self.slot(sum, row), total);
+                self.result(&mut line, vertex, self.slot(acc, row), total);
             }
         }
         self.end(line, made, tile);
@@ -163,8 +163,8 @@ impl<'a> Emitter<'a> {
     fn columns(&self, steps: &[Step<'_>]) -> Vec<Vec<usize>> {
         let work = |step: &Step<'_>, column: usize| {
             let mut givens = BTreeSet::new();
-            self.parts.givens(step.sources[column], &mut givens);
-            (givens.len(), self.parts.is_given(step.sources[column]))
+            self.view.givens(step.sources[column], &mut givens);
+            (givens.len(), self.view.is_given(step.sources[column]))
         };
         let count = |step: &Step<'_>| step.sources.len();
         let sorted = |steps: &[Step<'_>]| {
@@ -180,8 +180,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn slot(&self, sum: usize, row: usize) -> Unit {
-        Unit { region: self.places.scratch, unit: self.parts.slot(sum, row) }
+    fn slot(&self, acc: usize, row: usize) -> Unit {
+        Unit { region: self.places.scratch, unit: self.view.slot(acc, row) }
     }
 
     /// Notes a result, and stores it where it has a place or is needed later.
@@ -211,7 +211,7 @@ impl<'a> Emitter<'a> {
         let Line { block, units, .. } = line;
         let number = self.kinds.len() as u32;
         let kind = *self.kinds.entry(block).or_insert(number);
-        self.written.push(Written { kind, tile, units });
+        self.written.push(EmittedBlock { kind, tile, units });
     }
 
     /// The value of a vertex in a block: known there, loaded, or made by small steps.
@@ -219,9 +219,9 @@ impl<'a> Emitter<'a> {
         if let Some(&value) = line.values.get(&vertex) {
             return value;
         }
-        let value = match self.parts.owner[vertex as usize] {
-            Some(step) if !self.parts.is_given(vertex) => {
-                let step = self.parts.steps[step];
+        let value = match self.view.owner[vertex as usize] {
+            Some(step) if !self.view.is_given(vertex) => {
+                let step = self.view.steps[step];
                 let row = (vertex - step.first) as usize;
                 let terms: Vec<(Value, u8)> = step
                     .sources
@@ -270,15 +270,19 @@ impl<'a> Emitter<'a> {
     }
 
     /// All calls.
-    pub(super) fn finish(self, form: Form) -> Result<(Option<Listing>, Places), CodeError> {
+    pub(super) fn finish(
+        self,
+        dataflow: Dataflow,
+    ) -> Result<(Option<ProgramSource>, Places), CodeError> {
         if let Some(vertex) = self.missing {
             return Err(CodeError::Internal(format!("vertex {vertex} is needed and not kept")));
         }
         let mut kinds: Vec<(Block, u32)> = self.kinds.into_iter().collect();
         kinds.sort_by_key(|&(_, number)| number);
         let kinds: Vec<Block> = kinds.into_iter().map(|(block, _)| block).collect();
-        let listing = repeat::listing(&kinds, self.written, self.places.inputs, form, self.kernel)?;
-        Ok((listing, self.places))
+        let source =
+            repeat::source(&kinds, self.written, self.places.inputs, dataflow, self.kernel)?;
+        Ok((source, self.places))
     }
 }
 

@@ -1,13 +1,13 @@
-//! Blocks that are alike become repetitions of one call.
+//! Blocks of the same shape become repetitions of one call.
 //!
-//! Parts of sums are called alike that differ only in where their operands are, all moved by as
-//! much: one list of operands serves all of a call, and its code knows what it needs next. Of whole
-//! sums there are as many kinds as digits have values: there blocks that differ in their factors
-//! too count as alike, and every repetition has lists of its own.
+//! Input-stationary blocks that differ only by a displacement of all their operands become one
+//! call: one list of operands serves all repetitions, and the code knows what it needs next. Of
+//! output-stationary blocks there are as many kinds as digits have values: there blocks may differ
+//! in their factors too, and every repetition has lists of its own.
 
-use super::Form;
+use super::Dataflow;
 use crate::CodeError;
-use kiln_gf::{Block, Call, Factor, Kernel, Listing, Routine, Shift, Side, Unit};
+use kiln_gf::{Block, Call, Factor, Kernel, ProgramSource, Routine, Shift, Side, Unit};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,7 +18,7 @@ const NEIGHBOURS: usize = 8;
 const ROUTINES_MAX: usize = 96;
 
 /// A block as it was written.
-pub(super) struct Written {
+pub(super) struct EmittedBlock {
     /// Which of the kinds.
     pub kind: u32,
     /// Blocks of one tile may become one call.
@@ -29,14 +29,14 @@ pub(super) struct Written {
 
 /// The calls of blocks in their order; nothing where code would be too long. `inputs` is the number
 /// of input regions.
-pub(super) fn listing(
+pub(super) fn source(
     kinds: &[Block],
-    written: Vec<Written>,
+    written: Vec<EmittedBlock>,
     inputs: u32,
-    form: Form,
+    dataflow: Dataflow,
     kernel: &'static dyn Kernel,
-) -> Result<Option<Listing>, CodeError> {
-    if form == Form::Parts {
+) -> Result<Option<ProgramSource>, CodeError> {
+    if dataflow == Dataflow::InputStationary {
         if kinds.len() > ROUTINES_MAX {
             return Ok(None);
         }
@@ -60,14 +60,14 @@ struct Repeats<'a> {
     /// Which routine.
     routine: u32,
     tile: usize,
-    written: Vec<&'a Written>,
+    written: Vec<&'a EmittedBlock>,
     /// All operands but inputs.
     used: HashSet<Unit>,
 }
 
 /// Adds every block to the last call of its routine and tile, if no call after it uses what the
 /// block uses.
-fn merged(written: &[Written], routine: impl Fn(u32) -> u32, inputs: u32) -> Vec<Repeats<'_>> {
+fn merged(written: &[EmittedBlock], routine: impl Fn(u32) -> u32, inputs: u32) -> Vec<Repeats<'_>> {
     let mut calls: Vec<Repeats<'_>> = Vec::new();
     'blocks: for block in written {
         let key = (routine(block.kind), block.tile);
@@ -94,8 +94,8 @@ fn moved(
     kinds: &[Block],
     calls: &[Repeats<'_>],
     kernel: &'static dyn Kernel,
-) -> Result<Listing, CodeError> {
-    let (mut listing, mut known) = (Listing::default(), Known::default());
+) -> Result<ProgramSource, CodeError> {
+    let (mut source, mut known) = (ProgramSource::default(), Known::default());
     for repeats in calls {
         let sides = kinds[repeats.routine as usize].sides();
         let mut rest = &repeats.written[..];
@@ -103,13 +103,13 @@ fn moved(
             let moves: Vec<[i64; 3]> =
                 rest.iter().map_while(|block| moves(sides, &first.units, &block.units)).collect();
             rest = &rest[moves.len()..];
-            call(&mut listing, &mut known, repeats.routine, (sides, &first.units), &moves);
+            call(&mut source, &mut known, repeats.routine, (sides, &first.units), &moves);
         }
     }
     for block in kinds {
-        listing.routines.push(Routine::new(kernel, block.clone())?);
+        source.routines.push(Routine::new(kernel, block.clone())?);
     }
-    Ok(listing)
+    Ok(source)
 }
 
 /// How far operands are from those of the first repetition, if that is as far for all of a side.
@@ -125,13 +125,13 @@ fn moves(sides: &[Side], first: &[Unit], units: &[Unit]) -> Option<[i64; 3]> {
     Some(moved.map(Option::unwrap_or_default))
 }
 
-/// Operands of calls, and where they are in the listing.
+/// Operands of calls, and where they are in the program source.
 type Known = HashMap<Vec<Unit>, Range<u32>>;
 
 /// Adds a call. Its operands are moved so that the first unit of each side is 0: calls that differ
 /// only by a move then have the same operands, and share them.
 fn call(
-    listing: &mut Listing,
+    source: &mut ProgramSource,
     known: &mut Known,
     routine: u32,
     (sides, first): (&[Side], &[Unit]),
@@ -148,18 +148,18 @@ fn call(
         .zip(sides)
         .map(|(unit, &side)| Unit { region: unit.region, unit: unit.unit - least[side as usize] });
     let operands = known.entry(units.collect()).or_insert_with_key(|units| {
-        let start = listing.operands.len() as u32;
-        listing.operands.extend(units);
-        start..listing.operands.len() as u32
+        let start = source.operands.len() as u32;
+        source.operands.extend(units);
+        start..source.operands.len() as u32
     });
-    let start = listing.shifts.len() as u32;
-    listing.shifts.extend(moves.iter().map(|moved| {
+    let start = source.shifts.len() as u32;
+    source.shifts.extend(moves.iter().map(|moved| {
         let [inputs, outputs, scratch] =
             [0, 1, 2].map(|side| (moved[side] + i64::from(least[side])) as u32);
         Shift { inputs, outputs, scratch }
     }));
-    let shifts = start..listing.shifts.len() as u32;
-    listing.calls.push(Call::Block { routine, operands: operands.clone(), shifts });
+    let shifts = start..source.shifts.len() as u32;
+    source.calls.push(Call::Block { routine, operands: operands.clone(), shifts });
 }
 
 /// Calls of blocks each of which has lists of its own.
@@ -167,38 +167,38 @@ fn each(
     kinds: &[Block],
     calls: &[Repeats<'_>],
     kernel: &'static dyn Kernel,
-) -> Result<Listing, CodeError> {
+) -> Result<ProgramSource, CodeError> {
     let factors: Vec<Vec<u8>> = kinds.iter().map(Block::factors).collect();
-    let mut of_routine: BTreeMap<u32, Vec<&Written>> = BTreeMap::new();
+    let mut of_routine: BTreeMap<u32, Vec<&EmittedBlock>> = BTreeMap::new();
     for repeats in calls {
         of_routine.entry(repeats.routine).or_default().extend(&repeats.written);
     }
-    let mut listing = Listing::default();
+    let mut source = ProgramSource::default();
     // Of each routine, which terms have the factors that repetitions list.
     let mut lists: Vec<Vec<usize>> = Vec::with_capacity(of_routine.len());
     for written in of_routine.values() {
-        let of_kind = |block: &&Written| &factors[block.kind as usize][..];
+        let of_kind = |block: &&EmittedBlock| &factors[block.kind as usize][..];
         let rows: Vec<&[u8]> = written.iter().map(of_kind).collect();
         let (open, listed) = open(&rows);
         let mut block = kinds[written[0].kind as usize].with_factors(&open);
         put_behind(&mut block, written);
         lists.push(listed);
-        listing.routines.push(Routine::new(kernel, block)?);
+        source.routines.push(Routine::new(kernel, block)?);
     }
     for repeats in calls {
-        let starts = (listing.operands.len() as u32, listing.factors.len() as u32);
-        let block = listing.routines[repeats.routine as usize].block();
+        let starts = (source.operands.len() as u32, source.factors.len() as u32);
+        let block = source.routines[repeats.routine as usize].block();
         for written in &repeats.written {
             let named = block.named().map(|operand| written.units[operand as usize]);
-            listing.operands.extend(named);
+            source.operands.extend(named);
             let of_kind = &factors[written.kind as usize];
-            listing.factors.extend(lists[repeats.routine as usize].iter().map(|&at| of_kind[at]));
+            source.factors.extend(lists[repeats.routine as usize].iter().map(|&at| of_kind[at]));
         }
-        let operands = starts.0..listing.operands.len() as u32;
-        let factors = starts.1..listing.factors.len() as u32;
-        listing.calls.push(Call::Each { routine: repeats.routine, operands, factors });
+        let operands = starts.0..source.operands.len() as u32;
+        let factors = starts.1..source.factors.len() as u32;
+        source.calls.push(Call::Each { routine: repeats.routine, operands, factors });
     }
-    Ok(listing)
+    Ok(source)
 }
 
 /// What stays open of the factors of some blocks of one shape: those that are not the same in all
@@ -223,14 +223,14 @@ fn open(rows: &[&[u8]]) -> (Vec<Factor>, Vec<usize>) {
 }
 
 /// Finds operands that lie closely behind others in all blocks.
-fn put_behind(block: &mut Block, written: &[&Written]) {
+fn put_behind(block: &mut Block, written: &[&EmittedBlock]) {
     let Some(first) = written.first() else { return };
     let mut operands: Vec<u32> = (0..first.units.len() as u32).collect();
     operands.sort_by_key(|&operand| {
         let unit = first.units[operand as usize];
         (unit.region, unit.unit)
     });
-    let distance = |written: &Written, from: u32, to: u32| {
+    let distance = |written: &EmittedBlock, from: u32, to: u32| {
         let [from, to] = [from, to].map(|operand| written.units[operand as usize]);
         (from.region == to.region).then(|| to.unit.checked_sub(from.unit)).flatten()
     };

@@ -1,6 +1,6 @@
 use super::*;
 use crate::Codec;
-use kiln_gf::{Call, Sequence, available};
+use kiln_gf::{Call, KernelProgram, available};
 
 /// A kernel that makes code of blocks, where this machine has one.
 fn kernel() -> Option<&'static dyn Kernel> {
@@ -12,38 +12,38 @@ fn kernel() -> Option<&'static dyn Kernel> {
 }
 
 #[test]
-fn whole_sums_of_a_code_share_two_pieces_of_code() {
+fn whole_accs_of_a_code_share_two_pieces_of_code() {
     let Some(kernel) = kernel() else { return };
     let codec = Codec::new(&"clay:10+4".parse().unwrap()).unwrap();
     let plan = codec.encode_plan().unwrap();
     let dag = plan.dag();
-    let (listing, buffers) = compile(dag, kernel, Form::Whole).unwrap().unwrap();
+    let (source, buffers) = compile(dag, kernel, Dataflow::OutputStationary).unwrap().unwrap();
     // Companions of the section with two virtual nodes are there, or are not.
-    assert_eq!(listing.routines.len(), 2);
-    assert!(listing.calls.iter().all(|call| matches!(call, Call::Each { .. })));
-    assert_eq!(listing.calls.len(), 2);
+    assert_eq!(source.routines.len(), 2);
+    assert!(source.calls.iter().all(|call| matches!(call, Call::Each { .. })));
+    assert_eq!(source.calls.len(), 2);
     // Four layers of one chunk lie behind each other: a list names one of them.
-    let most = listing.routines.iter().map(|routine| routine.block().named().count()).max();
+    let most = source.routines.iter().map(|routine| routine.block().named().count()).max();
     assert!(most.unwrap() <= 12 + 10 + 4 + 1, "{most:?}");
     // Nothing lies in scratch.
     assert_eq!(buffers.scratch, 0);
     let inputs: Vec<u8> = (0..dag.inputs().len()).map(|i| (i * 37 + i / 251 + 5) as u8).collect();
-    let made = Sequence::new(listing, buffers).unwrap().eval(&inputs).unwrap();
+    let made = KernelProgram::new(source, buffers).unwrap().eval(&inputs).unwrap();
     assert!(made == dag.eval(&inputs).unwrap());
 }
 
 #[test]
-fn parts_of_sums_load_every_input_once() {
+fn parts_of_accs_load_every_input_once() {
     let Some(kernel) = kernel() else { return };
     let codec = Codec::new(&"clay:8+4".parse().unwrap()).unwrap();
     let plan = codec.encode_plan().unwrap();
-    let (listing, _) = compile(plan.dag(), kernel, Form::Parts).unwrap().unwrap();
+    let (source, _) = compile(plan.dag(), kernel, Dataflow::InputStationary).unwrap().unwrap();
     let mut loads = vec![0; plan.dag().inputs().len()];
     let alpha = codec.shape().alpha;
-    for call in &listing.calls {
+    for call in &source.calls {
         let Call::Block { operands, shifts, .. } = call else { panic!("{call:?}") };
-        for shift in &listing.shifts[shifts.start as usize..shifts.end as usize] {
-            for unit in &listing.operands[operands.start as usize..operands.end as usize] {
+        for shift in &source.shifts[shifts.start as usize..shifts.end as usize] {
+            for unit in &source.operands[operands.start as usize..operands.end as usize] {
                 if unit.region < 8 {
                     loads[unit.region as usize * alpha + (unit.unit + shift.inputs) as usize] += 1;
                 }

@@ -19,7 +19,7 @@ impl Random {
     }
 }
 
-/// A block that loads `loads` operands, computes `sums` values of up to `terms` terms each, and
+/// A block that loads `loads` operands, computes `xor_only` values of up to `terms` terms each, and
 /// stores some of them; scratch operands are loaded and stored.
 pub(super) fn random_block(random: &mut Random, loads: usize, sums: usize, terms: usize) -> Block {
     let mut block = Block::new();
@@ -48,9 +48,9 @@ pub(super) fn random_block(random: &mut Random, loads: usize, sums: usize, terms
     block
 }
 
-/// A sequence that clears scratch and runs a block on `repeats` units of every operand, units in
-/// an order that is not that of the repetitions.
-pub(super) fn repeated(kernel: &'static dyn Kernel, block: &Block, repeats: u32) -> Sequence {
+/// A kernel program that clears scratch and runs a block on `repeats` units of every operand, units
+/// in an order that is not that of the repetitions.
+pub(super) fn repeated(kernel: &'static dyn Kernel, block: &Block, repeats: u32) -> KernelProgram {
     repeated_in_order(kernel, block, repeats, [vec![], vec![]])
 }
 
@@ -60,7 +60,7 @@ fn repeated_in_order(
     block: &Block,
     repeats: u32,
     order: [Vec<u32>; 2],
-) -> Sequence {
+) -> KernelProgram {
     let nothing = {
         let mut block = Block::new();
         let operand = block.operand(Side::Scratch);
@@ -101,26 +101,26 @@ fn repeated_in_order(
     ];
     let routines = [nothing, block.clone()].map(|block| Routine::new(kernel, block).unwrap());
     let (products, routines) = (Vec::new(), routines.to_vec());
-    let listing =
-        Listing { products, routines, calls, operands, shifts, order, ..Listing::default() };
+    let source =
+        ProgramSource { products, routines, calls, operands, shifts, order, ..Default::default() };
     let buffers = Buffers {
         inputs: vec![units; inputs],
         outputs: vec![units; outputs],
         scratch: kept as usize,
     };
-    Sequence::new(listing, buffers).unwrap()
+    KernelProgram::new(source, buffers).unwrap()
 }
 
 /// Runs over buffers at odd addresses between bytes that must not change, and compares with the
 /// definition.
 pub(super) fn check_block(
-    sequence: &Sequence,
+    program: &KernelProgram,
     len: usize,
     skew: usize,
     slice: usize,
-    footprint: Footprint,
+    temporal: TemporalHint,
 ) {
-    let Buffers { inputs, outputs, .. } = sequence.buffers();
+    let Buffers { inputs, outputs, .. } = program.buffers();
     let units = outputs[0];
     let data: Vec<Vec<u8>> = (0..inputs.len()).map(|j| bytes(j + len, units * len)).collect();
     let data: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
@@ -131,15 +131,15 @@ pub(super) fn check_block(
     for byte in 0..len {
         let column: Vec<u8> =
             data.iter().flat_map(|chunk| (0..units).map(|u| chunk[u * len + byte])).collect();
-        for (index, value) in sequence.eval(&column).unwrap().into_iter().enumerate() {
+        for (index, value) in program.eval(&column).unwrap().into_iter().enumerate() {
             let (output, unit) = (index / units, index % units);
             wanted[output * pitch + skew + unit * len + byte] = value;
         }
     }
     let mut dsts: Vec<&mut [u8]> =
         out.chunks_mut(pitch).map(|chunk| &mut chunk[skew..][..units * len]).collect();
-    sequence.run(&data, &mut dsts, slice, footprint).unwrap();
-    assert!(out[..] == wanted[..], "len {len} skew {skew} slice {slice} {footprint:?}");
+    program.run(&data, &mut dsts, slice, temporal).unwrap();
+    assert!(out[..] == wanted[..], "len {len} skew {skew} slice {slice} {temporal:?}");
 }
 
 /// Orders of a number of units: of inputs, of outputs, of both.
@@ -158,10 +158,10 @@ fn random_blocks_on_units_in_an_order() {
             for (repeats, order) in
                 [1, 2, 5].into_iter().flat_map(|n| orders(n).into_iter().map(move |o| (n, o)))
             {
-                let sequence = repeated_in_order(kernel, &block, repeats, order);
+                let program = repeated_in_order(kernel, &block, repeats, order);
                 for (len, slice) in [(64, 64), (192, 128), (512, 512), (832, 832), (77, 64)] {
-                    check_block(&sequence, len, 0, slice, Footprint::Memory);
-                    check_block(&sequence, len, 3, slice, Footprint::Cached);
+                    check_block(&program, len, 0, slice, TemporalHint::Memory);
+                    check_block(&program, len, 3, slice, TemporalHint::Cached);
                 }
             }
         });
@@ -171,9 +171,9 @@ fn random_blocks_on_units_in_an_order() {
 #[test]
 fn orders_are_checked() {
     let check = |order: [Vec<u32>; 2]| {
-        let listing = Listing { order, ..Listing::default() };
+        let source = ProgramSource { order, ..Default::default() };
         let buffers = Buffers { inputs: vec![3, 3], outputs: vec![2], scratch: 0 };
-        Sequence::new(listing, buffers).map(drop)
+        KernelProgram::new(source, buffers).map(drop)
     };
     assert_eq!(check([vec![2, 0, 1], vec![1, 0]]), Ok(()));
     for wrong in [vec![0, 1], vec![0, 1, 1], vec![0, 1, 3], vec![0, 1, 2, 3]] {
@@ -188,10 +188,10 @@ fn random_blocks_of_every_length() {
         let block = random_block(&mut random, loads, sums, terms);
         each_kernel(|kernel| {
             for repeats in [1, 3] {
-                let sequence = repeated(kernel, &block, repeats);
+                let program = repeated(kernel, &block, repeats);
                 for len in (0..=257).step_by(if loads == 3 { 1 } else { 13 }) {
-                    check_block(&sequence, len, len % 3, 128, Footprint::Cached);
-                    check_block(&sequence, len, 0, len, Footprint::Memory);
+                    check_block(&program, len, len % 3, 128, TemporalHint::Cached);
+                    check_block(&program, len, 0, len, TemporalHint::Memory);
                 }
             }
         });
@@ -210,16 +210,20 @@ fn random_blocks_of_every_size() {
             if !kernel.compiles_blocks() && round % 8 != 0 {
                 return; // they all interpret
             }
-            let sequence = repeated(kernel, &block, 1 + round as u32 % 4);
-            for (len, footprint) in
-                [(64, Footprint::Memory), (320, Footprint::Memory), (77, Footprint::Cached)]
-            {
-                check_block(&sequence, len, 0, 192, footprint);
+            let program = repeated(kernel, &block, 1 + round as u32 % 4);
+            for (len, temporal) in [
+                (64, TemporalHint::Memory),
+                (320, TemporalHint::Memory),
+                (77, TemporalHint::Cached),
+            ] {
+                check_block(&program, len, 0, 192, temporal);
             }
         });
     }
     let long = random_block(&mut random, 30, 400, 12);
-    each_kernel(|kernel| check_block(&repeated(kernel, &long, 2), 100, 0, 64, Footprint::Cached));
+    each_kernel(|kernel| {
+        check_block(&repeated(kernel, &long, 2), 100, 0, 64, TemporalHint::Cached)
+    });
 }
 
 /// Loops over several vectors, what is left of these, and what is left of a vector.
@@ -229,9 +233,9 @@ fn blocks_of_many_vectors() {
     for (loads, sums, terms) in [(2, 3, 3), (30, 60, 8)] {
         let block = random_block(&mut random, loads, sums, terms);
         each_kernel(|kernel| {
-            let sequence = repeated(kernel, &block, 2);
+            let program = repeated(kernel, &block, 2);
             for len in [64, 2048, 0, 64, 448, 512, 576, 1088, 1500] {
-                check_block(&sequence, len, 0, len.max(1), Footprint::Cached);
+                check_block(&program, len, 0, len.max(1), TemporalHint::Cached);
             }
         });
     }
@@ -240,18 +244,21 @@ fn blocks_of_many_vectors() {
 /// Blocks of ordinary size must really become code: otherwise the tests above test nothing.
 #[test]
 fn code_is_made_of_blocks() {
-    use crate::kernel::engine::{Form, Way};
+    use crate::kernel::engine::{Addressing, CodeVariant};
     each_kernel(|kernel| {
         let mut random = Random(13);
         // Small enough to be unrolled as well.
         let block = random_block(&mut random, 20, 30, 5);
-        for way in Way::ALL {
-            for form in [Form::Moved, Form::Ordered, Form::Listed] {
-                let made =
-                    kernel.code_gen().and_then(|code| code.assemble(&block, way, form)).is_some();
+        for variant in CodeVariant::ALL {
+            for addressing in [Addressing::Moved, Addressing::Ordered, Addressing::Listed] {
+                let made = kernel
+                    .code_gen()
+                    .and_then(|code| code.assemble(&block, variant, addressing))
+                    .is_some();
                 // Loops over lists are not unrolled.
-                let listed = form == Form::Listed;
-                let wanted = kernel.compiles_blocks() && !(listed && way == Way::Unrolled);
+                let listed = addressing == Addressing::Listed;
+                let wanted =
+                    kernel.compiles_blocks() && !(listed && variant == CodeVariant::Unrolled);
                 assert_eq!(made, wanted);
             }
         }
@@ -303,15 +310,16 @@ fn calls_of_blocks_are_checked() {
             Call::Product { product: 0, sources: 0..0, results: 1..2 },
             Call::Block { routine: 0, operands: 0..3, shifts: 0..1 },
         ];
-        let listing = Listing {
+        let source = ProgramSource {
             products,
             routines,
             calls,
             operands,
             shifts: vec![shift],
-            ..Listing::default()
+            ..ProgramSource::default()
         };
-        Sequence::new(listing, Buffers { inputs: vec![2], outputs: vec![2], scratch: 2 }).map(drop)
+        KernelProgram::new(source, Buffers { inputs: vec![2], outputs: vec![2], scratch: 2 })
+            .map(drop)
     };
     let shift = |inputs, outputs, scratch| Shift { inputs, outputs, scratch };
     let none = Shift::default();

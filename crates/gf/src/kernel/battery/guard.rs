@@ -90,10 +90,11 @@ fn nothing_beyond_the_operands_is_touched() {
 fn blocks_touch_nothing_beyond_their_operands() {
     let block = blocks::random_block(&mut blocks::Random(5), 6, 9, 4);
     each_kernel(|kernel| {
-        let sequence = blocks::repeated(kernel, &block, 2);
-        let Buffers { inputs, outputs, .. } = sequence.buffers();
+        let program = blocks::repeated(kernel, &block, 2);
+        let Buffers { inputs, outputs, .. } = program.buffers();
         for len in (0..=130).chain([2048, 2049]) {
-            for (at_end, footprint) in [(false, Footprint::Memory), (true, Footprint::Cached)] {
+            for (at_end, temporal) in [(false, TemporalHint::Memory), (true, TemporalHint::Cached)]
+            {
                 let mut srcs: Vec<Guarded> = inputs.iter().map(|_| Guarded::new(2 * len)).collect();
                 let mut dsts: Vec<Guarded> =
                     outputs.iter().map(|_| Guarded::new(2 * len)).collect();
@@ -105,7 +106,7 @@ fn blocks_touch_nothing_beyond_their_operands() {
                     srcs.iter_mut().map(|src| &*src.slice(2 * len, at_end)).collect();
                 let mut dsts: Vec<&mut [u8]> =
                     dsts.iter_mut().map(|dst| dst.slice(2 * len, at_end)).collect();
-                sequence.run(&srcs, &mut dsts, 512, footprint).unwrap();
+                program.run(&srcs, &mut dsts, 512, temporal).unwrap();
             }
         }
     });

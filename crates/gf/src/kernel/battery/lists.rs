@@ -30,14 +30,14 @@ fn opened(random: &mut Random, block: &Block) -> Block {
     block
 }
 
-/// A sequence that clears scratch and runs the block `repeats` times twice, on units here and
+/// A kernel program that clears scratch and runs the block `repeats` times twice, on units here and
 /// there and with factors of every kind.
 fn listed(
     kernel: &'static dyn Kernel,
     block: &Block,
     repeats: usize,
     random: &mut Random,
-) -> Sequence {
+) -> KernelProgram {
     let nothing = {
         let mut block = Block::new();
         let operand = block.operand(Side::Scratch);
@@ -85,11 +85,11 @@ fn listed(
             order
         }
     };
-    let listing =
-        Listing { routines, calls, operands, shifts, factors, order, ..Listing::default() };
+    let source =
+        ProgramSource { routines, calls, operands, shifts, factors, order, ..Default::default() };
     let buffers =
         Buffers { inputs: vec![units; 2], outputs: vec![outs * repeats], scratch: kept * repeats };
-    Sequence::new(listing, buffers).unwrap()
+    KernelProgram::new(source, buffers).unwrap()
 }
 
 #[test]
@@ -105,13 +105,15 @@ fn random_blocks_with_lists() {
                 return; // they all interpret
             }
             for repeats in [4, 5] {
-                let sequence = listed(kernel, &block, repeats, &mut Random(round as u64));
-                for (len, footprint) in
-                    [(64, Footprint::Memory), (320, Footprint::Memory), (77, Footprint::Cached)]
-                {
-                    check_block(&sequence, len, 0, 192, footprint);
+                let program = listed(kernel, &block, repeats, &mut Random(round as u64));
+                for (len, temporal) in [
+                    (64, TemporalHint::Memory),
+                    (320, TemporalHint::Memory),
+                    (77, TemporalHint::Cached),
+                ] {
+                    check_block(&program, len, 0, 192, temporal);
                 }
-                check_block(&sequence, round, 1, 16, Footprint::Cached);
+                check_block(&program, round, 1, 16, TemporalHint::Cached);
             }
         });
     }
@@ -135,8 +137,9 @@ fn lists_are_checked() {
             true => Call::Block { routine: 0, operands: 0..all, shifts: 0..0 },
             false => Call::Each { routine: 0, operands: 0..all, factors: 0..factors.len() as u32 },
         }];
-        let listing = Listing { routines, calls, operands, factors, ..Listing::default() };
-        Sequence::new(listing, Buffers { inputs: vec![4], outputs: vec![2], scratch: 0 }).map(drop)
+        let source = ProgramSource { routines, calls, operands, factors, ..Default::default() };
+        KernelProgram::new(source, Buffers { inputs: vec![4], outputs: vec![2], scratch: 0 })
+            .map(drop)
     };
     let good = [(0, 0), (1, 0), (0, 1), (1, 1)];
     assert_eq!(check(&good, vec![1, 2, 3, 4], false), Ok(()));

@@ -8,7 +8,7 @@
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::super::avx512::XOR3;
-use super::super::engine::{Form, Way};
+use super::super::engine::{Addressing, CodeVariant};
 use super::places::Places;
 use crate::block::{Block, Factor, Op, Side, Value};
 
@@ -21,7 +21,7 @@ const MOST_WORK: usize = 4096;
 const MOST_SPILLED: usize = 60;
 
 /// A block's instructions.
-pub(super) struct Straight {
+pub(super) struct StraightLine {
     /// Once, before the loops.
     pub before: Vec<Instruction>,
     /// Before each repetition.
@@ -33,16 +33,20 @@ pub(super) struct Straight {
 }
 
 /// The instructions of a block; `None` where it is too long or needs too much room.
-pub(super) fn allocate(block: &Block, way: Way, form: Form) -> Option<Straight> {
+pub(super) fn allocate(
+    block: &Block,
+    variant: CodeVariant,
+    addressing: Addressing,
+) -> Option<StraightLine> {
     let terms = block.ops().iter().map(|op| 1 + op.sources().count());
     if terms.sum::<usize>() > MOST_WORK {
         return None;
     }
     let maps = coefficients(block);
-    let mut best = Allocator::new(block, way, form, &maps[..0]).all().ok()?;
+    let mut best = Allocator::new(block, variant, addressing, &maps[..0]).all().ok()?;
     // As many maps in registers as values leave room for.
     for kept in (1..=maps.len().min(REGISTERS - 8)).rev() {
-        let straight = Allocator::new(block, way, form, &maps[..kept]).all().ok()?;
+        let straight = Allocator::new(block, variant, addressing, &maps[..kept]).all().ok()?;
         if straight.moves <= best.moves {
             best = straight;
             break;
@@ -70,7 +74,7 @@ fn coefficients(block: &Block) -> Vec<u8> {
 }
 
 struct Found {
-    straight: Straight,
+    straight: StraightLine,
     /// Values that were loaded again or moved to the stack.
     moves: usize,
 }
@@ -90,8 +94,8 @@ enum Place {
 
 struct Allocator<'a> {
     block: &'a Block,
-    way: Way,
-    form: Form,
+    variant: CodeVariant,
+    addressing: Addressing,
     /// Factors whose maps stay in the last registers.
     kept: &'a [u8],
     /// Values of the block; then the maps of factors that it leaves open.
@@ -114,16 +118,16 @@ struct Allocator<'a> {
 /// The factor that changes nothing.
 const ONE: Factor = Factor::Fixed(1);
 
-/// No code can be made of a block.
-struct Stuck;
+/// A block for which no code can be made.
+struct NoCode;
 
-impl From<IcedError> for Stuck {
-    fn from(_: IcedError) -> Stuck {
-        Stuck
+impl From<IcedError> for NoCode {
+    fn from(_: IcedError) -> NoCode {
+        NoCode
     }
 }
 
-type Step<T> = Result<T, Stuck>;
+type Step<T> = Result<T, NoCode>;
 
 /// A term in a form that an instruction takes: a register, or memory as the last operand.
 enum Term {
@@ -132,7 +136,12 @@ enum Term {
 }
 
 impl<'a> Allocator<'a> {
-    fn new(block: &'a Block, way: Way, form: Form, kept: &'a [u8]) -> Allocator<'a> {
+    fn new(
+        block: &'a Block,
+        variant: CodeVariant,
+        addressing: Addressing,
+        kept: &'a [u8],
+    ) -> Allocator<'a> {
         let (values, given) = (block.values(), block.given());
         let mut uses: Vec<Vec<usize>> = vec![Vec::new(); values + given];
         for (at, op) in block.ops().iter().enumerate() {
@@ -152,8 +161,8 @@ impl<'a> Allocator<'a> {
         place.extend((0..given as u32).map(Place::Map));
         Allocator {
             block,
-            way,
-            form,
+            variant,
+            addressing,
             kept,
             place,
             source: vec![None; values + given],
@@ -163,7 +172,7 @@ impl<'a> Allocator<'a> {
             free_slots: Vec::new(),
             spilled: 0,
             moves: 0,
-            places: Places::new(block, form),
+            places: Places::new(block, addressing),
             code: Vec::new(),
         }
     }
@@ -204,12 +213,12 @@ impl<'a> Allocator<'a> {
             }
             self.locked.clear();
         }
-        let repetition = match self.form {
-            Form::Listed => self.places.own_entries(self.block)?,
+        let repetition = match self.addressing {
+            Addressing::Listed => self.places.own_entries(self.block)?,
             _ => Vec::new(),
         };
         let Allocator { code, spilled, moves, .. } = self;
-        let straight = Straight { before, repetition, body: code, spilled };
+        let straight = StraightLine { before, repetition, body: code, spilled };
         Ok(Found { straight, moves })
     }
 
@@ -339,7 +348,7 @@ impl<'a> Allocator<'a> {
     fn in_memory(&self, value: Value, factor: Factor) -> bool {
         let index = value.0 as usize;
         let here = matches!(self.place[index], Place::Operand(_)) && self.source[index].is_some();
-        here && factor == ONE && self.uses[index].len() == 1 && self.way != Way::Rest
+        here && factor == ONE && self.uses[index].len() == 1 && self.variant != CodeVariant::Rest
     }
 
     /// Makes a term ready: a product lies in a register that holds nothing else.
@@ -424,7 +433,7 @@ impl<'a> Allocator<'a> {
                 self.free_slots.push(slot);
                 self.moves += 1;
             }
-            _ => return Err(Stuck),
+            _ => return Err(NoCode),
         }
         self.place[index] = Place::Register(register);
         self.holds[register] = Some(value);
@@ -449,7 +458,7 @@ impl<'a> Allocator<'a> {
             self.uses[value.0 as usize].last().copied()
         };
         let victim = all.filter(|r| !self.locked.contains(r)).max_by_key(next_use);
-        let victim = victim.ok_or(Stuck)?;
+        let victim = victim.ok_or(NoCode)?;
         self.moves += 1;
         if let Some(value) = self.holds[victim].take() {
             let index = value.0 as usize;
@@ -475,7 +484,9 @@ impl<'a> Allocator<'a> {
     /// The place of an operand's vector; from memory, what follows is asked for.
     fn operand(&mut self, operand: u32) -> Step<MemoryOperand> {
         let place = self.places.operand(self.block, operand, &mut self.code)?;
-        if self.way == Way::Memory && self.block.sides()[operand as usize] == Side::Input {
+        if self.variant == CodeVariant::Memory
+            && self.block.sides()[operand as usize] == Side::Input
+        {
             let ahead = self.places.ahead(&place, operand, &mut self.code)?;
             self.code.push(Instruction::with1(Code::Prefetcht0_m8, ahead)?);
         }
@@ -503,8 +514,8 @@ impl<'a> Allocator<'a> {
     }
 
     fn load(&mut self, to: usize, from: MemoryOperand) -> Step<()> {
-        let load = match self.way {
-            Way::Rest => {
+        let load = match self.variant {
+            CodeVariant::Rest => {
                 let code = Code::EVEX_Vmovdqu8_zmm_k1z_zmmm512;
                 let mut load = Instruction::with2(code, zmm(to), from)?;
                 load.set_op_mask(Register::K1);
@@ -520,13 +531,13 @@ impl<'a> Allocator<'a> {
     fn store(&mut self, operand: u32, from: usize) -> Step<()> {
         let to = self.places.operand(self.block, operand, &mut self.code)?;
         let output = self.block.sides()[operand as usize] == Side::Output;
-        let code = match self.way {
-            Way::Memory if output => Code::EVEX_Vmovntdq_m512_zmm,
-            Way::Rest => Code::EVEX_Vmovdqu8_zmmm512_k1z_zmm,
+        let code = match self.variant {
+            CodeVariant::Memory if output => Code::EVEX_Vmovntdq_m512_zmm,
+            CodeVariant::Rest => Code::EVEX_Vmovdqu8_zmmm512_k1z_zmm,
             _ => Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm,
         };
         let mut store = Instruction::with2(code, to, zmm(from))?;
-        if self.way == Way::Rest {
+        if self.variant == CodeVariant::Rest {
             store.set_op_mask(Register::K1);
         }
         self.code.push(store);
@@ -547,7 +558,7 @@ impl<'a> Allocator<'a> {
             (None, Factor::Fixed(factor)) => {
                 Instruction::with4(code, zmm(to), zmm(from), Places::map(factor), 0)?
             }
-            (None, Factor::Given(_)) => return Err(Stuck),
+            (None, Factor::Given(_)) => return Err(NoCode),
         };
         self.code.push(multiply);
         if let (Some(map), Factor::Given(index)) = (map, factor) {

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
-use super::super::engine::{self, Engine, Form, Job, Operands, Slot, Way};
-use super::allocate::{self, Straight};
+use super::super::engine::{self, Addressing, CodeVariant, Engine, Job, Operands, Slot};
+use super::allocate::{self, StraightLine};
 use super::pages::Pages;
 use super::places::{
     AHEAD, AHEAD_AT, AHEAD_LEFT, AHEAD_SHIFTS, AHEAD_SLOTS, AT, Arguments, BASES, DONE, END,
@@ -62,22 +62,22 @@ impl BlockCode {
     pub(super) fn new(
         engine: &dyn Engine,
         block: &Block,
-        way: Way,
-        form: Form,
+        variant: CodeVariant,
+        addressing: Addressing,
     ) -> Option<BlockCode> {
         // Repetitions are told apart by where their lists are.
-        if form == Form::Listed && block.named().next().is_none() {
+        if addressing == Addressing::Listed && block.named().next().is_none() {
             return None;
         }
-        let straight = allocate::allocate(block, way, form)?;
+        let straight = allocate::allocate(block, variant, addressing)?;
         let turns = turns(&straight);
-        if way == Way::Unrolled && (form == Form::Listed || turns == 1) {
+        if variant == CodeVariant::Unrolled && (addressing == Addressing::Listed || turns == 1) {
             return None; // it is what `Cached` is
         }
-        if frame(form, block, &straight) > MOST_STACK {
+        if frame(addressing, block, &straight) > MOST_STACK {
             return None;
         }
-        let bytes = Assembler::new(way, form, block).all(&straight, turns).ok()?;
+        let bytes = Assembler::new(variant, addressing, block).all(&straight, turns).ok()?;
         Some(BlockCode { pages: Pages::new(&bytes)?, maps: maps(engine) })
     }
 }
@@ -146,7 +146,7 @@ impl engine::BlockCode for BlockCode {
 }
 
 /// How many vectors of every operand an unrolled loop takes in one turn.
-fn turns(straight: &Straight) -> usize {
+fn turns(straight: &StraightLine) -> usize {
     (UNROLLED / straight.body.len().max(1)).clamp(1, TURNS)
 }
 
@@ -159,14 +159,14 @@ struct Jump {
 const MOST_STACK: usize = 3840;
 
 /// Bytes of values on the stack, and of two lists of addresses where these are looked up.
-fn frame(form: Form, block: &Block, straight: &Straight) -> usize {
-    let lists = if form == Form::Ordered { 16 * block.sides().len() } else { 0 };
+fn frame(addressing: Addressing, block: &Block, straight: &StraightLine) -> usize {
+    let lists = if addressing == Addressing::Ordered { 16 * block.sides().len() } else { 0 };
     64 * straight.spilled + lists.next_multiple_of(64)
 }
 
 struct Assembler<'a> {
-    way: Way,
-    form: Form,
+    variant: CodeVariant,
+    addressing: Addressing,
     block: &'a Block,
     encoder: Encoder,
     ip: u64,
@@ -178,25 +178,25 @@ struct Assembler<'a> {
 }
 
 impl<'a> Assembler<'a> {
-    fn new(way: Way, form: Form, block: &'a Block) -> Assembler<'a> {
+    fn new(variant: CodeVariant, addressing: Addressing, block: &'a Block) -> Assembler<'a> {
         let encoder = Encoder::new(64);
-        Assembler { way, form, block, encoder, ip: 0, landings: vec![], frame: 0 }
+        Assembler { variant, addressing, block, encoder, ip: 0, landings: vec![], frame: 0 }
     }
 
-    fn all(mut self, straight: &Straight, turns: usize) -> Result<Vec<u8>, IcedError> {
+    fn all(mut self, straight: &StraightLine, turns: usize) -> Result<Vec<u8>, IcedError> {
         self.enter(straight)?;
-        match self.form {
-            Form::Listed => self.listed(straight)?,
-            Form::Moved | Form::Ordered => self.moved(straight, turns)?,
+        match self.addressing {
+            Addressing::Listed => self.listed(straight)?,
+            Addressing::Moved | Addressing::Ordered => self.moved(straight, turns)?,
         }
         self.leave()
     }
 
     /// All repetitions, from where their operands are moved to.
-    fn moved(&mut self, straight: &Straight, turns: usize) -> Result<(), IcedError> {
+    fn moved(&mut self, straight: &StraightLine, turns: usize) -> Result<(), IcedError> {
         let repetition = self.ip;
-        match self.form {
-            Form::Ordered => self.look_up()?,
+        match self.addressing {
+            Addressing::Ordered => self.look_up()?,
             _ => {
                 for (side, at) in AT.into_iter().enumerate() {
                     self.load(at, SHIFTS, 8 * side)?;
@@ -204,17 +204,17 @@ impl<'a> Assembler<'a> {
             }
         }
         self.emit(Instruction::with2(Code::Mov_r64_rm64, LEFT, LEN)?)?;
-        let none_left = match self.way {
-            Way::Unrolled => Some(self.many_vectors(straight, turns)?),
+        let none_left = match self.variant {
+            CodeVariant::Unrolled => Some(self.many_vectors(straight, turns)?),
             _ => None,
         };
         // One vector of all operands.
         let vector = self.ip;
         self.vectors(straight, 1)?;
-        if self.way == Way::Memory {
+        if self.variant == CodeVariant::Memory {
             self.advance_ahead()?;
         }
-        if self.way != Way::Rest {
+        if self.variant != CodeVariant::Rest {
             self.emit(Instruction::with2(Code::Sub_rm64_imm8, LEFT, 64)?)?;
             self.emit(Instruction::with_branch(Code::Jne_rel32_64, vector)?)?;
         }
@@ -225,7 +225,7 @@ impl<'a> Assembler<'a> {
 
     /// The loop that takes `turns` vectors while there are so many; a jump from where none are
     /// left.
-    fn many_vectors(&mut self, straight: &Straight, turns: usize) -> Result<Jump, IcedError> {
+    fn many_vectors(&mut self, straight: &StraightLine, turns: usize) -> Result<Jump, IcedError> {
         let bytes = 64 * turns as i32;
         let compare = Instruction::with2(Code::Cmp_rm64_imm32, LEFT, bytes)?;
         self.emit(compare)?;
@@ -241,7 +241,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// The next vectors of all operands that are moved, one after the other.
-    fn vectors(&mut self, straight: &Straight, turns: usize) -> Result<(), IcedError> {
+    fn vectors(&mut self, straight: &StraightLine, turns: usize) -> Result<(), IcedError> {
         for turn in 0..turns as u64 {
             for instruction in &straight.body {
                 let mut instruction = *instruction;
@@ -255,14 +255,14 @@ impl<'a> Assembler<'a> {
         }
         let [inputs, outputs, scratch] = AT;
         self.add(inputs, 64 * turns as i32)?;
-        if self.form != Form::Ordered {
+        if self.addressing != Addressing::Ordered {
             self.add(outputs, 64 * turns as i32)?;
         }
         self.add(scratch, 64 * turns as i32)
     }
 
     /// All repetitions, each with its own list of operands.
-    fn listed(&mut self, straight: &Straight) -> Result<(), IcedError> {
+    fn listed(&mut self, straight: &StraightLine) -> Result<(), IcedError> {
         let repetition = self.ip;
         for instruction in &straight.repetition {
             self.emit(*instruction)?;
@@ -273,7 +273,7 @@ impl<'a> Assembler<'a> {
         for instruction in &straight.body {
             self.emit(*instruction)?;
         }
-        if self.way != Way::Rest {
+        if self.variant != CodeVariant::Rest {
             self.add(DONE, 64)?;
             self.argument(Code::Cmp_r64_rm64, DONE, offset_of!(Arguments, len))?;
             self.emit(Instruction::with_branch(Code::Jb_rel32_64, vector)?)?;
@@ -296,13 +296,13 @@ impl<'a> Assembler<'a> {
         self.emit(Instruction::with_branch(Code::Jb_rel32_64, repetition)?)
     }
 
-    fn enter(&mut self, straight: &Straight) -> Result<(), IcedError> {
+    fn enter(&mut self, straight: &StraightLine) -> Result<(), IcedError> {
         for register in SAVED {
             self.emit(Instruction::with1(Code::Push_r64, register)?)?;
         }
         // Values without a register lie on the stack, at multiples of 64, above where the arguments
         // are.
-        let bytes = (HEADER + frame(self.form, self.block, straight)) as i32;
+        let bytes = (HEADER + frame(self.addressing, self.block, straight)) as i32;
         self.frame = bytes;
         self.emit(Instruction::with2(Code::Mov_r64_rm64, LEFT, Register::RSP)?)?;
         self.emit(Instruction::with2(Code::Sub_rm64_imm32, Register::RSP, bytes + 8)?)?;
@@ -315,23 +315,23 @@ impl<'a> Assembler<'a> {
         let rest = offset_of!(Arguments, rest);
         let second = offset_of!(Arguments, second);
         self.load(MAPS, ARGUMENTS, offset_of!(Arguments, maps))?;
-        match self.form {
-            Form::Listed => {
+        match self.addressing {
+            Addressing::Listed => {
                 self.load(REGIONS, ARGUMENTS, second)?;
                 self.load(TABLE, ARGUMENTS, rest)?;
             }
-            Form::Moved | Form::Ordered => {
+            Addressing::Moved | Addressing::Ordered => {
                 self.load(SHIFTS, ARGUMENTS, second)?;
                 self.load(END, ARGUMENTS, offset_of!(Arguments, end))?;
                 self.load(LEN, ARGUMENTS, offset_of!(Arguments, len))?;
             }
         }
-        if self.form == Form::Moved {
+        if self.addressing == Addressing::Moved {
             for (index, ahead) in [AHEAD_SHIFTS, AHEAD_AT, AHEAD_LEFT].into_iter().enumerate() {
                 self.load(ahead, ARGUMENTS, rest + 8 * index)?;
             }
         }
-        if self.way == Way::Rest {
+        if self.variant == CodeVariant::Rest {
             let mask =
                 MemoryOperand::with_base_displ(ARGUMENTS, offset_of!(Arguments, mask) as i64);
             self.emit(Instruction::with2(Code::VEX_Kmovq_kr_km64, Register::K1, mask)?)?;
@@ -339,15 +339,15 @@ impl<'a> Assembler<'a> {
         for instruction in &straight.before {
             self.emit(*instruction)?;
         }
-        match self.form {
-            Form::Listed => self.load(RECORDS, ARGUMENTS, offset_of!(Arguments, operands)),
-            Form::Moved => self.load(SLOTS, ARGUMENTS, offset_of!(Arguments, operands)),
-            Form::Ordered => self.first_lists(straight),
+        match self.addressing {
+            Addressing::Listed => self.load(RECORDS, ARGUMENTS, offset_of!(Arguments, operands)),
+            Addressing::Moved => self.load(SLOTS, ARGUMENTS, offset_of!(Arguments, operands)),
+            Addressing::Ordered => self.first_lists(straight),
         }
     }
 
     /// Begins two lists of addresses: those of scratch, which stay, and the first repetition's.
-    fn first_lists(&mut self, straight: &Straight) -> Result<(), IcedError> {
+    fn first_lists(&mut self, straight: &StraightLine) -> Result<(), IcedError> {
         let lists = (HEADER + 64 * straight.spilled) as i64;
         let half = 8 * self.block.sides().len() as i64;
         let [slots, address, _] = BASES;
@@ -384,7 +384,7 @@ impl<'a> Assembler<'a> {
         let nothing = low(AT[0]);
         self.emit(Instruction::with2(Code::Xor_r32_rm32, nothing, nothing)?)?;
         self.load(AT[2], SHIFTS, 8 * Side::Scratch as usize)?;
-        if self.way == Way::Memory {
+        if self.variant == CodeVariant::Memory {
             // Either this repetition some way in, or the next one from its start.
             let [arguments, _, _] = BASES;
             self.load(arguments, Register::RSP, 0)?;
@@ -428,7 +428,7 @@ impl<'a> Assembler<'a> {
         self.add(AHEAD_AT, 64)?;
         self.emit(Instruction::with2(Code::Sub_rm64_imm8, AHEAD_LEFT, 64)?)?;
         let over = self.jump(Code::Jne_rel32_64)?;
-        if self.form == Form::Ordered {
+        if self.addressing == Addressing::Ordered {
             self.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_SLOTS, NEXT)?)?;
             let nothing = low(AHEAD_AT);
             self.emit(Instruction::with2(Code::Xor_r32_rm32, nothing, nothing)?)?;

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
-use super::super::engine::Form;
+use super::super::engine::Addressing;
 use crate::block::{Block, Side};
 
 /// What the code gets: it takes everything from here into registers.
@@ -84,7 +84,7 @@ pub(super) const AHEAD: usize = 6;
 /// Makes the addresses that instructions of a block's body use.
 pub(super) struct Places {
     next: usize,
-    form: Form,
+    addressing: Addressing,
     /// Which of those that a call names an operand is.
     ranks: Vec<usize>,
     /// The operand whose unit most inputs have.
@@ -97,14 +97,14 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn new(block: &Block, form: Form) -> Places {
+    pub(super) fn new(block: &Block, addressing: Addressing) -> Places {
         let mut ranks = vec![0; block.sides().len()];
         for (rank, operand) in block.named().enumerate() {
             ranks[operand as usize] = rank;
         }
         let own = own(block);
         let (starts, cursor) = ([(None, 0); STARTS.len()], None);
-        Places { next: 0, form, ranks, own, starts, time: 0, cursor }
+        Places { next: 0, addressing, ranks, own, starts, time: 0, cursor }
     }
 
     /// The place of an operand's vector, after the instructions that it takes to know it.
@@ -115,17 +115,17 @@ impl Places {
         code: &mut Vec<Instruction>,
     ) -> Result<MemoryOperand, IcedError> {
         let side = block.sides()[operand as usize];
-        if self.form == Form::Listed {
+        if self.addressing == Addressing::Listed {
             return self.listed(block, operand, side, code);
         }
         // Two places are in use at once, at most.
-        let bases = if self.form == Form::Ordered { 2 } else { BASES.len() };
+        let bases = if self.addressing == Addressing::Ordered { 2 } else { BASES.len() };
         let base = BASES[self.next % bases];
         self.next += 1;
         slot(base, SLOTS, operand, code)?;
         // Where addresses are looked up they are those of the repetition, whatever the side.
-        let at = match (self.form, side) {
-            (Form::Ordered, Side::Output) => AT[Side::Input as usize],
+        let at = match (self.addressing, side) {
+            (Addressing::Ordered, Side::Output) => AT[Side::Input as usize],
             _ => AT[side as usize],
         };
         Ok(MemoryOperand::with_base_index(base, at))
@@ -250,14 +250,14 @@ impl Places {
         operand: u32,
         code: &mut Vec<Instruction>,
     ) -> Result<MemoryOperand, IcedError> {
-        Ok(match self.form {
-            Form::Moved => MemoryOperand::with_base_index(place.base, AHEAD_AT),
-            Form::Ordered => {
+        Ok(match self.addressing {
+            Addressing::Moved => MemoryOperand::with_base_index(place.base, AHEAD_AT),
+            Addressing::Ordered => {
                 let [_, _, base] = BASES;
                 slot(base, AHEAD_SLOTS, operand, code)?;
                 MemoryOperand::with_base_index(base, AHEAD_AT)
             }
-            Form::Listed => {
+            Addressing::Listed => {
                 let (displacement, displ_size) = (64 * AHEAD as i64, 1);
                 MemoryOperand { displacement, displ_size, ..*place }
             }

@@ -51,7 +51,7 @@ pub fn run(numbers: &str, setup: &Setup) -> Result<(), Failure> {
         let problem = format!("'{numbers}' is not K+M, e.g. 10+4");
         return Err(Failure::Flag { flag: "--compare", problem });
     };
-    // Reed-Solomon has every code there can be: where it has none, no family has.
+    // Reed-Solomon exists for all k and m that any family supports.
     CodeSpec::of_family("rs", k, m)?;
     let mut report = Comparison { k, m, codes: Vec::new(), impossible: Vec::new() };
     for family in CODES {
@@ -125,9 +125,9 @@ fn text(report: &Comparison) -> String {
     let head = ["code", "sub-chunks", "mult", "xors", "update", "repair", "encode GB/s"];
     let mut text = table(&head, &rows);
     text += &wrapped(
-        "mult, xors: operations of an encode for each byte of data. update: parity bytes that \
-         change with one byte of data. repair: shards read to rebuild one, on average. encode: one \
-         thread here, from memory to memory.",
+        "mult, xors: multiplications and XORs of an encode per byte of data. update: parity bytes \
+         that change with one byte of data. repair: shards read to rebuild one, on average. \
+         encode: one thread here, from memory to memory.",
         "",
     );
     for Impossible { reason, .. } in &report.impossible {

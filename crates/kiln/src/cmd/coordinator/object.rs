@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use kiln_node::net::{Address, Network, RepairWatcher};
 use kiln_node::proto::assignment::Geometry;
 use kiln_node::recovery::{FinalFailure, Helper, PlacedRepair, Repaired};
-use kiln_node::task::usual_slice;
+use kiln_node::task::default_slice;
 use kiln_pool::{Condition, Observer, SetReport, discover, names};
 use kiln_store::{Backend, ReadMode, ShardReader, StoreError};
 use serde::Serialize;
@@ -78,7 +78,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let to = match &flags.to[..] {
         [to] => address(&PathBuf::from(to))?,
         _ => {
-            let problem = "name the one agent that gets what is rebuilt".to_owned();
+            let problem = "name the one agent that is to store the rebuilt shards".to_owned();
             return Err(Failure::Flag { flag: "--to", problem });
         }
     };
@@ -103,7 +103,8 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if !set.codec().sliceable() {
-        let problem = "codes of packets are repaired by kiln repair".to_owned();
+        let problem =
+            "codes with packet= cannot be repaired over agents; use kiln repair".to_owned();
         return Err(Failure::Flag { flag: "AGENT", problem });
     }
     let geometry = geometry_of(&found, &folders)?;
@@ -117,7 +118,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         in_place: true,
         slice: match flags.window {
             Some(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX).max(1),
-            None => usual_slice(found.alpha),
+            None => default_slice(found.alpha),
         },
         windows: flags.windows,
         rate: setup.limit_rate().unwrap_or(0),
@@ -187,7 +188,7 @@ fn attempt(
     repair.run(network, *Uuid::new_v4().as_bytes(), show)
 }
 
-/// What the shards say of themselves, from one that is whole.
+/// The description that all shards carry, read from an intact one.
 fn geometry_of(found: &SetReport, folders: &Folders) -> Result<Geometry, Failure> {
     let whole = found.shards.iter().find(|shard| shard.state == Condition::Complete);
     let place = whole.and_then(|shard| shard.node.as_ref().zip(shard.name.as_ref()));
@@ -195,10 +196,11 @@ fn geometry_of(found: &SetReport, folders: &Folders) -> Result<Geometry, Failure
         folders.nodes().iter().find(|known| known.name == *node).map(|node| (node, name))
     });
     let refused = |problem: &str| Failure::Flag { flag: "AGENT", problem: problem.to_owned() };
-    let (node, name) = node.ok_or_else(|| refused("no shard is whole"))?;
+    let (node, name) = node.ok_or_else(|| refused("no shard is intact"))?;
     let reader = ShardReader::open(&*node.store, name)?;
     let (info, digests) = (reader.info(), reader.digests());
-    let digests = digests.ok_or_else(|| refused("no shard tells the digests of all"))?;
+    let digests = digests
+        .ok_or_else(|| refused("no shard has an intact trailer with the digests of all shards"))?;
     Ok(Geometry::of(info, found.size, digests))
 }
 
@@ -241,7 +243,7 @@ fn report_of(
     }
 }
 
-/// The shards that an agent has and that are whole.
+/// The intact shards of an agent.
 fn shards(found: &SetReport, address: &Address) -> Vec<(usize, String)> {
     let name = address.to_string();
     let mine = found

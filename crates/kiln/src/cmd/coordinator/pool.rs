@@ -10,7 +10,7 @@ use kiln_store::Absent;
 use serde::Serialize;
 
 use super::Coordinator;
-use super::desk::Desk;
+use super::control::RecoveryControl;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, pace, table};
 use crate::setup::{Setup, fresh_run};
@@ -84,7 +84,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         total: flags.recover.limit_total.unwrap_or(0),
     };
     let lines = flags.recover.progress.map(|seconds| Duration::from_secs(seconds.max(1)));
-    let desk = Desk::new(setup, limits, flags.pool.limits_path(), lines);
+    let control = RecoveryControl::new(setup, limits, flags.pool.limits_path(), lines);
     let open = || match flags.pool.config() {
         Ok(config) => Pool::open(config, &|node| setup.open_node(node, Absent::Refuse)),
         Err(Failure::Pool(error)) => Err(error),
@@ -100,7 +100,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         index: &index,
         network,
         options: options(flags, setup),
-        control: &desk,
+        control: &control,
         settings: setup.settings(),
         fresh: &fresh_run,
     };
@@ -236,7 +236,7 @@ fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
         text += &format!("planned again {} times\n", report.replanned_count);
     }
     if report.waiting > 0 {
-        text += &format!("{} still wait\n", count(report.waiting, "object"));
+        text += &format!("{} not repaired yet\n", count(report.waiting, "object"));
     }
     if report.unreadable > 0 {
         text += &format!("{} NOT READABLE now\n", count(report.unreadable, "object"));

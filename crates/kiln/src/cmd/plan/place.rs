@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use kiln_code::Codec;
-use kiln_plan::{Effort, Problem, Shelf, Strategy, UNDECIDED, strategy};
+use kiln_plan::{PlanCache, Problem, SearchBudget, Strategy, UNDECIDED, strategy};
 
 use crate::exit::Failure;
 use crate::print::Stream;
@@ -103,24 +103,24 @@ impl Placing {
     ) -> Result<(), Failure> {
         let row = self.strategy.as_deref().map_or(Ok(UNDECIDED), strategy)?;
         let machines = cluster::Machines::new(self.cluster.as_deref(), codec, lost)?;
-        let mut shelf = self.shelf()?;
+        let mut cache = self.cache()?;
         let start = Instant::now();
         let available: Vec<usize> =
             (0..codec.shape().n()).filter(|index| !lost.contains(index)).collect();
         let (_, dag) = codec.repair_dag(lost, &available)?;
         let problem = self.part(machines.problem(dag)?, codec, sub_chunk)?;
-        let mut effort = Effort::new(setup.seed).with_moves(self.moves);
+        let mut budget = SearchBudget::new(setup.seed).with_moves(self.moves);
         if let Some(limit) = self.seconds.map(Duration::from_secs_f64) {
-            effort = effort.until(move || start.elapsed() > limit);
+            budget = budget.until(move || start.elapsed() > limit);
         }
-        let plan = self.plan(row, &problem, &mut effort, &mut shelf)?;
+        let plan = self.plan(row, &problem, &mut budget, &mut cache)?;
         let seconds = start.elapsed().as_secs_f64();
         let mut report = report::Report::new(codec, &plan, sub_chunk, lost)?;
         report.plan_seconds = seconds;
         report.range = self.range;
-        report.ready = shelf.as_ref().is_some_and(|shelf| shelf.hits() > 0);
+        report.ready = cache.as_ref().is_some_and(|cache| cache.hits() > 0);
         if self.frontier {
-            report.add_frontier(&plan, &mut effort)?;
+            report.add_frontier(&plan, &mut budget)?;
         }
         if let Some(path) = picture {
             let svg = match self.frontier {
@@ -129,8 +129,8 @@ impl Placing {
             };
             write_file(path, svg.as_bytes())?;
         }
-        if let (Some(path), Some(shelf)) = (&self.plans, &shelf) {
-            write_file(path, &shelf.to_bytes())?;
+        if let (Some(path), Some(cache)) = (&self.plans, &cache) {
+            write_file(path, &cache.to_bytes())?;
         }
         match setup.json {
             true => Stream::Stdout.json(&report),
@@ -158,34 +158,34 @@ impl Placing {
         &self,
         row: &'static Strategy,
         problem: &Problem,
-        effort: &mut Effort<'_>,
-        shelf: &mut Option<Shelf>,
+        budget: &mut SearchBudget<'_>,
+        cache: &mut Option<PlanCache>,
     ) -> Result<kiln_plan::Plan, Failure> {
-        Ok(match shelf {
-            Some(shelf) => shelf.plan(row, problem, effort)?,
-            None => row.plan(problem, effort)?,
+        Ok(match cache {
+            Some(cache) => cache.plan(row, problem, budget)?,
+            None => row.plan(problem, budget)?,
         })
     }
 
-    /// The ready plans; a file that is not whole is said aloud and replaced, for it is a cache.
-    fn shelf(&self) -> Result<Option<Shelf>, Failure> {
+    /// The cached plans; a damaged file is reported and replaced, since it is only a cache.
+    fn cache(&self) -> Result<Option<PlanCache>, Failure> {
         let Some(path) = &self.plans else { return Ok(None) };
         let size = match std::fs::metadata(path) {
             Ok(data) => data.len(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Some(Shelf::new(PLANS_MAX)));
+                return Ok(Some(PlanCache::new(PLANS_MAX)));
             }
             Err(source) => return Err(io("open", path, source)),
         };
-        let shelf = match size <= PLANS_BYTES_MAX {
+        let cache = match size <= PLANS_BYTES_MAX {
             true => {
                 let bytes = std::fs::read(path).map_err(|source| io("read", path, source))?;
-                Shelf::from_bytes(&bytes, PLANS_MAX)
+                PlanCache::from_bytes(&bytes, PLANS_MAX)
             }
             false => None,
         };
         // Something else than plans is not ours to overwrite.
-        shelf.map(Some).ok_or_else(|| Failure::NotUsable {
+        cache.map(Some).ok_or_else(|| Failure::NotUsable {
             path: path.clone(),
             problem: "not a whole file of plans; remove it or name another".into(),
         })

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kiln_code::Codec;
-use kiln_pool::{Advice, Turns, Way, sub_chunk_sizes};
+use kiln_pool::{Advice, BreakEven, ReadCosts, sub_chunk_sizes};
 use kiln_store::device::DeviceModel;
 use serde::Serialize;
 
@@ -40,13 +40,13 @@ struct Report {
     code: String,
     order: String,
     model: DeviceModel,
-    /// Bytes that cost as much as a read.
+    /// Bytes that take as long to transfer as one more read takes.
     gap_bytes: u64,
     losses: Vec<Loss>,
     /// The sum over these losses, for chunks of growing size.
     sizes: Vec<Size>,
     #[serde(flatten)]
-    turns: Turns,
+    turns: BreakEven,
 }
 
 #[derive(Serialize)]
@@ -99,7 +99,7 @@ pub fn run(
         gap_bytes: model.gap_bytes(),
         model: model.clone(),
         losses: told,
-        turns: Turns::of(&sizes),
+        turns: BreakEven::of(&sizes),
         sizes: sizes.into_iter().map(|advice| Size { pays: advice.pays(), advice }).collect(),
     };
     match setup.json {
@@ -109,7 +109,7 @@ pub fn run(
     Ok(Exit::Done)
 }
 
-/// What is done about a loss, and why: as `kiln repair` decides.
+/// How a loss would be repaired and why, as `kiln repair` decides it.
 fn judged(lost: &[usize], advice: Advice) -> Loss {
     let (planned, decode) = (&advice.planned, &advice.decode);
     let (chosen, why) = match () {
@@ -158,7 +158,7 @@ fn show(report: &Report) -> String {
 }
 
 fn one_loss(loss: &Loss) -> String {
-    let row = |name: &str, way: &Way| {
+    let row = |name: &str, way: &ReadCosts| {
         vec![
             name.to_owned(),
             way.helpers.to_string(),

@@ -55,11 +55,11 @@ pub struct Recover {
     )]
     to: Vec<String>,
 
-    /// Strategies on the menu, e.g. central,hub [default: all that help]
+    /// Strategies to choose from, e.g. central,hub [default: all that help]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "recover")]
     menu: Vec<String>,
 
-    /// Plan every stripe alone: the first strategy of the menu, a random new node
+    /// Plan every stripe by itself: the first of the strategies, a random new node
     #[arg(long, requires = "recover")]
     alone: bool,
 }
@@ -304,7 +304,7 @@ fn text(report: &Report, verbose: bool) -> String {
     }
     if report.crowded > 0 {
         text += &format!(
-            "{} in a domain with another chunk of its stripe: there was no better node\n",
+            "{} in a failure domain with another chunk of its stripe: no other node was left\n",
             count(report.crowded as u64, "rebuilt chunk"),
         );
     }

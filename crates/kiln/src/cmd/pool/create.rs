@@ -39,7 +39,7 @@ pub struct Create {
     wait: Option<u64>,
 }
 
-/// Agents get a new key by hand.
+/// Copying a new key to the agents takes an operator's time.
 const COPY_KEY: u64 = 600;
 /// How often agents are looked for.
 const LOOK: Duration = Duration::from_millis(500);
@@ -65,7 +65,8 @@ impl Create {
         }
         let wait = self.wait.unwrap_or(if made { COPY_KEY } else { 0 });
         wait_for_agents(&config, Duration::from_secs(wait), setup)?;
-        // First the description: without it nobody could tell what half-made nodes belong to.
+        // The description comes first: without it nobody could tell to which pool half-created
+        // nodes belong.
         flags.write(&config)?;
         if let Err(error) =
             Pool::create(config.clone(), &|node| setup.open_node(node, Absent::Create))
@@ -109,7 +110,7 @@ fn make_key(config: &PoolConfig, setup: &Setup) -> Result<bool, Failure> {
     ClusterKey::create(path)?;
     let file = path.display();
     setup.observer.warn(&format!(
-        "made {file}, the cluster's key: copy it to every machine, show it to nobody, and start \
+        "made {file}, the cluster's key: copy it to every machine and keep it secret, and start \
          the agents there: kiln agent --dir DIR --key {file}"
     ));
     Ok(true)
@@ -125,7 +126,7 @@ fn wait_for_agents(config: &PoolConfig, most: Duration, setup: &Setup) -> Result
             if let Err(error) =
                 setup.open_node(node, Absent::Create).and_then(|store| store.open("-"))
             {
-                // Whoever says that there is no such file is there.
+                // An agent that answers "no such file" is running.
                 missing.extend((!error.is_not_found()).then(|| node.url.clone()));
             }
         }

@@ -17,7 +17,7 @@ pub struct Drain {
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Take a node that was to be drained back into use
+    /// Cancel the drain: use the node again
     #[arg(long)]
     undo: bool,
 
@@ -36,7 +36,7 @@ impl Drain {
         };
         config.node[at].draining = !self.undo;
         config.revision += 1;
-        // Before anything is moved: where would it go?
+        // Check that there is room elsewhere before anything is moved.
         check_domains(&config)?;
         self.pool.write(&config)?;
         let pool = self.pool.open(setup)?;
@@ -63,7 +63,8 @@ impl Drain {
         })?;
         if left > 0 {
             let problem = format!(
-                "node {} still has a part of {left} of {} objects; run it again after kiln repair",
+                "node {} still stores shards or manifests of {left} of {} objects; run kiln \
+                repair, then drain again",
                 self.id, status.objects
             );
             setup.observer.warn(&problem);

@@ -60,7 +60,7 @@ pub fn show(report: &RecoverReport, setup: &Setup) -> Result<(), Failure> {
     }
     if report.waiting > 0 {
         text += &format!(
-            "{} wait for nodes that are away; --away rebuilds elsewhere\n",
+            "{} wait for unavailable nodes; --away rebuilds their shards on other nodes\n",
             count(report.waiting, "object")
         );
     }
@@ -71,9 +71,9 @@ pub fn show(report: &RecoverReport, setup: &Setup) -> Result<(), Failure> {
         text += &format!("  {object}: {why}\n");
     }
     if setup.verbose {
-        for mended in &report.details {
-            for (index, node) in &mended.rebuilt {
-                text += &format!("  {}: shard {index} on {node}\n", mended.object);
+        for healed in &report.details {
+            for (index, node) in &healed.rebuilt {
+                text += &format!("  {}: shard {index} on {node}\n", healed.object);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kiln_pool::{Lacking, MendRequest, Needs, Pool, PoolError};
+use kiln_pool::{HealRequest, MissingShards, Needs, Pool, PoolError};
 
 use super::Shared;
 use crate::net::recover::RepairWatcher;
@@ -12,7 +12,7 @@ use crate::recovery::batch::Batch;
 use crate::recovery::object::{Commit, Course, agents_can};
 use crate::recovery::report::{Ended, Outcome};
 use crate::recovery::{FinalFailure, PlacedRepair, Repaired};
-use crate::task::usual_slice;
+use crate::task::default_slice;
 
 /// Between two tries of a commit.
 const BETWEEN: Duration = Duration::from_millis(500);
@@ -54,7 +54,7 @@ impl Shared<'_> {
     /// Repairs the object of a job.
     pub fn job(&self, batch: &Batch, at: usize) -> Ended {
         let (pool, want) = (self.pool(), &batch.jobs()[at].want);
-        let req = MendRequest {
+        let req = HealRequest {
             now_ms: self.recovery.control.now_ms(),
             away: true,
             suspects: want.suspects.clone(),
@@ -81,8 +81,8 @@ impl Shared<'_> {
     }
 
     /// The repair that is computed here.
-    fn heal(&self, pool: &Pool, name: &str, req: &MendRequest) -> Ended {
-        match pool.mend(name, req, &self.recovery.settings) {
+    fn heal(&self, pool: &Pool, name: &str, req: &HealRequest) -> Ended {
+        match pool.heal(name, req, &self.recovery.settings) {
             Ok(healed) => Ended {
                 rebuilt: healed.bytes_written,
                 resumed: healed.resumed_bytes,
@@ -99,7 +99,7 @@ impl Shared<'_> {
         &self,
         pool: &Pool,
         mut course: Course,
-        lacking: &Lacking,
+        lacking: &MissingShards,
         agents: &[Option<String>],
     ) -> Ended {
         let options = &self.recovery.options;
@@ -117,7 +117,7 @@ impl Shared<'_> {
             first: plan,
             nodes,
             in_place: false,
-            slice: options.slice.unwrap_or_else(|| usual_slice(lacking.info.alpha as usize)),
+            slice: options.slice.unwrap_or_else(|| default_slice(lacking.info.alpha as usize)),
             windows: (options.windows / options.at_once() as u32).max(LEAST_WINDOWS),
             rate: self.rate(),
             seed: options.seed,
@@ -137,7 +137,7 @@ impl Shared<'_> {
     fn commit(
         &self,
         pool: &Pool,
-        lacking: &Lacking,
+        lacking: &MissingShards,
         targets: &[(u16, usize)],
         done: Repaired,
     ) -> Ended {
@@ -168,7 +168,7 @@ impl Shared<'_> {
     fn failed(
         &self,
         pool: &Pool,
-        lacking: &Lacking,
+        lacking: &MissingShards,
         targets: &[(u16, usize)],
         failure: FinalFailure,
     ) -> Ended {

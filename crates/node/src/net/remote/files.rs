@@ -202,7 +202,7 @@ impl Drop for RemoteAppender {
         if self.peer.has_ended() {
             return;
         }
-        // Whoever did not sync is owed no error, but the bytes should be there.
+        // Without a sync no error has to be reported, but the bytes should be sent.
         self.send();
         let _ = self.settle(0);
         let _ = self.remote.ask(&self.peer, Message::Close { handle: self.handle }, PATIENCE);

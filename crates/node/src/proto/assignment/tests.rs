@@ -1,5 +1,5 @@
 use kiln_code::Codec;
-use kiln_plan::{Effort, Problem, strategy};
+use kiln_plan::{Problem, SearchBudget, strategy};
 use proptest::prelude::*;
 
 use super::*;
@@ -9,8 +9,8 @@ fn shares() -> Vec<Assignment> {
     let codec = Codec::new(&"clay:4+2".parse().unwrap()).unwrap();
     let (_, dag) = codec.repair_dag(&[2], &[0, 1, 3, 4, 5]).unwrap();
     let problem = Problem::on_own_nodes(dag).unwrap();
-    let plan = strategy("central").unwrap().plan(&problem, &mut Effort::new(1)).unwrap();
-    let parts = plan.parts().unwrap();
+    let plan = strategy("central").unwrap().plan(&problem, &mut SearchBudget::new(1)).unwrap();
+    let execution = plan.execution().unwrap();
     let geometry = Geometry {
         spec: "clay:4+2".into(),
         object: "x".into(),
@@ -41,7 +41,7 @@ fn shares() -> Vec<Assignment> {
             peers: peers.clone(),
             sources,
             targets,
-            ..Assignment::of(&parts, node)?
+            ..Assignment::of(&execution, node)?
         })
     };
     (0..6).filter_map(fill).collect()

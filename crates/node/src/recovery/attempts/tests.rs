@@ -61,12 +61,14 @@ fn each_attempt_is_without_who_failed_until_too_few_are_left() {
     assert_eq!((attempt.task, &attempt.ready.helpers[..]), (TASK, &[0, 2, 3][..]));
     // Any one of the four that have a shard could be done without.
     assert_eq!(attempt.spared, [0, 1, 2, 3, 4]);
-    assert!(attempts.failed(Trouble::Node(2, late())).unwrap().contains("without kiln://h2:1"));
+    assert!(
+        attempts.failed(RepairFailure::Node(2, late())).unwrap().contains("without kiln://h2:1")
+    );
     let attempt = attempts.begin(attempts.plan().unwrap(), [0]);
     assert_ne!(attempt.task, TASK, "late fragments of the first belong to nobody");
     assert_eq!((&attempt.ready.helpers[..], &attempt.spared[..]), (&[0, 3, 4][..], &[1, 2][..]));
     assert!(attempt.shares.iter().all(|share| share.node != 2));
-    let why = attempts.failed(Trouble::Chunk(4, 7, "rot".to_owned())).unwrap();
+    let why = attempts.failed(RepairFailure::Chunk(4, 7, "rot".to_owned())).unwrap();
     assert!(why.contains("shard 4") && why.contains("stripe 7"), "{why}");
     // Two chunks are no three; but the agent may come back.
     let failure = attempts.plan().unwrap_err();
@@ -78,19 +80,19 @@ fn each_attempt_is_without_who_failed_until_too_few_are_left() {
 fn no_other_plan_helps_when_the_new_node_fails_or_the_repair_itself() {
     let codec = codec("rs:3+2");
     let repair = repair(&codec, 0, "pipeline");
-    let fail = |trouble: Trouble| {
+    let fail = |failure: RepairFailure| {
         let mut attempts = Attempts::new(&repair, TASK).unwrap();
-        *attempts.failed(trouble).unwrap_err()
+        *attempts.failed(failure).unwrap_err()
     };
-    let failure = fail(Trouble::Node(5, late()));
+    let failure = fail(RepairFailure::Node(5, late()));
     assert_eq!((failure.node, failure.passing), (Some(5), true));
-    let failure = fail(Trouble::Disk(5, late()));
+    let failure = fail(RepairFailure::Disk(5, late()));
     assert_eq!((failure.node, failure.passing), (Some(5), false));
-    assert_eq!(fail(Trouble::Failed(late())).node, None);
+    assert_eq!(fail(RepairFailure::Failed(late())).node, None);
     // What was left out already cannot fail again.
     let mut attempts = Attempts::new(&repair, TASK).unwrap();
-    assert!(attempts.failed(Trouble::Chunk(3, 0, String::new())).is_ok());
-    assert!(attempts.failed(Trouble::Chunk(3, 0, String::new())).is_err());
+    assert!(attempts.failed(RepairFailure::Chunk(3, 0, String::new())).is_ok());
+    assert!(attempts.failed(RepairFailure::Chunk(3, 0, String::new())).is_err());
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn config(nodes: usize) -> PoolConfig {
 }
 
 /// An object over nodes `first`, `first + 1`, ... that lost these shards.
-fn want(name: &str, first: usize, nodes: usize, lost: &[u16]) -> Want {
+fn want(name: &str, first: usize, nodes: usize, lost: &[u16]) -> DamagedObject {
     let listed = Listed {
         name: name.to_owned(),
         size: 8 << 20,
@@ -27,7 +27,7 @@ fn want(name: &str, first: usize, nodes: usize, lost: &[u16]) -> Want {
         bytes: 2 << 20,
         transient: false,
     };
-    Want { listed, damaged: Some(damaged), ..Want::default() }
+    DamagedObject { listed, damaged: Some(damaged), ..DamagedObject::default() }
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn a_lost_node_is_rebuilt_over_the_others_evenly_and_the_endangered_first() {
     let mut usable = vec![true; 10];
     (usable[0], usable[1]) = (false, false);
     let pool = Snapshot { config: &config, usable, to: None };
-    let wants: Vec<Want> = (0..60)
+    let wants: Vec<DamagedObject> = (0..60)
         .map(|i| {
             let first = i % 10;
             let gone = |chunk: &u16| (first + usize::from(*chunk)) % 10 < 2;
@@ -70,7 +70,7 @@ fn shards_go_back_to_a_node_that_is_there_or_where_a_part_lies_or_where_told() {
     let config = config(10);
     let mut pool = Snapshot { config: &config, usable: vec![true; 10], to: None };
     let rules = Rules::new("central", 1).unwrap();
-    let target = |pool: &Snapshot<'_>, want: Want| {
+    let target = |pool: &Snapshot<'_>, want: DamagedObject| {
         let batch = Batch::new(vec![want], pool, &rules).unwrap();
         batch.targets(&batch.jobs()[0]).unwrap()
     };

@@ -6,14 +6,14 @@ use kiln_store::{Backend, MemoryBackend};
 
 use super::{Happens, World};
 use crate::sim::faults::Random;
-use crate::sim::mishaps::What;
+use crate::sim::scheduled_faults::What;
 
 impl World {
-    /// A mishap happens.
-    pub(in crate::sim) fn mishap(&mut self, number: usize) {
-        let Some(mishap) = self.mishaps.get(number).cloned() else { return };
+    /// A scheduled fault happens.
+    pub(in crate::sim) fn fault(&mut self, number: usize) {
+        let Some(fault) = self.scheduled_faults.get(number).cloned() else { return };
         let seed = self.random.next();
-        match mishap.what {
+        match fault.what {
             What::Crash { host, back } => {
                 self.crash(host);
                 if let Some(back) = back {
@@ -34,7 +34,7 @@ impl World {
                 self.kill_client(client);
             }
             What::Full { host, bytes } => self.hosts[host].health.limit_space(bytes),
-            What::Slow { host, factor } => self.hosts[host].health.slow_down(factor),
+            What::SlowNodes { host, factor } => self.hosts[host].health.slow_down(factor),
             What::Sick { host, per_mille } => self.hosts[host].health.fail(per_mille),
             What::Lie { host } => self.hosts[host].health.lie(seed),
             What::Rot { host } => rot(&self.hosts[host].disk, &mut Random(seed)),
@@ -56,9 +56,9 @@ impl World {
         self.return_host(host);
     }
 
-    /// Ends all mishaps, those to come too.
+    /// Ends all scheduled faults, those to come too.
     pub(in crate::sim) fn heal(&mut self) -> Vec<usize> {
-        self.mishaps.clear();
+        self.scheduled_faults.clear();
         self.faults.heal();
         let lost = self.lost();
         for host in 0..self.hosts.len() {

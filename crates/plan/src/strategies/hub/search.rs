@@ -1,28 +1,29 @@
-//! Hubs for layers where one team is not enough: annealing over layers.
+//! Hubs for layers where one aggregator group is not enough: annealing over layers.
 
+use super::groups::AggregatorGroup;
 use super::layers::Layers;
-use super::teams::Team;
-use crate::Effort;
+use crate::SearchBudget;
 use crate::seed;
 
 /// Moves between two questions whether to stop.
 const MOVES_A_LOOK: u64 = 1 << 12;
 
 /// Improves the hubs until no link carries more than the limit and the traffic is at most `floor`,
-/// or the effort is used up. Returns the best hubs: least overload first, then least traffic.
+/// or the search budget is used up. Returns the best hubs: least overload first, then least
+/// traffic.
 pub(super) fn search(
     mut state: Layers<'_>,
     choices: &[Vec<u16>],
     floor: i64,
-    effort: &mut Effort<'_>,
+    budget: &mut SearchBudget<'_>,
 ) -> Vec<u16> {
-    let mut random = effort.seed;
+    let mut random = budget.seed;
     let score = |state: &Layers<'_>| (state.overload, state.total);
     let mut best = (score(&state), state.hubs.clone());
     let mut cost = state.total + 2 * state.overload;
     let mut moves = 0;
-    while !effort.is_over(moves) && best.0 > (0, floor) {
-        let heat = 3.0 * (0.15_f64 / 3.0).powf(moves as f64 / effort.moves.max(1) as f64);
+    while !budget.is_over(moves) && best.0 > (0, floor) {
+        let heat = 3.0 * (0.15_f64 / 3.0).powf(moves as f64 / budget.moves.max(1) as f64);
         for _ in 0..MOVES_A_LOOK {
             moves += 1;
             let layer = seed::below(&mut random, choices.len());
@@ -49,10 +50,11 @@ pub(super) fn search(
     best.1
 }
 
-/// For every layer the nodes that may be its hub: its member of every team, and `others`.
-pub(super) fn choices(teams: &[Team], layers: usize, others: &[u16]) -> Vec<Vec<u16>> {
+/// For every layer the nodes that may be its hub: its member of every aggregator group, and
+/// `others`.
+pub(super) fn choices(groups: &[AggregatorGroup], layers: usize, others: &[u16]) -> Vec<Vec<u16>> {
     let of = |layer| {
-        let mut list: Vec<u16> = teams.iter().filter_map(|team| team.hub(layer)).collect();
+        let mut list: Vec<u16> = groups.iter().filter_map(|group| group.hub(layer)).collect();
         list.extend_from_slice(others);
         list.sort_unstable();
         list.dedup();

@@ -16,11 +16,11 @@ struct Batch(HashMap<Key, Listed>);
 impl Index {
     /// Reads manifests of all nodes; returns how many.
     ///
-    /// One copy of each is enough: a node that is named by the manifest known so far holds the
-    /// same one, or it was away when that was written, and then a newer one is on a node that the
-    /// old one does not name (copies are as many as ever, without the node that was away). Only
-    /// after a commit that was cut short among its renames is this not so: then the entry may be
-    /// the old one's, until a scrub, or a repair, looks at the object itself.
+    /// One copy of each is enough: a node that is named by the manifest known so far holds the same
+    /// one, or it was unavailable when that was written, and then a newer one is on a node that the
+    /// old one does not name (copies are as many as ever, without the node that was unavailable).
+    /// Only after a commit that was cut short among its renames is this not so: then the entry may
+    /// be the old one's, until a scrub, or a repair, looks at the object itself.
     pub(super) fn scan(&self, pool: &Pool, observer: &dyn Observer) -> Result<u64> {
         self.clear()?;
         observer.begin("index", None);
@@ -40,7 +40,7 @@ impl Index {
                     }
                     manifests += 1;
                     match read_copy(store, &key, &id) {
-                        // Rotten copies are for a scrub to tell of.
+                        // Corrupt copies are reported by a scrub.
                         Ok(None) | Err(_) => Ok(()),
                         Ok(Some(manifest)) => {
                             let new = Listed::of(&manifest);

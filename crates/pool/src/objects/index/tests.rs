@@ -91,7 +91,7 @@ fn stale_copies_do_not_win() {
         let name = format!("x{at}");
         world.put(&name, at, b"old");
         let holder = world.pool().manifest(&name).unwrap().copies[0].clone();
-        // One holder is away while the object changes, and comes back with the old copy.
+        // One holder is unavailable while the object changes, and comes back with the old copy.
         let open = |node: &NodeConfig| match node.id == holder {
             true => kiln_store::FileBackend::open("/nowhere").map(|b| Arc::new(b) as _),
             false => Ok(world.disk(node)),

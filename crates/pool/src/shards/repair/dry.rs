@@ -2,16 +2,16 @@
 
 use super::{RepairRequest, place};
 use crate::engine::estimate::estimate_stripes;
-use crate::engine::ledger::{Ledger, PassSums};
 use crate::engine::rebuild::chunk_bytes;
+use crate::engine::repair_statistics::{PassStatistics, RepairStatistics};
 use crate::{Result, ShardSet};
 
-/// Adds the costs of rebuilding `targets` to the ledger. Only headers have been read for it.
+/// Adds the costs of rebuilding `targets` to the totals. Only headers have been read for it.
 pub(super) fn estimate(
     set: &ShardSet,
     req: &RepairRequest,
     targets: &[usize],
-    ledger: &mut Ledger,
+    totals: &mut RepairStatistics,
 ) -> Result<()> {
     if targets.is_empty() {
         return Ok(());
@@ -20,11 +20,11 @@ pub(super) fn estimate(
     for &index in targets {
         places.push(place::target(set, req, index, &places)?);
     }
-    let tally = estimate_stripes(set, targets, &req.lost, req.devices.as_ref())?;
-    ledger.add(&PassSums {
+    let statistics = estimate_stripes(set, targets, &req.lost, req.devices.as_ref())?;
+    totals.add(&PassStatistics {
         targets,
         target_nodes: places.iter().map(|place| place.node.name.clone()).collect(),
-        tally: &tally,
+        statistics: &statistics,
         written_each: chunk_bytes(set, 0),
     });
     Ok(())

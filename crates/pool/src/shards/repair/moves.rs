@@ -1,14 +1,18 @@
 //! Putting misnamed shards where their names belong.
 
 use super::again_discovered;
-use crate::engine::ledger::Ledger;
 use crate::engine::names;
+use crate::engine::repair_statistics::RepairStatistics;
 use crate::shards::write::commit::Rename;
 use crate::shards::write::roll_forward;
 use crate::{Moved, Node, Result, ShardSet};
 
-/// A set whose shards bear their right names, as far as that can be without overwriting any.
-pub(super) fn settle(set: &ShardSet, nodes: &[Node], ledger: &mut Ledger) -> Result<ShardSet> {
+/// A set whose shards have their right names, as far as that is possible without overwriting any.
+pub(super) fn settle(
+    set: &ShardSet,
+    nodes: &[Node],
+    totals: &mut RepairStatistics,
+) -> Result<ShardSet> {
     roll_forward(set.object(), nodes)?;
     let fresh = again_discovered(set, nodes)?;
     if fresh.misnamed.is_empty() {
@@ -17,21 +21,21 @@ pub(super) fn settle(set: &ShardSet, nodes: &[Node], ledger: &mut Ledger) -> Res
     for rename in plan(&fresh) {
         let node = &nodes[rename.node];
         node.store.rename(&rename.from, &rename.to)?;
-        ledger.note_move(&rename, node);
+        totals.note_move(&rename, node);
     }
     again_discovered(&fresh, nodes)
 }
 
 /// Notes what would be renamed.
-pub(super) fn foretell(set: &ShardSet, ledger: &mut Ledger) {
+pub(super) fn foretell(set: &ShardSet, totals: &mut RepairStatistics) {
     for rename in plan(set) {
-        ledger.note_move(&rename, &set.nodes[rename.node]);
+        totals.note_move(&rename, &set.nodes[rename.node]);
     }
 }
 
-/// Renames in an order in which none overwrites a shard. A ring of shards that bear each other's
-/// names is opened by giving one of them the name of a complete part, under which readers and a
-/// later repair still find it.
+/// Renames in an order in which none overwrites a shard. A cycle of shards that have each other's
+/// names is broken by giving one of them the name of a complete partial file, under which readers
+/// and a later repair still find it.
 fn plan(set: &ShardSet) -> Vec<Rename> {
     let mut wanted: Vec<(usize, Rename)> = Vec::new();
     let mut occupied: Vec<(usize, String)> = Vec::new();
@@ -58,10 +62,10 @@ fn plan(set: &ShardSet) -> Vec<Rename> {
             let between = names::part(set.object(), index);
             let to = std::mem::replace(&mut rename.to, between.clone());
             wanted.push((index, Rename { node: rename.node, from: between, to }));
-        } else if let Some(stranger) =
-            set.strangers.iter().find(|s| s.node == rename.node && s.name == rename.to)
+        } else if let Some(foreign) =
+            set.foreign.iter().find(|s| s.node == rename.node && s.name == rename.to)
         {
-            let to = stranger.aside(set.object(), index);
+            let to = foreign.aside(set.object(), index);
             steps.push(Rename { node: rename.node, from: rename.to.clone(), to });
         }
         occupied.push((rename.node, rename.to.clone()));
@@ -70,7 +74,7 @@ fn plan(set: &ShardSet) -> Vec<Rename> {
     steps
 }
 
-impl Ledger {
+impl RepairStatistics {
     fn note_move(&mut self, rename: &Rename, node: &Node) {
         let index = names::parse(&rename.to).and_then(|(_, named)| named).map(|(_, index)| index);
         self.moved.push(Moved {

@@ -2,11 +2,11 @@
 
 use super::RepairRequest;
 use super::place::{Target, target};
-use crate::engine::ledger::{Ledger, PassSums};
 use crate::engine::names::{self, Kind};
 use crate::engine::node::Part;
 use crate::engine::rebuild::rebuild_shards;
-use crate::engine::tally::Findings;
+use crate::engine::repair_statistics::{PassStatistics, RepairStatistics};
+use crate::engine::stripe_statistics::Findings;
 use crate::{Moved, Result, Settings, ShardSet};
 
 /// What a pass is to do.
@@ -25,16 +25,20 @@ pub(super) struct Job<'a> {
 
 impl Job<'_> {
     /// Does it. Returns the indices of other shards that turned out to be damaged.
-    pub(super) fn run(&self, ledger: &mut Ledger, settings: &Settings<'_>) -> Result<Vec<usize>> {
+    pub(super) fn run(
+        &self,
+        totals: &mut RepairStatistics,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<usize>> {
         let mut targets: Vec<Target> = Vec::new();
         for &index in self.targets {
             targets.push(target(self.set, self.req, index, &targets)?);
         }
-        let found = self.rebuild(&targets, ledger, settings)?;
+        let found = self.rebuild(&targets, totals, settings)?;
         for target in &targets {
             if let Some(aside) = &target.aside {
                 target.node.store.rename(&target.name, aside)?;
-                ledger.moved.push(Moved {
+                totals.moved.push(Moved {
                     index: target.index,
                     node: target.node.name.clone(),
                     from: target.name.clone(),
@@ -50,7 +54,7 @@ impl Job<'_> {
     fn rebuild(
         &self,
         targets: &[Target],
-        ledger: &mut Ledger,
+        totals: &mut RepairStatistics,
         settings: &Settings<'_>,
     ) -> Result<Vec<usize>> {
         let parts: Vec<Part<'_>> = (targets.iter())
@@ -58,15 +62,15 @@ impl Job<'_> {
             .collect();
         let devices = self.req.devices.as_ref();
         let mut rebuilt = rebuild_shards(self.set, &parts, self.discard, devices, settings)?;
-        let found = rebuilt.tally.bad_indices();
-        let findings = std::mem::take(&mut rebuilt.tally.findings);
-        ledger.findings.extend(&self.untold(findings));
-        ledger.unverified |= self.set.digests.is_none();
-        ledger.resumed_bytes += rebuilt.kept_each * targets.len() as u64;
-        ledger.add(&PassSums {
+        let found = rebuilt.statistics.bad_indices();
+        let findings = std::mem::take(&mut rebuilt.statistics.findings);
+        totals.findings.extend(&self.untold(findings));
+        totals.unverified |= self.set.digests.is_none();
+        totals.resumed_bytes += rebuilt.kept_each * targets.len() as u64;
+        totals.add(&PassStatistics {
             targets: self.targets,
             target_nodes: targets.iter().map(|target| target.node.name.clone()).collect(),
-            tally: &rebuilt.tally,
+            statistics: &rebuilt.statistics,
             written_each: rebuilt.written_each,
         });
         Ok(found.into_iter().filter(|index| !self.targets.contains(index)).collect())

@@ -41,9 +41,9 @@ pub(super) fn target(
 ) -> Result<Target> {
     let node = choose(set, req, index, taken)?;
     let name = names::shard(set.object(), index);
-    let stranger =
-        |s: &&crate::shards::set::Stranger| s.name == name && set.nodes[s.node].is(&node);
-    let aside = set.strangers.iter().find(stranger).map(|s| s.aside(set.object(), index));
+    let foreign =
+        |s: &&crate::shards::set::ForeignFile| s.name == name && set.nodes[s.node].is(&node);
+    let aside = set.foreign.iter().find(foreign).map(|s| s.aside(set.object(), index));
     let part = names::repair_part(set.object(), index);
     Ok(Target { index, node, name, part, aside })
 }
@@ -51,7 +51,7 @@ pub(super) fn target(
 fn choose(set: &ShardSet, req: &RepairRequest, index: usize, taken: &[Target]) -> Result<Node> {
     let own = set.members[index].as_ref().map(|member| &set.nodes[member.node]);
     let named = req.targets.get(&index);
-    // A damaged shard is mended where it is; one that is lost, or called so, may go elsewhere.
+    // A damaged shard is rebuilt where it is; one that is lost, or declared lost, may go elsewhere.
     let first = if req.lost.contains(&index) { named.or(own) } else { own.or(named) };
     if let Some(node) = first {
         return Ok(node.clone());

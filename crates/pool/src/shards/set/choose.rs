@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use kiln_store::{Digest, ShardInfo, ShardReader, ShardState, StoreError};
 
 use super::scan::{Found, Opened, Scan};
-use super::{Member, ShardSet, Stranger, codec_of};
+use super::{ForeignFile, Member, ShardSet, codec_of};
 use crate::engine::names::{self, Kind};
 use crate::{Damage, Node, PoolError, Result};
 
 /// Files of one encode run.
 #[derive(Debug, Default)]
-pub(crate) struct Run {
+pub(crate) struct EncodeRun {
     /// Shards in place; parts too, when the run's commit has begun.
     pub shards: Vec<(Found, ShardReader)>,
     /// Some of them are parts.
@@ -20,7 +20,7 @@ pub(crate) struct Run {
     pub parts: Vec<(Found, ShardReader)>,
 }
 
-impl Run {
+impl EncodeRun {
     /// The info on which most shards agree, index and size apart.
     fn info(&self) -> Option<ShardInfo> {
         let same = |info: &ShardInfo| ShardInfo { index: 0, size: None, ..info.clone() };
@@ -73,20 +73,20 @@ fn majority<T>(votes: Vec<(T, usize)>) -> Option<T> {
 
 /// All runs of one object.
 #[derive(Debug)]
-pub(crate) struct Runs {
+pub(crate) struct EncodeRuns {
     /// Name of the object.
     pub object: String,
     /// By run identifier.
-    pub runs: BTreeMap<[u8; 16], Run>,
+    pub runs: BTreeMap<[u8; 16], EncodeRun>,
     /// Files named like shards that are none.
     pub broken: Vec<(Found, StoreError)>,
     /// Notes so far.
     pub notes: Vec<String>,
 }
 
-impl Runs {
+impl EncodeRuns {
     /// Sorts what was found; `object` as for [`super::discover`].
-    pub(crate) fn new(scan: Scan, nodes: &[Node], object: Option<&str>) -> Result<Runs> {
+    pub(crate) fn new(scan: Scan, nodes: &[Node], object: Option<&str>) -> Result<EncodeRuns> {
         let object = match object {
             Some(object) => object.to_owned(),
             None => only_object(&scan)?,
@@ -94,7 +94,7 @@ impl Runs {
         let failures = scan.failures.iter();
         let notes =
             failures.map(|(node, error)| format!("node {}: {error}", nodes[*node].name)).collect();
-        let mut runs = Runs { object, runs: BTreeMap::new(), broken: Vec::new(), notes };
+        let mut runs = EncodeRuns { object, runs: BTreeMap::new(), broken: Vec::new(), notes };
         for (found, opened) in scan.found {
             match opened {
                 Ok(reader) if reader.info().object != runs.object => {}
@@ -125,8 +125,11 @@ impl Runs {
     pub(crate) fn choose(mut self, nodes: &[Node]) -> Result<ShardSet> {
         let decodable: Vec<[u8; 16]> =
             (self.runs.iter()).filter(|(_, run)| run.is_decodable()).map(|(id, _)| *id).collect();
-        let lines = |ids: &mut dyn Iterator<Item = &Run>| {
-            ids.filter(|r| !r.shards.is_empty()).map(Run::describe).collect::<Vec<_>>().join("; ")
+        let lines = |ids: &mut dyn Iterator<Item = &EncodeRun>| {
+            ids.filter(|r| !r.shards.is_empty())
+                .map(EncodeRun::describe)
+                .collect::<Vec<_>>()
+                .join("; ")
         };
         // A run whose commit has begun is the one that replaces the other.
         let pending: Vec<_> =
@@ -175,7 +178,7 @@ fn only_object(scan: &Scan) -> Result<String> {
     }
 }
 
-impl Run {
+impl EncodeRun {
     /// Renames begin only when every part is complete and durable. So when one shard is in place,
     /// the complete parts are shards as good, which only lack their name.
     fn begin_commit(&mut self) {
@@ -196,15 +199,15 @@ type Told<'a> = (u64, Option<&'a [Digest]>);
 /// Makes a set from the files of one run.
 struct Builder {
     shards: Vec<(Found, ShardReader)>,
-    others: Runs,
+    others: EncodeRuns,
     info: ShardInfo,
     damage: Vec<Damage>,
     notes: Vec<String>,
-    strangers: Vec<Stranger>,
+    foreign: Vec<ForeignFile>,
 }
 
 impl Builder {
-    fn new(run: Run, mut others: Runs) -> Result<Builder> {
+    fn new(run: EncodeRun, mut others: EncodeRuns) -> Result<Builder> {
         let no_info = || PoolError::NotRecoverable {
             object: others.object.clone(),
             detail: "no shard says what it is".into(),
@@ -217,7 +220,7 @@ impl Builder {
             info,
             damage: Vec::new(),
             notes,
-            strangers: Vec::new(),
+            foreign: Vec::new(),
         })
     }
 
@@ -254,7 +257,7 @@ impl Builder {
             members,
             damage: self.damage,
             notes: self.notes,
-            strangers: self.strangers,
+            foreign: self.foreign,
             misnamed,
             metadata_bytes,
         })
@@ -344,7 +347,10 @@ impl Builder {
                 self.notes.push(format!("misplaced: shard {index} is {name} on {node}"));
                 misnamed.push(index);
             } else if nodes.len() == members.len() && member.node != index {
-                self.notes.push(format!("shard {index} is on {node}, node {} of n", member.node));
+                self.notes.push(format!(
+                    "shard {index} is on {node}, given as node {}, not as node {index}",
+                    member.node
+                ));
             }
         }
         misnamed
@@ -362,13 +368,13 @@ impl Builder {
                 ));
                 let (node, name) = (found.node, found.name.clone());
                 let mark = names::hex(id)[..8].to_owned();
-                self.strangers.push(Stranger { node, name, mark });
+                self.foreign.push(ForeignFile { node, name, mark });
             }
         }
         for (found, error) in &self.others.broken {
             if matches!(error, StoreError::Version { .. }) {
                 let (node, name) = (found.node, found.name.clone());
-                self.strangers.push(Stranger { node, name, mark: "later".to_owned() });
+                self.foreign.push(ForeignFile { node, name, mark: "later".to_owned() });
             }
             let index = (found.named.as_ref())
                 .filter(|(object, _)| *object == self.info.object)

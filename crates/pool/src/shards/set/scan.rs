@@ -2,8 +2,8 @@
 
 use kiln_store::{ShardReader, StoreError};
 
-use crate::engine::lanes::in_parallel;
 use crate::engine::names::{self, Kind};
+use crate::engine::sinks::in_parallel;
 use crate::{Node, Result};
 
 /// A file that is, or should be, a shard.

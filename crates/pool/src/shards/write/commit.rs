@@ -1,8 +1,8 @@
 //! The renames that make parts shards.
 
-use crate::engine::lanes::in_parallel;
 use crate::engine::names;
 use crate::engine::node::node_of;
+use crate::engine::sinks::in_parallel;
 use crate::{Node, Result, Settings};
 
 /// One file to rename on one node.

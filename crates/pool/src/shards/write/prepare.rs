@@ -4,9 +4,9 @@ use kiln_store::{ShardInfo, ShardReader, ShardState, valid_segments};
 
 use super::commit::{Rename, commit};
 use super::{EncodeRequest, info_of};
-use crate::engine::lanes::in_parallel;
 use crate::engine::names::{self, Kind};
 use crate::engine::node::node_of;
+use crate::engine::sinks::in_parallel;
 use crate::shards::set::Scan;
 use crate::{Node, PoolError, Result, Settings};
 
@@ -41,7 +41,7 @@ struct Present {
 impl Present {
     fn look(object: &str, nodes: &[Node]) -> Result<Present> {
         let scan = Scan::new(nodes, Some(object))?;
-        // Blind on one node, an encode could overwrite or double what is there.
+        // If one node cannot be listed, an encode could overwrite or duplicate what is there.
         if let Some((_, error)) = scan.failures.into_iter().next() {
             return Err(error.into());
         }
@@ -223,7 +223,7 @@ fn is_part_of(object: &str, name: &str) -> bool {
     }
 }
 
-/// Removes what can be removed after a failure; the failure itself is what the user must hear of.
+/// Removes what can be removed after a failure; the failure itself is what the user must see.
 pub(super) fn remove_parts(object: &str, nodes: &[Node]) {
     for node in nodes {
         for name in node.store.list().unwrap_or_default() {

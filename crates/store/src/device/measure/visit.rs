@@ -17,7 +17,7 @@ const STALLS: usize = 4;
 /// ... for so many times its time at most.
 const PATIENCE: f64 = 4.0;
 
-/// Reads, and counts what it reads.
+/// Reads, and counts its reads.
 pub(super) struct Visitor<'a> {
     file: &'a dyn ReadAt,
     now: &'a dyn Fn() -> f64,

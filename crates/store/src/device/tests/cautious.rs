@@ -11,7 +11,7 @@ use proptest::test_runner::TestRunner;
 use super::runs;
 use crate::device::fit::{Sample, fit};
 use crate::device::measure::{measure, next};
-use crate::device::{Cover, DeviceModel, Uncertainty};
+use crate::device::{DeviceModel, ReadPlan, Uncertainty};
 
 const KIB: u64 = 1 << 10;
 const SIZES: [u64; 12] = [4, 16, 64, 256, 512, 768, 1024, 1280, 1536, 2048, 3072, 4096];
@@ -39,11 +39,11 @@ impl Truth {
     }
 
     /// Planned reads against the faster simple way, in truth.
-    fn loss(&self, cover: &Cover, wanted: &[Range<u64>]) -> f64 {
+    fn loss(&self, read_plan: &ReadPlan, wanted: &[Range<u64>]) -> f64 {
         let whole = wanted[0].start..wanted[wanted.len() - 1].end;
         let whole = self.seconds(std::slice::from_ref(&whole));
         let simple = self.seconds(wanted).min(whole);
-        self.seconds(&cover.reads) / simple
+        self.seconds(&read_plan.reads) / simple
     }
 }
 
@@ -91,8 +91,8 @@ proptest! {
     ) {
         let model = probed(&truth, noise, seed);
         prop_assert!(model.check().is_ok(), "{model:?}");
-        let cover = Cover::best(&wanted, 4096, &model);
-        let loss = truth.loss(&cover, &wanted);
+        let read_plan = ReadPlan::best(&wanted, 4096, &model);
+        let loss = truth.loss(&read_plan, &wanted);
         prop_assert!(loss <= most, "{loss}: {truth:?} by {model:?}");
     }
 
@@ -105,14 +105,14 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let model = probed(&truth, noise, seed);
-        let cover = Cover::best(&wanted, 4096, &model);
-        let runs = Cover::as_runs(&wanted, 4096, &model).reads;
+        let read_plan = ReadPlan::best(&wanted, 4096, &model);
+        let runs = ReadPlan::as_runs(&wanted, 4096, &model).reads;
         let whole = wanted[0].start..wanted[wanted.len() - 1].end;
         for model in model.plausible() {
             let whole = model.seconds_of(std::slice::from_ref(&whole));
             let simple = whole.min(model.seconds_of(&runs));
-            let loss = model.seconds_of(&cover.reads) / simple;
-            prop_assert!(loss <= cover.risk * (1.0 + 1e-9), "{loss} over {}", cover.risk);
+            let loss = model.seconds_of(&read_plan.reads) / simple;
+            prop_assert!(loss <= read_plan.risk * (1.0 + 1e-9), "{loss} over {}", read_plan.risk);
         }
     }
 }
@@ -129,7 +129,7 @@ fn what_caution_gains_and_costs() {
                 let model = probed(&truth, noise, seed);
                 let certain = DeviceModel { uncertainty: Uncertainty::default(), ..model.clone() };
                 let model = if cautious { model } else { certain };
-                truth.loss(&Cover::best(&wanted, 4096, &model), &wanted)
+                truth.loss(&ReadPlan::best(&wanted, 4096, &model), &wanted)
             })
             .collect();
         losses.sort_by(f64::total_cmp);
@@ -253,7 +253,7 @@ fn disturbed_probes_lose_nothing() {
         let model = probe(&device, 10.0, case);
         for _ in 0..20 {
             let wanted = wanted().new_tree(&mut runner).unwrap().current();
-            let loss = truth.loss(&Cover::best(&wanted, 4096, &model), &wanted);
+            let loss = truth.loss(&ReadPlan::best(&wanted, 4096, &model), &wanted);
             assert!(loss < 1.02, "{loss}: {truth:?}, {slower} times slower at times: {model:?}");
         }
     }

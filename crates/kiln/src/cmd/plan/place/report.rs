@@ -2,7 +2,7 @@
 
 use kiln_code::Codec;
 use kiln_figure::{Axis, Figure, Kind, Mark, Panel};
-use kiln_plan::{Bound, Costs, Effort, Limits, Plan, Problem, Proof, frontier};
+use kiln_plan::{Bound, Costs, LowerBounds, Plan, Problem, Proof, SearchBudget, frontier};
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -16,7 +16,7 @@ pub struct Report {
     code: String,
     order: String,
     strategy: &'static str,
-    /// What the strategy says aloud, e.g. that it fell back to another one.
+    /// A note of the strategy for people, e.g. that it fell back to another one.
     note: Option<String>,
     lost: Vec<usize>,
     helpers: Vec<usize>,
@@ -86,12 +86,12 @@ struct Point {
 /// The lower bounds of a problem, in sub-chunks.
 struct Bounds {
     closed: Option<Bound>,
-    limits: Option<Limits>,
+    limits: Option<LowerBounds>,
 }
 
 impl Bounds {
     fn of(problem: &Problem) -> Result<Bounds, Failure> {
-        Ok(Bounds { closed: Bound::of(problem), limits: Limits::of(problem)? })
+        Ok(Bounds { closed: Bound::of(problem), limits: LowerBounds::of(problem)? })
     }
 
     /// The least traffic of plans like the one with these costs.
@@ -172,7 +172,7 @@ impl Report {
             plan_seconds: 0.0,
             ready: false,
             proof,
-            rounds: plan.parts()?.rounds(),
+            rounds: plan.execution()?.rounds(),
             domains: !workers.windows(2).all(apart),
             nodes: nodes(problem, &costs, sub_chunk),
             frontier: Vec::new(),
@@ -183,11 +183,15 @@ impl Report {
     ///
     /// # Errors
     /// A plan is wrong.
-    pub fn add_frontier(&mut self, plan: &Plan, effort: &mut Effort<'_>) -> Result<(), Failure> {
+    pub fn add_frontier(
+        &mut self,
+        plan: &Plan,
+        budget: &mut SearchBudget<'_>,
+    ) -> Result<(), Failure> {
         let problem = plan.problem();
         let bounds = Bounds::of(problem)?;
         let mut points = Vec::new();
-        for plan in std::iter::once(plan.clone()).chain(frontier(problem, effort)?) {
+        for plan in std::iter::once(plan.clone()).chain(frontier(problem, budget)?) {
             plan.check()?;
             let costs = plan.costs();
             points.push(Point {
@@ -293,7 +297,7 @@ impl Report {
             .map_or(String::new(), |limits| format!(" (at least {})", time(limits.link_seconds)));
         text += &format!("the busiest link takes {} a stripe{seconds}\n", time(self.link_seconds));
         if limits.is_none() {
-            text += "no general lower bounds: the matrix of this repair is too large to look at\n";
+            text += "no lower bounds: the matrix of this repair is too large to compute them\n";
         }
         text
     }

@@ -1,0 +1,19 @@
+//! What the kernels without GFNI share: tables of the products with nibbles (nibbles).
+
+use crate::field::mul;
+
+/// Bytes of table per coefficient c: 16 products c x, then 16 products c (16 x).
+pub(super) const TABLE_LEN: usize = 32;
+
+/// Writes the table of one coefficient.
+pub(super) fn tabulate(coefficient: u8, table: &mut [u8]) {
+    for half in 0..16 {
+        table[usize::from(half)] = mul(coefficient, half);
+        table[usize::from(half) + 16] = mul(coefficient, half << 4);
+    }
+}
+
+/// Zeros, then ones: `WIDTH` bytes from `WIDTH - skip` on select all but the first `skip`
+/// elements of a vector of `WIDTH` bytes. For the last vector of a stream, which overlaps bytes
+/// that are done already and must not be added twice.
+pub(super) static KEEP: [[u8; 32]; 2] = [[0; 32], [0xff; 32]];

@@ -1,0 +1,453 @@
+//! Kernel programs: products and blocks in a row over the same buffers, checked once, then run
+//! without checks per call.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use super::{Product, Routine};
+use crate::GfError;
+use crate::block::{Block, Side};
+use crate::field::mul;
+
+mod check;
+pub(super) mod run;
+pub(super) mod scratch;
+
+/// Bytes in a cache line.
+const LINE: usize = 64;
+/// Bytes of each operand of a block that are asked for before it runs: as many as its code takes
+/// before what it asks for is there.
+const FETCHED: usize = 6 * LINE;
+/// Blocks that are taken together, at most.
+const TOGETHER: usize = 256;
+
+/// Temporal hint of a [`KernelProgram::run`]: where its data is, hence which loads and stores suit
+/// it.
+///
+/// ```
+/// assert_eq!(kiln_gf::TemporalHint::default(), kiln_gf::TemporalHint::Cached);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TemporalHint {
+    /// In the caches, or the results are used again soon: ordinary (temporal) loads and stores.
+    #[default]
+    Cached,
+    /// In memory, and it would not fit the caches: sources are prefetched and results are written
+    /// by non-temporal (streaming) stores, past the caches.
+    Memory,
+}
+
+/// A unit of a region: the operand of a [`Call`]. Regions are numbered inputs first, then
+/// outputs, then the scratch region.
+///
+/// ```
+/// let first = kiln_gf::Unit { region: 0, unit: 0 };
+/// assert_eq!(first.region, 0);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(C)] // machine code reads lists of them
+pub struct Unit {
+    /// The region.
+    pub region: u32,
+    /// Which of its units, all of which have one length.
+    pub unit: u32,
+}
+
+impl Unit {
+    /// The unit so many further on. One that would not have a number is the last one there could
+    /// be, which no region has.
+    ///
+    /// ```
+    /// let first = kiln_gf::Unit { region: 7, unit: 1 };
+    /// assert_eq!(first.moved(3).unit, 4);
+    /// ```
+    #[must_use]
+    pub fn moved(self, units: u32) -> Unit {
+        Unit { unit: self.unit.saturating_add(units), ..self }
+    }
+}
+
+/// One step of a sequence; ranges are of the [`ProgramSource`]'s lists.
+///
+/// ```
+/// let call = kiln_gf::Call::Product { product: 0, sources: 0..2, results: 2..3 };
+/// assert!(matches!(call, kiln_gf::Call::Product { product: 0, .. }));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    /// `results` = matrix x `sources`.
+    Product {
+        /// Index into the products.
+        product: u32,
+        /// Range of the operands that are read.
+        sources: Range<u32>,
+        /// Range of the operands that are written.
+        results: Range<u32>,
+    },
+    /// A block, once for every shift.
+    Block {
+        /// Index into the routines.
+        routine: u32,
+        /// Range of the operands, one for each operand of the block, of its side.
+        operands: Range<u32>,
+        /// Range of the shifts.
+        shifts: Range<u32>,
+    },
+    /// A block, once for every list of operands: where repetitions are not moved alike, or have
+    /// factors of their own.
+    Each {
+        /// Index into the routines.
+        routine: u32,
+        /// Range of the operands: for each repetition one for every operand that the block names.
+        operands: Range<u32>,
+        /// Range of the factors: for each repetition those that the block leaves open.
+        factors: Range<u32>,
+    },
+}
+
+/// How many units further on the operands of a repetition are than those the call names.
+///
+/// ```
+/// assert_eq!(kiln_gf::Shift::default().inputs, 0);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shift {
+    /// Of the operands in inputs.
+    pub inputs: u32,
+    /// Of the operands in outputs.
+    pub outputs: u32,
+    /// Of the operands in scratch.
+    pub scratch: u32,
+}
+
+impl Shift {
+    /// That of a side.
+    ///
+    /// ```
+    /// use kiln_gf::{Shift, Side};
+    /// assert_eq!(Shift { inputs: 1, outputs: 2, scratch: 3 }.of(Side::Output), 2);
+    /// ```
+    pub fn of(&self, side: Side) -> u32 {
+        match side {
+            Side::Input => self.inputs,
+            Side::Output => self.outputs,
+            Side::Scratch => self.scratch,
+        }
+    }
+}
+
+/// The source of a [`KernelProgram`], not yet checked.
+///
+/// ```
+/// assert!(kiln_gf::ProgramSource::default().calls.is_empty());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct ProgramSource {
+    /// Matrices, prepared.
+    pub products: Vec<Product>,
+    /// Blocks, prepared.
+    pub routines: Vec<Routine>,
+    /// What is done, in this order.
+    pub calls: Vec<Call>,
+    /// Operands of the calls.
+    pub operands: Vec<Unit>,
+    /// Repetitions of blocks.
+    pub shifts: Vec<Shift>,
+    /// Factors that blocks leave open.
+    pub factors: Vec<u8>,
+    /// Where the units of every input, and of every output, lie in their buffer, counted in units;
+    /// empty where unit i is the i-th. Scratch has no order.
+    pub order: [Vec<u32>; 2],
+}
+
+/// The buffers a sequence works on, in units: what a run must bring.
+///
+/// ```
+/// let shape = kiln_gf::Buffers { inputs: vec![1, 1], outputs: vec![1], scratch: 0 };
+/// assert_eq!(shape.inputs.len(), 2);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Buffers {
+    /// Units of each input.
+    pub inputs: Vec<usize>,
+    /// Units of each output.
+    pub outputs: Vec<usize>,
+    /// Units of scratch, which the run itself provides.
+    pub scratch: usize,
+}
+
+/// A call as the loop wants it.
+#[derive(Debug)]
+struct Checked {
+    work: Work,
+    /// Whether all results are outputs that no later call reads: they may go past the caches.
+    last: bool,
+}
+
+#[derive(Debug)]
+enum Work {
+    Product {
+        product: usize,
+        sources: Range<usize>,
+        results: Range<usize>,
+        /// Operands that this call is the first to read from an input.
+        fresh: Range<usize>,
+    },
+    Block {
+        routine: usize,
+        operands: Range<usize>,
+        shifts: Range<usize>,
+    },
+    Each {
+        routine: usize,
+        operands: Range<usize>,
+        factors: Range<usize>,
+        /// Range of the records.
+        records: Range<usize>,
+        count: usize,
+    },
+}
+
+/// How many lengths of units have their tables kept.
+const KNOWN: usize = 4;
+
+/// How many bytes from the start of its region each unit is, of inputs and of outputs.
+#[derive(Debug, Default)]
+struct Tables {
+    /// Bytes of a unit.
+    packet: usize,
+    /// Empty where nothing looks there.
+    of: [Vec<usize>; 2],
+}
+
+/// A program of products and blocks over units of buffers, checked when made.
+///
+/// Because every operand is a whole unit and every call was checked to write no unit that it
+/// reads (but for a block that loads an operand before it stores it), a run has only the buffers
+/// left to check, whatever their length.
+///
+/// ```
+/// use kiln_gf::{Buffers, Call, TemporalHint, ProgramSource};
+/// use kiln_gf::{Matrix, Product, KernelProgram, Unit, active};
+/// let sum = Product::new(active()?, &Matrix::new(1, 2, vec![1, 1])?);
+/// let operands = [0, 1, 2].map(|region| Unit { region, unit: 0 }).to_vec();
+/// let calls = vec![Call::Product { product: 0, sources: 0..2, results: 2..3 }];
+/// let buffers = Buffers { inputs: vec![1, 1], outputs: vec![1], scratch: 0 };
+/// let source = ProgramSource { products: vec![sum], calls, operands, ..Default::default() };
+/// let program = KernelProgram::new(source, buffers)?;
+/// let mut out = [0xee; 3];
+/// program.run(&[&[1, 2, 3], &[4, 5, 6]], &mut [&mut out], 4096, TemporalHint::Cached)?;
+/// assert_eq!(out, [5, 7, 5]);
+/// assert_eq!(program.eval(&[1, 4])?, [5]);
+/// # Ok::<(), kiln_gf::GfError>(())
+/// ```
+///
+/// A block that is repeated for two units of every operand:
+///
+/// ```
+/// # use kiln_gf::{Block, Buffers, Call, TemporalHint, ProgramSource};
+/// # use kiln_gf::{Routine, KernelProgram, Shift, Side, Unit};
+/// let mut block = Block::new();
+/// let (from, to) = (block.operand(Side::Input), block.operand(Side::Output));
+/// let value = block.load(from);
+/// let twice = block.sum(&[(value, 2)]);
+/// block.store(to, twice);
+/// let operands = [0, 1].map(|region| Unit { region, unit: 0 }).to_vec();
+/// let shifts = [0, 1].map(|unit| Shift { inputs: unit, outputs: unit, scratch: 0 }).to_vec();
+/// let calls = vec![Call::Block { routine: 0, operands: 0..2, shifts: 0..2 }];
+/// let routines = vec![Routine::new(kiln_gf::active()?, block)?];
+/// let source = ProgramSource { routines, calls, operands, shifts, ..Default::default() };
+/// let buffers = Buffers { inputs: vec![2], outputs: vec![2], scratch: 0 };
+/// let program = KernelProgram::new(source, buffers)?;
+/// let mut out = [0; 4];
+/// program.run(&[&[1, 2, 3, 4]], &mut [&mut out], 4096, TemporalHint::Cached)?;
+/// assert_eq!(out, [2, 4, 6, 8]);
+/// # Ok::<(), kiln_gf::GfError>(())
+/// ```
+#[derive(Debug)]
+pub struct KernelProgram {
+    products: Vec<Product>,
+    routines: Vec<Routine>,
+    calls: Vec<Checked>,
+    operands: Vec<Unit>,
+    shifts: Vec<Shift>,
+    factors: Vec<u8>,
+    /// As the listing's.
+    order: [Vec<u32>; 2],
+    /// Operands and factors of repetitions that have their own, as code takes them.
+    records: Vec<u64>,
+    fresh: Vec<Unit>,
+    buffers: Buffers,
+    /// Where units lie with units of the first lengths that came: making that anew would cost small
+    /// runs more than their work.
+    tables: [OnceLock<Tables>; KNOWN],
+    /// Operands up to the last one of a block that is moved.
+    moved: usize,
+    /// Most operands of one call.
+    most: usize,
+}
+
+impl KernelProgram {
+    /// The buffers that a run works on.
+    pub fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    /// Calls of a run, each over all slices.
+    pub fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// What the sequence computes, on one byte a unit of every input: one byte a unit of every
+    /// output. The oracle, independent of every kernel; units that no call writes are zero.
+    ///
+    /// # Errors
+    /// The number of bytes is not the number of units of all inputs.
+    pub fn eval(&self, inputs: &[u8]) -> Result<Vec<u8>, GfError> {
+        let Buffers { inputs: ins, outputs: outs, scratch } = &self.buffers;
+        let expected = ins.iter().sum();
+        if inputs.len() != expected {
+            let (what, found) = ("units of all inputs", inputs.len());
+            return Err(GfError::Shape { what, expected, found });
+        }
+        let mut starts = vec![0];
+        for units in ins.iter().chain(outs).chain([scratch]) {
+            starts.push(starts[starts.len() - 1] + units);
+        }
+        let mut bytes = inputs.to_vec();
+        bytes.resize(starts[starts.len() - 1], 0);
+        let at = |unit: &Unit| starts[unit.region as usize] + self.position(unit) as usize;
+        for call in &self.calls {
+            match &call.work {
+                Work::Product { product, sources, results, .. } => {
+                    let sources: Vec<u8> =
+                        self.operands[sources.clone()].iter().map(|unit| bytes[at(unit)]).collect();
+                    let matrix = self.products[*product].matrix();
+                    for (r, unit) in self.operands[results.clone()].iter().enumerate() {
+                        let terms = matrix.row(r).iter().zip(&sources);
+                        bytes[at(unit)] = terms.fold(0, |sum, (&c, &s)| sum ^ mul(c, s));
+                    }
+                }
+                Work::Block { routine, operands, shifts } => {
+                    let block = self.routines[*routine].block();
+                    for shift in &self.shifts[shifts.clone()] {
+                        let places: Vec<usize> = self.operands[operands.clone()]
+                            .iter()
+                            .zip(block.sides())
+                            .map(|(unit, &side)| at(&unit.moved(shift.of(side))))
+                            .collect();
+                        eval_block(block, &places, &[], &mut bytes);
+                    }
+                }
+                Work::Each { routine, operands, factors, count, .. } => {
+                    let block = self.routines[*routine].block();
+                    for repetition in 0..*count {
+                        let (units, given) = self.repetition(block, operands, factors, repetition);
+                        let places: Vec<usize> = units.iter().map(at).collect();
+                        eval_block(block, &places, given, &mut bytes);
+                    }
+                }
+            }
+        }
+        let first = expected;
+        Ok(bytes[first..first + outs.iter().sum::<usize>()].to_vec())
+    }
+
+    /// Where a unit lies in its region.
+    fn position(&self, unit: &Unit) -> u32 {
+        let (inputs, outputs) = (self.buffers.inputs.len(), self.buffers.outputs.len());
+        let order = match unit.region as usize {
+            region if region < inputs => &self.order[0][..],
+            region if region < inputs + outputs => &self.order[1],
+            _ => &[],
+        };
+        order.get(unit.unit as usize).copied().unwrap_or(unit.unit)
+    }
+
+    /// All operands of a repetition of a block, and its factors.
+    fn repetition(
+        &self,
+        block: &Block,
+        operands: &Range<usize>,
+        factors: &Range<usize>,
+        repetition: usize,
+    ) -> (Vec<Unit>, &[u8]) {
+        let (named, given) = (block.named().count(), block.given());
+        let mut next = self.operands[operands.clone()][repetition * named..].iter().copied();
+        let mut units = vec![Unit { region: 0, unit: 0 }; block.sides().len()];
+        for operand in block.named() {
+            units[operand as usize] = next.next().unwrap_or(units[operand as usize]);
+        }
+        for operand in 0..units.len() {
+            if let Some((anchor, distance)) = block.anchor(operand as u32) {
+                let Unit { region, unit } = units[anchor as usize];
+                units[operand] = Unit { region, unit: unit.saturating_add(distance) };
+            }
+        }
+        (units, &self.factors[factors.clone()][repetition * given..][..given])
+    }
+
+    /// Runs all calls, `slice` bytes of every unit at a time, so that what passes from call to
+    /// call stays in a cache. All units of all buffers have one length.
+    ///
+    /// # Errors
+    /// Number or lengths of the buffers do not fit: then nothing is written. No memory for
+    /// scratch.
+    pub fn run(
+        &self,
+        inputs: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+        slice: usize,
+        temporal: TemporalHint,
+    ) -> Result<(), GfError> {
+        let packet = self.unit_len(inputs, outputs)?;
+        let layout = run::Layout { packet, blocks: 1, steps: [0, 0] };
+        self.walk(inputs, outputs, layout, slice, temporal)
+    }
+
+    /// Runs over buffers that are blocks one after the other, each of which holds every unit as a
+    /// packet of `packet` bytes: as if each block were a buffer of its own. All inputs have one
+    /// number of units, and so have all outputs.
+    ///
+    /// # Errors
+    /// As [`KernelProgram::run`]; a buffer is not whole blocks.
+    ///
+    /// ```
+    /// # use kiln_gf::{Buffers, Call, TemporalHint, ProgramSource};
+    /// # use kiln_gf::{Matrix, Product, KernelProgram, Unit, active};
+    /// // The two units of a block are added up; a buffer of two blocks.
+    /// let sum = Product::new(active()?, &Matrix::new(1, 2, vec![1, 1])?);
+    /// let operands = [(0, 0), (0, 1), (1, 0)];
+    /// let operands = operands.map(|(region, unit)| Unit { region, unit }).to_vec();
+    /// let calls = vec![Call::Product { product: 0, sources: 0..2, results: 2..3 }];
+    /// let source = ProgramSource { products: vec![sum], calls, operands, ..Default::default() };
+    /// let buffers = Buffers { inputs: vec![2], outputs: vec![1], scratch: 0 };
+    /// let mut out = [0; 4];
+    /// let data: &[u8] = &[1, 2, 4, 8, 16, 32, 64, 128];
+    /// let program = KernelProgram::new(source, buffers)?;
+    /// program.run_packets(&[data], &mut [&mut out], 2, 4096, TemporalHint::Cached)?;
+    /// assert_eq!(out, [1 + 4, 2 + 8, 16 + 64, 32 + 128]);
+    /// # Ok::<(), kiln_gf::GfError>(())
+    /// ```
+    pub fn run_packets(
+        &self,
+        inputs: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+        packet: usize,
+        slice: usize,
+        temporal: TemporalHint,
+    ) -> Result<(), GfError> {
+        let layout = self.layout(inputs, outputs, packet)?;
+        self.walk(inputs, outputs, layout, slice, temporal)
+    }
+}
+
+/// A block on one byte a unit, given the places of its operands.
+fn eval_block(block: &Block, places: &[usize], given: &[u8], bytes: &mut [u8]) {
+    let before: Vec<u8> = places.iter().map(|&place| bytes[place]).collect();
+    for (operand, after) in block.eval_with(&before, given).into_iter().enumerate() {
+        if block.uses(operand as u32).1 {
+            bytes[places[operand]] = after;
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The search budget of a strategy: moves, not time, so it needs no clock.
+
+use std::fmt;
+
+/// The seed of a search, its limits and a way to stop it.
+///
+/// ```
+/// use kiln_plan::SearchBudget;
+/// let mut asked = 0;
+/// let mut budget = SearchBudget::new(7).with_moves(1_000_000).until(|| { asked += 1; asked > 2 });
+/// assert!(!budget.is_over(0) && !budget.is_over(1) && budget.is_over(2));
+/// ```
+pub struct SearchBudget<'a> {
+    /// Where its random numbers start: the same seed gives the same plan.
+    pub seed: u64,
+    /// The most moves of a search.
+    pub moves: u64,
+    stop: Option<Box<dyn FnMut() -> bool + 'a>>,
+}
+
+impl fmt::Debug for SearchBudget<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Effort(seed {}, {} moves)", self.seed, self.moves)
+    }
+}
+
+impl Default for SearchBudget<'_> {
+    fn default() -> Self {
+        SearchBudget::new(1)
+    }
+}
+
+impl<'a> SearchBudget<'a> {
+    /// 300,000 moves: a second or so.
+    pub fn new(seed: u64) -> SearchBudget<'a> {
+        SearchBudget { seed, moves: 300_000, stop: None }
+    }
+
+    /// With another limit of moves.
+    pub fn with_moves(self, moves: u64) -> SearchBudget<'a> {
+        SearchBudget { moves, ..self }
+    }
+
+    /// Stops early, with the best plan so far, once `stop` says so. It is asked now and then. Only
+    /// runs that it does not stop give the same plan for the same seed.
+    pub fn until(self, stop: impl FnMut() -> bool + 'a) -> SearchBudget<'a> {
+        SearchBudget { stop: Some(Box::new(stop)), ..self }
+    }
+
+    /// Whether a search that made `moves` moves has to end.
+    pub fn is_over(&mut self, moves: u64) -> bool {
+        moves >= self.moves || self.stop.as_mut().is_some_and(|stop| stop())
+    }
+}

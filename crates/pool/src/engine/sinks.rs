@@ -1,0 +1,123 @@
+//! Writing the chunks of a stripe to several shards.
+
+use std::thread;
+
+use kiln_store::{Append, ShardWriter, StoreError};
+
+use super::sequence::Sequence;
+use crate::{Result, Settings};
+
+/// Bytes written between two syncs: what a power cut can cost at most, give or take.
+const SYNC_BYTES: u64 = 1 << 30;
+/// Stripes of at least this many bytes are written by two threads: less is not worth a thread.
+const SPLIT_BYTES: usize = 4 << 20;
+
+/// One shard being written.
+pub(crate) trait ShardSink: Send {
+    /// Appends the next stripe's chunk with its checksums.
+    fn append(&mut self, chunk: &[u8], sums: &[u32]) -> Result<(), StoreError>;
+    /// Makes what was appended durable.
+    fn sync(&mut self) -> Result<(), StoreError>;
+}
+
+impl ShardSink for ShardWriter {
+    fn append(&mut self, chunk: &[u8], sums: &[u32]) -> Result<(), StoreError> {
+        self.append_chunk(chunk, sums)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        ShardWriter::sync(self)
+    }
+}
+
+/// Bare chunks: no checksums are kept.
+impl ShardSink for Box<dyn Append> {
+    fn append(&mut self, chunk: &[u8], _sums: &[u32]) -> Result<(), StoreError> {
+        (**self).append(chunk)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        (**self).sync()
+    }
+}
+
+/// All shards of a run that are being written.
+pub(crate) struct ShardSinks<'a, L> {
+    sequence: Option<&'a Sequence>,
+    sinks: Vec<L>,
+    unsynced: u64,
+    split: bool,
+}
+
+impl<'a, L: ShardSink> ShardSinks<'a, L> {
+    /// Writes to these. With two workers or less, two writers only get in their way (measured:
+    /// 2 cores, 2 GiB rs:10+4 to memory: 2.2 to 2.6 s either way, 20% more system time).
+    pub(crate) fn new(sinks: Vec<L>, settings: &Settings<'a>) -> ShardSinks<'a, L> {
+        let (sequence, split) = (settings.sequence, settings.threads() > 2);
+        ShardSinks { sequence, sinks, unsynced: 0, split }
+    }
+
+    /// Appends one chunk to each sink, and syncs now and then.
+    pub(crate) fn append(&mut self, chunks: &[(&[u8], &[u32])]) -> Result<()> {
+        let bytes: usize = chunks.iter().map(|(chunk, _)| chunk.len()).sum();
+        let half = self.sinks.len() / 2;
+        if self.split && bytes >= SPLIT_BYTES && half > 0 && self.sequence.is_none() {
+            let (left, right) = self.sinks.split_at_mut(half);
+            let (left_chunks, right_chunks) = chunks.split_at(half);
+            thread::scope(|scope| {
+                let other = scope.spawn(|| append_all(right, right_chunks));
+                let mine = append_all(left, left_chunks);
+                mine.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            })?;
+        } else {
+            append_all(&mut self.sinks, chunks)?;
+        }
+        self.unsynced += bytes as u64;
+        if self.unsynced >= SYNC_BYTES {
+            self.unsynced = 0;
+            in_parallel(self.sequence, self.sinks.iter_mut().collect(), |_, sink| sink.sync())?;
+        }
+        Ok(())
+    }
+
+    /// The sinks, to be ended.
+    pub(crate) fn into_inner(self) -> Vec<L> {
+        self.sinks
+    }
+}
+
+fn append_all<L: ShardSink>(sinks: &mut [L], chunks: &[(&[u8], &[u32])]) -> Result<(), StoreError> {
+    sinks.iter_mut().zip(chunks).try_for_each(|(sink, (chunk, sums))| sink.append(chunk, sums))
+}
+
+/// Does something for each item on threads of their own (at most 16 at a time), or in sequence:
+/// syncs and header reads wait for disks, not for the processor. Results come in order of the
+/// items.
+pub(crate) fn in_parallel<T: Send, R: Send, E: Send>(
+    sequence: Option<&Sequence>,
+    items: Vec<T>,
+    body: impl Fn(usize, T) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
+    const AT_ONCE: usize = 16;
+    if let Some(sequence) = sequence {
+        return sequence.each(items, body).into_iter().collect();
+    }
+    let mut results = Vec::with_capacity(items.len());
+    let mut items = items.into_iter().enumerate().peekable();
+    while items.peek().is_some() {
+        let batch: Vec<_> = items.by_ref().take(AT_ONCE).collect();
+        let done: Vec<Result<R, E>> = thread::scope(|scope| {
+            let body = &body;
+            let threads: Vec<_> =
+                batch.into_iter().map(|(i, item)| scope.spawn(move || body(i, item))).collect();
+            threads
+                .into_iter()
+                .map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        for result in done {
+            results.push(result?);
+        }
+    }
+    Ok(results)
+}

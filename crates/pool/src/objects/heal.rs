@@ -1,0 +1,272 @@
+//! Repair of one object: lost shards are rebuilt as partial files, verified, and put in place.
+
+use serde::Serialize;
+
+use super::commit::{Change, StagedShard, places};
+use super::health::Health;
+use super::look::Found;
+use super::{ObjectShards, Pool};
+use crate::engine::node::Part;
+use crate::engine::rebuild::{Rebuilt, rebuild_shards};
+use crate::{Body, Depth, Key, Manifest, NodeFile, Observer, PoolError, Result, Settings, place};
+
+/// Rounds of a repair that keeps finding new damage in its helpers.
+const ROUNDS: usize = 4;
+
+/// How to repair an object.
+///
+/// ```
+/// assert!(!kiln_pool::HealRequest::default().away);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct HealRequest {
+    /// The time, in ms since 1970.
+    pub now_ms: u64,
+    /// Also rebuild the shards of unavailable nodes, on other nodes, as if they were lost.
+    pub away: bool,
+    /// Indices known to be damaged.
+    pub suspects: Vec<u16>,
+}
+
+/// What a repair of one object did.
+///
+/// ```
+/// assert!(kiln_pool::Healed::default().rebuilt.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Healed {
+    /// The object.
+    pub object: String,
+    /// Indices rebuilt or moved, and the node of each.
+    pub rebuilt: Vec<(u16, String)>,
+    /// Indices not rebuilt because their nodes are unavailable.
+    pub left: Vec<u16>,
+    /// Chunk bytes read.
+    pub bytes_read: u64,
+    /// Contiguous reads of chunk bytes.
+    pub read_runs: u64,
+    /// Chunk bytes written.
+    pub bytes_written: u64,
+    /// Of these, kept from an interrupted repair.
+    pub resumed_bytes: u64,
+    /// Copies of the manifest were made or renewed.
+    pub manifest: bool,
+}
+
+/// Progress of many objects as one: phases of single objects are not told.
+pub(crate) struct Quiet<'a>(pub &'a dyn Observer);
+
+impl Observer for Quiet<'_> {
+    fn advance(&self, bytes: u64) {
+        self.0.advance(bytes);
+    }
+
+    fn warn(&self, message: &str) {
+        self.0.warn(message);
+    }
+}
+
+/// Where one shard goes.
+pub(super) struct Target {
+    pub index: usize,
+    pub node: usize,
+    pub part: String,
+    pub name: String,
+}
+
+impl Pool {
+    /// Repairs one object: rebuilds its lost and damaged shards (on their nodes, or on others
+    /// where those are gone or to be drained) and renews its manifest.
+    ///
+    /// A rebuilt shard is a hidden part until its digest equals the one in the manifest and it
+    /// was read back from its node. A shard that moves is removed from its old node only after
+    /// that. An interrupted repair goes on where its parts end.
+    ///
+    /// # Errors
+    /// [`PoolError::StripeLost`] and [`PoolError::NotRecoverable`] when too much is lost,
+    /// [`PoolError::Refused`] when there is no domain for a shard, [`PoolError::Mismatch`]; store
+    /// errors. Nothing is then replaced.
+    pub fn heal(&self, name: &str, req: &HealRequest, settings: &Settings<'_>) -> Result<Healed> {
+        let key = Key::of(name)?;
+        let mut healed = Healed { object: name.to_owned(), ..Healed::default() };
+        let mut suspects = req.suspects.clone();
+        for _ in 0..ROUNDS {
+            let found = self.look(&key, name)?;
+            let Some(manifest) = found.newest.clone() else {
+                return Err(PoolError::NoObject { name: name.to_owned() });
+            };
+            let health = self.health(&found, Depth::Headers, &suspects, settings)?;
+            let skip = |index: &u16| !req.away && health.away.contains(index);
+            healed.left = health.targets.iter().copied().filter(skip).collect();
+            let todo: Vec<u16> = health.targets.iter().copied().filter(|i| !skip(i)).collect();
+            if todo.is_empty() {
+                if health.under_replicated {
+                    self.renew(key, &manifest, req.now_ms, settings)?;
+                    healed.manifest = true;
+                }
+                return Ok(healed);
+            }
+            let done: Vec<u16> = healed.rebuilt.iter().map(|(index, _)| *index).collect();
+            if let Some(&index) = todo.iter().find(|index| done.contains(index)) {
+                let todo =
+                    "its disk does not return the bytes that were written; replace the disk".into();
+                let (object, index) = (name.to_owned(), usize::from(index));
+                return Err(PoolError::Mismatch { object, index, todo });
+            }
+            suspects =
+                self.rebuild(key, &found, &manifest, &health, &todo, req, &mut healed, settings)?;
+        }
+        let what = format!("object {name:?}: every attempt finds new damage; run kiln scrub");
+        Err(PoolError::Refused { what })
+    }
+
+    /// Rebuilds some shards; returns indices of others that turned out to be damaged.
+    #[allow(clippy::too_many_arguments)]
+    fn rebuild(
+        &self,
+        key: Key,
+        found: &Found,
+        manifest: &Manifest,
+        health: &Health,
+        todo: &[u16],
+        req: &HealRequest,
+        healed: &mut Healed,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<u16>> {
+        if health.margin < 0 {
+            let detail = health.notes.join("; ");
+            return Err(PoolError::NotRecoverable { object: manifest.name.clone(), detail });
+        }
+        debug_assert!(found.newest.as_ref() == Some(manifest));
+        let shards = ObjectShards::open(self, manifest)?;
+        let targets = self.targets(key, manifest, todo)?;
+        let bad = self.write_parts(&shards, &targets, healed, settings)?;
+        if !self.put_in_place(key, &manifest.name, manifest.run, &targets, req.now_ms, settings)? {
+            return Ok(Vec::new());
+        }
+        healed.manifest = true;
+        for target in &targets {
+            let node = self.nodes[target.node].config.id.clone();
+            healed.rebuilt.push((target.index as u16, node));
+        }
+        Ok(bad)
+    }
+
+    /// Makes verified parts the shards of their object. `false`: the object was replaced or
+    /// removed meanwhile, and the parts with it.
+    pub(super) fn put_in_place(
+        &self,
+        key: Key,
+        name: &str,
+        run: [u8; 16],
+        targets: &[Target],
+        now_ms: u64,
+        settings: &Settings<'_>,
+    ) -> Result<bool> {
+        let staged_shards: Vec<StagedShard> = (targets.iter())
+            .map(|t| StagedShard { node: t.node, part: t.part.clone(), name: t.name.clone() })
+            .collect();
+        let change = Change { key, name, now_ms, staged_shards: &staged_shards };
+        let committed = self.commit(&change, settings, |now| {
+            let Some(current) = now.newest.as_ref().filter(|now| now.run == run) else {
+                return Ok(None);
+            };
+            let mut next = current.clone();
+            if let Body::Shards(placed) = &mut next.body {
+                for target in targets {
+                    let id = &self.nodes[target.node].config.id;
+                    placed.places[target.index].node.clone_from(id);
+                }
+            }
+            Ok(Some(next))
+        })?;
+        if committed.is_some() {
+            return Ok(true);
+        }
+        // The object was replaced or removed: its new version is the one to look at.
+        for staged_shard in &staged_shards {
+            if let Ok(store) = &self.nodes[staged_shard.node].store {
+                store.remove(&staged_shard.part)?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Where the shards in `todo` go: to their own nodes, or to the best of the other domains.
+    fn targets(&self, key: Key, manifest: &Manifest, todo: &[u16]) -> Result<Vec<Target>> {
+        let own: Vec<(u16, Option<usize>)> =
+            places(manifest).map(|(index, node)| (index, self.config.position(node))).collect();
+        let stays = |index: u16, at: usize| {
+            let node = &self.nodes[at];
+            !todo.contains(&index) || (node.store.is_ok() && !node.config.draining)
+        };
+        let mut taken: Vec<&str> = Vec::new();
+        for &(index, at) in &own {
+            if let Some(at) = at.filter(|&at| stays(index, at)) {
+                taken.push(&self.nodes[at].config.domain);
+            }
+        }
+        let (positions, candidates) = self.candidates(|node| node.store.is_ok());
+        let mut fresh = place(&key, &candidates, todo.len(), &taken).into_iter();
+        let mut targets = Vec::with_capacity(todo.len());
+        for &index in todo {
+            let at = own[usize::from(index)].1.filter(|&at| stays(index, at));
+            let Some(node) = at.or_else(|| fresh.next().map(|at| positions[at])) else {
+                let what = format!(
+                    "object {:?}: there is no domain left for shard {index}; replace its node's \
+                     disk or add a node",
+                    manifest.name
+                );
+                return Err(PoolError::Refused { what });
+            };
+            targets.push(Target::new(key, manifest.run, index, node));
+        }
+        Ok(targets)
+    }
+
+    /// Rebuilds shards as parts; returns indices of others that turned out to be damaged.
+    fn write_parts(
+        &self,
+        shards: &ObjectShards,
+        targets: &[Target],
+        healed: &mut Healed,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<u16>> {
+        let mut parts = Vec::with_capacity(targets.len());
+        for target in targets {
+            let store = self.usable(target.node)?;
+            parts.push(Part { index: target.index, store, name: target.part.clone() });
+        }
+        let quiet = Settings { observer: &Quiet(settings.observer), ..self.settings(settings) };
+        let Rebuilt { statistics, written_each, kept_each } =
+            rebuild_shards(shards, &parts, &[], None, &quiet)?;
+        healed.bytes_read += statistics.bytes();
+        healed.read_runs += statistics.runs();
+        healed.bytes_written += written_each * targets.len() as u64;
+        healed.resumed_bytes += kept_each * targets.len() as u64;
+        let bad = statistics.bad_indices().into_iter();
+        let others = bad.filter(|index| targets.iter().all(|target| target.index != *index));
+        Ok(others.map(|index| index as u16).collect())
+    }
+
+    /// Writes the same manifest again, to all nodes that should hold it.
+    pub(crate) fn renew(
+        &self,
+        key: Key,
+        manifest: &Manifest,
+        now_ms: u64,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        let change = Change { key, name: &manifest.name, now_ms, staged_shards: &[] };
+        self.commit(&change, settings, |found| Ok(found.newest.clone()))?;
+        Ok(())
+    }
+}
+
+impl Target {
+    pub(super) fn new(key: Key, run: [u8; 16], index: u16, node: usize) -> Target {
+        let part = NodeFile::RepairPart { key, run, index }.name();
+        let name = NodeFile::Shard { key, run, index }.name();
+        Target { index: usize::from(index), node, part, name }
+    }
+}
