@@ -201,7 +201,7 @@ fn provoke(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn strangers_change_nothing() {
+fn foreign_peers_change_nothing() {
     for tls in [false, true] {
         let rig = Rig::new(tls);
         let memory = Arc::new(MemoryBackend::new());

@@ -73,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn rank_of_a_product_of_thin_factors(a in matrices(1..=9, 1..=3), seed in any::<u8>()) {
+    fn rank_of_a_product_of_narrow_factors(a in matrices(1..=9, 1..=3), seed in any::<u8>()) {
         let b = Matrix::from_fn(a.cols(), 7, |r, c| exp(r * c + usize::from(seed)));
         let product = a.mul(&b).unwrap();
         // The rows of b are independent (Vandermonde on 7 distinct points).

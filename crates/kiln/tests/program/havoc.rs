@@ -14,8 +14,8 @@ fn rounds() -> u64 {
 /// Four shards of the other run would rightly decode to the other object.
 const MAX_FOREIGN: u32 = 3;
 
-/// One random mishap to one random shard.
-fn mishap(rig: &Rig, random: &mut Random, foreign: &mut u32) -> String {
+/// One random damage_something to one random shard.
+fn damage_something(rig: &Rig, random: &mut Random, foreign: &mut u32) -> String {
     let index = random.below(6) as usize;
     let path = rig.path(shard(index));
     let Ok(mut bytes) = fs::read(&path) else { return "nothing".into() };
@@ -78,7 +78,7 @@ fn random_damage_never_gives_a_wrong_byte() {
         let count = 1 + random.below(6);
         let mut foreign = 0;
         let story: Vec<String> =
-            (0..count).map(|_| mishap(&rig, &mut random, &mut foreign)).collect();
+            (0..count).map(|_| damage_something(&rig, &mut random, &mut foreign)).collect();
         let what = format!("round {round}: {}", story.join("; "));
 
         let decode = rig.kiln("decode shards -o back --force -q");

@@ -325,7 +325,7 @@ impl Acceptor {
                     continue;
                 }
             };
-            let guest = IncomingConnection {
+            let incoming = IncomingConnection {
                 id: connection,
                 session: random.hash_one(connection),
                 hello: self.limits.hello,
@@ -333,7 +333,7 @@ impl Acceptor {
             };
             let tls = self.key.as_ref().map(|key| TlsAcceptor::from(key.server()));
             tokio::spawn(async move {
-                guest.welcome(stream, tls).await;
+                incoming.welcome(stream, tls).await;
                 drop(place);
             });
         }

@@ -62,15 +62,15 @@ pub struct Snapshot<'a> {
 ///
 /// ```
 /// use kiln_node::recovery::batch::Rules;
-/// assert!(Rules::new("hub", 1)?.menu.contains(&"hub"));
-/// assert!(Rules::new("joint", 1)?.menu.len() > 3);
+/// assert!(Rules::new("hub", 1)?.candidates.contains(&"hub"));
+/// assert!(Rules::new("joint", 1)?.candidates.len() > 3);
 /// assert!(Rules::new("luck", 1).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Rules {
     /// Strategies whose plans may be chosen.
-    pub menu: Vec<&'static str>,
+    pub candidates: Vec<&'static str>,
     /// Seed of the search.
     pub seed: u64,
 }
@@ -84,17 +84,17 @@ impl Rules {
     /// # Errors
     /// There is no such strategy.
     pub fn new(strategy: &str, seed: u64) -> Result<Rules, kiln_plan::PlanError> {
-        let menu = match strategy {
+        let candidates = match strategy {
             JOINT => RecoveryOptions::default().strategies,
             name => vec![kiln_plan::strategy(name)?.name],
         };
-        Ok(Rules { menu, seed })
+        Ok(Rules { candidates, seed })
     }
 
     /// The strategy for an object that is planned by itself.
     #[must_use]
     pub fn single(&self) -> &'static str {
-        match self.menu[..] {
+        match self.candidates[..] {
             [only] => only,
             _ => kiln_plan::UNDECIDED.name,
         }
@@ -186,7 +186,7 @@ impl Batch {
         }
         let emit = |lost: &[usize], available: &[usize]| Ok(codec.repair_dag(lost, available)?.1);
         let options = RecoveryOptions {
-            strategies: rules.menu.clone(),
+            strategies: rules.candidates.clone(),
             seed: rules.seed,
             ..RecoveryOptions::default()
         };
