@@ -179,7 +179,7 @@ fn assert_incapable(error: &PoolError) {
     assert!(matches!(error, PoolError::Store(StoreError::Incapable { .. })), "{error}");
     assert_eq!(error.kind(), ErrorKind::Usage);
     let text = error.to_string();
-    assert!(text.contains("bucket cannot lock out other writers") && text.contains("name another"));
+    assert!(text.contains("bucket cannot append to files") && text.contains("name another"));
 }
 
 #[test]
@@ -197,9 +197,9 @@ fn shards_are_read_from_a_place_that_cannot_hold_new_ones() {
     let (mut world, nodes, bucket) = with_a_bucket();
     let bytes = data(3000);
     world.encode(&bytes);
-    for index in 0..6 {
+    for (index, node) in nodes.iter().enumerate() {
         let name = kiln_pool::names::shard(NAME, index);
-        write_whole(&*nodes[index].store, &name, &world.shard(index)).unwrap();
+        write_whole(&*node.store, &name, &world.shard(index)).unwrap();
     }
     world.nodes = nodes;
     assert!(world.decode().unwrap().0 == bytes);

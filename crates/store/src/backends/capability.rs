@@ -18,7 +18,7 @@ pub enum Capability {
     Append,
     /// A file takes another one's name atomically: [`Backend::rename`].
     Rename,
-    /// A new file appears only where there is none of its name: [`super::Existing::Keep`].
+    /// A new file appears only where there is none of its name: [`crate::Existing::Keep`].
     CreateIfAbsent,
     /// One writer at a time: [`Backend::lock`].
     Lock,
