@@ -357,8 +357,11 @@ mod tests {
     use super::*;
     use crate::{Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, ReadMode};
 
+    /// Makes a fresh place.
+    type Fresh<'a> = &'a mut dyn FnMut() -> Arc<dyn Backend>;
+
     /// Every row in every way of opening it, and a place that can do little.
-    fn each_place(see: &mut dyn FnMut(&str, &mut dyn FnMut() -> Arc<dyn Backend>)) {
+    fn each_place(see: &mut dyn FnMut(&str, Fresh<'_>)) {
         for row in BACKENDS {
             for reads in [ReadMode::Cached, ReadMode::DIRECT] {
                 for absent in [Absent::Create, Absent::CreateWhenWritten] {
