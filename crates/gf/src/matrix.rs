@@ -208,7 +208,7 @@ impl Matrix {
     ///
     /// Minors are checked from the smallest size up. Fails with [`GfError::NotMds`] naming the
     /// first singular one, which is of the smallest size, or with [`GfError::TooLarge`] when none
-    /// was found among the sizes that fit in [`MINOR_LIMIT`] and larger ones remain.
+    /// was found among the sizes that fit in `MINOR_LIMIT` and larger ones remain.
     ///
     /// ```
     /// use kiln_gf::{GfError, Matrix};
