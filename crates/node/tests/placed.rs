@@ -163,6 +163,8 @@ fn every_strategy_rebuilds_the_same_bytes_with_the_traffic_of_its_plan() {
         ("clay:3+3,d=4", vec![2]),
         ("butterfly:4+2", vec![1]),
         ("rdp:4+2", vec![0]),
+        ("lrc:4+2+2", vec![0]),
+        ("lrc:4+2+2", vec![0, 1]),
     ] {
         // Several stripes, the last one short; slices that do not divide a sub-chunk.
         let cluster = Cluster::new(spec, 300_001, 1200);

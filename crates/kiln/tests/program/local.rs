@@ -116,7 +116,7 @@ fn pools_hold_objects_of_it() {
     [0, 1, 2, 3].into_iter().for_each(lose);
     let status = rig.kiln("status --json").code(1).json();
     assert_eq!(status["endangered"]["0"], 1, "{status}");
-    rig.kiln("get big back").ok();
+    rig.kiln("get big -o back").ok();
     assert!(rig.read("back") == bytes);
     rig.kiln("repair").ok();
     rig.kiln("scrub --deep").ok();
@@ -125,6 +125,6 @@ fn pools_hold_objects_of_it() {
     let status = rig.kiln("status --json").code(2).json();
     assert_eq!(status["unreadable"], 1, "{status}");
     rig.kiln("stat big").code(2);
-    rig.kiln("get big lost").fails(2, &["not recoverable"]);
+    rig.kiln("get big -o lost").fails(2, &["not recoverable"]);
     rig.kiln("repair").code(2);
 }

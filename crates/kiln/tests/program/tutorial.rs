@@ -35,7 +35,7 @@ fn fits(wanted: &str, said: &str) -> bool {
     for (at, piece) in pieces.iter().enumerate() {
         let last = at + 1 == pieces.len();
         let found = if last {
-            rest.ends_with(piece).then_some(rest.len() - piece.len())
+            rest.ends_with(piece).then(|| rest.len() - piece.len())
         } else {
             rest.find(piece)
         };

@@ -214,7 +214,7 @@ impl<'r> Attempts<'r> {
                 self.homes(Some(*rank)).into_iter().map(|(chunk, _)| chunk).collect();
             chunks.sort_unstable();
             chunks.dedup();
-            !self.gets(*rank) && self.repair.codec.choose(&lost, &chunks).is_ok()
+            !self.gets(*rank) && self.repair.codec.decode(&lost, &chunks).is_ok()
         };
         (0..self.repair.nodes.len()).filter(spared).collect()
     }

@@ -53,7 +53,8 @@ fn quick() -> RecoveryOptions {
 
 #[test]
 fn every_recovery_is_proved_and_its_loads_are_exact() {
-    for spec in ["clay:4+2", "rs:4+2", "butterfly:3+2", "clay:3+3,d=4", "rdp:4+2", "rep:3"] {
+    let codes = ["clay:4+2", "rs:4+2", "butterfly:3+2", "clay:3+3,d=4", "rdp:4+2", "rep:3"];
+    for spec in codes.into_iter().chain(["lrc:4+2+2"]) {
         let codec = codec(spec);
         let n = codec.shape().n();
         let links = |i: usize| 1e8 * (1 + i % 3) as f64;
