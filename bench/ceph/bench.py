@@ -23,6 +23,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "bindings" / "ceph"))
+sys.path.append(str(HERE.parent))
 
 from clients import clients  # noqa: E402
 from cluster import Cluster, ClusterError, rados  # noqa: E402

@@ -2,6 +2,8 @@
 
 import json
 
+from tables import table
+
 
 def size_of(row):
     return f"{row['k']}+{row['m']}, {row['stripe_unit_kib']} KiB"
@@ -14,15 +16,13 @@ def lost_of(row):
 
 def recovery_table(rows):
     """A row for each loss."""
-    lines = ["| code | stripe_unit | lost | disk: plan | disk | network | reads: plan | reads |",
-             "|---|---|---|---|---|---|---|---|"]
-    for row in rows:
-        lost = lost_of(row)
-        lines.append(f"| {row['code']} {row['k']}+{row['m']} | {row['stripe_unit_kib']} KiB "
-                     f"| {lost} | {row['planned_per_lost']:.2f} | {row['disk_per_lost']:.2f} "
-                     f"| {row['network_per_lost']:.2f} | {row['planned_reads']} "
-                     f"| {row['reads']} |")
-    return lines
+    head = ["code", "stripe_unit", "lost", "disk: plan", "disk", "network", "reads: plan", "reads"]
+    return table(head, (
+        [f"{row['code']} {row['k']}+{row['m']}", f"{row['stripe_unit_kib']} KiB", lost_of(row),
+         *(f"{row[what]:.2f}" for what in ["planned_per_lost", "disk_per_lost",
+                                           "network_per_lost"]),
+         row["planned_reads"], row["reads"]]
+        for row in rows))
 
 
 WORK = {"encode_received": "encode", "encode": "encode, from memory", "repair": "repair",
@@ -43,16 +43,13 @@ def computing_table(rows):
         sizes = [size for size in codes if tuple(codes[size]) == names]
         two = len(names) == 2
         heads = [f"{' / '.join(names)}: {words}" for words in WORK.values()] if two else names
-        lines += [""] * bool(lines) + [f"| | {' | '.join(heads)} |",
-                                       "|---" * (len(heads) + 1) + "|"]
-        for size in sizes:
-            if two:
-                cells = [" / ".join(found[size, what, name] for name in names) for what in WORK]
-                lines.append(f"| {size} | {' | '.join(cells)} |")
-                continue
-            for what, words in WORK.items():
-                cells = [found[size, what, name] for name in names]
-                lines.append(f"| {size}, {words} | {' | '.join(cells)} |")
+        if two:
+            cells = [[size, *(" / ".join(found[size, what, name] for name in names)
+                              for what in WORK)] for size in sizes]
+        else:
+            cells = [[f"{size}, {words}", *(found[size, what, name] for name in names)]
+                     for size in sizes for what, words in WORK.items()]
+        lines += [""] * bool(lines) + table(["", *heads], cells)
     return lines
 
 
@@ -65,8 +62,8 @@ def whole_table(rows):
     codes = list(dict.fromkeys(row["code"] for row in rows))
     ratios = [(one, two) for one in codes for two in ["kiln rs", "stock isa"]
               if one == "kiln clay" and two in codes]
-    heads = codes + [f"{one} / {two}" for one, two in ratios]
-    lines = [f"| | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    heads = ["", *codes, *(f"{one} / {two}" for one, two in ratios)]
+    lines = []
     found = {(size_of(row), row["code"]): row for row in rows}
     for size in dict.fromkeys(map(size_of, rows)):
         for what, words in WHOLE.items():
@@ -76,29 +73,29 @@ def whole_table(rows):
                      for code in codes]
             cells += [f"{seen[one][1] / seen[two][1]:.2f}" if one in seen and two in seen else "-"
                       for one, two in ratios]
-            lines.append(f"| {size}, {words} | {' | '.join(cells)} |")
-    return lines
+            lines.append([f"{size}, {words}", *cells])
+    return table(heads, lines)
 
 
 def clients_table(rows):
     """A row for each code."""
-    lines = ["| pool | write MB/s | read MB/s | random 4 KiB writes a second | p99 ms |",
-             "|---|---|---|---|---|"]
+    lines = []
     for row in rows:
         iops, late = row.get("random_write_iops", "-"), row.get("random_write_p99_ms")
-        lines.append(f"| {row['code']} | {row['write_mb_s']:.0f} | {row['read_mb_s']:.0f} "
-                     f"| {iops} | {'-' if late is None else f'{late:.0f}'} |")
-    return lines
+        lines.append([row["code"], f"{row['write_mb_s']:.0f}", f"{row['read_mb_s']:.0f}", iops,
+                      "-" if late is None else f"{late:.0f}"])
+    head = ["pool", "write MB/s", "read MB/s", "random 4 KiB writes a second", "p99 ms"]
+    return table(head, lines)
 
 
 def moving_table(rows):
     """A row for each number of workers."""
-    lines = ["| objects | workers | seconds | objects a second | MB/s |", "|---|---|---|---|---|"]
+    lines = []
     for row in rows:
         size, rate = row["object_bytes"], row["objects"] / row["seconds"]
-        lines.append(f"| {row['objects']} of {size >> 10} KiB | {row['workers']} "
-                     f"| {row['seconds']:.1f} | {rate:.1f} | {rate * size / 1e6:.1f} |")
-    return lines
+        lines.append([f"{row['objects']} of {size >> 10} KiB", row["workers"],
+                      f"{row['seconds']:.1f}", f"{rate:.1f}", f"{rate * size / 1e6:.1f}"])
+    return table(["objects", "workers", "seconds", "objects a second", "MB/s"], lines)
 
 
 def write_report(report, path):

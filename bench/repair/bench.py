@@ -27,6 +27,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "testbed"))
+sys.path.append(str(HERE.parent))
 
 import page  # noqa: E402
 import reading  # noqa: E402

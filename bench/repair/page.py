@@ -1,5 +1,7 @@
 """The page of bench-repair: Markdown from its rows; kiln-bench draws the pictures."""
 
+from tables import table
+
 MIB = 1 << 20
 
 
@@ -13,24 +15,24 @@ def groups(rows):
     return cells
 
 
-def table(rows):
+def cells_table(rows):
     """Mean, least and most seconds of each cell."""
-    lines = ["| what | code | chunk | seconds (least to most) | load bound | over it | sent, plan "
-             "| streams over plan | interface | agents' cores |",
-             "|---|---|---|---|---|---|---|---|---|---|"]
+    head = ["what", "code", "chunk", "seconds (least to most)", "load bound", "over it",
+            "sent, plan", "streams over plan", "interface", "agents' cores"]
+    lines = []
     for (_, _, label, code, chunk, window), cell in groups(rows).items():
         times = [row["seconds"] for row in cell]
         mean, bound = sum(times) / len(times), cell[0]["bound_seconds"]
         spread = f" ({min(times):.2f} to {max(times):.2f})" if len(times) > 1 else ""
         name = f"{label}, {window} KiB" if window else label
-        lines.append(
-            f"| {name} | {code} | {chunk} MiB | {mean:.2f}{spread} | {bound:.2f} "
-            f"| {mean / bound:.2f} | {cell[0]['planned_sent'] / MIB:.0f} MiB "
-            f"| {max(row['traffic_over_plan'] for row in cell):.3f} "
-            f"| {max(row['interface_over_plan'] for row in cell):.3f} "
-            f"| {max(row['agent_cores'] for row in cell):.2f} of "
-            f"{max(row['machine_cores'] for row in cell):.2f} |")
-    return lines
+        most = {what: max(row[what] for row in cell)
+                for what in ["traffic_over_plan", "interface_over_plan", "agent_cores",
+                             "machine_cores"]}
+        lines.append([name, code, f"{chunk} MiB", f"{mean:.2f}{spread}", f"{bound:.2f}",
+                      f"{mean / bound:.2f}", f"{cell[0]['planned_sent'] / MIB:.0f} MiB",
+                      f"{most['traffic_over_plan']:.3f}", f"{most['interface_over_plan']:.3f}",
+                      f"{most['agent_cores']:.2f} of {most['machine_cores']:.2f}"])
+    return table(head, lines)
 
 
 def write(report, folder, name):
@@ -47,7 +49,7 @@ def write(report, folder, name):
         found = [row for row in rows if row["kind"] == kind]
         if not found:
             continue
-        lines += [f"## {title}", "", *table(found), ""]
+        lines += [f"## {title}", "", *cells_table(found), ""]
         pictures = [kind]
         if kind in ("degraded", "recovery"):
             pictures.append(f"{kind}-nodes")
@@ -57,12 +59,10 @@ def write(report, folder, name):
             lines += [f"![{title}]({name}-{picture}.svg)", ""]
     throttled = [row for row in rows if row["kind"] == "throttle"]
     if throttled:
-        lines += ["## Limited", "",
-                  "| limit | busiest host, mean | its busiest second | client alone "
-                  "| client beside | kept |", "|---|---|---|---|---|---|"]
-    for row in throttled:
         names = ["limit", "mean_rate", "most_in_a_second", "client_alone", "client_beside"]
-        figures = " | ".join(f"{row[key] / 1e6:.1f} MB/s" for key in names)
-        lines += [f"| {figures} | {row['client_kept']:.2f} |", "",
-                  f"![limited]({name}-limited.svg)", ""]
+        head = ["limit", "busiest host, mean", "its busiest second", "client alone",
+                "client beside", "kept"]
+        cells = [[*(f"{row[key] / 1e6:.1f} MB/s" for key in names), f"{row['client_kept']:.2f}"]
+                 for row in throttled]
+        lines += ["## Limited", "", *table(head, cells), "", f"![limited]({name}-limited.svg)", ""]
     (folder / f"{name}.md").write_text("\n".join(lines))

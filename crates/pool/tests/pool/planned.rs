@@ -49,7 +49,7 @@ fn numbers(r: &RepairReport) -> (Vec<u64>, String, Vec<usize>, Vec<usize>, Strin
     (sums.to_vec(), r.strategy.clone(), r.lost.clone(), r.helpers.clone(), why)
 }
 
-/// Not every family's example: of `cauchy:10+4,w=8` one device's reads take 4% longer than its runs.
+/// Not every family's example: of `cauchy:10+4,w=8` a device's reads take 4% longer than its runs.
 const CODES: &[(&str, u32)] = &[
     ("rs:4+2", 1000),
     ("rs:10+4", 64),
