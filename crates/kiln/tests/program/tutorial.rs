@@ -21,7 +21,7 @@ fn steps() -> Vec<(&'static str, String)> {
             }
             _ => {}
         }
-        inside = line.starts_with("    ") && !steps.is_empty();
+        inside = line.starts_with("    $ ") || (inside && line.starts_with("    "));
     }
     steps
 }
