@@ -2,13 +2,13 @@
 
 CARGO  ?= cargo
 PYTHON ?= python3
-# Kernels under which the tests of gf and code run once more; those the CPU lacks are left out. The
-# fastest ones (jit, neon) are not here: where the CPU has them, they are what the suite runs with.
-KERNELS ?= scalar avx2 avx512 gfni
+# Kernels under which the tests of gf and code run once more: all but the one that the suite runs
+# with. Those the CPU lacks are left out.
+KERNELS ?=
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 
-.PHONY: help setup build install test check doc msrv miri portable lint demo kernels \
+.PHONY: help setup build install test check doc msrv miri portable package lint demo kernels \
     ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair \
     pictures simulate testbed-up testbed-down testbed-test fuzz clean
@@ -40,6 +40,7 @@ help:
 	@echo 'make msrv    builds with the oldest Rust that we promise'
 	@echo 'make miri    the pure parts of gf and code under Miri'
 	@echo 'make portable  checks gf and code for aarch64'
+	@echo 'make package   packs gf and code as for a registry'
 	@echo 'make clean   remove what was built'
 
 # Looks for the tools; on Debian as root it installs what is missing.
@@ -72,7 +73,12 @@ check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
+	$(SUB) package
 	@$(PYTHON) .ci/quick.py --cargo '$(CARGO)'
+
+# What others would get of gf and code, without asking a registry.
+package:
+	$(CARGO) package --no-verify --offline --allow-dirty -p kiln-gf -p kiln-code
 
 # The rest of portability. Each says what it skips where a toolchain cannot be had.
 msrv:
@@ -103,8 +109,9 @@ test: lint doc
 # never runs a kernel (the DAGs of all loss patterns) or runs all of them by itself is not repeated.
 # Exit code 3 of the probe: the CPU lacks the kernel. Anything else that fails is a failure.
 kernels: setup
-	@set -e; programs=$$($(BUILT) kiln:kiln kiln-gf:lib kiln-code:vectors); set -- $$programs; \
-	for kernel in $(KERNELS); do \
+	@set -e; programs=$$($(BUILT) kiln:kiln kiln-gf:lib kiln-code:vectors kiln-gf:kernels); \
+	set -- $$programs; kernels="$(or $(KERNELS),$$("$$4" --others))"; \
+	for kernel in $$kernels; do \
 	    export KILN_KERNEL=$$kernel; \
 	    reason=$$("$$1" codes rs:2+1 2>&1) && status=0 || status=$$?; \
 	    case $$status in \

@@ -286,8 +286,7 @@ fn oracle(spec: &str, job: &Job, data: &[&[u8]]) -> Result<Vec<Vec<u8>>, BenchEr
     let codec = match job.chunk <= SCALAR_MAX {
         true => {
             let spec: CodeSpec = spec.parse()?;
-            let scalar = kiln_gf::by_name("scalar").map_err(kiln_code::CodeError::from)?;
-            Codec::with_kernel(&spec, scalar)?
+            Codec::with_kernel(&spec, kiln_gf::oracle())?
         }
         false => Kiln::codec(spec)?,
     };

@@ -3,7 +3,7 @@
 use crate::BenchError;
 use crate::engine::{Engine, Job, Operation, Reads, Stripe, Task};
 use crate::measure::{Seconds, Stopwatch};
-use kiln_code::{CodeError, CodeSpec, Codec, RepairPlan, TemporalHint};
+use kiln_code::{Caches, CodeError, CodeSpec, Codec, RepairPlan, TemporalHint, working_set};
 use std::sync::Arc;
 
 /// kiln with the kernel it chose for this machine.
@@ -60,18 +60,12 @@ impl Engine for Kiln {
     }
 }
 
-/// Passes over more bytes than this find nothing in the caches that they left there.
-const CACHES: usize = 64 << 20;
-
-/// Where the stripes are: kiln's user says so, and the user here goes round all stripes.
-fn temporal(stripes: &[Stripe<'_>]) -> TemporalHint {
-    let bytes = |stripe: &Stripe<'_>| {
-        let inputs: usize = stripe.inputs.iter().map(|chunk| chunk.len()).sum();
-        inputs + stripe.outputs.iter().map(|chunk| chunk.len()).sum::<usize>()
-    };
-    match stripes.iter().map(bytes).sum::<usize>() > CACHES {
-        true => TemporalHint::Memory,
-        false => TemporalHint::Cached,
+/// What kiln's user knows: the one here goes round all stripes, so their bytes count, not a call's.
+fn hint(stripes: &[Stripe<'_>]) -> TemporalHint {
+    let bytes = |stripe: &Stripe<'_>| working_set(&stripe.inputs, &stripe.outputs);
+    match stripes.iter().map(bytes).sum::<usize>() > Caches::here().last {
+        true => TemporalHint::NonTemporal,
+        false => TemporalHint::Temporal,
     }
 }
 
@@ -81,11 +75,11 @@ fn each(
     repeats: u32,
     work: impl Fn(&mut Stripe<'_>, TemporalHint) -> Result<(), CodeError>,
 ) -> Result<Seconds, BenchError> {
-    let temporal = temporal(stripes);
+    let hint = hint(stripes);
     let watch = Stopwatch::start();
     for _ in 0..repeats {
         for stripe in &mut *stripes {
-            work(stripe, temporal)?;
+            work(stripe, hint)?;
         }
     }
     Ok(watch.read())

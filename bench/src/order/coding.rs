@@ -90,7 +90,7 @@ impl Fixture {
     fn repair(&mut self) -> Result<(), BenchError> {
         for stripe in &mut self.stripes {
             let inputs: Vec<&[u8]> = stripe.helpers.iter().map(|helper| &helper[..]).collect();
-            self.plan.run_on(&inputs, &mut [&mut stripe.rebuilt], TemporalHint::Memory)?;
+            self.plan.run_on(&inputs, &mut [&mut stripe.rebuilt], TemporalHint::NonTemporal)?;
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Fixture {
 fn encode(codec: &Codec, data: &[Vec<u8>], parity: &mut [Vec<u8>]) -> Result<(), BenchError> {
     let data: Vec<&[u8]> = data.iter().map(|chunk| &chunk[..]).collect();
     let mut parity: Vec<&mut [u8]> = parity.iter_mut().map(|chunk| &mut chunk[..]).collect();
-    Ok(codec.encode_on(&data, &mut parity, TemporalHint::Memory)?)
+    Ok(codec.encode_on(&data, &mut parity, TemporalHint::NonTemporal)?)
 }
 
 /// Measures every order of every code, in turn on the same data.

@@ -87,7 +87,7 @@ impl Fixture {
         let codec = if how == 1 { &self.gray } else { &self.natural };
         let data: Vec<&[u8]> = self.data.iter().map(|chunk| &chunk[..]).collect();
         let mut parity: Vec<&mut [u8]> = self.parity.iter_mut().map(|c| &mut c[..]).collect();
-        codec.encode_on(&data, &mut parity, TemporalHint::Memory)?;
+        codec.encode_on(&data, &mut parity, TemporalHint::NonTemporal)?;
         let chunks: Vec<&[u8]> =
             self.data.iter().chain(&self.parity).map(|chunk| &chunk[..]).collect();
         if how >= 2 {

@@ -258,7 +258,7 @@ fn pass(
     fixture: &mut Fixture,
     repeats: u32,
 ) -> Result<Seconds, BenchError> {
-    let footprint = cell.place.footprint();
+    let hint = cell.place.hint();
     match contender {
         Ready::Words { kernel, temporary, reads } => {
             let blocks = fixture.words(cell.operation, reads, temporary);
@@ -280,7 +280,7 @@ fn pass(
             let mut stripe = fixture.stripe(cell.operation, reads);
             let watch = Stopwatch::start();
             for _ in 0..repeats {
-                plan.run_on(&stripe.inputs, &mut stripe.outputs, footprint)?;
+                plan.run_on(&stripe.inputs, &mut stripe.outputs, hint)?;
             }
             Ok(watch.read())
         }
@@ -298,12 +298,11 @@ fn expected(
     fixture: &mut Fixture,
 ) -> Result<Vec<Vec<u8>>, BenchError> {
     let Shape { k, m, .. } = codec.shape();
-    let scalar = kiln_gf::by_name("scalar").map_err(kiln_code::CodeError::from)?;
-    let scalar = Codec::with_kernel(codec.spec(), scalar)?;
+    let oracle = Codec::with_kernel(codec.spec(), kiln_gf::oracle())?;
     let data: Vec<&[u8]> = (0..k).map(|j| fixture.first_block(j)).collect();
     let mut parity = vec![vec![0; data[0].len()]; m];
     let mut outputs: Vec<&mut [u8]> = parity.iter_mut().map(Vec::as_mut_slice).collect();
-    scalar.encode(&data, &mut outputs)?;
+    oracle.encode(&data, &mut outputs)?;
     match cell.operation {
         Operation::Encode => Ok(parity),
         _ => {

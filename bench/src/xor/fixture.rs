@@ -39,10 +39,10 @@ impl Place {
     }
 
     /// What kiln's user says of it.
-    pub fn footprint(self) -> TemporalHint {
+    pub fn hint(self) -> TemporalHint {
         match self {
-            Place::Dram => TemporalHint::Memory,
-            _ => TemporalHint::Cached,
+            Place::Dram => TemporalHint::NonTemporal,
+            _ => TemporalHint::Temporal,
         }
     }
 

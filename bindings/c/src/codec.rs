@@ -142,7 +142,7 @@ pub unsafe extern "C" fn kiln_encode(
         let parity = Given { pointers: parity.cast(), lens: repeat_n(chunk_len, shape.m) };
         // SAFETY: k and m pointers to `chunk_len` bytes each, as promised.
         let mut regions = unsafe { Regions::new(data, parity) }?;
-        let temporal = regions.temporal();
-        Ok(codec.encode_on(&regions.inputs, &mut regions.outputs, temporal)?)
+        let hint = regions.hint();
+        Ok(codec.encode_on(&regions.inputs, &mut regions.outputs, hint)?)
     })
 }

@@ -207,7 +207,7 @@ pub unsafe extern "C" fn kiln_plan_run(
         let outputs = Given { pointers: outputs.cast(), lens: outs };
         // SAFETY: a pointer for each helper and lost chunk, to as many bytes, as promised.
         let mut regions = unsafe { Regions::new(inputs, outputs) }?;
-        let temporal = regions.temporal();
-        Ok(plan.plan.run_on(&regions.inputs, &mut regions.outputs, temporal)?)
+        let hint = regions.hint();
+        Ok(plan.plan.run_on(&regions.inputs, &mut regions.outputs, hint)?)
     })
 }

@@ -1,13 +1,8 @@
 //! Pointers of the caller as slices, checked as far as pointers can be.
 
 use crate::failure::Failure;
-use kiln_code::TemporalHint;
+use kiln_code::{Results, TemporalHint};
 use smallvec::SmallVec;
-
-/// The most bytes in all buffers of a call that are taken to be in a cache: half of a second level
-/// of today's servers. Callers of C cannot know, and whoever codes more has just received it or is
-/// about to send it.
-const CACHED_MAX: usize = 512 << 10;
 
 /// The longest buffer that a slice can be.
 const LEN_MAX: usize = isize::MAX as usize;
@@ -73,14 +68,10 @@ impl<L: ExactSizeIterator<Item = usize>> Given<L> {
 }
 
 impl<'a> Regions<'a> {
-    /// Where buffers of so many bytes in all are taken to be.
-    pub(crate) fn temporal(&self) -> TemporalHint {
-        let inputs: usize = self.inputs.iter().map(|buffer| buffer.len()).sum();
-        let outputs: usize = self.outputs.iter().map(|buffer| buffer.len()).sum();
-        match inputs.saturating_add(outputs) {
-            0..=CACHED_MAX => TemporalHint::Cached,
-            _ => TemporalHint::Memory,
-        }
+    /// Nobody here reads the outputs next: whoever codes much has just received it, or is about to
+    /// send it.
+    pub(crate) fn hint(&self) -> TemporalHint {
+        TemporalHint::of(&self.inputs, &self.outputs, Results::Left)
     }
 
     /// # Safety

@@ -3,7 +3,7 @@
 use crate::codes::{self, Choice, Code};
 use crate::order::Layers;
 use crate::{CodeError, CodeSpec, Program, RepairPlan, Shape, Strategy};
-use kiln_gf::{Kernel, TemporalHint};
+use kiln_gf::{Kernel, Results, TemporalHint};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -195,10 +195,12 @@ impl Codec {
     /// # Errors
     /// Wrong number or lengths of chunks; parity is then untouched.
     pub fn encode(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) -> Result<(), CodeError> {
-        self.encode_on(data, parity, TemporalHint::Cached)
+        let hint = TemporalHint::of(data, parity, Results::ReadSoon);
+        self.encode_on(data, parity, hint)
     }
 
-    /// As [`Codec::encode`], saying where the data is.
+    /// As [`Codec::encode`], by a caller who does not read the parity next, or knows where the data
+    /// lies.
     ///
     /// # Errors
     /// As [`Codec::encode`].
@@ -206,7 +208,7 @@ impl Codec {
         &self,
         data: &[&[u8]],
         parity: &mut [&mut [u8]],
-        temporal: TemporalHint,
+        hint: TemporalHint,
     ) -> Result<(), CodeError> {
         let plan = self.encode_ready()?;
         self.shape().check_chunk(data.first().map_or(0, |chunk| chunk.len()))?;
@@ -215,7 +217,7 @@ impl Codec {
             return Err(CodeError::Shape { what: "data chunks", expected, got });
         }
         // Replication reads one of its k = 1 chunks, every other code all k of them.
-        plan.run_on(data, parity, temporal)
+        plan.run_on(data, parity, hint)
     }
 
     /// Encoding as a plan: all parity is lost, the data chunks are the helpers.

@@ -31,7 +31,7 @@ pub use codes::{CODES, Choice, CodeFamily};
 pub use coding_cost::CodingCost;
 pub use dag::{Dag, DagBuilder, HelperReads, Hint, Symbol};
 pub use error::CodeError;
-pub use kiln_gf::{Kernel, Matrix, TemporalHint, active, field};
+pub use kiln_gf::{Caches, Kernel, Matrix, Results, TemporalHint, active, field, working_set};
 pub use order::{Layers, Order};
 pub use order_cost::{OrderCost, PairCost};
 pub use program::Program;

@@ -18,7 +18,10 @@ mod scheduled;
 
 use crate::{CodeError, Dag, passes};
 use blocks::Dataflow;
-use kiln_gf::{Buffers, Kernel, KernelProgram, Product, ProgramSource, TemporalHint};
+use kiln_gf::{
+    Buffers, Caches, Kernel, KernelProgram, Product, ProgramSource, Results, TemporalHint,
+    working_set,
+};
 use packets::Packets;
 use relabel::{Relabelled, by_layers};
 use std::borrow::Cow;
@@ -37,9 +40,6 @@ const SLICE_OUTPUT_STATIONARY_MIN: usize = 128;
 const SLICE_CACHED: usize = 4096;
 /// ... or than this in memory.
 const SLICE_MEMORY: usize = 2048;
-/// Output-stationary blocks load inputs more than once: that pays while inputs and outputs have no
-/// more bytes than this (measured: with twice as many both dataflows are equally fast).
-const OUTPUT_STATIONARY_MAX: usize = 8 << 20;
 
 /// The slice for programs with so many units that compete for a cache.
 fn slice(cache: usize, units: usize, range: std::ops::RangeInclusive<usize>) -> usize {
@@ -69,7 +69,7 @@ fn fused(dag: &Dag) -> Result<Cow<'_, Dag>, CodeError> {
 #[derive(Debug)]
 pub struct Program {
     cached: Compiled,
-    /// What runs instead where data is in memory or larger than [`OUTPUT_STATIONARY_MAX`].
+    /// What runs instead where data is in memory, or too much to be loaded again.
     streaming: Option<Box<LazyCompiled>>,
     packets: Option<Packets>,
 }
@@ -190,22 +190,22 @@ impl Program {
     /// # Errors
     /// The number of bytes is not the number of sub-chunks that are read.
     pub fn eval(&self, inputs: &[u8]) -> Result<Vec<u8>, CodeError> {
-        self.eval_on(inputs, TemporalHint::Cached)
+        self.eval_on(inputs, TemporalHint::Temporal)
     }
 
     /// As [`Program::eval`], of what runs where data is cached, or in memory.
     ///
     /// # Errors
     /// As [`Program::eval`].
-    pub fn eval_on(&self, inputs: &[u8], temporal: TemporalHint) -> Result<Vec<u8>, CodeError> {
-        Ok(self.compiled(temporal, 0)?.kernel_program.eval(inputs)?)
+    pub fn eval_on(&self, inputs: &[u8], hint: TemporalHint) -> Result<Vec<u8>, CodeError> {
+        Ok(self.compiled(hint, 0)?.kernel_program.eval(inputs)?)
     }
 
     /// What runs on so many bytes of inputs and outputs.
-    fn compiled(&self, temporal: TemporalHint, bytes: usize) -> Result<&Compiled, CodeError> {
+    fn compiled(&self, hint: TemporalHint, bytes: usize) -> Result<&Compiled, CodeError> {
         match &self.streaming {
             Some(streaming)
-                if temporal == TemporalHint::Memory || bytes > OUTPUT_STATIONARY_MAX =>
+                if hint == TemporalHint::NonTemporal || !Caches::here().reload(bytes) =>
             {
                 streaming.compiled()
             }
@@ -228,10 +228,12 @@ impl Program {
     /// # Errors
     /// The number or a length of the buffers does not fit; outputs are then untouched.
     pub fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), CodeError> {
-        self.run_on(inputs, outputs, TemporalHint::Cached)
+        let hint = TemporalHint::of(inputs, outputs, Results::ReadSoon);
+        self.run_on(inputs, outputs, hint)
     }
 
-    /// As [`Program::run`], saying where the data is.
+    /// As [`Program::run`], by a caller who does not read the outputs next, or knows where the data
+    /// lies.
     ///
     /// # Errors
     /// As [`Program::run`].
@@ -239,15 +241,14 @@ impl Program {
         &self,
         inputs: &[&[u8]],
         outputs: &mut [&mut [u8]],
-        temporal: TemporalHint,
+        hint: TemporalHint,
     ) -> Result<(), CodeError> {
-        let bytes = inputs.iter().map(|input| input.len()).sum::<usize>()
-            + outputs.iter().map(|output| output.len()).sum::<usize>();
-        let Compiled { kernel_program, slices } = self.compiled(temporal, bytes)?;
-        let slice = slices[usize::from(temporal == TemporalHint::Memory)];
+        let bytes = working_set(inputs, outputs);
+        let Compiled { kernel_program, slices } = self.compiled(hint, bytes)?;
+        let slice = slices[usize::from(hint == TemporalHint::NonTemporal)];
         match &self.packets {
-            Some(packets) => packets.run(kernel_program, inputs, outputs, slice, temporal),
-            None => Ok(kernel_program.run(inputs, outputs, slice, temporal)?),
+            Some(packets) => packets.run(kernel_program, inputs, outputs, slice, hint),
+            None => Ok(kernel_program.run(inputs, outputs, slice, hint)?),
         }
     }
 }

@@ -105,7 +105,8 @@ impl RepairPlan {
         self.program.run(inputs, outputs)
     }
 
-    /// As [`RepairPlan::run`], saying where the data is.
+    /// As [`RepairPlan::run`], by a caller who does not read the outputs next, or knows where the
+    /// data lies.
     ///
     /// # Errors
     /// As [`RepairPlan::run`].
@@ -113,8 +114,8 @@ impl RepairPlan {
         &self,
         inputs: &[&[u8]],
         outputs: &mut [&mut [u8]],
-        temporal: TemporalHint,
+        hint: TemporalHint,
     ) -> Result<(), CodeError> {
-        self.program.run_on(inputs, outputs, temporal)
+        self.program.run_on(inputs, outputs, hint)
     }
 }

@@ -1,17 +1,24 @@
 //! Speed of every kernel that runs here, in the cache: source bytes per second, one thread.
 //!
-//! `cargo run --release -p kiln-gf --example kernels [KERNEL]`
+//! `cargo run --release -p kiln-gf --example kernels [KERNEL]`; with `--others` it measures nothing
+//! and prints the names of all kernels but the one that is used when nobody asks for another.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use kiln_gf::{AlignedBuf, Kernel, Product, available, by_name, generator};
+use kiln_gf::{AlignedBuf, KERNELS, Kernel, Product, active, available, by_name, generator};
 
 /// How long each number is measured; the best of its rounds counts.
 const TIME: Duration = Duration::from_millis(60);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let kernels = match std::env::args().nth(1) {
+    let argument = std::env::args().nth(1);
+    if argument.as_deref() == Some("--others") {
+        let active = active()?.name();
+        KERNELS.iter().filter(|row| row.name != active).for_each(|row| println!("{}", row.name));
+        return Ok(());
+    }
+    let kernels = match argument {
         Some(name) => vec![by_name(&name)?],
         None => available(),
     };

@@ -150,6 +150,15 @@ pub(crate) fn drain_streams() {
     }
 }
 
+/// The kernel that is written to be read and runs everywhere: what others are checked against.
+///
+/// ```
+/// assert_eq!(kiln_gf::oracle().name(), kiln_gf::KERNELS[0].name);
+/// ```
+pub fn oracle() -> &'static dyn Kernel {
+    &scalar::SCALAR
+}
+
 /// The kernels this CPU can run, from slow to fast.
 pub fn available() -> Vec<&'static dyn Kernel> {
     KERNELS.iter().filter_map(|row| (row.detect)()).collect()
@@ -178,7 +187,7 @@ pub fn active() -> Result<&'static dyn Kernel, GfError> {
     static ACTIVE: OnceLock<Result<&'static dyn Kernel, GfError>> = OnceLock::new();
     let choose = || match env::var_os(KERNEL_VARIABLE) {
         Some(name) if !name.is_empty() => by_name(&name.to_string_lossy()),
-        _ => Ok(available().pop().unwrap_or(&scalar::SCALAR)),
+        _ => Ok(available().pop().unwrap_or(oracle())),
     };
     ACTIVE.get_or_init(choose).clone()
 }

@@ -7,16 +7,16 @@ pub mod field;
 mod generators;
 mod kernel;
 mod matrix;
+mod temporal;
 mod vm;
 
 pub use block::{Block, Factor, Side, Value};
 pub use buf::AlignedBuf;
 pub use error::GfError;
 pub use generators::{GENERATORS, Generator, generator};
-pub use kernel::{KERNEL_VARIABLE, KERNELS, Kernel, KernelRow, active, available, by_name};
+pub use kernel::{KERNEL_VARIABLE, KERNELS, Kernel, KernelRow, active, available, by_name, oracle};
 pub use matrix::Matrix;
-pub use vm::{
-    Buffers, Call, KernelProgram, Product, ProgramSource, Routine, Shift, TemporalHint, Unit,
-};
+pub use temporal::{Caches, Results, TemporalHint, working_set};
+pub use vm::{Buffers, Call, KernelProgram, Product, ProgramSource, Routine, Shift, Unit};
 #[cfg(any(test, feature = "paper"))]
 pub use vm::{FAN_MAX, Fan, Fans};

@@ -11,5 +11,5 @@ mod routine;
 #[cfg(any(test, feature = "paper"))]
 pub use fans::{FAN_MAX, Fan, Fans};
 pub use product::Product;
-pub use program::{Buffers, Call, KernelProgram, ProgramSource, Shift, TemporalHint, Unit};
+pub use program::{Buffers, Call, KernelProgram, ProgramSource, Shift, Unit};
 pub use routine::Routine;

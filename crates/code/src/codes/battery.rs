@@ -40,15 +40,15 @@ fn assert_rebuilds(codec: &Codec, plan: &RepairPlan, available: &[usize], word: 
     assert_eq!(plan.dag().outputs().len(), wanted.len());
     let got = plan.dag().eval(&inputs).unwrap();
     assert!(got == wanted, "{} lost {:?} available {available:?}", codec.spec(), plan.lost());
-    for temporal in [TemporalHint::Cached, TemporalHint::Memory] {
+    for hint in [TemporalHint::Temporal, TemporalHint::NonTemporal] {
         // Large programs for memory take long to make: some of them will do.
         let sum: usize = plan.lost().iter().sum();
-        if temporal == TemporalHint::Memory && alpha > 16 && !sum.is_multiple_of(8) {
+        if hint == TemporalHint::NonTemporal && alpha > 16 && !sum.is_multiple_of(8) {
             continue;
         }
-        let run = plan.program().eval_on(&inputs, temporal).unwrap();
+        let run = plan.program().eval_on(&inputs, hint).unwrap();
         let (spec, lost) = (codec.spec(), plan.lost());
-        assert!(run == wanted, "{spec} lost {lost:?} program, {temporal:?}, {available:?}");
+        assert!(run == wanted, "{spec} lost {lost:?} program, {hint:?}, {available:?}");
     }
     assert!(plan.helpers().iter().all(|h| available.contains(&h.chunk)));
     assert!(plan.sub_chunks_read() <= codec.shape().k * alpha, "never dearer than decode");
@@ -325,14 +325,14 @@ fn run_and_compare(codec: &Codec, sub_len: usize, columns: usize) {
                 helper.runs.iter().flat_map(run).collect()
             })
             .collect();
-        for temporal in [TemporalHint::Cached, TemporalHint::Memory] {
+        for hint in [TemporalHint::Temporal, TemporalHint::NonTemporal] {
             let mut outputs: Vec<Vec<u8>> = lost.iter().map(|_| random(chunk)).collect();
             let sources = inputs.iter().map(|c| &c[..]).collect::<Vec<_>>();
             let mut results = outputs.iter_mut().map(|c| &mut c[..]).collect::<Vec<_>>();
-            plan.run_on(&sources, &mut results, temporal).unwrap();
+            plan.run_on(&sources, &mut results, hint).unwrap();
             for (lost, output) in lost.iter().zip(&outputs) {
                 let spec = codec.spec();
-                assert!(*output == chunks[*lost], "{spec} chunk {lost} {sub_len} {temporal:?}");
+                assert!(*output == chunks[*lost], "{spec} chunk {lost} {sub_len} {hint:?}");
             }
         }
     }

@@ -34,30 +34,24 @@ impl Packets {
         inputs: &[&[u8]],
         outputs: &mut [&mut [u8]],
         slice: usize,
-        temporal: TemporalHint,
+        hint: TemporalHint,
     ) -> Result<(), CodeError> {
         let len = inputs.first().map_or(0, |input| input.len());
         let even = inputs.iter().all(|input| input.len() == len)
             && outputs.iter().all(|output| output.len() == len);
         let block = self.alpha.saturating_mul(self.packet);
         if !even || !len.is_multiple_of(self.alpha) || len <= block {
-            return Ok(kernel_program.run(inputs, outputs, slice, temporal)?);
+            return Ok(kernel_program.run(inputs, outputs, slice, hint)?);
         }
         if len.is_multiple_of(block) {
-            return Ok(kernel_program.run_packets(
-                inputs,
-                outputs,
-                self.packet,
-                slice,
-                temporal,
-            )?);
+            return Ok(kernel_program.run_packets(inputs, outputs, self.packet, slice, hint)?);
         }
         let whole = len / block * block;
         let part = |range: Range<usize>, outputs: &mut [&mut [u8]], packet| {
             let sources: Vec<&[u8]> = inputs.iter().map(|input| &input[range.clone()]).collect();
             let mut results: Vec<&mut [u8]> =
                 outputs.iter_mut().map(|output| &mut output[range.clone()]).collect();
-            Ok(kernel_program.run_packets(&sources, &mut results, packet, slice, temporal)?)
+            Ok(kernel_program.run_packets(&sources, &mut results, packet, slice, hint)?)
         };
         part(0..whole, outputs, self.packet)?;
         part(whole..len, outputs, (len - whole) / self.alpha)

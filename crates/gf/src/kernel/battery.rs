@@ -77,14 +77,14 @@ fn check(product: &Product, srcs: &[Vec<u8>], expected: &[Vec<u8>], len: usize, 
     }
 
     let program = one_call(product);
-    for (slice, temporal) in [(96, TemporalHint::Cached), (len, TemporalHint::Memory)] {
+    for (slice, hint) in [(96, TemporalHint::Temporal), (len, TemporalHint::NonTemporal)] {
         let mut out = buffer.clone();
         let (head, tail) = out.split_at_mut(cols * pitch);
         let slices: Vec<&[u8]> = (0..cols).map(|j| &head[offset(j)..][..len]).collect();
         let mut dsts: Vec<&mut [u8]> =
             tail.chunks_mut(pitch).map(|chunk| &mut chunk[skew..][..len]).collect();
-        program.run(&slices, &mut dsts, slice, temporal).unwrap();
-        assert!(out[..] == wanted[..], "sequence, {temporal:?}, {}", what());
+        program.run(&slices, &mut dsts, slice, hint).unwrap();
+        assert!(out[..] == wanted[..], "sequence, {hint:?}, {}", what());
     }
 
     for add in [false, true] {

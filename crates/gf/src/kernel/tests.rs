@@ -124,7 +124,7 @@ fn buffers_of_a_run_are_checked() {
     let program = program(&[([(0, 0), (0, 1)], [(1, 0), (1, 2)])]).unwrap();
     let mut out = [9; 24];
     let mut run = |inputs: &[&[u8]], len: usize| {
-        program.run(inputs, &mut [&mut out[..len]], 4, TemporalHint::Cached)
+        program.run(inputs, &mut [&mut out[..len]], 4, TemporalHint::Temporal)
     };
     assert!(run(&[], 24).is_err());
     assert!(run(&[&[1; 16], &[1; 16]], 24).is_err());
@@ -142,9 +142,9 @@ fn calls_see_the_results_of_earlier_ones_slice_by_slice() {
     let program = program(&calls).unwrap();
     let input: Vec<u8> = (0..200).map(|i| (i * 37 + 11) as u8).collect();
     for slice in [1, 7, 64, 1000] {
-        for temporal in [TemporalHint::Cached, TemporalHint::Memory] {
+        for hint in [TemporalHint::Temporal, TemporalHint::NonTemporal] {
             let mut out = vec![0xee; 300];
-            program.run(&[&input], &mut [&mut out], slice, temporal).unwrap();
+            program.run(&[&input], &mut [&mut out], slice, hint).unwrap();
             for i in 0..100 {
                 let (a, b) = (input[i], input[100 + i]);
                 assert_eq!(out[i], mul(3, b), "{slice} {i}");

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::{Product, Routine};
-use crate::GfError;
 use crate::block::{Block, Side};
 use crate::field::mul;
+use crate::{GfError, TemporalHint};
 
 mod check;
 pub(super) mod run;
@@ -20,22 +20,6 @@ const LINE: usize = 64;
 const FETCHED: usize = 6 * LINE;
 /// Blocks that are taken together, at most.
 const TOGETHER: usize = 256;
-
-/// Temporal hint of a [`KernelProgram::run`]: where its data is, hence which loads and stores suit
-/// it.
-///
-/// ```
-/// assert_eq!(kiln_gf::TemporalHint::default(), kiln_gf::TemporalHint::Cached);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TemporalHint {
-    /// In the caches, or the results are used again soon: ordinary (temporal) loads and stores.
-    #[default]
-    Cached,
-    /// In memory, and it would not fit the caches: sources are prefetched and results are written
-    /// by non-temporal (streaming) stores, past the caches.
-    Memory,
-}
 
 /// A unit of a region: the operand of a [`Call`]. Regions are numbered inputs first, then
 /// outputs, then the scratch region.
@@ -236,7 +220,7 @@ struct Tables {
 /// let source = ProgramSource { products: vec![sum], calls, operands, ..Default::default() };
 /// let program = KernelProgram::new(source, buffers)?;
 /// let mut out = [0xee; 3];
-/// program.run(&[&[1, 2, 3], &[4, 5, 6]], &mut [&mut out], 4096, TemporalHint::Cached)?;
+/// program.run(&[&[1, 2, 3], &[4, 5, 6]], &mut [&mut out], 4096, TemporalHint::Temporal)?;
 /// assert_eq!(out, [5, 7, 5]);
 /// assert_eq!(program.eval(&[1, 4])?, [5]);
 /// # Ok::<(), kiln_gf::GfError>(())
@@ -260,7 +244,7 @@ struct Tables {
 /// let buffers = Buffers { inputs: vec![2], outputs: vec![2], scratch: 0 };
 /// let program = KernelProgram::new(source, buffers)?;
 /// let mut out = [0; 4];
-/// program.run(&[&[1, 2, 3, 4]], &mut [&mut out], 4096, TemporalHint::Cached)?;
+/// program.run(&[&[1, 2, 3, 4]], &mut [&mut out], 4096, TemporalHint::Temporal)?;
 /// assert_eq!(out, [2, 4, 6, 8]);
 /// # Ok::<(), kiln_gf::GfError>(())
 /// ```
@@ -398,11 +382,11 @@ impl KernelProgram {
         inputs: &[&[u8]],
         outputs: &mut [&mut [u8]],
         slice: usize,
-        temporal: TemporalHint,
+        hint: TemporalHint,
     ) -> Result<(), GfError> {
         let packet = self.unit_len(inputs, outputs)?;
         let layout = run::Layout { packet, blocks: 1, steps: [0, 0] };
-        self.walk(inputs, outputs, layout, slice, temporal)
+        self.walk(inputs, outputs, layout, slice, hint)
     }
 
     /// Runs over buffers that are blocks one after the other, each of which holds every unit as a
@@ -425,7 +409,7 @@ impl KernelProgram {
     /// let mut out = [0; 4];
     /// let data: &[u8] = &[1, 2, 4, 8, 16, 32, 64, 128];
     /// let program = KernelProgram::new(source, buffers)?;
-    /// program.run_packets(&[data], &mut [&mut out], 2, 4096, TemporalHint::Cached)?;
+    /// program.run_packets(&[data], &mut [&mut out], 2, 4096, TemporalHint::Temporal)?;
     /// assert_eq!(out, [1 + 4, 2 + 8, 16 + 64, 32 + 128]);
     /// # Ok::<(), kiln_gf::GfError>(())
     /// ```
@@ -435,10 +419,10 @@ impl KernelProgram {
         outputs: &mut [&mut [u8]],
         packet: usize,
         slice: usize,
-        temporal: TemporalHint,
+        hint: TemporalHint,
     ) -> Result<(), GfError> {
         let layout = self.layout(inputs, outputs, packet)?;
-        self.walk(inputs, outputs, layout, slice, temporal)
+        self.walk(inputs, outputs, layout, slice, hint)
     }
 }
 

@@ -118,7 +118,7 @@ pub(super) fn check_block(
     len: usize,
     skew: usize,
     slice: usize,
-    temporal: TemporalHint,
+    hint: TemporalHint,
 ) {
     let Buffers { inputs, outputs, .. } = program.buffers();
     let units = outputs[0];
@@ -138,8 +138,8 @@ pub(super) fn check_block(
     }
     let mut dsts: Vec<&mut [u8]> =
         out.chunks_mut(pitch).map(|chunk| &mut chunk[skew..][..units * len]).collect();
-    program.run(&data, &mut dsts, slice, temporal).unwrap();
-    assert!(out[..] == wanted[..], "len {len} skew {skew} slice {slice} {temporal:?}");
+    program.run(&data, &mut dsts, slice, hint).unwrap();
+    assert!(out[..] == wanted[..], "len {len} skew {skew} slice {slice} {hint:?}");
 }
 
 /// Orders of a number of units: of inputs, of outputs, of both.
@@ -160,8 +160,8 @@ fn random_blocks_on_units_in_an_order() {
             {
                 let program = repeated_in_order(kernel, &block, repeats, order);
                 for (len, slice) in [(64, 64), (192, 128), (512, 512), (832, 832), (77, 64)] {
-                    check_block(&program, len, 0, slice, TemporalHint::Memory);
-                    check_block(&program, len, 3, slice, TemporalHint::Cached);
+                    check_block(&program, len, 0, slice, TemporalHint::NonTemporal);
+                    check_block(&program, len, 3, slice, TemporalHint::Temporal);
                 }
             }
         });
@@ -190,8 +190,8 @@ fn random_blocks_of_every_length() {
             for repeats in [1, 3] {
                 let program = repeated(kernel, &block, repeats);
                 for len in (0..=257).step_by(if loads == 3 { 1 } else { 13 }) {
-                    check_block(&program, len, len % 3, 128, TemporalHint::Cached);
-                    check_block(&program, len, 0, len, TemporalHint::Memory);
+                    check_block(&program, len, len % 3, 128, TemporalHint::Temporal);
+                    check_block(&program, len, 0, len, TemporalHint::NonTemporal);
                 }
             }
         });
@@ -211,18 +211,18 @@ fn random_blocks_of_every_size() {
                 return; // they all interpret
             }
             let program = repeated(kernel, &block, 1 + round as u32 % 4);
-            for (len, temporal) in [
-                (64, TemporalHint::Memory),
-                (320, TemporalHint::Memory),
-                (77, TemporalHint::Cached),
+            for (len, hint) in [
+                (64, TemporalHint::NonTemporal),
+                (320, TemporalHint::NonTemporal),
+                (77, TemporalHint::Temporal),
             ] {
-                check_block(&program, len, 0, 192, temporal);
+                check_block(&program, len, 0, 192, hint);
             }
         });
     }
     let long = random_block(&mut random, 30, 400, 12);
     each_kernel(|kernel| {
-        check_block(&repeated(kernel, &long, 2), 100, 0, 64, TemporalHint::Cached)
+        check_block(&repeated(kernel, &long, 2), 100, 0, 64, TemporalHint::Temporal)
     });
 }
 
@@ -235,7 +235,7 @@ fn blocks_of_many_vectors() {
         each_kernel(|kernel| {
             let program = repeated(kernel, &block, 2);
             for len in [64, 2048, 0, 64, 448, 512, 576, 1088, 1500] {
-                check_block(&program, len, 0, len.max(1), TemporalHint::Cached);
+                check_block(&program, len, 0, len.max(1), TemporalHint::Temporal);
             }
         });
     }

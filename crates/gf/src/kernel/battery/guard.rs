@@ -93,7 +93,8 @@ fn blocks_touch_nothing_beyond_their_operands() {
         let program = blocks::repeated(kernel, &block, 2);
         let Buffers { inputs, outputs, .. } = program.buffers();
         for len in (0..=130).chain([2048, 2049]) {
-            for (at_end, temporal) in [(false, TemporalHint::Memory), (true, TemporalHint::Cached)]
+            for (at_end, hint) in
+                [(false, TemporalHint::NonTemporal), (true, TemporalHint::Temporal)]
             {
                 let mut srcs: Vec<Guarded> = inputs.iter().map(|_| Guarded::new(2 * len)).collect();
                 let mut dsts: Vec<Guarded> =
@@ -106,7 +107,7 @@ fn blocks_touch_nothing_beyond_their_operands() {
                     srcs.iter_mut().map(|src| &*src.slice(2 * len, at_end)).collect();
                 let mut dsts: Vec<&mut [u8]> =
                     dsts.iter_mut().map(|dst| dst.slice(2 * len, at_end)).collect();
-                program.run(&srcs, &mut dsts, 512, temporal).unwrap();
+                program.run(&srcs, &mut dsts, 512, hint).unwrap();
             }
         }
     });

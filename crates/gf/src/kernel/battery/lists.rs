@@ -106,14 +106,14 @@ fn random_blocks_with_lists() {
             }
             for repeats in [4, 5] {
                 let program = listed(kernel, &block, repeats, &mut Random(round as u64));
-                for (len, temporal) in [
-                    (64, TemporalHint::Memory),
-                    (320, TemporalHint::Memory),
-                    (77, TemporalHint::Cached),
+                for (len, hint) in [
+                    (64, TemporalHint::NonTemporal),
+                    (320, TemporalHint::NonTemporal),
+                    (77, TemporalHint::Temporal),
                 ] {
-                    check_block(&program, len, 0, 192, temporal);
+                    check_block(&program, len, 0, 192, hint);
                 }
-                check_block(&program, round, 1, 16, TemporalHint::Cached);
+                check_block(&program, round, 1, 16, TemporalHint::Temporal);
             }
         });
     }

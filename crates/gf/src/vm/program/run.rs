@@ -6,14 +6,13 @@ use std::ptr;
 use smallvec::{SmallVec, smallvec};
 
 use super::{
-    Buffers, Checked, FETCHED, KernelProgram, LINE, TOGETHER, Tables, TemporalHint, Unit, Work,
-    scratch,
+    Buffers, Checked, FETCHED, KernelProgram, LINE, TOGETHER, Tables, Unit, Work, scratch,
 };
-use crate::GfError;
 use crate::block::Side;
 use crate::kernel;
 use crate::kernel::engine::{Job, Operands, Slot};
 use crate::vm::Routine;
+use crate::{GfError, TemporalHint};
 
 /// Buffers of a run that need no allocation: on a few KiB allocations take as long as the work.
 const FEW: usize = 24;
@@ -53,7 +52,7 @@ impl KernelProgram {
         outputs: &mut [&mut [u8]],
         layout: Layout,
         slice: usize,
-        temporal: TemporalHint,
+        hint: TemporalHint,
     ) -> Result<(), GfError> {
         let Layout { packet, blocks, steps } = layout;
         let slice = slice.clamp(1, packet.max(1));
@@ -98,7 +97,7 @@ impl KernelProgram {
                 strides,
                 tables: [&tables[0], &tables[1]],
                 len: packet,
-                temporal,
+                hint,
             };
             self.block(&pass, slice, &mut room);
             for (index, region) in regions.iter_mut().enumerate().take(inputs.len() + outputs.len())
@@ -107,7 +106,7 @@ impl KernelProgram {
             }
             done += count;
         }
-        if temporal == TemporalHint::Memory {
+        if hint == TemporalHint::NonTemporal {
             kernel::drain_streams();
         }
         Ok(())
@@ -195,7 +194,7 @@ impl KernelProgram {
                 *base = unsafe { pass.slot(&Unit { region, unit: 0 }, start) }.start;
             }
             for (index, call) in self.calls.iter().enumerate() {
-                if pass.temporal == TemporalHint::Memory {
+                if pass.hint == TemporalHint::NonTemporal {
                     match self.calls.get(index + 1) {
                         Some(next) => self.fetch(next, pass, room, start..start + len, 0),
                         // The next slice starts where this one ends.
@@ -231,7 +230,7 @@ impl KernelProgram {
         let len = bytes.len();
         // SAFETY: the caller promises that the region of every operand exists.
         let at = |unit: &Unit| unsafe { pass.place(unit, bytes.start) };
-        let memory = pass.temporal == TemporalHint::Memory;
+        let memory = pass.hint == TemporalHint::NonTemporal;
         match &call.work {
             Work::Product { product, sources, results, .. } => {
                 let (from, to) = room.places.split_at_mut(sources.len());
@@ -397,7 +396,7 @@ struct Pass<'a> {
     tables: [&'a [usize]; 2],
     /// Bytes of a unit.
     len: usize,
-    temporal: TemporalHint,
+    hint: TemporalHint,
 }
 
 /// Where a run puts addresses.
