@@ -176,7 +176,7 @@ fn helpers_are_asked_where_the_reader_gains() {
     scene.stop(1);
     let report = scene.right(&scene.agents(), 32 << 10..64 << 10);
     assert_eq!((&report.strategy[..], report.bytes_received), ("central", 80 << 10), "{report:?}");
-    assert!(report.notes[0].contains("81920 without"), "{report:?}");
+    assert!(report.notes[0].contains("81920 when decoding here"), "{report:?}");
 }
 
 /// Does something when the first bytes arrive.

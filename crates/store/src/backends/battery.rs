@@ -180,15 +180,15 @@ fn rename_replaces_and_open_files_keep_their_bytes(disk: &dyn Backend) {
 fn what_it_cannot_do_it_says_and_does_not_do(disk: &dyn Backend) {
     write(disk, "a", b"a");
     let keep = NewFile { existing: Existing::Keep, ..NewFile::named("b") };
-    let attempts = [
-        (Capability::Append, disk.append("b", 0).err()),
-        (Capability::Rename, disk.rename("a", "b").err()),
-        (Capability::Lock, disk.lock(false).err()),
-        (Capability::CreateIfAbsent, disk.create(&keep).err()),
+    let attempts: [(Capability, &dyn Fn() -> Option<StoreError>); 4] = [
+        (Capability::Append, &|| disk.append("b", 0).err()),
+        (Capability::Rename, &|| disk.rename("a", "b").err()),
+        (Capability::Lock, &|| disk.lock(false).err()),
+        (Capability::CreateIfAbsent, &|| disk.create(&keep).err()),
     ];
-    for (capability, error) in attempts {
+    for (capability, attempt) in attempts {
         if !disk.capabilities().has(capability) {
-            let error = error.unwrap();
+            let error = attempt().unwrap();
             let named = matches!(&error, StoreError::Incapable { lacks, place, .. }
                 if *lacks == capability && *place == disk.place());
             assert!(named && error.is_usage(), "{error:?}");
