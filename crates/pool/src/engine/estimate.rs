@@ -51,10 +51,7 @@ pub(crate) fn estimate_stripes(
                 statistics.costs[helper.chunk].add(&cost, true);
             }
         }
-        match plan.strategy().name() {
-            "repair" => statistics.repaired = true,
-            _ => statistics.decoded = true,
-        }
+        statistics.rebuilt_by(Some(plan.strategy()));
     }
     statistics.reads = read_ahead.and_then(|read_ahead| read_ahead.report());
     Ok(statistics)

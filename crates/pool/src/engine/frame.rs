@@ -1,5 +1,6 @@
 //! Buffers of one stripe, used again and again.
 
+use kiln_code::Strategy;
 use kiln_store::{ReadCost, checksums};
 
 /// Cache line: kernels like their operands to start at one.
@@ -108,7 +109,7 @@ pub(crate) struct Frame {
     /// Bytes of a chunk of this stripe.
     pub chunk_len: usize,
     /// Strategy of the last plan run; `None` when none was needed.
-    pub strategy: Option<&'static str>,
+    pub strategy: Option<Strategy>,
     /// Helpers of the last plan run.
     pub helpers: Vec<usize>,
     /// The stripe cannot be rebuilt (only set where that is a finding, not an error).

@@ -153,7 +153,7 @@ impl<'a> StripeReader<'a> {
                 for chunk in lost {
                     frame.held[chunk] = Held::Whole;
                 }
-                frame.strategy = Some(plan.strategy().name());
+                frame.strategy = Some(plan.strategy());
                 frame.helpers.clear();
                 frame.helpers.extend(plan.helpers().iter().map(|h| h.chunk));
                 return Ok(());

@@ -1,5 +1,7 @@
 //! Adding up what the stripes of a run cost and showed.
 
+use kiln_code::Strategy;
+
 use crate::ReadsReport;
 use crate::engine::frame::{Cost, Frame};
 use crate::{Damage, MAX_DAMAGE_ENTRIES};
@@ -40,17 +42,22 @@ impl StripeStatistics {
         for (sum, cost) in self.costs.iter_mut().zip(&frame.costs) {
             sum.merge(cost);
         }
-        match frame.strategy {
-            Some("repair") => self.repaired = true,
-            Some(_) => self.decoded = true,
-            None => self.direct = true,
-        }
+        self.rebuilt_by(frame.strategy);
         for &helper in &frame.helpers {
             self.helped[helper] = true;
         }
         for (chunk, reason) in frame.bad.drain(..) {
             self.bad[chunk] = true;
             self.findings.push(Damage { index: Some(chunk), stripe: Some(stripe), reason });
+        }
+    }
+
+    /// Notes how a stripe was rebuilt; `None`: nothing of it had to be.
+    pub(crate) fn rebuilt_by(&mut self, strategy: Option<Strategy>) {
+        match strategy {
+            Some(Strategy::Repair) => self.repaired = true,
+            Some(Strategy::Decode) => self.decoded = true,
+            None => self.direct = true,
         }
     }
 
