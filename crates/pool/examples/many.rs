@@ -30,7 +30,7 @@ fn make(folder: &Path, objects: usize) -> Result<PoolConfig, PoolError> {
         let url = format!("file://{}/d{at:02}", folder.display());
         config.node.push(NodeConfig::new(&format!("n{at:02}"), &url));
     }
-    Pool::create(config.clone(), &open)?;
+    let config = Pool::create(config, &open)?.config().clone();
     let candidates: Vec<Candidate<'_>> = config.node.iter().map(NodeConfig::candidate).collect();
     for number in 0..objects {
         let name = format!("folder-{:03}/object-{number:07}", number % 997);
@@ -106,7 +106,8 @@ fn main() -> Result<(), PoolError> {
     // One node loses its disk: what a repair would do.
     let lost = folder.join("d03");
     std::fs::rename(&lost, folder.join("lost")).map_err(|source| PoolError::Output { source })?;
-    Pool::replace_disk(&config, "n03", &open)?;
+    let node = config.node[3].clone();
+    let config = pool.replace_disk(node, [3; 16], &open, &Settings::new(&Silent))?;
     let pool = Pool::open(config, &open)?;
     let (planned, planning) = timed(|| {
         let mut queue = RepairQueue::new(Rules::default());

@@ -112,6 +112,43 @@ pub enum PoolError {
         /// Copies of a manifest.
         copies: usize,
     },
+    /// A node that is needed cannot be used.
+    #[error("node {node} cannot be used: {why}")]
+    Unavailable {
+        /// Its id.
+        node: String,
+        /// Why.
+        why: String,
+    },
+    /// The pool's map is newer than the one that the operation began with.
+    #[error(
+        "the pool has changed: its map is of epoch {newest} on node {node}, this command has epoch \
+         {have}; run it again"
+    )]
+    MapChanged {
+        /// The epoch of the caller's map.
+        have: u64,
+        /// The epoch found.
+        newest: u64,
+        /// The node where it was found.
+        node: String,
+    },
+    /// A change of the pool's map did not reach enough nodes.
+    #[error(
+        "the change of the pool's map reached {have} of {of} nodes, and needs more than half of \
+         them{}; {todo}",
+        if away.is_empty() { String::new() } else { format!(" ({} unavailable)", away.join(", ")) }
+    )]
+    MapNotAgreed {
+        /// Nodes that have it.
+        have: usize,
+        /// Nodes of the pool.
+        of: usize,
+        /// Domains that are unavailable.
+        away: Vec<String>,
+        /// What to do.
+        todo: String,
+    },
     /// A new version is in place, but with fewer copies of its manifest than the policy asks for.
     #[error(
         "object {name:?}: the new version is in place, but only {have} of {want} copies of its \
@@ -192,11 +229,13 @@ impl PoolError {
             | PoolError::NoObject { .. } => ErrorKind::Usage,
             PoolError::NotFound { .. }
             | PoolError::NotRecoverable { .. }
+            | PoolError::MapNotAgreed { .. }
             | PoolError::Uncertain { .. }
             | PoolError::StripeLost { .. } => ErrorKind::NotRecoverable,
-            PoolError::Refused { .. } | PoolError::Changed { .. } | PoolError::Mismatch { .. } => {
-                ErrorKind::Refused
-            }
+            PoolError::Refused { .. }
+            | PoolError::Changed { .. }
+            | PoolError::MapChanged { .. }
+            | PoolError::Mismatch { .. } => ErrorKind::Refused,
             PoolError::Code(CodeError::NotRecoverable { .. }) => ErrorKind::NotRecoverable,
             PoolError::Code(_) => ErrorKind::Usage,
             PoolError::Store(error) if error.is_usage() => ErrorKind::Usage,
@@ -204,6 +243,7 @@ impl PoolError {
             | PoolError::Output { .. }
             | PoolError::Store(_)
             | PoolError::UnderReplicated { .. }
+            | PoolError::Unavailable { .. }
             | PoolError::Index { .. }
             | PoolError::Internal { .. } => ErrorKind::Io,
         }
@@ -212,7 +252,7 @@ impl PoolError {
     /// True when the same call may succeed later without any other change.
     pub fn is_retryable(&self) -> bool {
         match self {
-            PoolError::Changed { .. } => true,
+            PoolError::Changed { .. } | PoolError::MapChanged { .. } => true,
             PoolError::Store(error) => error.is_retryable(),
             PoolError::Input { source } | PoolError::Output { source } => {
                 matches!(source.kind(), io::ErrorKind::Interrupted | io::ErrorKind::TimedOut)

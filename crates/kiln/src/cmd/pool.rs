@@ -3,6 +3,7 @@
 mod add_node;
 mod create;
 mod drain;
+mod forget;
 mod limit;
 
 use clap::{Args, Subcommand};
@@ -23,6 +24,7 @@ Examples:
   kiln pool add-node n14 /disk14
   kiln pool add-node n03 --replace          its disk was replaced by an empty one
   kiln pool drain n05                       move everything off a node, then drop it
+  kiln pool forget n03                      it will not come back; kiln repair makes up for it
   kiln pool limit --rate 20MiB              of repairs by kiln coordinator, at each node
   kiln pool status";
 
@@ -47,6 +49,8 @@ enum Action {
     AddNode(add_node::AddNode),
     /// Move everything off a node, verified, then drop it
     Drain(drain::Drain),
+    /// Give up nodes that are gone for good
+    Forget(forget::Forget),
     /// Limit the traffic of repairs, also of a coordinator that runs
     Limit(limit::Limit),
 }
@@ -61,6 +65,7 @@ impl Command for Pool {
             Action::Status(status) => status.run(setup),
             Action::AddNode(add) => add.run(setup),
             Action::Drain(drain) => drain.run(setup),
+            Action::Forget(forget) => forget.run(setup),
             Action::Limit(limit) => limit.run(setup),
         }
     }
@@ -109,8 +114,10 @@ fn node(text: &str, id: &str) -> Result<NodeConfig, Failure> {
 
 /// The most shards of any code of the pool must find domains, and so must its manifests.
 fn check_domains(config: &PoolConfig) -> Result<(), Failure> {
-    let mut domains: Vec<&str> =
-        (config.node.iter()).filter(|node| !node.draining).map(|node| &node.domain[..]).collect();
+    let mut domains: Vec<&str> = (config.node.iter())
+        .filter(|node| !node.is_leaving())
+        .map(|node| &node.domain[..])
+        .collect();
     domains.sort_unstable();
     domains.dedup();
     let mut most = config.policy.manifest_copies;

@@ -110,7 +110,14 @@ fn show(report: &ScrubReport, setup: &Setup) -> Result<(), Failure> {
     }
     if report.leftovers > 0 {
         let (all, removed) = (report.leftovers, report.leftovers_removed);
-        text += &format!("{} found, {removed} removed\n", count(all, "leftover file"));
+        text += &format!("{} found, {removed} put aside\n", count(all, "leftover file"));
+    }
+    if report.quarantined > 0 {
+        text += &format!("{} in quarantine\n", count(report.quarantined, "file"));
+    }
+    if report.restored > 0 {
+        let objects = count(report.restored, "object");
+        text += &format!("{objects} made again from shards: no manifest was left\n");
     }
     if !report.away.is_empty() {
         text += &format!("unavailable: {}\n", report.away.join(", "));

@@ -5,7 +5,6 @@ use std::time::Duration;
 use clap::Args;
 use kiln_pool::PoolStatus;
 use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_store::Absent;
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
@@ -50,10 +49,7 @@ impl Command for Status {
 impl Status {
     fn look(&self, setup: &Setup) -> Result<PoolStatus, Failure> {
         let start = setup.seconds();
-        let pool = {
-            let config = self.pool.config()?;
-            kiln_pool::Pool::open(config, &|node| setup.open_node(node, Absent::Refuse))?
-        };
+        let pool = self.pool.open_quietly(setup)?;
         let index = self.pool.index(&pool, setup)?;
         let mut queue = RepairQueue::new(Rules::default());
         let mut status = pool.survey(&index, &mut queue, now_ms())?;
@@ -65,7 +61,8 @@ impl Status {
 
 fn exit(status: &PoolStatus) -> Exit {
     let away = status.nodes.iter().any(|node| !node.present);
-    match (status.unreadable, status.whole == status.objects && !away) {
+    let whole = status.whole == status.objects && status.unclaimed == 0;
+    match (status.unreadable, whole && !away) {
         (0, true) => Exit::Done,
         (0, false) => Exit::Damaged,
         _ => Exit::NotRecoverable,
@@ -96,6 +93,10 @@ fn show(status: &PoolStatus, setup: &Setup) -> Result<(), Failure> {
     }
     if status.unreadable > 0 {
         text += &format!("  {} NOT READABLE now\n", count(status.unreadable, "object"));
+    }
+    if status.unclaimed > 0 {
+        let shards = count(status.unclaimed, "shard");
+        text += &format!("  {shards} of no known object; run kiln scrub\n");
     }
     if status.to_rebuild > 0 {
         text += &format!("  {} to rebuild; run kiln repair\n", sizes::show(status.to_rebuild));

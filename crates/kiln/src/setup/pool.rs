@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use kiln_pool::{Index, Observer, Pool, PoolConfig, PoolError};
+use kiln_pool::{Index, NodeConfig, Observer, Pool, PoolConfig, PoolError};
 use kiln_store::Absent;
 use uuid::Uuid;
 
@@ -50,18 +50,48 @@ impl PoolFlags {
         Ok(PoolConfig::from_toml(&text)?)
     }
 
-    /// Opens the pool; says which nodes are unavailable.
+    /// Opens the pool by the map in force, and says which nodes are unavailable. The file is
+    /// brought up to date where the pool has changed since.
     ///
     /// # Errors
     /// As [`PoolFlags::config`], or no node can be used.
     pub fn open(&self, setup: &Setup) -> Result<Pool, Failure> {
-        let pool = Pool::open(self.config()?, &|node| setup.open_node(node, Absent::Refuse))?;
+        let pool = self.open_quietly(setup)?;
         if !setup.quiet {
             for (node, why) in pool.away() {
                 setup.observer.warn(&format!("node {} is unavailable: {why}", node.id));
             }
         }
         Ok(pool)
+    }
+
+    /// As [`PoolFlags::open`], without a word about nodes.
+    pub fn open_quietly(&self, setup: &Setup) -> Result<Pool, Failure> {
+        let open = |node: &NodeConfig| setup.open_node(node, Absent::Refuse);
+        let pool = Pool::open(self.config()?, &open)?;
+        match pool.check_map() {
+            Ok(()) => match pool.edited(&setup.settings())? {
+                None => Ok(pool),
+                Some(config) => self.reopen(config, setup),
+            },
+            Err(PoolError::MapChanged { .. }) => {
+                let config = Pool::newest(pool.config().clone(), &open, &setup.settings())?;
+                if let Err(error) = self.write(&config) {
+                    setup.observer.warn(&format!("{error}; it stays as it was"));
+                }
+                Ok(Pool::open(config, &open)?)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The pool by a map that was just agreed, which is written down.
+    ///
+    /// # Errors
+    /// The file cannot be written; as [`PoolFlags::open`].
+    pub fn reopen(&self, config: PoolConfig, setup: &Setup) -> Result<Pool, Failure> {
+        self.write(&config)?;
+        Ok(Pool::open(config, &|node| setup.open_node(node, Absent::Refuse))?)
     }
 
     /// The local index beside the description, brought up to date.

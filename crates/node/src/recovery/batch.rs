@@ -350,7 +350,7 @@ impl Snapshot<'_> {
             (Room::Named, Some(to)) => to.clone(),
             (Room::Named | Room::All, _) => (0..self.usable.len()).collect(),
         };
-        let good = |at: &usize| self.usable[*at] && !self.config.node[*at].draining;
+        let good = |at: &usize| self.usable[*at] && !self.config.node[*at].is_leaving();
         wanted.into_iter().filter(good).collect()
     }
 

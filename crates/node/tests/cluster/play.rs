@@ -29,7 +29,8 @@ pub type Counts = BTreeMap<String, u64>;
 /// What all clients of a run share.
 struct ClusterRun {
     scenario: Scenario,
-    config: PoolConfig,
+    /// As one who saw the pool last wrote it down.
+    config: Mutex<PoolConfig>,
     history: Mutex<History>,
     counts: Mutex<Counts>,
     tell: bool,
@@ -68,10 +69,11 @@ pub fn play(seed: u64, tell: bool) -> Counts {
     }
     let at = |node: &NodeConfig| config.position(&node.id).unwrap();
     let open = |node: &NodeConfig| Ok(Arc::new(disks[at(node)].clone()) as Arc<dyn Backend>);
-    Pool::create(config.clone(), &open).unwrap();
+    let config = Pool::create(config.clone(), &open).unwrap().config().clone();
     let (faults, scheduled_faults) = (scenario.faults, scenario.scheduled_faults.clone());
     let cluster = Cluster::new(seed, faults, disks).with(scheduled_faults);
     let (history, counts) = (Mutex::default(), Mutex::default());
+    let config = Mutex::new(config);
     let run = ClusterRun { scenario, config, history, counts, tell };
     let mut programs: Vec<kiln_node::sim::Program<'_>> = vec![Box::new(|client| {
         Keeper::new(&run, &client).run();
@@ -110,10 +112,23 @@ impl ClusterRun {
         run
     }
 
+    fn write_down(&self, config: &PoolConfig) {
+        let mut known = locked(&self.config);
+        if config.revision > known.revision {
+            *known = config.clone();
+        }
+    }
+
     /// The pool as a process that starts now sees it.
     fn open(&self, client: &Client, network: &Network) -> Result<Pool, PoolError> {
-        let pool = Pool::open(self.config.clone(), &|node| open_node(network, node))?;
-        Ok(pool.in_sequence(client.sequence()))
+        let open = |node: &NodeConfig| open_node(network, node);
+        let sequence = client.sequence();
+        let settings = Settings { sequence: Some(&sequence), ..settings() };
+        let known = locked(&self.config).clone();
+        let config = Pool::newest(known, &open, &settings)?;
+        self.write_down(&config);
+        let pool = Pool::open(config, &open)?;
+        Ok(pool.in_sequence(sequence.clone()))
     }
 
     /// What a person does: one program after the other.
@@ -193,7 +208,8 @@ impl ClusterRun {
         let request = GetRequest { name, range: range.clone() };
         // Objects are so small here that helpers would never pay.
         let fresh = || Self::run_id(client);
-        let agents = HelpingAgents::new(&network, &self.config, &fresh).by("hub").unwrap();
+        let config = locked(&self.config).clone();
+        let agents = HelpingAgents::new(&network, &config, &fresh).by("hub").unwrap();
         let helpers: Option<&dyn Helpers> = client.random().is_multiple_of(2).then_some(&agents);
         let got = self
             .open(client, &network)
@@ -348,13 +364,23 @@ impl<'a> Keeper<'a> {
     fn take_replaced(&mut self) {
         let network = self.client.network();
         let open = |node: &NodeConfig| open_node(&network, node);
+        let (run, client) = (self.run, self.client);
         self.replaced.retain(|host| {
-            let taken =
-                Pool::replace_disk(&self.run.config, &self.run.config.node[*host].id, &open);
-            taken.as_ref().is_err_and(|error| {
-                self.run.failed("take", self.client, error);
-                true
-            })
+            let taken = run.open(client, &network).and_then(|pool| {
+                let node = pool.config().node[*host].clone();
+                pool.replace_disk(node, ClusterRun::run_id(client), &open, &settings())
+            });
+            run.say(client, || format!("took the new disk of host {host}: {taken:?}"));
+            match taken {
+                Ok(config) => {
+                    run.write_down(&config);
+                    false
+                }
+                Err(error) => {
+                    run.failed("take", client, &error);
+                    true
+                }
+            }
         });
     }
 

@@ -26,6 +26,9 @@ const REPAIR_PART: &str = ".repair.part";
 /// What names of manifests end with, between the object's key and [`PART`].
 pub(crate) const MANIFEST: &str = ".manifest";
 
+/// What names of files in quarantine end with.
+pub(crate) const QUARANTINE: &str = ".quarantine";
+
 /// Says on every node which pool and node it is, so that an empty mount point is not taken for a
 /// disk.
 pub(crate) const IDENTITY: &str = "kiln-node.toml";

@@ -1,7 +1,7 @@
 //! Everything on one thread: for simulations, where nothing may happen but what a seed says.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Picks which of so many waiting jobs goes next.
 type Pick = Box<dyn FnMut(usize) -> usize + Send>;
@@ -12,8 +12,9 @@ type Pick = Box<dyn FnMut(usize) -> usize + Send>;
 /// them. Whoever simulates those wants each step to follow from a seed, and gives a sequence: in
 /// [`crate::Settings`], or to a [`crate::Pool`] for all that is done with it. Any order that it
 /// picks is one that threads could have taken. Only [`crate::discover`] lists nodes at once all the
-/// same.
-pub struct Sequence(Mutex<Pick>);
+/// same. Clones pick from the same.
+#[derive(Clone)]
+pub struct Sequence(Arc<Mutex<Pick>>);
 
 impl Sequence {
     /// `pick` is asked which of n jobs goes next (a number below n; others are taken modulo n).
@@ -36,7 +37,7 @@ impl Sequence {
     /// # Ok::<(), kiln_pool::PoolError>(())
     /// ```
     pub fn new(pick: impl FnMut(usize) -> usize + Send + 'static) -> Sequence {
-        Sequence(Mutex::new(Box::new(pick)))
+        Sequence(Arc::new(Mutex::new(Box::new(pick))))
     }
 
     /// Does all jobs in the order that is picked; results come in the order of the jobs.

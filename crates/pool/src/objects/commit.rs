@@ -1,17 +1,17 @@
 //! The moment at which a new version of an object takes the place of the old one.
 //!
-//! Order, under the locks of all nodes that can be reached: copies of the new manifest are written
-//! and synced under part names; the new shards get their names (nobody looks for them yet); the
-//! manifests get theirs, which is the commit; only then the old version's files go. A crash leaves
-//! the old version whole, or the new one whole with some of the old one's files still about, which
-//! a scrub removes.
+//! Order, under the locks of the object's homes that can be reached: copies of the new manifest are
+//! written and synced under part names; the new shards get their names (nobody looks for them yet);
+//! the manifests get theirs, which is the commit; only then the old version's files go. A crash
+//! leaves the old version whole, or the new one whole with some of the old one's files still about,
+//! which a scrub removes.
 
 use kiln_store::{Existing, NewFile, Upload};
 
 use super::look::Found;
 use super::{Pool, changes};
 use crate::engine::sinks::in_parallel;
-use crate::{Body, Key, Manifest, NodeFile, PoolError, Result, Settings, place};
+use crate::{Body, Key, Manifest, NodeFile, PoolError, Result, Settings};
 
 /// A shard's part that becomes a shard.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub(crate) struct Change<'a> {
     pub name: &'a str,
     /// Time for the names of parts.
     pub now_ms: u64,
+    /// Ask all of its homes, not only as many as make sure: a repair leaves nothing behind.
+    pub thorough: bool,
     /// Shards that are complete and durable but for their names.
     pub staged_shards: &'a [StagedShard],
 }
@@ -49,34 +51,40 @@ impl Pool {
         settings: &Settings<'_>,
         make: impl FnOnce(&Found) -> Result<Option<Manifest>>,
     ) -> Result<Option<Manifest>> {
-        let _locks = self.lock(settings)?;
-        let found = self.look(&change.key, change.name)?;
+        // Two writers of one object have a home in common, which one of them locks first.
+        let _locks = self.lock(self.config.homes_now(&change.key).positions(), settings)?;
+        let found = self.look_locked(&change.key, change.name, change.thorough)?;
         let Some(mut manifest) = make(&found)? else { return Ok(None) };
-        manifest.version = found.newest.as_ref().map_or(0, |old| old.version) + 1;
+        let before = found.newest.as_ref().map_or(0, |old| old.version).max(self.config.floor);
+        manifest.version = before + 1;
         let holders = self.holders(&change.key)?;
         manifest.copies = holders.iter().map(|&at| self.nodes[at].config.id.clone()).collect();
         self.replace(change, &manifest, &holders)?;
         self.retire(&change.key, &found, &manifest, &holders, settings);
-        for (_, store) in self.present() {
-            changes::note(store, &change.key, &mark(&manifest));
+        for &at in &holders {
+            if let Ok(store) = self.usable(at) {
+                changes::note(store, &change.key, &mark(&manifest));
+            }
         }
         Ok(Some(manifest))
     }
 
-    /// Where copies of an object's manifest go: the best nodes that can be used, in distinct
-    /// domains.
+    /// Where copies of an object's manifest go: the best of its homes that can be used.
     fn holders(&self, key: &Key) -> Result<Vec<usize>> {
-        let (positions, candidates) = self.candidates(|node| node.store.is_ok());
-        let want = self.config.policy.manifest_copies;
-        let chosen = place(key, &candidates, want, &[]);
+        let homes = self.config.homes_now(key);
+        let want = homes.copies;
+        let usable = homes.positions().filter(|at| self.nodes[*at].is_here());
+        let chosen: Vec<usize> = usable.take(want).collect();
         if chosen.len() < want {
             let what = format!(
-                "a manifest needs nodes in {want} domains, and only {} can be used",
+                "a manifest needs {want} of its {} homes, in distinct failure domains, and only {} \
+                 can be used",
+                homes.nodes.len(),
                 chosen.len()
             );
             return Err(PoolError::Refused { what });
         }
-        Ok(chosen.into_iter().map(|at| positions[at]).collect())
+        Ok(chosen)
     }
 
     fn replace(&self, change: &Change<'_>, manifest: &Manifest, holders: &[usize]) -> Result<()> {
@@ -111,7 +119,7 @@ impl Pool {
             return Ok(());
         };
         // A rename that failed may still have happened: what counts is what readers find.
-        if have == 0 && self.ask(&key)?.newest.as_ref() != Some(manifest) {
+        if have == 0 && self.ask(&key, true)?.newest.as_ref() != Some(manifest) {
             return Err(error);
         }
         let (want, name, why) = (holders.len(), change.name.to_owned(), error.to_string());
@@ -130,7 +138,7 @@ impl Pool {
         let mut doomed: Vec<(usize, String)> = Vec::new();
         let manifest = NodeFile::Manifest { key: *key }.name();
         let corrupt = found.corrupt.iter().map(|(at, _)| at);
-        for &at in found.copies.iter().chain(&found.stale).chain(corrupt) {
+        for &at in found.copies.iter().chain(&found.stale).chain(&found.ghosts).chain(corrupt) {
             if !holders.contains(&at) {
                 doomed.push((at, manifest.clone()));
             }
@@ -145,7 +153,7 @@ impl Pool {
             }
         }
         let ends = in_parallel(self.sequence.as_ref(), doomed, |_, (at, name)| {
-            let store = self.nodes[at].store.as_deref().ok();
+            let store = self.nodes[at].store().ok();
             Ok::<_, PoolError>(store.map_or(Ok(()), |store| store.remove(&name)))
         });
         for end in ends.into_iter().flatten() {

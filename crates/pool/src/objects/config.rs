@@ -1,20 +1,91 @@
-//! `pool.toml`: what a pool is made of.
+//! `pool.toml`: what a pool is made of. It is the pool's map: its revision is the map's epoch, the
+//! nodes keep the copies that count, and the file is only where a person's commands begin.
 
 use serde::{Deserialize, Serialize};
 
 use crate::engine::names;
 use crate::objects::key::unhex;
-use crate::objects::manifest::MAX_NODE_ID;
+use crate::objects::manifest::{MAX_COPIES, MAX_NODE_ID};
 use crate::{Candidate, Policy, PoolError, Result};
 
 /// Version written by this crate, and the latest it reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The version whose pools had no history: manifests were on any nodes.
+const WITHOUT_HISTORY: u32 = 1;
+/// Most names of nodes that are gone for good.
+const MAX_GONE: usize = 4096;
 /// Most bytes of the file.
 const MAX_FILE: usize = 1 << 20;
 /// Most nodes of a pool: every look at an object asks all of them.
 pub const MAX_NODES: usize = 256;
 /// Most bytes of a URL.
 const MAX_URL: usize = 1024;
+
+/// Most epochs whose members are remembered: with more unsettled changes the next one waits for a
+/// repair.
+pub(crate) const MAX_PAST: usize = 16;
+
+/// Whether a node takes part.
+///
+/// ```
+/// assert!(kiln_pool::NodeState::default().is_in());
+/// assert!(!kiln_pool::NodeState::Leaving.is_in());
+/// ```
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeState {
+    /// It holds what falls to it.
+    #[default]
+    In,
+    /// It is to be emptied: nothing new is put there, and what is there is moved away.
+    Leaving,
+    /// It was unavailable for so long that what it held is made up for elsewhere. It may come back.
+    Out,
+}
+
+impl NodeState {
+    /// Whether new data may go there.
+    #[allow(clippy::trivially_copy_pass_by_ref)] // what serde passes
+    pub fn is_in(&self) -> bool {
+        *self == NodeState::In
+    }
+}
+
+/// A member as it was in an epoch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PastNode {
+    /// Its id.
+    pub id: String,
+    /// Its failure domain.
+    pub domain: String,
+    /// Its weight.
+    pub weight: f64,
+}
+
+impl PastNode {
+    pub(super) fn of(node: &NodeConfig) -> PastNode {
+        let (id, domain) = (node.id.clone(), node.domain.clone());
+        PastNode { id, domain, weight: node.weight }
+    }
+}
+
+/// Members up to an epoch, where manifests of that time may still be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PastMap {
+    /// The last epoch in which this was so.
+    pub epoch: u64,
+    /// Copies of a manifest.
+    pub copies: usize,
+    /// Manifests were put on any members that could be reached, not on homes: as before there was
+    /// a map.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub anywhere: bool,
+    /// The members.
+    #[serde(default)]
+    pub node: Vec<PastNode>,
+}
 
 /// The description of a pool.
 ///
@@ -37,13 +108,26 @@ pub struct PoolConfig {
     pub id: String,
     /// A name for people.
     pub name: String,
-    /// Counts changes of this description: of two copies the higher one is in force.
+    /// The epoch: counts changes of this description; of two copies the higher one is in force.
     pub revision: u64,
+    /// Up to this epoch's changes all manifests are where they belong.
+    #[serde(default)]
+    pub settled: u64,
+    /// Versions of objects up to this one were given out: new ones are higher, so that what was
+    /// removed and forgotten cannot look new when an old disk comes back.
+    #[serde(default)]
+    pub floor: u64,
+    /// Ids of nodes that are gone for good.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<String>,
     /// Codes by size.
     pub policy: Policy,
     /// The nodes.
     #[serde(default)]
     pub node: Vec<NodeConfig>,
+    /// Members in epochs after which not everything is settled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub past: Vec<PastMap>,
 }
 
 /// One node of a pool.
@@ -63,16 +147,52 @@ pub struct NodeConfig {
     pub domain: String,
     /// Its share relative to the others'.
     pub weight: f64,
-    /// Nothing new is put here, and what is here is moved away.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub draining: bool,
+    /// Whether it takes part.
+    #[serde(default, skip_serializing_if = "NodeState::is_in")]
+    pub state: NodeState,
+    /// Incarnation of its disk, 32 hex digits: another disk under its name is a stranger. Empty for
+    /// disks of pools from before there were incarnations.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub disk: String,
+    /// The epoch in which this disk began to take part.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub since: u64,
+    /// As descriptions of version 1 said that it is to be emptied.
+    #[serde(default, skip_serializing)]
+    draining: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // what serde passes
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl NodeConfig {
     /// A node that is a domain of its own, of weight 1.
     pub fn new(id: &str, url: &str) -> NodeConfig {
         let (id, url) = (id.to_owned(), url.to_owned());
-        NodeConfig { domain: id.clone(), id, url, weight: 1.0, draining: false }
+        NodeConfig {
+            domain: id.clone(),
+            id,
+            url,
+            weight: 1.0,
+            state: NodeState::In,
+            disk: String::new(),
+            since: 0,
+            draining: false,
+        }
+    }
+
+    /// Nothing new is put here, and what is here is moved away.
+    pub fn is_leaving(&self) -> bool {
+        !self.state.is_in()
+    }
+
+    /// As version 1 said it.
+    pub(super) fn begin_history(&mut self) {
+        if std::mem::take(&mut self.draining) {
+            self.state = NodeState::Leaving;
+        }
     }
 
     /// As placement sees it.
@@ -89,8 +209,12 @@ impl PoolConfig {
             id: names::hex(&id),
             name: name.to_owned(),
             revision: 1,
+            settled: 1,
+            floor: 0,
+            gone: Vec::new(),
             policy,
             node: Vec::new(),
+            past: Vec::new(),
         }
     }
 
@@ -117,10 +241,13 @@ impl PoolConfig {
             wrong(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
         };
         let Versioned { version } = toml::from_str(text).map_err(flat)?;
-        if version != VERSION {
-            return Err(wrong(format!("version {version}; this program reads {VERSION}")));
+        if version != VERSION && version != WITHOUT_HISTORY {
+            return Err(wrong(format!("version {version}; this program reads up to {VERSION}")));
         }
-        let config: PoolConfig = toml::from_str(text).map_err(flat)?;
+        let mut config: PoolConfig = toml::from_str(text).map_err(flat)?;
+        if version == WITHOUT_HISTORY {
+            config.begin_history();
+        }
         config.check()?;
         Ok(config)
     }
@@ -147,7 +274,24 @@ impl PoolConfig {
         if self.node.len() > MAX_NODES {
             return Err(wrong(format!("{} nodes, the limit is {MAX_NODES}", self.node.len())));
         }
+        if self.settled > self.revision || self.past.len() > MAX_PAST {
+            return Err(wrong("its history is not of this revision".into()));
+        }
+        if self.gone.len() > MAX_GONE {
+            return Err(wrong(format!("{} nodes are gone, the limit is {MAX_GONE}", MAX_GONE)));
+        }
+        for past in &self.past {
+            if past.copies == 0 || past.copies > MAX_COPIES || past.node.len() > MAX_NODES {
+                return Err(wrong(format!("the members of epoch {} are impossible", past.epoch)));
+            }
+        }
         for (at, node) in self.node.iter().enumerate() {
+            if !node.disk.is_empty() && unhex(&node.disk).is_none() {
+                return Err(wrong(format!("node {}: disk is not 32 hex digits", node.id)));
+            }
+            if self.gone.contains(&node.id) {
+                return Err(wrong(format!("node id {} is of a node that is gone", node.id)));
+            }
             check_word("node id", &node.id)?;
             check_word("domain", &node.domain)?;
             let before = &self.node[..at];
@@ -226,7 +370,7 @@ mod tests {
     fn unknown_fields_and_versions_are_errors_of_one_line() {
         let text = config().to_toml().unwrap();
         for (wrong, word) in [
-            (text.replace("version = 1", "version = 2"), "version 2"),
+            (text.replace("version = 2", "version = 3"), "version 3"),
             (text.replace("name = ", "nmae = "), "nmae"),
             (text.replace("weight = 1.0", "weight = \"heavy\""), "weight"),
             (String::new(), "version"),

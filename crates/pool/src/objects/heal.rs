@@ -91,7 +91,7 @@ impl Pool {
         let mut healed = Healed { object: name.to_owned(), ..Healed::default() };
         let mut suspects = req.suspects.clone();
         for _ in 0..ROUNDS {
-            let found = self.look(&key, name)?;
+            let found = self.look_at_all(&key, name)?;
             let Some(manifest) = found.newest.clone() else {
                 return Err(PoolError::NoObject { name: name.to_owned() });
             };
@@ -100,7 +100,7 @@ impl Pool {
             healed.left = health.targets.iter().copied().filter(skip).collect();
             let todo: Vec<u16> = health.targets.iter().copied().filter(|i| !skip(i)).collect();
             if todo.is_empty() {
-                if health.under_replicated {
+                if health.under_replicated || (req.away && health.copies_away) {
                     self.renew(key, &manifest, req.now_ms, settings)?;
                     healed.manifest = true;
                 }
@@ -166,7 +166,7 @@ impl Pool {
         let staged_shards: Vec<StagedShard> = (targets.iter())
             .map(|t| StagedShard { node: t.node, part: t.part.clone(), name: t.name.clone() })
             .collect();
-        let change = Change { key, name, now_ms, staged_shards: &staged_shards };
+        let change = Change { key, name, now_ms, thorough: true, staged_shards: &staged_shards };
         let committed = self.commit(&change, settings, |now| {
             let Some(current) = now.newest.as_ref().filter(|now| now.run == run) else {
                 return Ok(None);
@@ -185,7 +185,7 @@ impl Pool {
         }
         // The object was replaced or removed: its new version is the one to look at.
         for staged_shard in &staged_shards {
-            if let Ok(store) = &self.nodes[staged_shard.node].store {
+            if let Ok(store) = self.nodes[staged_shard.node].store() {
                 store.remove(&staged_shard.part)?;
             }
         }
@@ -198,7 +198,7 @@ impl Pool {
             places(manifest).map(|(index, node)| (index, self.config.position(node))).collect();
         let stays = |index: u16, at: usize| {
             let node = &self.nodes[at];
-            !todo.contains(&index) || (node.store.is_ok() && !node.config.draining)
+            !todo.contains(&index) || (node.is_here() && !node.config.is_leaving())
         };
         let mut taken: Vec<&str> = Vec::new();
         for &(index, at) in &own {
@@ -206,7 +206,7 @@ impl Pool {
                 taken.push(&self.nodes[at].config.domain);
             }
         }
-        let (positions, candidates) = self.candidates(|node| node.store.is_ok());
+        let (positions, candidates) = self.candidates(|node| node.is_here());
         let mut fresh = place(&key, &candidates, todo.len(), &taken).into_iter();
         let mut targets = Vec::with_capacity(todo.len());
         for &index in todo {
@@ -257,7 +257,8 @@ impl Pool {
         now_ms: u64,
         settings: &Settings<'_>,
     ) -> Result<()> {
-        let change = Change { key, name: &manifest.name, now_ms, staged_shards: &[] };
+        let change =
+            Change { key, name: &manifest.name, now_ms, thorough: true, staged_shards: &[] };
         self.commit(&change, settings, |found| Ok(found.newest.clone()))?;
         Ok(())
     }

@@ -25,8 +25,10 @@ pub(crate) struct Health {
     pub bytes: u64,
     /// Chunk bytes read to find this.
     pub bytes_read: u64,
-    /// Copies of the manifest that are missing, old, corrupt or on a node to be drained.
+    /// Copies of the manifest are missing, old, corrupt, or not where readers look.
     pub under_replicated: bool,
+    /// Copies of it are out of reach: what a repair makes up for when their nodes do not return.
+    pub copies_away: bool,
     /// Words for people: one line each.
     pub notes: Vec<String>,
 }
@@ -60,7 +62,8 @@ impl Pool {
     ) -> Result<Health> {
         let settings = &self.settings(settings);
         let Some(manifest) = &found.newest else { return Ok(Health::default()) };
-        let mut health = self.manifest_health(found, manifest);
+        let key = Key::of(&manifest.name)?;
+        let mut health = self.manifest_health(found, manifest, &key);
         if !matches!(manifest.body, crate::Body::Shards(_)) {
             return Ok(health);
         }
@@ -95,7 +98,7 @@ impl Pool {
         let away = |i: &usize| matches!(shards.members[*i], Member::Unavailable(_));
         for (index, &bad) in bad.iter().enumerate() {
             let node = &shards.placed.places[index].node;
-            let draining = self.config.node.iter().any(|c| c.id == *node && c.draining);
+            let draining = self.config.node.iter().any(|c| c.id == *node && c.is_leaving());
             if bad || draining {
                 health.targets.push(index as u16);
                 if away(&index) && !draining {
@@ -111,23 +114,32 @@ impl Pool {
         Ok(health)
     }
 
-    /// Copies of the manifest: as many as there should be, all the same, all where they count.
-    fn manifest_health(&self, found: &Found, manifest: &Manifest) -> Health {
+    /// Copies of the manifest: as many as there should be, all the same, all where readers look.
+    pub(super) fn manifest_health(&self, found: &Found, manifest: &Manifest, key: &Key) -> Health {
         let mut health = Health::default();
         let id = |at: usize| &self.nodes[at].config.id;
+        let homes = self.config.homes_now(key);
+        let is_home = |at: usize| homes.positions().any(|home| home == at);
+        let here = found.copies.iter().filter(|&&at| is_home(at)).count();
+        let recorded = manifest.copies.iter().filter_map(|id| self.config.position(id));
+        let away = recorded.filter(|&at| is_home(at) && !self.nodes[at].is_here()).count();
+        if here + away < homes.copies {
+            health.under_replicated = true;
+            let want = homes.copies;
+            health.notes.push(format!("manifest: {here} of {want} copies are where they belong"));
+        }
+        health.copies_away = here < homes.copies;
         for id in &manifest.copies {
-            let here = found.copies.iter().any(|&at| self.nodes[at].config.id == *id);
-            let node = self.config.node.iter().position(|node| node.id == *id);
-            let away = node.is_some_and(|at| self.nodes[at].store.is_err());
-            let draining = node.is_none_or(|at| self.config.node[at].draining);
-            if draining || (!here && !away) {
+            let at = self.config.position(id).filter(|&at| is_home(at));
+            let away = at.is_some_and(|at| !self.nodes[at].is_here());
+            if !away && !at.is_some_and(|at| found.copies.contains(&at)) {
                 health.under_replicated = true;
                 health.notes.push(format!("manifest: the copy on node {id} is missing or leaves"));
             }
         }
-        if manifest.copies.len() != self.config.policy.manifest_copies {
+        for &at in found.copies.iter().filter(|&&at| !is_home(at)) {
             health.under_replicated = true;
-            health.notes.push(format!("manifest: {} copies", manifest.copies.len()));
+            health.notes.push(format!("manifest: a copy on node {} belongs elsewhere", id(at)));
         }
         for &at in &found.stale {
             health.under_replicated = true;
@@ -137,7 +149,11 @@ impl Pool {
             health.under_replicated = true;
             health.notes.push(format!("manifest: {why}"));
         }
-        health.margin = found.copies.len() as i32 - 1;
+        // A reader needs one copy, and answers from all homes but as many as there are copies.
+        let silent = |(_, domain): &&(Option<usize>, &str)| found.away.iter().any(|d| d == domain);
+        let silent = homes.nodes.iter().filter(silent).count();
+        let spare = homes.copies as i32 - 1 - silent as i32;
+        health.margin = (here as i32 - 1).max(found.copies.len() as i32 - 1).min(spare.max(0));
         health
     }
 

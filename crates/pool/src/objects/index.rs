@@ -155,7 +155,7 @@ impl Index {
         for batch in keys.chunks(BATCH) {
             let mut found = Vec::with_capacity(batch.len());
             for key in batch {
-                if let Some(manifest) = pool.ask(key)?.newest {
+                if let Some(manifest) = pool.ask(key, false)?.newest {
                     found.push((*key, Listed::of(&manifest)));
                 }
             }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::engine::names::{self, MANIFEST, PART, SHARD, part_of};
+use crate::engine::names::{self, MANIFEST, PART, QUARANTINE, SHARD, part_of};
 use crate::{PoolError, Result};
 
 /// Most bytes of an object's name: what the header of a shard can hold.
@@ -120,6 +120,25 @@ pub enum NodeFile {
         /// Index of the shard.
         index: u16,
     },
+    /// `.KEY.RUN.INDEX.kiln.SINCE.quarantine`: a shard that nothing seems to need, kept for a
+    /// while.
+    QuarantinedShard {
+        /// The object.
+        key: Key,
+        /// Identity of the encode run.
+        run: [u8; 16],
+        /// Index of the shard.
+        index: u16,
+        /// When a scrub found it, in ms since 1970.
+        since: u64,
+    },
+    /// `.KEY.manifest.SINCE.quarantine`: a manifest where no reader looks for it.
+    QuarantinedManifest {
+        /// The object.
+        key: Key,
+        /// When a scrub found it, in ms since 1970.
+        since: u64,
+    },
 }
 
 impl NodeFile {
@@ -130,7 +149,9 @@ impl NodeFile {
             | NodeFile::ManifestPart { key, .. }
             | NodeFile::Shard { key, .. }
             | NodeFile::ShardPart { key, .. }
-            | NodeFile::RepairPart { key, .. } => *key,
+            | NodeFile::RepairPart { key, .. }
+            | NodeFile::QuarantinedShard { key, .. }
+            | NodeFile::QuarantinedManifest { key, .. } => *key,
         }
     }
 
@@ -148,6 +169,23 @@ impl NodeFile {
             NodeFile::RepairPart { key, run, index } => {
                 names::repair_part_of(&shard_name(key, run, *index))
             }
+            NodeFile::QuarantinedShard { key, run, index, since } => {
+                format!(".{}.{since:x}{QUARANTINE}", shard_name(key, run, *index))
+            }
+            NodeFile::QuarantinedManifest { key, since } => {
+                format!(".{key}{MANIFEST}.{since:x}{QUARANTINE}")
+            }
+        }
+    }
+
+    /// The file that this one becomes in quarantine; `None`: it is no data, or is there already.
+    pub fn quarantined(&self, since: u64) -> Option<NodeFile> {
+        match *self {
+            NodeFile::Shard { key, run, index } => {
+                Some(NodeFile::QuarantinedShard { key, run, index, since })
+            }
+            NodeFile::Manifest { key } => Some(NodeFile::QuarantinedManifest { key, since }),
+            _ => None,
         }
     }
 
@@ -171,6 +209,10 @@ fn parse(name: &str) -> Option<NodeFile> {
         let (key, run, index) = parse_shard(name)?;
         return Some(NodeFile::Shard { key, run, index });
     };
+    if let Some(inner) = hidden.strip_suffix(QUARANTINE) {
+        let (file, since) = inner.rsplit_once('.')?;
+        return parse(file)?.quarantined(u64::from_str_radix(since, 16).ok()?);
+    }
     let inner = hidden.strip_suffix(PART)?;
     if let Some(inner) = inner.strip_suffix(MANIFEST) {
         let mut parts = inner.split('.');
@@ -242,6 +284,8 @@ mod tests {
                 NodeFile::Shard { key, run, index },
                 NodeFile::ShardPart { key, run, index, started },
                 NodeFile::RepairPart { key, run, index },
+                NodeFile::QuarantinedShard { key, run, index, since: started },
+                NodeFile::QuarantinedManifest { key, since: started },
             ] {
                 let name = file.name();
                 prop_assert_eq!(NodeFile::parse(&name), Some(file));

@@ -1,13 +1,15 @@
-//! Finding the manifest in force: all nodes are asked, the newest answer counts.
+//! Finding the manifest in force: homes of the object are asked, the newest answer counts.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
-use kiln_store::Backend;
+use kiln_store::{Backend, write_whole};
 
 use super::Pool;
-use super::small::read_small;
+use super::map::Homes;
+use super::small::{epoch_of, read_small};
 use crate::engine::sinks::in_parallel;
-use crate::{Body, Key, MAX_MANIFEST, Manifest, NodeFile, PoolError, Result};
+use crate::{Body, Key, MAX_MANIFEST, Manifest, NodeFile, PoolError, Result, Settings, Silent};
 
 /// What the nodes say of one object.
 #[derive(Clone, Debug, Default)]
@@ -20,11 +22,16 @@ pub(crate) struct Found {
     pub stale: Vec<usize>,
     /// Older manifests, one of each.
     pub older: Vec<Manifest>,
+    /// Nodes that hold a manifest of a time before the object was removed and forgotten.
+    pub ghosts: Vec<usize>,
     /// Nodes whose copy cannot be read, and why.
     pub corrupt: Vec<(usize, String)>,
-    /// Domains that are unavailable, have a corrupt copy, or a disk that is being backfilled and
-    /// has none.
+    /// Domains of homes that are unavailable, have a corrupt copy, or a new disk and no copy.
     pub away: Vec<String>,
+    /// Enough homes answered: no newer version can hide.
+    pub certain: bool,
+    /// The newest version is on so many homes that every later reader will find it.
+    pub stable: bool,
 }
 
 impl Found {
@@ -32,6 +39,17 @@ impl Found {
     pub(crate) fn data(&self) -> Option<&Manifest> {
         self.newest.as_ref().filter(|manifest| manifest.body.is_data())
     }
+}
+
+/// One node's answer.
+#[derive(Debug)]
+enum Answer {
+    Copy(Manifest),
+    /// It has none, and that says something.
+    None,
+    /// It has none, but its disk is new.
+    Unsure,
+    Corrupt(String),
 }
 
 /// Reads one node's copy.
@@ -51,59 +69,160 @@ pub(crate) fn read_copy(
     Ok(Some(manifest))
 }
 
+/// Which homes to ask first, of every epoch that counts: as many as have a copy of what is in
+/// force.
+fn first(homes: &[Homes<'_>], here: impl Fn(usize) -> bool) -> Vec<usize> {
+    let mut first: Vec<usize> = Vec::new();
+    for homes in homes {
+        let count =
+            if homes.copies * 2 > homes.nodes.len() + 1 { usize::MAX } else { homes.copies };
+        first.extend(homes.positions().filter(|at| here(*at)).take(count));
+    }
+    first.sort_unstable();
+    first.dedup();
+    first
+}
+
 impl Pool {
-    /// Asks all nodes. Whether the answer can be relied upon is for [`Pool::look`] to say.
-    pub(crate) fn ask(&self, key: &Key) -> Result<Found> {
-        let pool = self.config.id_bytes();
-        let answers =
-            in_parallel(self.sequence.as_ref(), self.present().collect(), |_, (at, store)| {
-                Ok::<_, PoolError>((at, read_copy(store, key, &pool)))
-            })?;
-        let mut found = Found::default();
-        let mut held: Vec<(usize, Manifest)> = Vec::new();
-        let mut unsure = Vec::new();
-        for (at, answer) in answers {
-            match answer {
-                Ok(Some(manifest)) => held.push((at, manifest)),
-                Ok(None) if self.nodes[at].backfilling => unsure.push(at),
-                Ok(None) => {}
-                Err(why) => found.corrupt.push((at, why)),
+    /// Asks the homes of an object; `all` of them, or only as many as make the answer certain and
+    /// say that it is stable. Whether the answer can be relied upon is for [`Pool::look`] to say.
+    ///
+    /// # Errors
+    /// [`PoolError::MapChanged`] when a node knows a newer map.
+    pub(crate) fn ask(&self, key: &Key, all: bool) -> Result<Found> {
+        let homes = self.config.homes(key);
+        let here = |at: usize| self.nodes[at].is_here();
+        let mut answers = BTreeMap::new();
+        if !all {
+            self.ask_nodes(key, first(&homes, here), &mut answers)?;
+            let found = self.judge_answers(&homes, &answers);
+            let plain = found.stale.is_empty() && found.ghosts.is_empty();
+            if found.certain && plain && (found.stable || found.newest.is_none()) {
+                return Ok(found);
             }
         }
-        found.newest = held.iter().map(|(_, m)| m).max_by(|a, b| a.order(b)).cloned();
+        let mut rest: Vec<usize> = homes.iter().flat_map(Homes::positions).collect();
+        rest.retain(|at| here(*at) && !answers.contains_key(at));
+        rest.sort_unstable();
+        rest.dedup();
+        self.ask_nodes(key, rest, &mut answers)?;
+        Ok(self.judge_answers(&homes, &answers))
+    }
+
+    fn ask_nodes(
+        &self,
+        key: &Key,
+        nodes: Vec<usize>,
+        answers: &mut BTreeMap<usize, Answer>,
+    ) -> Result<()> {
+        let pool = self.config.id_bytes();
+        let found = in_parallel(self.sequence.as_ref(), nodes, |_, at: usize| {
+            let store = self.usable(at)?;
+            if let Ok(Some(epoch)) = epoch_of(store) {
+                self.refuse_newer(at, epoch)?;
+            }
+            let answer = match read_copy(store, key, &pool) {
+                Ok(Some(manifest)) => Answer::Copy(manifest),
+                Ok(None) if self.is_unsure(at) => Answer::Unsure,
+                Ok(None) => Answer::None,
+                Err(why) => Answer::Corrupt(why),
+            };
+            Ok::<_, PoolError>((at, answer))
+        })?;
+        answers.extend(found);
+        Ok(())
+    }
+
+    /// What follows from the answers.
+    fn judge_answers(&self, homes: &[Homes<'_>], answers: &BTreeMap<usize, Answer>) -> Found {
+        let mut found = Found::default();
+        let copy = |at: &usize| match answers.get(at) {
+            Some(Answer::Copy(manifest)) => Some(manifest),
+            _ => None,
+        };
+        let sure = |at: usize| matches!(answers.get(&at), Some(Answer::Copy(_) | Answer::None));
+        found.certain = homes.iter().all(|homes| homes.answered(sure));
+        let mut held: Vec<(usize, &Manifest)> =
+            answers.keys().filter_map(|at| Some((*at, copy(at)?))).collect();
+        // A version that was given out before the floor and that nearly nobody has was removed, and
+        // its removal forgotten: an old disk brings it back. Had it been acknowledged and not been
+        // removed, more homes would have it.
+        while let Some(newest) = held.iter().map(|(_, m)| *m).max_by(|a, b| a.order(b)) {
+            let denies = |at: usize| match answers.get(&at) {
+                Some(Answer::None) => true,
+                Some(Answer::Copy(other)) => other.order(newest) == Ordering::Less,
+                _ => false,
+            };
+            let never =
+                newest.version <= self.config.floor && homes.iter().all(|homes| homes.deny(denies));
+            if !never {
+                found.newest = Some(newest.clone());
+                break;
+            }
+            let newest = newest.clone();
+            held.retain(|(at, manifest)| {
+                let ghost = manifest.order(&newest) == Ordering::Equal;
+                found.ghosts.extend(ghost.then_some(*at));
+                !ghost
+            });
+        }
         for (at, manifest) in held {
-            if found.newest.as_ref().is_some_and(|new| new.order(&manifest) == Ordering::Equal) {
+            if found.newest.as_ref().is_some_and(|new| new.order(manifest) == Ordering::Equal) {
                 found.copies.push(at);
             } else {
                 found.stale.push(at);
-                if !found.older.contains(&manifest) {
-                    found.older.push(manifest);
+                if !found.older.contains(manifest) {
+                    found.older.push(manifest.clone());
                 }
             }
         }
-        let unsure = (self.nodes.iter().enumerate())
-            .filter(|(at, node)| {
-                let corrupt = found.corrupt.iter().any(|(corrupt, _)| corrupt == at);
-                node.store.is_err() || corrupt || unsure.contains(at)
-            })
-            .map(|(_, node)| node.config.domain.clone());
-        found.away = unsure.collect();
+        found.stable = homes.iter().any(|homes| homes.hold(|at| found.copies.contains(&at)));
+        for (at, answer) in answers {
+            if let Answer::Corrupt(why) = answer {
+                found.corrupt.push((*at, why.clone()));
+            }
+        }
+        let asked = |at: usize| answers.contains_key(&at);
+        let unsure = homes.iter().flat_map(|homes| &homes.nodes).filter(|(at, _)| {
+            at.is_none_or(|at| !sure(at) && (asked(at) || !self.nodes[at].is_here()))
+        });
+        found.away = unsure.map(|(_, domain)| (*domain).to_owned()).collect();
         found.away.sort();
         found.away.dedup();
-        Ok(found)
+        found
     }
 
-    /// Asks all nodes and makes sure that no newer version can hide.
-    ///
-    /// Copies of a manifest are in distinct domains, so one of them answers while fewer domains
-    /// than copies are unavailable.
+    /// Asks homes and makes sure that no newer version can hide, and that every later reader will
+    /// find this one: a version that a commit cut short left on too few homes is given to more of
+    /// them first.
     ///
     /// # Errors
-    /// [`PoolError::Uncertain`] when more are.
+    /// [`PoolError::Uncertain`] when too many homes are unavailable; [`PoolError::MapChanged`].
     pub(crate) fn look(&self, key: &Key, name: &str) -> Result<Found> {
-        let found = self.ask(key)?;
+        let found = self.sure(self.ask(key, false)?, name)?;
+        if found.stable || found.newest.is_none() {
+            return Ok(found);
+        }
+        self.complete(key, name)
+    }
+
+    /// As [`Pool::look`]; every home that can be is asked: for repairs and scrubs.
+    pub(crate) fn look_at_all(&self, key: &Key, name: &str) -> Result<Found> {
+        let found = self.sure(self.ask(key, true)?, name)?;
+        if found.stable || found.newest.is_none() {
+            return Ok(found);
+        }
+        self.complete(key, name)
+    }
+
+    /// As [`Pool::look`], under the locks, when the version found is to be replaced anyway.
+    pub(crate) fn look_locked(&self, key: &Key, name: &str, all: bool) -> Result<Found> {
+        self.sure(self.ask(key, all)?, name)
+    }
+
+    fn sure(&self, found: Found, name: &str) -> Result<Found> {
         let copies = self.config.policy.manifest_copies;
-        if found.away.len() >= copies {
+        if !found.certain {
             let (name, away) = (name.to_owned(), found.away);
             return Err(PoolError::Uncertain { name, away, copies });
         }
@@ -114,6 +233,43 @@ impl Pool {
                 format!("{name:?} and {:?} have the same key; choose another name", manifest.name);
             return Err(PoolError::Refused { what });
         }
+        Ok(found)
+    }
+
+    /// Gives a version that is on too few homes to more of them, so that no later reader finds an
+    /// older one. Its shards are all in place: manifests are renamed after them.
+    fn complete(&self, key: &Key, name: &str) -> Result<Found> {
+        let homes = self.config.homes_now(key);
+        let _locks = self.lock(homes.positions(), &self.settings(&Settings::new(&Silent)))?;
+        let mut found = self.look_locked(key, name, true)?;
+        let Some(newest) = found.newest.clone().filter(|_| !found.stable) else {
+            return Ok(found);
+        };
+        let here: Vec<usize> = homes.positions().filter(|at| self.nodes[*at].is_here()).collect();
+        if here.len() < homes.copies {
+            // With fewer domains than 2m + 1 a version is on all that can be reached, or nobody can
+            // say whether it was acknowledged: then it is read as it is.
+            let (name, away, copies) = (name.to_owned(), found.away.clone(), homes.copies);
+            return match homes.nodes.len() >= super::map::homes_for(homes.copies) {
+                true => Err(PoolError::Uncertain { name, away, copies }),
+                false => Ok(found),
+            };
+        }
+        let lacking =
+            homes.copies.saturating_sub(here.iter().filter(|at| found.copies.contains(at)).count());
+        let bytes = newest.to_bytes();
+        let file = NodeFile::Manifest { key: *key }.name();
+        // Those first that it names itself.
+        let mut here = here;
+        here.sort_by_key(|at| !newest.copies.contains(&self.nodes[*at].config.id));
+        let to = here.into_iter().filter(|at| !found.copies.contains(at)).take(lacking).collect();
+        let written = in_parallel(self.sequence.as_ref(), to, |_, at: usize| {
+            write_whole(self.usable(at)?, &file, &bytes)?;
+            Ok::<_, PoolError>(at)
+        })?;
+        found.stale.retain(|at| !written.contains(at));
+        found.copies.extend(written);
+        found.stable = true;
         Ok(found)
     }
 

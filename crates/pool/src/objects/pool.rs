@@ -6,7 +6,7 @@
 //! shards are named after their run and never change, and a manifest is replaced whole.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kiln_code::Codec;
 use kiln_store::{Backend, Capabilities, StoreError, write_whole};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::small::read_small;
 use crate::engine::names::{DESCRIPTION, IDENTITY};
-use crate::{Candidate, NodeConfig, PoolConfig, PoolError, Result, Sequence, Settings};
+use crate::{Candidate, Key, NodeConfig, PoolConfig, PoolError, Result, Sequence, Settings};
 
 /// Most bytes of these files.
 const MAX_TEXT: u64 = 1 << 20;
@@ -55,121 +55,142 @@ pub struct Pool {
     pub(super) sequence: Option<Sequence>,
 }
 
-/// A node of an open pool.
+/// A node of an open pool. It is looked at when it is first used: an operation on one object uses
+/// few of them.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolNode {
     /// Its description.
     pub config: NodeConfig,
+    /// The pool's id.
+    pool: String,
+    /// Its place, not yet looked at.
+    opened: std::result::Result<Arc<dyn Backend>, String>,
+    entered: OnceLock<std::result::Result<Entered, String>>,
+}
+
+/// A place that was found to be a node.
+#[derive(Clone, Debug)]
+struct Entered {
+    store: Arc<dyn Backend>,
+    /// As disks were marked that a pool without history took in place of lost ones.
+    pub(super) filling: bool,
+}
+
+impl PoolNode {
+    fn entered(&self) -> &std::result::Result<Entered, String> {
+        self.entered.get_or_init(|| {
+            let store = self.opened.clone()?;
+            enter(&self.pool, &self.config, store)
+        })
+    }
+
     /// Its place, or why it cannot be used.
-    pub store: std::result::Result<Arc<dyn Backend>, String>,
-    /// Its disk is new and is still being backfilled: a manifest that is not there may have been on
-    /// the old disk.
-    pub backfilling: bool,
+    pub(crate) fn store(&self) -> std::result::Result<&Arc<dyn Backend>, &str> {
+        match self.entered() {
+            Ok(entered) => Ok(&entered.store),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Whether it can be used.
+    pub(crate) fn is_here(&self) -> bool {
+        self.store().is_ok()
+    }
 }
 
 /// The contents of [`IDENTITY`].
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Identity {
+pub(super) struct Identity {
     version: u32,
-    pool: String,
-    node: String,
-    /// See [`PoolNode::backfilling`].
-    #[serde(rename = "filling", default, skip_serializing_if = "std::ops::Not::not")]
-    backfilling: bool,
+    pub(super) pool: String,
+    pub(super) node: String,
+    /// Incarnation of the disk: see [`NodeConfig::disk`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    disk: String,
+    /// A pool without history took this disk in place of a lost one, and did not yet see that no
+    /// manifest is lacking.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) filling: bool,
 }
 
 impl Pool {
-    /// Opens a pool. Nodes that cannot be opened, or are not marked as nodes of this pool, are
-    /// unavailable; [`Pool::away`] says why.
+    /// Opens a pool. Nodes that cannot be opened, or are not marked as nodes of this pool with the
+    /// disk that its map names, are unavailable; [`Pool::away`] says why.
     ///
     /// # Errors
-    /// The description is wrong, or no node can be used at all.
+    /// The description is wrong, or no node's place can be opened at all.
     pub fn open(config: PoolConfig, open: Opener<'_>) -> Result<Pool> {
         config.check()?;
         let nodes: Vec<PoolNode> = (config.node.iter())
-            .map(|node| {
-                let entered = enter(&config, node, open);
-                let backfilling = entered.as_ref().is_ok_and(|(_, backfilling)| *backfilling);
-                PoolNode {
-                    config: node.clone(),
-                    store: entered.map(|(store, _)| store),
-                    backfilling,
-                }
+            .map(|node| PoolNode {
+                config: node.clone(),
+                pool: config.id.clone(),
+                opened: open(node).map_err(|error| error.to_string()),
+                entered: OnceLock::new(),
             })
             .collect();
-        let pool = Pool { config, nodes, codecs: Mutex::default(), sequence: None };
-        let why = pool.nodes.iter().find_map(|node| node.store.as_ref().err());
-        match (pool.nodes.iter().any(|node| node.store.is_ok()), why) {
-            (false, Some(why)) => {
-                let what = format!("no node of pool {:?} can be used: {why}", pool.config.name);
-                Err(PoolError::NotRecoverable { object: "(all)".into(), detail: what })
-            }
-            _ => Ok(pool),
+        let why = nodes.iter().find_map(|node| node.opened.as_ref().err());
+        if let (false, Some(why)) = (nodes.iter().any(|node| node.opened.is_ok()), why) {
+            let what = format!("no node of pool {:?} can be used: {why}", config.name);
+            return Err(PoolError::NotRecoverable { object: "(all)".into(), detail: what });
         }
+        Ok(Pool { config, nodes, codecs: Mutex::default(), sequence: None })
     }
 
     /// Makes all nodes of a new pool its own and opens it.
     ///
     /// # Errors
-    /// A node that cannot be written, or [`PoolError::Refused`] for one that belongs to a pool
-    /// already or has a pool's files.
-    pub fn create(config: PoolConfig, open: Opener<'_>) -> Result<Pool> {
+    /// A place belongs to a pool already, or cannot be written.
+    pub fn create(mut config: PoolConfig, open: Opener<'_>) -> Result<Pool> {
+        for at in 0..config.node.len() {
+            // The pool's id is fresh, so this is no other disk's.
+            let disk = Key::of(&format!("{}/{}", config.id, config.node[at].id))?;
+            let node = &mut config.node[at];
+            (node.disk, node.since) = (disk.to_string(), config.revision);
+        }
         config.check()?;
         // All are looked at before the first is written to.
         let stores: Vec<_> =
             config.node.iter().map(|node| opened(node, open)).collect::<Result<_, _>>()?;
         for (node, store) in config.node.iter().zip(&stores) {
-            take(&config, node, &**store, false)?;
+            take(&config, node, &**store)?;
         }
         let pool = Pool::open(config, open)?;
-        pool.write_description()?;
+        let text = pool.config.to_toml()?;
+        for (_, store) in pool.present() {
+            write_whole(store, DESCRIPTION, text.as_bytes())?;
+        }
         Ok(pool)
     }
 
-    /// Makes one more node the pool's own, after it was added to the description.
-    ///
-    /// # Errors
-    /// As [`Pool::create`].
-    pub fn take_node(config: &PoolConfig, id: &str, open: Opener<'_>) -> Result<()> {
-        config.check()?;
-        let node = known(config, id)?;
-        take(config, node, &*opened(node, open)?, false)
-    }
-
-    /// Takes an empty disk in place of a node's lost one. Until a repair or a scrub has seen that
-    /// no manifest is missing ([`Pool::settle`]), what the node does not have counts as
-    /// unavailable, not as absent: otherwise an object whose other copies are unavailable for a
-    /// moment would look removed.
-    ///
-    /// # Errors
-    /// As [`Pool::create`].
-    pub fn replace_disk(config: &PoolConfig, id: &str, open: Opener<'_>) -> Result<()> {
-        config.check()?;
-        let node = known(config, id)?;
-        take(config, node, &*opened(node, open)?, true)
-    }
-
-    /// Nodes with new disks have got all copies of manifests that they should have: of those that
-    /// the others know of. These are all, unless too many others are unavailable.
-    pub(crate) fn trust_all(&self) -> Result<()> {
-        let unsure = self.nodes.iter().filter(|node| node.backfilling || node.store.is_err());
-        let mut domains: Vec<&str> = unsure.map(|node| &node.config.domain[..]).collect();
-        domains.sort_unstable();
-        domains.dedup();
-        if domains.len() >= self.config.policy.manifest_copies {
-            return Ok(());
-        }
-        for node in self.nodes.iter().filter(|node| node.backfilling) {
-            if let Ok(store) = &node.store {
-                write_identity(&**store, &self.config, &node.config, false)?;
-            }
-        }
-        Ok(())
+    /// The same pool by another description, with the nodes that were looked at.
+    pub(super) fn with_config(&self, config: PoolConfig) -> Pool {
+        let nodes = (config.node.iter())
+            .map(|node| {
+                let known = self.nodes.iter().find(|known| known.config.id == node.id);
+                let same = known.filter(|known| known.config.disk == node.disk);
+                let opened = known.map_or(Err("it is new".into()), |node| node.opened.clone());
+                PoolNode {
+                    config: node.clone(),
+                    pool: config.id.clone(),
+                    opened,
+                    entered: same.map(|node| node.entered.clone()).unwrap_or_default(),
+                }
+            })
+            .collect();
+        let sequence = self.sequence.clone();
+        Pool { config, nodes, codecs: Mutex::default(), sequence }
     }
 
     /// Whether a node has a new disk that may lack something.
     pub(crate) fn is_backfilling(&self) -> bool {
-        self.nodes.iter().any(|node| node.backfilling)
+        !self.config.is_settled() || (0..self.nodes.len()).any(|at| self.is_unsure(at))
+    }
+
+    /// Whether it says nothing that a node does not have a manifest: its disk is new.
+    pub(crate) fn is_unsure(&self, at: usize) -> bool {
+        let node = &self.nodes[at];
+        self.config.is_new(&node.config) || node.entered().as_ref().is_ok_and(|node| node.filling)
     }
 
     /// The same pool; all that is done with it is done on the caller's thread: for simulations.
@@ -190,35 +211,18 @@ impl Pool {
 
     /// Nodes that cannot be used, and why.
     pub fn away(&self) -> Vec<(&NodeConfig, &str)> {
-        let away = |node: &PoolNode| node.store.is_err();
-        let why = |node: &'_ PoolNode| node.store.as_ref().err().cloned();
-        debug_assert!(self.nodes.iter().all(|node| away(node) == why(node).is_some()));
-        (self.nodes.iter())
-            .filter_map(|node| Some((&node.config, node.store.as_ref().err()?.as_str())))
-            .collect()
-    }
-
-    /// Puts a copy of the description on every node that can be used.
-    ///
-    /// # Errors
-    /// A node that cannot be written.
-    pub fn write_description(&self) -> Result<()> {
-        let text = self.config.to_toml()?;
-        for (_, store) in self.present() {
-            write_whole(store, DESCRIPTION, text.as_bytes())?;
-        }
-        Ok(())
+        self.nodes.iter().filter_map(|node| Some((&node.config, node.store().err()?))).collect()
     }
 
     /// The place of a node by its id, where it can be used.
     pub fn place(&self, id: &str) -> Option<Arc<dyn Backend>> {
-        self.nodes[self.config.position(id)?].store.as_ref().ok().cloned()
+        self.nodes[self.config.position(id)?].store().ok().cloned()
     }
 
     /// Nodes that can be used, by position.
     pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &dyn Backend)> {
-        let stores = self.nodes.iter().map(|node| node.store.as_deref().ok());
-        stores.enumerate().filter_map(|(at, store)| Some((at, store?)))
+        let stores = self.nodes.iter().map(|node| node.store().ok());
+        stores.enumerate().filter_map(|(at, store)| Some((at, &**store?)))
     }
 
     /// The store of the node at a position.
@@ -226,13 +230,16 @@ impl Pool {
     /// # Errors
     /// It cannot be used.
     pub(super) fn usable(&self, at: usize) -> Result<&dyn Backend> {
-        let store = self.nodes[at].store.as_deref();
-        store.map_err(|why| PoolError::Internal { what: why.clone() })
+        let store = self.nodes[at].store();
+        store.map(|store| &**store).map_err(|why| PoolError::Unavailable {
+            node: self.nodes[at].config.id.clone(),
+            why: why.to_owned(),
+        })
     }
 
     /// The store of a node by id, where it can be used.
     pub(crate) fn store(&self, id: &str) -> Option<&dyn Backend> {
-        self.nodes[self.config.position(id)?].store.as_deref().ok()
+        self.nodes[self.config.position(id)?].store().ok().map(|store| &**store)
     }
 
     /// The codec of a spec.
@@ -254,54 +261,66 @@ impl Pool {
         &self,
         wanted: impl Fn(&PoolNode) -> bool,
     ) -> (Vec<usize>, Vec<Candidate<'_>>) {
-        let fits = |(_, node): &(usize, &PoolNode)| !node.config.draining && wanted(node);
+        let fits = |(_, node): &(usize, &PoolNode)| !node.config.is_leaving() && wanted(node);
         let nodes = self.nodes.iter().enumerate().filter(fits);
         nodes.map(|(at, node)| (at, node.config.candidate())).unzip()
     }
 
-    /// Whether every process that writes to a node must hold its lock first; see
+    /// Keeps other processes from changing objects with these homes as long as the locks live; see
     /// [`Backend::lock`].
-    pub(crate) fn lock(&self, settings: &Settings<'_>) -> Result<Vec<kiln_store::WriteLock>> {
-        let nodes: Vec<crate::Node> = (self.nodes.iter())
-            .filter_map(|node| {
-                let store = node.store.as_ref().ok()?;
-                Some(crate::Node::new(node.config.id.clone(), store.clone()))
-            })
-            .collect();
+    pub(crate) fn lock(
+        &self,
+        nodes: impl Iterator<Item = usize>,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<kiln_store::WriteLock>> {
+        let node = |at: usize| {
+            let node = &self.nodes[at];
+            Some(crate::Node::new(node.config.id.clone(), node.store().ok()?.clone()))
+        };
+        // One order for all, so that nobody waits in a circle.
+        let mut nodes: Vec<usize> = nodes.collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let nodes: Vec<crate::Node> = nodes.into_iter().filter_map(node).collect();
         Ok(crate::engine::node::lock(&nodes, settings, false)?.0)
+    }
+
+    /// Locks every node that can be reached.
+    pub(crate) fn lock_all(&self, settings: &Settings<'_>) -> Result<Vec<kiln_store::WriteLock>> {
+        self.lock(0..self.nodes.len(), settings)
     }
 }
 
-fn known<'a>(config: &'a PoolConfig, id: &str) -> Result<&'a NodeConfig> {
-    let node = config.node.iter().find(|node| node.id == id);
-    node.ok_or_else(|| PoolError::Usage { what: format!("the pool has no node {id:?}") })
-}
-
-/// Opens a node and makes sure that it is the one; says whether its disk is being filled.
+/// Makes sure that a place is the node that it should be.
 fn enter(
-    config: &PoolConfig,
+    pool: &str,
     node: &NodeConfig,
-    open: Opener<'_>,
-) -> std::result::Result<(Arc<dyn Backend>, bool), String> {
-    let store = opened(node, open).map_err(|error| error.to_string())?;
+    store: Arc<dyn Backend>,
+) -> std::result::Result<Entered, String> {
+    Capabilities::FILES.require(&*store, "a node of a pool").map_err(|error| error.to_string())?;
     let place = store.place();
     match identity(&*store).map_err(|error| error.to_string())? {
         None => Err(format!("{place} is no node of this pool ({IDENTITY} is missing)")),
-        Some(found) if found.pool != config.id || found.node != node.id => {
+        Some(found) if found.pool != *pool || found.node != node.id => {
             Err(format!("{place} is node {:?} of pool {}", found.node, found.pool))
         }
-        Some(found) => Ok((store, found.backfilling)),
+        Some(found) if !node.disk.is_empty() && found.disk != node.disk => Err(format!(
+            "{place} has another disk of node {} than the pool's map names: one of an earlier \
+             time; nothing on it is believed",
+            node.id
+        )),
+        Some(found) => Ok(Entered { store, filling: found.filling }),
     }
 }
 
 /// Opens a node's place, and refuses one that cannot do what pools do with nodes.
-fn opened(node: &NodeConfig, open: Opener<'_>) -> Result<Arc<dyn Backend>, StoreError> {
+pub(super) fn opened(node: &NodeConfig, open: Opener<'_>) -> Result<Arc<dyn Backend>, StoreError> {
     let store = open(node)?;
     Capabilities::FILES.require(&*store, "a node of a pool")?;
     Ok(store)
 }
 
-fn identity(store: &dyn Backend) -> Result<Option<Identity>> {
+pub(super) fn identity(store: &dyn Backend) -> Result<Option<Identity>> {
     let Some(bytes) = read_small(store, IDENTITY, MAX_TEXT)? else { return Ok(None) };
     let text = String::from_utf8_lossy(&bytes);
     let identity: Identity = toml::from_str(&text).map_err(|_| PoolError::Refused {
@@ -311,18 +330,18 @@ fn identity(store: &dyn Backend) -> Result<Option<Identity>> {
 }
 
 /// Writes a node's identity into a place that is not yet in use.
-fn take(
-    config: &PoolConfig,
-    node: &NodeConfig,
-    store: &dyn Backend,
-    backfilling: bool,
-) -> Result<()> {
+pub(super) fn take(config: &PoolConfig, node: &NodeConfig, store: &dyn Backend) -> Result<()> {
     let refused = |why: String| {
         let place = store.place();
         Err(PoolError::Refused { what: format!("{place} cannot become node {}: {why}", node.id) })
     };
     match identity(store)? {
-        Some(found) if found.pool == config.id && found.node == node.id => return Ok(()),
+        Some(found) if (&found.pool, &found.node) == (&config.id, &node.id) => {
+            let same = found.disk == node.disk;
+            if same {
+                return Ok(());
+            }
+        }
         Some(found) => {
             return refused(format!("it is node {:?} of pool {}", found.node, found.pool));
         }
@@ -336,17 +355,17 @@ fn take(
     if ours > 0 {
         return refused(format!("it has {ours} files of a pool; empty it, or use another place"));
     }
-    write_identity(store, config, node, backfilling)
+    write_identity(store, config, node)
 }
 
-fn write_identity(
+pub(super) fn write_identity(
     store: &dyn Backend,
     config: &PoolConfig,
     node: &NodeConfig,
-    backfilling: bool,
 ) -> Result<()> {
-    let (pool, node) = (config.id.clone(), node.id.clone());
-    let text = toml::to_string(&Identity { version: 1, pool, node, backfilling })
+    let (pool, disk) = (config.id.clone(), node.disk.clone());
+    let identity = Identity { version: 1, pool, node: node.id.clone(), disk, filling: false };
+    let text = toml::to_string(&identity)
         .map_err(|error| PoolError::Internal { what: error.to_string() })?;
     Ok(write_whole(store, IDENTITY, text.as_bytes())?)
 }

@@ -243,7 +243,8 @@ impl Pool {
         staged_shards: &[StagedShard],
         settings: &Settings<'_>,
     ) -> Result<Manifest> {
-        let change = Change { key, name: req.name, now_ms: req.now_ms, staged_shards };
+        let change =
+            Change { key, name: req.name, now_ms: req.now_ms, thorough: false, staged_shards };
         let committed = self.commit(&change, settings, |found| {
             // Somebody else may have put it meanwhile.
             refuse_existing(req, found.data())?;
@@ -264,14 +265,14 @@ impl Pool {
     /// Nodes for n shards, by position: those that can be used first, then at most as many that
     /// are unavailable as the policy allows.
     fn places_for(&self, key: &Key, n: usize) -> Result<Vec<usize>> {
-        let (here, candidates) = self.candidates(|node| node.store.is_ok());
+        let (here, candidates) = self.candidates(|node| node.is_here());
         let mut chosen: Vec<usize> =
             place(key, &candidates, n, &[]).into_iter().map(|at| here[at]).collect();
         let short = n - chosen.len();
         if short > 0 {
             let taken: Vec<&str> =
                 chosen.iter().map(|&at| &self.nodes[at].config.domain[..]).collect();
-            let (gone, candidates) = self.candidates(|node| node.store.is_err());
+            let (gone, candidates) = self.candidates(|node| !node.is_here());
             let more = place(key, &candidates, short, &taken);
             let allowed = self.config.policy.missing_at_put;
             if more.len() < short || short > allowed {
@@ -291,7 +292,7 @@ impl Pool {
     fn parts(&self, req: &PutRequest<'_>, key: Key, nodes: &[usize]) -> Vec<Option<Part<'_>>> {
         let (run, started) = (req.run, req.now_ms);
         let part = |(index, &node): (usize, &usize)| {
-            let store = self.nodes[node].store.as_deref().ok()?;
+            let store = &**self.nodes[node].store().ok()?;
             let name = NodeFile::ShardPart { key, run, index: index as u16, started }.name();
             Some(Part { index, store, name })
         };
@@ -301,7 +302,7 @@ impl Pool {
     /// Removes the shards of a put that failed, whatever they are called by now.
     fn remove_staged_shards(&self, staged_shards: &[StagedShard]) {
         for staged_shard in staged_shards {
-            if let Ok(store) = &self.nodes[staged_shard.node].store {
+            if let Ok(store) = self.nodes[staged_shard.node].store() {
                 // The failure itself is what the user must see.
                 let _ = store.remove(&staged_shard.part);
                 let _ = store.remove(&staged_shard.name);

@@ -76,7 +76,7 @@ impl Pool {
     /// [`PoolError::NoObject`], [`PoolError::NotRecoverable`]; too many nodes away; a store.
     pub fn needs(&self, name: &str, req: &HealRequest, settings: &Settings<'_>) -> Result<Needs> {
         let key = Key::of(name)?;
-        let found = self.look(&key, name)?;
+        let found = self.look_at_all(&key, name)?;
         let Some(manifest) = &found.newest else {
             return Err(PoolError::NoObject { name: name.to_owned() });
         };
@@ -84,7 +84,8 @@ impl Pool {
         let waits = |index: &u16| !req.away && health.away.contains(index);
         let lost: Vec<u16> = health.targets.iter().copied().filter(|i| !waits(i)).collect();
         if lost.is_empty() {
-            return Ok(if health.under_replicated { Needs::Heal } else { Needs::Nothing });
+            let renew = health.under_replicated || (req.away && health.copies_away);
+            return Ok(if renew { Needs::Heal } else { Needs::Nothing });
         }
         if !matches!(manifest.body, Body::Shards(_)) || !health.leaving.is_empty() {
             return Ok(Needs::Heal);

@@ -2,14 +2,17 @@
 
 use serde::Serialize;
 
-use super::Pool;
 use super::heal::{HealRequest, Healed, Quiet};
-use super::index::Index;
+use super::index::{Index, THE_MANIFEST};
+use super::{Listed, Pool};
 use crate::queue::{RepairQueue, Rules};
-use crate::{PoolError, Result, Settings};
+use crate::{Key, PoolError, Result, Settings};
 
 /// Objects that a report tells in detail at most.
 const MAX_TOLD: usize = 1000;
+
+/// Entries of the index between two writes.
+const BATCH: usize = 1000;
 
 /// How to repair a pool.
 ///
@@ -55,6 +58,9 @@ pub struct RecoverReport {
     pub bytes_written: u64,
     /// Of these, kept from an interrupted repair.
     pub resumed_bytes: u64,
+    /// The epoch from which on all manifests are in place, when this repair brought that about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settled: Option<u64>,
     /// Details of at most 1000 objects.
     pub details: Vec<Healed>,
     /// A dry run.
@@ -99,7 +105,9 @@ impl Pool {
         }
         if self.is_backfilling() && !req.dry_run {
             let mut queue = RepairQueue::new(Rules::default());
-            self.settle(&self.survey(index, &mut queue, req.now_ms)?)?;
+            report.settled = self
+                .settle(&self.survey(index, &mut queue, req.now_ms)?, settings)?
+                .map(|map| map.revision);
         }
         Ok(report)
     }
@@ -114,6 +122,9 @@ impl Pool {
     ) -> Result<()> {
         let quiet = Quiet(settings.observer);
         let inner = Settings { observer: &quiet, ..*settings };
+        let unsettled = self.is_backfilling();
+        // The survey that follows asks the index where manifests are.
+        let mut renewed = Vec::new();
         while let Some(damaged) = queue.next(req.now_ms) {
             let key = damaged.key;
             let Some(listed) = index.by_key(&key)? else {
@@ -121,6 +132,14 @@ impl Pool {
                 continue;
             };
             if damaged.transient && !req.away {
+                // Copies of its manifest need not wait for the nodes with its shards.
+                if unsettled && !req.dry_run && self.renew_copies(&listed.name, req, settings)? {
+                    report.repaired += 1;
+                    renewed.extend(self.listed(&key)?);
+                    let mut left = index.damage_of(&key)?;
+                    left.retain(|index| *index != THE_MANIFEST);
+                    index.set_damage(&[(key, left)])?;
+                }
                 report.waiting += 1;
                 queue.done(&key);
                 continue;
@@ -139,6 +158,9 @@ impl Pool {
             match self.heal(&listed.name, &heal, &inner) {
                 Ok(healed) => {
                     index.set_damage(&[(key, Vec::new())])?;
+                    if healed.manifest {
+                        renewed.extend(self.listed(&key)?);
+                    }
                     report.add(healed);
                     queue.done(&key);
                 }
@@ -152,8 +174,40 @@ impl Pool {
                     queue.failed(&key, req.now_ms);
                 }
             }
+            if renewed.len() >= BATCH {
+                index.store(&std::mem::take(&mut renewed))?;
+            }
         }
-        Ok(())
+        index.store(&renewed)
+    }
+
+    /// An object as the index has it.
+    fn listed(&self, key: &Key) -> Result<Option<(Key, Listed)>> {
+        let newest = self.ask(key, false)?.newest;
+        Ok(newest.map(|manifest| (*key, Listed::of(&manifest))))
+    }
+}
+
+impl Pool {
+    /// Writes copies of an object's manifest that are missing; says whether any were.
+    fn renew_copies(
+        &self,
+        name: &str,
+        req: &RecoverRequest,
+        settings: &Settings<'_>,
+    ) -> Result<bool> {
+        let key = Key::of(name)?;
+        let found = match self.look_at_all(&key, name) {
+            Ok(found) => found,
+            Err(PoolError::Uncertain { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let Some(manifest) = &found.newest else { return Ok(false) };
+        let lacking = self.manifest_health(&found, manifest, &key).under_replicated;
+        if lacking {
+            self.renew(key, manifest, req.now_ms, settings)?;
+        }
+        Ok(lacking)
     }
 }
 

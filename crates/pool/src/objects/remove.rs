@@ -20,7 +20,7 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<()> {
         let key = Key::of(name)?;
-        let change = Change { key, name, now_ms, staged_shards: &[] };
+        let change = Change { key, name, now_ms, thorough: false, staged_shards: &[] };
         self.commit(&change, settings, |found| {
             if found.data().is_none() {
                 return Err(PoolError::NoObject { name: name.to_owned() });

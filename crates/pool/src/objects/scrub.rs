@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::heal::Quiet;
 use super::index::{Index, THE_MANIFEST};
 use super::shards::Member;
+use super::strays::Strays;
 use super::{Listed, ObjectShards, Pool};
 use crate::queue::RepairQueue;
 use crate::{Depth, Key, NodeFile, PoolError, Result, Settings};
@@ -64,8 +65,13 @@ pub struct ScrubReport {
     pub findings: Vec<Finding>,
     /// Files that belong to nothing: of interrupted puts and repairs, of replaced versions.
     pub leftovers: u64,
-    /// How many of them were removed.
+    /// How many of them were removed, or put in quarantine where they are data.
     pub leftovers_removed: u64,
+    /// Shards and manifests in quarantine: nothing seems to need them; they are removed by a scrub
+    /// after the time of grace.
+    pub quarantined: u64,
+    /// Objects whose manifests were all lost, made again from their shards.
+    pub restored: u64,
     /// Tombstones that are no longer needed and were dropped.
     pub forgotten: u64,
     /// Ids of unavailable nodes.
@@ -143,13 +149,11 @@ impl Pool {
             }
         }
         if req.prefix.is_empty() {
-            self.find_leftovers(index, req, &mut report, settings)?;
-            self.drop_tombstones(index, req, &mut report, settings)?;
+            let strays = self.find_leftovers(index, req, &mut report, settings)?;
+            self.restore(&strays, index, req, &mut report, settings)?;
+            self.finish_scrub(index, req, &mut report, settings)?;
         }
-        if req.prefix.is_empty() && report.under_replicated == 0 && !req.dry_run {
-            self.trust_all()?;
-        }
-        report.clean = report.damaged + report.unreadable == 0
+        report.clean = report.damaged + report.unreadable + report.under_replicated == 0
             && report.away.is_empty()
             && report.leftovers == report.leftovers_removed;
         Ok(report)
@@ -167,7 +171,7 @@ impl Pool {
         let key = Key::of(&listed.name)?;
         let quiet = Quiet(settings.observer);
         let inner = Settings { observer: &quiet, ..*settings };
-        let found = match self.look(&key, &listed.name) {
+        let found = match self.look_at_all(&key, &listed.name) {
             Ok(found) => found,
             Err(error) => {
                 report.unreadable += 1;
@@ -225,7 +229,8 @@ impl Pool {
         req: &ScrubRequest<'_>,
         report: &mut ScrubReport,
         settings: &Settings<'_>,
-    ) -> Result<()> {
+    ) -> Result<Strays> {
+        let mut strays = Strays::default();
         for (at, store) in self.present() {
             let node = &self.nodes[at].config.id;
             let mut suspects: Vec<NodeFile> = Vec::new();
@@ -234,6 +239,9 @@ impl Pool {
                 if end.is_ok()
                     && let Some(file) = NodeFile::parse(name)
                 {
+                    if let NodeFile::ManifestPart { key, run, .. } = file {
+                        strays.begun(key, run);
+                    }
                     match self.is_wanted(index, node, &file, req) {
                         Ok(false) if suspects.len() < MAX_SUSPECTS => suspects.push(file),
                         Ok(_) => {}
@@ -247,10 +255,10 @@ impl Pool {
                 settings.observer.warn(&error.to_string());
             }
             for file in suspects {
-                self.clear(at, &file, req, report, settings)?;
+                self.clear(at, &file, req, report, &mut strays, settings)?;
             }
         }
-        Ok(())
+        Ok(strays)
     }
 
     /// Whether a file is what the index expects there: a quick answer for the many.
@@ -263,8 +271,13 @@ impl Pool {
     ) -> Result<bool> {
         let old = |started: u64| started.saturating_add(req.grace_ms) <= req.now_ms;
         Ok(match file {
-            // Manifests are looked at with their objects.
-            NodeFile::Manifest { .. } => true,
+            // Manifests are looked at with their objects, where those are looked for.
+            NodeFile::Manifest { key } => {
+                let homes = self.config.homes(key);
+                let mut homes = homes.iter().flat_map(super::map::Homes::positions);
+                homes.any(|at| self.nodes[at].config.id == *node)
+            }
+            NodeFile::QuarantinedShard { .. } | NodeFile::QuarantinedManifest { .. } => false,
             NodeFile::ManifestPart { started, .. } | NodeFile::ShardPart { started, .. } => {
                 !old(*started)
             }
@@ -283,21 +296,34 @@ impl Pool {
         file: &NodeFile,
         req: &ScrubRequest<'_>,
         report: &mut ScrubReport,
+        strays: &mut Strays,
         settings: &Settings<'_>,
     ) -> Result<()> {
         // No commit can be under way, so a file that no manifest names now is named by none.
-        let _locks = self.lock(settings)?;
         let key = file.key();
-        let found = self.ask(&key)?;
-        if found.away.len() >= self.config.policy.manifest_copies {
+        let _locks = self.lock(self.config.homes_now(&key).positions(), settings)?;
+        let found = self.ask(&key, true)?;
+        if !found.certain {
             return Ok(());
         }
         // Partial files are judged by their age. A shard is data: an unavailable node may have the
         // manifest that needs it.
-        if matches!(file, NodeFile::Shard { .. }) && !found.away.is_empty() {
+        let is_data = file.quarantined(0).is_some();
+        if is_data && !found.away.is_empty() {
             return Ok(());
         }
         let node = &self.nodes[at].config.id;
+        if let NodeFile::Shard { run, index, .. } = file
+            && found.newest.is_none()
+            && found.ghosts.is_empty()
+        {
+            strays.note(key, *run, *index, at);
+        }
+        if let NodeFile::QuarantinedShard { since, .. }
+        | NodeFile::QuarantinedManifest { since, .. } = file
+        {
+            return self.leave_quarantine(at, file, *since, &found, req, report);
+        }
         let doomed = match (file, &found.newest) {
             (NodeFile::Shard { run, index, .. }, Some(manifest)) if manifest.run == *run => {
                 let own = super::commit::places(manifest).nth(usize::from(*index));
@@ -316,55 +342,26 @@ impl Pool {
             return Ok(());
         }
         report.leftovers += 1;
-        if !req.dry_run
-            && let Ok(store) = &self.nodes[at].store
-        {
-            store.remove(&file.name())?;
-            report.leftovers_removed += 1;
-        }
-        Ok(())
-    }
-
-    /// Tombstones go once all nodes are available and nothing older is left on them.
-    fn drop_tombstones(
-        &self,
-        index: &Index,
-        req: &ScrubRequest<'_>,
-        report: &mut ScrubReport,
-        settings: &Settings<'_>,
-    ) -> Result<()> {
-        if req.dry_run || !self.away().is_empty() {
+        if req.dry_run {
             return Ok(());
         }
-        let mut forgotten = Vec::new();
-        for listed in index.tombstones()? {
-            let key = Key::of(&listed.name)?;
-            let _locks = self.lock(settings)?;
-            let found = self.ask(&key)?;
-            let removed = found.newest.as_ref().is_none_or(|manifest| !manifest.body.is_data());
-            if !removed || found.away.len() >= self.config.policy.manifest_copies {
-                continue;
+        let store = self.usable(at)?;
+        match file.quarantined(req.now_ms) {
+            Some(kept) => {
+                store.rename(&file.name(), &kept.name())?;
+                report.quarantined += 1;
             }
-            let name = NodeFile::Manifest { key }.name();
-            // Older versions first: a crash must not leave one of them without the tombstone that
-            // overrides it.
-            let corrupt = found.corrupt.iter().map(|(at, _)| at);
-            for at in corrupt.chain(&found.stale).chain(&found.copies) {
-                if let Ok(store) = &self.nodes[*at].store {
-                    store.remove(&name)?;
-                }
-            }
-            report.forgotten += 1;
-            forgotten.push(listed.name);
+            None => store.remove(&file.name())?,
         }
-        index.forget(&forgotten)
+        report.leftovers_removed += 1;
+        Ok(())
     }
 }
 
 /// Leftovers of one node that are looked at in one scrub.
 const MAX_SUSPECTS: usize = 100_000;
 
-fn tell(report: &mut ScrubReport, finding: Finding) {
+pub(super) fn tell(report: &mut ScrubReport, finding: Finding) {
     if report.findings.len() < MAX_TOLD {
         report.findings.push(finding);
     }

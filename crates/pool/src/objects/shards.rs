@@ -93,9 +93,9 @@ fn member(pool: &Pool, manifest: &Manifest, placed: &Placed, key: Key, index: us
     let Some(at) = pool.config().position(node) else {
         return Member::Lost(format!("node {node} is no longer part of the pool"));
     };
-    let store = match &pool.nodes[at].store {
+    let store = match pool.nodes[at].store() {
         Ok(store) => store,
-        Err(why) => return Member::Unavailable(why.clone()),
+        Err(why) => return Member::Unavailable(why.to_owned()),
     };
     let name = NodeFile::Shard { key, run: manifest.run, index: index as u16 }.name();
     let mut reader = match ShardReader::open(&**store, &name) {

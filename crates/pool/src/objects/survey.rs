@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::Serialize;
 
 use super::index::{Index, THE_MANIFEST};
-use super::pool::PoolNode;
 use super::{Listed, Pool};
 use crate::queue::{Damaged, RepairQueue};
 use crate::{Key, NodeFile, Result};
@@ -39,6 +38,12 @@ pub struct PoolStatus {
     pub to_rebuild: u64,
     /// The nodes.
     pub nodes: Vec<NodeStatus>,
+    /// Shards that belong to no object that is known: left over, or of an object whose manifests
+    /// are lost. A scrub says which.
+    pub unclaimed: u64,
+    /// Shards that belong to an object and are there.
+    #[serde(skip)]
+    pub claimed: u64,
     /// Shards that repairs have begun to write: object, index, position of the node.
     #[serde(skip)]
     pub unfinished: Vec<(Key, u16, usize)>,
@@ -121,17 +126,6 @@ struct Lack {
 }
 
 impl Pool {
-    /// Ends the backfilling of nodes with new disks, if a survey found that no manifest is missing
-    /// anywhere.
-    ///
-    /// # Errors
-    /// A node that cannot be written.
-    pub fn settle(&self, status: &PoolStatus) -> Result<()> {
-        let present = |(node, row): (&PoolNode, &NodeStatus)| row.present == node.store.is_ok();
-        let as_opened = self.nodes.iter().zip(&status.nodes).all(present);
-        if as_opened && status.under_replicated == 0 { self.trust_all() } else { Ok(()) }
-    }
-
     /// Surveys the pool and fills the queue with what a repair should do, the most endangered
     /// first. The index must be fresh. `queue` bounds what is remembered of damaged objects.
     ///
@@ -165,6 +159,18 @@ impl Pool {
             self.judge(&listed, &lacks, &mut status, queue, now_ms)?;
             Ok(true)
         })?;
+        // That an object was removed must not be forgotten either.
+        let unsettled = self.is_backfilling();
+        for listed in index.tombstones()? {
+            let key = Key::of(&listed.name)?;
+            if self.is_misplaced(&key, &listed) || (unsettled && self.lacks_copies(&key)?) {
+                status.under_replicated += 1;
+                let (lost, transient) = (Vec::new(), false);
+                queue.report(Damaged { key, lost, margin: 0, bytes: 0, transient }, now_ms);
+            }
+        }
+        let here: u64 = status.nodes.iter().map(|row| row.shards).sum();
+        status.unclaimed = here.saturating_sub(status.claimed);
         Ok(status)
     }
 
@@ -180,12 +186,12 @@ impl Pool {
             id: config.id.clone(),
             url: config.url.clone(),
             domain: config.domain.clone(),
-            draining: config.draining,
-            backfilling: self.nodes[at].backfilling,
+            draining: config.is_leaving(),
+            backfilling: false,
             ..NodeStatus::default()
         };
         group.nodes.insert(config.id.clone(), at);
-        let listed = self.nodes[at].store.as_ref().map_err(Clone::clone).and_then(|store| {
+        let listed = self.nodes[at].store().map_err(str::to_owned).and_then(|store| {
             let listed = store.each_name(&mut |name| {
                 match NodeFile::parse(name) {
                     Some(NodeFile::Shard { key, run, index }) => {
@@ -208,6 +214,7 @@ impl Pool {
             listed.map_err(|error| error.to_string())
         });
         row.present = listed.is_ok();
+        row.backfilling = row.present && self.is_unsure(at);
         row.why = listed.err();
         row
     }
@@ -233,6 +240,7 @@ impl Pool {
                 let there =
                     row.present && group.marks.contains(&mark(at, &key, Part::Shard(&run, number)));
                 row.missing += u64::from(!there);
+                status.claimed += u64::from(there);
                 if !there || row.draining {
                     lack.lost.push(number);
                 }
@@ -244,7 +252,7 @@ impl Pool {
                 let Some(&at) = group.nodes.get(id) else { continue };
                 let row = &status.nodes[at];
                 let there = group.marks.contains(&mark(at, &key, Part::Manifest));
-                lack.manifests += u16::from(row.draining || (row.present && !there));
+                lack.manifests += u16::from(row.present && !there);
             }
             let lacks_something = !lack.lost.is_empty() || lack.manifests > 0;
             if lacks_something && (lacks.len() < MOST_DAMAGED || lacks.contains_key(&key)) {
@@ -281,11 +289,12 @@ impl Pool {
         let gone = |id: &&String| self.config.position(id).is_none();
         let manifests = usize::from(lack.manifests.max(u16::from(lack.under_replicated)))
             + listed.manifests.iter().filter(gone).count();
-        if lack.lost.is_empty() && manifests == 0 {
+        let misplaced = self.is_misplaced(&key, listed);
+        if lack.lost.is_empty() && manifests == 0 && !misplaced {
             status.whole += 1;
             return Ok(());
         }
-        status.under_replicated += u64::from(manifests > 0);
+        status.under_replicated += u64::from(manifests > 0 || misplaced);
         let unreachable = self.unreachable(listed, &lack.lost);
         // A code that this program cannot do is counted as if any k shards were enough.
         let of_data = self.codec(&listed.code).map_or_else(
@@ -307,11 +316,28 @@ impl Pool {
         Ok(())
     }
 
+    /// Whether copies of a manifest are missing; asks the object's homes.
+    fn lacks_copies(&self, key: &Key) -> Result<bool> {
+        let found = self.ask(key, true)?;
+        let Some(manifest) = &found.newest else { return Ok(false) };
+        Ok(self.manifest_health(&found, manifest, key).under_replicated)
+    }
+
+    /// Whether copies of a manifest must be written where every later reader looks: nodes joined or
+    /// left, or there are to be more of them.
+    fn is_misplaced(&self, key: &Key, listed: &Listed) -> bool {
+        let homes = self.config.homes_now(key);
+        let at_home = |id: &String| {
+            self.config.position(id).is_some_and(|at| homes.positions().any(|home| home == at))
+        };
+        listed.manifests.len() < homes.copies || !listed.manifests.iter().all(at_home)
+    }
+
     /// Which of these shards cannot be read: those on nodes to be drained still can.
     fn unreachable(&self, listed: &Listed, lost: &[u16]) -> Vec<usize> {
         let drains = |index: &usize| {
             let at = listed.nodes.get(*index).and_then(|id| self.config.position(id));
-            at.is_some_and(|at| self.nodes[at].config.draining && self.nodes[at].store.is_ok())
+            at.is_some_and(|at| self.nodes[at].config.is_leaving() && self.nodes[at].is_here())
         };
         lost.iter().map(|&index| usize::from(index)).filter(|index| !drains(index)).collect()
     }

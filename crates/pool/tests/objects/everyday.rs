@@ -160,7 +160,8 @@ fn an_empty_mount_point_is_no_node_and_a_strange_disk_is_refused() {
     assert!(world.get("x").unwrap() == data(3_000, 1));
     // Disks swapped by mistake are noticed.
     world.disks.swap(0, 2);
-    assert!(Pool::open(world.config.clone(), &|node| world.open_node(node)).is_err());
+    let error = world.get("x").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotRecoverable, "{error}");
     world.disks.swap(0, 2);
     world.config.node[1].id = "other".into();
     world.config.id = "0".repeat(32);

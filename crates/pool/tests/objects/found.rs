@@ -94,7 +94,8 @@ fn a_scrub_corrects_an_index_that_follows_an_old_manifest() {
     let size = || index.by_key(&Key::of("x").unwrap()).unwrap().unwrap().size;
     assert_eq!(size(), 6_000, "the index finds it by itself now: drop this test");
     let report = scrub(&world, &index);
-    assert_eq!((report.damaged, report.under_replicated, size()), (1, 1, 9_000), "{report:#?}");
+    // Looking at it has given the newest manifest to as many homes as must have it.
+    assert_eq!((report.damaged, report.under_replicated, size()), (0, 0, 9_000), "{report:#?}");
     repair(&world, &index);
     assert!(scrub(&world, &index).clean && world.get("x").unwrap() == new);
 }

@@ -5,4 +5,5 @@ mod everyday;
 mod found;
 mod helped;
 mod model;
+mod trust;
 mod world;

@@ -196,6 +196,8 @@ fn what_was_acknowledged_is_what_is_read() {
         }
         play.world.away.clear();
         play.scrub_and_repair();
+        // What was in quarantine has no grace here, and goes.
+        assert_eq!(play.scrub().quarantined, 0);
         let names: Vec<String> = play.expected.keys().cloned().collect();
         for name in names {
             assert!(play.world.get(&name).unwrap() == play.expected[&name], "{:#?}", play.log);
@@ -208,7 +210,10 @@ fn what_was_acknowledged_is_what_is_read() {
         let inline = play.expected.values().filter(|bytes| bytes.len() < 100).count();
         let others = play.expected.len() - inline;
         let per_node = 3; // identity, description, log
-        let least = inline * 3 + others * 8;
-        assert!(files <= least + NODES * per_node, "{files} files {:#?}", play.log);
+        // A read while a node was away may have left a copy of a manifest on each other home.
+        let least = inline * 5 + others * 10;
+        let lists: Vec<_> = (0..NODES).map(|node| play.world.files(node)).collect();
+        let whole = files <= least + NODES * per_node;
+        assert!(whole, "{files} files {lists:#?} {:?} {:#?}", play.expected.keys(), play.log);
     }
 }

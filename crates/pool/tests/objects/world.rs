@@ -65,8 +65,9 @@ impl World {
             config.node.push(NodeConfig::new(&format!("n{at:02}"), &format!("memory://{at}")));
         }
         let disks = (0..count).map(|_| Disk::new(MemoryBackend::new())).collect();
-        let world = World { config, disks, away: BTreeSet::new(), runs: AtomicU64::new(0) };
-        Pool::create(world.config.clone(), &|node| world.open_node(node)).unwrap();
+        let mut world = World { config, disks, away: BTreeSet::new(), runs: AtomicU64::new(0) };
+        let pool = Pool::create(world.config.clone(), &|node| world.open_node(node)).unwrap();
+        world.config = pool.config().clone();
         world
     }
 
@@ -82,7 +83,13 @@ impl World {
 
     /// The pool as a process that starts now sees it.
     pub fn pool(&self) -> Pool {
-        Pool::open(self.config.clone(), &|node| self.open_node(node)).unwrap()
+        Pool::open(self.newest(), &|node| self.open_node(node)).unwrap()
+    }
+
+    /// The pool's map in force.
+    pub fn newest(&self) -> PoolConfig {
+        let open = |node: &NodeConfig| self.open_node(node);
+        Pool::newest(self.config.clone(), &open, &settings()).unwrap()
     }
 
     pub fn run(&self) -> [u8; 16] {
@@ -125,7 +132,8 @@ impl World {
     pub fn replace_disk(&mut self, node: usize) {
         self.disks[node] = Disk::new(MemoryBackend::new());
         self.away.remove(&node);
-        let id = self.config.node[node].id.clone();
-        Pool::replace_disk(&self.config, &id, &|node| self.open_node(node)).unwrap();
+        let pool = self.pool();
+        let (config, open) = (pool.config().node[node].clone(), |node: &_| self.open_node(node));
+        self.config = pool.replace_disk(config, self.run(), &open, &settings()).unwrap();
     }
 }

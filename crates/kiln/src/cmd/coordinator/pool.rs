@@ -6,7 +6,6 @@ use std::time::Duration;
 use kiln_node::net::PoolRecovery;
 use kiln_node::recovery::{NodeLoad, PoolRecovered, RateLimits, RecoverOptions, StrategyLoad};
 use kiln_pool::{Pool, PoolError};
-use kiln_store::Absent;
 use serde::Serialize;
 
 use super::Coordinator;
@@ -85,8 +84,8 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     };
     let lines = flags.recover.progress.map(|seconds| Duration::from_secs(seconds.max(1)));
     let control = RecoveryControl::new(setup, limits, flags.pool.limits_path(), lines);
-    let open = || match flags.pool.config() {
-        Ok(config) => Pool::open(config, &|node| setup.open_node(node, Absent::Refuse)),
+    let open = || match flags.pool.open_quietly(setup) {
+        Ok(pool) => Ok(pool),
         Err(Failure::Pool(error)) => Err(error),
         Err(other) => Err(PoolError::Usage { what: other.to_string() }),
     };

@@ -1,13 +1,13 @@
 //! `kiln pool add-node`
 
 use clap::Args;
-use kiln_pool::Pool;
+use kiln_pool::{NodeConfig, Pool};
 use kiln_store::Absent;
 
 use super::node;
 use crate::exit::{Exit, Failure};
 use crate::print::Stream;
-use crate::setup::{PoolFlags, Setup};
+use crate::setup::{PoolFlags, Setup, fresh_run};
 
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
@@ -32,27 +32,26 @@ pub struct AddNode {
 impl AddNode {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let _lock = self.pool.lock("config")?;
-        let mut config = self.pool.config()?;
+        let pool = self.pool.open_quietly(setup)?;
+        let config = pool.config();
         let wrong = |problem: String| Failure::Flag { flag: "ID", problem };
         let new = self.node.as_deref().map(|text| node(text, &self.id)).transpose()?;
-        match (config.position(&self.id), new, self.replace) {
+        match (config.position(&self.id), &new, self.replace) {
             (Some(_), _, false) => {
                 let id = &self.id;
                 return Err(wrong(format!("node {id} is there; give --replace for a new disk")));
             }
             (None, _, true) => return Err(wrong(format!("there is no node {}", self.id))),
             (None, None, false) => return Err(wrong("where is it? name a folder or URL".into())),
-            (None, Some(new), false) => config.node.push(new),
-            (Some(at), Some(new), true) => config.node[at] = new,
-            (Some(_), None, true) => {}
+            _ => {}
         }
-        config.revision += 1;
-        config.check()?;
-        let take = if self.replace { Pool::replace_disk } else { Pool::take_node };
-        take(&config, &self.id, &|node| setup.open_node(node, Absent::Create))?;
-        self.pool.write(&config)?;
-        let pool = self.pool.open(setup)?;
-        pool.write_description()?;
+        let here = config.position(&self.id).map(|at| config.node[at].clone());
+        // One of the two is there, by what was refused above.
+        let Some(node) = new.or(here) else { return Err(wrong("where is it?".into())) };
+        let take = if self.replace { Pool::replace_disk } else { Pool::add_node };
+        let open = |node: &NodeConfig| setup.open_node(node, Absent::Create);
+        let config = take(&pool, node, fresh_run(), &open, &setup.settings())?;
+        self.pool.reopen(config.clone(), setup)?;
         if setup.json {
             Stream::Stdout.json(&config)?;
         } else if !setup.quiet {

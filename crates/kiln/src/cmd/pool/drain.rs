@@ -2,8 +2,7 @@
 
 use clap::Args;
 use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{Observer, Pool, RecoverRequest};
-use kiln_store::Absent;
+use kiln_pool::{NodeState, Observer, RecoverRequest};
 
 use super::check_domains;
 use crate::cmd::repair::show_recovery;
@@ -29,18 +28,22 @@ impl Drain {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let _lock = self.pool.lock("config")?;
         let _repair = self.pool.lock("repair")?;
-        let mut config = self.pool.config()?;
+        let pool = self.pool.open(setup)?;
+        let mut config = pool.config().clone();
         let Some(at) = config.position(&self.id) else {
             let problem = format!("the pool has no node {}", self.id);
             return Err(Failure::Flag { flag: "ID", problem });
         };
-        config.node[at].draining = !self.undo;
-        config.revision += 1;
-        // Check that there is room elsewhere before anything is moved.
-        check_domains(&config)?;
-        self.pool.write(&config)?;
-        let pool = self.pool.open(setup)?;
-        pool.write_description()?;
+        let state = if self.undo { NodeState::In } else { NodeState::Leaving };
+        let ids = [self.id.clone()];
+        let pool = if config.node[at].state == state {
+            pool
+        } else {
+            // Check that there is room elsewhere before anything is moved.
+            config.node[at].state = state;
+            check_domains(&config)?;
+            self.pool.reopen(pool.set_state(&ids, state, false, &setup.settings())?, setup)?
+        };
         if self.undo {
             return Ok(Exit::Done);
         }
@@ -51,6 +54,8 @@ impl Drain {
         let mut report = outcome?;
         report.seconds = setup.seconds();
         drop(index);
+        // The repair may have settled the map.
+        let pool = self.pool.open_quietly(setup)?;
         let index = self.pool.index(&pool, setup)?;
         let mut queue = RepairQueue::new(Rules::default());
         let status = pool.survey(&index, &mut queue, now_ms())?;
@@ -70,10 +75,7 @@ impl Drain {
             setup.observer.warn(&problem);
             return Ok(Exit::Damaged);
         }
-        config.node.remove(at);
-        config.revision += 1;
-        self.pool.write(&config)?;
-        Pool::open(config, &|node| setup.open_node(node, Absent::Refuse))?.write_description()?;
+        self.pool.reopen(pool.forget(&ids, false, &setup.settings())?, setup)?;
         Ok(Exit::Done)
     }
 }

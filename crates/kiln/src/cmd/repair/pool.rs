@@ -1,6 +1,6 @@
 //! `kiln repair` without folders: a whole pool.
 
-use kiln_pool::{RecoverReport, RecoverRequest};
+use kiln_pool::{NodeConfig, NodeState, Observer, Pool, RecoverReport, RecoverRequest};
 
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, pace};
@@ -9,8 +9,11 @@ use crate::sizes;
 
 /// Repairs a pool.
 pub fn run(flags: &PoolFlags, away: bool, dry_run: bool, setup: &Setup) -> Result<Exit, Failure> {
-    let pool = flags.open(setup)?;
+    let mut pool = flags.open(setup)?;
     let _lock = if dry_run { None } else { Some(flags.lock("repair")?) };
+    if !dry_run {
+        pool = members(pool, flags, away, setup)?;
+    }
     let index = flags.index(&pool, setup)?;
     let req = RecoverRequest { now_ms: now_ms(), away, dry_run };
     let outcome = pool.recover(&index, &req, &setup.settings());
@@ -19,6 +22,38 @@ pub fn run(flags: &PoolFlags, away: bool, dry_run: bool, setup: &Setup) -> Resul
     report.seconds = setup.seconds();
     show(&report, setup)?;
     Ok(exit(&report))
+}
+
+/// Who takes part from now on: what was out and is back does, and with `away` what is unavailable
+/// does not, so that readers look for nothing there and further losses are survived.
+fn members(pool: Pool, flags: &PoolFlags, away: bool, setup: &Setup) -> Result<Pool, Failure> {
+    let missing: Vec<String> = pool.away().iter().map(|(node, _)| node.id.clone()).collect();
+    let those = |wanted: &dyn Fn(&NodeConfig) -> bool| -> Vec<String> {
+        let nodes = pool.config().node.iter().filter(|node| wanted(node));
+        nodes.map(|node| node.id.clone()).collect()
+    };
+    let back = those(&|node| node.state == NodeState::Out && !missing.contains(&node.id));
+    let gone = those(&|node| away && node.state == NodeState::In && missing.contains(&node.id));
+    let mut config = None;
+    if !back.is_empty() {
+        config = Some(pool.set_state(&back, NodeState::In, false, &setup.settings())?);
+    }
+    let pool = match config {
+        Some(config) => flags.reopen(config, setup)?,
+        None => pool,
+    };
+    if gone.is_empty() {
+        return Ok(pool);
+    }
+    let mut without = pool.config().clone();
+    without.node.retain(|node| !gone.contains(&node.id));
+    let left: std::collections::BTreeSet<&str> =
+        without.node.iter().filter(|n| !n.is_leaving()).map(|n| &n.domain[..]).collect();
+    if left.len() < without.policy.manifest_copies {
+        setup.observer.warn("too few nodes are left to do without those that are unavailable");
+        return Ok(pool);
+    }
+    flags.reopen(pool.set_state(&gone, NodeState::Out, false, &setup.settings())?, setup)
 }
 
 fn exit(report: &RecoverReport) -> Exit {

@@ -43,6 +43,12 @@ struct Row {
     _weight: Option<f64>,
     #[serde(rename = "draining")]
     _draining: Option<bool>,
+    #[serde(rename = "state")]
+    _state: Option<String>,
+    #[serde(rename = "disk")]
+    _disk: Option<String>,
+    #[serde(rename = "since")]
+    _since: Option<u64>,
 }
 
 /// A cluster and who has which chunk.

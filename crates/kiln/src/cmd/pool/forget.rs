@@ -1,0 +1,74 @@
+//! `kiln pool forget`
+
+use clap::Args;
+use kiln_pool::{Observer, PoolError};
+
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, count};
+use crate::setup::{PoolFlags, Setup};
+
+/// Names of lost objects that are told.
+const MAX_TOLD: usize = 1000;
+
+// Arguments; the summary is in `pool.rs`.
+#[derive(Debug, Args)]
+pub struct Forget {
+    /// Ids of nodes that will not come back
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+
+    /// Give up the objects that cannot be read without them
+    #[arg(long)]
+    lose: bool,
+
+    /// Do it although so many nodes are unavailable that they could not be asked
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+impl Forget {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let _lock = self.pool.lock("config")?;
+        let pool = self.pool.open(setup)?;
+        for id in &self.ids {
+            if pool.config().position(id).is_none() {
+                let problem = format!("the pool has no node {id}");
+                return Err(Failure::Flag { flag: "ID", problem });
+            }
+        }
+        let index = self.pool.index(&pool, setup)?;
+        let (lost, lost_count) = pool.lost_without(&self.ids, &index, MAX_TOLD)?;
+        setup.observer.finish();
+        if lost_count > 0 && !self.lose {
+            let objects = count(lost_count, "object");
+            let names = lost.join(", ");
+            let what = format!(
+                "without {} {objects} cannot be read: {names}; bring nodes back, or give --lose \
+                 to do without them",
+                self.ids.join(", ")
+            );
+            return Err(PoolError::Refused { what }.into());
+        }
+        if self.force {
+            setup.observer.warn(
+                "unavailable nodes are not asked: if they go on elsewhere, what changes there and \
+                 here contradicts each other",
+            );
+        }
+        let config = pool.forget(&self.ids, self.force, &setup.settings())?;
+        self.pool.reopen(config.clone(), setup)?;
+        if setup.json {
+            Stream::Stdout.json(&config)?;
+        } else if !setup.quiet {
+            for name in &lost {
+                Stream::Stdout.text(&format!("lost: {name}\n"))?;
+            }
+            let ids = self.ids.join(", ");
+            Stream::Stdout.text(&format!("{ids}: gone for good; run kiln repair\n"))?;
+        }
+        Ok(if lost_count > 0 { Exit::NotRecoverable } else { Exit::Done })
+    }
+}

@@ -1,0 +1,423 @@
+//! Changes of the pool's map: agreed by more than half of the nodes, durable on them before they
+//! count.
+//!
+//! A change is made under the locks of all nodes that can be reached: no commit can be under way on
+//! any of them, so one either was done by the map of before, where every later reader still looks,
+//! or finds the new epoch and is refused. Whoever begins with an old map finds that out from the
+//! first node that it asks: every answer about an object comes with the epoch of the node's map.
+
+use kiln_store::{Backend, StoreError, WriteLock, write_whole};
+
+use super::pool::{Opener, PoolNode, identity, opened, take, write_identity};
+use super::small::{epoch_of, read_small};
+use super::{Index, NodeConfig, NodeState, Pool, PoolConfig, PoolStatus};
+use crate::engine::names::{DESCRIPTION, hex};
+use crate::engine::sinks::in_parallel;
+use crate::{PoolError, Result, Settings};
+
+/// Most bytes of a description.
+const MAX_TEXT: u64 = 1 << 20;
+
+/// A node's copy of the map of a pool; `None`: it has none that can be read.
+fn map_of(store: &dyn Backend, pool: &str) -> Result<Option<PoolConfig>> {
+    let Some(bytes) = read_small(store, DESCRIPTION, MAX_TEXT)? else { return Ok(None) };
+    let config = PoolConfig::from_toml(&String::from_utf8_lossy(&bytes)).ok();
+    Ok(config.filter(|config| config.id == pool))
+}
+
+impl Pool {
+    /// The pool's map in force, found by asking all nodes that `config` names, and those that a
+    /// newer map names. A change that was cut short is completed.
+    ///
+    /// # Errors
+    /// [`PoolError::MapNotAgreed`] when a newer map is known that too few nodes can be given.
+    pub fn newest(
+        config: PoolConfig,
+        open: Opener<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<PoolConfig> {
+        let known = config.revision;
+        let mut pool = Pool::open(config, open)?.like(settings);
+        loop {
+            let found = pool.maps()?;
+            let newest = found.iter().map(|(_, map)| map).max_by_key(|map| map.revision);
+            let Some(newest) = newest.filter(|map| map.revision > pool.config.revision).cloned()
+            else {
+                break;
+            };
+            pool = Pool::open(newest, open)?.like(settings);
+        }
+        let epoch = pool.config.revision;
+        if epoch == known {
+            return Ok(pool.config);
+        }
+        let maps = pool.maps()?;
+        let has = |at: usize| maps.iter().any(|(of, map)| *of == at && map.revision == epoch);
+        if pool.config.majority(|id| pool.config.position(id).is_some_and(has)).is_err() {
+            let locks = pool.lock_all(settings)?;
+            pool.spread(&locks, &pool.config)?;
+        }
+        Ok(pool.config)
+    }
+
+    /// Asks as many nodes as an operation on one object does whether they know a newer map.
+    ///
+    /// # Errors
+    /// [`PoolError::MapChanged`].
+    pub fn check_map(&self) -> Result<()> {
+        for (at, store) in self.present().take(self.config.policy.manifest_copies) {
+            if let Ok(Some(epoch)) = epoch_of(store) {
+                self.refuse_newer(at, epoch)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn like(self, settings: &Settings<'_>) -> Pool {
+        match settings.sequence {
+            Some(sequence) => self.in_sequence(sequence.clone()),
+            None => self,
+        }
+    }
+
+    /// Copies of the map, as they are on the nodes.
+    fn maps(&self) -> Result<Vec<(usize, PoolConfig)>> {
+        let all = in_parallel(
+            self.sequence.as_ref(),
+            self.present().collect(),
+            |_, (at, store): (usize, &dyn Backend)| {
+                // A copy that cannot be read is no copy.
+                Ok::<_, PoolError>(map_of(store, &self.config.id).ok().flatten().map(|m| (at, m)))
+            },
+        )?;
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// Changes the map: the next epoch is in force when this returns.
+    ///
+    /// `force` has it made although too many nodes are unavailable to know of it: two such changes
+    /// on two sides of a cut network contradict each other.
+    ///
+    /// # Errors
+    /// What `edit` says; [`PoolError::MapChanged`] when somebody else was first;
+    /// [`PoolError::MapNotAgreed`].
+    pub fn change(
+        &self,
+        force: bool,
+        settings: &Settings<'_>,
+        edit: impl FnOnce(&mut PoolConfig) -> Result<()>,
+    ) -> Result<PoolConfig> {
+        let next = self.config.next(edit)?;
+        let locks = self.lock_all(settings)?;
+        for (at, map) in self.maps()? {
+            self.refuse_newer(at, map.revision)?;
+        }
+        let here = |id: &str| self.store(id).is_some();
+        let (have, of) = match (self.config.majority(here), next.majority(here)) {
+            (Err(few), _) | (_, Err(few)) | (Ok(few), Ok(_)) => few,
+        };
+        let away = self.silent();
+        let few = have * 2 <= of || away.len() >= self.config.policy.manifest_copies;
+        if few && !force {
+            let todo = "bring nodes back, or give --force if they are gone for good".into();
+            return Err(PoolError::MapNotAgreed { have, of, away, todo });
+        }
+        match self.spread(&locks, &next) {
+            Err(PoolError::MapNotAgreed { .. }) if force => {}
+            end => end?,
+        }
+        Ok(next)
+    }
+
+    /// Writes a map to all nodes that can be reached; `_locks` are those of all of them.
+    fn spread(&self, _locks: &[WriteLock], map: &PoolConfig) -> Result<()> {
+        let text = map.to_toml()?;
+        let present: Vec<(usize, &dyn Backend)> = self.present().collect();
+        let ends = in_parallel(self.sequence.as_ref(), present, |_, (_, store)| {
+            Ok::<_, PoolError>(write_whole(store, DESCRIPTION, text.as_bytes()))
+        })?;
+        let written: Vec<&str> = (self.present().zip(&ends))
+            .filter(|(_, end)| end.is_ok())
+            .map(|((at, _), _)| &self.nodes[at].config.id[..])
+            .collect();
+        let has = |id: &str| written.contains(&id);
+        let ((Err((have, of)), _) | (_, Err((have, of)))) =
+            (self.config.majority(has), map.majority(has))
+        else {
+            return Ok(());
+        };
+        let why = ends.into_iter().find_map(std::result::Result::err);
+        let why = why.map_or(String::new(), |error: StoreError| format!("{error}; "));
+        let away = self.silent();
+        let todo = format!("{why}bring nodes back, and run it again");
+        Err(PoolError::MapNotAgreed { have, of, away, todo })
+    }
+
+    /// Domains of nodes that should be there and cannot be used.
+    fn silent(&self) -> Vec<String> {
+        let missing = |node: &&PoolNode| node.config.state != NodeState::Out && !node.is_here();
+        let mut away: Vec<String> =
+            self.nodes.iter().filter(missing).map(|node| node.config.domain.clone()).collect();
+        away.sort();
+        away.dedup();
+        away
+    }
+
+    /// Refuses to go on by an old map.
+    pub(super) fn refuse_newer(&self, at: usize, epoch: u64) -> Result<()> {
+        let have = self.config.revision;
+        if epoch > have {
+            let node = self.nodes[at].config.id.clone();
+            return Err(PoolError::MapChanged { have, newest: epoch, node });
+        }
+        Ok(())
+    }
+
+    /// Takes an empty place as a new node of the pool. `disk` is a fresh random identity.
+    ///
+    /// # Errors
+    /// A place that is in use; as [`Pool::change`].
+    pub fn add_node(
+        &self,
+        mut node: NodeConfig,
+        disk: [u8; 16],
+        open: Opener<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<PoolConfig> {
+        node.disk = hex(&disk);
+        let store = opened(&node, open)?;
+        if let Some(found) = identity(&*store)?.filter(|found| found.pool == self.config.id) {
+            let what = format!(
+                "{} is a disk of node {:?} of this pool, of an earlier time; what is on it is not \
+                 believed. Look at it if you miss something, empty it, and add it then",
+                store.place(),
+                found.node
+            );
+            return Err(PoolError::Refused { what });
+        }
+        // What cannot be is refused before the place is marked.
+        self.config.next(|next| added(next, &node))?;
+        take(&self.config, &node, &*store)?;
+        let next = self.change(false, settings, |next| added(next, &node))?;
+        write_whole(&*store, DESCRIPTION, next.to_toml()?.as_bytes())?;
+        Ok(next)
+    }
+
+    /// Takes an empty disk in place of a node's lost one; `node` says where it is now. Until a
+    /// repair has settled the map, what the new disk does not have counts as unavailable, not as
+    /// absent. The old disk is a stranger from now on.
+    ///
+    /// # Errors
+    /// As [`Pool::add_node`].
+    pub fn replace_disk(
+        &self,
+        mut node: NodeConfig,
+        disk: [u8; 16],
+        open: Opener<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<PoolConfig> {
+        self.known(&node.id)?;
+        node.disk = hex(&disk);
+        let store = opened(&node, open)?;
+        if let Some(found) = identity(&*store)?
+            && (&found.pool, &found.node) == (&self.config.id, &node.id)
+            && self.nodes.iter().any(|known| known.is_here() && known.config.id == node.id)
+        {
+            let what = format!("{} is the disk that node {} has", store.place(), node.id);
+            return Err(PoolError::Refused { what });
+        }
+        take(&self.config, &node, &*store)?;
+        let next = self.change(false, settings, |next| {
+            let (at, since) = (known(next, &node.id)?, next.revision);
+            (node.since, node.state) = (since, NodeState::In);
+            next.node[at] = node.clone();
+            Ok(())
+        })?;
+        write_whole(&*store, DESCRIPTION, next.to_toml()?.as_bytes())?;
+        Ok(next)
+    }
+
+    /// Sets whether nodes take part. One that comes back after it was out is new: it was not there
+    /// when objects changed.
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] when there is no such node; as [`Pool::change`].
+    pub fn set_state(
+        &self,
+        ids: &[String],
+        state: NodeState,
+        force: bool,
+        settings: &Settings<'_>,
+    ) -> Result<PoolConfig> {
+        self.change(force, settings, |next| {
+            for id in ids {
+                let (at, since) = (known(next, id)?, next.revision);
+                let node = &mut next.node[at];
+                if node.state == NodeState::Out && state == NodeState::In {
+                    node.since = since;
+                }
+                node.state = state;
+            }
+            Ok(())
+        })
+    }
+
+    /// Agrees on what a person changed in the description by hand: codes, copies, domains, weights.
+    /// `None`: the nodes have the same, or none of them tells. Where nodes are is each reader's
+    /// own.
+    ///
+    /// # Errors
+    /// [`PoolError::Refused`] when nodes were added or taken out by hand; as [`Pool::change`].
+    pub fn edited(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
+        let known = self.present().find_map(|(_, store)| map_of(store, &self.config.id).ok()?);
+        let Some(known) = known.filter(|map| map.revision == self.config.revision) else {
+            return Ok(None);
+        };
+        let mine = &self.config;
+        let adopt = |map: &mut PoolConfig| {
+            (map.name, map.policy) = (mine.name.clone(), mine.policy.clone());
+            for (node, edited) in map.node.iter_mut().zip(&mine.node) {
+                (node.url, node.domain) = (edited.url.clone(), edited.domain.clone());
+                node.weight = edited.weight;
+            }
+        };
+        let mut same = known.clone();
+        for (node, edited) in same.node.iter_mut().zip(&mine.node) {
+            node.url.clone_from(&edited.url);
+        }
+        // A caller who made the pool may not know the disks that were taken for it.
+        let no_disks = |map: &PoolConfig| {
+            let mut map = map.clone();
+            map.node.iter_mut().for_each(|node| (node.disk, node.since) = (String::new(), 0));
+            map
+        };
+        if no_disks(&same) == no_disks(mine) {
+            return Ok(None);
+        }
+        adopt(&mut same);
+        if no_disks(&same) != no_disks(mine) {
+            let what = "nodes of the pool's description were changed by hand; use kiln pool \
+                        add-node, drain and forget"
+                .into();
+            return Err(PoolError::Refused { what });
+        }
+        let next = self.with_config(known).change(false, settings, |next| {
+            adopt(next);
+            Ok(())
+        })?;
+        Ok(Some(next))
+    }
+
+    /// Objects that could not be read without these nodes and those that are unavailable: at most
+    /// `limit` names, and how many there are.
+    ///
+    /// # Errors
+    /// The index.
+    pub fn lost_without(
+        &self,
+        ids: &[String],
+        index: &Index,
+        limit: usize,
+    ) -> Result<(Vec<String>, u64)> {
+        let gone = |id: &String| {
+            let at = self.config.position(id).filter(|_| !ids.contains(id));
+            at.is_none_or(|at| !self.nodes[at].is_here())
+        };
+        let (mut names, mut count) = (Vec::new(), 0);
+        index.each("", None, |listed| {
+            let lost: Vec<usize> =
+                (0..listed.nodes.len()).filter(|at| gone(&listed.nodes[*at])).collect();
+            let data = match listed.k {
+                0 => true,
+                _ => self.codec(&listed.code)?.tolerates(&lost),
+            };
+            if !data || listed.manifests.iter().all(gone) {
+                count += 1;
+                if names.len() < limit {
+                    names.push(listed.name);
+                }
+            }
+            Ok(true)
+        })?;
+        Ok((names, count))
+    }
+
+    /// Takes nodes out of the pool for good. What only they had is
+    /// lost: whoever calls this has told people what that is.
+    ///
+    /// # Errors
+    /// As [`Pool::set_state`].
+    pub fn forget(
+        &self,
+        ids: &[String],
+        force: bool,
+        settings: &Settings<'_>,
+    ) -> Result<PoolConfig> {
+        self.change(force, settings, |next| {
+            for id in ids {
+                let at = known(next, id)?;
+                next.node.remove(at);
+                next.gone.push(id.clone());
+            }
+            Ok(())
+        })
+    }
+
+    /// Settles the map if a survey found that no manifest is missing anywhere: from then on only
+    /// the homes of now are asked. `None`: it was settled, or it cannot be yet.
+    ///
+    /// # Errors
+    /// As [`Pool::change`]; a node that cannot be written.
+    pub fn settle(
+        &self,
+        status: &PoolStatus,
+        settings: &Settings<'_>,
+    ) -> Result<Option<PoolConfig>> {
+        let as_seen = |(node, row): (&PoolNode, &super::NodeStatus)| row.present == node.is_here();
+        let as_seen = self.nodes.iter().zip(&status.nodes).all(as_seen);
+        if !as_seen || status.under_replicated > 0 || !self.is_backfilling() {
+            return Ok(None);
+        }
+        self.settle_now(settings)
+    }
+
+    /// As [`Pool::settle`], when all manifests are known to be in place. They are, of the objects
+    /// that anybody knows of; and these are all, unless too many nodes are unavailable.
+    pub(super) fn settle_now(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
+        let sure = |at: usize| self.nodes[at].is_here() && !self.is_unsure(at);
+        if !self.config.whole_maps().iter().all(|map| map.answered(sure)) {
+            return Ok(None);
+        }
+        let next = self.change(false, settings, |next| {
+            next.settle();
+            Ok(())
+        })?;
+        for node in &self.nodes {
+            if let Ok(store) = node.store()
+                && identity(&**store)?.is_some_and(|found| found.filling)
+            {
+                write_identity(&**store, &next, &node.config)?;
+            }
+        }
+        Ok(Some(next))
+    }
+
+    fn known(&self, id: &str) -> Result<usize> {
+        known(&self.config, id)
+    }
+}
+
+fn known(config: &PoolConfig, id: &str) -> Result<usize> {
+    let at = config.position(id);
+    at.ok_or_else(|| PoolError::Usage { what: format!("the pool has no node {id:?}") })
+}
+
+fn added(next: &mut PoolConfig, node: &NodeConfig) -> Result<()> {
+    // The id may be used again: it is the disk that tells the new node from the old.
+    next.gone.retain(|id| *id != node.id);
+    let since = next.revision;
+    let mut node = node.clone();
+    (node.since, node.state) = (since, NodeState::In);
+    next.node.push(node);
+    Ok(())
+}

@@ -1,0 +1,235 @@
+//! What a scrub does with files that no manifest asks for: data goes into quarantine, objects whose
+//! manifests are all lost are made again from their shards, and what is long since of no use goes.
+
+use std::collections::BTreeMap;
+
+use kiln_store::ShardReader;
+
+use super::commit::{Change, places};
+use super::index::Index;
+use super::look::Found;
+use super::scrub::{ScrubReport, ScrubRequest};
+use super::shards::Member;
+use super::strays::{Stray, Strays};
+use super::{Listed, ObjectShards, Pool};
+use crate::{Body, Key, Manifest, NodeFile, Place, Placed, Result, Settings, place};
+
+impl Pool {
+    /// A file in quarantine: it returns to its place if it is asked for again and nothing is there,
+    /// and goes when its time is over.
+    pub(super) fn leave_quarantine(
+        &self,
+        at: usize,
+        file: &NodeFile,
+        since: u64,
+        found: &Found,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+    ) -> Result<()> {
+        let (store, node) = (self.usable(at)?, &self.nodes[at].config.id);
+        if let (NodeFile::QuarantinedShard { key, run, index, .. }, Some(manifest)) =
+            (file, &found.newest)
+            && manifest.run == *run
+            && places(manifest).any(|(i, id)| i == *index && id == node)
+            && !req.dry_run
+        {
+            let shard = NodeFile::Shard { key: *key, run: *run, index: *index }.name();
+            let members = ObjectShards::open(self, manifest)?.members;
+            if matches!(members[usize::from(*index)], Member::Lost(_)) {
+                store.rename(&file.name(), &shard)?;
+                return Ok(());
+            }
+        }
+        if since.saturating_add(req.grace_ms) > req.now_ms || req.dry_run {
+            report.quarantined += 1;
+            return Ok(());
+        }
+        store.remove(&file.name())?;
+        Ok(())
+    }
+
+    /// Makes objects again of which no manifest is left, only shards: what suffices to decode, and
+    /// is more than a removal leaves behind while m nodes are unavailable, was not removed.
+    pub(super) fn restore(
+        &self,
+        strays: &Strays,
+        index: &Index,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        for ((key, run), shards) in strays.lost() {
+            let Some(manifest) = self.manifest_of(key, run, shards, req)? else { continue };
+            report.restored += 1;
+            if req.dry_run {
+                continue;
+            }
+            let change = Change {
+                key: *key,
+                name: &manifest.name,
+                now_ms: req.now_ms,
+                thorough: true,
+                staged_shards: &[],
+            };
+            // They were just put in quarantine.
+            for &(at_index, at) in shards {
+                let file = NodeFile::Shard { key: *key, run: *run, index: at_index };
+                if let Some(kept) = file.quarantined(req.now_ms) {
+                    self.usable(at)?.rename(&kept.name(), &file.name())?;
+                }
+            }
+            let committed = self.commit(&change, settings, |now| {
+                Ok(now.newest.is_none().then(|| manifest.clone()))
+            })?;
+            if let Some(manifest) = committed {
+                settings.observer.warn(&format!(
+                    "object {:?}: no copy of its manifest was left; it was made again from {} \
+                     shards",
+                    manifest.name,
+                    shards.len()
+                ));
+                index.store(&[(*key, Listed::of(&manifest))])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the manifest of these shards must have been; `None` when they are too few to tell.
+    fn manifest_of(
+        &self,
+        key: &Key,
+        run: &[u8; 16],
+        shards: &[Stray],
+        req: &ScrubRequest<'_>,
+    ) -> Result<Option<Manifest>> {
+        let mut known: Option<(kiln_store::ShardInfo, u64, Vec<kiln_store::Digest>)> = None;
+        let mut sound: BTreeMap<u16, usize> = BTreeMap::new();
+        for &(index, at) in shards {
+            let file = NodeFile::Shard { key: *key, run: *run, index };
+            let kept = file.quarantined(req.now_ms).filter(|_| !req.dry_run).unwrap_or(file);
+            let Ok(reader) = ShardReader::open(self.usable(at)?, &kept.name()) else { continue };
+            let (Some(size), Some(digests)) = (reader.size(), reader.digests()) else { continue };
+            let info = kiln_store::ShardInfo { index: 0, size: None, ..reader.info().clone() };
+            if reader.damage().is_some()
+                || reader.info().index != index
+                || info.run != *run
+                || Key::of(&info.object).ok() != Some(*key)
+            {
+                continue;
+            }
+            match &known {
+                Some(first) if first.0 != info || first.1 != size || first.2 != digests => continue,
+                Some(_) => {}
+                None => known = Some((info, size, digests.to_vec())),
+            }
+            sound.insert(index, at);
+        }
+        let Some((info, size, digests)) = known else { return Ok(None) };
+        let Ok(codec) = self.codec(&info.spec) else { return Ok(None) };
+        let (shape, n) = (codec.shape(), usize::from(info.n));
+        let lost: Vec<usize> = (0..n).filter(|i| !sound.contains_key(&(*i as u16))).collect();
+        if shape.n() != n || digests.len() != n || sound.len() <= shape.m || !codec.tolerates(&lost)
+        {
+            return Ok(None);
+        }
+        let taken: Vec<&str> =
+            sound.values().map(|&at| &self.nodes[at].config.domain[..]).collect();
+        let (positions, candidates) = self.candidates(|_| true);
+        let mut others = place(key, &candidates, lost.len(), &taken).into_iter();
+        let mut homes = Vec::with_capacity(n);
+        for (index, digest) in digests.iter().enumerate() {
+            let at = match sound.get(&(index as u16)) {
+                Some(&at) => at,
+                None => match others.next() {
+                    Some(at) => positions[at],
+                    None => return Ok(None),
+                },
+            };
+            homes.push(Place { node: self.nodes[at].config.id.clone(), digest: *digest });
+        }
+        Ok(Some(Manifest {
+            pool: self.config.id_bytes(),
+            name: info.object.clone(),
+            version: 0,
+            run: *run,
+            created_ms: req.now_ms,
+            size,
+            copies: Vec::new(),
+            body: Body::Shards(Placed {
+                spec: info.spec.clone(),
+                k: info.k,
+                alpha: info.alpha,
+                sub_chunk: info.sub_chunk,
+                segment_stripes: info.segment_stripes,
+                places: homes,
+            }),
+        }))
+    }
+
+    /// Ends a scrub of everything: the map is settled if all is in place, and removals are
+    /// forgotten once nothing can contradict them.
+    pub(super) fn finish_scrub(
+        &self,
+        index: &Index,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        if req.dry_run {
+            return Ok(());
+        }
+        let mut settled = None;
+        if report.under_replicated == 0 && self.is_backfilling() {
+            settled = self.settle_now(settings)?;
+        }
+        let pool = settled.map(|map| self.with_config(map));
+        pool.as_ref().unwrap_or(self).drop_tombstones(index, report, settings)
+    }
+
+    /// Tombstones go once all nodes are available and nothing older is left on them. Versions up to
+    /// theirs are below the pool's floor then: a disk of before brings nothing back.
+    fn drop_tombstones(
+        &self,
+        index: &Index,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        if !self.config.is_settled() || !self.away().is_empty() {
+            return Ok(());
+        }
+        let tombstones = index.tombstones()?;
+        let Some(floor) = tombstones.iter().map(|listed| listed.version).max() else {
+            return Ok(());
+        };
+        let pool = match floor > self.config.floor {
+            true => self.with_config(self.change(false, settings, |next| {
+                next.floor = floor;
+                Ok(())
+            })?),
+            false => self.with_config(self.config.clone()),
+        };
+        let mut forgotten = Vec::new();
+        for listed in tombstones {
+            let key = Key::of(&listed.name)?;
+            let _locks = pool.lock(pool.config.homes_now(&key).positions(), settings)?;
+            let found = pool.ask(&key, true)?;
+            let removed = found.newest.as_ref().is_none_or(|manifest| {
+                !manifest.body.is_data() && manifest.version <= pool.config.floor
+            });
+            if !removed || !found.certain {
+                continue;
+            }
+            let name = NodeFile::Manifest { key }.name();
+            // Older versions first: a crash must not leave one of them without the tombstone that
+            // overrides it.
+            let corrupt = found.corrupt.iter().map(|(at, _)| at);
+            let old = corrupt.chain(&found.stale).chain(&found.ghosts);
+            for at in old.chain(&found.copies) {
+                pool.usable(*at)?.remove(&name)?;
+            }
+            report.forgotten += 1;
+            forgotten.push(listed.name);
+        }
+        index.forget(&forgotten)
+    }
+}

@@ -1,0 +1,38 @@
+//! Shards that a scrub finds without a manifest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Key;
+
+/// Encode runs without a manifest that are remembered in one scrub.
+const MAX_RUNS: usize = 100_000;
+
+/// Index and node of a shard.
+pub(super) type Stray = (u16, usize);
+
+/// Shards of objects that have no manifest, by object and run.
+#[derive(Debug, Default)]
+pub(super) struct Strays {
+    shards: BTreeMap<(Key, [u8; 16]), Vec<Stray>>,
+    /// Whose manifests were being written: puts that were cut short, which nobody acknowledged.
+    begun: BTreeSet<(Key, [u8; 16])>,
+}
+
+impl Strays {
+    pub(super) fn note(&mut self, key: Key, run: [u8; 16], index: u16, node: usize) {
+        if self.shards.len() < MAX_RUNS || self.shards.contains_key(&(key, run)) {
+            self.shards.entry((key, run)).or_default().push((index, node));
+        }
+    }
+
+    pub(super) fn begun(&mut self, key: Key, run: [u8; 16]) {
+        if self.begun.len() < MAX_RUNS {
+            self.begun.insert((key, run));
+        }
+    }
+
+    /// Runs whose manifests seem to be lost, with their shards.
+    pub(super) fn lost(&self) -> impl Iterator<Item = (&(Key, [u8; 16]), &Vec<Stray>)> {
+        self.shards.iter().filter(|(run, _)| !self.begun.contains(run))
+    }
+}

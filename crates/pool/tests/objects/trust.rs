@@ -1,0 +1,305 @@
+//! Promises that broke in trials: old disks, half commits, lost manifests, nodes that are gone.
+
+use std::collections::BTreeSet;
+
+use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::{
+    ErrorKind, Index, Key, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, PoolError,
+    PoolStatus, PutRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest, Silent,
+    StreamSource,
+};
+use kiln_store::{Backend, Fault, FaultAction, Operation};
+
+use crate::world::*;
+
+fn refreshed(world: &World) -> Index {
+    let index = Index::in_memory().unwrap();
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    index
+}
+
+fn scrub_at(world: &World, now_ms: u64) -> ScrubReport {
+    let mut queue = RepairQueue::new(Rules::default());
+    let req = ScrubRequest { now_ms, ..ScrubRequest::default() };
+    world.pool().scrub(&refreshed(world), &mut queue, &req, &settings()).unwrap()
+}
+
+fn repair(world: &World, away: bool) -> RecoverReport {
+    let req = RecoverRequest { now_ms: 9_500, away, dry_run: false };
+    let report = world.pool().recover(&refreshed(world), &req, &settings()).unwrap();
+    assert_eq!(report.failed_count, 0, "{report:#?}");
+    report
+}
+
+fn status(world: &World) -> PoolStatus {
+    let mut queue = RepairQueue::new(Rules::default());
+    world.pool().survey(&refreshed(world), &mut queue, 0).unwrap()
+}
+
+fn set_state(world: &mut World, nodes: &[usize], state: NodeState) {
+    let pool = world.pool();
+    let ids: Vec<String> = nodes.iter().map(|at| pool.config().node[*at].id.clone()).collect();
+    world.config = pool.set_state(&ids, state, false, &settings()).unwrap();
+}
+
+/// The pool as somebody with this description sees it.
+fn open(world: &World, config: PoolConfig) -> Pool {
+    Pool::open(config, &|node: &NodeConfig| world.open_node(node)).unwrap()
+}
+
+fn manifest(name: &str) -> String {
+    NodeFile::Manifest { key: Key::of(name).unwrap() }.name()
+}
+
+/// All sets of two of so many.
+fn pairs(count: usize) -> impl Iterator<Item = BTreeSet<usize>> {
+    (0..count).flat_map(move |a| (0..a).map(move |b| BTreeSet::from([a, b])))
+}
+
+/// T1: a disk of before, put back after its node was emptied, replaced or given up.
+#[test]
+fn an_old_disk_brings_nothing_back() {
+    for (size, way) in [(8_000, 0), (50, 0), (8_000, 1), (50, 1)] {
+        let mut world = World::new("rs:4+2", 8);
+        let (old, new) = (data(size, 1), data(size + 9, 2));
+        world.put("a", &old).unwrap();
+        let home = world.pool().manifest("a").unwrap().copies[0].clone();
+        let at = world.config.position(&home).unwrap();
+        let disk = world.disks[at].clone();
+        match way {
+            // Replaced by an empty one.
+            0 => world.replace_disk(at),
+            // Given up, and another node takes its place.
+            _ => {
+                world.away.insert(at);
+                set_state(&mut world, &[at], NodeState::Out);
+                repair(&world, true);
+                let ids = [home.clone()];
+                world.config = world.pool().forget(&ids, false, &settings()).unwrap();
+                world.away.clear();
+            }
+        }
+        repair(&world, false);
+        world.remove("a").unwrap();
+        assert!(scrub_at(&world, 9_000).clean);
+        assert!(scrub_at(&world, 9_000 + 25 * 3_600_000).clean);
+        assert!(world.put("a", &new).unwrap().version > 2);
+        // The old disk is back at its place.
+        world.disks[at] = disk;
+        assert!(world.get("a").unwrap() == new, "{size} {way}");
+        let at_node = |node: &NodeConfig| world.open_node(node);
+        if way == 1 {
+            let node = NodeConfig::new(&home, &format!("memory://{at}"));
+            let refused = world.pool().add_node(node, [9; 16], &at_node, &settings());
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Refused);
+            let node = NodeConfig::new("other", &format!("memory://{at}"));
+            let refused = world.pool().add_node(node, [9; 16], &at_node, &settings());
+            assert!(refused.unwrap_err().to_string().contains("not believed"));
+        }
+        let report = scrub_at(&world, 10_000 + 50 * 3_600_000);
+        assert_eq!((report.unreadable, report.leftovers), (0, 0), "{report:#?}");
+        assert!(world.get("a").unwrap() == new, "{size} {way}");
+    }
+}
+
+/// A disk restored from a snapshot of before is believed to be itself, and must do no harm.
+#[test]
+fn a_snapshot_brings_nothing_back() {
+    let world = World::new("rs:3+2", 7);
+    let kept = data(4_000, 3);
+    world.put("kept", &kept).unwrap();
+    for (round, size) in [(0, 9_000), (1, 60)] {
+        let (name, bytes) = (format!("a{round}"), data(size, round));
+        world.put(&name, &bytes).unwrap();
+        let at = world.config.position(&world.pool().manifest(&name).unwrap().copies[0]).unwrap();
+        let snapshot: Vec<(String, Vec<u8>)> = (world.files(at).into_iter())
+            .map(|file| (file.clone(), world.disks[at].memory.bytes(&file).unwrap()))
+            .collect();
+        world.remove(&name).unwrap();
+        let forgotten = scrub_at(&world, 9_000).forgotten;
+        assert_eq!(forgotten, 1);
+        for (file, bytes) in snapshot {
+            world.disks[at].memory.put(&file, bytes);
+        }
+        assert!(matches!(world.get(&name), Err(PoolError::NoObject { .. })), "{name}");
+        let found = scrub_at(&world, 9_000);
+        assert_eq!(found.restored, 0, "{found:#?}");
+        assert!(matches!(world.get(&name), Err(PoolError::NoObject { .. })), "{name}");
+        assert!(world.get("kept").unwrap() == kept);
+        assert!(world.put(&name, &bytes).unwrap().version > 2);
+        assert!(world.get(&name).unwrap() == bytes);
+    }
+}
+
+/// T2: a put that dies at its second manifest. Once read, its version stays.
+#[test]
+fn what_was_seen_is_not_unseen() {
+    for removes in [false, true] {
+        for alive in 0..3u64 {
+            let mut world = World::new("rs:3+2", 7);
+            let (old, new) = (data(6_000, 1), data(7_000, 2));
+            world.put("x", &old).unwrap();
+            // So many manifests are renamed, then the rest fails.
+            let copies = world.pool().manifest("x").unwrap().copies;
+            for id in copies.iter().skip(alive as usize) {
+                let at = world.config.position(id).unwrap();
+                let fault = Fault::new(FaultAction::Fail(std::io::ErrorKind::Other));
+                let fault = fault.on(Operation::Rename).named(".manifest.part");
+                world.disks[at].faulty.inject(fault);
+            }
+            let end = match removes {
+                true => world.remove("x").map(drop),
+                false => world.put("x", &new).map(drop),
+            };
+            assert!(end.is_err(), "{alive}");
+            world.disks.iter().for_each(|disk| disk.faulty.heal());
+            let read = |world: &World| match world.get("x") {
+                Ok(bytes) => Some(bytes),
+                Err(PoolError::NoObject { .. }) => None,
+                Err(error) => panic!("{error}"),
+            };
+            let first = read(&world);
+            assert!(first.as_ref().is_none_or(|bytes| *bytes == old || *bytes == new));
+            for away in pairs(7) {
+                world.away = away.clone();
+                assert!(read(&world) == first, "{removes} {alive} without {away:?}");
+            }
+        }
+    }
+}
+
+/// T3: all copies of a manifest are gone, the shards are not.
+#[test]
+fn an_object_without_a_manifest_is_made_again() {
+    let world = World::new("rs:4+2", 8);
+    let bytes = data(9_000, 5);
+    world.put("x", &bytes).unwrap();
+    for disk in &world.disks {
+        let _ = Backend::remove(&*disk.memory, &manifest("x"));
+    }
+    assert!(matches!(world.get("x"), Err(PoolError::NoObject { .. })));
+    assert_eq!(status(&world).unclaimed, 6);
+    let report = scrub_at(&world, 9_000);
+    assert_eq!((report.restored, report.leftovers_removed > 0), (1, true), "{report:#?}");
+    assert!(world.get("x").unwrap() == bytes);
+    repair(&world, false);
+    let report = scrub_at(&world, 9_000);
+    assert!(report.clean && report.quarantined == 0, "{report:#?}");
+}
+
+/// T4: what nodes had that are gone for good is made up for: then any m others may be lost.
+#[test]
+fn nothing_to_repair_means_that_m_further_losses_are_survived() {
+    for (code, nodes) in [("rs:2+1", 5), ("clay:3+2", 8), ("rep:3", 6)] {
+        let m = World::new(code, nodes).config.policy.manifest_copies - 1;
+        for first in 0..nodes {
+            let mut world = World::new(code, nodes);
+            let objects: Vec<(String, Vec<u8>)> = (0..6)
+                .map(|at| (format!("o{at}"), data([40, 3_000, 9_000][at % 3], at as u64)))
+                .collect();
+            objects.iter().for_each(|(name, bytes)| drop(world.put(name, bytes).unwrap()));
+            world.remove("o0").unwrap();
+            world.away.insert(first);
+            set_state(&mut world, &[first], NodeState::Out);
+            repair(&world, true);
+            let again = repair(&world, true);
+            assert_eq!((again.damaged, again.waiting), (0, 0), "{again:#?}");
+            let pool = world.pool();
+            assert!(pool.config().is_settled(), "{code} without {first}: {:?}", pool.config().past);
+            assert_eq!(status(&world).whole, 5, "{code}");
+            let others: Vec<usize> = (0..nodes).filter(|at| *at != first).collect();
+            let sets: Vec<BTreeSet<usize>> = match m {
+                1 => others.iter().map(|at| BTreeSet::from([*at])).collect(),
+                _ => pairs(nodes).filter(|pair| !pair.contains(&first)).collect(),
+            };
+            for lost in sets {
+                world.away = lost.clone();
+                world.away.insert(first);
+                for (name, bytes) in &objects[1..] {
+                    let read = world.get(name);
+                    let read = read.unwrap_or_else(|e| panic!("{code} {first} {lost:?}: {e}"));
+                    assert!(read == *bytes, "{code}: {name} without {first}, {lost:?}");
+                }
+                assert!(matches!(world.get("o0"), Err(PoolError::NoObject { .. })));
+            }
+            // It comes back, with what it had.
+            world.away.clear();
+            set_state(&mut world, &[first], NodeState::In);
+            repair(&world, false);
+            assert!(world.pool().config().is_settled());
+            assert!(scrub_at(&world, 9_000).unreadable == 0);
+        }
+    }
+}
+
+#[test]
+fn what_is_lost_with_a_node_is_named_before_it_is_given_up() {
+    let mut world = World::new("rs:2+1", 4);
+    world.put("small", &data(40, 1)).unwrap();
+    world.put("large", &data(9_000, 2)).unwrap();
+    let homes = world.pool().manifest("large").unwrap();
+    let kiln_pool::Body::Shards(placed) = homes.body else { panic!("{homes:?}") };
+    let two: Vec<String> = placed.places[..2].iter().map(|place| place.node.clone()).collect();
+    world.away = two.iter().map(|id| world.config.position(id).unwrap()).collect();
+    let pool = world.pool();
+    let index = Index::in_memory().unwrap();
+    world.away.clear();
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    let (names, count) = pool.lost_without(&two, &index, 10).unwrap();
+    assert!(count >= 1 && names.contains(&"large".to_owned()), "{names:?}");
+    // Too many are unavailable to agree on anything.
+    let refused = pool.forget(&two, false, &settings()).unwrap_err();
+    assert!(matches!(refused, PoolError::MapNotAgreed { .. }), "{refused}");
+    assert_eq!(refused.kind(), ErrorKind::NotRecoverable);
+    world.config = pool.forget(&two, true, &settings()).unwrap();
+    assert_eq!((world.config.node.len(), world.config.gone.len()), (2, 2));
+}
+
+/// A writer that did not hear of a change is refused, and changes nothing.
+#[test]
+fn an_old_map_is_refused() {
+    let mut world = World::new("rs:3+2", 8);
+    world.put("x", &data(6_000, 1)).unwrap();
+    let stale = world.newest();
+    set_state(&mut world, &[3], NodeState::Leaving);
+    let pool = open(&world, stale.clone());
+    let put = PutRequest { name: "x", run: [77; 16], now_ms: 5, replace: true };
+    let end = pool.put(&put, &mut StreamSource::new(&b"new"[..]), &settings());
+    assert!(matches!(end, Err(PoolError::MapChanged { have: 1, newest: 2, .. })), "{end:?}");
+    assert!(pool.check_map().is_err() && pool.stat("x").is_err());
+    assert!(pool.set_state(&["n01".into()], NodeState::Out, false, &settings()).is_err());
+    assert!(world.get("x").unwrap() == data(6_000, 1));
+    // A change that reached few nodes is completed by whoever finds it.
+    let next = world.newest();
+    let text = next.to_toml().unwrap().replace("revision = 2", "revision = 3");
+    world.disks[5].memory.put("kiln-pool.toml", text.into_bytes());
+    assert_eq!(world.newest().revision, 3);
+    let told = (0..8).filter(|at| {
+        let text = world.disks[*at].memory.bytes("kiln-pool.toml").unwrap();
+        String::from_utf8(text).unwrap().contains("revision = 3")
+    });
+    assert_eq!(told.count(), 8);
+}
+
+#[test]
+fn a_description_that_was_edited_is_agreed_on() {
+    let mut world = World::new("rs:3+2", 9);
+    world.put("x", &data(6_000, 1)).unwrap();
+    let mut mine = world.newest();
+    assert_eq!(world.pool().edited(&settings()).unwrap(), None);
+    mine.policy.manifest_copies = 4;
+    mine.node[2].weight = 3.0;
+    let agreed = open(&world, mine.clone()).edited(&settings()).unwrap().unwrap();
+    assert_eq!((agreed.revision, agreed.past.len(), agreed.past[0].copies), (2, 1, 3));
+    // What was put with three copies is read until it has four.
+    for away in pairs(9) {
+        world.away = away.clone();
+        assert!(world.get("x").unwrap() == data(6_000, 1), "{away:?}");
+    }
+    world.away.clear();
+    repair(&world, false);
+    assert_eq!(world.pool().manifest("x").unwrap().copies.len(), 4);
+    let mut wrong = world.newest();
+    wrong.node.pop();
+    assert_eq!(open(&world, wrong).edited(&settings()).unwrap_err().kind(), ErrorKind::Refused);
+}
