@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use kiln_node::agent::Limits;
 use kiln_node::net::{AgentSetup, ClusterKey, DEFAULT_PORT, Monitor, serve};
-use kiln_store::{Absent, Backend};
+use kiln_store::Backend;
 use serde::Serialize;
 
 use crate::cmd::Command;
@@ -78,7 +78,7 @@ impl Command for Agent {
             return Err(Failure::Flag { flag: "--dir", problem: "is needed".to_owned() });
         };
         let key = if self.plain { None } else { Some(setup.key()?) };
-        let backend = setup.open_to_keep(dir, Absent::Create, "an agent")?;
+        let backend = setup.open_to_serve(dir, "an agent")?;
         let name = self.name.clone().unwrap_or_else(|| folder_name(&*backend));
         let default = if self.plain { "127.0.0.1" } else { "0.0.0.0" };
         let listen = self.listen.clone().unwrap_or_else(|| format!("{default}:{DEFAULT_PORT}"));

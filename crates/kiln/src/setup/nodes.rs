@@ -53,6 +53,18 @@ impl Setup {
         Ok(store)
     }
 
+    /// Opens a folder, made where it is absent, to serve it to others: nothing outside of it is
+    /// reached.
+    ///
+    /// # Errors
+    /// As [`Setup::open_to_keep`].
+    pub fn open_to_serve(&self, place: &Path, what: &str) -> Result<Arc<dyn Backend>, StoreError> {
+        let opening = Opening { absent: Absent::Create, confined: true, ..Opening::default() };
+        let store = self.open(place, opening)?;
+        SERVED.require(&*store, what)?;
+        Ok(store)
+    }
+
     /// Opens the place of a pool's node.
     ///
     /// # Errors
@@ -121,7 +133,8 @@ impl Folders {
     ) -> Result<Folders, Failure> {
         let (mut nodes, mut seen) = (Vec::new(), BTreeSet::new());
         for path in paths {
-            let store = setup.open(path, Opening { absent: Absent::CreateWhenWritten, reads })?;
+            let absent = Absent::CreateWhenWritten;
+            let store = setup.open(path, Opening { absent, reads, ..Opening::default() })?;
             let place = store.place();
             // Two ways to write one folder are one place too.
             let same = store.folder().and_then(|folder| folder.canonicalize().ok());

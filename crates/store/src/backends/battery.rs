@@ -372,7 +372,9 @@ mod tests {
                         let folder = tempfile::tempdir().unwrap();
                         let url = format!("{scheme}://{}/x", folder.path().display());
                         folders.push(folder);
-                        open_place(BACKENDS, url.as_ref(), Opening { absent, reads }).unwrap()
+                        let confined = absent == Absent::Create;
+                        let opening = Opening { absent, reads, confined };
+                        open_place(BACKENDS, url.as_ref(), opening).unwrap()
                     });
                 }
             }

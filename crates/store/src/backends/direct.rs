@@ -322,7 +322,7 @@ pub fn open_device(path: &Path, together: bool) -> Result<Box<dyn ReadAt>> {
     let fail = |error| StoreError::io(Operation::Open, &place, "", error);
     let what = "it cannot be read past the page cache";
     let refused = || fail(io::Error::new(io::ErrorKind::Unsupported, what));
-    let (mut file, align) = open(path).map_err(fail)?.ok_or_else(refused)?;
+    let (mut file, align) = open(path, 0).map_err(fail)?.ok_or_else(refused)?;
     // The metadata of a block device tells no size.
     let len = file.seek(SeekFrom::End(0)).map_err(fail)?;
     let (contexts, meter, longest) =
@@ -356,11 +356,12 @@ fn forgo_direct(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file for direct reads; `None` where the file system does not have them.
+/// Opens a file for direct reads, with these flags beside; `None` where the file system does not
+/// have them.
 #[cfg(target_os = "linux")]
-pub(super) fn open(path: &Path) -> io::Result<Option<(File, Alignment)>> {
+pub(super) fn open(path: &Path, flags: i32) -> io::Result<Option<(File, Alignment)>> {
     use std::os::unix::fs::OpenOptionsExt;
-    let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+    let flags = flags | rustix::fs::OFlags::DIRECT.bits() as i32;
     match std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => Ok(Alignment::of(&file).map(|align| (file, align))),
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
@@ -369,7 +370,7 @@ pub(super) fn open(path: &Path) -> io::Result<Option<(File, Alignment)>> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn open(_path: &Path) -> io::Result<Option<(File, Alignment)>> {
+pub(super) fn open(_path: &Path, _flags: i32) -> io::Result<Option<(File, Alignment)>> {
     Ok(None)
 }
 
@@ -452,7 +453,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("a");
         std::fs::write(&path, pattern(9000)).unwrap();
-        let Some((file, _)) = open(&path).unwrap() else {
+        let Some((file, _)) = open(&path, 0).unwrap() else {
             return eprintln!("SKIPPED: no direct reads on this file system");
         };
         // An alignment that suits no device: the system refuses the reads, as odd ones are.

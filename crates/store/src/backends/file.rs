@@ -3,11 +3,13 @@
 //! Durability is that of POSIX: bytes after fsync of the file, names after fsync of the folder.
 //! All files are opened with `O_CLOEXEC` (the standard library's default).
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+
+use rustix::fs::OFlags;
 
 use super::capability::{Capabilities, Capability};
 use super::direct::{self, BatchContexts, DirectReader, Meter, ReadMode};
@@ -37,7 +39,8 @@ impl BackendKind for Folders {
             Absent::Create => FileBackend::create(folder),
             Absent::CreateWhenWritten => FileBackend::lazy(folder),
         };
-        Ok(Arc::new(opened?.with_reads(opening.reads)))
+        let opened = opened?.with_reads(opening.reads);
+        Ok(Arc::new(if opening.confined { opened.confined() } else { opened }))
     }
 }
 
@@ -59,6 +62,8 @@ pub struct FileBackend {
     meter: Arc<Meter>,
     /// Where the folder may be absent: set once it is there.
     lazy: Option<Arc<OnceLock<Option<Made>>>>,
+    /// Symbolic links are not followed.
+    confined: bool,
 }
 
 /// A folder that was made by the first write to it: removed in the end if it is still empty.
@@ -100,7 +105,7 @@ impl FileBackend {
 
     fn at(folder: PathBuf) -> Self {
         let (mode, contexts, meter) = (ReadMode::default(), Arc::default(), Arc::default());
-        Self { folder, mode, contexts, meter, lazy: None }
+        Self { folder, mode, contexts, meter, lazy: None, confined: false }
     }
 
     /// Makes the folder if it may be absent and is.
@@ -122,6 +127,13 @@ impl FileBackend {
     #[must_use]
     pub fn with_reads(self, mode: ReadMode) -> Self {
         Self { mode, ..self }
+    }
+
+    /// The same folder, through which nothing outside of it is reached: a symbolic link in it is no
+    /// file, neither listed nor read nor written to.
+    #[must_use]
+    pub fn confined(self) -> Self {
+        Self { confined: true, ..self }
     }
 
     /// How it reads.
@@ -155,14 +167,27 @@ impl FileBackend {
         Ok(self.folder.join(name))
     }
 
+    /// What is there under a name, which may be a link where links are not followed.
+    fn look(&self, path: &Path) -> io::Result<Metadata> {
+        if self.confined { fs::symlink_metadata(path) } else { fs::metadata(path) }
+    }
+
     /// Refuses everything but regular files before they are opened: opening a FIFO would hang.
     fn check_regular(&self, op: Operation, name: &str, path: &Path) -> Result<()> {
-        let kind = fs::metadata(path).map_err(|error| self.error(op, name, error))?;
-        if kind.is_file() {
+        let found = self.look(path).map_err(|error| self.error(op, name, error))?;
+        if found.is_file() {
             return Ok(());
         }
-        let source = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
-        Err(self.error(op, name, source))
+        let what = match found.is_symlink() {
+            true => "it is a symbolic link, and these are not followed here",
+            false => "it is not a regular file",
+        };
+        Err(self.error(op, name, io::Error::new(io::ErrorKind::InvalidInput, what)))
+    }
+
+    /// Flags for opening files: between a look and the opening somebody may plant a link.
+    fn flags(&self) -> i32 {
+        if self.confined { OFlags::NOFOLLOW.bits() as i32 } else { 0 }
     }
 
     fn sync_names(&self, name: &str) -> Result<()> {
@@ -242,8 +267,8 @@ impl Backend for FileBackend {
             let Ok(name) = entry.file_name().into_string() else { continue };
             // Mostly the folder itself tells the kind, which saves a look at every file.
             let regular = match entry.file_type() {
-                Ok(kind) if !kind.is_symlink() => kind.is_file(),
-                _ => fs::metadata(entry.path()).is_ok_and(|kind| kind.is_file()),
+                Ok(kind) if self.confined || !kind.is_symlink() => kind.is_file(),
+                _ => self.look(&entry.path()).is_ok_and(|kind| kind.is_file()),
             };
             if regular {
                 see(&name)?;
@@ -258,7 +283,7 @@ impl Backend for FileBackend {
         let fail = |error| self.error(Operation::Open, name, error);
         let (place, name, meter) = (self.place(), name.to_string(), Arc::clone(&self.meter));
         if let ReadMode::Direct { together } = self.mode
-            && let Some((file, align)) = direct::open(&path).map_err(fail)?
+            && let Some((file, align)) = direct::open(&path, self.flags()).map_err(fail)?
         {
             let len = file.metadata().map_err(fail)?.len();
             let contexts = Arc::clone(&self.contexts);
@@ -267,7 +292,8 @@ impl Backend for FileBackend {
                 DirectReader { file, len, align, longest, together, contexts, meter, place, name };
             return Ok(Box::new(reader));
         }
-        let file = File::open(path).map_err(fail)?;
+        let options = OpenOptions::new().read(true).custom_flags(self.flags()).open(path);
+        let file = options.map_err(fail)?;
         let len = file.metadata().map_err(fail)?.len();
         Ok(Box::new(FileReader { file, len, meter, place, name }))
     }
@@ -275,12 +301,13 @@ impl Backend for FileBackend {
     fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
         let path = self.path(name)?;
         self.make()?;
-        if path.exists() {
+        if self.look(&path).is_ok() {
             self.check_regular(Operation::Create, name, &path)?;
         }
         let fail = |error| self.error(Operation::Create, name, error);
-        let options = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-        let mut file = options.map_err(fail)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).custom_flags(self.flags());
+        let mut file = options.open(path).map_err(fail)?;
         let have = file.metadata().map_err(fail)?.len();
         if have < at {
             let (place, name) = (self.place(), name.to_string());
@@ -399,6 +426,43 @@ mod tests {
         }
         assert!(disk.open("dangling").err().unwrap().is_not_found());
         assert!(disk.remove("folder").is_err());
+    }
+
+    #[test]
+    fn a_confined_folder_reaches_nothing_outside_of_it() {
+        use std::os::unix::fs::symlink;
+        let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let secret = outside.path().join("secret");
+        fs::write(&secret, b"secret").unwrap();
+        symlink(&secret, root.path().join("link")).unwrap();
+        symlink(outside.path().join("new"), root.path().join("dangling")).unwrap();
+        symlink("/proc/self/root", root.path().join("up")).unwrap();
+        let open = FileBackend::open(root.path()).unwrap();
+        assert_eq!(open.list().unwrap(), ["link"]);
+        for mode in [ReadMode::Cached, ReadMode::DIRECT] {
+            let disk = FileBackend::open(root.path()).unwrap().with_reads(mode).confined();
+            assert!(disk.list().unwrap().is_empty());
+            for name in ["link", "dangling", "up"] {
+                let text = disk.open(name).err().unwrap().to_string();
+                assert!(text.contains("symbolic link"), "{text}");
+                let text = disk.append(name, 0).err().unwrap().to_string();
+                assert!(text.contains("symbolic link"), "{text}");
+            }
+            // A link that is planted after the look is not followed by the opening either.
+            let flags = disk.flags();
+            let planted = root.path().join("link");
+            assert!(direct::open(&planted, flags).is_err());
+            let mut options = OpenOptions::new();
+            assert!(options.write(true).custom_flags(flags).open(&planted).is_err());
+        }
+        let disk = open.confined();
+        // Renames and removals change the link, never what it names.
+        disk.rename("link", "other").unwrap();
+        crate::write_whole(&disk, "other", b"own").unwrap();
+        disk.remove("dangling").unwrap();
+        assert_eq!(disk.list().unwrap(), ["other"]);
+        assert_eq!(fs::read(&secret).unwrap(), b"secret");
+        assert!(!outside.path().join("new").exists());
     }
 
     #[test]

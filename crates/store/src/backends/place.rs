@@ -106,6 +106,9 @@ pub struct Opening {
     pub absent: Absent,
     /// How folders of this machine are read.
     pub reads: ReadMode,
+    /// Whether nothing outside of a folder may be reached through it: a symbolic link in it is then
+    /// no file. For folders that are served to others.
+    pub confined: bool,
 }
 
 /// A kind of places: a row of the table that [`open_place`] looks into.
