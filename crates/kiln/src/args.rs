@@ -60,6 +60,16 @@ pub struct Common {
     #[arg(long, global = true, value_name = "FILE", help_heading = "Common options")]
     pub key: Option<PathBuf>,
 
+    /// Seconds to wait for a folder that another kiln has locked
+    #[arg(
+        long,
+        global = true,
+        value_name = "SECONDS",
+        default_value_t = 60,
+        help_heading = "Common options"
+    )]
+    pub lock_wait: u64,
+
     /// Seed of all random choices, so that a run can be repeated
     #[arg(
         long,

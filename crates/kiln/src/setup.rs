@@ -11,7 +11,7 @@ mod reads;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kiln_code::{CodeSpec, Codec};
 use kiln_node::net::{Address, ClusterKey, Network};
@@ -54,6 +54,7 @@ pub struct Setup {
     key: Option<PathBuf>,
     network: OnceLock<Network>,
     limit_rate: Option<u64>,
+    lock_wait: Duration,
 }
 
 impl Setup {
@@ -85,12 +86,14 @@ impl Setup {
             key: common.key.clone().or_else(|| std::env::var_os("KILN_KEY").map(PathBuf::from)),
             network: OnceLock::new(),
             limit_rate: common.limit_rate,
+            lock_wait: Duration::from_secs(common.lock_wait),
         })
     }
 
     /// What an operation may use.
     pub fn settings(&self) -> Settings<'_> {
-        Settings { threads: self.threads, memory: MEMORY, ..Settings::new(&self.observer) }
+        let (threads, lock_wait) = (self.threads, self.lock_wait);
+        Settings { threads, memory: MEMORY, lock_wait, ..Settings::new(&self.observer) }
     }
 
     /// Bytes a second that `--limit-rate` allows.

@@ -86,6 +86,20 @@ pub enum PoolError {
         /// Why, and what to do.
         what: String,
     },
+    /// A place stayed locked for longer than it was to be waited for. Nothing was changed.
+    #[error(
+        "{place} has been locked for {seconds} s by {}; nothing was changed. When that one has \
+         ended, run this again (--lock-wait says how long it is waited for)",
+        holder.as_deref().unwrap_or("another kiln")
+    )]
+    Locked {
+        /// The place.
+        place: String,
+        /// How long it was waited for, in seconds.
+        seconds: u64,
+        /// Who holds the lock, as far as that is known.
+        holder: Option<String>,
+    },
     /// The input was changed while it was read.
     #[error("the input of {object:?} changed while it was read; nothing was written, run it again")]
     Changed {
@@ -233,6 +247,7 @@ impl PoolError {
             | PoolError::Uncertain { .. }
             | PoolError::StripeLost { .. } => ErrorKind::NotRecoverable,
             PoolError::Refused { .. }
+            | PoolError::Locked { .. }
             | PoolError::Changed { .. }
             | PoolError::MapChanged { .. }
             | PoolError::Mismatch { .. } => ErrorKind::Refused,
@@ -252,7 +267,9 @@ impl PoolError {
     /// True when the same call may succeed later without any other change.
     pub fn is_retryable(&self) -> bool {
         match self {
-            PoolError::Changed { .. } | PoolError::MapChanged { .. } => true,
+            PoolError::Changed { .. }
+            | PoolError::Locked { .. }
+            | PoolError::MapChanged { .. } => true,
             PoolError::Store(error) => error.is_retryable(),
             PoolError::Input { source } | PoolError::Output { source } => {
                 matches!(source.kind(), io::ErrorKind::Interrupted | io::ErrorKind::TimedOut)

@@ -8,6 +8,7 @@ pub mod capability;
 pub mod direct;
 pub mod faulty;
 pub mod file;
+mod holder;
 pub mod memory;
 pub mod place;
 pub mod upload;
@@ -20,10 +21,14 @@ pub mod bucket;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 
 use self::capability::{Capabilities, Capability};
 use self::upload::{NewFile, Upload};
 use crate::{Result, StoreError};
+
+/// How often a lock that another one holds is tried again.
+pub const LOCK_RETRY: Duration = Duration::from_millis(50);
 
 /// Longest file name in bytes that backends accept (the limit of common file systems).
 pub const MAX_NAME: usize = 255;
@@ -132,6 +137,42 @@ pub trait Backend: Send + Sync + Debug {
         Err(self.incapable(Capability::Lock, "writing to it"))
     }
 
+    /// As [`Backend::lock`], waiting so long at most. By itself this method tries again and again;
+    /// what it waits is counted by its pauses.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use kiln_store::{Backend, LockAttempt, MemoryBackend};
+    /// let disk = MemoryBackend::new();
+    /// let held = disk.lock_within(Duration::ZERO)?;
+    /// assert!(matches!(held, LockAttempt::Granted { .. }));
+    /// let late = disk.lock_within(Duration::from_millis(5))?;
+    /// assert!(matches!(late, LockAttempt::Busy { .. }));
+    /// # Ok::<(), kiln_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Backend::lock`].
+    fn lock_within(&self, time: Duration) -> Result<LockAttempt> {
+        let mut waited = Duration::ZERO;
+        loop {
+            if let Some(lock) = self.lock(false)? {
+                return Ok(LockAttempt::Granted { lock, waited });
+            }
+            if waited >= time {
+                return Ok(LockAttempt::Busy { holder: self.lock_holder() });
+            }
+            let pause = LOCK_RETRY.min(time - waited);
+            std::thread::sleep(pause);
+            waited += pause;
+        }
+    }
+
+    /// Who holds the lock, for messages, where the place can tell.
+    fn lock_holder(&self) -> Option<String> {
+        None
+    }
+
     /// The folder of this machine that holds the files, for places that are one. It need not be
     /// there yet.
     fn folder(&self) -> Option<&Path> {
@@ -179,6 +220,23 @@ pub fn write_whole(store: &dyn Backend, name: &str, bytes: &[u8]) -> Result<()> 
 pub struct WriteLock {
     /// What holds the lock, for example an open file that the system locks.
     _held: Box<dyn Held>,
+}
+
+/// What came of [`Backend::lock_within`].
+#[derive(Debug)]
+pub enum LockAttempt {
+    /// The lock is ours.
+    Granted {
+        /// The lock.
+        lock: WriteLock,
+        /// How long it was waited for, about.
+        waited: Duration,
+    },
+    /// Another one still holds it.
+    Busy {
+        /// Who, as far as that is known.
+        holder: Option<String>,
+    },
 }
 
 /// What can hold a lock: anything that releases it when dropped.

@@ -68,6 +68,19 @@ pub enum StoreError {
         /// Who needs it.
         what: String,
     },
+    /// The place is in a file system that cannot lock it: two writers at once could not be kept
+    /// apart.
+    #[error(
+        "cannot lock {place}: {source}; its file system must lock folders (flock), and a network \
+         file system that cannot is better served by kiln agent on the machine with the disk"
+    )]
+    NoLocks {
+        /// The backend's place.
+        place: String,
+        /// The reason given.
+        #[source]
+        source: io::Error,
+    },
     /// A field of a shard's description lies outside its limits.
     #[error("shard field {field} = {value} is refused: must be {limit}")]
     BadField {

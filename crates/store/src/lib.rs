@@ -54,7 +54,8 @@ pub use backends::memory::MemoryBackend;
 pub use backends::place::{Absent, BACKENDS, BackendKind, Location, Opening, open_place};
 pub use backends::upload::{Existing, NewFile, Upload};
 pub use backends::{
-    Append, Backend, BatchRead, ReadAt, WriteLock, check_name, issued, read_ranges, write_whole,
+    Append, Backend, BatchRead, LOCK_RETRY, LockAttempt, ReadAt, WriteLock, check_name, issued,
+    read_ranges, write_whole,
 };
 pub use checksum::{Digest, DigestBuilder, checksum, checksums};
 pub use error::StoreError;

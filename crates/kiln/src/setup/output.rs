@@ -5,12 +5,14 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use kiln_store::{FileBackend, write_whole};
 
 use super::local;
 use crate::exit::Failure;
 use crate::names::output_part;
+use crate::print::warning_line;
 
 /// Small last stripes would otherwise become small writes.
 const BUFFER: usize = 1 << 20;
@@ -36,6 +38,9 @@ impl Place {
         })
     }
 }
+
+/// That outputs are not locked is said once.
+static UNLOCKED: Once = Once::new();
 
 /// An open output. Dropped without [`Output::finish`] it removes what it wrote.
 pub struct Output {
@@ -106,7 +111,13 @@ impl Output {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Failure::Busy { path }),
             // Some network file systems have no locks; then nothing is lost but this check.
-            Err(TryLockError::Error(_)) => {}
+            Err(TryLockError::Error(error)) => UNLOCKED.call_once(|| {
+                let place = temporary.parent().unwrap_or(&temporary).display();
+                warning_line(&format!(
+                    "cannot lock files in {place}: {error}; nothing keeps another kiln from \
+                     writing the same output meanwhile"
+                ));
+            }),
         }
         // Between open and lock another decode may have renamed this very file to its final name:
         // emptying it now would destroy that result.

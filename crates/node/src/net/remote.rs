@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kiln_store::{
-    Append, Backend, BackendKind, Capabilities, Capability, Location, Opening, Operation, ReadAt,
-    StoreError, WriteLock, check_name,
+    Append, Backend, BackendKind, Capabilities, Capability, LOCK_RETRY, Location, LockAttempt,
+    Opening, Operation, ReadAt, StoreError, WriteLock, check_name,
 };
 
 use self::files::{RemoteAppender, RemoteReader};
@@ -416,6 +416,23 @@ impl Backend for RemoteBackend {
                 Ok(Some(WriteLock::on(HeldLock { remote, peer, handle })))
             }
             _ => Err(fail(self.remote.unexpected(&frame))),
+        }
+    }
+
+    /// Asks again and again: a lock that is granted when nobody waits any more would be held for
+    /// nobody.
+    fn lock_within(&self, time: Duration) -> Result<LockAttempt, StoreError> {
+        let begin = self.remote.network.now();
+        loop {
+            let lock = self.lock(false)?;
+            let waited = self.remote.network.now().saturating_sub(begin);
+            if let Some(lock) = lock {
+                return Ok(LockAttempt::Granted { lock, waited });
+            }
+            if waited >= time {
+                return Ok(LockAttempt::Busy { holder: None });
+            }
+            self.remote.network.sleep(LOCK_RETRY.min(time - waited));
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Places that hold shards.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use kiln_store::{Backend, Capabilities, WriteLock};
+use kiln_store::{Backend, Capabilities, LockAttempt, StoreError, WriteLock};
 
 use crate::{PoolError, Result, Settings};
 
@@ -64,47 +66,100 @@ pub(crate) fn node_of(index: usize, nodes: &[Node]) -> usize {
 }
 
 /// Keeps other kilns from writing to these nodes as long as the locks live. Waits for those that
-/// do; says whether it had to, since what was looked at before may then be stale.
+/// do, not for ever; says whether it had to, since what was looked at before may then be stale.
 ///
 /// While it waits for one node it holds no other, so that nobody can wait for it meanwhile.
-/// `tell` says to the user that it waits.
+/// `without`: a node whose file system has no locks is written to all the same, with a warning.
 ///
 /// # Errors
-/// A node that cannot be locked, or not written to as shards are; then nothing is locked.
+/// A node that cannot be locked, or not written to as shards are, or stays locked for too long;
+/// then nothing is locked.
 pub(crate) fn lock(
     nodes: &[Node],
     settings: &Settings<'_>,
-    tell: bool,
+    without: bool,
 ) -> Result<(Vec<WriteLock>, bool)> {
     for node in nodes {
         Capabilities::FILES.require(&*node.store, "writing shards")?;
     }
-    let mut waited = false;
+    let mut waiting = Waiting { settings, waited: Duration::ZERO, lockless: BTreeSet::new() };
+    let mut had_to_wait = false;
     let mut first: Option<(usize, WriteLock)> = None;
     loop {
         let (mut locks, mut busy) = (Vec::with_capacity(nodes.len()), None);
         for (at, node) in nodes.iter().enumerate() {
-            if first.as_ref().is_some_and(|(held, _)| *held == at) {
+            if first.as_ref().is_some_and(|(held, _)| *held == at) || waiting.lockless.contains(&at)
+            {
                 continue;
             }
-            match node.store.lock(false)? {
-                Some(lock) => locks.push(lock),
-                None => {
+            match node.store.lock(false) {
+                Ok(Some(lock)) => locks.push(lock),
+                Ok(None) => {
                     busy = Some((at, node));
                     break;
                 }
+                Err(error @ StoreError::NoLocks { .. }) if without => {
+                    waiting.go_without(at, &error)
+                }
+                Err(error) => return Err(error.into()),
             }
         }
         let Some((at, node)) = busy else {
             locks.extend(first.map(|(_, lock)| lock));
-            return Ok((locks, waited));
+            return Ok((locks, had_to_wait));
         };
         drop((locks, first.take()));
-        if tell && !waited {
-            let text = format!("another kiln writes to {}; waiting for it", node.store.place());
-            settings.observer.warn(&text);
-        }
-        waited = true;
-        first = node.store.lock(true)?.map(|lock| (at, lock));
+        had_to_wait = true;
+        first = Some((at, waiting.wait_for(node)?));
     }
 }
+
+/// After this time it is said what is waited for.
+const SPEAK: Duration = Duration::from_secs(2);
+
+/// Waiting for locks, of all nodes together.
+struct Waiting<'a> {
+    settings: &'a Settings<'a>,
+    /// How long so far; places count it, since there is no clock here.
+    waited: Duration,
+    /// Positions of nodes without locks.
+    lockless: BTreeSet<usize>,
+}
+
+impl Waiting<'_> {
+    fn go_without(&mut self, at: usize, error: &StoreError) {
+        self.lockless.insert(at);
+        let text = format!("{error}; nothing keeps another kiln from writing there meanwhile");
+        self.settings.observer.warn(&text);
+    }
+
+    /// Waits for the lock of a node; after a while it says so, and in the end it gives up.
+    fn wait_for(&mut self, node: &Node) -> Result<WriteLock> {
+        let (most, place) = (self.settings.lock_wait, node.store.place());
+        let mut told = false;
+        loop {
+            let rest = most.saturating_sub(self.waited);
+            let time = if told { rest } else { rest.min(SPEAK) };
+            let holder = match node.store.lock_within(time)? {
+                LockAttempt::Granted { lock, waited } => {
+                    self.waited += waited;
+                    return Ok(lock);
+                }
+                LockAttempt::Busy { holder } => holder,
+            };
+            self.waited += time;
+            if self.waited >= most {
+                return Err(PoolError::Locked { place, seconds: most.as_secs(), holder });
+            }
+            let by = holder.map_or(String::new(), |holder| format!(" ({holder} holds it)"));
+            self.settings.observer.warn(&format!(
+                "waiting for the lock of {place}{by}; after {} s in all this ends",
+                most.as_secs()
+            ));
+            told = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

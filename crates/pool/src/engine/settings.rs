@@ -1,5 +1,7 @@
 //! Resources and progress that a caller grants to an operation.
 
+use std::time::Duration;
+
 use super::sequence::Sequence;
 
 /// Hears about progress, and may slow it down.
@@ -58,13 +60,17 @@ pub struct Settings<'a> {
     pub observer: &'a dyn Observer,
     /// Everything on the caller's thread, in this order: for simulations.
     pub sequence: Option<&'a Sequence>,
+    /// How long the locks of places are waited for; then the operation ends by
+    /// [`crate::PoolError::Locked`].
+    pub lock_wait: Duration,
 }
 
 impl<'a> Settings<'a> {
-    /// All cores of this process and 192 MiB of buffers.
+    /// All cores of this process, 192 MiB of buffers, and a minute for locks.
     pub fn new(observer: &'a dyn Observer) -> Settings<'a> {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-        Settings { threads, memory: 192 << 20, observer, sequence: None }
+        let lock_wait = Duration::from_secs(60);
+        Settings { threads, memory: 192 << 20, observer, sequence: None, lock_wait }
     }
 
     pub(crate) fn threads(&self) -> usize {

@@ -247,6 +247,10 @@ impl Backend for FaultyBackend {
         self.inner.lock(wait)
     }
 
+    fn lock_holder(&self) -> Option<String> {
+        self.inner.lock_holder()
+    }
+
     fn list(&self) -> Result<Vec<String>> {
         self.pass(Operation::List, "")?;
         self.inner.list()

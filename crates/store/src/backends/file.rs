@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::capability::{Capabilities, Capability};
 use super::direct::{self, BatchContexts, DirectReader, Meter, ReadMode};
 use super::place::{Absent, BackendKind, Location, Opening};
-use super::{Append, Backend, ReadAt, WriteLock, check_name};
+use super::{Append, Backend, ReadAt, WriteLock, check_name, holder};
 use crate::{Operation, Result, StoreError};
 
 /// What URLs of folders begin with.
@@ -195,18 +196,15 @@ impl FileBackend {
     }
 }
 
-/// Whether the system granted a lock. A file system that cannot lock is an error: two writers at
-/// once could mix what they write.
-fn granted(outcome: Result<(), TryLockError>) -> io::Result<bool> {
-    match outcome {
-        Ok(()) => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) => {
-            let what = "its file system must lock folders (flock); a network file system that \
-                        cannot is better served by kiln agent on the machine with the disk";
-            Err(io::Error::new(error.kind(), format!("{error}; {what}")))
-        }
-    }
+/// Whether a refusal means that the file system has no locks of folders, as network file systems
+/// may not have them. No lock is then granted that locks nothing: two writers at once could mix
+/// what they write.
+fn lacks_locks(error: &io::Error) -> bool {
+    let number = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(
+        number,
+        Some(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::BADF)
+    )
 }
 
 fn sync_folder(folder: &Path) -> io::Result<()> {
@@ -240,7 +238,18 @@ impl Backend for FileBackend {
         let folder = File::open(&self.folder).map_err(fail)?;
         let outcome =
             if wait { folder.lock().map_err(TryLockError::Error) } else { folder.try_lock() };
-        Ok(granted(outcome).map_err(fail)?.then(|| WriteLock::on(folder)))
+        match outcome {
+            Ok(()) => Ok(Some(WriteLock::on(folder))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) if lacks_locks(&source) => {
+                Err(StoreError::NoLocks { place: self.place(), source })
+            }
+            Err(TryLockError::Error(error)) => Err(fail(error)),
+        }
+    }
+
+    fn lock_holder(&self) -> Option<String> {
+        holder::of(&self.folder)
     }
 
     fn list(&self) -> Result<Vec<String>> {
@@ -466,14 +475,32 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_cannot_be_had_is_never_granted() {
-        assert!(granted(Ok(())).unwrap() && !granted(Err(TryLockError::WouldBlock)).unwrap());
-        // ENOLCK and EBADF, as network file systems answer.
-        for number in [37, 9] {
-            let error = TryLockError::Error(io::Error::from_raw_os_error(number));
-            let text = granted(Err(error)).unwrap_err().to_string();
-            assert!(text.contains("os error") && text.contains("kiln agent"), "{text}");
+    fn file_systems_without_locks_are_told_from_other_failures() {
+        // ENOLCK, EBADF, ENOTSUP: as network file systems answer.
+        for number in [37, 9, 95] {
+            let source = io::Error::from_raw_os_error(number);
+            assert!(lacks_locks(&source));
+            let text = StoreError::NoLocks { place: "/far".into(), source }.to_string();
+            assert!(text.contains("/far") && text.contains("kiln agent"), "{text}");
         }
+        // EIO and EINTR are none of these.
+        assert!(!lacks_locks(&io::Error::from_raw_os_error(5)));
+        assert!(!lacks_locks(&io::Error::from_raw_os_error(4)));
+    }
+
+    #[test]
+    fn who_holds_a_lock_is_told_where_the_system_does() {
+        let root = tempfile::tempdir().unwrap();
+        let disk = FileBackend::open(root.path()).unwrap();
+        assert_eq!(disk.lock_holder(), None);
+        let held = disk.lock(false).unwrap().unwrap();
+        let attempt = disk.lock_within(std::time::Duration::from_millis(60)).unwrap();
+        let super::super::LockAttempt::Busy { holder } = attempt else { panic!("{attempt:?}") };
+        // Not every system tells, but none tells of somebody else.
+        let mine = format!("process {} ", std::process::id());
+        assert!(holder.is_none_or(|holder| holder.starts_with(&mine)));
+        drop(held);
+        assert_eq!(disk.lock_holder(), None);
     }
 
     #[test]

@@ -1,0 +1,132 @@
+use std::sync::Mutex;
+use std::time::Instant;
+
+use kiln_store::{Append, MemoryBackend, ReadAt, Result as Stored};
+
+use super::*;
+use crate::Observer;
+
+/// Keeps what is said.
+#[derive(Default)]
+struct Said(Mutex<Vec<String>>);
+
+impl Observer for Said {
+    fn warn(&self, message: &str) {
+        self.0.lock().unwrap().push(message.to_owned());
+    }
+}
+
+impl Said {
+    fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// A folder on a file system without locks, or one whose lock a process holds for so many tries.
+#[derive(Debug)]
+struct Odd {
+    memory: MemoryBackend,
+    lockless: bool,
+    /// Waiting takes no time here.
+    held: Mutex<Duration>,
+}
+
+impl Odd {
+    fn node(lockless: bool, held: Duration) -> Node {
+        let odd = Odd { memory: MemoryBackend::new(), lockless, held: Mutex::new(held) };
+        Node::new("odd", Arc::new(odd))
+    }
+}
+
+impl Backend for Odd {
+    fn place(&self) -> String {
+        "/odd".to_owned()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.memory.capabilities()
+    }
+
+    fn list(&self) -> Stored<Vec<String>> {
+        self.memory.list()
+    }
+
+    fn open(&self, name: &str) -> Stored<Box<dyn ReadAt>> {
+        self.memory.open(name)
+    }
+
+    fn append(&self, name: &str, at: u64) -> Stored<Box<dyn Append>> {
+        self.memory.append(name, at)
+    }
+
+    fn remove(&self, name: &str) -> Stored<()> {
+        self.memory.remove(name)
+    }
+
+    fn lock(&self, wait: bool) -> Stored<Option<WriteLock>> {
+        if self.lockless {
+            let source = std::io::ErrorKind::Unsupported.into();
+            return Err(StoreError::NoLocks { place: self.place(), source });
+        }
+        if self.held.lock().unwrap().is_zero() { self.memory.lock(wait) } else { Ok(None) }
+    }
+
+    fn lock_within(&self, time: Duration) -> Stored<LockAttempt> {
+        let mut held = self.held.lock().unwrap();
+        if *held > time {
+            *held -= time;
+            return Ok(LockAttempt::Busy { holder: Some("process 7".to_owned()) });
+        }
+        let waited = std::mem::take(&mut *held);
+        drop(held);
+        let lock = self.memory.lock(false)?.unwrap();
+        Ok(LockAttempt::Granted { lock, waited })
+    }
+}
+
+#[test]
+fn waiting_is_told_and_ends() {
+    let said = Said::default();
+    let settings = Settings::new(&said);
+    // A short one is not worth a word.
+    let node = Odd::node(false, Duration::from_secs(1));
+    assert!(lock(&[node], &settings, false).unwrap().1);
+    assert!(said.all().is_empty());
+    let node = Odd::node(false, Duration::from_secs(20));
+    let (locks, waited) = lock(&[node], &settings, false).unwrap();
+    assert_eq!((locks.len(), waited), (1, true));
+    let [told] = &said.all()[..] else { panic!("{:?}", said.all()) };
+    assert!(told.contains("/odd") && told.contains("process 7") && told.contains("60 s"), "{told}");
+    // Of several together it is no more than of one.
+    let half = || Odd::node(false, Duration::from_secs(40));
+    let error = lock(&[half(), half()], &settings, false).unwrap_err();
+    let PoolError::Locked { seconds: 60, .. } = error else { panic!("{error}") };
+    let text = error.to_string();
+    assert!(text.contains("/odd") && text.contains("process 7"), "{text}");
+}
+
+#[test]
+fn whoever_holds_a_real_lock_is_waited_for_as_long_as_is_set() {
+    let said = Said::default();
+    let settings = Settings { lock_wait: Duration::from_millis(120), ..Settings::new(&said) };
+    let node = Node::new("a", Arc::new(MemoryBackend::new()));
+    let held = node.store.lock(false).unwrap();
+    let begin = Instant::now();
+    let error = lock(std::slice::from_ref(&node), &settings, false).unwrap_err();
+    assert!(matches!(error, PoolError::Locked { .. }) && error.is_retryable());
+    assert!(begin.elapsed() >= Duration::from_millis(120));
+    drop(held);
+    assert!(!lock(&[node], &settings, false).unwrap().1);
+}
+
+#[test]
+fn where_there_are_no_locks_pools_are_refused_and_single_folders_warned_of() {
+    let said = Said::default();
+    let settings = Settings::new(&said);
+    let nodes = [Odd::node(true, Duration::ZERO), Node::new("b", Arc::new(MemoryBackend::new()))];
+    let text = lock(&nodes, &settings, false).unwrap_err().to_string();
+    assert!(text.contains("/odd") && text.contains("flock"), "{text}");
+    assert!(nodes[1].store.lock(false).unwrap().is_some(), "nothing is locked then");
+    let (locks, _) = lock(&nodes, &settings, true).unwrap();
+    assert_eq!((locks.len(), said.all().len()), (1, 1));
+}
