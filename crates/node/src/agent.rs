@@ -5,9 +5,11 @@
 //! a connection are answered in any order, except that appends to one file keep theirs. What a
 //! connection has opened or locked ends with it.
 
+mod assigning;
 mod connection;
 mod failure;
 mod fetch_queue;
+mod limits;
 mod outbox;
 mod queue;
 mod tasks;
@@ -20,7 +22,9 @@ use bytes::Bytes;
 use kiln_store::{ShardInfo, StoreError};
 
 use self::connection::{Connection, Handle, Pending, Write};
+pub(crate) use self::failure::refused;
 pub use self::failure::{failed, store_error};
+pub use self::limits::Limits;
 use self::outbox::Outbox;
 use self::queue::Queue;
 use self::tasks::Held;
@@ -42,44 +46,6 @@ pub type Slot = u64;
 
 /// How often a lock that another one holds is tried again.
 const LOCK_RETRY: Duration = Duration::from_millis(50);
-
-/// What an agent allows. Everything that grows has a limit here.
-///
-/// ```
-/// use kiln_node::agent::Limits;
-/// assert!(Limits::default().requests >= 16);
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Connections at once.
-    pub connections: usize,
-    /// Open files and locks of a connection.
-    pub handles: usize,
-    /// Requests of a connection that are under way at once.
-    pub requests: u32,
-    /// Bytes that a connection's requests under way carry or ask for.
-    pub credit: u32,
-    /// Disk jobs at once.
-    pub jobs: usize,
-    /// A connection that says nothing for so long is closed.
-    pub idle: Duration,
-    /// A connection must say `Hello` within this time.
-    pub hello: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 256,
-            handles: 1024,
-            requests: 256,
-            credit: 16 << 20,
-            jobs: 16,
-            idle: Duration::from_secs(30),
-            hello: Duration::from_secs(10),
-        }
-    }
-}
 
 /// What happened.
 #[derive(Debug)]
@@ -483,7 +449,16 @@ impl Agent {
             self.actions.push(Action::Close { connection: id, why });
             return;
         }
-        self.connections.insert(id, Connection::new(now, session));
+        let credit = self.credit_left();
+        self.connections.insert(id, Connection::new(now, session, credit));
+    }
+
+    /// What a new connection may have under way in bytes: all if nobody else is there, less the
+    /// more have come, so that all together stay within their limit.
+    fn credit_left(&self) -> u32 {
+        let granted: u64 = self.connections.values().map(|c| u64::from(c.credit)).sum();
+        let share = (self.limits.memory.saturating_sub(granted) / 4).max(PAYLOAD_MAX as u64);
+        u32::try_from(share).unwrap_or(u32::MAX).min(self.limits.credit)
     }
 
     fn frame(&mut self, now: Duration, id: ConnectionId, frame: Frame) {
@@ -523,7 +498,7 @@ impl Agent {
             place: self.place.clone(),
             session: connection.session,
             requests: self.limits.requests,
-            credit: self.limits.credit,
+            credit: connection.credit,
         };
         let frame = frame.reply(welcome);
         self.actions.push(Action::Send { connection: id, session: 0, frame });

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use kiln_code::Program;
-use kiln_store::{Backend, Layout, ShardReader, ShardWriter, StoreError, checksums};
+use kiln_store::{Backend, Layout, ShardInfo, ShardReader, ShardWriter, StoreError, checksums};
 
 use crate::proto::assignment::{Assignment, PersistInfo, PieceInfo};
 use crate::{NodeError, Result};
@@ -58,9 +58,14 @@ impl Carrier {
         let mut readers = Vec::new();
         for source in &spec.sources {
             let reader = ShardReader::open(&*backend, &source.name)?;
-            let info = reader.info();
-            if (info.run, u32::from(info.index)) != (spec.geometry.run, source.chunk) {
+            let (info, said) = (reader.info(), spec.geometry.shard(source.chunk));
+            if (info.run, info.index) != (said.run, said.index) {
                 return Err(misuse("read", &source.name, "it is a shard of another run or index"));
+            }
+            // Buffers are made by what the assignment says: the file must say the same.
+            let sizes = |info: &ShardInfo| (info.k, info.n, info.alpha, info.sub_chunk);
+            if sizes(info) != sizes(&said) {
+                return Err(misuse("read", &source.name, "it is a shard of another geometry"));
             }
             readers.push((source.chunk, reader));
         }
@@ -148,8 +153,8 @@ impl Carrier {
         };
         let mut made = Vec::new();
         for id in &info.outputs {
-            let piece = self.spec.piece(*id).map_err(|error| bad(&error.to_string()))?;
-            made.push(vec![0; piece.sub_chunks as usize * slice.len()]);
+            let bytes = self.spec.piece_bytes(*id, &slice);
+            made.push(vec![0; bytes.map_err(|error| bad(&error.to_string()))?]);
         }
         let inputs: Vec<&[u8]> = inputs.iter().map(|bytes| &bytes[..]).collect();
         let mut outputs: Vec<&mut [u8]> = made.iter_mut().map(|bytes| &mut bytes[..]).collect();
@@ -162,12 +167,12 @@ impl Carrier {
     pub fn persist(&self, window: u64, round: usize, pieces: &[Bytes]) -> Result<u64, StoreError> {
         let (stripe, slice) = self.spec.window(&self.layout, window);
         let Some(info) = self.spec.rounds.get(round) else { return Ok(0) };
-        let mut kept = 0;
+        let (mut kept, most) = (0, self.spec.windows as usize);
         let mut targets = locked(&self.targets);
         for (persist, bytes) in info.persists.iter().zip(pieces) {
             if let Some(target) = targets.iter_mut().find(|t| t.chunk == persist.chunk) {
                 kept += bytes.len() as u64;
-                target.place(&self.layout, stripe, &slice, persist, bytes)?;
+                target.place(&self.layout, (stripe, &slice), persist, bytes, most)?;
             }
         }
         Ok(kept)
@@ -194,15 +199,21 @@ impl Target {
     fn place(
         &mut self,
         layout: &Layout,
-        stripe: u64,
-        slice: &Range<usize>,
+        (stripe, slice): (u64, &Range<usize>),
         persist: &PersistInfo,
         bytes: &[u8],
+        most: usize,
     ) -> Result<(), StoreError> {
         let sub_len = layout.sub_len(stripe);
         let whole = layout.chunk_len(stripe);
         if stripe < self.next {
             return Ok(());
+        }
+        // More stripes than windows are under way: some of them never become complete.
+        if !self.early.contains_key(&stripe) && self.early.len() > most {
+            let (op, name) = ("write", String::new());
+            let what = "rounds that keep only parts of stripes".to_owned();
+            return Err(StoreError::Misuse { op, name, what });
         }
         let (chunk, have) = self.early.entry(stripe).or_insert_with(|| (vec![0; whole], 0));
         for (position, piece) in persist.positions.iter().zip(bytes.chunks(slice.len())) {

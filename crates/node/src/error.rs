@@ -120,6 +120,19 @@ pub enum NodeError {
         /// Why.
         why: String,
     },
+    /// What was asked takes more memory than is left for such things.
+    #[error(
+        "{what} takes {need} bytes of memory, {left} are left; repair fewer objects at once, or \
+         with smaller windows"
+    )]
+    Memory {
+        /// What was asked.
+        what: String,
+        /// Bytes that it takes at least.
+        need: u64,
+        /// Bytes that are left.
+        left: u64,
+    },
     /// Storage failed, here or at the other side.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -138,7 +151,7 @@ impl NodeError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Io { .. } | Self::Late { .. } | Self::GaveUp { .. } => true,
+            Self::Io { .. } | Self::Late { .. } | Self::GaveUp { .. } | Self::Memory { .. } => true,
             Self::Store(error) => error.is_retryable(),
             Self::Pool(error) => error.is_retryable(),
             Self::Protocol { .. }
@@ -155,7 +168,7 @@ impl NodeError {
             Self::Store(_) | Self::Pool(_) => io::ErrorKind::Other,
             Self::Io { source, .. } => source.kind(),
             Self::Late { .. } => io::ErrorKind::TimedOut,
-            Self::GaveUp { .. } => io::ErrorKind::ResourceBusy,
+            Self::GaveUp { .. } | Self::Memory { .. } => io::ErrorKind::ResourceBusy,
             Self::Refused { .. } | Self::Setup { .. } => io::ErrorKind::PermissionDenied,
             Self::Protocol { .. } | Self::Version { .. } => io::ErrorKind::InvalidData,
         };

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `proto` | the wire: frames, limits, the one enum of messages; pure |
 //! | `agent` | the agent as a state machine: events and the time in, actions out; pure |
+//! | `admission` | who may connect, and how many of whom; pure |
 //! | `link` | the asking side of a connection as a state machine; pure |
 //! | `task`, `carry` | a node's share of a placed repair: what comes when; and the work itself |
 //! | `pace` | how much was done lately, which limits follow |
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod admission;
 pub mod agent;
 mod carry;
 pub mod coordinator;

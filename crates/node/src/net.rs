@@ -1,6 +1,7 @@
 //! Sockets, TLS, disks and threads: the shell around the state machines, and the only
 //! asynchronous code of kiln.
 
+mod accept;
 mod address;
 mod buffers;
 mod degraded;

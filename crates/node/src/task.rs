@@ -16,11 +16,11 @@ use bytes::{Bytes, BytesMut};
 use kiln_store::Layout;
 
 use crate::pace::Pace;
-use crate::proto::assignment::{Assignment, RoundInfo, WINDOWS_MAX};
+use crate::proto::assignment::{Assignment, Cost, RoundInfo, WINDOWS_MAX};
 use crate::throttle::Throttle;
 use crate::{NodeError, Result};
 
-/// Bytes that the windows of a task may take at a node, about.
+/// Bytes that a task may take at a node unless its least windows take more.
 const MEMORY: u64 = 256 << 20;
 
 /// Windows under way at least: one is read or computed while another one travels.
@@ -28,6 +28,9 @@ const REACH: u64 = 3;
 /// Windows under way may be as many as were done in this time, twice: where links are slow, what is
 /// further ahead only keeps back what is needed next.
 const PERIOD: Duration = Duration::from_millis(100);
+/// A piece arrives in few parts, so that what is kept about them is small beside their bytes.
+const PART_LEAST: usize = 4 << 10;
+const PARTS_MIN: usize = 64;
 /// Most bytes of a fragment: on a slow link an urgent one must not wait long for another.
 pub(crate) const FRAGMENT_MAX: usize = 64 << 10;
 
@@ -137,6 +140,8 @@ pub struct Task {
     layout: Layout,
     total: u64,
     limit: u64,
+    /// Bytes that it takes with so many windows under way.
+    memory: u64,
     least: u64,
     /// Windows done lately.
     pace: Pace,
@@ -161,6 +166,15 @@ impl Task {
     /// # Errors
     /// Its geometry is none.
     pub fn new(spec: Arc<Assignment>) -> Result<Task> {
+        Task::within(spec, u64::MAX)
+    }
+
+    /// The same where so many bytes of memory are left for tasks: of these it takes a part, and
+    /// has as many windows under way as that suffices for.
+    ///
+    /// # Errors
+    /// [`NodeError::Memory`]: it takes more than is left.
+    pub fn within(spec: Arc<Assignment>, left: u64) -> Result<Task> {
         let layout = spec.layout()?;
         let total = spec.window_count(&layout);
         let mut last_use = BTreeMap::new();
@@ -170,15 +184,23 @@ impl Task {
                 last_use.insert(*piece, rank);
             }
         }
-        let sub_chunks: u64 = spec.pieces.iter().map(|p| u64::from(p.sub_chunks)).sum();
-        let each = (sub_chunks * u64::from(spec.slice)).max(1);
-        let limit = (MEMORY / each).clamp(1, u64::from(spec.windows));
+        let cost = Cost::of(&spec, &layout)?;
+        let need = cost.memory(1);
+        if need > left {
+            let what = "an assignment".to_owned();
+            return Err(NodeError::Memory { what, need, left });
+        }
+        let programs = cost.programs();
+        let share = MEMORY.min((left - programs) / 4);
+        let limit = cost.windows_within(share, spec.windows.into());
+        let memory = cost.memory(limit);
         let rate = spec.rate;
         Ok(Task {
             spec,
             layout,
             total,
             limit,
+            memory,
             least: REACH,
             pace: Pace::new(PERIOD),
             noted: 0,
@@ -212,6 +234,12 @@ impl Task {
     #[must_use]
     pub fn state(&self) -> TaskPhase {
         self.state
+    }
+
+    /// Bytes of memory that it takes at most.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        self.memory
     }
 
     /// Its progress.
@@ -307,6 +335,9 @@ impl Task {
             return Ok(Vec::new());
         }
         let parts = entry.parts.entry(fragment.piece).or_default();
+        if parts.len() > PARTS_MIN + total / PART_LEAST {
+            return wrong("of a piece in too many parts");
+        }
         self.amounts.received += fragment.bytes.len() as u64;
         if self.rate > 0 {
             self.clocks.received(fragment.bytes.len() as u64);
@@ -428,7 +459,7 @@ impl Task {
 
     fn piece_len(&self, window: u64, id: u32) -> Result<usize> {
         let (_, range) = self.spec.window(&self.layout, window);
-        Ok(self.spec.piece(id)?.sub_chunks as usize * range.len())
+        self.spec.piece_bytes(id, &range)
     }
 
     /// Does the rounds of a window as far as their pieces are there.

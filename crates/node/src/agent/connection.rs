@@ -64,6 +64,8 @@ pub(super) struct Handle {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub session: u64,
+    /// Bytes that its requests under way may carry or ask for.
+    pub credit: u32,
     /// It has said `Hello`.
     pub ready: bool,
     /// When it last said something.
@@ -77,9 +79,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub fn new(now: Duration, session: u64) -> Connection {
+    pub fn new(now: Duration, session: u64, credit: u32) -> Connection {
         Connection {
             session,
+            credit,
             ready: false,
             heard: now,
             handles: BTreeMap::new(),
@@ -111,7 +114,7 @@ impl Connection {
         };
         let ping = matches!(frame.message, Message::Ping {});
         let many = self.under_way.len() >= limits.requests as usize && !ping;
-        if many || self.credit_used + u64::from(cost) > u64::from(limits.credit) {
+        if many || self.credit_used + u64::from(cost) > u64::from(self.credit) {
             return Err(NodeError::protocol("more requests or bytes under way than granted"));
         }
         if self.under_way.len() > 2 * limits.requests as usize {

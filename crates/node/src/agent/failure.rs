@@ -93,7 +93,8 @@ fn plain(kind: u8, text: &str) -> Message {
     Message::Failed { kind, op, name, text, need: 0, have: 0 }
 }
 
-pub(super) fn refused(why: &str) -> Message {
+/// The refusal of a request, or of a connection.
+pub(crate) fn refused(why: &str) -> Message {
     plain(REFUSED, why)
 }
 

@@ -1,7 +1,6 @@
 //! An agent's tasks: placed repairs that it takes part in.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -9,14 +8,12 @@ use kiln_store::{ShardInfo, StoreError};
 
 use super::connection::Pending;
 use super::fetch_queue::FetchQueue;
-use super::{Action, Agent, Disk, DiskDone, TaskId, failure};
-use crate::proto::assignment::{ASSIGNMENT_MAX, Assignment, FragmentHeader};
+use super::{Action, Agent, ConnectionId, Disk, DiskDone, TaskId, failure};
+use crate::proto::assignment::FragmentHeader;
 use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, TaskState};
 use crate::task::{Effect, FRAGMENT_MAX, Fragment, Task, TaskPhase};
 use crate::{NodeError, Result};
 
-/// Tasks of an agent at once, at most.
-const TASKS: usize = 64;
 /// A task that no coordinator has looked at for so long is forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 /// A fragment that could not be delivered is sent again after this time ...
@@ -33,10 +30,14 @@ const CREDIT_WAIT: Duration = Duration::from_secs(20);
 /// A task with everything that belongs to it.
 #[derive(Debug)]
 pub(super) struct Held {
-    task: Option<Task>,
+    pub task: Option<Task>,
     /// The assignment as far as it has arrived.
-    arriving: BytesMut,
-    preparing: Option<Pending>,
+    pub arriving: BytesMut,
+    /// The connection that assigned it.
+    pub owner: ConnectionId,
+    /// Bytes of the assignment, so far.
+    pub assigned: u64,
+    pub preparing: Option<Pending>,
     /// Credit requests that wait: for which window, and until when.
     credit_requests: Vec<(Pending, u64, Duration)>,
     watchers: Vec<Watcher>,
@@ -47,11 +48,11 @@ pub(super) struct Held {
     /// Tries that are left of fragments that failed before, by (window, piece, receiver, at).
     tries: BTreeMap<(u64, u32, u32, u32), u32>,
     failure: Option<Failure>,
-    seen: Duration,
+    pub seen: Duration,
     /// Fragments for a node that fetches them.
     fetch_queue: FetchQueue,
     /// Who waits for its result: a reader, or nobody but the repair.
-    priority: Priority,
+    pub priority: Priority,
 }
 
 /// Somebody who wants to know how far a task is.
@@ -126,70 +127,6 @@ impl Agent {
             _ => return Ok(false),
         }
         Ok(true)
-    }
-
-    fn assign(
-        &mut self,
-        now: Duration,
-        id: TaskId,
-        (at, total): (u64, u64),
-        bytes: &[u8],
-        pending: &Pending,
-    ) -> Result<()> {
-        if total > ASSIGNMENT_MAX as u64 {
-            return Err(NodeError::protocol("an assignment that is too long"));
-        }
-        if !self.tasks.contains_key(&id) && self.tasks.len() >= TASKS {
-            self.answer(pending, failure::busy("too many tasks"));
-            return Ok(());
-        }
-        let held = self.tasks.entry(id).or_insert_with(|| Held::new(now));
-        held.seen = now;
-        // Whoever hands out the task says for whom it is done.
-        held.priority = match pending.priority {
-            Priority::Client => Priority::Client,
-            _ => Priority::Repair,
-        };
-        if held.task.is_some() || held.preparing.is_some() || held.arriving.len() as u64 != at {
-            return Err(NodeError::protocol("an assignment out of order"));
-        }
-        held.arriving.extend_from_slice(bytes);
-        if (held.arriving.len() as u64) < total {
-            self.answer(pending, Message::Done {});
-            return Ok(());
-        }
-        let spec = Assignment::decode(&std::mem::take(&mut held.arriving));
-        let ready = spec.and_then(|spec| Task::new(Arc::new(spec)));
-        let ready = ready.map(|task| task.under(self.clocks.clone()));
-        if let Ok(task) = &ready
-            && self.others_write(task.spec())
-        {
-            self.tasks.remove(&id);
-            self.answer(pending, failure::busy("another task writes that shard"));
-            return Ok(());
-        }
-        let Some(held) = self.tasks.get_mut(&id) else { return Ok(()) };
-        match ready {
-            Ok(task) => {
-                let spec = Arc::clone(task.spec());
-                held.task = Some(task);
-                held.preparing = Some(pending.clone());
-                self.task_job(id, Disk::Prepare { task: id, spec });
-            }
-            Err(error) => {
-                self.tasks.remove(&id);
-                self.answer(pending, failure::refused(&error.to_string()));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether another task writes to one of the parts that this one is to write.
-    fn others_write(&self, spec: &Assignment) -> bool {
-        let parts = |held: &Held| held.task.as_ref().map(|task| Arc::clone(task.spec()));
-        let others = self.tasks.values().filter_map(parts);
-        let mut written = others.flat_map(|other| other.targets.clone());
-        written.any(|file| spec.targets.iter().any(|target| target.part == file.part))
     }
 
     /// Ends the tasks that write a part and then looks at it.
@@ -328,7 +265,7 @@ impl Agent {
         self.task_job(id, Disk::Commit { task: id });
     }
 
-    fn task_job(&mut self, id: TaskId, work: Disk) {
+    pub(super) fn task_job(&mut self, id: TaskId, work: Disk) {
         let pending = Pending {
             connection: 0,
             request: 0,
@@ -565,7 +502,9 @@ impl Agent {
     }
 
     /// Requests of a connection that ended are answered by nobody.
-    pub(super) fn forget_in_tasks(&mut self, connection: super::ConnectionId) {
+    pub(super) fn forget_in_tasks(&mut self, connection: ConnectionId) {
+        // Nobody will send the rest of what has not arrived as a whole.
+        self.tasks.retain(|_, held| held.task.is_some() || held.owner != connection);
         let other = |pending: &Pending| pending.connection != connection;
         for held in self.tasks.values_mut() {
             held.credit_requests.retain(|(pending, ..)| other(pending));
@@ -583,10 +522,12 @@ impl Watcher {
 }
 
 impl Held {
-    fn new(now: Duration) -> Held {
+    pub fn new(now: Duration, owner: ConnectionId) -> Held {
         Held {
             task: None,
             arriving: BytesMut::new(),
+            owner,
+            assigned: 0,
             preparing: None,
             credit_requests: Vec::new(),
             watchers: Vec::new(),
@@ -671,7 +612,9 @@ pub(crate) fn unbundled(
     let mut rest = payload.clone();
     let fragment = |header: &FragmentHeader| {
         let FragmentHeader { piece, at, total, len } = *header;
-        Fragment { window, piece, to: 0, at, total, bytes: rest.split_to(len as usize) }
+        // Copied, since a few bytes that are kept must not keep the whole payload.
+        let bytes = Bytes::copy_from_slice(&rest.split_to(len as usize));
+        Fragment { window, piece, to: 0, at, total, bytes }
     };
     Ok(headers.iter().map(fragment).collect())
 }

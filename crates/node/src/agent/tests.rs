@@ -256,3 +256,60 @@ fn open_files_are_limited() {
     }
     assert!(matches!(answer(&rig.say(Message::Open { name: "a".into() })), Message::Failed { .. }));
 }
+
+#[test]
+fn credit_of_all_connections_is_bounded_and_each_can_carry_a_payload() {
+    let limits = Limits { memory: 64 << 20, ..Limits::default() };
+    let mut agent = Agent::new("here", limits);
+    let mut grant = |connection| {
+        agent.handle(Duration::ZERO, Event::Connected { connection, session: 7 });
+        let hello = Message::Hello { lowest: 1, highest: 1, place: String::new() };
+        let frame = Frame::new(0, hello);
+        let actions = agent.handle(Duration::ZERO, Event::Frame { connection, frame });
+        let Message::Welcome { credit, .. } = answer(&actions) else { panic!("{actions:?}") };
+        u64::from(credit)
+    };
+    let credits: Vec<u64> = (0..200).map(&mut grant).collect();
+    assert_eq!(credits[0], 16 << 20);
+    assert!(credits.iter().all(|credit| *credit >= PAYLOAD_MAX as u64));
+    assert!(credits.iter().sum::<u64>() <= (64 << 20) + 200 * PAYLOAD_MAX as u64);
+    // Who leaves gives it back.
+    (0..199).for_each(|connection| drop(agent.handle(SECOND, Event::Closed { connection })));
+    assert!(agent.credit_left() > 15 << 20);
+}
+
+#[test]
+fn assignments_are_bounded_for_each_connection_and_end_with_it() {
+    let limits =
+        Limits { assignments: 4 << 20, tasks: 5, tasks_per_connection: 3, ..Limits::default() };
+    let mut rig = Rig::new(limits);
+    rig.connect(2);
+    let piece = |task: u8, at: u64, bytes: usize| {
+        let total = 64 << 20;
+        Frame::new(0, Message::Assign { task: [task; 16], at, total }).with(vec![0; bytes].into())
+    };
+    let refused = |actions: &[Action], words: &str| match answer(actions) {
+        Message::Failed { text, .. } => assert!(text.contains(words), "{text}"),
+        other => panic!("{other:?}"),
+    };
+    let mib = 1 << 20;
+    assert_eq!(answer(&rig.ask(piece(1, 0, mib))), Message::Done {});
+    assert_eq!(answer(&rig.ask(piece(1, mib as u64, mib))), Message::Done {});
+    refused(&rig.ask(piece(2, 0, 1)), "2097152 of this connection");
+    // The one that grows beyond the limit is forgotten, so there is room again.
+    refused(&rig.ask(piece(1, 2 * mib as u64, 1)), "bytes are here");
+    for task in 3..6 {
+        assert_eq!(answer(&rig.ask(piece(task, 0, 10))), Message::Done {});
+    }
+    refused(&rig.ask(piece(6, 0, 10)), "3 tasks of this connection");
+    let second = |rig: &mut Rig, task: u8, id| {
+        let frame = Frame { id, ..piece(task, 0, 10) };
+        answer(&rig.event(Event::Frame { connection: 2, frame }))
+    };
+    assert_eq!(second(&mut rig, 7, 1), Message::Done {});
+    assert_eq!(second(&mut rig, 8, 2), Message::Done {});
+    assert!(matches!(second(&mut rig, 9, 3), Message::Failed { .. }));
+    rig.event(Event::Closed { connection: 1 });
+    assert_eq!(rig.agent.tasks.len(), 2);
+    assert_eq!(second(&mut rig, 9, 4), Message::Done {});
+}

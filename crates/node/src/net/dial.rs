@@ -16,7 +16,7 @@ use super::runtime::{Answer, PendingRequest, VirtualRuntime};
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
 use super::{Address, ClusterKey};
 use crate::link::{Action, Event, Link, Request, Token};
-use crate::proto::{Frame, PAYLOAD_MAX};
+use crate::proto::{BODY_MAX, Frame, PAYLOAD_MAX};
 use crate::{NodeError, NodeOperation};
 
 /// A connection must be made within this time.
@@ -250,7 +250,7 @@ async fn read(
     let mut now = 0;
     let mut first = true;
     loop {
-        let heard = match read_frame(&mut stream, now, PAYLOAD_MAX).await {
+        let heard = match read_frame(&mut stream, now, (BODY_MAX, PAYLOAD_MAX)).await {
             Ok(Some(frame)) => ConnectionEvent::Frame(frame),
             Ok(None) => ConnectionEvent::Ended(io::ErrorKind::UnexpectedEof.into()),
             Err(NodeError::Io { source, .. }) => ConnectionEvent::Ended(source),

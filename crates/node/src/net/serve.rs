@@ -1,36 +1,32 @@
-//! The shell of an agent: accepts connections, runs disk jobs, keeps the time.
+//! The shell of an agent: runs the state machine and its disk jobs, keeps the time.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_store::{Backend, StoreError};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout};
-use tokio_rustls::TlsAcceptor;
+use tokio::time::{Instant, sleep_until};
 
 use super::ClusterKey;
+use super::accept::{Acceptor, Incoming};
 use super::dial::Peer;
 use super::disk::DiskSet;
 use super::runtime::PendingRequest;
-use super::stream::{Outgoing, Stream, read_frame, write_frames};
+use super::stream::Outgoing;
+use crate::admission::RefusalLog;
 use crate::agent::{
     Action, Agent, ConnectionId, Counts, Event, Limits, TaskId, push_answer, push_message,
 };
-use crate::proto::{Frame, PAYLOAD_MAX, Priority};
+use crate::proto::{Frame, Priority};
 use crate::task::Fragment;
 use crate::{NodeError, NodeOperation, Result};
 
 /// How long the answer to a fragment is waited for; it comes when the fragment has arrived.
 const PUSH_PATIENCE: Duration = Duration::from_secs(60);
-/// How much is still read from a refused peer, and for how long.
-const FAREWELL_BYTES: u64 = 64 * 1024;
-const FAREWELL: Duration = Duration::from_secs(1);
 /// Events that wait for the agent, at most; who brings more waits.
 const EVENTS: usize = 1024;
 
@@ -162,6 +158,7 @@ pub async fn serve(setup: AgentSetup, listen: &str) -> Result<Serving> {
         agent,
         disks: Arc::new(DiskSet::new(setup.backend)),
         writers: HashMap::new(),
+        log: RefusalLog::default(),
         events: events.clone(),
         start: Instant::now(),
         peers: Peers { key: setup.key.clone(), known: HashMap::new(), tell },
@@ -171,18 +168,12 @@ pub async fn serve(setup: AgentSetup, listen: &str) -> Result<Serving> {
     Ok(Serving { address, requests, tasks })
 }
 
-/// What reaches the shell of the agent.
-enum Incoming {
-    Event(Event),
-    /// A new connection with its writing half's queue.
-    New(ConnectionId, u64, mpsc::UnboundedSender<Outgoing>),
-}
-
 /// Runs the state machine.
 struct Shell {
     agent: Agent,
     disks: Arc<DiskSet>,
-    writers: HashMap<ConnectionId, mpsc::UnboundedSender<Outgoing>>,
+    writers: HashMap<ConnectionId, (SocketAddr, mpsc::UnboundedSender<Outgoing>)>,
+    log: RefusalLog,
     events: mpsc::Sender<Incoming>,
     start: Instant,
     peers: Peers,
@@ -203,8 +194,8 @@ impl Shell {
                 next = inbox.recv() => match next {
                     None => break,
                     Some(Incoming::Event(event)) => event,
-                    Some(Incoming::New(connection, session, writer)) => {
-                        self.writers.insert(connection, writer);
+                    Some(Incoming::New(connection, session, peer, writer)) => {
+                        self.writers.insert(connection, (peer, writer));
                         Event::Connected { connection, session }
                     }
                 },
@@ -229,14 +220,17 @@ impl Shell {
         while let Some(action) = work.pop_front() {
             match action {
                 Action::Send { connection, session, frame } => {
-                    if let Some(writer) = self.writers.get(&connection) {
+                    if let Some((_, writer)) = self.writers.get(&connection) {
                         // The writer ends before us when the connection broke; that is reported.
                         let _ = writer.send(Outgoing::Frame(session, frame));
                     }
                 }
                 Action::Close { connection, why } => {
-                    tracing::info!(connection, why, "connection closed");
-                    if let Some(writer) = self.writers.remove(&connection) {
+                    if let Some((peer, writer)) = self.writers.remove(&connection) {
+                        let now = self.start.elapsed();
+                        if let Some(left_out) = self.log.note(now, peer.ip()) {
+                            tracing::info!(%peer, connection, why, left_out, "connection closed");
+                        }
                         let _ = writer.send(Outgoing::Close);
                     }
                 }
@@ -299,119 +293,5 @@ impl Peers {
             let (priority, patience) = (Priority::Repair, PUSH_PATIENCE);
             peer.ask(PendingRequest { message, payload, priority, patience, answer });
         }
-    }
-}
-
-/// Accepts connections.
-struct Acceptor {
-    listener: TcpListener,
-    key: Option<ClusterKey>,
-    limits: Limits,
-    events: mpsc::Sender<Incoming>,
-}
-
-impl Acceptor {
-    async fn run(self) {
-        let places = Arc::new(Semaphore::new(self.limits.connections));
-        let random = RandomState::new();
-        for connection in 1.. {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    // Out of file descriptors, most likely: others must end first.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    continue;
-                }
-            };
-            let incoming = IncomingConnection {
-                id: connection,
-                session: random.hash_one(connection),
-                hello: self.limits.hello,
-                events: self.events.clone(),
-            };
-            let tls = self.key.as_ref().map(|key| TlsAcceptor::from(key.server()));
-            tokio::spawn(async move {
-                incoming.welcome(stream, tls).await;
-                drop(place);
-            });
-        }
-    }
-}
-
-/// Ends a connection whose last bytes should be read: closing it while bytes of the other side wait
-/// unread would reset it, and a reset overtakes the alert that says why.
-async fn part(mut stream: TcpStream) {
-    if stream.shutdown().await.is_err() {
-        return;
-    }
-    let mut rest = stream.take(FAREWELL_BYTES);
-    let _ = timeout(FAREWELL, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
-}
-
-/// One accepted connection.
-struct IncomingConnection {
-    id: ConnectionId,
-    session: u64,
-    hello: Duration,
-    events: mpsc::Sender<Incoming>,
-}
-
-impl IncomingConnection {
-    async fn welcome(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
-        // Small frames must not wait for large ones.
-        let _ = stream.set_nodelay(true);
-        let stream: Box<dyn Stream> = match tls {
-            None => Box::new(stream),
-            Some(tls) => match timeout(self.hello, tls.accept(stream).into_fallible()).await {
-                Ok(Ok(stream)) => Box::new(stream),
-                Ok(Err((error, stream))) => {
-                    tracing::info!(%error, "a peer without the cluster's key was refused");
-                    part(stream).await;
-                    return;
-                }
-                Err(_) => {
-                    tracing::info!("a peer did not complete the handshake in time and was refused");
-                    return;
-                }
-            },
-        };
-        let (reading, writing) = tokio::io::split(stream);
-        let (writer, queue) = mpsc::unbounded_channel();
-        if self.events.send(Incoming::New(self.id, self.session, writer)).await.is_err() {
-            return;
-        }
-        // Whichever half ends first ends the other.
-        let why = tokio::select! {
-            result = self.read(reading) => result.err().map(|error| error.to_string()),
-            result = self.write(writing, queue) => result.err().map(|error| error.to_string()),
-        };
-        if let Some(why) = why {
-            tracing::info!(connection = self.id, why, "connection broke");
-        }
-        let closed = Event::Closed { connection: self.id };
-        let _ = self.events.send(Incoming::Event(closed)).await;
-    }
-
-    async fn read(&self, mut stream: ReadHalf<Box<dyn Stream>>) -> Result<()> {
-        let (mut session, mut payload_max) = (0, 0);
-        while let Some(frame) = read_frame(&mut stream, session, payload_max).await? {
-            let event = Event::Frame { connection: self.id, frame };
-            if self.events.send(Incoming::Event(event)).await.is_err() {
-                break;
-            }
-            (session, payload_max) = (self.session, PAYLOAD_MAX);
-        }
-        Ok(())
-    }
-
-    async fn write(
-        &self,
-        mut stream: WriteHalf<Box<dyn Stream>>,
-        queue: mpsc::UnboundedReceiver<Outgoing>,
-    ) -> std::io::Result<()> {
-        let event = |request| Incoming::Event(Event::Sent { connection: self.id, request });
-        write_frames(&mut stream, queue, Some(&self.events), event).await
     }
 }

@@ -15,12 +15,16 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Reads the next frame; `None` at the end of the stream. A payload of more than `payload_max`
-/// bytes is refused before room is made for it.
+/// Bytes that are made room for since a header announces them. For more there is room when so many
+/// have come: who announces much and sends nothing holds little.
+const ANNOUNCED: usize = 64 << 10;
+
+/// Reads the next frame; `None` at the end of the stream. A body or payload of more bytes than
+/// these is refused before room is made for it.
 pub(super) async fn read_frame(
     stream: &mut (impl AsyncRead + Unpin),
     session: u64,
-    payload_max: usize,
+    (body_max, payload_max): (usize, usize),
 ) -> Result<Option<Frame>> {
     let mut bytes = [0; HEADER];
     match stream.read(&mut bytes).await.map_err(broken)? {
@@ -28,25 +32,41 @@ pub(super) async fn read_frame(
         got => stream.read_exact(&mut bytes[got..]).await.map_err(broken)?,
     };
     let header = Header::parse(&bytes, session)?;
-    if header.payload as usize > payload_max {
-        return Err(NodeError::protocol("a payload before the connection is open for it"));
+    if header.payload as usize > payload_max || header.body as usize > body_max {
+        return Err(NodeError::protocol("a large frame before the connection is open for it"));
     }
-    let mut body = vec![0; header.body as usize];
-    stream.read_exact(&mut body).await.map_err(broken)?;
-    let payload = read_payload(stream, header.payload as usize).await.map_err(broken)?;
+    let body = read_bytes(stream, header.body as usize).await.map_err(broken)?;
+    let payload = read_bytes(stream, header.payload as usize).await.map_err(broken)?;
     Frame::parse(&header, &body, payload).map(Some)
 }
 
 /// Reads without clearing the buffer first.
-async fn read_payload(stream: &mut (impl AsyncRead + Unpin), len: usize) -> io::Result<Bytes> {
-    let mut bytes = buffers::empty(len);
+async fn read_bytes(stream: &mut (impl AsyncRead + Unpin), len: usize) -> io::Result<Bytes> {
     let mut rest = stream.take(len as u64);
+    let first = len.min(ANNOUNCED);
+    let mut bytes = Vec::with_capacity(first);
+    fill(&mut rest, &mut bytes, first).await?;
+    if bytes.len() < len {
+        let mut whole = buffers::empty(len);
+        whole.extend_from_slice(&bytes);
+        bytes = whole;
+        fill(&mut rest, &mut bytes, len).await?;
+    }
+    Ok(buffers::lend(bytes))
+}
+
+/// Reads on until there are `len` bytes, or a few more that are there already.
+async fn fill(
+    stream: &mut (impl AsyncRead + Unpin),
+    bytes: &mut Vec<u8>,
+    len: usize,
+) -> io::Result<()> {
     while bytes.len() < len {
-        if rest.read_buf(&mut bytes).await? == 0 {
+        if stream.read_buf(bytes).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
-    Ok(buffers::lend(bytes))
+    Ok(())
 }
 
 /// Something for the writing half of a connection.

@@ -4,6 +4,8 @@
 //! out: names of its shards, addresses of the others, the geometry. A node that reads one believes
 //! nothing of it: `Assignment::check` holds every number against its limit.
 
+mod cost;
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -12,6 +14,7 @@ use kiln_code::{Dag, DagBuilder, Hint, Matrix};
 use kiln_plan::{Execution, Source};
 use kiln_store::{Layout, ShardInfo, check_name};
 
+pub(crate) use self::cost::Cost;
 use super::field::{Field, Reader};
 use crate::{NodeError, Result};
 
@@ -481,7 +484,18 @@ impl Assignment {
                 return Err(bad(format!("piece {} is none", piece.id)));
             }
         }
-        self.rounds.iter().try_for_each(|round| self.check_round(round))
+        self.rounds.iter().try_for_each(|round| self.check_round(round))?;
+        Cost::of(self, &layout).map(drop)
+    }
+
+    /// Bytes of a piece in a window: where pieces are made room for, it is for so many.
+    ///
+    /// # Errors
+    /// There is no such piece, or it is longer than a frame can say.
+    pub(crate) fn piece_bytes(&self, id: u32, slice: &Range<usize>) -> Result<usize> {
+        let bytes = (self.piece(id)?.sub_chunks as usize).checked_mul(slice.len());
+        let fits = bytes.filter(|bytes| u32::try_from(*bytes).is_ok());
+        fits.ok_or_else(|| bad(format!("piece {id} is too long")))
     }
 
     fn check_round(&self, round: &RoundInfo) -> Result<()> {

@@ -79,6 +79,41 @@ fn windows_cover_every_byte_of_every_stripe_once() {
 }
 
 #[test]
+fn a_few_bytes_cannot_ask_for_much_memory() {
+    let good = shares().into_iter().find(|share| !share.targets.is_empty()).unwrap();
+    let geometry =
+        Geometry { alpha: 1, sub_chunk: 1 << 30, size: 1 << 40, ..good.geometry.clone() };
+    let piece = PieceInfo { id: 0, sub_chunks: 1 << 22, chunk: 0, runs: Vec::new() };
+    let round = RoundInfo { outputs: vec![0], ..RoundInfo::default() };
+    let petabytes = Assignment {
+        geometry,
+        slice: u32::MAX,
+        end: 1,
+        pieces: vec![piece],
+        rounds: vec![round],
+        ..good.clone()
+    };
+    let text = Assignment::decode(&petabytes.encode()).unwrap_err().to_string();
+    assert!(text.contains("bytes of memory"), "{text}");
+    let with = |matrix: MatrixInfo, steps: usize| {
+        let step = StepInfo { matrix: 0, sources: vec![0] };
+        let dag =
+            DagInfo { matrices: vec![matrix], steps: vec![step; steps], ..DagInfo::default() };
+        let rounds = vec![RoundInfo { dag, ..RoundInfo::default() }];
+        Assignment::decode(&Assignment { rounds, ..good.clone() }.encode())
+    };
+    // A matrix of four thousand million rows and no columns; one of none; one that is cut off.
+    assert!(with(MatrixInfo { rows: u32::MAX, entries: Vec::new() }, 1).is_err());
+    assert!(with(MatrixInfo { rows: 0, entries: Vec::new() }, 1).is_err());
+    assert!(with(MatrixInfo { rows: 2, entries: vec![1; 3] }, 1).is_err());
+    // Many steps of a tall matrix: 10 KiB become 80 million vertices.
+    let tall = || MatrixInfo { rows: 1 << 16, entries: vec![1; 1 << 16] };
+    assert!(with(tall(), 1).is_ok());
+    let text = with(tall(), 1200).unwrap_err().to_string();
+    assert!(text.contains("vertices"), "{text}");
+}
+
+#[test]
 fn numbers_beyond_their_limits_are_refused() {
     let good = shares().into_iter().find(|share| !share.targets.is_empty()).unwrap();
     let helper = shares().into_iter().find(|share| !share.sources.is_empty()).unwrap();
@@ -110,7 +145,91 @@ fn numbers_beyond_their_limits_are_refused() {
     assert!(Assignment::decode(&long).is_err());
 }
 
+/// What the places that make room for a window make room for together, in bytes: by what the
+/// functions say that they ask.
+fn room(share: &Assignment, window: u64) -> u64 {
+    let layout = share.layout().unwrap();
+    let (stripe, slice) = share.window(&layout, window);
+    let pieces: usize =
+        share.pieces.iter().map(|piece| share.piece_bytes(piece.id, &slice).unwrap()).sum();
+    let sub_chunks = share.sources.iter().map(|source| {
+        let mine = share.pieces.iter().filter(|piece| piece.chunk == source.chunk);
+        let mut runs: Vec<&Run> = mine.flat_map(|piece| &piece.runs).collect();
+        runs.sort_by_key(|run| run.start);
+        let mut end = 0;
+        let mut count = 0;
+        for run in runs {
+            count += run.end.saturating_sub(run.start.max(end));
+            end = end.max(run.end);
+        }
+        u64::from(count)
+    });
+    let read = sub_chunks.sum::<u64>() * layout.sub_len(stripe) as u64;
+    let written = share.targets.len() as u64 * layout.chunk_len(stripe) as u64;
+    pieces as u64 + read + written
+}
+
+/// A small assignment with numbers that ask for much.
+fn greedy() -> impl Strategy<Value = Assignment> {
+    let number =
+        || prop_oneof![0..20u32, any::<u32>(), Just(1 << 20), Just(1 << 24), Just(1 << 30)];
+    let numbers = proptest::collection::vec(number(), 12);
+    (0..6usize, numbers, any::<u64>(), 0..4096u32).prop_map(|(which, numbers, size, mask)| {
+        let all = shares();
+        let mut share = all[which % all.len()].clone();
+        let asked = |bit: u32| mask >> bit & 1 == 1;
+        let fields = [
+            &mut share.slice,
+            &mut share.windows,
+            &mut share.geometry.alpha,
+            &mut share.geometry.sub_chunk,
+            &mut share.geometry.segment_stripes,
+            &mut share.pieces[0].sub_chunks,
+        ];
+        for (bit, field) in fields.into_iter().enumerate() {
+            if asked(bit as u32) {
+                *field = numbers[bit];
+            }
+        }
+        if asked(6) {
+            share.geometry.size = size;
+        }
+        for round in share.rounds.iter_mut().filter(|_| asked(7)) {
+            let dag = &mut round.dag;
+            dag.matrices.iter_mut().for_each(|matrix| matrix.rows = numbers[7]);
+            let steps = dag.steps.clone();
+            (0..numbers[8] % 64).for_each(|_| dag.steps.extend(steps.iter().cloned()));
+        }
+        if asked(8) {
+            share.end = size;
+        }
+        share
+    })
+}
+
 proptest! {
+    /// Whatever an assignment asks for, its cost is known before and within its limit.
+    #[test]
+    fn no_assignment_makes_room_for_more_than_its_cost(greedy in greedy()) {
+        if let Ok(share) = Assignment::decode(&greedy.encode()) {
+            let layout = share.layout().unwrap();
+            let cost = Cost::of(&share, &layout).unwrap();
+            prop_assert!(cost.memory(1) <= cost::FLOOR_MAX);
+            let last = share.window_count(&layout) - 1;
+            for window in [0, last / 2, last] {
+                prop_assert!(room(&share, window) <= cost.memory(1));
+            }
+            for windows in [1, 2, 7, 256] {
+                prop_assert!(cost.memory(windows) <= cost.memory(windows + 1));
+            }
+            let vertices = |round: &RoundInfo| {
+                round.dag.build().ok().flatten().map_or(0, |dag| dag.vertices())
+            };
+            let vertices: usize = share.rounds.iter().map(vertices).sum();
+            prop_assert!(vertices as u64 * 64 <= cost.memory(1));
+        }
+    }
+
     /// Whatever arrives, it is an assignment within its limits or an error.
     #[test]
     fn changed_assignments_are_refused_or_sound(at in any::<usize>(), byte in any::<u8>()) {
