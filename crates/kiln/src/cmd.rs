@@ -8,6 +8,7 @@ mod decode;
 mod encode;
 mod get;
 mod inspect;
+mod key;
 mod ls;
 mod plan;
 mod pool;
@@ -67,6 +68,7 @@ pub static COMMANDS: &[Row] = &[
     row::<codes::Codes>(),
     row::<plan::Plan>(),
     row::<agent::Agent>(),
+    row::<key::Key>(),
     row::<coordinator::Coordinator>(),
     row::<probe::Probe>(),
 ];

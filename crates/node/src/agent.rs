@@ -7,31 +7,32 @@
 
 mod assigning;
 mod connection;
+mod event;
 mod failure;
 mod fetch_queue;
 mod limits;
 mod outbox;
 mod queue;
+mod role;
 mod tasks;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kiln_store::{ShardInfo, StoreError};
+use kiln_store::StoreError;
 
 use self::connection::{Connection, Handle, Pending, Write};
+pub use self::event::{Action, Disk, DiskDone, Event};
 pub(crate) use self::failure::refused;
 pub use self::failure::{failed, store_error};
 pub use self::limits::Limits;
 use self::outbox::Outbox;
 use self::queue::Queue;
+pub use self::role::{PeerInfo, PeerRole};
 use self::tasks::Held;
 pub(crate) use self::tasks::{push_answer, push_message, unbundled};
-use crate::proto::assignment::Assignment;
 use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION};
-use crate::task::Fragment;
 use crate::throttle::Throttle;
 use crate::{NodeError, Result};
 
@@ -47,280 +48,15 @@ pub type Slot = u64;
 /// How often a lock that another one holds is tried again.
 const LOCK_RETRY: Duration = Duration::from_millis(50);
 
-/// What happened.
-#[derive(Debug)]
-pub enum Event {
-    /// A connection was accepted (and, with TLS, has shown the cluster's key).
-    Connected {
-        /// Its number.
-        connection: ConnectionId,
-        /// A number drawn at random for it.
-        session: u64,
-    },
-    /// A frame arrived.
-    Frame {
-        /// On this connection.
-        connection: ConnectionId,
-        /// The frame.
-        frame: Frame,
-    },
-    /// The last bytes of the reply to a request were handed to the system.
-    Sent {
-        /// On this connection.
-        connection: ConnectionId,
-        /// The request.
-        request: u64,
-    },
-    /// A connection ended.
-    Closed {
-        /// Its number.
-        connection: ConnectionId,
-    },
-    /// A disk job ended.
-    Finished {
-        /// Its number.
-        job: JobId,
-        /// How.
-        outcome: Result<DiskDone, StoreError>,
-    },
-    /// Fragments were answered by their receiver, or not.
-    Pushed {
-        /// The task.
-        task: TaskId,
-        /// Address of the receiver.
-        address: String,
-        /// The fragments.
-        fragments: Vec<Fragment>,
-        /// Whether they were taken, and below which window there is room for more.
-        answer: Result<u64>,
-    },
-    /// Time passed; see [`Agent::wake_at`].
-    Tick,
-}
-
-/// What is to be done.
-#[derive(Debug)]
-pub enum Action {
-    /// Send a frame.
-    Send {
-        /// On this connection.
-        connection: ConnectionId,
-        /// With this session.
-        session: u64,
-        /// The frame.
-        frame: Frame,
-    },
-    /// Close a connection after what was sent.
-    Close {
-        /// Its number.
-        connection: ConnectionId,
-        /// Why, for the log.
-        why: String,
-    },
-    /// Do this on the disk, then report [`Event::Finished`].
-    Start {
-        /// Number of the job.
-        job: JobId,
-        /// What is to be done.
-        work: Disk,
-    },
-    /// Send fragments of one window to another agent, then report [`Event::Pushed`].
-    Push {
-        /// The task.
-        task: TaskId,
-        /// Address of the receiver.
-        address: String,
-        /// The fragments, at least one.
-        fragments: Vec<Fragment>,
-    },
-    /// Forget what is open for a task.
-    Forget {
-        /// The task.
-        task: TaskId,
-    },
-    /// Forget an open file or lock; nothing is reported.
-    Drop {
-        /// What is to be forgotten.
-        slot: Slot,
-    },
-}
-
-/// One operation of a [`kiln_store::Backend`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Disk {
-    /// A page of the names after this one; as many as fit half of the largest body.
-    List {
-        /// The last known name.
-        after: String,
-    },
-    /// Open for reading.
-    Open {
-        /// The open file's number from now on.
-        slot: Slot,
-        /// Its name.
-        name: String,
-    },
-    /// Read.
-    Read {
-        /// The open file.
-        slot: Slot,
-        /// The first byte.
-        offset: u64,
-        /// Number of bytes.
-        len: u32,
-    },
-    /// Open for appending.
-    Append {
-        /// The open file's number from now on.
-        slot: Slot,
-        /// Its name.
-        name: String,
-        /// Length to cut it to.
-        at: u64,
-    },
-    /// Append.
-    Write {
-        /// The open file.
-        slot: Slot,
-        /// The bytes.
-        bytes: Bytes,
-    },
-    /// Make appended bytes durable.
-    Sync {
-        /// The open file.
-        slot: Slot,
-    },
-    /// Rename.
-    Rename {
-        /// Old name.
-        from: String,
-        /// New name.
-        to: String,
-    },
-    /// Remove.
-    Remove {
-        /// Name.
-        name: String,
-    },
-    /// Open and compile what a task needs.
-    Prepare {
-        /// The task.
-        task: TaskId,
-        /// Its assignment.
-        spec: Arc<Assignment>,
-    },
-    /// Read and verify the pieces of a window.
-    Load {
-        /// The task.
-        task: TaskId,
-        /// The window.
-        window: u64,
-    },
-    /// Run the program of a round.
-    Compute {
-        /// The task.
-        task: TaskId,
-        /// The window.
-        window: u64,
-        /// The round, by rank.
-        round: usize,
-        /// Its inputs.
-        inputs: Vec<Bytes>,
-    },
-    /// Keep what a round persists.
-    Persist {
-        /// The task.
-        task: TaskId,
-        /// The window.
-        window: u64,
-        /// The round, by rank.
-        round: usize,
-        /// The pieces.
-        pieces: Vec<Bytes>,
-    },
-    /// Complete and verify what was written.
-    Finish {
-        /// The task.
-        task: TaskId,
-    },
-    /// Put it in place.
-    Commit {
-        /// The task.
-        task: TaskId,
-    },
-    /// See how much of an unfinished shard is sound.
-    Resume {
-        /// Name of the part.
-        part: String,
-        /// What its header must say.
-        info: Box<ShardInfo>,
-    },
-    /// Try to lock the place.
-    Lock {
-        /// The lock's number from now on.
-        slot: Slot,
-    },
-}
-
-/// What came of a disk job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DiskDone {
-    /// A page of names.
-    Names {
-        /// The names, ascending.
-        names: Vec<String>,
-        /// Whether there are more.
-        more: bool,
-    },
-    /// A file is open.
-    Opened {
-        /// Its length in bytes.
-        len: u64,
-    },
-    /// Bytes that were read.
-    Bytes(Bytes),
-    /// It is done.
-    Done,
-    /// A task is ready.
-    Prepared,
-    /// Pieces of a window.
-    Loaded {
-        /// The window.
-        window: u64,
-        /// The pieces with their numbers.
-        pieces: Vec<(u32, Bytes)>,
-    },
-    /// What a round made.
-    Computed {
-        /// The window.
-        window: u64,
-        /// The pieces, in the round's order.
-        made: Vec<Bytes>,
-    },
-    /// Something is kept.
-    Persisted {
-        /// The window.
-        window: u64,
-        /// How many bytes.
-        bytes: u64,
-    },
-    /// What a task wrote is complete and verified.
-    TaskFinished,
-    /// Stripes of an unfinished shard that are sound.
-    Resumed(u64),
-    /// Whether the lock was free (and is ours now).
-    Locked(bool),
-}
-
 /// An agent. See the module.
 ///
 /// ```
 /// use std::time::Duration;
-/// use kiln_node::agent::{Action, Agent, Event, Limits};
+/// use kiln_node::agent::{Action, Agent, Event, Limits, PeerInfo};
 /// use kiln_node::proto::{Frame, Message};
 /// let mut agent = Agent::new("rack-3", Limits::default());
 /// let now = Duration::ZERO;
-/// agent.handle(now, Event::Connected { connection: 1, session: 42 });
+/// agent.handle(now, Event::Connected { connection: 1, session: 42, peer: PeerInfo::KEYLESS });
 /// let hello = Message::Hello { lowest: 1, highest: 1, place: "rack-4".into() };
 /// let frame = Frame::new(0, hello);
 /// let actions = agent.handle(now, Event::Frame { connection: 1, frame });
@@ -410,7 +146,9 @@ impl Agent {
     /// Takes note of an event; gives what is to be done, in order.
     pub fn handle(&mut self, now: Duration, event: Event) -> Vec<Action> {
         match event {
-            Event::Connected { connection, session } => self.connected(now, connection, session),
+            Event::Connected { connection, session, peer } => {
+                self.connected(now, connection, session, peer);
+            }
             Event::Frame { connection, frame } => self.frame(now, connection, frame),
             Event::Sent { connection, request } => {
                 if let Some(connection) = self.connections.get_mut(&connection) {
@@ -442,7 +180,7 @@ impl Agent {
         connections.chain(locks).chain(self.tasks_wake_at()).min()
     }
 
-    fn connected(&mut self, now: Duration, id: ConnectionId, session: u64) {
+    fn connected(&mut self, now: Duration, id: ConnectionId, session: u64, peer: PeerInfo) {
         if self.connections.len() >= self.limits.connections {
             self.counts.expelled += 1;
             let why = format!("{} connections are open already", self.connections.len());
@@ -450,7 +188,7 @@ impl Agent {
             return;
         }
         let credit = self.credit_left();
-        self.connections.insert(id, Connection::new(now, session, credit));
+        self.connections.insert(id, Connection::new(now, session, credit, peer));
     }
 
     /// What a new connection may have under way in bytes: all if nobody else is there, less the
@@ -525,6 +263,13 @@ impl Agent {
         let deadline =
             (frame.deadline_ms > 0).then(|| now + Duration::from_millis(frame.deadline_ms.into()));
         let mut pending = Pending::new(id, &frame, deadline);
+        let role = connection.peer.role;
+        if !role.may_ask(&frame.message) {
+            let what = frame.message.name();
+            let why = format!("a key of the role {role} may not ask for {what}");
+            self.answer(&pending, failure::denied(&why));
+            return Ok(());
+        }
         if self.task_request(now, &frame, &pending)? {
             return Ok(());
         }

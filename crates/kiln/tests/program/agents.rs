@@ -24,6 +24,21 @@ impl Agent {
     pub fn listening(rig: &Rig, folder: &str, flags: &str, listen: &str) -> Agent {
         let words = format!("agent --dir {folder} --listen {listen} --json {flags}");
         let mut child = rig.start(&words);
+        // Its log is not looked at, but a full pipe must not stop it.
+        let mut log = child.stderr.take().unwrap();
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        Agent::began(child)
+    }
+
+    /// Serves a folder and writes its log to a file of the rig.
+    pub fn logging(rig: &Rig, folder: &str, flags: &str, log: &str) -> Agent {
+        let words = format!("agent --dir {folder} --listen 127.0.0.1:0 --json {flags}");
+        let log = std::fs::File::create(rig.path(log)).unwrap();
+        Agent::began(rig.command(&words).stderr(log).spawn().unwrap())
+    }
+
+    /// Waits until it serves.
+    fn began(mut child: Child) -> Agent {
         // Kept open: it says nothing more, but must not find a closed pipe.
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut text = String::new();
@@ -32,9 +47,6 @@ impl Agent {
             child.kill().unwrap();
             panic!("no agent: {text} {:?}", child.wait_with_output().unwrap());
         };
-        // Its log is not looked at, but a full pipe must not stop it.
-        let mut log = child.stderr.take().unwrap();
-        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
         Agent { child, address: started["address"].as_str().unwrap().to_owned(), started }
     }
 

@@ -6,6 +6,7 @@
 
 mod agent_havoc;
 mod agent_pool;
+mod agent_trust;
 mod agents;
 mod bad_input;
 mod damage;

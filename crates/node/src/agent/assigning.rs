@@ -77,6 +77,15 @@ impl Agent {
         let spec = Assignment::decode(arrived);
         let ready = spec.and_then(|spec| Task::within(Arc::new(spec), left));
         let ready = ready.map(|task| task.under(self.clocks.clone()));
+        let role = self.connections.get(&pending.connection).map(|asks| asks.peer.role);
+        if let (Ok(task), Some(role)) = (&ready, role)
+            && !task.spec().targets.is_empty()
+            && !role.may_rebuild()
+        {
+            self.tasks.remove(&id);
+            let why = format!("a key of the role {role} may not have shards rebuilt");
+            return self.answer(pending, failure::denied(&why));
+        }
         if let Ok(task) = &ready
             && self.others_write(task.spec())
         {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kiln_store::StoreError;
 
-use super::{ConnectionId, Disk, DiskDone, Limits, Slot, TaskId, failure};
+use super::{ConnectionId, Disk, DiskDone, Limits, PeerInfo, Slot, TaskId, failure};
 use crate::proto::{Frame, Message, Priority};
 use crate::{NodeError, Result};
 
@@ -66,6 +66,8 @@ pub(super) struct Connection {
     pub session: u64,
     /// Bytes that its requests under way may carry or ask for.
     pub credit: u32,
+    /// Who is at the other side.
+    pub peer: PeerInfo,
     /// It has said `Hello`.
     pub ready: bool,
     /// When it last said something.
@@ -79,10 +81,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub fn new(now: Duration, session: u64, credit: u32) -> Connection {
+    pub fn new(now: Duration, session: u64, credit: u32, peer: PeerInfo) -> Connection {
         Connection {
             session,
             credit,
+            peer,
             ready: false,
             heard: now,
             handles: BTreeMap::new(),

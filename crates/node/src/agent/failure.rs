@@ -98,6 +98,11 @@ pub(crate) fn refused(why: &str) -> Message {
     plain(REFUSED, why)
 }
 
+/// A request that the peer may not make.
+pub(super) fn denied(why: &str) -> Message {
+    plain(DENIED, why)
+}
+
 pub(super) fn busy(why: &str) -> Message {
     plain(BUSY, why)
 }

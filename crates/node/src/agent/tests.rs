@@ -18,7 +18,10 @@ impl Rig {
 
     fn connect(&mut self, connection: ConnectionId) {
         let hello = Message::Hello { lowest: 1, highest: 9, place: String::new() };
-        assert!(self.event(Event::Connected { connection, session: 7 }).is_empty());
+        assert!(
+            self.event(Event::Connected { connection, session: 7, peer: PeerInfo::KEYLESS })
+                .is_empty()
+        );
         let frame = Frame::new(0, hello);
         let actions = self.event(Event::Frame { connection, frame });
         let [Action::Send { session: 0, frame, .. }] = &actions[..] else { panic!("{actions:?}") };
@@ -141,7 +144,7 @@ fn whoever_breaks_a_rule_is_let_go_and_changes_nothing() {
         },
         // A client that begins with something else than Hello.
         |rig| {
-            rig.event(Event::Connected { connection: 2, session: 1 });
+            rig.event(Event::Connected { connection: 2, session: 1, peer: PeerInfo::KEYLESS });
             let frame = Frame::new(1, Message::Remove { name: "a".into() });
             rig.event(Event::Frame { connection: 2, frame })
         },
@@ -243,7 +246,7 @@ fn the_silent_are_let_go_and_what_they_open_late_is_dropped() {
     assert!(matches!(actions[..], [Action::Drop { slot: 1 }]), "{actions:?}");
     assert_eq!(rig.agent.load(), (0, 0, 0));
     // One who never says Hello has less time.
-    rig.event(Event::Connected { connection: 9, session: 1 });
+    rig.event(Event::Connected { connection: 9, session: 1, peer: PeerInfo::KEYLESS });
     rig.now += rig.agent.limits.hello;
     assert!(closes(&rig.event(Event::Tick)));
 }
@@ -262,7 +265,10 @@ fn credit_of_all_connections_is_bounded_and_each_can_carry_a_payload() {
     let limits = Limits { memory: 64 << 20, ..Limits::default() };
     let mut agent = Agent::new("here", limits);
     let mut grant = |connection| {
-        agent.handle(Duration::ZERO, Event::Connected { connection, session: 7 });
+        agent.handle(
+            Duration::ZERO,
+            Event::Connected { connection, session: 7, peer: PeerInfo::KEYLESS },
+        );
         let hello = Message::Hello { lowest: 1, highest: 1, place: String::new() };
         let frame = Frame::new(0, hello);
         let actions = agent.handle(Duration::ZERO, Event::Frame { connection, frame });
@@ -312,4 +318,43 @@ fn assignments_are_bounded_for_each_connection_and_end_with_it() {
     rig.event(Event::Closed { connection: 1 });
     assert_eq!(rig.agent.tasks.len(), 2);
     assert_eq!(second(&mut rig, 9, 4), Message::Done {});
+}
+
+#[test]
+fn peers_may_ask_for_what_their_role_is_for() {
+    let asked = |role, message: Message| {
+        let mut agent = Agent::new("here", Limits::default());
+        let now = Duration::ZERO;
+        let peer = PeerInfo { role, ..PeerInfo::KEYLESS };
+        agent.handle(now, Event::Connected { connection: 1, session: 7, peer });
+        let hello = Message::Hello { lowest: 1, highest: 2, place: String::new() };
+        agent.handle(now, Event::Frame { connection: 1, frame: Frame::new(0, hello) });
+        let frame = Frame::new(1, message);
+        let actions = agent.handle(now, Event::Frame { connection: 1, frame });
+        assert!(!closes(&actions), "{actions:?}");
+        let refused = |action: &Action| match action {
+            Action::Send { frame, .. } => match &frame.message {
+                Message::Failed { text, .. } => text.contains("role"),
+                _ => false,
+            },
+            _ => false,
+        };
+        !actions.iter().any(refused)
+    };
+    let task = [1; 16];
+    let push = || Message::Push { task, window: 0, piece: 0, at: 0, total: 0 };
+    let remove = || Message::Remove { name: "a".into() };
+    let assign = || Message::Assign { task, at: 0, total: 9 };
+    let rows = [
+        (Message::Ping {}, [true, true, true]),
+        (push(), [false, true, true]),
+        (remove(), [true, false, true]),
+        (assign(), [true, false, true]),
+        (Message::Commit { task }, [false, false, true]),
+    ];
+    for (message, may) in rows {
+        for (role, may) in PeerRole::ALL.into_iter().zip(may) {
+            assert_eq!(asked(role, message.clone()), may, "{role}: {}", message.name());
+        }
+    }
 }

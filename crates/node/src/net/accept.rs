@@ -19,7 +19,7 @@ use super::ClusterKey;
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
 use crate::Result;
 use crate::admission::{Admission, Arrival, Entry, RefusalLog};
-use crate::agent::{ConnectionId, Event, Limits, refused};
+use crate::agent::{ConnectionId, Event, Limits, PeerInfo, PeerRole, refused};
 use crate::proto::field::TEXT_MAX;
 use crate::proto::{BODY_MAX, Frame, PAYLOAD_MAX};
 
@@ -33,7 +33,7 @@ const HELLO_MAX: usize = TEXT_MAX + 8;
 pub(super) enum Incoming {
     Event(Event),
     /// A member's connection with its peer and its writing half's queue.
-    New(ConnectionId, u64, SocketAddr, mpsc::UnboundedSender<Outgoing>),
+    New(ConnectionId, u64, PeerInfo, mpsc::UnboundedSender<Outgoing>),
 }
 
 /// The places of connections, and what is told of those that get none.
@@ -202,7 +202,7 @@ impl IncomingConnection {
     async fn welcome(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
         // Small frames must not wait for large ones.
         let _ = stream.set_nodelay(true);
-        let Some(mut stream) = self.secure(stream, tls).await else { return };
+        let Some((mut stream, role)) = self.secure(stream, tls).await else { return };
         let until = Instant::now() + self.limits.hello;
         let hello = match timeout_at(until, read_frame(&mut stream, 0, (HELLO_MAX, 0))).await {
             Ok(Ok(Some(hello))) => hello,
@@ -218,20 +218,30 @@ impl IncomingConnection {
             }
             return;
         }
-        self.serve(stream, hello).await;
+        self.serve(stream, role, hello).await;
     }
 
     fn tell(&self, why: &str) {
         self.seat.entrance.tell(self.peer, why);
     }
 
-    /// The handshake of TLS, where there is one.
-    async fn secure(&self, stream: TcpStream, tls: Option<TlsAcceptor>) -> Option<Box<dyn Stream>> {
-        let Some(tls) = tls else { return Some(Box::new(stream)) };
+    /// The handshake of TLS, where there is one, and the role that the peer has shown.
+    async fn secure(
+        &self,
+        stream: TcpStream,
+        tls: Option<TlsAcceptor>,
+    ) -> Option<(Box<dyn Stream>, PeerRole)> {
+        let Some(tls) = tls else { return Some((Box::new(stream), PeerInfo::KEYLESS.role)) };
         match timeout(self.limits.handshake, tls.accept(stream).into_fallible()).await {
-            Ok(Ok(stream)) => return Some(Box::new(stream)),
+            Ok(Ok(stream)) => {
+                let shown = stream.get_ref().1.peer_certificates().and_then(|all| all.first());
+                match shown.and_then(ClusterKey::role) {
+                    Some(role) => return Some((Box::new(stream), role)),
+                    None => self.tell("its key has no role that is known here"),
+                }
+            }
             Ok(Err((error, stream))) => {
-                self.tell(&format!("it has not shown the cluster's key: {error}"));
+                self.tell(&format!("it has not shown a key of the cluster: {error}"));
                 part(stream).await;
             }
             Err(_) => self.tell("it did not complete the handshake in time"),
@@ -240,10 +250,11 @@ impl IncomingConnection {
     }
 
     /// Moves frames until the connection ends.
-    async fn serve(self, stream: Box<dyn Stream>, hello: Frame) {
+    async fn serve(self, stream: Box<dyn Stream>, role: PeerRole, hello: Frame) {
         let (reading, writing) = tokio::io::split(stream);
         let (writer, queue) = mpsc::unbounded_channel();
-        let new = Incoming::New(self.id, self.session, self.peer, writer);
+        let info = PeerInfo { address: Some(self.peer), role };
+        let new = Incoming::New(self.id, self.session, info, writer);
         if self.events.send(new).await.is_err() {
             return;
         }

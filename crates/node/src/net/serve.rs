@@ -19,7 +19,7 @@ use super::runtime::PendingRequest;
 use super::stream::Outgoing;
 use crate::admission::RefusalLog;
 use crate::agent::{
-    Action, Agent, ConnectionId, Counts, Event, Limits, TaskId, push_answer, push_message,
+    Action, Agent, ConnectionId, Counts, Event, Limits, PeerInfo, TaskId, push_answer, push_message,
 };
 use crate::proto::{Frame, Priority};
 use crate::task::Fragment;
@@ -172,7 +172,7 @@ pub async fn serve(setup: AgentSetup, listen: &str) -> Result<Serving> {
 struct Shell {
     agent: Agent,
     disks: Arc<DiskSet>,
-    writers: HashMap<ConnectionId, (SocketAddr, mpsc::UnboundedSender<Outgoing>)>,
+    writers: HashMap<ConnectionId, (PeerInfo, mpsc::UnboundedSender<Outgoing>)>,
     log: RefusalLog,
     events: mpsc::Sender<Incoming>,
     start: Instant,
@@ -196,7 +196,7 @@ impl Shell {
                     Some(Incoming::Event(event)) => event,
                     Some(Incoming::New(connection, session, peer, writer)) => {
                         self.writers.insert(connection, (peer, writer));
-                        Event::Connected { connection, session }
+                        Event::Connected { connection, session, peer }
                     }
                 },
                 Some(event) = pushed.recv() => event,
@@ -228,7 +228,9 @@ impl Shell {
                 Action::Close { connection, why } => {
                     if let Some((peer, writer)) = self.writers.remove(&connection) {
                         let now = self.start.elapsed();
-                        if let Some(left_out) = self.log.note(now, peer.ip()) {
+                        if let Some(peer) = peer.address
+                            && let Some(left_out) = self.log.note(now, peer.ip())
+                        {
                             tracing::info!(%peer, connection, why, left_out, "connection closed");
                         }
                         let _ = writer.send(Outgoing::Close);

@@ -16,7 +16,7 @@ use super::disk::{Health, SimDisk};
 use super::faults::{Faults, Random};
 use super::processes::Clients;
 use super::scheduled_faults::ScheduledFault;
-use crate::agent::{self, Agent, Disk, JobId, Limits, TaskId, push_answer, push_message};
+use crate::agent::{self, Agent, Disk, JobId, Limits, PeerInfo, TaskId, push_answer, push_message};
 use crate::coordinator::{AgentRequest, Coordinator, Outcome, Share};
 use crate::link::{self, Link, Request, Token};
 use crate::net::{Answer, DiskSet};
@@ -425,7 +425,10 @@ impl World {
             let refused = io::ErrorKind::ConnectionRefused.into();
             return self.tell_link(id, link::Event::Closed(refused));
         }
-        self.tell_agent(to, agent::Event::Connected { connection: id, session });
+        self.tell_agent(
+            to,
+            agent::Event::Connected { connection: id, session, peer: PeerInfo::KEYLESS },
+        );
         self.tell_link(id, link::Event::Connected);
     }
 

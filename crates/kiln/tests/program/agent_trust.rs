@@ -1,0 +1,137 @@
+//! What agents let others do: roles of keys, links out of their folder, who waits for whom.
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::agent_pool::Scene;
+use crate::agents::{Agent, list};
+use crate::rig::{Rig, data};
+
+/// Waits until it holds, for a while.
+#[track_caller]
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn links_in_a_served_folder_lead_nowhere() {
+    let rig = Rig::new();
+    rig.data("secret", 1000, 1);
+    std::fs::create_dir(rig.path("d0")).unwrap();
+    std::os::unix::fs::symlink(rig.path("secret"), rig.path("d0/object.00.kiln")).unwrap();
+    std::os::unix::fs::symlink(rig.path("new"), rig.path("d0/.object.01.kiln.part")).unwrap();
+    let agent = Agent::start(&rig, "d0", "--plain");
+    let secret = rig.read("secret");
+    assert_ne!(rig.kiln(&format!("verify {}", agent.address)).code, 0);
+    rig.data("object", 5000, 2);
+    // What is written takes the place of a link, or is refused; what the link names stays.
+    rig.kiln(&format!("encode object -c rs:2+1 -o {} -q", agent.address));
+    assert!(rig.read("secret") == secret);
+    assert!(!rig.path("new").exists());
+}
+
+#[test]
+fn refused_peers_are_logged_with_their_address_and_not_too_often() {
+    let rig = Rig::new();
+    rig.kiln("agent --init --key cluster.key").ok();
+    rig.kiln("agent --init --key other.key").ok();
+    let agent = Agent::logging(&rig, "d0", "--key cluster.key", "log");
+    let socket = agent.address.strip_prefix("kiln://").unwrap().split('/').next().unwrap();
+    let lines = || {
+        let log = String::from_utf8(rig.read("log")).unwrap();
+        log.lines().filter(|line| line.contains("refused")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    rig.kiln(&format!("verify {} --key other.key", agent.address)).code(4);
+    until("a line of the log", || !lines().is_empty());
+    assert!(lines()[0].contains("127.0.0.1:"), "{:?}", lines());
+    for _ in 0..200 {
+        // Each says something that is no handshake.
+        let mut stream = TcpStream::connect(socket).unwrap();
+        let _ = std::io::Write::write_all(&mut stream, b"GET / HTTP/1.1\r\n\r\n");
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(lines().len() < 10, "{} lines", lines().len());
+}
+
+#[test]
+fn keys_of_a_role_are_good_for_that_role_only() {
+    let mut scene = Scene::new("clay:4+2", 7, &[6_000_000]);
+    let issue = |role: &str| {
+        let words = format!("key --role {role} --days 2 -o {role}.key --key cluster.key");
+        scene.rig.kiln(&words).ok();
+    };
+    ["client", "agent", "administrator"].into_iter().for_each(issue);
+    scene.rig.kiln("key --role client -o client.key --key cluster.key").fails(4, &["client.key"]);
+    scene.rig.kiln("key --role client -o x.key --key client.key").fails(3, &["only the cluster"]);
+    // A client reads and writes files.
+    scene.rig.kiln("get o0 -o back -q --key client.key").ok();
+    assert!(scene.rig.read("back") == scene.objects[0].1);
+    scene.rig.kiln("put back o1 -q --key client.key").ok();
+    // An agent's key serves, and reads nothing.
+    assert_ne!(scene.rig.kiln("get o0 -o back --force -q --key agent.key").code, 0);
+    // An agent that was killed comes back with a key of its own; a client cannot be one.
+    let address = scene.agents[0].as_ref().unwrap().address.clone();
+    let listen = address.strip_prefix("kiln://").unwrap().split('/').next().unwrap().to_owned();
+    scene.kill(0);
+    let served = Agent::listening(&scene.rig, "d0", "--key client.key", &listen);
+    assert_ne!(scene.rig.kiln(&format!("verify {address} --key cluster.key")).code, 0);
+    served.kill();
+    scene.agents[0] = Some(Agent::listening(&scene.rig, "d0", "--key agent.key", &listen));
+    scene.rig.kiln("get o0 -o back --force -q --key client.key").ok();
+    // Agents rebuild for an administrator.
+    std::fs::remove_file(scene.shard_of(1)).unwrap();
+    let words = "coordinator --json --wait 0";
+    let report = scene.rig.kiln(&format!("{words} --key administrator.key")).ok().json();
+    assert_eq!((&report["repaired"], &report["central"]), (&1.into(), &0.into()), "{report}");
+}
+
+#[test]
+fn a_cluster_key_is_changed_while_agents_serve() {
+    let rig = Rig::new();
+    rig.kiln("agent --init --key old").ok();
+    rig.kiln("agent --init --key new").ok();
+    let (old, new) = (rig.read("old"), rig.read("new"));
+    for (name, text) in [("both", [&old[..], &new].concat()), ("turned", [&new[..], &old].concat())]
+    {
+        rig.kiln(&format!("agent --init --key {name}")).ok();
+        std::fs::write(rig.path(name), text).unwrap();
+    }
+    let mut agents: Vec<Agent> = Agent::several(&rig, 3, "--key old");
+    rig.data("object", 100_000, 1);
+    rig.kiln(&format!("encode object -c rs:2+1 {} -q --key old", list(&agents, "-o"))).ok();
+    assert_ne!(rig.kiln(&format!("verify {} -q --key new", list(&agents, ""))).code, 0);
+    let steps =
+        [("both", ["old", "both"]), ("turned", ["both", "turned"]), ("new", ["turned", "new"])];
+    for (next, clients) in steps {
+        // One after the other; those that were changed and those that were not work together.
+        for at in 0..3 {
+            let socket = agents[at].address.strip_prefix("kiln://").unwrap().to_owned();
+            let listen = socket.split('/').next().unwrap().to_owned();
+            agents.remove(at).kill();
+            let flags = format!("--key {next}");
+            agents.insert(at, Agent::listening(&rig, &format!("d{at}"), &flags, &listen));
+            for client in clients {
+                rig.kiln(&format!("verify {} -q --key {client}", list(&agents, ""))).ok();
+            }
+        }
+    }
+    assert_ne!(rig.kiln(&format!("verify {} -q --key old", list(&agents, ""))).code, 0);
+}
+
+#[test]
+fn whoever_waits_for_a_lock_is_told_so_and_not_for_ever() {
+    let rig = Rig::new();
+    rig.kiln("pool create pool.toml -c rs:2+1 --node d0 --node d1 --node d2").ok();
+    std::fs::write(rig.path("input"), data(10_000, 1)).unwrap();
+    let folder = std::fs::File::open(rig.path("d1")).unwrap();
+    folder.lock().unwrap();
+    let ended = rig.kiln("put input a -q --lock-wait 3");
+    assert!(ended.stderr.contains("waiting for the lock of"), "{}", ended.stderr);
+    ended.fails(5, &["d1", "3 s", "--lock-wait"]);
+    drop(folder);
+    rig.kiln("put input a -q").ok();
+}

@@ -1,0 +1,121 @@
+use super::*;
+
+#[test]
+fn key_files_that_others_can_read_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    ClusterKey::create(&path).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let error = ClusterKey::load(&path).unwrap_err().to_string();
+    assert!(error.contains("chmod 600"), "{error}");
+}
+
+#[test]
+fn files_that_are_no_keys_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    assert!(ClusterKey::load(&path).is_err());
+    for text in ["", "hello", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"] {
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(ClusterKey::load(&path).is_err(), "{text:?}");
+    }
+}
+
+/// Both sides of a handshake in memory; the role that the serving side sees.
+fn meet(client: &ClusterKey, server: &ClusterKey) -> Result<Option<PeerRole>, rustls::Error> {
+    let name = ClusterKey::name().unwrap();
+    let mut client = rustls::ClientConnection::new(client.client(), name).unwrap();
+    let mut server = rustls::ServerConnection::new(server.server()).unwrap();
+    while client.is_handshaking() || server.is_handshaking() {
+        let mut bytes = Vec::new();
+        client.write_tls(&mut bytes).unwrap();
+        server.read_tls(&mut &bytes[..]).unwrap();
+        server.process_new_packets()?;
+        bytes.clear();
+        server.write_tls(&mut bytes).unwrap();
+        client.read_tls(&mut &bytes[..]).unwrap();
+        client.process_new_packets()?;
+    }
+    Ok(ClusterKey::role(&server.peer_certificates().unwrap()[0]))
+}
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A key file with the text of others, one after the other.
+fn joined(folder: &Path, name: &str, of: &[&str]) -> ClusterKey {
+    let text: String = of.iter().map(|of| fs::read_to_string(folder.join(of)).unwrap()).collect();
+    write_new(&folder.join(name), &text).unwrap();
+    ClusterKey::load(&folder.join(name)).unwrap()
+}
+
+#[test]
+fn keys_say_who_somebody_is_and_clients_cannot_serve() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let cluster = ClusterKey::create(&path("cluster")).unwrap();
+    assert_eq!(meet(&cluster, &cluster).unwrap(), Some(PeerRole::Administrator));
+    let mut issued = Vec::new();
+    for role in PeerRole::ALL {
+        let file = path(&role.to_string());
+        cluster.issue(&file, role, DAY).unwrap();
+        assert!(cluster.issue(&file, role, DAY).is_err(), "no file is overwritten");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        issued.push((role, ClusterKey::load(&file).unwrap()));
+    }
+    let other = ClusterKey::create(&path("other")).unwrap();
+    for (role, key) in &issued {
+        assert_eq!(meet(key, &cluster).unwrap(), Some(*role));
+        assert_eq!(meet(&cluster, key).is_ok(), *role != PeerRole::Client, "{role}");
+        assert!(meet(key, &other).is_err() && meet(&other, key).is_err());
+        let why = key.issue(&path("x"), PeerRole::Client, DAY).unwrap_err().to_string();
+        assert!(why.contains("only the cluster key"), "{why}");
+    }
+    assert_eq!(meet(&issued[0].1, &issued[1].1).unwrap(), Some(PeerRole::Client));
+}
+
+#[test]
+fn a_cluster_key_is_changed_without_a_moment_of_disagreement() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let old = ClusterKey::create(&path("old")).unwrap();
+    let new = ClusterKey::create(&path("new")).unwrap();
+    assert!(meet(&old, &new).is_err());
+    let before = joined(folder.path(), "before", &["old", "new"]);
+    let after = joined(folder.path(), "after", &["new", "old"]);
+    for (one, two) in [(&old, &before), (&before, &after), (&after, &new)] {
+        assert!(meet(one, two).is_ok() && meet(two, one).is_ok());
+    }
+    assert!(meet(&old, &after).is_err());
+    // Keys that were issued under both are trusted by both, as the first of them.
+    before.issue(&path("agent"), PeerRole::Agent, DAY).unwrap();
+    let agent = ClusterKey::load(&path("agent")).unwrap();
+    assert!(meet(&old, &agent).is_ok() && meet(&new, &agent).is_err());
+    assert!(meet(&agent, &after).is_ok() && meet(&after, &agent).is_ok());
+    let many: Vec<&str> = ["old", "new"].into_iter().cycle().take(KEYS_MAX + 1).collect();
+    let text: String = many.iter().map(|of| fs::read_to_string(path(of)).unwrap()).collect();
+    write_new(&path("many"), &text).unwrap();
+    assert!(ClusterKey::load(&path("many")).is_err());
+}
+
+#[test]
+fn issued_keys_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let cluster = ClusterKey::create(&path("cluster")).unwrap();
+    cluster.issue(&path("short"), PeerRole::Client, Duration::ZERO).unwrap();
+    let why = ClusterKey::load(&path("short")).unwrap_err().to_string();
+    assert!(why.contains("has ended"), "{why}");
+    // Who changes what the file says is not believed by others.
+    let text = fs::read_to_string(path("short")).unwrap();
+    let text: String = text
+        .lines()
+        .filter(|line| !line.starts_with(ENDS))
+        .fold(String::new(), |text, line| text + line + "\n");
+    write_new(&path("changed"), &text).unwrap();
+    let changed = ClusterKey::load(&path("changed")).unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    let why = meet(&changed, &cluster).unwrap_err().to_string();
+    assert!(why.to_lowercase().contains("expired"), "{why}");
+}
