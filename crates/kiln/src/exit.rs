@@ -129,6 +129,7 @@ impl Failure {
             Failure::Node(NodeError::Setup { .. }) => Exit::Usage,
             Failure::Store(error) if error.is_usage() => Exit::Usage,
             Failure::Node(NodeError::Pool(error)) => of_pool(error.kind()),
+            Failure::Node(NodeError::Taken { .. }) => Exit::Refused,
             Failure::Node(_)
             | Failure::Store(_)
             | Failure::Io { .. }

@@ -6,6 +6,7 @@
 //! connection has opened or locked ends with it.
 
 mod assigning;
+mod claims;
 mod connection;
 mod event;
 mod failure;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kiln_store::StoreError;
 
+use self::claims::Claims;
 use self::connection::{Connection, Handle, Pending, Write};
 pub use self::event::{Action, Disk, DiskDone, Event};
 pub(crate) use self::failure::refused;
@@ -32,7 +34,7 @@ use self::queue::Queue;
 pub use self::role::{PeerInfo, PeerRole};
 use self::tasks::Held;
 pub(crate) use self::tasks::{push_answer, push_message, unbundled};
-use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION};
+use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION, VERSION_LEAST};
 use crate::throttle::Throttle;
 use crate::{NodeError, Result};
 
@@ -78,6 +80,8 @@ pub struct Agent {
     outbox: Outbox,
     /// Who waits for a task to end for good.
     aborting: Vec<(TaskId, Pending)>,
+    /// Names that only one has at a time.
+    claims: Claims,
     /// Looks at parts that wait until tasks which wrote them have ended for good.
     resuming: Vec<(Vec<TaskId>, Pending, Disk)>,
     /// The limit of all tasks.
@@ -124,6 +128,7 @@ impl Agent {
             tasks: BTreeMap::new(),
             outbox: Outbox::default(),
             aborting: Vec::new(),
+            claims: Claims::default(),
             resuming: Vec::new(),
             clocks: Throttle::default(),
             actions: Vec::new(),
@@ -219,8 +224,11 @@ impl Agent {
         let mine = format!("this is {:?}", self.place);
         let why = if frame.id != 0 || !frame.payload.is_empty() {
             Some("a Hello has request number 0 and no payload".to_owned())
-        } else if !(*lowest..=*highest).contains(&VERSION) {
-            Some(format!("wire versions {lowest} to {highest} are not spoken here, {VERSION} is"))
+        } else if *highest < VERSION_LEAST || *lowest > VERSION {
+            Some(format!(
+                "wire versions {lowest} to {highest} are not spoken here, {VERSION_LEAST} to \
+                 {VERSION} are"
+            ))
         } else {
             (!place.is_empty() && *place != self.place).then_some(mine)
         };
@@ -231,8 +239,9 @@ impl Agent {
             return Err(NodeError::protocol(why));
         }
         connection.ready = true;
+        connection.version = VERSION.min(*highest);
         let welcome = Message::Welcome {
-            version: VERSION,
+            version: connection.version,
             place: self.place.clone(),
             session: connection.session,
             requests: self.limits.requests,
@@ -248,6 +257,9 @@ impl Agent {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         if frame.message.role() != Role::Request {
             return Err(NodeError::protocol("a reply where only requests may come"));
+        }
+        if frame.message.since() > connection.version {
+            return Err(NodeError::protocol("a message of a later version than was agreed upon"));
         }
         let carries = matches!(
             frame.message,
@@ -271,6 +283,10 @@ impl Agent {
             return Ok(());
         }
         if self.task_request(now, &frame, &pending)? {
+            return Ok(());
+        }
+        if let Message::Claim { name, claimant, by } = frame.message {
+            self.claim(now, (&name, claimant), &by, &pending);
             return Ok(());
         }
         match self.work(id, frame, &mut pending)? {
@@ -351,12 +367,51 @@ impl Agent {
                 Some((pending, connection::Next::Drop(slot, lock))) => {
                     self.actions.push(Action::Drop { slot });
                     self.answer(&pending, Message::Done {});
+                    self.claims.give_back(id, handle);
                     if lock {
                         self.locks.iter_mut().for_each(|(at, _)| *at = Duration::ZERO);
                     }
                 }
             }
         }
+    }
+
+    /// Gives a name to a connection unless another one has it.
+    fn claim(&mut self, now: Duration, name: (&str, [u8; 16]), by: &str, pending: &Pending) {
+        let id = pending.connection;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.handles.len() >= self.limits.handles {
+            let text = format!("{} files are open already", connection.handles.len());
+            return self.answer(pending, failure::busy(&text));
+        }
+        let by = match connection.peer.address {
+            Some(peer) => format!("{by} at {peer}"),
+            None => by.to_owned(),
+        };
+        let handle = connection.name(self.next_slot, name.0);
+        self.next_slot += 1;
+        let answer = match self.claims.take(now, name, (id, handle), by) {
+            Ok(()) => Message::Opened { handle, len: 0 },
+            Err(by) => {
+                connection.handles.remove(&handle);
+                Message::Held { by }
+            }
+        };
+        self.answer(pending, answer);
+    }
+
+    /// The answer to a connection that did not get the lock: from version 2 on with who has it.
+    fn locked_out(&self, id: ConnectionId) -> Message {
+        if self.connections.get(&id).is_none_or(|asks| asks.version < 2) {
+            return Message::Busy {};
+        }
+        let mut others = self.connections.values().filter(|other| other.holds_lock());
+        let by = match others.next().map(|other| other.peer.address) {
+            Some(Some(peer)) => format!("a client at {peer}"),
+            Some(None) => "a client".to_owned(),
+            None => "another program on its machine".to_owned(),
+        };
+        Message::Held { by }
     }
 
     /// Withdraws a request that has not begun.
@@ -420,7 +475,7 @@ impl Agent {
             Ok(DiskDone::Names { names, more }) => (Message::Names { names, more }, Bytes::new()),
             Ok(DiskDone::Bytes(bytes)) => (Message::Data {}, bytes),
             Ok(DiskDone::Resumed(stripes)) => (Message::Resumed { stripes }, Bytes::new()),
-            Ok(DiskDone::Locked(false)) => (Message::Busy {}, Bytes::new()),
+            Ok(DiskDone::Locked(false)) => (self.locked_out(pending.connection), Bytes::new()),
             Ok(DiskDone::Opened { len }) => {
                 (Message::Opened { handle: pending.handle.unwrap_or(0), len }, Bytes::new())
             }
@@ -475,6 +530,7 @@ impl Agent {
     fn forget(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.remove(&id) else { return };
         self.queue.forget(id);
+        self.claims.forget(id);
         self.forget_in_tasks(id);
         self.locks.retain(|(_, pending)| pending.connection != id);
         for slot in connection.slots() {

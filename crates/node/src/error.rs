@@ -120,6 +120,16 @@ pub enum NodeError {
         /// Why.
         why: String,
     },
+    /// Only one may do it at a time, and another one does it.
+    #[error("{what} already: by {by}, as {place} says; wait for its end, or end that one")]
+    Taken {
+        /// What is done.
+        what: String,
+        /// By whom, and for how long.
+        by: String,
+        /// Who says so.
+        place: String,
+    },
     /// What was asked takes more memory than is left for such things.
     #[error(
         "{what} takes {need} bytes of memory, {left} are left; repair fewer objects at once, or \
@@ -157,6 +167,7 @@ impl NodeError {
             Self::Protocol { .. }
             | Self::Version { .. }
             | Self::Setup { .. }
+            | Self::Taken { .. }
             | Self::Refused { .. } => false,
         }
     }
@@ -169,7 +180,9 @@ impl NodeError {
             Self::Io { source, .. } => source.kind(),
             Self::Late { .. } => io::ErrorKind::TimedOut,
             Self::GaveUp { .. } | Self::Memory { .. } => io::ErrorKind::ResourceBusy,
-            Self::Refused { .. } | Self::Setup { .. } => io::ErrorKind::PermissionDenied,
+            Self::Refused { .. } | Self::Setup { .. } | Self::Taken { .. } => {
+                io::ErrorKind::PermissionDenied
+            }
             Self::Protocol { .. } | Self::Version { .. } => io::ErrorKind::InvalidData,
         };
         match self {

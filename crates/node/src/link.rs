@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::agent::store_error;
-use crate::proto::{Frame, Message, Priority, Role, VERSION};
+use crate::proto::{Frame, Message, Priority, Role, VERSION, VERSION_LEAST};
 use crate::{NodeError, NodeOperation, Result};
 
 /// Names a request to the one who asked it.
@@ -161,6 +161,8 @@ pub struct Link {
     place: String,
     state: State,
     ended: Option<Why>,
+    /// The version of the protocol that the other side chose.
+    version: u8,
     session: u64,
     requests: usize,
     credit: u64,
@@ -182,6 +184,7 @@ impl Link {
             place: place.to_owned(),
             state: State::Connecting,
             ended: None,
+            version: VERSION_LEAST,
             session: 0,
             requests: 0,
             credit: 0,
@@ -201,8 +204,8 @@ impl Link {
             Event::Connected if self.state == State::Connecting => {
                 self.state = State::Greeting;
                 self.heard = now;
-                let hello =
-                    Message::Hello { lowest: VERSION, highest: VERSION, place: self.place.clone() };
+                let (lowest, highest, place) = (VERSION_LEAST, VERSION, self.place.clone());
+                let hello = Message::Hello { lowest, highest, place };
                 let frame = Frame::new(0, hello).at(Priority::Control);
                 self.actions.push(Action::Send { session: 0, frame });
             }
@@ -272,6 +275,14 @@ impl Link {
                 return;
             }
             let Some((deadline, ask)) = self.waiting[class].pop_front() else { return };
+            let since = ask.message.since();
+            if since > self.version {
+                let (theirs, ours) = (self.version.to_string(), format!("{since} for this"));
+                let place = self.address.clone();
+                let answer = Err(NodeError::Version { place, theirs, ours });
+                self.actions.push(Action::Answer { token: ask.token, answer });
+                continue;
+            }
             self.used += cost;
             let id = self.next_request;
             self.next_request += 1;
@@ -312,7 +323,10 @@ impl Link {
 
     fn welcome(&mut self, frame: Frame) -> Result<()> {
         match frame.message {
-            Message::Welcome { version: VERSION, place, session, requests, credit } => {
+            Message::Welcome { version, place, session, requests, credit }
+                if (VERSION_LEAST..=VERSION).contains(&version) =>
+            {
+                self.version = version;
                 if !self.place.is_empty() && place != self.place {
                     let what = format!("{} is {place:?}, not {:?}", self.address, self.place);
                     return Err(NodeError::protocol(what));

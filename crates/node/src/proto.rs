@@ -19,8 +19,13 @@ pub use self::field::TaskState;
 pub use self::message::{Message, Role};
 use crate::{NodeError, Result};
 
-/// The version of the protocol that this program speaks.
-pub const VERSION: u8 = 1;
+/// The latest version of the protocol, and the earliest one that is still spoken. Two sides speak
+/// the latest one that both know; see [`Message::since`].
+pub const VERSION: u8 = 2;
+/// See [`VERSION`].
+pub const VERSION_LEAST: u8 = 1;
+/// The version of frames, the same in all versions of the protocol.
+const FRAMES: u8 = 1;
 /// Bytes of a frame's header.
 pub const HEADER: usize = 40;
 /// Bytes of a body, at most.
@@ -106,7 +111,7 @@ impl Frame {
         let body = (bytes.len() - HEADER) as u32;
         let body_sum = crc(&bytes[HEADER..]);
         bytes[..4].copy_from_slice(&MAGIC);
-        bytes[4] = VERSION;
+        bytes[4] = FRAMES;
         bytes[5] = self.priority as u8;
         bytes[6..8].copy_from_slice(&self.message.kind().to_le_bytes());
         bytes[8..16].copy_from_slice(&self.id.to_le_bytes());
@@ -187,8 +192,8 @@ impl Header {
             return Err(NodeError::protocol("these bytes are no frame"));
         }
         let version = reader.u8()?;
-        if version != VERSION {
-            let what = format!("a frame of version {version}, only {VERSION} is known");
+        if version != FRAMES {
+            let what = format!("a frame of version {version}, only {FRAMES} is known");
             return Err(NodeError::protocol(what));
         }
         let priority = reader.u8()?;

@@ -267,9 +267,9 @@ impl PoolError {
     /// True when the same call may succeed later without any other change.
     pub fn is_retryable(&self) -> bool {
         match self {
-            PoolError::Changed { .. }
-            | PoolError::Locked { .. }
-            | PoolError::MapChanged { .. } => true,
+            PoolError::Changed { .. } | PoolError::Locked { .. } | PoolError::MapChanged { .. } => {
+                true
+            }
             PoolError::Store(error) => error.is_retryable(),
             PoolError::Input { source } | PoolError::Output { source } => {
                 matches!(source.kind(), io::ErrorKind::Interrupted | io::ErrorKind::TimedOut)

@@ -1,6 +1,7 @@
 //! What agents let others do: roles of keys, links out of their folder, who waits for whom.
 
 use std::net::TcpStream;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::agent_pool::Scene;
@@ -120,6 +121,36 @@ fn a_cluster_key_is_changed_while_agents_serve() {
         }
     }
     assert_ne!(rig.kiln(&format!("verify {} -q --key old", list(&agents, ""))).code, 0);
+}
+
+#[test]
+fn a_second_coordinator_is_refused_with_the_first_ones_address() {
+    let scene = Scene::new("rs:2+1", 4, &[100_000]);
+    let words = "coordinator --stay --wait 0 --every 1 -q --key cluster.key";
+    let begin = || scene.rig.command(words).stderr(Stdio::null()).spawn().unwrap();
+    let mut first = begin();
+    // Another machine has its own copy of the description, and no lock in common.
+    let elsewhere = scene.rig.path("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::copy(scene.rig.path("pool.toml"), elsewhere.join("pool.toml")).unwrap();
+    let second =
+        || scene.rig.kiln("coordinator --pool elsewhere/pool.toml --wait 0 --key cluster.key");
+    let mut refused = second();
+    until("the first one has begun", || {
+        // The second may have been quicker, and the first have been refused.
+        if first.try_wait().unwrap().is_some() {
+            first = begin();
+        }
+        if refused.code == 0 {
+            refused = second();
+        }
+        refused.code != 0
+    });
+    let process = format!("process {}", first.id());
+    refused.fails(5, &["is repaired already", &process, "127.0.0.1:", "wait for its end"]);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    until("its name is free", || second().code == 0);
 }
 
 #[test]

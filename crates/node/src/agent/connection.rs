@@ -7,7 +7,7 @@ use bytes::Bytes;
 use kiln_store::StoreError;
 
 use super::{ConnectionId, Disk, DiskDone, Limits, PeerInfo, Slot, TaskId, failure};
-use crate::proto::{Frame, Message, Priority};
+use crate::proto::{Frame, Message, Priority, VERSION_LEAST};
 use crate::{NodeError, Result};
 
 /// A request that is not answered yet.
@@ -70,6 +70,8 @@ pub(super) struct Connection {
     pub peer: PeerInfo,
     /// It has said `Hello`.
     pub ready: bool,
+    /// The version of the protocol that is spoken then.
+    pub version: u8,
     /// When it last said something.
     pub heard: Duration,
     pub handles: BTreeMap<u32, Handle>,
@@ -87,6 +89,7 @@ impl Connection {
             credit,
             peer,
             ready: false,
+            version: VERSION_LEAST,
             heard: now,
             handles: BTreeMap::new(),
             next_handle: 1,
@@ -150,6 +153,22 @@ impl Connection {
         let new = Handle { slot, opened, lock, name, end, broken, busy, writes };
         self.handles.insert(handle, new);
         (handle, disk)
+    }
+
+    /// A handle for a name, which no disk has to open.
+    pub fn name(&mut self, slot: Slot, name: &str) -> u32 {
+        let handle = self.next_handle;
+        self.next_handle += 1;
+        let (lock, name, writes) = (false, name.to_owned(), VecDeque::new());
+        let (opened, broken, busy, end) = (true, false, false, 0);
+        let new = Handle { slot, opened, lock, name, end, broken, busy, writes };
+        self.handles.insert(handle, new);
+        handle
+    }
+
+    /// Whether it holds the lock of the place.
+    pub fn holds_lock(&self) -> bool {
+        self.handles.values().any(|open| open.lock && open.opened)
     }
 
     /// Queues a write, sync or close.

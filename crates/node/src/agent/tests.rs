@@ -222,7 +222,8 @@ fn locks_wait_and_are_given_back_with_their_connection() {
     let (job, _) = started(&rig.say(Message::Lock { wait: false }));
     rig.finish(job, DiskDone::Locked(true));
     let (job, _) = started(&rig.say(Message::Lock { wait: false }));
-    assert_eq!(answer(&rig.finish(job, DiskDone::Locked(false))), Message::Busy {});
+    let held = Message::Held { by: "a client".into() };
+    assert_eq!(answer(&rig.finish(job, DiskDone::Locked(false))), held);
     let frame = Frame::new(1, Message::Lock { wait: true });
     let (job, _) = started(&rig.event(Event::Frame { connection: 2, frame }));
     assert!(rig.finish(job, DiskDone::Locked(false)).is_empty());
@@ -321,6 +322,70 @@ fn assignments_are_bounded_for_each_connection_and_end_with_it() {
 }
 
 #[test]
+fn a_name_is_one_connections_until_it_ends_or_gives_it_back() {
+    let mut rig = Rig::new(Limits::default());
+    let address = Some("192.0.2.7:4000".parse().unwrap());
+    let peer = PeerInfo { address, ..PeerInfo::KEYLESS };
+    rig.event(Event::Connected { connection: 2, session: 7, peer });
+    let hello = Message::Hello { lowest: 1, highest: 2, place: String::new() };
+    rig.event(Event::Frame { connection: 2, frame: Frame::new(0, hello) });
+    let claim = |by: &str| {
+        let claimant = [by.len() as u8; 16];
+        Message::Claim { name: "repairs".into(), claimant, by: by.into() }
+    };
+    let second = |rig: &mut Rig, id, message| {
+        let frame = Frame::new(id, message);
+        answer(&rig.event(Event::Frame { connection: 2, frame }))
+    };
+    assert_eq!(second(&mut rig, 1, claim("process 5")), Message::Opened { handle: 1, len: 0 });
+    rig.now += 3 * SECOND;
+    let by = "process 5 at 192.0.2.7:4000, for 3 s".to_owned();
+    assert_eq!(answer(&rig.say(claim("me"))), Message::Held { by });
+    let other = Message::Claim { name: "other".into(), claimant: [9; 16], by: "me".into() };
+    assert!(matches!(answer(&rig.say(other)), Message::Opened { .. }));
+    let actions = rig
+        .event(Event::Frame { connection: 2, frame: Frame::new(2, Message::Close { handle: 1 }) });
+    assert!(matches!(actions[..], [Action::Drop { .. }, Action::Send { .. }]), "{actions:?}");
+    assert!(matches!(answer(&rig.say(claim("me"))), Message::Opened { .. }));
+    assert!(matches!(second(&mut rig, 3, claim("it!")), Message::Held { .. }));
+    rig.event(Event::Closed { connection: 1 });
+    assert!(matches!(second(&mut rig, 4, claim("it!")), Message::Opened { .. }));
+    // On a new connection the same one has it again, and the end of the old one changes nothing.
+    rig.connect(3);
+    let frame = Frame::new(1, claim("it!"));
+    let again = answer(&rig.event(Event::Frame { connection: 3, frame }));
+    assert!(matches!(again, Message::Opened { .. }));
+    rig.event(Event::Closed { connection: 2 });
+    rig.connect(4);
+    let frame = Frame::new(1, claim("another"));
+    let held = answer(&rig.event(Event::Frame { connection: 4, frame }));
+    assert!(matches!(held, Message::Held { .. }));
+}
+
+#[test]
+fn peers_of_version_1_are_spoken_to_as_they_know() {
+    let mut agent = Agent::new("here", Limits::default());
+    let now = Duration::ZERO;
+    agent.handle(now, Event::Connected { connection: 1, session: 7, peer: PeerInfo::KEYLESS });
+    let hello = Message::Hello { lowest: 1, highest: 1, place: String::new() };
+    let hello = Event::Frame { connection: 1, frame: Frame::new(0, hello) };
+    let actions = agent.handle(now, hello);
+    assert!(matches!(answer(&actions), Message::Welcome { version: 1, .. }), "{actions:?}");
+    let lock = Frame::new(1, Message::Lock { wait: false });
+    let (job, _) = started(&agent.handle(now, Event::Frame { connection: 1, frame: lock }));
+    let outcome = Ok(DiskDone::Locked(false));
+    assert_eq!(answer(&agent.handle(now, Event::Finished { job, outcome })), Message::Busy {});
+    let claim =
+        Frame::new(2, Message::Claim { name: "a".into(), claimant: [0; 16], by: "b".into() });
+    assert!(closes(&agent.handle(now, Event::Frame { connection: 1, frame: claim })));
+    // One who knows only later versions is refused.
+    agent.handle(now, Event::Connected { connection: 2, session: 7, peer: PeerInfo::KEYLESS });
+    let hello = Message::Hello { lowest: VERSION + 1, highest: 9, place: String::new() };
+    let hello = Event::Frame { connection: 2, frame: Frame::new(0, hello) };
+    assert!(closes(&agent.handle(now, hello)));
+}
+
+#[test]
 fn peers_may_ask_for_what_their_role_is_for() {
     let asked = |role, message: Message| {
         let mut agent = Agent::new("here", Limits::default());
@@ -343,6 +408,7 @@ fn peers_may_ask_for_what_their_role_is_for() {
     };
     let task = [1; 16];
     let push = || Message::Push { task, window: 0, piece: 0, at: 0, total: 0 };
+    let claim = || Message::Claim { name: "a".into(), claimant: [0; 16], by: "b".into() };
     let remove = || Message::Remove { name: "a".into() };
     let assign = || Message::Assign { task, at: 0, total: 9 };
     let rows = [
@@ -350,6 +416,7 @@ fn peers_may_ask_for_what_their_role_is_for() {
         (push(), [false, true, true]),
         (remove(), [true, false, true]),
         (assign(), [true, false, true]),
+        (claim(), [false, false, true]),
         (Message::Commit { task }, [false, false, true]),
     ];
     for (message, may) in rows {

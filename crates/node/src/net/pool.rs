@@ -1,6 +1,7 @@
 //! Carries out the recovery of a pool whose nodes are agents: surveys it, runs several repairs at
 //! once, and has what they rebuilt put in place. What is next is decided by [`Scheduler`].
 
+mod claims;
 mod job;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,13 +11,14 @@ use std::time::Duration;
 use kiln_pool::queue::RepairQueue;
 use kiln_pool::{Index, Key, Pool, PoolError, Settings};
 
+use self::claims::Claims;
 use super::runtime::Turn;
 use super::{Address, Network};
-use crate::Result;
 use crate::recovery::batch::{Batch, DamagedObject, Rules, Snapshot};
 use crate::recovery::report::Ended;
 use crate::recovery::schedule::{Next, Now, Scheduler};
 use crate::recovery::{PoolRecovered, RateLimits, RecoverOptions};
+use crate::{NodeError, Result};
 
 /// How often requests to stop are looked at while there is nothing to do.
 const LOOK: Duration = Duration::from_millis(200);
@@ -55,13 +57,15 @@ pub struct PoolRecovery<'a> {
     pub index: &'a (dyn Fn(&Pool) -> Result<Index, PoolError> + Sync),
     /// Connections to agents.
     pub network: &'a Network,
+    /// Who recovers, for others who want to: they are refused meanwhile.
+    pub who: &'a str,
     /// The options.
     pub options: RecoverOptions,
     /// Limits, and who hears of progress.
     pub control: &'a dyn Control,
     /// What repairs that are computed here may use.
     pub settings: Settings<'a>,
-    /// Makes fresh names of tasks.
+    /// Makes fresh names of tasks, and of this recovery.
     pub fresh: &'a (dyn Fn() -> [u8; 16] + Sync),
 }
 
@@ -73,6 +77,8 @@ struct Shared<'a> {
     pool: Mutex<Arc<Pool>>,
     /// Commits lock all nodes, so they take turns.
     commits: Turn,
+    /// What keeps other coordinators away.
+    claims: Claims,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -83,7 +89,8 @@ impl PoolRecovery<'_> {
     /// Repairs what is damaged, the most endangered first, and with `stay` goes on watching.
     ///
     /// # Errors
-    /// No such strategy or node; the pool cannot be opened at all; the index. An object that
+    /// No such strategy or node; another one recovers the pool ([`NodeError::Taken`]); the pool
+    /// cannot be opened at all; the index. An object that
     /// cannot be repaired is told in the report, and the others are.
     pub fn run(&self) -> Result<PoolRecovered> {
         let start = self.network.now();
@@ -102,6 +109,7 @@ impl PoolRecovery<'_> {
             scheduler: Mutex::new(Scheduler::new(self.options.clone())),
             pool: Mutex::new(pool),
             commits: Turn::default(),
+            claims: Claims::new((self.fresh)()),
         };
         shared.run()?;
         let scheduler = shared.scheduler.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -136,6 +144,7 @@ impl Shared<'_> {
             next = match next {
                 Next::Survey => match self.survey() {
                     Ok(next) => next,
+                    Err(taken @ NodeError::Taken { .. }) => return Err(taken),
                     Err(error) => {
                         let next = self.scheduler().survey_failed(recovery.now());
                         let Some(next) = next else { return Err(error) };
@@ -161,6 +170,7 @@ impl Shared<'_> {
     fn survey(&self) -> Result<Next> {
         let recovery = self.recovery;
         let pool = self.reopen()?;
+        self.claims.take(recovery.network, &pool, recovery.who)?;
         let index = (recovery.index)(&pool)?;
         let now = recovery.now();
         let mut seen = RepairQueue::new(Scheduler::rules(&recovery.options));

@@ -158,6 +158,31 @@ impl Network {
         }
     }
 
+    /// Takes a name at an agent: `by` tells others who has it, `what` whom the name stands for.
+    ///
+    /// # Errors
+    /// [`NodeError::Taken`]: another one has it. Those of the connection; [`NodeError::Version`]
+    /// where the agent knows no names.
+    pub(super) fn claim(
+        &self,
+        address: &Address,
+        (name, claimant, by): (&str, [u8; 16], &str),
+        what: &str,
+    ) -> Result<Claim> {
+        let remote = self.open(address).remote;
+        let peer = self.peer(address)?;
+        let request = Message::Claim { name: name.to_owned(), claimant, by: by.to_owned() };
+        let answer = remote.ask(&peer, request, PATIENCE)?;
+        match answer.message {
+            Message::Opened { handle, .. } => Ok(Claim { remote, peer, handle }),
+            Message::Held { by } => {
+                let (what, place) = (what.to_owned(), remote.place.clone());
+                Err(NodeError::Taken { what, by, place })
+            }
+            _ => Err(remote.unexpected(&answer)),
+        }
+    }
+
     /// The connection by which repairs are ordered at an agent, made anew when the last one has
     /// ended.
     pub(super) fn peer(&self, address: &Address) -> Result<Arc<Peer>> {
@@ -235,6 +260,8 @@ struct State {
     peer: Option<Arc<Peer>>,
     /// When the last attempt to connect failed.
     failed: Option<(Duration, io::ErrorKind, String)>,
+    /// Who held the lock when it was asked for last.
+    holder: Option<String>,
     /// Connections on which locks are held.
     locks: Vec<Arc<Peer>>,
 }
@@ -410,6 +437,10 @@ impl Backend for RemoteBackend {
         let frame = self.remote.ask(&peer, Message::Lock { wait }, patience).map_err(fail)?;
         match frame.message {
             Message::Busy {} => Ok(None),
+            Message::Held { by } => {
+                locked(&self.remote.state).holder = Some(by);
+                Ok(None)
+            }
             Message::Opened { handle, .. } => {
                 locked(&self.remote.state).locks.push(Arc::clone(&peer));
                 let remote = Arc::clone(&self.remote);
@@ -417,6 +448,10 @@ impl Backend for RemoteBackend {
             }
             _ => Err(fail(self.remote.unexpected(&frame))),
         }
+    }
+
+    fn lock_holder(&self) -> Option<String> {
+        locked(&self.remote.state).holder.clone()
     }
 
     /// Asks again and again: a lock that is granted when nobody waits any more would be held for
@@ -430,9 +465,34 @@ impl Backend for RemoteBackend {
                 return Ok(LockAttempt::Granted { lock, waited });
             }
             if waited >= time {
-                return Ok(LockAttempt::Busy { holder: None });
+                return Ok(LockAttempt::Busy { holder: self.lock_holder() });
             }
             self.remote.network.sleep(LOCK_RETRY.min(time - waited));
+        }
+    }
+}
+
+/// A name at an agent that only one has at a time: this one, until it is dropped or the connection
+/// ends.
+pub(super) struct Claim {
+    remote: Arc<Remote>,
+    peer: Arc<Peer>,
+    handle: u32,
+}
+
+impl Claim {
+    /// Whether the connection is over, and the name lost.
+    pub fn has_ended(&self) -> bool {
+        self.peer.has_ended()
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.peer.has_ended() {
+            let close = Message::Close { handle: self.handle };
+            // Waited for, so that who wants the name next gets it.
+            let _ = self.remote.ask(&self.peer, close, PATIENCE);
         }
     }
 }

@@ -55,6 +55,15 @@ macro_rules! messages {
                 match self { $(Self::$name { .. } => Role::$role,)* }
             }
 
+            /// The version of the protocol in which it came.
+            #[must_use]
+            pub fn since(&self) -> u8 {
+                match self {
+                    Self::Claim { .. } | Self::Held { .. } => 2,
+                    _ => 1,
+                }
+            }
+
             /// Appends the fields.
             pub(super) fn put(&self, out: &mut Vec<u8>) {
                 match self {
@@ -173,7 +182,8 @@ messages! {
         /// Its name.
         name: String,
     }
-    /// Locks the place against other writers; answered by `Opened` or, without `wait`, `Busy`.
+    /// Locks the place against other writers; answered by `Opened` or, without `wait`, `Busy`
+    /// (from version 2 on `Held`).
     15 Request Lock {
         /// Whether to wait until it is free.
         wait: bool,
@@ -335,5 +345,21 @@ messages! {
         window: u64,
         /// What the payload holds, in its order; together as long as the payload.
         headers: Vec<FragmentHeader>,
+    }
+    /// Takes a name for as long as the connection lasts, or until it is closed: for what only one
+    /// may do at a time. Answered by `Opened` or `Held`.
+    35 Request Claim {
+        /// The name.
+        name: String,
+        /// Drawn at random by who claims, so that on a new connection it gets the name again
+        /// although the end of its old one is not known yet.
+        claimant: [u8; 16],
+        /// Who wants it, for people.
+        by: String,
+    }
+    /// Another one has the name, or the lock.
+    36 Reply Held {
+        /// Who, for people.
+        by: String,
     }
 }

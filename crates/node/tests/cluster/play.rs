@@ -396,6 +396,7 @@ impl<'a> Keeper<'a> {
             open: &|| self.run.open(self.client, &network),
             index: &index,
             network: &network,
+            who: "a client",
             options: RecoverOptions {
                 strategy: self.run.scenario.strategy.to_owned(),
                 jobs: self.run.scenario.jobs,

@@ -98,6 +98,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         open: &open,
         index: &index,
         network,
+        who: &who(),
         options: options(flags, setup),
         control: &control,
         settings: setup.settings(),
@@ -109,6 +110,13 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let report = report(&done);
     show(&report, setup)?;
     Ok(exit(&done))
+}
+
+/// How others are told of this coordinator.
+fn who() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "an unnamed machine" } else { host.trim() };
+    format!("kiln coordinator on {host}, process {}", std::process::id())
 }
 
 fn options(flags: &Coordinator, setup: &Setup) -> RecoverOptions {
