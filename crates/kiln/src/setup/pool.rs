@@ -105,9 +105,22 @@ impl PoolFlags {
             setup.observer.warn(&format!("{error}; listing takes longer"));
             Index::in_memory()
         })?;
+        if let Some(why) = index.remade() {
+            // Nothing else is lost: the pool knows all the rest.
+            setup.observer.warn(&format!(
+                "{why}; it is made anew, but what scrubs had found is forgotten until the next one"
+            ));
+        }
         let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        index.refresh(pool, &boot, &setup.observer)?;
-        Ok(index)
+        match index.refresh(pool, &boot, &setup.observer) {
+            Err(error @ PoolError::Index { .. }) => {
+                setup.observer.warn(&format!("{error}; listing takes longer"));
+                let index = Index::in_memory()?;
+                index.refresh(pool, &boot, &setup.observer)?;
+                Ok(index)
+            }
+            refreshed => refreshed.map(|_| index).map_err(Failure::from),
+        }
     }
 
     /// Keeps other changes of the description, or other repairs, out until it is dropped.

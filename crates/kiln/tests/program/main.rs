@@ -15,6 +15,7 @@ mod doors;
 mod everyday;
 mod flags;
 mod havoc;
+mod index;
 mod kill;
 mod local;
 mod memory;

@@ -3,8 +3,10 @@
 //! Writers do not touch it. Whoever wants to list reads the nodes' logs of changes from where the
 //! index stopped and looks at what changed; where a log cannot tell (first use, another boot, a
 //! log cut), all manifests are read once. Memory stays bounded: names stream from the nodes into
-//! the database.
+//! the database. A file that is damaged is found out at opening, before the database sees any of
+//! it, and made anew: it holds nothing that the pool does not hold, but what scrubs found.
 
+mod checked;
 mod entry;
 mod scan;
 
@@ -14,6 +16,7 @@ use std::sync::Arc;
 
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
+use self::checked::CheckedFile;
 pub use self::entry::Listed;
 use super::Pool;
 use super::changes::{self, Position};
@@ -60,6 +63,7 @@ const BATCH: usize = 20_000;
 pub struct Index {
     db: Arc<Database>,
     _lock: Option<Arc<File>>,
+    remade: Option<Arc<str>>,
 }
 
 /// How an index was brought up to date.
@@ -81,11 +85,22 @@ fn broken(error: impl Into<redb::Error>) -> PoolError {
 }
 
 impl Index {
-    /// Opens the index in this file; waits while another process has it open. A file that is no
-    /// sound index is made anew.
+    /// Opens the index in this file; waits while another process has it open. A file that is not
+    /// as it was written is made anew, and [`Index::remade`] says so. Beside it are its checksums
+    /// (`.sums`) and what others wait for (`.lock`).
     ///
     /// # Errors
     /// The file cannot be written.
+    ///
+    /// ```
+    /// # use kiln_pool::Index;
+    /// # let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("pool.index.redb");
+    /// assert_eq!(Index::open(&path)?.remade(), None);
+    /// std::fs::write(&path, b"something else")?;
+    /// assert!(Index::open(&path)?.remade().is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(path: &Path) -> Result<Index> {
         let fail = |error: std::io::Error| PoolError::Index {
             what: format!("{}: {error}", path.display()),
@@ -95,15 +110,22 @@ impl Index {
         let options = OpenOptions::new().create(true).truncate(false).write(true).open(lock);
         let lock = options.map_err(fail)?;
         lock.lock().map_err(fail)?;
-        let db = match Database::create(path) {
-            Ok(db) => db,
-            Err(_) => {
-                // It holds nothing that the pool does not hold.
-                std::fs::remove_file(path).map_err(fail)?;
-                Database::create(path).map_err(broken)?
+        let database = |file| Database::builder().create_with_backend(file).map_err(broken);
+        let found = match CheckedFile::open(path).map_err(fail)? {
+            // Of a later version of the database, perhaps.
+            Ok(file) => database(file).map_err(|error| error.to_string()),
+            Err(flaw) => Err(format!("the local index {} is damaged ({flaw})", path.display())),
+        };
+        let (db, remade) = match found {
+            Ok(db) => (db, None),
+            Err(flaw) => {
+                CheckedFile::remove(path).map_err(fail)?;
+                let new = CheckedFile::open(path).map_err(fail)?;
+                let new = new.map_err(|what| PoolError::Index { what })?;
+                (database(new)?, Some(flaw.into()))
             }
         };
-        Index { db: Arc::new(db), _lock: Some(Arc::new(lock)) }.prepared()
+        Index { db: Arc::new(db), _lock: Some(Arc::new(lock)), remade }.prepared()
     }
 
     /// An index that is forgotten with this value.
@@ -113,7 +135,14 @@ impl Index {
     pub fn in_memory() -> Result<Index> {
         let backend = redb::backends::InMemoryBackend::new();
         let db = Database::builder().create_with_backend(backend).map_err(broken)?;
-        Index { db: Arc::new(db), _lock: None }.prepared()
+        Index { db: Arc::new(db), _lock: None, remade: None }.prepared()
+    }
+
+    /// Why the file that was there could not be used, if so: then the damage that scrubs had found
+    /// is forgotten until the next one.
+    #[must_use]
+    pub fn remade(&self) -> Option<&str> {
+        self.remade.as_deref()
     }
 
     /// Makes sure that all tables are there.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kiln_store::{Backend, MemoryBackend};
 
 use super::*;
+use crate::queue::{RepairQueue, Rules};
 use crate::{NodeConfig, Policy, PoolConfig, PutRequest, Settings, Silent, StreamSource};
 
 struct World {
@@ -128,4 +129,162 @@ fn a_file_that_is_no_index_is_made_anew() {
     assert_eq!(index.damage(10).unwrap(), damage);
     index.set_damage(&[(Key([1; 16]), vec![])]).unwrap();
     assert!(index.damage(10).unwrap().is_empty());
+}
+
+/// A world of objects, one of them removed, and the files of its index.
+fn indexed(folder: &Path) -> (World, std::path::PathBuf, Vec<String>) {
+    let (world, path) = (World::new(5), folder.join("pool.index.redb"));
+    for at in 0..60 {
+        world.put(&format!("a/{at:02}"), at, &[at; 10]);
+    }
+    world.remove("a/31");
+    let index = Index::open(&path).unwrap();
+    index.refresh(&world.pool(), b"boot", &Silent).unwrap();
+    world.put("b", 70, b"by a change, not by the scan");
+    assert_eq!(index.refresh(&world.pool(), b"boot", &Silent).unwrap(), Refreshed::Changes(1));
+    let right = names(&index, "");
+    (world, path, right)
+}
+
+/// Numbers from a seed (splitmix64).
+fn numbers(mut state: u64) -> impl FnMut(usize) -> usize {
+    move |below| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % below.max(1) as u64) as usize
+    }
+}
+
+/// Damages bytes in one of the ways in which disks do.
+fn damaged(mut bytes: Vec<u8>, below: &mut impl FnMut(usize) -> usize) -> Vec<u8> {
+    let len = bytes.len();
+    // Most of a small database is empty: places near the ends hit more that matters.
+    let at = match below(3) {
+        0 => below(len),
+        1 => below(len.min(65_536)),
+        _ => below(len.min(512)),
+    };
+    let end = (at + 1 + below(16_384)).min(len);
+    match below(6) {
+        0 => bytes.truncate(at),
+        1 => bytes[at] ^= 1 << below(8),
+        2 => bytes[at..end].fill(0),
+        3 => bytes[at..end].iter_mut().for_each(|byte| *byte = below(256) as u8),
+        4 => bytes.extend(std::iter::repeat_n(below(256) as u8, end - at)),
+        // A block in another's place.
+        _ => {
+            let (from, to) = (below(len / 4096) * 4096, below(len / 4096) * 4096);
+            bytes.copy_within(from..(from + 4096).min(len), to.min(len.saturating_sub(4096)));
+        }
+    }
+    bytes
+}
+
+#[test]
+fn whatever_happens_to_its_file_the_list_is_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let (world, path, right) = indexed(folder.path());
+    let sums = folder.path().join("pool.index.redb.sums");
+    let good = [std::fs::read(&path).unwrap(), std::fs::read(&sums).unwrap()];
+    let (pool, mut remade) = (world.pool(), 0);
+    for seed in 0..600 {
+        let below = &mut numbers(seed);
+        let mut files = good.clone();
+        // Mostly the index, sometimes its checksums, sometimes both.
+        let (first, second) = (below(4), below(10));
+        if first > 0 {
+            files[0] = damaged(std::mem::take(&mut files[0]), below);
+        }
+        if first == 0 || second == 0 {
+            files[1] = damaged(std::mem::take(&mut files[1]), below);
+        }
+        std::fs::write(&path, &files[0]).unwrap();
+        std::fs::write(&sums, &files[1]).unwrap();
+        let index = Index::open(&path).unwrap();
+        let refreshed = index.refresh(&pool, b"boot", &Silent).unwrap();
+        assert_eq!(names(&index, ""), right, "seed {seed}");
+        assert_eq!(index.len().unwrap(), 61, "seed {seed}");
+        let key = Key::of("a/07").unwrap();
+        assert_eq!(index.by_key(&key).unwrap().unwrap().name, "a/07", "seed {seed}");
+        let mut queue = RepairQueue::new(Rules::default());
+        let survey = pool.survey(&index, &mut queue, 0);
+        assert_eq!(survey.unwrap().objects, 60, "seed {seed}");
+        match index.remade() {
+            None => assert!(files == good || files[0].is_empty(), "seed {seed}"),
+            Some(_) => {
+                remade += 1;
+                assert!(matches!(refreshed, Refreshed::All(_)), "seed {seed}");
+            }
+        }
+    }
+    assert!(remade > 500, "only {remade} damages were noticed");
+}
+
+#[test]
+fn an_index_is_healed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (world, path, right) = indexed(folder.path());
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[5000] ^= 4;
+    std::fs::write(&path, bytes).unwrap();
+    let index = Index::open(&path).unwrap();
+    assert!(index.remade().unwrap().contains("block 1"), "{:?}", index.remade());
+    index.refresh(&world.pool(), b"boot", &Silent).unwrap();
+    drop(index);
+    let index = Index::open(&path).unwrap();
+    assert_eq!(index.remade(), None);
+    assert_eq!(index.refresh(&world.pool(), b"boot", &Silent).unwrap(), Refreshed::Changes(0));
+    assert_eq!(names(&index, ""), right);
+}
+
+#[test]
+fn a_process_that_is_killed_costs_a_scan_at_most() {
+    let folder = tempfile::tempdir().unwrap();
+    let (world, path, right) = indexed(folder.path());
+    let sums = folder.path().join("pool.index.redb.sums");
+    // Never closed: the files are as a killed process leaves them, at some moments.
+    let index = Index::open(&path).unwrap();
+    for at in 0..20u8 {
+        world.put("b", 100 + at, &[at; 30]);
+        let before = std::fs::read(&sums).unwrap();
+        index.refresh(&world.pool(), b"boot", &Silent).unwrap();
+        let copy = folder.path().join(format!("copy{at}"));
+        std::fs::copy(&path, &copy).unwrap();
+        // Between the commit's last write and that of the checksums, or after both.
+        let late = at % 2 == 0;
+        let known = if late { before } else { std::fs::read(&sums).unwrap() };
+        std::fs::write(folder.path().join(format!("copy{at}.sums")), known).unwrap();
+        let copy = Index::open(&copy).unwrap();
+        assert_eq!(copy.remade().is_some(), late);
+        copy.refresh(&world.pool(), b"boot", &Silent).unwrap();
+        assert_eq!(names(&copy, ""), right);
+    }
+}
+
+#[test]
+fn damage_while_it_is_open_is_an_error_or_unseen() {
+    let folder = tempfile::tempdir().unwrap();
+    let (world, path, right) = indexed(folder.path());
+    let good = std::fs::read(&path).unwrap();
+    for seed in 0..60 {
+        std::fs::write(&path, &good).unwrap();
+        CheckedFile::remove(&folder.path().join("copy")).unwrap();
+        let copy = folder.path().join("copy");
+        std::fs::copy(&path, &copy).unwrap();
+        std::fs::copy(path.with_extension("redb.sums"), copy.with_extension("sums")).unwrap();
+        let index = Index::open(&copy).unwrap();
+        std::fs::write(&copy, damaged(good.clone(), &mut numbers(seed))).unwrap();
+        let mut seen = Vec::new();
+        let see = |listed: Listed| {
+            seen.push(listed.name);
+            Ok(true)
+        };
+        match index.refresh(&world.pool(), b"boot", &Silent).and_then(|_| index.each("", None, see))
+        {
+            Ok(()) => assert_eq!(seen, right, "seed {seed}"),
+            Err(error) => assert!(matches!(error, PoolError::Index { .. }), "seed {seed}: {error}"),
+        }
+    }
 }
