@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `node`, `settings`, `source`, `names` | what the caller hands in: places, resources, input |
-//! | `geometry` | default sizes of sub-chunks |
+//! | `geometry` | default sizes of sub-chunks, limits of stripes |
 //! | `frame`, `pipeline`, `sinks` | buffers of stripes; source, workers, sink; files written |
 //! | `rounds`, `sequence` | reads at the same time; everything on one thread, for simulations |
 //! | `chunks` | where chunks are read: shards, or bare chunk files |

@@ -12,8 +12,9 @@ use kiln_code::Codec;
 use kiln_store::Append;
 
 use self::files::{RawFiles, name, part};
-use crate::engine::encode::{Cut, STRIPE_LIMIT, encode_stripes, shrunk};
+use crate::engine::encode::{Cut, encode_stripes, shrunk};
 use crate::engine::estimate::estimate_stripes;
+use crate::engine::geometry::most_sub_chunk;
 use crate::engine::node::{check_nodes, node_of};
 use crate::engine::rebuild::{Rebuild, chunk_bytes};
 use crate::engine::repair_statistics::{PassStatistics, RepairStatistics};
@@ -69,7 +70,7 @@ impl RawRequest<'_> {
         let shape = self.codec.shape();
         let Some(chunk) = self.chunk else { return Ok(default_sub_chunk(shape) as usize) };
         let alpha = shape.alpha as u64;
-        let limit = STRIPE_LIMIT / shape.k as u64;
+        let limit = most_sub_chunk(shape) * alpha;
         if chunk == 0 || !chunk.is_multiple_of(alpha) || chunk > limit {
             let what = format!(
                 "chunks of {chunk} bytes do not fit {}: give a multiple of {alpha}, at most \

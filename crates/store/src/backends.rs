@@ -278,6 +278,12 @@ pub trait ReadAt: Send + Sync {
     fn alignment(&self) -> u64 {
         1
     }
+
+    /// Where bytes begin that are stored, from `offset` on: a sparse file has holes, which read as
+    /// zeros. `None`: there is only a hole up to the end. A place that cannot tell says `offset`.
+    fn next_data(&self, offset: u64) -> Option<u64> {
+        Some(offset)
+    }
 }
 
 /// One read of a batch, see [`ReadAt::read_batch`].

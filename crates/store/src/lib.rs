@@ -61,7 +61,7 @@ pub use checksum::{Digest, DigestBuilder, checksum, checksums};
 pub use error::StoreError;
 pub use operation::Operation;
 pub use shard::info::ShardInfo;
-pub use shard::layout::{Layout, segment_stripes};
+pub use shard::layout::{Layout, MAX_STRIPE, segment_stripes};
 pub use shard::reader::{ReadCost, ShardReader, ShardState, digest_of};
 pub use shard::rebuild::read_back;
 pub use shard::writer::{ShardWriter, valid_segments};

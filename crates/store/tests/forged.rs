@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use common::*;
 use kiln_store::{
-    Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, ShardReader, ShardState,
-    StoreError, checksum,
+    Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, ShardInfo, ShardReader,
+    ShardState, ShardWriter, StoreError, checksum,
 };
 
 /// Five stripes, the last one short: three segments.
@@ -134,4 +134,30 @@ fn few_tables_stay_in_memory() {
     assert!((0..10).all(|segment| metadata(segment) > 0));
     assert_eq!((metadata(9), metadata(8)), (0, 0));
     assert!(metadata(0) > 0, "all ten tables were kept");
+}
+
+#[test]
+fn a_header_that_promises_more_than_the_file_is_found_out_at_once() {
+    let memory = MemoryBackend::new();
+    for size in [SIZE, 1 << 30, 1 << 53] {
+        let bytes = image(&small(Some(SIZE)), SIZE);
+        // The header alone, and with it one whole segment of two stripes.
+        for (len, there) in [(4096, 0), (8191, 2), (8192, 2)] {
+            let disk = MemoryBackend::new();
+            let header = ShardInfo { size: Some(size), ..small(None) };
+            drop(ShardWriter::create(&disk, NAME, &header).unwrap());
+            memory.put(NAME, [disk.bytes(NAME).unwrap(), bytes[4096..len].to_vec()].concat());
+            let faulty = FaultyBackend::new(Arc::new(memory.clone()));
+            let reader = ShardReader::open(&faulty, NAME).unwrap();
+            assert_eq!(reader.state(), ShardState::NoTrailer);
+            assert!(reader.damage().unwrap().contains("cut short"), "{:?}", reader.damage());
+            assert_eq!(reader.stripes_there(), there);
+            assert!((0..there).all(|stripe| read_chunk(&reader, stripe).is_ok()));
+            let error = read_chunk(&reader, reader.layout().stripes() - 1).unwrap_err();
+            assert!(matches!(error, StoreError::Truncated { .. }), "{error}");
+            assert!(kiln_store::digest_of(&reader).is_err());
+            // Opening, both ends, a table, chunks; nothing for what is only declared.
+            assert!(faulty.operations() < 12, "{} operations", faulty.operations());
+        }
+    }
 }

@@ -52,6 +52,8 @@ proptest! {
         let stripe_bytes = k * alpha * u64::from(info.sub_chunk);
         let (mut at, mut left, mut stripe, mut segment) = (4096, size, 0u64, 0);
         let mut entries = 0;
+        // Where segments end, and the stripes before: all that a file cut there still has.
+        let (mut ends, mut tables) = (vec![(4096, 0)], 0);
         while left > 0 {
             let covered = left.min(stripe_bytes);
             prop_assert_eq!(layout.stripe_bytes(stripe), covered);
@@ -75,6 +77,8 @@ proptest! {
             if left == 0 || stripe.is_multiple_of(u64::from(info.segment_stripes)) {
                 prop_assert_eq!(layout.table(segment), (at, 4 * entries + 4));
                 at += 4 * entries + 4;
+                tables += 4 * entries + 4;
+                ends.push((at, stripe));
                 let padding = if left == 0 { 0 } else { at.next_multiple_of(4096) - at };
                 prop_assert_eq!(layout.padding(segment), padding);
                 at += padding;
@@ -83,6 +87,14 @@ proptest! {
         }
         prop_assert_eq!((layout.stripes(), layout.segments()), (stripe, segment));
         prop_assert_eq!(layout.trailer_offset(), at);
+        prop_assert_eq!(layout.tables_bytes(), tables);
+        for (end, _) in &ends {
+            for cut in [end - 1, *end, end + 1, end + 4095] {
+                let there = ends.iter().rev().find(|(end, _)| *end <= cut);
+                let stripes = there.map_or(0, |(_, stripes)| *stripes);
+                prop_assert_eq!(layout.stripes_within(cut), stripes);
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use kiln_code::Codec;
-use kiln_store::{Digest, Layout, ReadCost, ShardInfo, ShardReader, ShardState, StoreError};
+use kiln_store::{Digest, Layout, ReadCost, ShardInfo, ShardReader, StoreError};
 
 /// Where the chunks of an object's stripes can be read: shards, or bare chunk files.
 pub(crate) trait Chunks: Sync {
@@ -19,8 +19,9 @@ pub(crate) trait Chunks: Sync {
     fn sub_len(&self, stripe: u64) -> usize;
     /// Bytes of the object in this stripe.
     fn stripe_bytes(&self, stripe: u64) -> u64;
-    /// Whether the chunk can be read at all (a shard may be cut short).
-    fn read_plans(&self, chunk: usize, stripe: u64) -> bool;
+    /// Stripes from the first on of which the chunk can be read: 0 where there is no shard, fewer
+    /// than all where one is cut short. Told by the lengths of files, not by what they say.
+    fn stripes_there(&self, chunk: usize) -> u64;
     /// Reads runs of sub-chunks, verified where there are checksums.
     fn read(
         &self,
@@ -55,6 +56,22 @@ pub(crate) trait Chunks: Sync {
         runs: &[Range<u32>],
         bytes: &[u8],
     ) -> Result<u64, StoreError>;
+
+    /// The first stripe from this one on of which the chunk may be readable; the number of all
+    /// where there is none. Only where segments begin it may be another one than was asked for.
+    fn next_stripe(&self, chunk: usize, stripe: u64) -> u64 {
+        if stripe < self.stripes_there(chunk) { stripe } else { self.stripes() }
+    }
+
+    /// Stripes from one for which [`Chunks::next_stripe`] must be asked to the next such.
+    fn segment_stripes(&self) -> u64 {
+        self.stripes().max(1)
+    }
+
+    /// Whether the chunk can be read at all.
+    fn read_plans(&self, chunk: usize, stripe: u64) -> bool {
+        stripe < self.stripes_there(chunk)
+    }
 
     /// Bytes of the longest chunk.
     fn chunk_capacity(&self) -> usize {
@@ -107,14 +124,18 @@ impl<S: Shards> Chunks for S {
         self.layout().stripe_bytes(stripe)
     }
 
-    fn read_plans(&self, chunk: usize, stripe: u64) -> bool {
-        let Ok(reader) = self.reader(chunk) else { return false };
-        if reader.state() != ShardState::NoTrailer {
-            return true;
-        }
+    fn stripes_there(&self, chunk: usize) -> u64 {
         // Without its segment's table a chunk cannot be verified, so it is as good as lost.
-        let (offset, len) = self.layout().table(self.layout().segment_of(stripe));
-        offset + len <= reader.file_len()
+        self.reader(chunk).map_or(0, |reader| self.layout().stripes_within(reader.file_len()))
+    }
+
+    fn next_stripe(&self, chunk: usize, stripe: u64) -> u64 {
+        let all = self.layout().stripes();
+        self.reader(chunk).map_or(all, |reader| reader.next_stripe(stripe).min(all))
+    }
+
+    fn segment_stripes(&self) -> u64 {
+        self.layout().segment_stripes()
     }
 
     fn read(

@@ -11,9 +11,6 @@ use crate::engine::pipeline;
 use crate::engine::sinks::{ShardSink, ShardSinks, in_parallel};
 use crate::{PoolError, Result, Settings, Source};
 
-/// Bytes of data that a stripe may have: several stripes must fit into memory.
-pub(crate) const STRIPE_LIMIT: u64 = 1 << 30;
-
 /// How an object is cut into stripes.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Cut {

@@ -25,10 +25,17 @@ pub(crate) fn estimate_stripes(
         Some(read_ahead) => read_ahead.cost(chunk, stripe, runs),
         None => chunks.cost_of(chunk, stripe, runs),
     };
+    let mut holes = Vec::new();
     // The stripe loop meets few patterns: whole shards, and shards cut short somewhere.
     let mut last: Option<(Vec<usize>, Vec<usize>, Arc<RepairPlan>)> = None;
     for stripe in 0..chunks.stripes() {
-        let readable = |c: &usize| !discard.contains(c) && chunks.read_plans(*c, stripe);
+        // What is in holes of sparse files is not there, as a scan or a repair would find at once.
+        let begins = stripe.is_multiple_of(chunks.segment_stripes());
+        if begins {
+            holes = (0..shape.n()).map(|c| chunks.next_stripe(c, stripe) != stripe).collect();
+        }
+        let readable =
+            |c: &usize| !discard.contains(c) && chunks.read_plans(*c, stripe) && !holes[*c];
         let available: Vec<usize> = (0..shape.n()).filter(readable).collect();
         let lost: Vec<usize> = targets.iter().copied().filter(|t| !available.contains(t)).collect();
         for &own in targets.iter().filter(|target| available.contains(target)) {

@@ -1,6 +1,32 @@
-//! Default sizes.
+//! Default sizes, and limits.
 
 use kiln_code::Shape;
+use kiln_store::MAX_STRIPE;
+
+use crate::{PoolError, Result};
+
+/// Bytes of all chunks of a stripe.
+pub(crate) fn stripe_memory(shape: Shape, sub_chunk: u64) -> u64 {
+    (shape.n() as u64).saturating_mul(shape.alpha as u64).saturating_mul(sub_chunk)
+}
+
+/// The most bytes that a sub-chunk may have.
+pub(crate) fn most_sub_chunk(shape: Shape) -> u64 {
+    MAX_STRIPE / stripe_memory(shape, 1).max(1)
+}
+
+/// Refuses what shards or a manifest say of their stripes, before buffers of that size are made.
+pub(crate) fn check_stripes(object: &str, shape: Shape, sub_chunk: u32) -> Result<()> {
+    let stripe = stripe_memory(shape, sub_chunk.into());
+    if stripe <= MAX_STRIPE {
+        return Ok(());
+    }
+    let detail = format!(
+        "its stripes have {stripe} bytes, parity included; kiln holds a stripe in memory, and \
+         takes {MAX_STRIPE} bytes at most"
+    );
+    Err(PoolError::NotRecoverable { object: object.to_owned(), detail })
+}
 
 /// Default bytes of a sub-chunk for a code of this shape.
 ///

@@ -13,11 +13,13 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::{PoolError, Result, Settings};
 
 /// Number of slots for a pipeline: what memory allows, but no more than can be in use at once
-/// (few slots stay in the processor's cache), and at least 2.
+/// (few slots stay in the processor's cache), and at least 2, so that reading and writing go on at
+/// the same time. Of slots that are each larger than all that memory there is one.
 pub(crate) fn slots(settings: &Settings<'_>, slot_bytes: u64) -> usize {
     let useful = settings.threads() + 3;
     let affordable = settings.memory / slot_bytes.max(1);
-    usize::try_from(affordable).unwrap_or(usize::MAX).clamp(2, useful)
+    let least = if slot_bytes > settings.memory { 1 } else { 2 };
+    usize::try_from(affordable).unwrap_or(usize::MAX).clamp(least, useful)
 }
 
 /// What happened to an item before the sink.
@@ -219,6 +221,6 @@ mod tests {
         let settings = Settings { threads: 4, memory: 100, ..Settings::new(&Silent) };
         assert_eq!(slots(&settings, 20), 5);
         assert_eq!(slots(&settings, 1), 7);
-        assert_eq!(slots(&settings, 1000), 2);
+        assert_eq!((slots(&settings, 100), slots(&settings, 101)), (2, 1));
     }
 }

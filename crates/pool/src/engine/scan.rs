@@ -1,5 +1,7 @@
 //! Reading all chunks of an object to see what is damaged.
 
+use std::ops::Range;
+
 use super::chunks::Chunks;
 use super::frame::{Frame, Held};
 use super::pipeline;
@@ -33,6 +35,27 @@ pub(crate) struct ScanResult {
 }
 
 impl ScanResult {
+    /// Adds one stripe.
+    fn add(&mut self, stripe: u64, frame: &mut Frame) {
+        if frame.hopeless {
+            self.give_up(stripe..stripe + 1);
+        }
+        for &index in &frame.inconsistent {
+            let reason = "parity does not fit data".to_owned();
+            let damage = Damage { index: Some(index), stripe: Some(stripe), reason };
+            self.statistics.bad[index] = true;
+            self.statistics.findings.push(damage);
+        }
+        self.statistics.add(stripe, frame);
+    }
+
+    /// Notes that these stripes cannot be rebuilt.
+    fn give_up(&mut self, stripes: Range<u64>) {
+        self.hopeless_count += stripes.end - stripes.start;
+        let room = MAX_DAMAGE_ENTRIES - self.hopeless.len();
+        self.hopeless.extend(stripes.take(room));
+    }
+
     /// Writes it into a report.
     pub(crate) fn fill(
         &self,
@@ -65,40 +88,56 @@ pub(crate) fn scan(
     let mut result =
         ScanResult { statistics: StripeStatistics::new(shape.n()), ..ScanResult::default() };
     settings.observer.begin("verify", Some(chunks.object_bytes()));
-    pipeline::run(
-        frames(chunks, spare, settings),
-        settings,
-        0,
-        |stripe, _| Ok(stripe < chunks.stripes()),
-        |stripe, frame: &mut Frame| {
-            reader.begin(stripe, frame);
-            reader.read_whole(stripe, frame, 0..shape.n());
-            let bad = (0..shape.n()).filter(|&i| frame.held[i] != Held::Whole);
-            frame.hopeless = !chunks.codec().tolerates(&bad.collect::<Vec<_>>());
-            if recompute && !frame.hopeless {
-                check_parity(chunks, &reader, stripe, frame)?;
-            }
-            Ok(())
-        },
-        |stripe, frame| {
-            if frame.hopeless {
-                result.hopeless_count += 1;
-                if result.hopeless.len() < MAX_DAMAGE_ENTRIES {
-                    result.hopeless.push(stripe);
+    let stripes = chunks.stripes();
+    let usable: Vec<usize> = (0..shape.n()).filter(|chunk| !excluded.contains(chunk)).collect();
+    let next = |stripe| {
+        let next = usable.iter().map(|&chunk| chunks.next_stripe(chunk, stripe)).min();
+        next.unwrap_or(stripes).min(stripes)
+    };
+    let mut at = 0;
+    while at < stripes {
+        // Stripes of which nothing is there take no time, however many are declared.
+        let start = next(at);
+        result.give_up(at..start);
+        settings.observer.advance(object_bytes(chunks, at..start));
+        if start == stripes {
+            break;
+        }
+        at = pipeline::run(
+            frames(chunks, spare, settings),
+            settings,
+            start,
+            |stripe, _| {
+                let begins = stripe.is_multiple_of(chunks.segment_stripes());
+                Ok(stripe < stripes && (!begins || next(stripe) == stripe))
+            },
+            |stripe, frame: &mut Frame| {
+                reader.begin(stripe, frame);
+                reader.read_whole(stripe, frame, 0..shape.n());
+                let bad = (0..shape.n()).filter(|&i| frame.held[i] != Held::Whole);
+                frame.hopeless = !chunks.codec().tolerates(&bad.collect::<Vec<_>>());
+                if recompute && !frame.hopeless {
+                    check_parity(chunks, &reader, stripe, frame)?;
                 }
-            }
-            for &index in &frame.inconsistent {
-                let reason = "parity does not fit data".to_owned();
-                let damage = Damage { index: Some(index), stripe: Some(stripe), reason };
-                result.statistics.bad[index] = true;
-                result.statistics.findings.push(damage);
-            }
-            settings.observer.advance(frame.object_bytes);
-            result.statistics.add(stripe, frame);
-            Ok(())
-        },
-    )?;
+                Ok(())
+            },
+            |stripe, frame| {
+                settings.observer.advance(frame.object_bytes);
+                result.add(stripe, frame);
+                Ok(())
+            },
+        )?;
+    }
     Ok(result)
+}
+
+/// Bytes of the object in these stripes.
+fn object_bytes(chunks: &dyn Chunks, stripes: Range<u64>) -> u64 {
+    let before = |stripe: u64| {
+        let bytes = stripe.saturating_mul(chunks.stripe_bytes(0));
+        bytes.min(chunks.object_bytes())
+    };
+    before(stripes.end) - before(stripes.start)
 }
 
 /// Recomputes parity from data into the spare buffers, and compares.

@@ -53,8 +53,8 @@ impl Observer for Silent {}
 pub struct Settings<'a> {
     /// Worker threads, at least 1 (0 counts as 1).
     pub threads: usize,
-    /// Bytes of stripe buffers. A pipeline that needs more for its least number of stripes in
-    /// flight (2) takes that much.
+    /// Bytes of stripe buffers. A pipeline has two stripes in flight at least, and takes as much as
+    /// they need; of stripes that are each larger than this, one.
     pub memory: u64,
     /// Hears about progress.
     pub observer: &'a dyn Observer,

@@ -8,6 +8,7 @@
 use kiln_code::{Codec, Shape};
 use serde::{Deserialize, Serialize};
 
+use crate::engine::geometry::most_sub_chunk;
 use crate::objects::manifest::{MAX_COPIES, MAX_INLINE};
 use crate::{PoolError, Result};
 
@@ -143,8 +144,7 @@ impl Policy {
             most_m = most_m.max(shape.m);
             most_margin = most_margin.max(codec.margin(&[]) as usize);
             let sub_chunk = class.sub_chunk.map_or(1, u64::from);
-            let stripe = sub_chunk.saturating_mul((shape.k * shape.alpha) as u64);
-            if sub_chunk == 0 || stripe > crate::engine::encode::STRIPE_LIMIT {
+            if sub_chunk == 0 || sub_chunk > most_sub_chunk(shape) {
                 return wrong(format!("sub_chunk = {sub_chunk} is impossible for {}", class.code));
             }
         }

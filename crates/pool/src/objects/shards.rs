@@ -7,6 +7,7 @@ use kiln_store::{Digest, Layout, ShardInfo, ShardReader, StoreError};
 
 use super::Pool;
 use crate::engine::chunks::Shards;
+use crate::engine::geometry::check_stripes;
 use crate::engine::sinks::in_parallel;
 use crate::{Body, Key, Manifest, NodeFile, Placed, PoolError, Result};
 
@@ -49,6 +50,7 @@ impl ObjectShards {
             let detail = format!("its manifest says {said:?}, its code {} is {shape:?}", info.spec);
             return Err(PoolError::NotRecoverable { object: manifest.name.clone(), detail });
         }
+        check_stripes(&manifest.name, shape, placed.sub_chunk)?;
         let layout = info.layout()?;
         let key = Key::of(&manifest.name)?;
         let members = in_parallel(

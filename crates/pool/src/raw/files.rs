@@ -195,8 +195,9 @@ impl Chunks for RawFiles<'_> {
         self.size.saturating_sub(stripe * full).min(full)
     }
 
-    fn read_plans(&self, chunk: usize, _stripe: u64) -> bool {
-        self.files[chunk].is_some()
+    fn stripes_there(&self, chunk: usize) -> u64 {
+        // Files of other lengths than most are not taken.
+        if self.files[chunk].is_some() { self.stripes } else { 0 }
     }
 
     fn read(

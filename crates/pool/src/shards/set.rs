@@ -10,7 +10,7 @@ pub(crate) use choose::EncodeRuns;
 pub(crate) use scan::Scan;
 
 use crate::engine::chunks::Shards;
-use crate::engine::encode::STRIPE_LIMIT;
+use crate::engine::geometry::check_stripes;
 use crate::engine::names;
 use crate::{Condition, Damage, Node, PoolError, Result, SetReport, ShardReport};
 
@@ -209,12 +209,7 @@ pub(crate) fn codec_of(info: &ShardInfo) -> Result<Codec> {
     let spec: CodeSpec = info.spec.parse()?;
     let codec = Codec::new(&spec)?;
     let shape = codec.shape();
-    // Checked before anybody allocates buffers of that size.
-    let stripe = (shape.k * shape.alpha) as u64 * u64::from(info.sub_chunk);
-    if stripe > STRIPE_LIMIT {
-        let detail = format!("stripes of {stripe} bytes are beyond the limit of {STRIPE_LIMIT}");
-        return Err(PoolError::NotRecoverable { object: info.object.clone(), detail });
-    }
+    check_stripes(&info.object, shape, info.sub_chunk)?;
     let said = (usize::from(info.k), usize::from(info.n), info.alpha as usize);
     if said != (shape.k, shape.n(), shape.alpha) {
         return Err(PoolError::NotRecoverable {

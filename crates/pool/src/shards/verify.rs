@@ -87,9 +87,7 @@ pub(crate) fn check_digests(
         };
         Ok((index, reason))
     })?;
-    let layout = &set.layout;
-    let per_shard: u64 = (0..layout.segments()).map(|segment| layout.table(segment).1).sum();
-    let bytes = per_shard * results.len() as u64;
+    let bytes = set.layout.tables_bytes().saturating_mul(results.len() as u64);
     let mut bad = Vec::new();
     for (index, reason) in results {
         if let Some(reason) = reason {

@@ -14,7 +14,8 @@ use kiln_store::{ShardInfo, segment_stripes};
 use self::commit::{Rename, commit, secure_names};
 pub(crate) use self::prepare::roll_forward_all as roll_forward;
 use self::prepare::{Start, prepare, remove_parts};
-use crate::engine::encode::{STRIPE_LIMIT, check_unchanged, encode_shards};
+use crate::engine::encode::{check_unchanged, encode_shards};
+use crate::engine::geometry::{most_sub_chunk, stripe_memory};
 use crate::engine::names;
 use crate::engine::node::{Part, check_nodes, lock, node_of};
 use crate::engine::sinks::in_parallel;
@@ -96,12 +97,12 @@ fn shard_info(req: &EncodeRequest<'_>, source: &dyn Source) -> Result<ShardInfo>
     let too_large = |what: &str| PoolError::Usage { what: format!("{what} is too large") };
     let alpha = u32::try_from(shape.alpha).map_err(|_| too_large("alpha"))?;
     let sub_chunk = req.sub_chunk.unwrap_or_else(|| default_sub_chunk(shape));
-    let stripe = u64::from(sub_chunk).saturating_mul((shape.alpha * shape.k) as u64);
-    if sub_chunk == 0 || stripe > STRIPE_LIMIT {
+    let most = most_sub_chunk(shape);
+    if sub_chunk == 0 || u64::from(sub_chunk) > most {
+        let stripe = stripe_memory(shape, sub_chunk.into());
         let what = format!(
-            "sub-chunks of {sub_chunk} bytes make stripes of {stripe} bytes; give a size from 1 \
-             to {} bytes",
-            STRIPE_LIMIT / (shape.alpha * shape.k) as u64
+            "sub-chunks of {sub_chunk} bytes make stripes of {stripe} bytes, parity included; \
+             give a size from 1 to {most} bytes"
         );
         return Err(PoolError::Usage { what });
     }

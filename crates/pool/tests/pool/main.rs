@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod declared;
 mod faults;
 mod havoc;
 mod helpers;

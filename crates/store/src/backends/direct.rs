@@ -220,6 +220,20 @@ impl ReadAt for DirectReader {
     fn alignment(&self) -> u64 {
         self.align.offset
     }
+
+    fn next_data(&self, offset: u64) -> Option<u64> {
+        next_data(&self.file, offset)
+    }
+}
+
+/// See [`ReadAt::next_data`]. Reads name their offsets, so the file's own position is nobody's.
+pub(super) fn next_data(file: &File, offset: u64) -> Option<u64> {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
+        Ok(data) => Some(data),
+        Err(rustix::io::Errno::NXIO) => None,
+        // Not every file system knows its holes.
+        Err(_) => Some(offset),
+    }
 }
 
 impl DirectReader {

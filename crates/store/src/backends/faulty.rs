@@ -316,6 +316,10 @@ impl ReadAt for FaultyReader {
         }
         Ok(())
     }
+
+    fn next_data(&self, offset: u64) -> Option<u64> {
+        self.inner.next_data(offset)
+    }
 }
 
 struct FaultyAppender {

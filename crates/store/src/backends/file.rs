@@ -374,6 +374,10 @@ impl ReadAt for FileReader {
             .read_exact_at(buf, offset)
             .map_err(|error| StoreError::io(Operation::Read, &self.place, &self.name, error))
     }
+
+    fn next_data(&self, offset: u64) -> Option<u64> {
+        direct::next_data(&self.file, offset)
+    }
 }
 
 struct FileAppender {

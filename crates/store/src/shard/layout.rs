@@ -10,6 +10,9 @@ pub const BLOCK: u64 = 4096;
 pub const MAX_ALPHA: u32 = 1 << 20;
 /// Most bytes per chunk; callers hold whole chunks in memory.
 pub const MAX_CHUNK: u64 = 1 << 30;
+/// Most bytes that all chunks of a stripe have, parity included, with whoever reads or writes it: a
+/// stripe is held in memory as a whole, and what its shards say must not decide about that.
+pub const MAX_STRIPE: u64 = 1 << 30;
 /// Most entries in a segment's checksum table, which is read as a whole.
 pub const MAX_TABLE_ENTRIES: u64 = 1 << 20;
 /// Most bytes per shard; file offsets are signed 64-bit numbers.
@@ -214,6 +217,44 @@ impl Layout {
                 let (offset, len) = self.table(n - 1);
                 offset + len
             }
+        }
+    }
+
+    /// Stripes from the first on that can be verified in a file of so many bytes: those whose
+    /// segment is in it up to the end of its checksum table. Whatever a header says, no more can
+    /// be read.
+    ///
+    /// ```
+    /// # let layout = kiln_store::Layout::new(2, 4, 64, 2, Some(1100))?;
+    /// assert_eq!(layout.stripes_within(layout.trailer_offset()), 3);
+    /// assert_eq!(layout.stripes_within(layout.trailer_offset() - 1), 2);
+    /// assert_eq!(layout.stripes_within(4096), 0);
+    /// # Ok::<(), kiln_store::StoreError>(())
+    /// ```
+    #[must_use]
+    pub fn stripes_within(&self, bytes: u64) -> u64 {
+        if self.trailer_offset() <= bytes {
+            return self.stripes;
+        }
+        // The last segment is not whole, and all others are equally long.
+        let entries = self.segment_stripes * self.alpha;
+        let segment = self.segment_stripes * self.full_chunk() + table_len(entries);
+        let Some(more) = bytes.checked_sub(BLOCK + segment) else { return 0 };
+        let whole = more / self.stride() + 1;
+        whole.min(self.segments().saturating_sub(1)) * self.segment_stripes
+    }
+
+    /// The segment that a byte of the file lies in, or would if there were more of them.
+    pub(crate) fn segment_at(&self, offset: u64) -> u64 {
+        offset.saturating_sub(BLOCK) / self.stride()
+    }
+
+    /// Bytes of all checksum tables of a shard, without padding.
+    #[must_use]
+    pub fn tables_bytes(&self) -> u64 {
+        match self.segments() {
+            0 => 0,
+            n => (n - 1) * table_len(self.segment_stripes * self.alpha) + self.table(n - 1).1,
         }
     }
 

@@ -115,7 +115,9 @@ impl ShardReader {
                 (ShardState::Complete, None, trailer, Some(digests))
             }
             (Ok(header), Err(flaw)) => {
-                (ShardState::NoTrailer, Some(format!("trailer: {flaw}")), header, None)
+                let what = cut_short(&header, file.len());
+                let what = what.unwrap_or_else(|| format!("trailer: {flaw}"));
+                (ShardState::NoTrailer, Some(what), header, None)
             }
             (Err(flaw), Ok((trailer, digests))) => {
                 (ShardState::NoHeader, Some(format!("header: {flaw}")), trailer, Some(digests))
@@ -161,6 +163,32 @@ impl ShardReader {
     #[must_use]
     pub fn file_len(&self) -> u64 {
         self.file.len()
+    }
+
+    /// Stripes from the first on that the file has room for, with their checksum tables: none
+    /// beyond can be read, whatever the header says.
+    #[must_use]
+    pub fn stripes_there(&self) -> u64 {
+        self.layout.stripes_within(self.file_len())
+    }
+
+    /// The first stripe from this one on that may be readable, or the number of all stripes. Those
+    /// passed over are in segments beyond the file's end, or with their checksum table in a hole of
+    /// it: a sparse file costs as much as it holds, not as much as it declares.
+    #[must_use]
+    pub fn next_stripe(&self, stripe: u64) -> u64 {
+        let (layout, there) = (&self.layout, self.stripes_there());
+        let mut next = stripe;
+        while next < there {
+            let segment = layout.segment_of(next);
+            let (table, len) = layout.table(segment);
+            let Some(data) = self.file.next_data(table) else { break };
+            if data < table + len {
+                return next;
+            }
+            next = layout.segment_at(data).max(segment + 1) * layout.segment_stripes();
+        }
+        layout.stripes()
     }
 
     /// Digests of all n shards, in order of index, if the trailer is intact.
@@ -342,13 +370,16 @@ impl ShardReader {
             return Ok((hit.1, 0));
         }
         let origin = Origin { place: &self.place, name: &self.name };
-        let padding = self.layout.padding(segment);
+        // Of a file that is cut within the zeros after a table nothing is lost by that.
+        let (offset, len) = self.layout.table(segment);
+        let padding =
+            self.layout.padding(segment).min(self.file.len().saturating_sub(offset + len));
         let table = table::read(&*self.file, origin, &self.info, &self.layout, segment, padding)?;
         if tables.len() == CACHED_TABLES {
             tables.pop_front();
         }
         tables.push_back((segment, Arc::clone(&table)));
-        Ok((table, self.layout.table(segment).1 + padding))
+        Ok((table, len + padding))
     }
 
     fn misuse(&self, op: &'static str, what: String) -> StoreError {
@@ -398,6 +429,13 @@ fn read_trailer(file: &dyn ReadAt) -> Result<(ShardInfo, Vec<Digest>), RecordFla
         return Err(RecordFlaw::Bad(format!("it lies at {offset} instead of {expected}")));
     }
     Ok((info, digests))
+}
+
+/// What to say of a file that cannot hold what its header says.
+fn cut_short(info: &ShardInfo, have: u64) -> Option<String> {
+    info.size?;
+    let need = info.layout().ok()?.trailer_offset();
+    (have < need).then(|| format!("it is cut short: {have} bytes long, of more than {need}"))
 }
 
 /// The error for a file with neither end intact.
