@@ -14,10 +14,19 @@ struct Change {
     done: Option<Duration>,
 }
 
-/// All changes.
+/// What a reader found, where that says which change it saw.
+#[derive(Debug)]
+struct Seen {
+    change: usize,
+    began: Duration,
+    ended: Duration,
+}
+
+/// All changes, and what was seen of them.
 #[derive(Debug, Default)]
 pub struct History {
     objects: BTreeMap<String, Vec<Change>>,
+    seen: BTreeMap<String, Vec<Seen>>,
 }
 
 impl History {
@@ -76,6 +85,33 @@ impl History {
         changes.iter().any(|change| change.began <= now && matches(change) && !replaced(change))
     }
 
+    /// Notes what a reader of a whole object found; `false`: a reader before it saw something newer
+    /// that it cannot have gone back from.
+    ///
+    /// A change takes place once. So nobody sees it again after something else was seen, and nobody
+    /// sees what was acknowledged before a change began that was seen already.
+    pub fn see(
+        &mut self,
+        name: &str,
+        found: Option<&[u8]>,
+        began: Duration,
+        now: Duration,
+    ) -> bool {
+        let Some(changes) = self.objects.get(name) else { return true };
+        let mut same = (0..changes.len()).filter(|at| changes[*at].bytes.as_deref() == found);
+        let (Some(change), None) = (same.next(), same.next()) else { return true };
+        let seen = self.seen.entry(name.to_owned()).or_default();
+        let back = |other: &Seen| {
+            let passed =
+                changes[change].done.is_some_and(|done| done < changes[other.change].began);
+            let before = |first: &Seen| first.change == change && first.ended < other.began;
+            other.change != change && other.ended < began && (passed || seen.iter().any(before))
+        };
+        let right = !seen.iter().any(back);
+        seen.push(Seen { change, began, ended: now });
+        right
+    }
+
     /// Whether these are the bytes of some version, be it an old one.
     pub fn knows(&self, name: &str, found: &[u8]) -> bool {
         let changes = self.objects.get(name).into_iter().flatten();
@@ -102,6 +138,10 @@ fn what_a_reader_may_find() {
     assert!(!reads(&history, Some(b"bbb"), 4, 5));
     assert!(history.allows("x", Some(b"bb"), Some(&(1..9)), at(7), at(8)));
     assert!(!history.allows("x", Some(b"ab"), Some(&(1..9)), at(7), at(8)));
+    // What was seen stays seen, acknowledged or not.
+    let mut see = |found: Option<&[u8]>, from, to| history.see("x", found, at(from), at(to));
+    assert!(see(Some(b"aa"), 7, 8) && see(Some(b"bbb"), 7, 9) && see(Some(b"bbb"), 10, 11));
+    assert!(see(Some(b"aa"), 8, 12) && !see(Some(b"aa"), 13, 14) && !see(None, 13, 14));
     history.refused("x", b);
     assert!(!reads(&history, Some(b"bbb"), 90, 91) && history.knows("x", b"bbb"));
     assert!(history.allows("y", None, None, at(0), at(1)) && history.names() == ["x"]);

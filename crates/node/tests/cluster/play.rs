@@ -263,8 +263,12 @@ impl ClusterRun {
         range: Option<&std::ops::Range<u64>>,
         began: Duration,
     ) {
-        let history = locked(&self.history);
+        let mut history = locked(&self.history);
         let right = history.allows(name, found, range, began, client.now());
+        if range.is_none() && !self.scenario.overload {
+            let ahead = history.see(name, found, began, client.now());
+            assert!(ahead, "{client:?}: {name} read since {began:?} went back\n{history:#?}");
+        }
         if right
             || (self.scenario.overload && range.is_none() && self.is_past(&history, name, found))
         {
