@@ -53,7 +53,7 @@ const ENDS: &str = "ends (seconds since 1970): ";
 /// use std::time::Duration;
 /// use kiln_node::agent::PeerRole;
 /// use kiln_node::net::ClusterKey;
-/// let folder = tempfile::tempdir()?;
+/// let folder = tempfile::tempdir().unwrap();
 /// let path = folder.path().join("cluster.key");
 /// ClusterKey::create(&path)?;
 /// assert!(ClusterKey::create(&path).is_err()); // never overwritten

@@ -123,7 +123,7 @@ impl Pool {
         let here = found.copies.iter().filter(|&&at| is_home(at)).count();
         let recorded = manifest.copies.iter().filter_map(|id| self.config.position(id));
         let away = recorded.filter(|&at| is_home(at) && !self.nodes[at].is_here()).count();
-        if here + away < homes.copies {
+        if here + away < homes.copies || manifest.copies.len() < homes.copies {
             health.under_replicated = true;
             let want = homes.copies;
             health.notes.push(format!("manifest: {here} of {want} copies are where they belong"));

@@ -133,6 +133,23 @@ impl Pool {
         Ok(())
     }
 
+    /// Domains of homes of which no answer says anything.
+    fn silent_domains(
+        &self,
+        homes: &[Homes<'_>],
+        answers: &BTreeMap<usize, Answer>,
+        sure: impl Fn(usize) -> bool,
+    ) -> Vec<String> {
+        let asked = |at: usize| answers.contains_key(&at);
+        let silent = homes.iter().flat_map(|homes| &homes.nodes).filter(|(at, _)| {
+            at.is_none_or(|at| !sure(at) && (asked(at) || !self.nodes[at].is_here()))
+        });
+        let mut away: Vec<String> = silent.map(|(_, domain)| (*domain).to_owned()).collect();
+        away.sort();
+        away.dedup();
+        away
+    }
+
     /// What follows from the answers.
     fn judge_answers(&self, homes: &[Homes<'_>], answers: &BTreeMap<usize, Answer>) -> Found {
         let mut found = Found::default();
@@ -166,6 +183,20 @@ impl Pool {
                 !ghost
             });
         }
+        // What is left must be nothing, or be in force: an older version on few homes was replaced
+        // by what seems to be a ghost, which then was none.
+        let has = |at: usize| {
+            let held = held.iter().find(|(of, _)| *of == at);
+            held.is_some_and(|(_, manifest)| Some(*manifest) == found.newest.as_ref())
+        };
+        if !found.ghosts.is_empty()
+            && found.newest.is_some()
+            && !homes.iter().any(|homes| homes.hold(has))
+        {
+            held = answers.keys().filter_map(|at| Some((*at, copy(at)?))).collect();
+            found.newest = held.iter().map(|(_, m)| *m).max_by(|a, b| a.order(b)).cloned();
+            found.ghosts.clear();
+        }
         for (at, manifest) in held {
             if found.newest.as_ref().is_some_and(|new| new.order(manifest) == Ordering::Equal) {
                 found.copies.push(at);
@@ -182,13 +213,7 @@ impl Pool {
                 found.corrupt.push((*at, why.clone()));
             }
         }
-        let asked = |at: usize| answers.contains_key(&at);
-        let unsure = homes.iter().flat_map(|homes| &homes.nodes).filter(|(at, _)| {
-            at.is_none_or(|at| !sure(at) && (asked(at) || !self.nodes[at].is_here()))
-        });
-        found.away = unsure.map(|(_, domain)| (*domain).to_owned()).collect();
-        found.away.sort();
-        found.away.dedup();
+        found.away = self.silent_domains(homes, answers, sure);
         found
     }
 

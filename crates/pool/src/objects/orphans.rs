@@ -166,6 +166,41 @@ impl Pool {
         }))
     }
 
+    /// Sees to it that removals are known on as many homes as objects are: where a copy of a
+    /// tombstone is lost, an older version would be the newest one some day.
+    pub(super) fn scrub_tombstones(
+        &self,
+        index: &Index,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        for listed in index.tombstones()? {
+            let key = Key::of(&listed.name)?;
+            let renewed = self.look_at_all(&key, &listed.name).and_then(|found| {
+                let Some(manifest) = &found.newest else { return Ok(None) };
+                let lacking = self.manifest_health(&found, manifest, &key).under_replicated;
+                if lacking && !req.dry_run {
+                    self.renew(key, manifest, req.now_ms, settings)?;
+                }
+                Ok((lacking && !req.dry_run).then_some(()))
+            });
+            match renewed {
+                Ok(None) => {}
+                Ok(Some(())) => {
+                    let newest = self.ask(&key, true)?.newest;
+                    let entry = newest.map(|manifest| (key, Listed::of(&manifest)));
+                    index.store(entry.as_slice())?;
+                }
+                Err(error) => {
+                    report.under_replicated += 1;
+                    settings.observer.warn(&error.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Ends a scrub of everything: the map is settled if all is in place, and removals are
     /// forgotten once nothing can contradict them.
     pub(super) fn finish_scrub(
@@ -181,6 +216,9 @@ impl Pool {
         let mut settled = None;
         if report.under_replicated == 0 && self.is_backfilling() {
             settled = self.settle_now(settings)?;
+        }
+        if report.under_replicated > 0 {
+            return Ok(());
         }
         let pool = settled.map(|map| self.with_config(map));
         pool.as_ref().unwrap_or(self).drop_tombstones(index, report, settings)

@@ -149,6 +149,7 @@ impl Pool {
             }
         }
         if req.prefix.is_empty() {
+            self.scrub_tombstones(index, req, &mut report, settings)?;
             let strays = self.find_leftovers(index, req, &mut report, settings)?;
             self.restore(&strays, index, req, &mut report, settings)?;
             self.finish_scrub(index, req, &mut report, settings)?;
@@ -303,7 +304,8 @@ impl Pool {
         let key = file.key();
         let _locks = self.lock(self.config.homes_now(&key).positions(), settings)?;
         let found = self.ask(&key, true)?;
-        if !found.certain {
+        // What a dead commit left on one home may be lost with it yet: nothing follows from it.
+        if !found.certain || (found.newest.is_some() && !found.stable) {
             return Ok(());
         }
         // Partial files are judged by their age. A shard is data: an unavailable node may have the

@@ -43,7 +43,12 @@ impl Index {
                         // Corrupt copies are reported by a scrub.
                         Ok(None) | Err(_) => Ok(()),
                         Ok(Some(manifest)) => {
-                            let new = Listed::of(&manifest);
+                            let mut new = Listed::of(&manifest);
+                            if !new.manifests.contains(node) {
+                                // Given to this node later, by a reader: that says nothing of those
+                                // that it names.
+                                new.manifests.clear();
+                            }
                             if known.is_none_or(|known| newer(&new, &known)) {
                                 batch.0.insert(key, new);
                             }
@@ -91,5 +96,6 @@ impl Index {
 }
 
 fn newer(new: &Listed, known: &Listed) -> bool {
-    (new.version, &new.run) > (known.version, &known.run)
+    let (new_is, known_is) = ((new.version, &new.run), (known.version, &known.run));
+    new_is > known_is || (new_is == known_is && known.manifests.is_empty())
 }
