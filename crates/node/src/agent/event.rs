@@ -60,7 +60,7 @@ pub enum Event {
         /// Whether they were taken, and below which window there is room for more.
         answer: Result<u64>,
     },
-    /// Time passed; see [`Agent::wake_at`].
+    /// Time passed; see [`super::Agent::wake_at`].
     Tick,
 }
 
