@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 
 use clap::Args;
-use kiln_pool::{Listed, PoolError};
+use kiln_pool::{Listed, Observer, PoolError};
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
@@ -18,7 +18,8 @@ Examples:
 
 /// List the objects of a pool
 ///
-/// In order of name; output streams, so pools with millions of objects need no memory for it.
+/// In order of name; output streams, so pools with millions of objects need no memory for it. Exit
+/// code 2 means that so many nodes are unavailable that there may be objects which only they know.
 #[derive(Debug, Args)]
 pub struct Ls {
     /// Only objects whose names begin with this
@@ -64,7 +65,13 @@ impl Command for Ls {
             out.write_all(b"\n]}\n").map_err(closed)?;
         }
         out.flush().map_err(closed)?;
-        Ok(Exit::Done)
+        if pool.sees_all()? {
+            return Ok(Exit::Done);
+        }
+        setup
+            .observer
+            .warn("so many nodes are unavailable that there may be objects which only they know");
+        Ok(Exit::NotRecoverable)
     }
 }
 

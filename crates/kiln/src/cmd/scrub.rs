@@ -74,9 +74,9 @@ impl Command for Scrub {
         let mut report = outcome?;
         report.seconds = setup.seconds();
         show(&report, setup)?;
-        Ok(match (report.unreadable, report.clean) {
-            (0, true) => Exit::Done,
-            (0, false) => Exit::Damaged,
+        Ok(match (report.unreadable, report.incomplete, report.clean) {
+            (0, false, true) => Exit::Done,
+            (0, false, false) => Exit::Damaged,
             _ => Exit::NotRecoverable,
         })
     }
@@ -107,6 +107,9 @@ fn show(report: &ScrubReport, setup: &Setup) -> Result<(), Failure> {
         if setup.verbose {
             finding.notes.iter().for_each(|note| text += &format!("    {note}\n"));
         }
+    }
+    if report.incomplete {
+        text += "  so many nodes are UNAVAILABLE that there may be objects which only they know\n";
     }
     if report.leftovers > 0 {
         let (all, removed) = (report.leftovers, report.leftovers_removed);

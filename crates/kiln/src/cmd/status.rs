@@ -21,7 +21,8 @@ Examples:
 /// Show the state of a pool: nodes, objects, what is endangered
 ///
 /// From file names alone: quick, but it does not notice corruption, which kiln scrub finds. Exit
-/// code 1 means that something is missing or unavailable, 2 that an object cannot be read.
+/// code 1 means that something is missing or unavailable, 2 that an object cannot be read, or that
+/// so many nodes are unavailable that there may be objects which only they know.
 #[derive(Debug, Args)]
 pub struct Status {
     /// Look again every so many seconds
@@ -62,9 +63,9 @@ impl Status {
 fn exit(status: &PoolStatus) -> Exit {
     let away = status.nodes.iter().any(|node| !node.present);
     let whole = status.whole == status.objects && status.unclaimed == 0;
-    match (status.unreadable, whole && !away) {
-        (0, true) => Exit::Done,
-        (0, false) => Exit::Damaged,
+    match (status.unreadable, status.incomplete, whole && !away) {
+        (0, false, true) => Exit::Done,
+        (0, false, false) => Exit::Damaged,
         _ => Exit::NotRecoverable,
     }
 }
@@ -93,6 +94,9 @@ fn show(status: &PoolStatus, setup: &Setup) -> Result<(), Failure> {
     }
     if status.unreadable > 0 {
         text += &format!("  {} NOT READABLE now\n", count(status.unreadable, "object"));
+    }
+    if status.incomplete {
+        text += "  so many nodes are UNAVAILABLE that there may be objects which only they know\n";
     }
     if status.unclaimed > 0 {
         let shards = count(status.unclaimed, "shard");

@@ -118,6 +118,19 @@ fn too_much_loss_is_said() {
     rig.kiln("get object -o back").fails(2, &["object"]);
     assert!(!rig.path("back").exists());
     rig.kiln("status").code(2);
+    // Three copies of a manifest may all be on the three that are gone.
+    for command in ["ls", "status", "repair"] {
+        rig.kiln(command).code(2);
+    }
+    std::fs::remove_file(rig.path("pool.index.redb")).unwrap();
+    assert!(rig.kiln("ls").code(2).stderr.contains("only they know"));
+    rig.kiln("repair -q").code(2);
+    for node in ["d01", "d03", "d04"] {
+        rig.remove(node);
+    }
+    for command in ["ls", "status", "scrub", "repair"] {
+        rig.kiln(command).fails(2, &["no node"]);
+    }
 }
 
 #[test]

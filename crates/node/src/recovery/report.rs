@@ -82,6 +82,8 @@ pub struct PoolRecovered {
     pub objects: u64,
     /// Objects that cannot be read now.
     pub unreadable: u64,
+    /// So many nodes were unavailable that there may be objects which only they know.
+    pub incomplete: bool,
     /// Objects that still wait: for nodes that may come back, or for another try.
     pub waiting: u64,
     /// Objects repaired, each once a repair.
@@ -134,6 +136,7 @@ impl PoolRecovered {
     pub(super) fn surveyed(&mut self, status: &PoolStatus, queue: &RepairQueue) {
         self.objects = status.objects;
         self.unreadable = status.unreadable;
+        self.incomplete = status.incomplete;
         let lost = queue.by_margin().range(..0).map(|(_, count)| count).sum::<u64>();
         self.waiting = (queue.len() as u64).saturating_sub(lost + queue.running() as u64);
     }

@@ -191,7 +191,7 @@ impl Scheduler {
         self.due.clear();
         // Too few nodes answer just now, as when links were cut: a moment may change that.
         let unavailable = status.nodes.iter().any(|node| !node.present);
-        if status.unreadable == 0 || !unavailable {
+        if (status.unreadable == 0 && !status.incomplete) || !unavailable {
             self.stuck = None;
         } else if wants.is_empty() && self.is_patient(now) {
             return Next::Rest(BETWEEN);

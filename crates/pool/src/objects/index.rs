@@ -77,6 +77,9 @@ pub enum Refreshed {
     Changes(u64),
     /// By reading so many manifests.
     All(u64),
+    /// By reading so many manifests; with the nodes that are unavailable there may be objects that
+    /// nobody else knows. What was known before is kept.
+    Part(u64),
 }
 
 /// Any error of the database.
@@ -161,8 +164,9 @@ impl Index {
     /// changes are not synced, so what they said before a crash counts no more.
     ///
     /// # Errors
-    /// A node that fails while it is read; the database.
+    /// No node can be used; one fails while it is read; the database.
     pub fn refresh(&self, pool: &Pool, epoch: &[u8], observer: &dyn Observer) -> Result<Refreshed> {
+        let complete = pool.sees_all()?;
         let (mut positions, mut keys) = (Vec::new(), Vec::new());
         let mut whole = !self.describes(pool, epoch)?;
         for (at, store) in pool.present() {
@@ -177,7 +181,10 @@ impl Index {
         keys.sort_unstable();
         keys.dedup();
         if whole || keys.len() > MOST_CHANGES {
-            let manifests = self.scan(pool, observer)?;
+            if !complete {
+                return Ok(Refreshed::Part(self.scan(pool, true, observer)?));
+            }
+            let manifests = self.scan(pool, false, observer)?;
             self.settle(pool, epoch, &positions)?;
             return Ok(Refreshed::All(manifests));
         }

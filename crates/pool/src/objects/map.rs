@@ -134,6 +134,11 @@ impl PoolConfig {
         all
     }
 
+    /// Whether these nodes know of every object: no version is on others alone.
+    pub(crate) fn all_visible(&self, by: impl Fn(usize) -> bool) -> bool {
+        self.whole_maps().iter().all(|map| map.answered(&by))
+    }
+
     /// How many of the nodes that decide on changes are these, and of how many; an error: not more
     /// than half. Nodes that are out do not decide, or nothing could be decided without them.
     pub(crate) fn majority(

@@ -385,7 +385,7 @@ impl Pool {
     /// that anybody knows of; and these are all, unless too many nodes are unavailable.
     pub(super) fn settle_now(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
         let sure = |at: usize| self.nodes[at].is_here() && !self.is_unsure(at);
-        if !self.config.whole_maps().iter().all(|map| map.answered(sure)) {
+        if !self.config.all_visible(sure) {
             return Ok(None);
         }
         let next = self.change(false, settings, |next| {

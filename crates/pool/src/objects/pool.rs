@@ -131,8 +131,7 @@ impl Pool {
             .collect();
         let why = nodes.iter().find_map(|node| node.opened.as_ref().err());
         if let (false, Some(why)) = (nodes.iter().any(|node| node.opened.is_ok()), why) {
-            let what = format!("no node of pool {:?} can be used: {why}", config.name);
-            return Err(PoolError::NotRecoverable { object: "(all)".into(), detail: what });
+            return Err(none_here(&config, why));
         }
         Ok(Pool { config, nodes, codecs: Mutex::default(), sequence: None })
     }
@@ -214,6 +213,18 @@ impl Pool {
         self.nodes.iter().filter_map(|node| Some((&node.config, node.store().err()?))).collect()
     }
 
+    /// Whether the nodes that can be used know of every object. With more than m domains away
+    /// there may be objects that none of them knows.
+    ///
+    /// # Errors
+    /// [`PoolError::NotRecoverable`]: no node can be used at all.
+    pub fn sees_all(&self) -> Result<bool> {
+        if let (None, Some((_, why))) = (self.present().next(), self.away().first()) {
+            return Err(none_here(&self.config, why));
+        }
+        Ok(self.config.all_visible(|at| self.nodes[at].is_here()))
+    }
+
     /// The place of a node by its id, where it can be used.
     pub fn place(&self, id: &str) -> Option<Arc<dyn Backend>> {
         self.nodes[self.config.position(id)?].store().ok().cloned()
@@ -289,6 +300,11 @@ impl Pool {
     pub(crate) fn lock_all(&self, settings: &Settings<'_>) -> Result<Vec<kiln_store::WriteLock>> {
         self.lock(0..self.nodes.len(), settings)
     }
+}
+
+fn none_here(config: &PoolConfig, why: &str) -> PoolError {
+    let detail = format!("no node of pool {:?} can be used: {why}", config.name);
+    PoolError::NotRecoverable { object: "(all)".into(), detail }
 }
 
 /// Makes sure that a place is the node that it should be.

@@ -50,6 +50,8 @@ pub struct RecoverReport {
     pub failed_count: u64,
     /// Of these, how many are lost.
     pub unreadable: u64,
+    /// So many nodes are unavailable that there may be objects which only they know.
+    pub incomplete: bool,
     /// Chunk bytes read.
     pub bytes_read: u64,
     /// Contiguous reads of chunk bytes.
@@ -93,6 +95,7 @@ impl Pool {
             let mut queue = RepairQueue::new(rules);
             let status = self.survey(index, &mut queue, req.now_ms)?;
             report.objects = status.objects;
+            report.incomplete = status.incomplete;
             report.damaged += queue.len() as u64;
             report.unreadable += status.unreadable;
             settings.observer.begin("repair", Some(queue.bytes()));

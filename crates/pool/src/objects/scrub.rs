@@ -76,6 +76,8 @@ pub struct ScrubReport {
     pub forgotten: u64,
     /// Ids of unavailable nodes.
     pub away: Vec<String>,
+    /// So many nodes are unavailable that there may be objects which only they know.
+    pub incomplete: bool,
     /// Everything is as it should be.
     pub clean: bool,
     /// Wall time, filled by the caller.
@@ -114,7 +116,8 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<ScrubReport> {
         let away = self.away().iter().map(|(node, _)| node.id.clone()).collect();
-        let mut report = ScrubReport { away, ..ScrubReport::default() };
+        let incomplete = !self.sees_all()?;
+        let mut report = ScrubReport { away, incomplete, ..ScrubReport::default() };
         let mut total = 0;
         index.each(req.prefix, None, |listed| {
             total += listed.size;

@@ -38,6 +38,8 @@ pub struct PoolStatus {
     pub to_rebuild: u64,
     /// The nodes.
     pub nodes: Vec<NodeStatus>,
+    /// So many nodes are unavailable that there may be objects which only they know.
+    pub incomplete: bool,
     /// Shards that belong to no object that is known: left over, or of an object whose manifests
     /// are lost. A scrub says which.
     pub unclaimed: u64,
@@ -170,6 +172,7 @@ impl Pool {
             }
         }
         let here: u64 = status.nodes.iter().map(|row| row.shards).sum();
+        status.incomplete = !self.config.all_visible(|at| status.nodes[at].present);
         status.unclaimed = here.saturating_sub(status.claimed);
         Ok(status)
     }

@@ -46,6 +46,7 @@ struct Report {
     central: u64,
     waiting: u64,
     unreadable: u64,
+    incomplete: bool,
     failed: Vec<(String, String)>,
     failed_count: u64,
     bytes_rebuilt: u64,
@@ -139,6 +140,7 @@ fn options(flags: &Coordinator, setup: &Setup) -> RecoverOptions {
 
 fn exit(done: &PoolRecovered) -> Exit {
     match (done.unreadable, done.failed_count, done.waiting > 0 || done.stopped) {
+        _ if done.incomplete => Exit::NotRecoverable,
         (0, 0, false) => Exit::Done,
         (0, 0, true) => Exit::Damaged,
         (0, ..) => Exit::Io,
@@ -181,6 +183,7 @@ fn report(done: &PoolRecovered) -> Report {
         central: done.central,
         waiting: done.waiting,
         unreadable: done.unreadable,
+        incomplete: done.incomplete,
         failed: done.failed.clone(),
         failed_count: done.failed_count,
         bytes_rebuilt: done.rebuilt,
@@ -247,6 +250,9 @@ fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
     }
     if report.unreadable > 0 {
         text += &format!("{} NOT READABLE now\n", count(report.unreadable, "object"));
+    }
+    if report.incomplete {
+        text += "  so many nodes are UNAVAILABLE that there may be objects which only they know\n";
     }
     for (object, why) in &report.failed {
         text += &format!("  {object}: {why}\n");

@@ -58,6 +58,7 @@ fn members(pool: Pool, flags: &PoolFlags, away: bool, setup: &Setup) -> Result<P
 
 fn exit(report: &RecoverReport) -> Exit {
     match (report.unreadable, report.failed_count, report.waiting) {
+        _ if report.incomplete => Exit::NotRecoverable,
         (0, 0, 0) => Exit::Done,
         (0, 0, _) => Exit::Damaged,
         (0, ..) => Exit::Io,
@@ -101,6 +102,9 @@ pub fn show(report: &RecoverReport, setup: &Setup) -> Result<(), Failure> {
     }
     if report.unreadable > 0 {
         text += &format!("{} NOT READABLE now\n", count(report.unreadable, "object"));
+    }
+    if report.incomplete {
+        text += "  so many nodes are UNAVAILABLE that there may be objects which only they know\n";
     }
     for (object, why) in &report.failed {
         text += &format!("  {object}: {why}\n");

@@ -136,6 +136,18 @@ fn too_few_nodes_are_waited_for_but_not_for_ever() {
 }
 
 #[test]
+fn a_pool_of_which_too_little_is_seen_is_not_called_whole() {
+    let mut scheduler = scheduler(|options| options.patience = Duration::from_secs(10));
+    // Nothing is known to be damaged, as nothing is known at all.
+    let mut status = PoolStatus { incomplete: true, ..PoolStatus::default() };
+    status.nodes.push(kiln_pool::NodeStatus::default());
+    assert!(matches!(scheduler.surveyed(at(0), &status, Vec::new()), Next::Rest(_)));
+    assert!(matches!(scheduler.surveyed(at(9), &status, Vec::new()), Next::Rest(_)));
+    assert!(matches!(scheduler.surveyed(at(10), &status, Vec::new()), Next::Settle));
+    assert!(scheduler.report().incomplete);
+}
+
+#[test]
 fn a_survey_that_failed_half_way_loses_nothing() {
     let mut scheduler = scheduler(|_| ());
     let (queue, _) = seen(&scheduler, &[("a", 0)]);

@@ -14,15 +14,18 @@ use crate::{Key, NodeFile, Observer, Result};
 struct Batch(HashMap<Key, Listed>);
 
 impl Index {
-    /// Reads manifests of all nodes; returns how many.
+    /// Reads manifests of all nodes; returns how many. `keep`: they are added to what is known, as
+    /// too few nodes are there to know of everything.
     ///
     /// One copy of each is enough: a node that is named by the manifest known so far holds the same
     /// one, or it was unavailable when that was written, and then a newer one is on a node that the
     /// old one does not name (copies are as many as ever, without the node that was unavailable).
     /// Only after a commit that was cut short among its renames is this not so: then the entry may
     /// be the old one's, until a scrub, or a repair, looks at the object itself.
-    pub(super) fn scan(&self, pool: &Pool, observer: &dyn Observer) -> Result<u64> {
-        self.clear()?;
+    pub(super) fn scan(&self, pool: &Pool, keep: bool, observer: &dyn Observer) -> Result<u64> {
+        if !keep {
+            self.clear()?;
+        }
         observer.begin("index", None);
         let (id, mut manifests) = (pool.config().id_bytes(), 0);
         for (at, store) in pool.present() {
@@ -35,7 +38,9 @@ impl Index {
                 }
                 let Some(NodeFile::Manifest { key }) = NodeFile::parse(name) else { return Ok(()) };
                 end = self.known(&batch, &key).and_then(|known| {
-                    if known.as_ref().is_some_and(|known| known.manifests.contains(node)) {
+                    // What was known before this scan may be older than what this node has.
+                    let same = |known: &Listed| !keep && known.manifests.contains(node);
+                    if known.as_ref().is_some_and(same) {
                         return Ok(());
                     }
                     manifests += 1;

@@ -112,6 +112,46 @@ fn stale_copies_do_not_win() {
 }
 
 #[test]
+fn too_few_nodes_make_nothing_unknown() {
+    let world = World::new(5);
+    let index = Index::in_memory().unwrap();
+    for at in 0..20u8 {
+        world.put(&format!("x{at:02}"), at, b"old");
+    }
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    let known = names(&index, "");
+    assert_eq!(known.len(), 20);
+    world.put("x07", 77, b"newer");
+    let without = |away: usize| {
+        let open = |node: &NodeConfig| match world.config.position(&node.id).unwrap() < away {
+            true => kiln_store::FileBackend::open("/nowhere").map(|b| Arc::new(b) as _),
+            false => Ok(world.disk(node)),
+        };
+        Pool::open(world.config.clone(), &open)
+    };
+    for away in 0..5 {
+        let pool = without(away).unwrap();
+        let new = Index::in_memory().unwrap();
+        let complete = away < 2;
+        assert_eq!(pool.sees_all().unwrap(), complete);
+        for index in [&index, &new] {
+            let part = matches!(index.refresh(&pool, b"", &Silent).unwrap(), Refreshed::Part(_));
+            assert_eq!(part, !complete);
+        }
+        assert_eq!(names(&index, ""), known);
+        let seven = index.by_key(&Key::of("x07").unwrap()).unwrap().unwrap();
+        assert_eq!(seven.version, 2);
+        assert!(!complete || names(&new, "") == known);
+        let mut queue = RepairQueue::new(Rules::default());
+        let status = pool.survey(&new, &mut queue, 0).unwrap();
+        assert_eq!(status.incomplete, !complete);
+    }
+    assert!(matches!(without(5), Err(PoolError::NotRecoverable { .. })));
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    assert_eq!(names(&index, ""), known);
+}
+
+#[test]
 fn a_file_that_is_no_index_is_made_anew() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.redb");
