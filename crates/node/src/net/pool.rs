@@ -171,6 +171,7 @@ impl Shared<'_> {
         let recovery = self.recovery;
         let pool = self.reopen()?;
         self.claims.take(recovery.network, &pool, recovery.who)?;
+        let pool = self.attend(pool)?;
         let index = (recovery.index)(&pool)?;
         let now = recovery.now();
         let mut seen = RepairQueue::new(Scheduler::rules(&recovery.options));
@@ -197,6 +198,28 @@ impl Shared<'_> {
             recovery.control.warn(&error.to_string());
         }
         Ok(self.scheduler().idle(recovery.now()))
+    }
+
+    /// Nodes that were unavailable for long do not take part any more, and those that are back do.
+    fn attend(&self, pool: Arc<Pool>) -> Result<Arc<Pool>> {
+        let (now, control) = (self.recovery.now(), self.recovery.control);
+        if let Some(said) = self.scheduler().missing(now, pool.missing()) {
+            control.warn(&said);
+        }
+        let given_up = |id: &str| self.scheduler().gave_up_node(now, id);
+        match pool.attend(given_up, &self.recovery.settings) {
+            Ok(None) => Ok(pool),
+            Ok(Some(_)) => {
+                let pool = self.reopen()?;
+                self.scheduler().missing(now, pool.missing());
+                Ok(pool)
+            }
+            // It can be tried again at the next survey.
+            Err(error) => {
+                control.warn(&error.to_string());
+                Ok(pool)
+            }
+        }
     }
 
     /// Plans a batch jointly and works it off.

@@ -82,6 +82,8 @@ pub struct PoolRecovered {
     pub objects: u64,
     /// Objects that cannot be read now.
     pub unreadable: u64,
+    /// Ids of nodes that take part and were unavailable at the last survey.
+    pub missing: Vec<String>,
     /// So many nodes were unavailable that there may be objects which only they know.
     pub incomplete: bool,
     /// Objects that still wait: for nodes that may come back, or for another try.

@@ -115,6 +115,8 @@ pub(crate) struct Scheduler {
     given_up: BTreeSet<Key>,
     /// Shards that repairs found damaged; a new survey repairs them too.
     corrupt: BTreeMap<Key, Vec<u16>>,
+    /// Nodes that should be there and are not, by id, since when.
+    absent: BTreeMap<String, Duration>,
     /// Since when too few nodes can be reached.
     stuck: Option<Duration>,
     /// The last survey found more than the queue could hold.
@@ -142,6 +144,7 @@ impl Scheduler {
             failures: BTreeMap::new(),
             given_up: BTreeSet::new(),
             corrupt: BTreeMap::new(),
+            absent: BTreeMap::new(),
             stuck: None,
             more: false,
             batch: Arc::default(),
@@ -164,6 +167,34 @@ impl Scheduler {
             most_backoff_ms: BACKOFF_MS.1,
             ..queue::Rules::default()
         }
+    }
+
+    /// These nodes take part and are unavailable. Gives what people should know of it.
+    pub fn missing(&mut self, now: Now, ids: Vec<String>) -> Option<String> {
+        self.absent.retain(|id, _| ids.contains(id));
+        let new: Vec<&str> =
+            ids.iter().filter(|id| !self.absent.contains_key(*id)).map(|id| &id[..]).collect();
+        let said = (!new.is_empty()).then(|| {
+            let seconds = self.options.wait_ms.div_ceil(1000);
+            format!(
+                "unavailable: {}; if that lasts {seconds} s, the pool does without",
+                new.join(", ")
+            )
+        });
+        for id in &ids {
+            self.absent.entry(id.clone()).or_insert(now.elapsed);
+        }
+        self.report.missing = ids;
+        said
+    }
+
+    /// Whether a node has been unavailable for so long that the pool does without it.
+    pub fn gave_up_node(&self, now: Now, id: &str) -> bool {
+        self.absent.get(id).is_some_and(|since| self.given_up_at(*since) <= now.elapsed)
+    }
+
+    fn given_up_at(&self, since: Duration) -> Duration {
+        since.saturating_add(Duration::from_millis(self.options.wait_ms))
     }
 
     /// What is to be repaired now, by what a survey has seen.
@@ -221,13 +252,14 @@ impl Scheduler {
     pub fn idle(&self, now: Now) -> Next {
         // A survey that found more than it could remember is followed by another one.
         let more = self.more && self.given_up.is_empty();
-        match (self.queue.wakes_at(), self.options.stay || more) {
+        let due = self.queue.wakes_at();
+        let due = due.map(|at| Duration::from_millis(at.saturating_sub(now.ms) + 1));
+        let given_up = self.absent.values().map(|since| self.given_up_at(*since));
+        let given_up = given_up.filter(|at| *at > now.elapsed).min().map(|at| at - now.elapsed);
+        match (due.into_iter().chain(given_up).min(), self.options.stay || more) {
             (None, false) => Next::End,
             (None, true) => Next::Rest(self.options.every),
-            (Some(at), _) => {
-                let wait = Duration::from_millis(at.saturating_sub(now.ms) + 1);
-                Next::Rest(wait.min(self.options.every))
-            }
+            (Some(wait), _) => Next::Rest(wait.min(self.options.every)),
         }
     }
 

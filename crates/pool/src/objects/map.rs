@@ -139,6 +139,34 @@ impl PoolConfig {
         self.whole_maps().iter().all(|map| map.answered(&by))
     }
 
+    /// The next epoch, if nodes should change between in and out: those that were out and are
+    /// back take part again, and those of the unavailable that are given up do not, as long as
+    /// enough domains are left for what commits need.
+    pub(crate) fn attended(
+        &self,
+        here: impl Fn(&str) -> bool,
+        given_up: impl Fn(&str) -> bool,
+    ) -> Option<Vec<(String, NodeState)>> {
+        let ids = |state: NodeState, wanted: &dyn Fn(&str) -> bool| -> Vec<String> {
+            let nodes = self.node.iter().filter(|node| node.state == state && wanted(&node.id));
+            nodes.map(|node| node.id.clone()).collect()
+        };
+        let back = ids(NodeState::Out, &here);
+        let mut out = ids(NodeState::In, &|id| !here(id) && given_up(id));
+        let takes_part = |node: &&NodeConfig| match node.state {
+            NodeState::In => !out.contains(&node.id),
+            NodeState::Out => back.contains(&node.id),
+            _ => false,
+        };
+        let left = distinct(self.node.iter().filter(takes_part).map(|node| &node.domain[..]));
+        if left < self.policy.manifest_copies {
+            out.clear();
+        }
+        let back = back.into_iter().map(|id| (id, NodeState::In));
+        let changes: Vec<_> = back.chain(out.into_iter().map(|id| (id, NodeState::Out))).collect();
+        (!changes.is_empty()).then_some(changes)
+    }
+
     /// How many of the nodes that decide on changes are these, and of how many; an error: not more
     /// than half. Nodes that are out do not decide, or nothing could be decided without them.
     pub(crate) fn majority(

@@ -250,16 +250,35 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<PoolConfig> {
         self.change(force, settings, |next| {
-            for id in ids {
-                let (at, since) = (known(next, id)?, next.revision);
-                let node = &mut next.node[at];
-                if node.state == NodeState::Out && state == NodeState::In {
-                    node.since = since;
-                }
-                node.state = state;
-            }
-            Ok(())
+            ids.iter().try_for_each(|id| enter_state(next, id, state))
         })
+    }
+
+    /// Has nodes take part again that were out and are back, and does without those of the
+    /// unavailable that are given up: then readers look for nothing there, and further losses are
+    /// survived once a repair has settled the map. `None`: nothing is to be changed, or too few
+    /// domains would be left.
+    ///
+    /// # Errors
+    /// As [`Pool::change`].
+    pub fn attend(
+        &self,
+        given_up: impl Fn(&str) -> bool,
+        settings: &Settings<'_>,
+    ) -> Result<Option<PoolConfig>> {
+        let here = |id: &str| self.store(id).is_some();
+        let Some(changes) = self.config.attended(here, given_up) else { return Ok(None) };
+        let next = self.change(false, settings, |next| {
+            changes.iter().try_for_each(|(id, state)| enter_state(next, id, *state))
+        })?;
+        Ok(Some(next))
+    }
+
+    /// Nodes that take part and cannot be used: fewer further losses are survived until they are
+    /// back, or the pool does without them.
+    pub fn missing(&self) -> Vec<String> {
+        let missing = |node: &&PoolNode| node.config.state == NodeState::In && !node.is_here();
+        self.nodes.iter().filter(missing).map(|node| node.config.id.clone()).collect()
     }
 
     /// Agrees on what a person changed in the description by hand: codes, copies, domains, weights.
@@ -410,6 +429,17 @@ impl Pool {
 fn known(config: &PoolConfig, id: &str) -> Result<usize> {
     let at = config.position(id);
     at.ok_or_else(|| PoolError::Usage { what: format!("the pool has no node {id:?}") })
+}
+
+/// A node that comes back after it was out is new: it was not there when objects changed.
+fn enter_state(next: &mut PoolConfig, id: &str, state: NodeState) -> Result<()> {
+    let (at, since) = (known(next, id)?, next.revision);
+    let node = &mut next.node[at];
+    if node.state == NodeState::Out && state == NodeState::In {
+        node.since = since;
+    }
+    node.state = state;
+    Ok(())
 }
 
 fn added(next: &mut PoolConfig, node: &NodeConfig) -> Result<()> {

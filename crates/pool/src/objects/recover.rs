@@ -50,6 +50,9 @@ pub struct RecoverReport {
     pub failed_count: u64,
     /// Of these, how many are lost.
     pub unreadable: u64,
+    /// Ids of nodes that take part and cannot be used: fewer further losses are survived until
+    /// they are back, or the pool does without them.
+    pub missing: Vec<String>,
     /// So many nodes are unavailable that there may be objects which only they know.
     pub incomplete: bool,
     /// Chunk bytes read.
@@ -82,7 +85,9 @@ impl Pool {
         req: &RecoverRequest,
         settings: &Settings<'_>,
     ) -> Result<RecoverReport> {
-        let mut report = RecoverReport { dry_run: req.dry_run, ..RecoverReport::default() };
+        let missing = self.missing();
+        let mut report =
+            RecoverReport { missing, dry_run: req.dry_run, ..RecoverReport::default() };
         loop {
             // A repair that was asked for skips the waits, and does not retry an object.
             let rules = Rules {

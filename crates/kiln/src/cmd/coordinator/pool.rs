@@ -46,6 +46,7 @@ struct Report {
     central: u64,
     waiting: u64,
     unreadable: u64,
+    missing: Vec<String>,
     incomplete: bool,
     failed: Vec<(String, String)>,
     failed_count: u64,
@@ -139,7 +140,8 @@ fn options(flags: &Coordinator, setup: &Setup) -> RecoverOptions {
 }
 
 fn exit(done: &PoolRecovered) -> Exit {
-    match (done.unreadable, done.failed_count, done.waiting > 0 || done.stopped) {
+    let waits = done.waiting > 0 || done.stopped || !done.missing.is_empty();
+    match (done.unreadable, done.failed_count, waits) {
         _ if done.incomplete => Exit::NotRecoverable,
         (0, 0, false) => Exit::Done,
         (0, 0, true) => Exit::Damaged,
@@ -183,6 +185,7 @@ fn report(done: &PoolRecovered) -> Report {
         central: done.central,
         waiting: done.waiting,
         unreadable: done.unreadable,
+        missing: done.missing.clone(),
         incomplete: done.incomplete,
         failed: done.failed.clone(),
         failed_count: done.failed_count,
@@ -250,6 +253,9 @@ fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
     }
     if report.unreadable > 0 {
         text += &format!("{} NOT READABLE now\n", count(report.unreadable, "object"));
+    }
+    if !report.missing.is_empty() {
+        text += &format!("unavailable: {}\n", report.missing.join(", "));
     }
     if report.incomplete {
         text += "  so many nodes are UNAVAILABLE that there may be objects which only they know\n";

@@ -1,6 +1,6 @@
 //! `kiln repair` without folders: a whole pool.
 
-use kiln_pool::{NodeConfig, NodeState, Observer, Pool, RecoverReport, RecoverRequest};
+use kiln_pool::{Observer, Pool, RecoverReport, RecoverRequest};
 
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, pace};
@@ -27,39 +27,20 @@ pub fn run(flags: &PoolFlags, away: bool, dry_run: bool, setup: &Setup) -> Resul
 /// Who takes part from now on: what was out and is back does, and with `away` what is unavailable
 /// does not, so that readers look for nothing there and further losses are survived.
 fn members(pool: Pool, flags: &PoolFlags, away: bool, setup: &Setup) -> Result<Pool, Failure> {
-    let missing: Vec<String> = pool.away().iter().map(|(node, _)| node.id.clone()).collect();
-    let those = |wanted: &dyn Fn(&NodeConfig) -> bool| -> Vec<String> {
-        let nodes = pool.config().node.iter().filter(|node| wanted(node));
-        nodes.map(|node| node.id.clone()).collect()
-    };
-    let back = those(&|node| node.state == NodeState::Out && !missing.contains(&node.id));
-    let gone = those(&|node| away && node.state == NodeState::In && missing.contains(&node.id));
-    let mut config = None;
-    if !back.is_empty() {
-        config = Some(pool.set_state(&back, NodeState::In, false, &setup.settings())?);
-    }
-    let pool = match config {
+    let pool = match pool.attend(|_| away, &setup.settings())? {
         Some(config) => flags.reopen(config, setup)?,
         None => pool,
     };
-    if gone.is_empty() {
-        return Ok(pool);
-    }
-    let mut without = pool.config().clone();
-    without.node.retain(|node| !gone.contains(&node.id));
-    let left: std::collections::BTreeSet<&str> =
-        without.node.iter().filter(|n| !n.is_leaving()).map(|n| &n.domain[..]).collect();
-    if left.len() < without.policy.manifest_copies {
+    if away && !pool.missing().is_empty() {
         setup.observer.warn("too few nodes are left to do without those that are unavailable");
-        return Ok(pool);
     }
-    flags.reopen(pool.set_state(&gone, NodeState::Out, false, &setup.settings())?, setup)
+    Ok(pool)
 }
 
 fn exit(report: &RecoverReport) -> Exit {
     match (report.unreadable, report.failed_count, report.waiting) {
         _ if report.incomplete => Exit::NotRecoverable,
-        (0, 0, 0) => Exit::Done,
+        (0, 0, 0) if report.missing.is_empty() => Exit::Done,
         (0, 0, _) => Exit::Damaged,
         (0, ..) => Exit::Io,
         _ => Exit::NotRecoverable,
@@ -102,6 +83,13 @@ pub fn show(report: &RecoverReport, setup: &Setup) -> Result<(), Failure> {
     }
     if report.unreadable > 0 {
         text += &format!("{} NOT READABLE now\n", count(report.unreadable, "object"));
+    }
+    if !report.missing.is_empty() {
+        let nodes = report.missing.join(", ");
+        text += &format!(
+            "unavailable: {nodes}; until they are back, or repair --away does without them, fewer \
+             further losses are survived\n"
+        );
     }
     if report.incomplete {
         text += "  so many nodes are UNAVAILABLE that there may be objects which only they know\n";

@@ -148,6 +148,28 @@ fn a_pool_of_which_too_little_is_seen_is_not_called_whole() {
 }
 
 #[test]
+fn a_node_that_stays_away_is_waited_for_and_then_given_up() {
+    let mut scheduler = scheduler(|options| options.wait_ms = 10_000);
+    let ids = |ids: &[&str]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(scheduler.missing(at(0), ids(&["a"])).unwrap().contains("a; if that lasts 10 s"));
+    assert!(scheduler.missing(at(4), ids(&["a", "b"])).unwrap().contains(" b;"));
+    let away =
+        |scheduler: &Scheduler, now| ["a", "b"].map(|id| scheduler.gave_up_node(at(now), id));
+    assert_eq!(away(&scheduler, 9), [false, false]);
+    assert!(matches!(scheduler.idle(at(9)), Next::Rest(time) if time.as_secs() == 1));
+    assert_eq!(away(&scheduler, 10), [true, false]);
+    // The pool does without the first one; the second one is back for a moment.
+    assert!(scheduler.missing(at(10), ids(&["b"])).is_none());
+    scheduler.missing(at(11), ids(&[]));
+    scheduler.missing(at(12), ids(&["b"]));
+    assert_eq!(away(&scheduler, 21), [false, false]);
+    assert_eq!(away(&scheduler, 22), [false, true]);
+    // Nobody can be found to agree: that is said, and not waited for.
+    assert!(matches!(scheduler.idle(at(22)), Next::End));
+    assert_eq!(scheduler.report().missing, ["b"]);
+}
+
+#[test]
 fn a_survey_that_failed_half_way_loses_nothing() {
     let mut scheduler = scheduler(|_| ());
     let (queue, _) = seen(&scheduler, &[("a", 0)]);
