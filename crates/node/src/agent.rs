@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kiln_store::StoreError;
+use kiln_store::{Space, StoreError};
 
 use self::claims::Claims;
 use self::connection::{Connection, Handle, Pending, Write};
@@ -306,6 +306,7 @@ impl Agent {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(None) };
         Ok(Some(match frame.message {
             Message::List { after } => Disk::List { after },
+            Message::Space {} => Disk::Space,
             Message::Rename { from, to } => Disk::Rename { from, to },
             Message::Remove { name } => Disk::Remove { name },
             Message::Open { .. } | Message::Append { .. } | Message::Lock { .. } => {
@@ -473,6 +474,10 @@ impl Agent {
         connection.finished(&pending, &outcome);
         let (message, payload) = match outcome {
             Ok(DiskDone::Names { names, more }) => (Message::Names { names, more }, Bytes::new()),
+            Ok(DiskDone::Room(space)) => {
+                let Space { total, free } = space.unwrap_or_default();
+                (Message::Room { known: space.is_some(), total, free }, Bytes::new())
+            }
             Ok(DiskDone::Bytes(bytes)) => (Message::Data {}, bytes),
             Ok(DiskDone::Resumed(stripes)) => (Message::Resumed { stripes }, Bytes::new()),
             Ok(DiskDone::Locked(false)) => (self.locked_out(pending.connection), Bytes::new()),

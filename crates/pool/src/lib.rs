@@ -45,8 +45,9 @@ pub use objects::{
     INLINE, Index, Key, Listed, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE, MAX_MANIFEST, MAX_NAME,
     MAX_NODE_ID, MAX_NODES, Manifest, MissingShards, Needs, NodeConfig, NodeFile, NodeState,
     NodeStatus, Opener, PastMap, PastNode, Place, Placed, Policy, Pool, PoolConfig, PoolStatus,
-    PutReport, PutRequest, Rebuilt, RecoverReport, RecoverRequest, Refreshed, ScrubReport,
-    ScrubRequest, ShardState, StatReport, place, queue, ranked,
+    PutReport, PutRequest, RebalanceReport, RebalanceRequest, Rebuilt, RecoverReport,
+    RecoverRequest, Refreshed, ScrubReport, ScrubRequest, ShardState, StatReport, place, queue,
+    ranked,
 };
 pub use shards::{
     EncodeRequest, RepairRequest, ShardSet, decode, discover, encode, repair, verify,

@@ -11,6 +11,7 @@ pub mod file;
 mod holder;
 pub mod memory;
 pub mod place;
+pub mod space;
 pub mod upload;
 
 #[cfg(any(test, feature = "battery"))]
@@ -24,6 +25,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use self::capability::{Capabilities, Capability};
+use self::space::Space;
 use self::upload::{NewFile, Upload};
 use crate::{Result, StoreError};
 
@@ -182,6 +184,14 @@ pub trait Backend: Send + Sync + Debug {
     /// Reads asked of the place so far, and their bytes, where it counts them.
     fn issued(&self) -> (u64, u64) {
         (0, 0)
+    }
+
+    /// How much room there is; `None`: the place cannot tell.
+    ///
+    /// # Errors
+    /// The place cannot be asked.
+    fn space(&self) -> Result<Option<Space>> {
+        Ok(None)
     }
 
     /// The refusal of what the place cannot do; `what` needs it.

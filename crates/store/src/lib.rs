@@ -52,6 +52,7 @@ pub use backends::faulty::{Fault, FaultAction, FaultyBackend};
 pub use backends::file::FileBackend;
 pub use backends::memory::MemoryBackend;
 pub use backends::place::{Absent, BACKENDS, BackendKind, Location, Opening, open_place};
+pub use backends::space::Space;
 pub use backends::upload::{Existing, NewFile, Upload};
 pub use backends::{
     Append, Backend, BatchRead, LOCK_RETRY, LockAttempt, ReadAt, WriteLock, check_name, issued,

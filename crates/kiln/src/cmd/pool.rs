@@ -5,6 +5,7 @@ mod create;
 mod drain;
 mod forget;
 mod limit;
+mod rebalance;
 
 use clap::{Args, Subcommand};
 use kiln_pool::{NodeConfig, PoolConfig};
@@ -25,6 +26,7 @@ Examples:
   kiln pool add-node n03 --replace          its disk was replaced by an empty one
   kiln pool drain n05                       move everything off a node, then drop it
   kiln pool forget n03                      it will not come back; kiln repair makes up for it
+  kiln pool rebalance                       e.g. after add-node: shards move where they belong
   kiln pool limit --rate 20MiB              of repairs by kiln coordinator, at each node
   kiln pool status";
 
@@ -51,6 +53,8 @@ enum Action {
     Drain(drain::Drain),
     /// Give up nodes that are gone for good
     Forget(forget::Forget),
+    /// Move shards to where they would be placed now, e.g. to nodes that joined
+    Rebalance(rebalance::Rebalance),
     /// Limit the traffic of repairs, also of a coordinator that runs
     Limit(limit::Limit),
 }
@@ -66,6 +70,7 @@ impl Command for Pool {
             Action::AddNode(add) => add.run(setup),
             Action::Drain(drain) => drain.run(setup),
             Action::Forget(forget) => forget.run(setup),
+            Action::Rebalance(rebalance) => rebalance.run(setup),
             Action::Limit(limit) => limit.run(setup),
         }
     }

@@ -105,7 +105,7 @@ fn show(status: &PoolStatus, setup: &Setup) -> Result<(), Failure> {
     if status.to_rebuild > 0 {
         text += &format!("  {} to rebuild; run kiln repair\n", sizes::show(status.to_rebuild));
     }
-    let head = ["node", "domain", "state", "shards", "missing", "manifests"];
+    let head = ["node", "domain", "state", "free", "of", "shards", "missing", "manifests"];
     let rows: Vec<Vec<String>> = (status.nodes.iter())
         .map(|node| {
             let state = match (node.present, node.draining, node.backfilling) {
@@ -115,7 +115,9 @@ fn show(status: &PoolStatus, setup: &Setup) -> Result<(), Failure> {
                 (true, false, false) => "here",
             };
             let numbers = [node.shards, node.missing, node.manifests].map(|n| n.to_string());
-            let words = [node.id.clone(), node.domain.clone(), state.to_owned()];
+            let bytes = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), sizes::show);
+            let [free, total] = [node.free, node.total].map(bytes);
+            let words = [node.id.clone(), node.domain.clone(), state.to_owned(), free, total];
             words.into_iter().chain(numbers).collect()
         })
         .collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kiln_store::{ShardInfo, StoreError};
+use kiln_store::{ShardInfo, Space, StoreError};
 
 use super::{ConnectionId, JobId, PeerInfo, Slot, TaskId};
 use crate::Result;
@@ -119,6 +119,8 @@ pub enum Disk {
         /// The last known name.
         after: String,
     },
+    /// How much room there is.
+    Space,
     /// Open for reading.
     Open {
         /// The open file's number from now on.
@@ -238,6 +240,8 @@ pub enum DiskDone {
         /// Whether there are more.
         more: bool,
     },
+    /// How much room there is; `None`: the place cannot tell.
+    Room(Option<Space>),
     /// A file is open.
     Opened {
         /// Its length in bytes.

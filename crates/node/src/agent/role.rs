@@ -40,7 +40,8 @@ impl PeerRole {
             | Message::Throttle { .. }
             | Message::Fetch { .. }
             | Message::Abort { .. } => self != PeerRole::Agent,
-            Message::List { .. }
+            Message::Space {}
+            | Message::List { .. }
             | Message::Open { .. }
             | Message::Read { .. }
             | Message::Append { .. }

@@ -94,6 +94,7 @@ impl DiskSet {
     pub fn run(&self, work: Disk) -> Result<DiskDone, StoreError> {
         match work {
             Disk::List { after } => self.list(&after),
+            Disk::Space => self.backend.space().map(DiskDone::Room),
             Disk::Open { slot, name } => {
                 let reader: Arc<dyn ReadAt> = self.backend.open(&name)?.into();
                 let len = reader.len();

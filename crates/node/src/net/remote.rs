@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kiln_store::{
     Append, Backend, BackendKind, Capabilities, Capability, LOCK_RETRY, Location, LockAttempt,
-    Opening, Operation, ReadAt, StoreError, WriteLock, check_name,
+    Opening, Operation, ReadAt, Space, StoreError, WriteLock, check_name,
 };
 
 use self::files::{RemoteAppender, RemoteReader};
@@ -452,6 +452,19 @@ impl Backend for RemoteBackend {
 
     fn lock_holder(&self) -> Option<String> {
         locked(&self.remote.state).holder.clone()
+    }
+
+    fn space(&self) -> Result<Option<Space>, StoreError> {
+        let answer = match self.remote.ask_again(&Message::Space {}) {
+            Ok((_, frame)) => frame,
+            // An agent of before there was this question.
+            Err(NodeError::Version { .. }) => return Ok(None),
+            Err(error) => return Err(self.remote.store_error(error, Operation::Use, "")),
+        };
+        match answer.message {
+            Message::Room { known, total, free } => Ok(known.then_some(Space { total, free })),
+            _ => Err(self.remote.store_error(self.remote.unexpected(&answer), Operation::Use, "")),
+        }
     }
 
     /// Asks again and again: a lock that is granted when nobody waits any more would be held for

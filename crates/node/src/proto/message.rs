@@ -59,7 +59,7 @@ macro_rules! messages {
             #[must_use]
             pub fn since(&self) -> u8 {
                 match self {
-                    Self::Claim { .. } | Self::Held { .. } => 2,
+                    Self::Claim { .. } | Self::Held { .. } | Self::Space {} | Self::Room { .. } => 2,
                     _ => 1,
                 }
             }
@@ -361,5 +361,16 @@ messages! {
     36 Reply Held {
         /// Who, for people.
         by: String,
+    }
+    /// Asks how much room the place has.
+    37 Request Space {}
+    /// How much room it has.
+    38 Reply Room {
+        /// Whether the place can tell; the numbers are 0 if not.
+        known: bool,
+        /// Bytes in all.
+        total: u64,
+        /// Bytes that can still be written.
+        free: u64,
     }
 }

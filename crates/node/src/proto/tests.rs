@@ -9,7 +9,7 @@ fn texts() -> impl Strategy<Value = String> {
 
 fn messages() -> impl Strategy<Value = Message> {
     let numbers = (any::<u32>(), any::<u64>(), any::<u32>(), any::<u8>(), any::<bool>());
-    (0..20usize, numbers, texts(), proptest::collection::vec(texts(), 0..5)).prop_map(
+    (0..22usize, numbers, texts(), proptest::collection::vec(texts(), 0..5)).prop_map(
         |(which, (handle, offset, len, byte, flag), text, names)| match which {
             0 => Message::Hello { lowest: byte, highest: byte, place: text },
             1 => Message::Welcome {
@@ -43,6 +43,8 @@ fn messages() -> impl Strategy<Value = Message> {
                 have: u64::from(len),
             },
             18 => Message::Cancel { request: offset },
+            19 => Message::Space {},
+            20 => Message::Room { known: flag, total: offset, free: u64::from(len) },
             _ => Message::Ping {},
         },
     )

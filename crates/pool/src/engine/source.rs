@@ -99,11 +99,12 @@ impl Source for FileSource {
     }
 }
 
-/// Any reader as source: unknown size, no identity.
+/// Any reader as source: no identity, and no size unless somebody says it.
 ///
 /// ```
 /// use kiln_pool::{Source, StreamSource};
 /// let mut source = StreamSource::new(&b"bytes from a pipe"[..]);
+/// assert_eq!(source.size(), None);
 /// source.skip(6).unwrap();
 /// let mut rest = String::new();
 /// std::io::Read::read_to_string(&mut source, &mut rest).unwrap();
@@ -112,12 +113,19 @@ impl Source for FileSource {
 #[derive(Debug)]
 pub struct StreamSource<R> {
     inner: R,
+    size: Option<u64>,
 }
 
 impl<R: Read + Send> StreamSource<R> {
     /// Reads from `inner` to its end.
     pub fn new(inner: R) -> StreamSource<R> {
-        StreamSource { inner }
+        StreamSource { inner, size: None }
+    }
+
+    /// The reader has so many bytes; another number is an error of whoever reads it.
+    #[must_use]
+    pub fn with_size(self, bytes: u64) -> StreamSource<R> {
+        StreamSource { size: Some(bytes), ..self }
     }
 }
 
@@ -129,7 +137,7 @@ impl<R: Read + Send> Read for StreamSource<R> {
 
 impl<R: Read + Send> Source for StreamSource<R> {
     fn size(&self) -> Option<u64> {
-        None
+        self.size
     }
 
     fn identity(&self) -> Option<[u8; 16]> {

@@ -6,7 +6,7 @@
 //! leaves the old version whole, or the new one whole with some of the old one's files still about,
 //! which a scrub removes.
 
-use kiln_store::{Existing, NewFile, Upload};
+use kiln_store::{Existing, NewFile, StoreError, Upload};
 
 use super::look::Found;
 use super::{Pool, changes};
@@ -38,6 +38,9 @@ pub(crate) struct Change<'a> {
     pub staged_shards: &'a [StagedShard],
 }
 
+/// Copies that are staged, and the positions of their nodes.
+type Staged<'a> = (Vec<usize>, Vec<Box<dyn Upload + 'a>>);
+
 impl Pool {
     /// Replaces the manifest in force by the one that `make` derives from what is found; version
     /// and copies are filled in here. `None` from `make` changes nothing.
@@ -57,9 +60,8 @@ impl Pool {
         let Some(mut manifest) = make(&found)? else { return Ok(None) };
         let before = found.newest.as_ref().map_or(0, |old| old.version).max(self.config.floor);
         manifest.version = before + 1;
-        let holders = self.holders(&change.key)?;
-        manifest.copies = holders.iter().map(|&at| self.nodes[at].config.id.clone()).collect();
-        self.replace(change, &manifest, &holders)?;
+        let (holders, copies) = self.stage(change, &mut manifest)?;
+        self.replace(change, &manifest, copies)?;
         self.retire(&change.key, &found, &manifest, &holders, settings);
         for &at in &holders {
             if let Ok(store) = self.usable(at) {
@@ -69,11 +71,12 @@ impl Pool {
         Ok(Some(manifest))
     }
 
-    /// Where copies of an object's manifest go: the best of its homes that can be used.
-    fn holders(&self, key: &Key) -> Result<Vec<usize>> {
+    /// Where copies of an object's manifest go: the best of its homes that can be used, without
+    /// those that are full.
+    fn holders(&self, key: &Key, full: &[usize]) -> Result<Vec<usize>> {
         let homes = self.config.homes_now(key);
         let want = homes.copies;
-        let usable = homes.positions().filter(|at| self.nodes[*at].is_here());
+        let usable = homes.positions().filter(|at| self.nodes[*at].is_here() && !full.contains(at));
         let chosen: Vec<usize> = usable.take(want).collect();
         if chosen.len() < want {
             let what = format!(
@@ -87,20 +90,54 @@ impl Pool {
         Ok(chosen)
     }
 
-    fn replace(&self, change: &Change<'_>, manifest: &Manifest, holders: &[usize]) -> Result<()> {
-        let (bytes, sequence) = (manifest.to_bytes(), self.sequence.as_ref());
+    /// Copies of a manifest, durable but for their names, and the nodes that they are on; dropped,
+    /// they leave nothing. A node that has no room is passed over.
+    fn stage(&self, change: &Change<'_>, manifest: &mut Manifest) -> Result<Staged<'_>> {
         let name = NodeFile::Manifest { key: change.key }.name();
         let (key, run, started) = (change.key, manifest.run, change.now_ms);
         let part = NodeFile::ManifestPart { key, run, started }.name();
         let new = NewFile { name: &name, part, existing: Existing::Replace };
-        // Durable but for their names; dropped on an error, they leave nothing.
-        let copies =
-            in_parallel(sequence, holders.to_vec(), |_, at| -> Result<Box<dyn Upload + '_>> {
-                let mut file = self.usable(at)?.create(&new)?;
-                file.write(&bytes)?;
-                file.sync()?;
-                Ok(file)
-            })?;
+        let (mut full, mut no_space) = (Vec::new(), None);
+        loop {
+            let holders = match (self.holders(&key, &full), no_space.take()) {
+                (Err(_), Some(error)) => return Err(PoolError::from(error)),
+                (holders, _) => holders?,
+            };
+            manifest.copies = holders.iter().map(|&at| self.nodes[at].config.id.clone()).collect();
+            let bytes = manifest.to_bytes();
+            let write = |at: usize| -> Result<std::result::Result<Box<dyn Upload>, StoreError>> {
+                let store = self.usable(at)?;
+                Ok(store.create(&new).and_then(|mut file| {
+                    file.write(&bytes)?;
+                    file.sync()?;
+                    Ok(file)
+                }))
+            };
+            let ends = in_parallel(self.sequence.as_ref(), holders.clone(), |_, at| write(at))?;
+            let mut copies = Vec::with_capacity(ends.len());
+            for (end, at) in ends.into_iter().zip(&holders) {
+                match end {
+                    Ok(copy) => copies.push(copy),
+                    Err(error) if error.is_full() => {
+                        full.push(*at);
+                        no_space = Some(error);
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            if no_space.is_none() {
+                return Ok((holders, copies));
+            }
+        }
+    }
+
+    fn replace(
+        &self,
+        change: &Change<'_>,
+        manifest: &Manifest,
+        copies: Vec<Box<dyn Upload + '_>>,
+    ) -> Result<()> {
+        let (key, sequence, want) = (change.key, self.sequence.as_ref(), copies.len());
         in_parallel(
             sequence,
             change.staged_shards.iter().collect(),
@@ -122,7 +159,7 @@ impl Pool {
         if have == 0 && self.ask(&key, true)?.newest.as_ref() != Some(manifest) {
             return Err(error);
         }
-        let (want, name, why) = (holders.len(), change.name.to_owned(), error.to_string());
+        let (name, why) = (change.name.to_owned(), error.to_string());
         Err(PoolError::UnderReplicated { name, have, want, why })
     }
 

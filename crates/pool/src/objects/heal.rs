@@ -5,10 +5,12 @@ use serde::Serialize;
 use super::commit::{Change, StagedShard, places};
 use super::health::Health;
 use super::look::Found;
+use super::pool::PoolNode;
+use super::room::WithRoom;
 use super::{ObjectShards, Pool};
 use crate::engine::node::Part;
 use crate::engine::rebuild::{Rebuilt, rebuild_shards};
-use crate::{Body, Depth, Key, Manifest, NodeFile, Observer, PoolError, Result, Settings, place};
+use crate::{Body, Depth, Key, Manifest, NodeFile, Observer, PoolError, Result, Settings};
 
 /// Rounds of a repair that keeps finding new damage in its helpers.
 const ROUNDS: usize = 4;
@@ -139,7 +141,8 @@ impl Pool {
         }
         debug_assert!(found.newest.as_ref() == Some(manifest));
         let shards = ObjectShards::open(self, manifest)?;
-        let targets = self.targets(key, manifest, todo)?;
+        let bytes = crate::engine::rebuild::chunk_bytes(&shards, 0);
+        let targets = self.targets(key, manifest, todo, bytes)?;
         let bad = self.write_parts(&shards, &targets, healed, settings)?;
         if !self.put_in_place(key, &manifest.name, manifest.run, &targets, req.now_ms, settings)? {
             return Ok(Vec::new());
@@ -192,8 +195,15 @@ impl Pool {
         Ok(false)
     }
 
-    /// Where the shards in `todo` go: to their own nodes, or to the best of the other domains.
-    fn targets(&self, key: Key, manifest: &Manifest, todo: &[u16]) -> Result<Vec<Target>> {
+    /// Where the shards in `todo`, of so many bytes each, go: to their own nodes, or to the best of
+    /// the other domains that have room.
+    fn targets(
+        &self,
+        key: Key,
+        manifest: &Manifest,
+        todo: &[u16],
+        bytes: u64,
+    ) -> Result<Vec<Target>> {
         let own: Vec<(u16, Option<usize>)> =
             places(manifest).map(|(index, node)| (index, self.config.position(node))).collect();
         let stays = |index: u16, at: usize| {
@@ -206,16 +216,21 @@ impl Pool {
                 taken.push(&self.nodes[at].config.domain);
             }
         }
-        let (positions, candidates) = self.candidates(|node| node.is_here());
-        let mut fresh = place(&key, &candidates, todo.len(), &taken).into_iter();
+        let moving =
+            |index: &&u16| own[usize::from(**index)].1.filter(|&at| stays(**index, at)).is_none();
+        let moving = todo.iter().filter(moving).count();
+        let WithRoom { chosen, full } =
+            self.place_with_room(&key, moving, &taken, bytes, PoolNode::is_here)?;
+        let mut fresh = chosen.into_iter();
         let mut targets = Vec::with_capacity(todo.len());
         for &index in todo {
             let at = own[usize::from(index)].1.filter(|&at| stays(index, at));
-            let Some(node) = at.or_else(|| fresh.next().map(|at| positions[at])) else {
+            let Some(node) = at.or_else(|| fresh.next()) else {
                 let what = format!(
                     "object {:?}: there is no domain left for shard {index}; replace its node's \
-                     disk or add a node",
-                    manifest.name
+                     disk or add a node{}",
+                    manifest.name,
+                    self.without_room(&full)
                 );
                 return Err(PoolError::Refused { what });
             };
@@ -225,7 +240,7 @@ impl Pool {
     }
 
     /// Rebuilds shards as parts; returns indices of others that turned out to be damaged.
-    fn write_parts(
+    pub(super) fn write_parts(
         &self,
         shards: &ObjectShards,
         targets: &[Target],

@@ -7,6 +7,8 @@ use serde::Serialize;
 
 use super::Pool;
 use super::commit::{Change, StagedShard};
+use super::pool::PoolNode;
+use super::room::WithRoom;
 use crate::engine::encode::{check_unchanged, encode_shards};
 use crate::engine::names;
 use crate::engine::node::Part;
@@ -189,7 +191,6 @@ impl Pool {
         let codec = self.codec(&class.code)?;
         let (shape, spec) = (codec.shape(), codec.spec().explicit());
         let sub_chunk = class.sub_chunk.unwrap_or_else(|| default_sub_chunk(shape));
-        let nodes = self.places_for(&key, shape.n())?;
         let info = ShardInfo {
             spec: spec.clone(),
             object: req.name.to_owned(),
@@ -204,6 +205,10 @@ impl Pool {
             size: source.size,
         };
         info.check()?;
+        // Of a stream it is known only that it did not end where the last class begins.
+        let least = Some(source.size.unwrap_or(self.config.policy.largest_limit()));
+        let bytes = ShardInfo { size: least, ..info.clone() }.layout()?.trailer_offset();
+        let nodes = self.places_for(&key, shape.n(), bytes)?;
         let parts = self.parts(req, key, &nodes);
         let staged_shard = |part: &Part<'_>| {
             let name = NodeFile::Shard { key, run: req.run, index: part.index as u16 }.name();
@@ -262,12 +267,11 @@ impl Pool {
         committed.ok_or_else(|| PoolError::Internal { what: "a put without a manifest".into() })
     }
 
-    /// Nodes for n shards, by position: those that can be used first, then at most as many that
-    /// are unavailable as the policy allows.
-    fn places_for(&self, key: &Key, n: usize) -> Result<Vec<usize>> {
-        let (here, candidates) = self.candidates(|node| node.is_here());
-        let mut chosen: Vec<usize> =
-            place(key, &candidates, n, &[]).into_iter().map(|at| here[at]).collect();
+    /// Nodes for n shards of so many bytes, by position: those that can be used and have room
+    /// first, then at most as many that are unavailable as the policy allows.
+    fn places_for(&self, key: &Key, n: usize, bytes: u64) -> Result<Vec<usize>> {
+        let WithRoom { mut chosen, full } =
+            self.place_with_room(key, n, &[], bytes, PoolNode::is_here)?;
         let short = n - chosen.len();
         if short > 0 {
             let taken: Vec<&str> =
@@ -278,8 +282,9 @@ impl Pool {
             if more.len() < short || short > allowed {
                 let what = format!(
                     "{n} shards need nodes in {n} failure domains; {} are available, and at most \
-                    {allowed} shards may be left out",
-                    n - short
+                    {allowed} shards may be left out{}",
+                    n - short,
+                    self.without_room(&full)
                 );
                 return Err(PoolError::Refused { what });
             }

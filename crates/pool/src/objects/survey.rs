@@ -73,6 +73,12 @@ pub struct NodeStatus {
     /// It has a new disk, which may lack something still.
     #[serde(rename = "filling")]
     pub backfilling: bool,
+    /// Bytes of its file system, where it can tell.
+    #[serde(rename = "bytes_total", skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// Of these, bytes that can still be written.
+    #[serde(rename = "bytes_free", skip_serializing_if = "Option::is_none")]
+    pub free: Option<u64>,
     /// Shards that are there.
     pub shards: u64,
     /// Manifests that are there.
@@ -217,6 +223,11 @@ impl Pool {
             listed.map_err(|error| error.to_string())
         });
         row.present = listed.is_ok();
+        if let (true, Ok(Some(space))) =
+            (row.present, self.usable(at).map(|s| s.space().ok().flatten()))
+        {
+            (row.total, row.free) = (Some(space.total), Some(space.free));
+        }
         row.backfilling = row.present && self.is_unsure(at);
         row.why = listed.err();
         row

@@ -5,5 +5,6 @@ mod everyday;
 mod found;
 mod helped;
 mod model;
+mod space;
 mod trust;
 mod world;

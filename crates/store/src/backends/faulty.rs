@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::capability::{Capabilities, Capability};
+use super::space::Space;
 use super::upload::{self, NewFile, Upload};
 use super::{Append, Backend, ReadAt, WriteLock};
 use crate::{Operation, Result, StoreError};
@@ -249,6 +250,13 @@ impl Backend for FaultyBackend {
 
     fn lock_holder(&self) -> Option<String> {
         self.inner.lock_holder()
+    }
+
+    /// With a limit there is as much room as it leaves.
+    fn space(&self) -> Result<Option<Space>> {
+        let limit = self.plan().space;
+        let limited = limit.map(|free| Space { total: free, free });
+        Ok(limited.or(self.inner.space()?))
     }
 
     fn list(&self) -> Result<Vec<String>> {

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::capability::{Capabilities, Capability};
 use super::direct::{self, BatchContexts, DirectReader, Meter, ReadMode};
 use super::place::{Absent, BackendKind, Location, Opening};
+use super::space::Space;
 use super::{Append, Backend, ReadAt, WriteLock, check_name, holder};
 use crate::{Operation, Result, StoreError};
 
@@ -250,6 +251,15 @@ impl Backend for FileBackend {
 
     fn lock_holder(&self) -> Option<String> {
         holder::of(&self.folder)
+    }
+
+    fn space(&self) -> Result<Option<Space>> {
+        let found = match rustix::fs::statvfs(&self.folder) {
+            Err(Errno::NOENT) if self.lazy.is_some() => return Ok(None),
+            found => found.map_err(|error| self.error(Operation::Use, "", error.into()))?,
+        };
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok(Some(Space { total: bytes(found.f_blocks), free: bytes(found.f_bavail) }))
     }
 
     fn list(&self) -> Result<Vec<String>> {

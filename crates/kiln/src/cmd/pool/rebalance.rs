@@ -1,0 +1,76 @@
+//! `kiln pool rebalance`
+
+use clap::Args;
+use kiln_pool::{RebalanceReport, RebalanceRequest, RecoverRequest};
+
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, count, pace};
+use crate::setup::{PoolFlags, Setup, now_ms};
+use crate::sizes;
+
+// Arguments; the summary is in `pool.rs`.
+#[derive(Debug, Args)]
+pub struct Rebalance {
+    /// Only say what would be moved
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+impl Rebalance {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let mut pool = self.pool.open(setup)?;
+        let _lock = if self.dry_run { None } else { Some(self.pool.lock("repair")?) };
+        if !self.dry_run {
+            // Manifests first, so that readers look in the right places before shards move.
+            let index = self.pool.index(&pool, setup)?;
+            let req = RecoverRequest { now_ms: now_ms(), away: false, dry_run: false };
+            pool.recover(&index, &req, &setup.settings())?;
+            drop(index);
+            pool = self.pool.open_quietly(setup)?;
+        }
+        let index = self.pool.index(&pool, setup)?;
+        let req = RebalanceRequest { now_ms: now_ms(), dry_run: self.dry_run };
+        let outcome = pool.rebalance(&index, &req, &setup.settings());
+        setup.observer.finish();
+        let mut report = outcome?;
+        report.seconds = setup.seconds();
+        show(&report, setup)?;
+        Ok(match (report.failed_count, report.shards_left) {
+            (0, 0) => Exit::Done,
+            (0, _) => Exit::Damaged,
+            _ => Exit::Io,
+        })
+    }
+}
+
+fn show(report: &RebalanceReport, setup: &Setup) -> Result<(), Failure> {
+    if setup.json {
+        return Stream::Stdout.json(report);
+    }
+    if setup.quiet {
+        return Ok(());
+    }
+    let did = if report.dry_run { "would be moved" } else { "moved and verified" };
+    let mut text = match report.shards_misplaced {
+        0 => format!("{}: every shard is where it belongs\n", count(report.objects, "object")),
+        misplaced => format!(
+            "{} of {misplaced} misplaced shards {did}: {}\n",
+            report.shards_moved,
+            sizes::show(report.bytes_moved)
+        ),
+    };
+    if report.shards_left > 0 {
+        text += &format!(
+            "{} left where they are: a node is unavailable or has no room\n",
+            count(report.shards_left, "shard")
+        );
+    }
+    for (object, why) in &report.failed {
+        text += &format!("  {object}: {why}\n");
+    }
+    text += &format!("{}\n", pace(report.bytes_moved, report.seconds));
+    Stream::Stdout.text(&text)
+}

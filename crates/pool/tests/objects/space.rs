@@ -1,0 +1,168 @@
+//! Where there is room: full nodes are passed over, and shards move to nodes that joined.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+
+use kiln_pool::{
+    Index, Key, NodeConfig, NodeState, PoolError, PutReport, PutRequest, RebalanceReport,
+    RebalanceRequest, RecoverRequest, Silent, StreamSource, place,
+};
+use kiln_store::{Fault, FaultAction, MemoryBackend, Operation};
+
+use crate::world::{Disk, World, data, settings};
+
+fn objects(world: &World, count: usize) -> BTreeMap<String, Vec<u8>> {
+    let sizes = [40, 3_000, 4_500];
+    let object = |at: usize| (format!("o{at:02}"), data(sizes[at % 3], at as u64));
+    let objects: BTreeMap<_, _> = (0..count).map(object).collect();
+    objects.iter().for_each(|(name, bytes)| drop(put(world, name, bytes).unwrap()));
+    objects
+}
+
+/// Puts bytes of which it is known how many they are, as those of a file.
+fn put(world: &World, name: &str, bytes: &[u8]) -> Result<PutReport, PoolError> {
+    let req = PutRequest { name, run: world.run(), now_ms: 1_000, replace: true };
+    let mut source = StreamSource::new(bytes).with_size(bytes.len() as u64);
+    world.pool().put(&req, &mut source, &settings())
+}
+
+fn all_are_read(world: &World, objects: &BTreeMap<String, Vec<u8>>) {
+    for (name, bytes) in objects {
+        assert!(world.get(name).unwrap() == *bytes, "{name}");
+    }
+}
+
+fn index(world: &World) -> Index {
+    let index = Index::in_memory().unwrap();
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    index
+}
+
+fn repair(world: &World) {
+    let req = RecoverRequest { now_ms: 2_000, ..RecoverRequest::default() };
+    let report = world.pool().recover(&index(world), &req, &settings()).unwrap();
+    assert_eq!((report.failed_count, report.waiting), (0, 0), "{report:#?}");
+}
+
+fn rebalance(world: &World, dry_run: bool) -> RebalanceReport {
+    let req = RebalanceRequest { now_ms: 3_000, dry_run };
+    world.pool().rebalance(&index(world), &req, &settings()).unwrap()
+}
+
+fn join(world: &mut World, weight: f64) {
+    let at = world.disks.len();
+    world.disks.push(Disk::new(MemoryBackend::new()));
+    let mut node = NodeConfig::new(&format!("n{at:02}"), &format!("memory://{at}"));
+    node.weight = weight;
+    let open = |node: &NodeConfig| world.open_node(node);
+    world.config = world.pool().add_node(node, world.run(), &open, &settings()).unwrap();
+    repair(world);
+}
+
+/// Whether every shard is on one of the nodes that it would be placed on now.
+fn all_in_place(world: &World) -> bool {
+    let config = world.newest();
+    let nodes: Vec<_> = config.node.iter().filter(|n| n.state == NodeState::In).collect();
+    let candidates: Vec<_> = nodes.iter().map(|node| node.candidate()).collect();
+    let mut good = true;
+    index(world)
+        .each("", None, |listed| {
+            let key = Key::of(&listed.name)?;
+            let wanted = place(&key, &candidates, listed.nodes.len(), &[]);
+            good &= listed.nodes.iter().all(|id| wanted.iter().any(|at| nodes[*at].id == *id));
+            Ok(true)
+        })
+        .unwrap();
+    good
+}
+
+#[test]
+fn a_full_node_is_passed_over() {
+    for full in 0..6 {
+        let world = World::new("rs:2+1", 6);
+        let before = objects(&world, 6);
+        world.disks[full].faulty.limit_space(50);
+        let files = world.files(full);
+        let mut after = objects(&world, 30);
+        assert!(world.files(full).iter().all(|file| files.contains(file)), "{full}");
+        after.extend(before);
+        all_are_read(&world, &after);
+        world.disks[full].faulty.heal();
+        repair(&world);
+        all_are_read(&world, &after);
+    }
+}
+
+#[test]
+fn too_many_full_nodes_are_named_and_nothing_is_changed() {
+    let world = World::new("rs:2+1", 4);
+    let objects = objects(&world, 9);
+    world.disks[0].faulty.limit_space(10);
+    world.disks[2].faulty.limit_space(10);
+    let error = put(&world, "more", &data(3_000, 4)).unwrap_err();
+    assert!(matches!(error, PoolError::Refused { .. }), "{error}");
+    assert!(error.to_string().contains("no room on n"), "{error}");
+    put(&world, "small", &data(50, 4)).unwrap_err();
+    world.disks.iter().for_each(|disk| disk.faulty.heal());
+    assert!(matches!(world.get("more"), Err(PoolError::NoObject { .. })));
+    assert!(matches!(world.get("small"), Err(PoolError::NoObject { .. })));
+    all_are_read(&world, &objects);
+}
+
+#[test]
+fn shards_move_to_nodes_that_joined_and_no_others_do() {
+    let mut world = World::new("rs:3+2", 7);
+    let objects = objects(&world, 60);
+    assert_eq!(rebalance(&world, false).shards_misplaced, 0);
+    join(&mut world, 1.0);
+    let planned = rebalance(&world, true);
+    assert!(world.files(7).iter().all(|file| file.ends_with(".manifest")));
+    // Two thirds of the objects have 5 shards each, of which an eighth goes to the new node.
+    assert!((10..45).contains(&planned.shards_misplaced), "{planned:#?}");
+    let report = rebalance(&world, false);
+    assert_eq!(RebalanceReport { dry_run: true, ..report.clone() }, planned);
+    assert_eq!((report.shards_moved, report.shards_left), (planned.shards_misplaced, 0));
+    let shards = world.files(7).iter().filter(|file| file.ends_with(".kiln")).count();
+    assert_eq!(shards as u64, report.shards_moved, "only the new node gets any");
+    assert!(all_in_place(&world));
+    all_are_read(&world, &objects);
+    assert_eq!(rebalance(&world, false).shards_misplaced, 0);
+    // Any two further losses are survived.
+    for first in 0..8 {
+        for second in 0..first {
+            world.away = [first, second].into();
+            all_are_read(&world, &objects);
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_rebalance_goes_on() {
+    let mut world = World::new("rs:3+2", 7);
+    let objects = objects(&world, 40);
+    join(&mut world, 2.0);
+    let misplaced = rebalance(&world, true).shards_misplaced;
+    for operation in [Operation::Write, Operation::Sync, Operation::Rename, Operation::Create] {
+        let fault = Fault::new(FaultAction::Fail(ErrorKind::Other)).on(operation).after(3).always();
+        world.disks[7].faulty.inject(fault);
+        let report = rebalance(&world, false);
+        assert!(report.failed_count > 0, "{operation}: {report:#?}");
+        world.disks.iter().for_each(|disk| disk.faulty.heal());
+        all_are_read(&world, &objects);
+    }
+    // One node of those that give is unavailable: its shards stay, and go later.
+    world.away = [3].into();
+    let report = rebalance(&world, false);
+    assert_eq!(report.failed_count, 0, "{report:#?}");
+    all_are_read(&world, &objects);
+    world.away.clear();
+    let last = rebalance(&world, false);
+    assert_eq!((last.failed_count, last.shards_left), (0, 0), "{last:#?}");
+    assert!(misplaced > last.shards_misplaced && all_in_place(&world));
+    // What has no room is left where it is, and said.
+    join(&mut world, 4.0);
+    world.disks[8].faulty.limit_space(200);
+    let report = rebalance(&world, false);
+    assert!(report.shards_left > 0 && report.shards_moved == 0, "{report:#?}");
+    all_are_read(&world, &objects);
+}

@@ -1,0 +1,36 @@
+//! How much room a place has.
+
+/// Bytes of a place, as its file system tells: other files of it count too.
+///
+/// ```
+/// use kiln_store::Space;
+/// let space = Space { total: 1000, free: 30 };
+/// assert_eq!(space.used(), 970);
+/// // A hundredth is left alone: a file system that is full to the last byte serves nobody.
+/// assert!(space.has_room_for(20) && !space.has_room_for(21));
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Space {
+    /// All of them.
+    pub total: u64,
+    /// What can still be written.
+    pub free: u64,
+}
+
+/// Most that is left alone, whatever the size.
+const MOST_RESERVED: u64 = 1 << 30;
+
+impl Space {
+    /// What is taken.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.total.saturating_sub(self.free)
+    }
+
+    /// Whether so many bytes more can be written, with a hundredth (1 GiB at most) to spare.
+    #[must_use]
+    pub fn has_room_for(&self, bytes: u64) -> bool {
+        let reserved = (self.total / 100).min(MOST_RESERVED);
+        self.free.checked_sub(reserved).is_some_and(|free| bytes <= free)
+    }
+}
