@@ -51,7 +51,7 @@ pub struct Common {
     #[arg(long, global = true, value_name = "N", help_heading = "Common options")]
     pub threads: Option<usize>,
 
-    /// Handle at most SIZE bytes per second, e.g. 50MiB
+    /// Read and write at most SIZE bytes per second at each node, e.g. 50MiB
     #[arg(long, global = true, value_name = "SIZE", value_parser = size,
           help_heading = "Common options")]
     pub limit_rate: Option<u64>,

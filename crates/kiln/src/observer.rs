@@ -1,9 +1,7 @@
-//! Progress, warnings and throttling of long operations.
+//! Progress and warnings of long operations.
 
 use std::io::IsTerminal;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use kiln_pool::Observer;
@@ -19,33 +17,23 @@ const UNKNOWN: &str = "{msg:>8} {spinner} {bytes}, {bytes_per_sec}";
 /// The observer of the program.
 pub struct Terminal {
     bar: Option<ProgressBar>,
-    throttle: Option<Throttle>,
     warnings: AtomicU64,
 }
 
 impl Terminal {
-    /// Draws progress only when wanted and when stderr is a terminal; `rate` in bytes per second.
-    pub fn new(wanted: bool, rate: Option<u64>) -> Terminal {
+    /// Draws progress only when wanted and when stderr is a terminal.
+    pub fn new(wanted: bool) -> Terminal {
         let bar = (wanted && std::io::stderr().is_terminal()).then(|| {
             let target = ProgressDrawTarget::stderr_with_hz(8);
             ProgressBar::with_draw_target(None, target)
         });
-        Terminal { bar, throttle: rate.map(Throttle::new), warnings: AtomicU64::new(0) }
+        Terminal { bar, warnings: AtomicU64::new(0) }
     }
 
     /// Takes the bar off the screen, before a summary or an error is printed.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
-        }
-    }
-}
-
-impl Terminal {
-    /// So many more bytes are done, by somebody who keeps to limits himself.
-    pub fn progress(&self, bytes: u64) {
-        if let Some(bar) = &self.bar {
-            bar.inc(bytes);
         }
     }
 }
@@ -69,9 +57,6 @@ impl Observer for Terminal {
     fn advance(&self, bytes: u64) {
         if let Some(bar) = &self.bar {
             bar.inc(bytes);
-        }
-        if let Some(throttle) = &self.throttle {
-            throttle.pay(bytes);
         }
     }
 
@@ -97,46 +82,4 @@ fn left(state: &ProgressState, text: &mut dyn std::fmt::Write) {
     };
     // The text is a buffer in memory; a progress bar is not worth a panic.
     let _ = written;
-}
-
-/// Makes its callers sleep so that all of them together stay below a rate.
-struct Throttle {
-    rate: u64,
-    /// The moment up to which the bytes so far are paid for.
-    paid_until: Mutex<Instant>,
-}
-
-impl Throttle {
-    fn new(rate: u64) -> Throttle {
-        Throttle { rate: rate.max(1), paid_until: Mutex::new(Instant::now()) }
-    }
-
-    fn pay(&self, bytes: u64) {
-        let price = Duration::from_secs_f64(bytes as f64 / self.rate as f64);
-        let wait = {
-            // A poisoned lock is fine: the guarded value is a plain time, always valid.
-            let mut paid = self.paid_until.lock().unwrap_or_else(|poison| poison.into_inner());
-            let now = Instant::now();
-            // Idle time is not saved up: that would allow a burst later.
-            *paid = (*paid).max(now) + price;
-            *paid - now
-        };
-        std::thread::sleep(wait);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn throttle_keeps_the_rate() {
-        let throttle = Throttle::new(1_000_000);
-        let start = Instant::now();
-        for _ in 0..10 {
-            throttle.pay(10_000);
-        }
-        let took = start.elapsed().as_secs_f64();
-        assert!(took >= 0.099, "100 kB at 1 MB/s took only {took} s");
-    }
 }

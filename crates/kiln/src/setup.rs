@@ -80,7 +80,7 @@ impl Setup {
             quiet: common.quiet,
             verbose: common.verbose > 0,
             seed: common.seed,
-            observer: Terminal::new(!common.quiet && !common.json, common.limit_rate),
+            observer: Terminal::new(!common.quiet && !common.json),
             threads,
             start: Instant::now(),
             key: common.key.clone().or_else(|| std::env::var_os("KILN_KEY").map(PathBuf::from)),

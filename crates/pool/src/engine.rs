@@ -13,6 +13,7 @@
 //! | `stripe_statistics`, `repair_statistics`, `report` | what these cost and found |
 
 pub(crate) mod advice;
+pub(crate) mod blame;
 pub(crate) mod choice;
 pub(crate) mod chunks;
 pub(crate) mod decode;

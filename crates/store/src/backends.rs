@@ -10,6 +10,7 @@ pub mod faulty;
 pub mod file;
 mod holder;
 pub mod memory;
+pub mod paced;
 pub mod place;
 pub mod space;
 pub mod upload;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use kiln_node::net::{Address, Agents, SERVED};
 use kiln_pool::{Node, NodeConfig};
 use kiln_store::{
-    Absent, BACKENDS, Backend, BackendKind, Capabilities, Location, Opening, ReadMode, StoreError,
-    open_place,
+    Absent, BACKENDS, Backend, BackendKind, Capabilities, Location, Opening, PacedBackend,
+    ReadMode, StoreError, open_place,
 };
 
 use crate::exit::Failure;
@@ -28,14 +28,18 @@ pub fn kinds_of_places() -> String {
 }
 
 impl Setup {
-    /// Opens a place by the table.
+    /// Opens a place by the table; no more than `--limit-rate` allows is read and written there.
     ///
     /// # Errors
     /// As [`open_place`].
     pub fn open(&self, place: &Path, opening: Opening) -> Result<Arc<dyn Backend>, StoreError> {
         let network = |address: &Address| self.network(address).cloned();
         let agents = Agents(|address: &Address| network(address).map_err(|why| why.to_string()));
-        open_place(&kinds(&agents), place, opening)
+        let store = open_place(&kinds(&agents), place, opening)?;
+        Ok(match self.limit_rate() {
+            Some(rate) => Arc::new(PacedBackend::new(store, rate)),
+            None => store,
+        })
     }
 
     /// Opens a place that keeps what is written to it.

@@ -3,6 +3,8 @@
 use kiln_code::Strategy;
 use kiln_store::{ReadCost, checksums};
 
+use super::blame::Fit;
+
 /// Cache line: kernels like their operands to start at one.
 const LINE: usize = 64;
 /// Pages hold this much; see [`Buffer::new`].
@@ -114,8 +116,8 @@ pub(crate) struct Frame {
     pub helpers: Vec<usize>,
     /// The stripe cannot be rebuilt (only set where that is a finding, not an error).
     pub hopeless: bool,
-    /// Parity does not fit data although all checksums hold.
-    pub inconsistent: Vec<usize>,
+    /// Parity and data do not fit each other although all checksums hold.
+    pub fit: Fit,
     /// Bytes of the object in this stripe.
     pub object_bytes: u64,
 }
@@ -134,7 +136,7 @@ impl Frame {
             strategy: None,
             helpers: Vec::new(),
             hopeless: false,
-            inconsistent: Vec::new(),
+            fit: Fit::Good,
             object_bytes: 0,
         }
     }
@@ -149,7 +151,7 @@ impl Frame {
         self.strategy = None;
         self.helpers.clear();
         self.hopeless = false;
-        self.inconsistent.clear();
+        self.fit = Fit::Good;
         self.object_bytes = 0;
     }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::blame::{self, Fit};
 use super::chunks::Chunks;
 use super::frame::{Frame, Held};
 use super::pipeline;
@@ -32,18 +33,29 @@ pub(crate) struct ScanResult {
     pub hopeless: Vec<u64>,
     /// See `hopeless`.
     pub hopeless_count: u64,
+    /// Which chunks do not fit the others although their checksums hold, by index.
+    pub wrong: Vec<bool>,
 }
 
 impl ScanResult {
     /// Adds one stripe.
     fn add(&mut self, stripe: u64, frame: &mut Frame) {
-        if frame.hopeless {
+        if frame.hopeless || frame.fit == Fit::Unknown {
             self.give_up(stripe..stripe + 1);
         }
-        for &index in &frame.inconsistent {
-            let reason = "parity does not fit data".to_owned();
-            let damage = Damage { index: Some(index), stripe: Some(stripe), reason };
-            self.statistics.bad[index] = true;
+        let wrong = match frame.fit {
+            Fit::Good => None,
+            Fit::AllBut(index) => {
+                self.statistics.bad[index] = true;
+                self.wrong[index] = true;
+                Some((Some(index), "its checksums hold, but it does not fit all others"))
+            }
+            Fit::Unknown => {
+                Some((None, "parity does not fit data, and it cannot be told which is wrong"))
+            }
+        };
+        if let Some((index, reason)) = wrong {
+            let damage = Damage { index, stripe: Some(stripe), reason: reason.to_owned() };
             self.statistics.findings.push(damage);
         }
         self.statistics.add(stripe, frame);
@@ -85,8 +97,8 @@ pub(crate) fn scan(
     let shape = chunks.codec().shape();
     let reader = StripeReader::new(chunks, Planner::Decode, excluded, settings);
     let spare = if recompute { shape.m } else { 0 };
-    let mut result =
-        ScanResult { statistics: StripeStatistics::new(shape.n()), ..ScanResult::default() };
+    let (statistics, wrong) = (StripeStatistics::new(shape.n()), vec![false; shape.n()]);
+    let mut result = ScanResult { statistics, wrong, ..ScanResult::default() };
     settings.observer.begin("verify", Some(chunks.object_bytes()));
     let stripes = chunks.stripes();
     let usable: Vec<usize> = (0..shape.n()).filter(|chunk| !excluded.contains(chunk)).collect();
@@ -117,7 +129,7 @@ pub(crate) fn scan(
                 let bad = (0..shape.n()).filter(|&i| frame.held[i] != Held::Whole);
                 frame.hopeless = !chunks.codec().tolerates(&bad.collect::<Vec<_>>());
                 if recompute && !frame.hopeless {
-                    check_parity(chunks, &reader, stripe, frame)?;
+                    frame.fit = blame::check(chunks, &reader, stripe, frame)?;
                 }
                 Ok(())
             },
@@ -138,25 +150,4 @@ fn object_bytes(chunks: &dyn Chunks, stripes: Range<u64>) -> u64 {
         bytes.min(chunks.object_bytes())
     };
     before(stripes.end) - before(stripes.start)
-}
-
-/// Recomputes parity from data into the spare buffers, and compares.
-fn check_parity(
-    chunks: &dyn Chunks,
-    reader: &StripeReader<'_>,
-    stripe: u64,
-    frame: &mut Frame,
-) -> Result<()> {
-    let shape = chunks.codec().shape();
-    let present: Vec<usize> =
-        (shape.k..shape.n()).filter(|&i| frame.held[i] == Held::Whole).collect();
-    let data: Vec<usize> = (0..shape.k).collect();
-    reader.rebuild(stripe, frame, &data)?;
-    let (sources, mut rest) = frame.split(shape.k, shape.n() + shape.m);
-    let (stored, fresh) = rest.split_at_mut(shape.m);
-    chunks.codec().encode(&sources, fresh)?;
-    let differs = |i: &usize| stored[i - shape.k] != fresh[i - shape.k];
-    let inconsistent = present.into_iter().filter(differs).collect();
-    frame.inconsistent = inconsistent;
-    Ok(())
 }

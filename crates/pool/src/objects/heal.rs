@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::commit::{Change, StagedShard, places};
 use super::health::Health;
+use super::index::suspected;
 use super::look::Found;
 use super::pool::PoolNode;
 use super::room::WithRoom;
@@ -115,8 +116,16 @@ impl Pool {
                 let (object, index) = (name.to_owned(), usize::from(index));
                 return Err(PoolError::Mismatch { object, index, todo });
             }
-            suspects =
-                self.rebuild(key, &found, &manifest, &health, &todo, req, &mut healed, settings)?;
+            suspects = self.rebuild(
+                key,
+                &found,
+                &manifest,
+                &health,
+                &todo,
+                (req, &suspects),
+                &mut healed,
+                settings,
+            )?;
         }
         let what = format!("object {name:?}: every attempt finds new damage; run kiln scrub");
         Err(PoolError::Refused { what })
@@ -131,7 +140,7 @@ impl Pool {
         manifest: &Manifest,
         health: &Health,
         todo: &[u16],
-        req: &HealRequest,
+        (req, suspects): (&HealRequest, &[u16]),
         healed: &mut Healed,
         settings: &Settings<'_>,
     ) -> Result<Vec<u16>> {
@@ -143,7 +152,9 @@ impl Pool {
         let shards = ObjectShards::open(self, manifest)?;
         let bytes = crate::engine::rebuild::chunk_bytes(&shards, 0);
         let targets = self.targets(key, manifest, todo, bytes)?;
-        let bad = self.write_parts(&shards, &targets, healed, settings)?;
+        let wrong: Vec<usize> =
+            suspects.iter().map(|s| suspected(*s)).filter(|s| s.1).map(|s| s.0).collect();
+        let bad = self.write_parts(&shards, &targets, &wrong, healed, settings)?;
         if !self.put_in_place(key, &manifest.name, manifest.run, &targets, req.now_ms, settings)? {
             return Ok(Vec::new());
         }
@@ -239,11 +250,13 @@ impl Pool {
         Ok(targets)
     }
 
-    /// Rebuilds shards as parts; returns indices of others that turned out to be damaged.
+    /// Rebuilds shards as parts, without reading those that are `wrong`; returns indices of others
+    /// that turned out to be damaged.
     pub(super) fn write_parts(
         &self,
         shards: &ObjectShards,
         targets: &[Target],
+        wrong: &[usize],
         healed: &mut Healed,
         settings: &Settings<'_>,
     ) -> Result<Vec<u16>> {
@@ -254,7 +267,7 @@ impl Pool {
         }
         let quiet = Settings { observer: &Quiet(settings.observer), ..self.settings(settings) };
         let Rebuilt { statistics, written_each, kept_each } =
-            rebuild_shards(shards, &parts, &[], None, &quiet)?;
+            rebuild_shards(shards, &parts, wrong, None, &quiet)?;
         healed.bytes_read += statistics.bytes();
         healed.read_runs += statistics.runs();
         healed.bytes_written += written_each * targets.len() as u64;

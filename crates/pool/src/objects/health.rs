@@ -3,6 +3,7 @@
 
 use kiln_store::{ShardState, digest_of};
 
+use super::index::suspected;
 use super::look::Found;
 use super::shards::Member;
 use super::{ObjectShards, Pool};
@@ -19,6 +20,8 @@ pub(crate) struct Health {
     pub away: Vec<u16>,
     /// Those of them that are sound but must leave a node that is to be drained.
     pub leaving: Vec<u16>,
+    /// Those of them that do not fit the others although their checksums hold.
+    pub wrong: Vec<u16>,
     /// Further losses of nodes that it tolerates; negative: it cannot be read now.
     pub margin: i32,
     /// Bytes to be rebuilt.
@@ -36,7 +39,7 @@ pub(crate) struct Health {
 impl Health {
     /// Whether nothing is to be done.
     pub(crate) fn is_whole(&self) -> bool {
-        self.targets.is_empty() && !self.under_replicated
+        self.targets.is_empty() && !self.under_replicated && self.margin >= 0
     }
 
     /// As the repair queue wants it.
@@ -75,7 +78,7 @@ impl Pool {
             let why = shards.problem(index).unwrap_or("it is damaged");
             health.notes.push(format!("shard {index}: {why}"));
         }
-        suspects.iter().map(|&i| usize::from(i)).filter(|i| *i < n).for_each(|i| bad[i] = true);
+        suspects.iter().map(|&i| suspected(i).0).filter(|i| *i < n).for_each(|i| bad[i] = true);
         let mut hopeless = false;
         if depth >= Depth::Data {
             self.check_tables(&shards, &mut bad, &mut health);
@@ -85,6 +88,8 @@ impl Pool {
             for index in result.statistics.bad_indices() {
                 bad[index] = true;
             }
+            let wrong = result.wrong.iter().enumerate().filter(|(_, wrong)| **wrong);
+            health.wrong = wrong.map(|(index, _)| index as u16).collect();
             let notes = result.statistics.findings.list.iter().map(ToString::to_string);
             health.notes.extend(notes);
         }

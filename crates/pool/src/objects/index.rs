@@ -36,6 +36,20 @@ const DAMAGE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("damage")
 /// Stands among damaged indices for copies of the manifest; no code has so many shards.
 pub(crate) const THE_MANIFEST: u16 = u16::MAX;
 
+/// Added to the index of a shard that does not fit the others although its checksums hold: a repair
+/// must not read it.
+const WRONG: u16 = 0x4000;
+
+/// How a shard stands among damaged ones.
+pub(crate) fn suspect(index: u16, wrong: bool) -> u16 {
+    if wrong { index | WRONG } else { index }
+}
+
+/// The shard that is meant, and whether its checksums cannot be relied upon.
+pub(crate) fn suspected(damage: u16) -> (usize, bool) {
+    (usize::from(damage & !WRONG), damage & WRONG != 0 && damage != THE_MANIFEST)
+}
+
 /// Changed when the tables change: an index of another format is made anew.
 const FORMAT: &[u8] = b"1";
 /// Beyond this many changed objects reading all manifests is the quicker way.

@@ -149,7 +149,7 @@ impl Pool {
         if !req.dry_run {
             let mut healed = Healed::default();
             let quiet = Settings { observer: &Quiet(settings.observer), ..*settings };
-            self.write_parts(&shards, &targets, &mut healed, &quiet)?;
+            self.write_parts(&shards, &targets, &[], &mut healed, &quiet)?;
             if !self.put_in_place(key, name, manifest.run, &targets, req.now_ms, &quiet)? {
                 return Ok(());
             }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::heal::Quiet;
-use super::index::{Index, THE_MANIFEST};
+use super::index::{Index, THE_MANIFEST, suspect};
 use super::shards::Member;
 use super::strays::Strays;
 use super::{Listed, ObjectShards, Pool};
@@ -217,7 +217,9 @@ impl Pool {
         queue.report(health.damaged(key), req.now_ms);
         // Missing files are found again by any survey; corrupt ones must be remembered.
         let rot = |i: &u16| !health.away.contains(i) && !health.leaving.contains(i);
-        let mut damaged: Vec<u16> = health.targets.iter().copied().filter(rot).collect();
+        let remembered = |i: &u16| suspect(*i, health.wrong.contains(i));
+        let mut damaged: Vec<u16> =
+            health.targets.iter().filter(|i| rot(i)).map(remembered).collect();
         if health.under_replicated {
             damaged.push(THE_MANIFEST);
         }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
-use super::index::{Index, THE_MANIFEST};
+use super::index::{Index, THE_MANIFEST, suspected};
 use super::{Listed, Pool};
 use crate::queue::{Damaged, RepairQueue};
 use crate::{Key, NodeFile, Result};
@@ -151,6 +151,7 @@ impl Pool {
         for (key, mut lost) in index.damage(MOST_DAMAGED)? {
             let all = lost.len();
             lost.retain(|index| *index != THE_MANIFEST);
+            lost.iter_mut().for_each(|index| *index = suspected(*index).0 as u16);
             let under_replicated = lost.len() < all;
             lacks.insert(key, Lack { lost, under_replicated, ..Lack::default() });
         }

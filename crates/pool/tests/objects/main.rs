@@ -2,6 +2,7 @@
 
 mod crash;
 mod everyday;
+mod forged;
 mod found;
 mod helped;
 mod model;

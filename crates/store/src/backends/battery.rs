@@ -355,7 +355,8 @@ mod tests {
     use super::super::bucket::Bucket;
     use super::super::place::{Absent, BACKENDS, Opening, open_place};
     use super::*;
-    use crate::{Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, ReadMode};
+    use crate::ReadMode;
+    use crate::{Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, PacedBackend};
 
     /// Makes a fresh place.
     type Fresh<'a> = &'a mut dyn FnMut() -> Arc<dyn Backend>;
@@ -388,6 +389,8 @@ mod tests {
             check_all(what, fresh);
             let wrapped = &mut || Arc::new(FaultyBackend::new(fresh())) as Arc<dyn Backend>;
             check_all(&format!("{what}, wrapped"), wrapped);
+            let paced = &mut || Arc::new(PacedBackend::new(fresh(), 1 << 40)) as Arc<dyn Backend>;
+            check_all(&format!("{what}, limited"), paced);
         });
         assert!(BACKENDS.iter().all(|row| !row.about().is_empty()));
     }

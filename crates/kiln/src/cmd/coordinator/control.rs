@@ -90,7 +90,7 @@ impl Control for RecoveryControl<'_> {
     }
 
     fn advance(&self, bytes: u64) {
-        self.setup.observer.progress(bytes);
+        self.setup.observer.advance(bytes);
         let Some(every) = self.lines else { return };
         let mut state = self.state();
         state.done += bytes;

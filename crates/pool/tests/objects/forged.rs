@@ -1,0 +1,90 @@
+//! Bytes that somebody changed so that their checksums hold: a deep scrub finds them, blames the
+//! right shard, and a repair mends that one.
+
+use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::{Body, Depth, Index, RecoverRequest, ScrubReport, ScrubRequest, Silent};
+use kiln_store::{Backend, checksum};
+
+use crate::world::{World, data, settings};
+
+/// Five bytes that change no CRC-32C when they are XORed into a message: its polynomial, the first
+/// bit of each byte being the lowest.
+fn silent_change() -> [u8; 5] {
+    let polynomial: u64 = 0x1_1EDC_6F41;
+    let mut bytes = [0; 5];
+    for bit in 0..33 {
+        bytes[bit / 8] |= ((polynomial >> (32 - bit) & 1) as u8) << (bit % 8);
+    }
+    bytes
+}
+
+fn forge(world: &World, name: &str, index: usize) {
+    let manifest = world.pool().manifest(name).unwrap();
+    let Body::Shards(placed) = manifest.body else { panic!("it is in shards") };
+    let node = &placed.places[index].node;
+    let at = world.newest().position(node).unwrap();
+    let disk = &world.disks[at].memory;
+    let ending = format!(".{index:02}.kiln");
+    let files = disk.list().unwrap();
+    let file = files.iter().find(|file| file.ends_with(&ending)).unwrap();
+    let mut bytes = disk.bytes(file).unwrap();
+    let before = checksum(&bytes[4096..4160]);
+    // Not at the same bytes of all shards: two changes could look like one elsewhere then.
+    for (byte, change) in bytes[4100 + 6 * index..].iter_mut().zip(silent_change()) {
+        *byte ^= change;
+    }
+    assert_eq!(checksum(&bytes[4096..4160]), before, "nobody sees it");
+    disk.put(file, bytes);
+}
+
+fn index(world: &World) -> Index {
+    let index = Index::in_memory().unwrap();
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    index
+}
+
+fn scrub(world: &World, index: &Index, depth: Depth) -> ScrubReport {
+    let mut queue = RepairQueue::new(Rules::default());
+    let req = ScrubRequest { now_ms: 5_000, depth, ..ScrubRequest::default() };
+    world.pool().scrub(index, &mut queue, &req, &settings()).unwrap()
+}
+
+#[test]
+fn the_forged_shard_is_blamed_and_mended() {
+    for code in ["rs:4+2", "clay:3+2", "cauchy:4+3", "lrc:4+2+2", "rep:3"] {
+        let world = World::new(code, 9);
+        let bytes = data(20_000, 3);
+        let nodes = world.put("x", &bytes).unwrap().nodes.len();
+        for forged in 0..nodes {
+            forge(&world, "x", forged);
+            let index = index(&world);
+            assert!(scrub(&world, &index, Depth::Data).clean, "checksums hold");
+            let report = scrub(&world, &index, Depth::Parity);
+            let lost: Vec<_> = report.findings.iter().map(|finding| &finding.lost).collect();
+            assert_eq!(lost, [&vec![forged as u16]], "{code}: {report:#?}");
+            let req = RecoverRequest { now_ms: 6_000, ..RecoverRequest::default() };
+            let repaired = world.pool().recover(&index, &req, &settings()).unwrap();
+            assert_eq!((repaired.repaired, repaired.failed_count), (1, 0), "{repaired:#?}");
+            assert!(scrub(&world, &index, Depth::Parity).clean, "{code} {forged}");
+            assert!(world.get("x").unwrap() == bytes, "{code} {forged}");
+        }
+    }
+}
+
+#[test]
+fn nobody_is_blamed_where_it_cannot_be_told() {
+    // One parity: any chunk may be the wrong one. Two wrong chunks of six: as well.
+    for (code, forged) in [("rs:3+1", vec![1]), ("rs:4+2", vec![0, 5]), ("cauchy:4+2", vec![2, 3])]
+    {
+        let world = World::new(code, 8);
+        world.put("x", &data(20_000, 3)).unwrap();
+        forged.iter().for_each(|index| forge(&world, "x", *index));
+        let files: Vec<_> = (0..8).map(|node| world.files(node)).collect();
+        let index = index(&world);
+        let report = scrub(&world, &index, Depth::Parity);
+        assert_eq!((report.unreadable, report.clean), (1, false), "{code}: {report:#?}");
+        assert_eq!(report.findings[0].lost, Vec::<u16>::new());
+        assert!(report.findings[0].notes.join(" ").contains("cannot be told"), "{report:#?}");
+        assert_eq!(files, (0..8).map(|node| world.files(node)).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,226 @@
+//! A limit of what is read and written at a place: wraps any backend.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::capability::Capabilities;
+use super::space::Space;
+use super::upload::{NewFile, Upload};
+use super::{Append, Backend, BatchRead, LockAttempt, ReadAt, WriteLock};
+use crate::Result;
+
+/// A place at which at most so many bytes a second are read and written, together. Names, locks and
+/// opening are not limited.
+///
+/// ```
+/// use std::sync::Arc;
+/// use kiln_store::{Append, Backend, MemoryBackend, PacedBackend};
+/// let disk = PacedBackend::new(Arc::new(MemoryBackend::new()), 100_000_000);
+/// let mut file = disk.append("a", 0)?;
+/// let start = std::time::Instant::now();
+/// (0..10).try_for_each(|_| file.append(&[7; 100_000]))?;
+/// assert!(start.elapsed().as_micros() >= 9_000); // the first byte need not wait
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+#[derive(Debug)]
+pub struct PacedBackend {
+    inner: Arc<dyn Backend>,
+    pace: Arc<Pace>,
+}
+
+/// Makes its callers sleep, so that all of them together stay below a rate.
+#[derive(Debug)]
+struct Pace {
+    rate: f64,
+    /// The moment up to which the bytes so far are paid for.
+    paid_until: Mutex<Instant>,
+}
+
+impl Pace {
+    /// Waits until what was asked for before is paid, and takes so many bytes more.
+    fn pay(&self, bytes: usize) {
+        let price = Duration::from_secs_f64(bytes as f64 / self.rate);
+        let wait = {
+            // The guarded value is a plain time, always valid.
+            let mut paid = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
+            let (now, begin) = (Instant::now(), *paid);
+            // Idle time is not saved up: that would allow a burst later.
+            *paid = begin.max(now) + price;
+            begin.saturating_duration_since(now)
+        };
+        if !wait.is_zero() {
+            std::thread::sleep(wait);
+        }
+    }
+}
+
+impl PacedBackend {
+    /// Wraps a backend; at least one byte a second is allowed.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Backend>, bytes_per_second: u64) -> Self {
+        let rate = bytes_per_second.max(1) as f64;
+        Self { inner, pace: Arc::new(Pace { rate, paid_until: Mutex::new(Instant::now()) }) }
+    }
+}
+
+impl Backend for PacedBackend {
+    fn place(&self) -> String {
+        self.inner.place()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.inner.list()
+    }
+
+    fn each_name(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+        self.inner.each_name(see)
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
+        let inner = self.inner.open(name)?;
+        Ok(Box::new(PacedReader { inner, pace: Arc::clone(&self.pace) }))
+    }
+
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
+        let inner = self.inner.append(name, at)?;
+        Ok(Box::new(PacedAppender { inner, pace: Arc::clone(&self.pace) }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename_new(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.inner.remove(name)
+    }
+
+    fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
+        Ok(Box::new(PacedUpload { inner: self.inner.create(file)?, pace: &self.pace }))
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
+        self.inner.lock(wait)
+    }
+
+    fn lock_within(&self, time: Duration) -> Result<LockAttempt> {
+        self.inner.lock_within(time)
+    }
+
+    fn lock_holder(&self) -> Option<String> {
+        self.inner.lock_holder()
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        self.inner.folder()
+    }
+
+    fn issued(&self) -> (u64, u64) {
+        self.inner.issued()
+    }
+
+    fn space(&self) -> Result<Option<Space>> {
+        self.inner.space()
+    }
+}
+
+struct PacedReader {
+    inner: Box<dyn ReadAt>,
+    pace: Arc<Pace>,
+}
+
+impl ReadAt for PacedReader {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.pace.pay(buf.len());
+        self.inner.read_at(offset, buf)
+    }
+
+    fn read_batch(&self, reads: &mut [BatchRead<'_>]) -> Result<()> {
+        self.pace.pay(reads.iter().map(|read| read.buf.len()).sum());
+        self.inner.read_batch(reads)
+    }
+
+    fn alignment(&self) -> u64 {
+        self.inner.alignment()
+    }
+
+    fn next_data(&self, offset: u64) -> Option<u64> {
+        self.inner.next_data(offset)
+    }
+}
+
+struct PacedAppender {
+    inner: Box<dyn Append>,
+    pace: Arc<Pace>,
+}
+
+impl Append for PacedAppender {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.pace.pay(bytes.len());
+        self.inner.append(bytes)
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.inner.sync()
+    }
+}
+
+struct PacedUpload<'a> {
+    inner: Box<dyn Upload + 'a>,
+    pace: &'a Pace,
+}
+
+impl Upload for PacedUpload<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.pace.pay(bytes.len());
+        self.inner.write(bytes)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    fn complete(self: Box<Self>) -> Result<()> {
+        self.inner.complete()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryBackend;
+
+    #[test]
+    fn all_of_a_place_together_keep_to_the_rate() {
+        let disk = PacedBackend::new(Arc::new(MemoryBackend::new()), 1_000_000);
+        let start = Instant::now();
+        disk.append("a", 0).unwrap().append(&[1; 60_000]).unwrap();
+        let file = disk.open("a").unwrap();
+        std::thread::scope(|scope| {
+            for part in 0..3 {
+                let file = &file;
+                scope.spawn(move || file.read_at(part * 20_000, &mut [0; 20_000]).unwrap());
+            }
+        });
+        let mut last = [0; 1];
+        file.read_batch(&mut [BatchRead::new(0, &mut last)]).unwrap();
+        // What was asked for before the last byte takes 0.12 s; a machine may be slower.
+        assert!(start.elapsed() >= Duration::from_millis(119));
+    }
+}
