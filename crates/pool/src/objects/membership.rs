@@ -237,8 +237,7 @@ impl Pool {
         Ok(next)
     }
 
-    /// Sets whether nodes take part. One that comes back after it was out is new: it was not there
-    /// when objects changed.
+    /// Sets whether nodes take part.
     ///
     /// # Errors
     /// [`PoolError::Usage`] when there is no such node; as [`Pool::change`].
@@ -431,14 +430,12 @@ fn known(config: &PoolConfig, id: &str) -> Result<usize> {
     at.ok_or_else(|| PoolError::Usage { what: format!("the pool has no node {id:?}") })
 }
 
-/// A node that comes back after it was out is new: it was not there when objects changed.
+/// A node that comes back after it was out is no new witness: its disk is the one that it had, so
+/// that it lacks a manifest means what it always did. What changed meanwhile is found on the homes
+/// of the epochs in which it was out; they are asked until a repair has settled the map.
 fn enter_state(next: &mut PoolConfig, id: &str, state: NodeState) -> Result<()> {
-    let (at, since) = (known(next, id)?, next.revision);
-    let node = &mut next.node[at];
-    if node.state == NodeState::Out && state == NodeState::In {
-        node.since = since;
-    }
-    node.state = state;
+    let at = known(next, id)?;
+    next.node[at].state = state;
     Ok(())
 }
 
