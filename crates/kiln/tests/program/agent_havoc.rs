@@ -35,7 +35,8 @@ fn begin(scene: &Scene, flags: &str) -> Child {
 fn end(child: Child) -> Value {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{:?}: {said}", output.status);
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{:?}: {said}{told}", output.status);
     serde_json::from_slice(&output.stdout).unwrap()
 }
 

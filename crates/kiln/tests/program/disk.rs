@@ -118,7 +118,7 @@ fn full_node_of_a_pool() {
         let old = rig.data("old", 1 << 20, 1);
         rig.kiln("put old object -q").ok();
         rig.data("new", 8 << 20, 2);
-        rig.kiln("put new object --force").fails(4, &["d01", "space"]);
+        rig.kiln("put new object --force").fails(5, &["no room on n01"]);
         rig.kiln("get object -o back -q").ok();
         assert!(rig.read("back") == old, "the old version stays");
         rig.kiln("scrub --grace 0").ok();

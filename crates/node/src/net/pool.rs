@@ -201,23 +201,22 @@ impl Shared<'_> {
     }
 
     /// Nodes that were unavailable for long do not take part any more, and those that are back do.
-    fn attend(&self, pool: Arc<Pool>) -> Result<Arc<Pool>> {
+    fn attend(&self, mut pool: Arc<Pool>) -> Result<Arc<Pool>> {
         let (now, control) = (self.recovery.now(), self.recovery.control);
-        if let Some(said) = self.scheduler().missing(now, pool.missing()) {
-            control.warn(&said);
-        }
-        let given_up = |id: &str| self.scheduler().gave_up_node(now, id);
-        match pool.attend(given_up, &self.recovery.settings) {
-            Ok(None) => Ok(pool),
-            Ok(Some(_)) => {
-                let pool = self.reopen()?;
-                self.scheduler().missing(now, pool.missing());
-                Ok(pool)
+        loop {
+            if let Some(said) = self.scheduler().missing(now, pool.missing()) {
+                control.warn(&said);
             }
-            // It can be tried again at the next survey.
-            Err(error) => {
-                control.warn(&error.to_string());
-                Ok(pool)
+            let given_up = |id: &str| self.scheduler().gave_up_node(now, id);
+            match pool.attend(given_up, &self.recovery.settings) {
+                Ok(None) => return Ok(pool),
+                // Others may have gone meanwhile.
+                Ok(Some(_)) => pool = self.reopen()?,
+                // It can be tried again at the next survey.
+                Err(error) => {
+                    control.warn(&error.to_string());
+                    return Ok(pool);
+                }
             }
         }
     }
