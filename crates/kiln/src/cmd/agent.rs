@@ -1,6 +1,7 @@
 //! `kiln agent`
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use kiln_node::agent::Limits;
@@ -101,9 +102,10 @@ impl Command for Agent {
 impl Agent {
     async fn serve(&self, agent: AgentSetup, listen: &str, setup: &Setup) -> Result<Exit, Failure> {
         let (name, plain) = (agent.place.clone(), agent.key.is_none());
+        let store = Arc::clone(&agent.backend);
         let serving = serve(agent, listen).await?;
         let monitor = match &self.metrics {
-            Some(listen) => Some(Monitor::start(serving.watcher(), &name, listen).await?),
+            Some(listen) => Some(Monitor::start(serving.watcher(), (&name, store), listen).await?),
             None => None,
         };
         let scheme = if plain { "kiln+plain" } else { "kiln" };

@@ -166,6 +166,7 @@ fn an_agent_tells_its_metrics_and_ends_when_told() {
     assert!(value("kiln_received_bytes_total") > 150_000);
     assert!(value("kiln_sent_bytes_total") > 100_000);
     assert_eq!(value("kiln_connections_expelled_total"), 0);
+    assert!(value("kiln_disk_total_bytes") > value("kiln_disk_free_bytes"));
     assert!(answer.ends_with("# EOF\n"));
     assert!(agent.terminate().success());
 }

@@ -160,6 +160,31 @@ fn a_drained_node_is_empty_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_node_that_joins_gets_its_share() {
+    let rig = Rig::new();
+    create(&rig, "clay:3+2", 7);
+    let files = tree(&rig);
+    rig.kiln("cp tree pool:backup -q").ok();
+    assert_eq!(rig.kiln("pool rebalance --json").ok().json()["shards_misplaced"], 0);
+    rig.kiln("pool add-node n07 d07,weight=3").ok();
+    let plan = rig.kiln("pool rebalance --dry-run --json").ok().json();
+    assert!(plan["shards_misplaced"].as_u64().unwrap() > 0, "{plan}");
+    assert_eq!(shards(&rig, 7), Vec::<String>::new());
+    rig.kiln("pool rebalance --limit-rate 200MiB").ok();
+    assert_eq!(shards(&rig, 7).len() as u64, plan["shards_moved"].as_u64().unwrap());
+    assert_eq!(rig.kiln("pool rebalance --json").ok().json()["shards_misplaced"], 0);
+    rig.kiln("scrub --deep").ok();
+    let status = rig.kiln("status --json").ok().json();
+    let nodes = status["nodes"].as_array().unwrap();
+    let room =
+        |node: &serde_json::Value| node["bytes_free"].as_u64() < node["bytes_total"].as_u64();
+    assert!(nodes.len() == 8 && nodes.iter().all(room), "{status}");
+    comes_back(&rig, &files);
+    rig.remove("d07");
+    comes_back(&rig, &files);
+}
+
+#[test]
 fn ranges_streams_names_and_mistakes() {
     let rig = Rig::new();
     create(&rig, "rs:2+1", 3);

@@ -1,8 +1,10 @@
 //! Metrics of an agent over HTTP, in the text format of Prometheus.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_store::{Backend, Space};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -32,7 +34,11 @@ impl Monitor {
     ///
     /// # Errors
     /// The address cannot be listened on.
-    pub async fn start(watcher: Watcher, place: &str, listen: &str) -> Result<Monitor> {
+    pub async fn start(
+        watcher: Watcher,
+        (place, store): (&str, Arc<dyn Backend>),
+        listen: &str,
+    ) -> Result<Monitor> {
         let failed =
             |source| NodeError::Io { op: NodeOperation::Listen, place: listen.to_owned(), source };
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
@@ -42,7 +48,9 @@ impl Monitor {
             // One at a time: whoever asks for metrics does so every few seconds.
             while let Ok((stream, _)) = listener.accept().await {
                 let report = watcher.report().await;
-                let _ = timeout(PATIENCE, answer(stream, &place, report)).await;
+                // One look at a file system.
+                let space = store.space().ok().flatten();
+                let _ = timeout(PATIENCE, answer(stream, &place, report, space)).await;
             }
         });
         Ok(Monitor { address, task })
@@ -61,7 +69,12 @@ impl Drop for Monitor {
     }
 }
 
-async fn answer(mut stream: TcpStream, place: &str, report: Report) -> std::io::Result<()> {
+async fn answer(
+    mut stream: TcpStream,
+    place: &str,
+    report: Report,
+    space: Option<Space>,
+) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_MAX {
         if stream.read_buf(&mut request).await? == 0 {
@@ -69,7 +82,7 @@ async fn answer(mut stream: TcpStream, place: &str, report: Report) -> std::io::
         }
     }
     let (status, body) = match request.starts_with(b"GET /metrics ") {
-        true => ("200 OK", metrics(place, &report)),
+        true => ("200 OK", metrics(place, &report, space)),
         false => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
     };
     let head = format!(
@@ -83,7 +96,7 @@ async fn answer(mut stream: TcpStream, place: &str, report: Report) -> std::io::
 }
 
 /// The report as text.
-fn metrics(place: &str, report: &Report) -> String {
+fn metrics(place: &str, report: &Report, space: Option<Space>) -> String {
     let mut registry =
         Registry::with_labels([("place".into(), place.to_owned().into())].into_iter());
     let counts = &report.counts;
@@ -103,13 +116,17 @@ fn metrics(place: &str, report: &Report) -> String {
         registry.register(name, help, ConstCounter::new(value));
     }
     let (connections, waiting, running) = report.load;
-    let gauges = [
-        ("kiln_connections", "Connections", connections),
-        ("kiln_requests_waiting", "Requests that wait for the disk", waiting),
-        ("kiln_disk_jobs", "Disk jobs under way", running),
+    let mut gauges = vec![
+        ("kiln_connections", "Connections", connections as u64),
+        ("kiln_requests_waiting", "Requests that wait for the disk", waiting as u64),
+        ("kiln_disk_jobs", "Disk jobs under way", running as u64),
     ];
+    if let Some(space) = space {
+        gauges.push(("kiln_disk_total_bytes", "Bytes of the file system", space.total));
+        gauges.push(("kiln_disk_free_bytes", "Bytes that can still be written", space.free));
+    }
     for (name, help, value) in gauges {
-        registry.register(name, help, ConstGauge::new(value as i64));
+        registry.register(name, help, ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)));
     }
     let mut text = String::new();
     // Writing to a String cannot fail.

@@ -230,7 +230,8 @@ impl Report {
         let others = others.filter(|point| *point != ours).map(|point| (point, "frontier"));
         for ((load, all), name) in std::iter::once((ours, self.strategy)).chain(others) {
             let (load, all) = (mib(load as f64), mib(all as f64));
-            panel.series(&format!("{name} ({load:.0}, {all:.0})")).push(Mark::new(load, all));
+            let [x, y] = [load, all].map(|mib| (mib * 100.0).round() / 100.0);
+            panel.series(&format!("{name} ({x}, {y})")).push(Mark::new(load, all));
         }
         let title = format!("{}, lost {}", self.code, lists::show(&self.lost));
         Figure::new(title, "counted from plans").with(panel).svg()
