@@ -94,6 +94,37 @@ pub trait Backend: Send + Sync + Debug {
     /// Removes a file; durable when it returns. Removing an absent file is success.
     fn remove(&self, name: &str) -> Result<()>;
 
+    /// As [`Backend::rename`] for many files, one after the other, with an answer for each; those
+    /// that were renamed are durable when it returns. A place that can make several names durable
+    /// at once has its own.
+    ///
+    /// ```
+    /// use kiln_store::{Backend, MemoryBackend};
+    /// let disk = MemoryBackend::new();
+    /// disk.append("a.part", 0)?.append(b"bytes")?;
+    /// let ends = disk.rename_all(&[("a.part", "a"), ("b.part", "b")]);
+    /// assert!(ends[0].is_ok() && ends[1].is_err());
+    /// assert_eq!(disk.list()?, ["a"]);
+    /// # Ok::<(), kiln_store::StoreError>(())
+    /// ```
+    fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<()>> {
+        names.iter().map(|(from, to)| self.rename(from, to)).collect()
+    }
+
+    /// As [`Backend::remove`] for many files, with an answer for each.
+    ///
+    /// ```
+    /// use kiln_store::{Backend, MemoryBackend};
+    /// let disk = MemoryBackend::new();
+    /// disk.append("a", 0)?.append(b"bytes")?;
+    /// assert!(disk.remove_all(&["a", "never there"]).iter().all(|end| end.is_ok()));
+    /// assert!(disk.list()?.is_empty());
+    /// # Ok::<(), kiln_store::StoreError>(())
+    /// ```
+    fn remove_all(&self, names: &[&str]) -> Vec<Result<()>> {
+        names.iter().map(|name| self.remove(name)).collect()
+    }
+
     /// As [`Backend::rename`], but fails where `to` is there already, with an error that is
     /// [`StoreError::is_exists`]. Of several at once one succeeds. For [`Backend::create`] in
     /// places that have [`Capability::CreateIfAbsent`].

@@ -71,6 +71,11 @@ pub static CHECKS: &[Check] = {
             &[Rename],
             rename_replaces_and_open_files_keep_their_bytes,
         ),
+        check(
+            "of many renamed or removed each has its own end",
+            &[Append, Rename, List],
+            of_many_renamed_or_removed_each_has_its_own_end,
+        ),
         check("a file appears whole or not at all", &[List], a_file_appears_whole_or_not_at_all),
         check(
             "what is there already stays where that is wanted",
@@ -175,6 +180,23 @@ fn rename_replaces_and_open_files_keep_their_bytes(disk: &dyn Backend) {
     assert!(disk.rename("absent", "x").unwrap_err().is_not_found());
     disk.rename("old", "old").unwrap();
     assert_eq!(read(disk, "old"), b"newer");
+}
+
+fn of_many_renamed_or_removed_each_has_its_own_end(disk: &dyn Backend) {
+    for name in ["a.part", "b.part", "b", "c.part"] {
+        write(disk, name, &pattern(100 + name.len()));
+    }
+    let names =
+        [("a.part", "a"), ("absent", "x"), ("b.part", "b"), ("c.part", "../c"), ("c.part", "c")];
+    let ends: Vec<bool> = disk.rename_all(&names).iter().map(Result::is_ok).collect();
+    assert_eq!(ends, [true, false, true, false, true]);
+    assert_eq!(disk.list().unwrap(), ["a", "b", "c"]);
+    assert!(["a", "b", "c"].iter().all(|name| read(disk, name) == pattern(106)));
+    let ends: Vec<bool> =
+        disk.remove_all(&["a", "absent", "..", "c"]).iter().map(Result::is_ok).collect();
+    assert_eq!(ends, [true, true, false, true]);
+    assert_eq!(disk.list().unwrap(), ["b"]);
+    assert!(disk.rename_all(&[]).is_empty() && disk.remove_all(&[]).is_empty());
 }
 
 fn what_it_cannot_do_it_says_and_does_not_do(disk: &dyn Backend) {

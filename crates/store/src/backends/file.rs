@@ -195,6 +195,19 @@ impl FileBackend {
     fn sync_names(&self, name: &str) -> Result<()> {
         sync_folder(&self.folder).map_err(|error| self.error(Operation::Sync, name, error))
     }
+
+    /// Makes the names of several files durable by one sync of the folder; where that fails, none
+    /// of them is.
+    fn sync_once(&self, mut ends: Vec<Result<()>>) -> Vec<Result<()>> {
+        if let Err(error) = sync_folder(&self.folder) {
+            for end in ends.iter_mut().filter(|end| end.is_ok()) {
+                let same = error.raw_os_error().map(io::Error::from_raw_os_error);
+                let same = same.unwrap_or_else(|| error.kind().into());
+                *end = Err(self.error(Operation::Sync, "", same));
+            }
+        }
+        ends
+    }
 }
 
 /// Whether a refusal means that the file system has no locks of folders, as network file systems
@@ -345,6 +358,14 @@ impl Backend for FileBackend {
         self.sync_names(to)
     }
 
+    fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<()>> {
+        let rename = |(from, to): &(&str, &str)| {
+            let (source, target) = (self.path(from)?, self.path(to)?);
+            fs::rename(source, target).map_err(|error| self.error(Operation::Rename, from, error))
+        };
+        self.sync_once(names.iter().map(rename).collect())
+    }
+
     /// By a second name for the file: not every file system renames without replacing.
     fn rename_new(&self, from: &str, to: &str) -> Result<()> {
         let (source, target) = (self.path(from)?, self.path(to)?);
@@ -361,6 +382,16 @@ impl Backend for FileBackend {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(self.error(Operation::Remove, name, error)),
         }
+    }
+
+    fn remove_all(&self, names: &[&str]) -> Vec<Result<()>> {
+        let remove = |name: &&str| match fs::remove_file(self.path(name)?) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(self.error(Operation::Remove, name, error))
+            }
+            _ => Ok(()),
+        };
+        self.sync_once(names.iter().map(remove).collect())
     }
 }
 

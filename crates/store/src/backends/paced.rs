@@ -95,6 +95,14 @@ impl Backend for PacedBackend {
         self.inner.rename(from, to)
     }
 
+    fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<()>> {
+        self.inner.rename_all(names)
+    }
+
+    fn remove_all(&self, names: &[&str]) -> Vec<Result<()>> {
+        self.inner.remove_all(names)
+    }
+
     fn rename_new(&self, from: &str, to: &str) -> Result<()> {
         self.inner.rename_new(from, to)
     }
