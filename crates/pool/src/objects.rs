@@ -3,6 +3,7 @@
 mod changes;
 mod commit;
 mod config;
+mod disk_usage;
 mod get;
 mod heal;
 mod health;
@@ -33,6 +34,7 @@ mod strays;
 mod survey;
 
 pub use self::config::{MAX_NODES, NodeConfig, NodeState, PastMap, PastNode, PoolConfig};
+pub use self::disk_usage::DiskUsage;
 pub use self::get::{GetReport, GetRequest};
 pub use self::heal::{HealRequest, Healed};
 pub use self::helpers::{Degraded, Helpers, Rebuilt};

@@ -17,7 +17,7 @@ pub fn shards(rig: &Rig, node: usize) -> Vec<String> {
 }
 
 fn tree(rig: &Rig) -> Vec<(String, Vec<u8>)> {
-    let files: Vec<(String, Vec<u8>)> = [0, 10, 5_000, 100_000, 4_500_000]
+    let files: Vec<(String, Vec<u8>)> = [0, 10, 50_000, 100_000, 4_500_000]
         .into_iter()
         .enumerate()
         .map(|(at, size)| (format!("folder {at}/ü{size}"), data(size, at as u64)))

@@ -41,7 +41,8 @@ impl Scenario {
         let mut policy = Policy::for_code(code).unwrap();
         for class in &mut policy.class {
             // Small sizes, so that small objects have several stripes.
-            class.below = class.below.map(|below| if below == 4096 { 100 } else { 1_000 });
+            let below = if class.is_inline() { 100 } else { 1_000 };
+            class.below = class.below.map(|_| below);
             class.sub_chunk = (class.code != "inline").then_some(32);
         }
         let m = policy.manifest_copies - 1;

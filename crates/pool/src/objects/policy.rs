@@ -6,18 +6,22 @@
 //! code at all: whole copies in the manifest) and large ones the code with the cheap repair.
 
 use kiln_code::{Codec, Shape};
+use kiln_store::segment_stripes;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::geometry::most_sub_chunk;
 use crate::objects::manifest::{MAX_COPIES, MAX_INLINE};
-use crate::{PoolError, Result};
+use crate::{Body, DiskUsage, Manifest, Place, Placed, PoolError, Result, default_sub_chunk};
 
 /// Most classes of sizes.
 const MAX_CLASSES: usize = 16;
 /// The code's name that means: in the manifest.
 pub const INLINE: &str = "inline";
-/// Objects below this are put into their manifest: a shard alone costs over 4 KiB on every node.
-const INLINE_BELOW: u64 = 4 << 10;
+/// Limits of sizes are multiples of this: names that are longer than [`NAME`] then still fit.
+const STEP: u64 = 1 << 10;
+/// Bytes of an object's name and of a node's id that the cheapest representation is computed for.
+const NAME: usize = 64;
+const NODE_ID: usize = 8;
 /// Below this a chunk of clay:10+4 has sub-chunks of less than 2 KiB, and reading a few of them
 /// costs a disk as much as reading the chunk.
 const PLAIN_BELOW: u64 = 4 << 20;
@@ -75,16 +79,16 @@ impl Class {
 }
 
 impl Policy {
-    /// The usual rules around a code: the smallest objects in their manifests, small ones by
-    /// Reed-Solomon of the same k and m, the others by the code itself.
+    /// The usual rules around a code: the smallest objects in their manifests, as long as that
+    /// takes no more bytes on disk than shards do, small ones by Reed-Solomon of the same k and m,
+    /// the others by the code itself.
     ///
     /// # Errors
     /// The code is unknown or impossible.
     pub fn for_code(spec: &str) -> Result<Policy> {
         let codec = Codec::new(&spec.parse()?)?;
         let (spec, Shape { k, m, alpha }) = (codec.spec(), codec.shape());
-        let inline = Class { below: Some(INLINE_BELOW), code: INLINE.into(), sub_chunk: None };
-        let mut class = vec![inline];
+        let mut class = Vec::new();
         // A code without sub-chunks has nothing that would get too small.
         if alpha > 1 {
             class.push(Class {
@@ -94,6 +98,9 @@ impl Policy {
             });
         }
         class.push(Class { below: None, code: spec.to_string(), sub_chunk: None });
+        if let Some(below) = inline_below(m + 1, &class[0])? {
+            class.insert(0, Class { below: Some(below), code: INLINE.into(), sub_chunk: None });
+        }
         let missing_at_put = codec.margin(&[]) as usize / 2;
         let policy = Policy { manifest_copies: m + 1, missing_at_put, class };
         policy.check()?;
@@ -162,9 +169,66 @@ impl Policy {
     }
 }
 
+/// Below which size copies in so many manifests take no more on disk than shards of a class, to the
+/// KiB; `None`: shards are cheaper from the start.
+fn inline_below(copies: usize, shards: &Class) -> Result<Option<u64>> {
+    let mut below = None;
+    for limit in (1..=MAX_INLINE as u64 / STEP).map(|step| step * STEP) {
+        let inline = sample(copies, limit - 1, Body::Inline(vec![0; limit as usize - 1]));
+        let in_shards = sample(copies, limit - 1, Body::Shards(placed(shards)?));
+        // Where both take the same, the one of fewer files is less.
+        if DiskUsage::of(&inline)? > DiskUsage::of(&in_shards)? {
+            break;
+        }
+        below = Some(limit);
+    }
+    Ok(below)
+}
+
+/// A manifest with texts of usual lengths.
+fn sample(copies: usize, size: u64, body: Body) -> Manifest {
+    let copies = vec!["n".repeat(NODE_ID); copies];
+    let name = "o".repeat(NAME);
+    Manifest { pool: [0; 16], name, version: 1, run: [0; 16], created_ms: 0, size, copies, body }
+}
+
+/// Shards of a class, wherever they are.
+fn placed(class: &Class) -> Result<Placed> {
+    let codec = Codec::new(&class.code.parse()?)?;
+    let shape = codec.shape();
+    let sub_chunk = class.sub_chunk.unwrap_or_else(|| default_sub_chunk(shape));
+    let place = Place { node: "n".repeat(NODE_ID), digest: [0; 16] };
+    Ok(Placed {
+        spec: codec.spec().explicit(),
+        k: shape.k as u16,
+        alpha: shape.alpha as u32,
+        sub_chunk,
+        segment_stripes: segment_stripes(shape.alpha as u32, sub_chunk),
+        places: vec![place; shape.n()],
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_objects_are_inline_as_long_as_that_is_cheapest() {
+        // What shards would take at this size and just above, and so the limit.
+        for (code, below) in
+            [("clay:10+4", 23), ("rs:10+4", 23), ("clay:4+2", 27), ("rs:2+1", 43), ("rep:3", 64)]
+        {
+            let policy = Policy::for_code(code).unwrap();
+            assert_eq!(policy.class[0].below, Some(below << 10), "{code}");
+            assert!(policy.class[0].is_inline() && !policy.class[1].is_inline());
+        }
+        let policy = Policy::for_code("clay:10+4").unwrap();
+        let inline = sample(5, 5 << 10, Body::Inline(vec![0; 5 << 10]));
+        assert_eq!(DiskUsage::of(&inline).unwrap(), DiskUsage { bytes: 8 * (5 << 10), files: 5 });
+        let shards = sample(5, 5 << 10, Body::Shards(placed(&policy.class[1]).unwrap()));
+        let usage = DiskUsage { bytes: 14 * 8192 + 5 * 4096, files: 19 };
+        assert_eq!(DiskUsage::of(&shards).unwrap(), usage);
+    }
 
     #[test]
     fn rules_that_cannot_be_kept_are_refused() {

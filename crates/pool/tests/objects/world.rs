@@ -53,7 +53,8 @@ impl World {
         let mut policy = Policy::for_code(code).unwrap();
         for class in &mut policy.class {
             // Small sizes, so that small objects have several stripes.
-            class.below = class.below.map(|below| if below == 4096 { 100 } else { 5_000 });
+            let below = if class.is_inline() { 100 } else { 5_000 };
+            class.below = class.below.map(|_| below);
             class.sub_chunk = (class.code != "inline").then_some(64);
         }
         World::with_policy(policy, count)

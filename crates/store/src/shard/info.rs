@@ -78,6 +78,31 @@ impl ShardInfo {
         Layout::new(self.k, self.alpha, self.sub_chunk, self.segment_stripes, self.size)
     }
 
+    /// Bytes of the finished shard: header, chunks, tables and trailer.
+    ///
+    /// ```
+    /// use kiln_store::ShardInfo;
+    /// let info = ShardInfo {
+    ///     spec: "rs:10+4".into(), object: "notes".into(), run: [1; 16], source: [0; 16],
+    ///     index: 3, k: 10, n: 14, alpha: 1, sub_chunk: 65536, segment_stripes: 64,
+    ///     size: Some(5120),
+    /// };
+    /// // A header, a chunk of 512 bytes, its checksum table, and a trailer with 14 digests.
+    /// assert_eq!(info.file_bytes()?, 4096 + 512 + 8 + 344);
+    /// # Ok::<(), kiln_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ShardInfo::layout`].
+    pub fn file_bytes(&self) -> Result<u64> {
+        Ok(self.layout()?.trailer_offset() + (self.trailer_record() + TAIL) as u64)
+    }
+
+    /// Bytes of the trailer's record.
+    fn trailer_record(&self) -> usize {
+        FIXED + self.spec.len() + self.object.len() + 16 * usize::from(self.n) + SUM
+    }
+
     /// Whether two descriptions agree, where an unknown size agrees with any.
     pub(crate) fn agrees(&self, other: &Self) -> bool {
         let same_size = match (self.size, other.size) {
@@ -127,7 +152,7 @@ pub(crate) fn encode_header(info: &ShardInfo) -> Vec<u8> {
 
 /// The trailer's record and the tail, for a file whose record starts at `offset`.
 pub(crate) fn encode_trailer(info: &ShardInfo, digests: &[Digest], offset: u64) -> Vec<u8> {
-    let record = FIXED + info.spec.len() + info.object.len() + 16 * digests.len() + SUM;
+    let record = info.trailer_record();
     let mut bytes = encode_fields(info, Kind::Trailer, record);
     bytes.extend(digests.iter().flatten());
     let mut bytes = seal(bytes);
