@@ -37,17 +37,18 @@ pub use engine::report::{
 pub use engine::rounds::limit_readers;
 pub use engine::sequence::Sequence;
 pub use engine::settings::{Observer, Settings, Silent};
+pub use engine::sinks::in_parallel;
 pub use engine::source::{FileSource, Source, StreamSource};
 pub use engine::windows::window_stripes;
 pub use error::{ErrorKind, PoolError, Result};
 pub use objects::{
     Body, Candidate, Class, Degraded, DiskUsage, Finding, GetReport, GetRequest, HealRequest,
     Healed, Helpers, INLINE, Index, Key, Listed, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE,
-    MAX_MANIFEST, MAX_NAME, MAX_NODE_ID, MAX_NODES, Manifest, MissingShards, Needs, NodeConfig,
-    NodeFile, NodeState, NodeStatus, Opener, PastMap, PastNode, Place, Placed, Policy, Pool,
-    PoolConfig, PoolStatus, PutReport, PutRequest, RebalanceReport, RebalanceRequest, Rebuilt,
-    RecoverReport, RecoverRequest, Refreshed, ScrubReport, ScrubRequest, ShardState, StatReport,
-    place, queue, ranked,
+    MAX_MANIFEST, MAX_NAME, MAX_NODE_ID, MAX_NODES, MAX_TOGETHER, Manifest, MissingShards, Needs,
+    NodeConfig, NodeFile, NodeState, NodeStatus, Opener, PastMap, PastNode, Place, Placed, Policy,
+    Pool, PoolConfig, PoolStatus, PutReport, PutRequest, RebalanceReport, RebalanceRequest,
+    Rebuilt, RecoverReport, RecoverRequest, Refreshed, ScrubReport, ScrubRequest, ShardState,
+    StatReport, place, queue, ranked,
 };
 pub use shards::{
     EncodeRequest, RepairRequest, ShardSet, decode, discover, encode, repair, verify,

@@ -47,7 +47,7 @@ pub use self::manifest::{
 pub use self::placement::{Candidate, place, ranked};
 pub use self::policy::{Class, INLINE, Policy};
 pub use self::pool::{Opener, Pool};
-pub use self::put::{PutReport, PutRequest};
+pub use self::put::{MAX_TOGETHER, PutReport, PutRequest};
 pub use self::rebalance::{RebalanceReport, RebalanceRequest};
 pub use self::rebuild::{MissingShards, Needs};
 pub use self::recover::{RecoverReport, RecoverRequest};

@@ -1,5 +1,6 @@
 //! Writing the chunks of a stripe to several shards.
 
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use kiln_store::{Append, ShardWriter, StoreError};
@@ -90,10 +91,18 @@ fn append_all<L: ShardSink>(sinks: &mut [L], chunks: &[(&[u8], &[u32])]) -> Resu
     sinks.iter_mut().zip(chunks).try_for_each(|(sink, (chunk, sums))| sink.append(chunk, sums))
 }
 
-/// Does something for each item on threads of their own (at most 16 at a time), or in sequence:
-/// syncs and header reads wait for disks, not for the processor. Results come in order of the
-/// items.
-pub(crate) fn in_parallel<T: Send, R: Send, E: Send>(
+/// Does something for each item, by the caller's thread and others (16 in all at most), or in
+/// sequence: syncs and reads of headers wait for disks, not for the processor. Results come in order
+/// of the items; after an error no further item is begun.
+///
+/// ```
+/// let lengths = kiln_pool::in_parallel(None, vec!["a", "bc"], |_, text| Ok::<_, ()>(text.len()));
+/// assert_eq!(lengths, Ok(vec![1, 2]));
+/// ```
+///
+/// # Errors
+/// The first one of `body`, in order of the items.
+pub fn in_parallel<T: Send, R: Send, E: Send>(
     sequence: Option<&Sequence>,
     items: Vec<T>,
     body: impl Fn(usize, T) -> Result<R, E> + Sync,
@@ -102,22 +111,52 @@ pub(crate) fn in_parallel<T: Send, R: Send, E: Send>(
     if let Some(sequence) = sequence {
         return sequence.each(items, body).into_iter().collect();
     }
-    let mut results = Vec::with_capacity(items.len());
-    let mut items = items.into_iter().enumerate().peekable();
-    while items.peek().is_some() {
-        let batch: Vec<_> = items.by_ref().take(AT_ONCE).collect();
-        let done: Vec<Result<R, E>> = thread::scope(|scope| {
-            let body = &body;
-            let threads: Vec<_> =
-                batch.into_iter().map(|(i, item)| scope.spawn(move || body(i, item))).collect();
-            threads
-                .into_iter()
-                .map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        });
-        for result in done {
-            results.push(result?);
+    let threads = items.len().min(AT_ONCE);
+    let queue = Mutex::new(items.into_iter().enumerate());
+    let take = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((at, item)) = take() {
+            let result = body(at, item);
+            if result.is_err() {
+                while take().is_some() {}
+            }
+            done.push((at, result));
         }
+        done
+    };
+    let mut done = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut done = work();
+        for other in others {
+            done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_unstable_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn results_keep_the_order_of_items_and_an_error_ends_it() {
+        let doubled = in_parallel(None, (0..100).collect(), |at, item: usize| {
+            assert_eq!(at, item);
+            Ok::<_, ()>(item * 2)
+        });
+        assert!(doubled.unwrap().into_iter().eq((0..100).map(|item| item * 2)));
+        assert_eq!(in_parallel(None, Vec::<u8>::new(), |_, _| Ok::<_, ()>(1)), Ok(vec![]));
+        let begun = AtomicUsize::new(0);
+        let end = in_parallel(None, (0..10_000).collect(), |_, item: usize| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            if item == 3 { Err(item) } else { Ok(()) }
+        });
+        assert_eq!(end, Err(3));
+        assert!(begun.into_inner() <= 10_000);
     }
-    Ok(results)
 }

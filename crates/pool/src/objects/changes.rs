@@ -37,15 +37,16 @@ impl Position {
     }
 }
 
-/// Notes that an object changed. Failures are of no consequence beyond a slower index.
-pub(crate) fn note(store: &dyn Backend, key: &Key, mark: &[u8; 16]) {
+/// Notes that objects changed: their keys, and marks that no other change has. Failures are of no
+/// consequence beyond a slower index.
+pub(crate) fn note(store: &dyn Backend, changes: &[(Key, [u8; 16])]) {
+    let records: Vec<u8> =
+        changes.iter().flat_map(|(key, mark)| [key.0, *mark]).flatten().collect();
     let len = store.open(LOG).map_or(0, |file| file.len());
-    let at = if len >= MAX_LOG { 0 } else { len - len % RECORD };
-    let mut record = [0; RECORD as usize];
-    record[..16].copy_from_slice(&key.0);
-    record[16..].copy_from_slice(mark);
+    let whole = len - len % RECORD;
+    let at = if whole + records.len() as u64 > MAX_LOG { 0 } else { whole };
     if let Ok(mut file) = store.append(LOG, at) {
-        let _ = file.append(&record);
+        let _ = file.append(&records);
     }
 }
 
@@ -95,16 +96,16 @@ mod tests {
         let disk = MemoryBackend::new();
         let (start, keys) = since(&disk, &Position::default()).unwrap();
         assert_eq!(keys, Some(vec![]));
-        note(&disk, &Key([2; 16]), &[1; 16]);
-        note(&disk, &Key([1; 16]), &[2; 16]);
-        note(&disk, &Key([2; 16]), &[3; 16]);
+        note(&disk, &[(Key([2; 16]), [1; 16])]);
+        note(&disk, &[(Key([1; 16]), [2; 16])]);
+        note(&disk, &[(Key([2; 16]), [3; 16])]);
         let (end, keys) = since(&disk, &start).unwrap();
         assert_eq!(keys, Some(vec![Key([1; 16]), Key([2; 16])]));
         assert_eq!(since(&disk, &end).unwrap(), (end, Some(vec![])));
         // Cut and grown to the same length by others: the mark tells.
         disk.put(LOG, Vec::new());
         for mark in [7, 8, 9] {
-            note(&disk, &Key([5; 16]), &[mark; 16]);
+            note(&disk, &[(Key([5; 16]), [mark; 16])]);
         }
         let (again, keys) = since(&disk, &end).unwrap();
         assert_eq!((again.len, keys), (end.len, None));
@@ -112,7 +113,7 @@ mod tests {
         let mut bytes = disk.bytes(LOG).unwrap();
         bytes.truncate(70);
         disk.put(LOG, bytes);
-        note(&disk, &Key([6; 16]), &[4; 16]);
+        note(&disk, &[(Key([6; 16]), [4; 16])]);
         assert_eq!(disk.bytes(LOG).unwrap().len(), 96);
         assert_eq!(since(&disk, &start).unwrap().1, Some(vec![Key([5; 16]), Key([6; 16])]));
     }
@@ -122,8 +123,12 @@ mod tests {
         let disk = MemoryBackend::new();
         disk.put(LOG, vec![1; MAX_LOG as usize]);
         let (full, _) = since(&disk, &Position::default()).unwrap();
-        note(&disk, &Key([3; 16]), &[1; 16]);
+        note(&disk, &[(Key([3; 16]), [1; 16])]);
         assert_eq!(disk.bytes(LOG).unwrap().len(), 32);
         assert_eq!(since(&disk, &full).unwrap().1, None);
+        // Of several changes none is cut off.
+        disk.put(LOG, vec![1; (MAX_LOG - 2 * RECORD) as usize]);
+        note(&disk, &[1, 2, 3].map(|at| (Key([at; 16]), [at; 16])));
+        assert_eq!(disk.bytes(LOG).unwrap().len(), 96);
     }
 }

@@ -1,12 +1,16 @@
-//! The moment at which a new version of an object takes the place of the old one.
+//! The moment at which new versions of objects take the place of the old ones.
 //!
-//! Order, under the locks of the object's homes that can be reached: copies of the new manifest are
+//! Order, under the locks of the objects' homes that can be reached: copies of the new manifests are
 //! written and synced under part names; the new shards get their names (nobody looks for them yet);
-//! the manifests get theirs, which is the commit; only then the old version's files go. A crash
+//! the manifests get theirs, which is the commit; only then the old versions' files go. A crash
 //! leaves the old version whole, or the new one whole with some of the old one's files still about,
 //! which a scrub removes.
+//!
+//! Several objects go through these steps together: they share locks, the look at every node's
+//! epoch, and the syncs of the nodes' folders. Each still has its own outcome, and none is reported
+//! as done before all of its copies are durable.
 
-use kiln_store::{Existing, NewFile, StoreError, Upload};
+use std::collections::BTreeMap;
 
 use super::look::Found;
 use super::{Pool, changes};
@@ -38,8 +42,46 @@ pub(crate) struct Change<'a> {
     pub staged_shards: &'a [StagedShard],
 }
 
-/// Copies that are staged, and the positions of their nodes.
-type Staged<'a> = (Vec<usize>, Vec<Box<dyn Upload + 'a>>);
+/// A change on its way, with what was found and what is to be.
+struct Step<'a> {
+    change: &'a Change<'a>,
+    /// Its position among the changes.
+    of: usize,
+    found: Found,
+    manifest: Manifest,
+    /// Positions of the nodes that get copies.
+    holders: Vec<usize>,
+    /// Homes that have no room for one.
+    full: Vec<usize>,
+    /// Why it ended.
+    failed: Option<PoolError>,
+}
+
+impl Step<'_> {
+    fn manifest_name(&self) -> String {
+        NodeFile::Manifest { key: self.change.key }.name()
+    }
+
+    fn part_name(&self) -> String {
+        let (key, run, started) = (self.change.key, self.manifest.run, self.change.now_ms);
+        NodeFile::ManifestPart { key, run, started }.name()
+    }
+
+    fn fail(&mut self, error: PoolError) {
+        self.failed.get_or_insert(error);
+    }
+}
+
+/// A file that gets its name.
+struct Rename {
+    /// The step that it is of, by position.
+    of: usize,
+    from: String,
+    to: String,
+}
+
+/// What is to be done, by node.
+type ByNode<T> = BTreeMap<usize, Vec<T>>;
 
 impl Pool {
     /// Replaces the manifest in force by the one that `make` derives from what is found; version
@@ -54,21 +96,64 @@ impl Pool {
         settings: &Settings<'_>,
         make: impl FnOnce(&Found) -> Result<Option<Manifest>>,
     ) -> Result<Option<Manifest>> {
+        let mut make = Some(make);
+        let once = |_, found: &Found| make.take().map_or(Ok(None), |make| make(found));
+        let ends = self.commit_all(std::slice::from_ref(change), settings, once)?;
+        ends.into_iter().next().unwrap_or(Ok(None))
+    }
+
+    /// As [`Pool::commit`], for several objects, none of which is there twice. `make` is asked for
+    /// each of them, by position.
+    ///
+    /// # Errors
+    /// Nothing has changed, but arrivals may have their new names. What fails for one object is in
+    /// its place in the list.
+    pub(crate) fn commit_all(
+        &self,
+        changes: &[Change<'_>],
+        settings: &Settings<'_>,
+        mut make: impl FnMut(usize, &Found) -> Result<Option<Manifest>>,
+    ) -> Result<Vec<Result<Option<Manifest>>>> {
         // Two writers of one object have a home in common, which one of them locks first.
-        let _locks = self.lock(self.config.homes_now(&change.key).positions(), settings)?;
-        let found = self.look_locked(&change.key, change.name, change.thorough)?;
+        let homes = changes.iter().flat_map(|change| {
+            self.config.homes_now(&change.key).positions().collect::<Vec<usize>>()
+        });
+        let _locks = self.lock(homes, settings)?;
+        let wanted: Vec<(Key, bool)> =
+            changes.iter().map(|change| (change.key, change.thorough)).collect();
+        let mut steps = Vec::with_capacity(changes.len());
+        let mut ends = Vec::with_capacity(changes.len());
+        for (of, found) in self.ask_each(&wanted)?.into_iter().enumerate() {
+            let step = self.step(&changes[of], of, found, |found| make(of, found));
+            ends.push(step.map(|step| {
+                steps.extend(step);
+                None
+            }));
+        }
+        self.replace(&mut steps)?;
+        self.retire(&steps, settings);
+        self.note(&steps);
+        for step in steps {
+            ends[step.of] = step.failed.map_or(Ok(Some(step.manifest)), Err);
+        }
+        Ok(ends)
+    }
+
+    /// The change of one object, by what was found of it.
+    fn step<'a>(
+        &self,
+        change: &'a Change<'a>,
+        of: usize,
+        found: Found,
+        make: impl FnOnce(&Found) -> Result<Option<Manifest>>,
+    ) -> Result<Option<Step<'a>>> {
+        let found = self.sure(found, change.name)?;
         let Some(mut manifest) = make(&found)? else { return Ok(None) };
         let before = found.newest.as_ref().map_or(0, |old| old.version).max(self.config.floor);
         manifest.version = before + 1;
-        let (holders, copies) = self.stage(change, &mut manifest)?;
-        self.replace(change, &manifest, copies)?;
-        self.retire(&change.key, &found, &manifest, &holders, settings);
-        for &at in &holders {
-            if let Ok(store) = self.usable(at) {
-                changes::note(store, &change.key, &mark(&manifest));
-            }
-        }
-        Ok(Some(manifest))
+        let full = Vec::new();
+        let holders = self.holders(&change.key, &full)?;
+        Ok(Some(Step { change, of, found, manifest, holders, full, failed: None }))
     }
 
     /// Where copies of an object's manifest go: the best of its homes that can be used, without
@@ -90,94 +175,171 @@ impl Pool {
         Ok(chosen)
     }
 
-    /// Copies of a manifest, durable but for their names, and the nodes that they are on; dropped,
-    /// they leave nothing. A node that has no room is passed over.
-    fn stage(&self, change: &Change<'_>, manifest: &mut Manifest) -> Result<Staged<'_>> {
-        let name = NodeFile::Manifest { key: change.key }.name();
-        let (key, run, started) = (change.key, manifest.run, change.now_ms);
-        let part = NodeFile::ManifestPart { key, run, started }.name();
-        let new = NewFile { name: &name, part, existing: Existing::Replace };
-        let (mut full, mut no_space) = (Vec::new(), None);
-        loop {
-            let holders = match (self.holders(&key, &full), no_space.take()) {
-                (Err(_), Some(error)) => return Err(PoolError::from(error)),
-                (holders, _) => holders?,
-            };
-            manifest.copies = holders.iter().map(|&at| self.nodes[at].config.id.clone()).collect();
-            let bytes = manifest.to_bytes();
-            let write = |at: usize| -> Result<std::result::Result<Box<dyn Upload>, StoreError>> {
-                let store = self.usable(at)?;
-                Ok(store.create(&new).and_then(|mut file| {
-                    file.write(&bytes)?;
-                    file.sync()?;
-                    Ok(file)
-                }))
-            };
-            let ends = in_parallel(self.sequence.as_ref(), holders.clone(), |_, at| write(at))?;
-            let mut copies = Vec::with_capacity(ends.len());
-            for (end, at) in ends.into_iter().zip(&holders) {
+    /// Puts the new manifests in place. What fails is noted in its step.
+    fn replace(&self, steps: &mut [Step<'_>]) -> Result<()> {
+        self.write_copies(steps)?;
+        let mut shards = ByNode::new();
+        for (of, step) in live(steps) {
+            for shard in step.change.staged_shards {
+                let (from, to) = (shard.part.clone(), shard.name.clone());
+                shards.entry(shard.node).or_default().push(Rename { of, from, to });
+            }
+        }
+        for (of, end) in self.rename_all(shards)? {
+            end.unwrap_or_else(|error| steps[of].fail(error));
+        }
+        let mut manifests = ByNode::new();
+        for (of, step) in live(steps) {
+            for &at in &step.holders {
+                let (from, to) = (step.part_name(), step.manifest_name());
+                manifests.entry(at).or_default().push(Rename { of, from, to });
+            }
+        }
+        for step in steps.iter().filter(|step| step.failed.is_some()) {
+            self.remove_parts(step);
+        }
+        let mut have = vec![0; steps.len()];
+        let mut errors: Vec<Option<PoolError>> = steps.iter().map(|_| None).collect();
+        for (of, end) in self.rename_all(manifests)? {
+            match end {
+                Ok(()) => have[of] += 1,
+                Err(error) => errors[of] = Some(error),
+            }
+        }
+        for ((step, have), error) in steps.iter_mut().zip(have).zip(errors) {
+            if let Some(error) = error {
+                self.remove_parts(step);
+                step.failed = Some(self.halfway(step, have, error)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What it means that only some copies of a new manifest got their names.
+    fn halfway(&self, step: &Step<'_>, have: usize, error: PoolError) -> Result<PoolError> {
+        // A rename that failed may still have happened: what counts is what readers find.
+        if have == 0 && self.ask(&step.change.key, true)?.newest.as_ref() != Some(&step.manifest) {
+            return Ok(error);
+        }
+        let (want, name, why) =
+            (step.holders.len(), step.change.name.to_owned(), error.to_string());
+        Ok(PoolError::UnderReplicated { name, have, want, why })
+    }
+
+    /// Writes copies of all manifests, durable but for their names. A node that has no room is
+    /// passed over; as a manifest names its copies, all of them are then written again.
+    fn write_copies(&self, steps: &mut [Step<'_>]) -> Result<()> {
+        let mut todo: Vec<usize> = (0..steps.len()).collect();
+        while !todo.is_empty() {
+            for &of in &todo {
+                let step = &mut steps[of];
+                let id = |&at: &usize| self.nodes[at].config.id.clone();
+                step.manifest.copies = step.holders.iter().map(id).collect();
+            }
+            let ends = self.write_round(&todo, steps)?;
+            let mut no_space = BTreeMap::new();
+            for (of, at, end) in ends {
                 match end {
-                    Ok(copy) => copies.push(copy),
-                    Err(error) if error.is_full() => {
-                        full.push(*at);
-                        no_space = Some(error);
+                    Ok(()) => {}
+                    Err(PoolError::Store(error)) if error.is_full() => {
+                        steps[of].full.push(at);
+                        no_space.insert(of, error);
                     }
-                    Err(error) => return Err(error.into()),
+                    Err(error) => steps[of].fail(error),
                 }
             }
-            if no_space.is_none() {
-                return Ok((holders, copies));
+            todo.clear();
+            for (of, error) in no_space {
+                let step = &mut steps[of];
+                // With what did fit on those that are full.
+                self.remove_parts(step);
+                match self.holders(&step.change.key, &step.full) {
+                    Ok(holders) if step.failed.is_none() => {
+                        step.holders = holders;
+                        todo.push(of);
+                    }
+                    _ => step.fail(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the copies of these steps once; how it ended, by step and node.
+    fn write_round(
+        &self,
+        todo: &[usize],
+        steps: &[Step<'_>],
+    ) -> Result<Vec<(usize, usize, Result<()>)>> {
+        let files: Vec<(String, Vec<u8>)> = (todo.iter())
+            .map(|&of| (steps[of].part_name(), steps[of].manifest.to_bytes()))
+            .collect();
+        let copies = todo.iter().zip(&files);
+        let copies =
+            copies.flat_map(|(&of, file)| steps[of].holders.iter().map(move |&at| (of, at, file)));
+        let write = |at: usize, (part, bytes): &(String, Vec<u8>)| -> Result<()> {
+            let mut file = self.usable(at)?.append(part, 0)?;
+            file.append(bytes)?;
+            Ok(file.sync()?)
+        };
+        in_parallel(self.sequence.as_ref(), copies.collect(), |_, (of, at, file)| {
+            Ok((of, at, write(at, file)))
+        })
+    }
+
+    /// Gives files their names, those of a node together; how it ended, with the steps that they
+    /// are of.
+    fn rename_all(&self, renames: ByNode<Rename>) -> Result<Vec<(usize, Result<()>)>> {
+        let renames: Vec<(usize, Vec<Rename>)> = renames.into_iter().collect();
+        let ends = in_parallel(self.sequence.as_ref(), renames, |_, (at, renames)| {
+            let names: Vec<(&str, &str)> =
+                renames.iter().map(|rename| (&rename.from[..], &rename.to[..])).collect();
+            let ends: Vec<Result<()>> = match self.usable(at) {
+                Ok(store) => store.rename_all(&names).into_iter().map(|end| Ok(end?)).collect(),
+                Err(_) => names.iter().map(|_| self.usable(at).map(drop)).collect(),
+            };
+            Ok::<_, PoolError>(renames.iter().map(|rename| rename.of).zip(ends).collect::<Vec<_>>())
+        })?;
+        Ok(ends.into_iter().flatten().collect())
+    }
+
+    /// Removes what a step that failed wrote under part names.
+    fn remove_parts(&self, step: &Step<'_>) {
+        for &at in &step.holders {
+            if let Ok(store) = self.nodes[at].store() {
+                // The failure itself is what the user must see.
+                let _ = store.remove(&step.part_name());
             }
         }
     }
 
-    fn replace(
-        &self,
-        change: &Change<'_>,
-        manifest: &Manifest,
-        copies: Vec<Box<dyn Upload + '_>>,
-    ) -> Result<()> {
-        let (key, sequence, want) = (change.key, self.sequence.as_ref(), copies.len());
-        in_parallel(
-            sequence,
-            change.staged_shards.iter().collect(),
-            |_, staged_shard: &StagedShard| {
-                Ok::<_, PoolError>(
-                    self.usable(staged_shard.node)?
-                        .rename(&staged_shard.part, &staged_shard.name)?,
-                )
-            },
-        )?;
-        let ends = in_parallel(sequence, copies, |_, copy| {
-            Ok::<_, PoolError>(copy.complete().map_err(PoolError::from))
-        })?;
-        let have = ends.iter().filter(|end| end.is_ok()).count();
-        let Some(error) = ends.into_iter().find_map(std::result::Result::err) else {
-            return Ok(());
-        };
-        // A rename that failed may still have happened: what counts is what readers find.
-        if have == 0 && self.ask(&key, true)?.newest.as_ref() != Some(manifest) {
-            return Err(error);
+    /// Removes what new versions replaced. Failures leave files that a scrub will find.
+    fn retire(&self, steps: &[Step<'_>], settings: &Settings<'_>) {
+        let mut doomed = ByNode::new();
+        for (_, step) in live(steps) {
+            self.doom(step, &mut doomed);
         }
-        let (name, why) = (change.name.to_owned(), error.to_string());
-        Err(PoolError::UnderReplicated { name, have, want, why })
+        let ends =
+            in_parallel(self.sequence.as_ref(), doomed.into_iter().collect(), |_, doomed| {
+                let (at, names): (usize, Vec<String>) = doomed;
+                let names: Vec<&str> = names.iter().map(|name| &name[..]).collect();
+                let store = self.nodes[at].store().ok();
+                Ok::<_, PoolError>(store.map_or(Vec::new(), |store| store.remove_all(&names)))
+            });
+        for end in ends.into_iter().flatten().flatten() {
+            if let Err(error) = end {
+                settings.observer.warn(&format!("{error}; a scrub will remove it"));
+            }
+        }
     }
 
-    /// Removes what the new version replaced. Failures leave files that a scrub will find.
-    fn retire(
-        &self,
-        key: &Key,
-        found: &Found,
-        new: &Manifest,
-        holders: &[usize],
-        settings: &Settings<'_>,
-    ) {
-        let mut doomed: Vec<(usize, String)> = Vec::new();
-        let manifest = NodeFile::Manifest { key: *key }.name();
+    /// Files that a new version has no use for.
+    fn doom(&self, step: &Step<'_>, doomed: &mut ByNode<String>) {
+        let (found, new, key) = (&step.found, &step.manifest, step.change.key);
         let corrupt = found.corrupt.iter().map(|(at, _)| at);
         for &at in found.copies.iter().chain(&found.stale).chain(&found.ghosts).chain(corrupt) {
-            if !holders.contains(&at) {
-                doomed.push((at, manifest.clone()));
+            if !step.holders.contains(&at) {
+                doomed.entry(at).or_default().push(step.manifest_name());
             }
         }
         for old in found.newest.iter().chain(&found.older) {
@@ -185,20 +347,33 @@ impl Pool {
                 let kept = old.run == new.run && places(new).any(|(i, n)| (i, n) == (index, node));
                 if let (false, Some(at)) = (kept, self.config.position(node)) {
                     let run = old.run;
-                    doomed.push((at, NodeFile::Shard { key: *key, run, index }.name()));
+                    let name = NodeFile::Shard { key, run, index }.name();
+                    doomed.entry(at).or_default().push(name);
                 }
             }
         }
-        let ends = in_parallel(self.sequence.as_ref(), doomed, |_, (at, name)| {
-            let store = self.nodes[at].store().ok();
-            Ok::<_, PoolError>(store.map_or(Ok(()), |store| store.remove(&name)))
-        });
-        for end in ends.into_iter().flatten() {
-            if let Err(error) = end {
-                settings.observer.warn(&format!("{error}; a scrub will remove it"));
+    }
+
+    /// Notes in the logs of the nodes what changed.
+    fn note(&self, steps: &[Step<'_>]) {
+        let mut changed = ByNode::new();
+        for (_, step) in live(steps) {
+            for &at in &step.holders {
+                let change = (step.change.key, mark(&step.manifest));
+                changed.entry(at).or_default().push(change);
+            }
+        }
+        for (at, changed) in changed {
+            if let Ok(store) = self.usable(at) {
+                changes::note(store, &changed);
             }
         }
     }
+}
+
+/// Steps that did not fail, with their positions.
+fn live<'s, 'a>(steps: &'s [Step<'a>]) -> impl Iterator<Item = (usize, &'s Step<'a>)> {
+    steps.iter().enumerate().filter(|(_, step)| step.failed.is_none())
 }
 
 /// Indices and nodes of an object's shards; none when it is not in shards.

@@ -52,6 +52,9 @@ enum Answer {
     Corrupt(String),
 }
 
+/// Answers of nodes, by position.
+type Answers = BTreeMap<usize, Answer>;
+
 /// Reads one node's copy.
 pub(crate) fn read_copy(
     store: &dyn Backend,
@@ -83,6 +86,11 @@ fn first(homes: &[Homes<'_>], here: impl Fn(usize) -> bool) -> Vec<usize> {
     first
 }
 
+/// Notes that these nodes are asked about an object.
+fn ask_of(asked: &mut BTreeMap<usize, Vec<usize>>, nodes: Vec<usize>, object: usize) {
+    nodes.into_iter().for_each(|at| asked.entry(at).or_default().push(object));
+}
+
 impl Pool {
     /// Asks the homes of an object; `all` of them, or only as many as make the answer certain and
     /// say that it is stable. Whether the answer can be relied upon is for [`Pool::look`] to say.
@@ -90,46 +98,81 @@ impl Pool {
     /// # Errors
     /// [`PoolError::MapChanged`] when a node knows a newer map.
     pub(crate) fn ask(&self, key: &Key, all: bool) -> Result<Found> {
-        let homes = self.config.homes(key);
-        let here = |at: usize| self.nodes[at].is_here();
-        let mut answers = BTreeMap::new();
-        if !all {
-            self.ask_nodes(key, first(&homes, here), &mut answers)?;
-            let found = self.judge_answers(&homes, &answers);
-            let plain = found.stale.is_empty() && found.ghosts.is_empty();
-            if found.certain && plain && (found.stable || found.newest.is_none()) {
-                return Ok(found);
-            }
-        }
-        let mut rest: Vec<usize> = homes.iter().flat_map(Homes::positions).collect();
-        rest.retain(|at| here(*at) && !answers.contains_key(at));
-        rest.sort_unstable();
-        rest.dedup();
-        self.ask_nodes(key, rest, &mut answers)?;
-        Ok(self.judge_answers(&homes, &answers))
+        let found = self.ask_each(&[(*key, all)])?;
+        found.into_iter().next().ok_or_else(|| PoolError::Internal { what: "no answer".into() })
     }
 
+    /// As [`Pool::ask`], for many objects at once: what every node is asked for all of them it is
+    /// asked once.
+    pub(crate) fn ask_each(&self, wanted: &[(Key, bool)]) -> Result<Vec<Found>> {
+        let homes: Vec<Vec<Homes<'_>>> =
+            wanted.iter().map(|(key, _)| self.config.homes(key)).collect();
+        let here = |at: usize| self.nodes[at].is_here();
+        let mut answers: Vec<Answers> = wanted.iter().map(|_| Answers::new()).collect();
+        let mut asked = BTreeMap::new();
+        for (of, (homes, (_, all))) in homes.iter().zip(wanted).enumerate() {
+            if !all {
+                ask_of(&mut asked, first(homes, here), of);
+            }
+        }
+        self.ask_nodes(wanted, asked, &mut answers)?;
+        let mut found: Vec<Option<Found>> = Vec::with_capacity(wanted.len());
+        let mut asked = BTreeMap::new();
+        for (of, (homes, (_, all))) in homes.iter().zip(wanted).enumerate() {
+            let enough = |found: &Found| {
+                let plain = found.stale.is_empty() && found.ghosts.is_empty();
+                found.certain && plain && (found.stable || found.newest.is_none())
+            };
+            let known = if *all { None } else { Some(self.judge_answers(homes, &answers[of])) };
+            let known = known.filter(enough);
+            if known.is_none() {
+                let mut rest: Vec<usize> = homes.iter().flat_map(Homes::positions).collect();
+                rest.retain(|at| here(*at) && !answers[of].contains_key(at));
+                rest.sort_unstable();
+                rest.dedup();
+                ask_of(&mut asked, rest, of);
+            }
+            found.push(known);
+        }
+        self.ask_nodes(wanted, asked, &mut answers)?;
+        let found = found.into_iter().zip(homes.iter().zip(&answers));
+        Ok(found
+            .map(|(found, (homes, answers))| {
+                found.unwrap_or_else(|| self.judge_answers(homes, answers))
+            })
+            .collect())
+    }
+
+    /// Asks each node about objects, named by their positions among those wanted. The epoch of its
+    /// map is read before: whatever it answers is of that epoch or a later one.
     fn ask_nodes(
         &self,
-        key: &Key,
-        nodes: Vec<usize>,
-        answers: &mut BTreeMap<usize, Answer>,
+        wanted: &[(Key, bool)],
+        asked: BTreeMap<usize, Vec<usize>>,
+        answers: &mut [Answers],
     ) -> Result<()> {
         let pool = self.config.id_bytes();
-        let found = in_parallel(self.sequence.as_ref(), nodes, |_, at: usize| {
+        let asked: Vec<(usize, Vec<usize>)> = asked.into_iter().collect();
+        let found = in_parallel(self.sequence.as_ref(), asked, |_, (at, objects)| {
             let store = self.usable(at)?;
             if let Ok(Some(epoch)) = epoch_of(store) {
                 self.refuse_newer(at, epoch)?;
             }
-            let answer = match read_copy(store, key, &pool) {
+            let answer = |of: usize| match read_copy(store, &wanted[of].0, &pool) {
                 Ok(Some(manifest)) => Answer::Copy(manifest),
                 Ok(None) if self.is_unsure(at) => Answer::Unsure,
                 Ok(None) => Answer::None,
                 Err(why) => Answer::Corrupt(why),
             };
-            Ok::<_, PoolError>((at, answer))
+            let told: Vec<(usize, Answer)> =
+                objects.into_iter().map(|of| (of, answer(of))).collect();
+            Ok::<_, PoolError>((at, told))
         })?;
-        answers.extend(found);
+        for (at, told) in found {
+            for (of, answer) in told {
+                answers[of].insert(at, answer);
+            }
+        }
         Ok(())
     }
 
@@ -137,7 +180,7 @@ impl Pool {
     fn silent_domains(
         &self,
         homes: &[Homes<'_>],
-        answers: &BTreeMap<usize, Answer>,
+        answers: &Answers,
         sure: impl Fn(usize) -> bool,
     ) -> Vec<String> {
         let asked = |at: usize| answers.contains_key(&at);
@@ -151,7 +194,7 @@ impl Pool {
     }
 
     /// What follows from the answers.
-    fn judge_answers(&self, homes: &[Homes<'_>], answers: &BTreeMap<usize, Answer>) -> Found {
+    fn judge_answers(&self, homes: &[Homes<'_>], answers: &Answers) -> Found {
         let mut found = Found::default();
         let copy = |at: &usize| match answers.get(at) {
             Some(Answer::Copy(manifest)) => Some(manifest),
@@ -240,12 +283,9 @@ impl Pool {
         self.complete(key, name)
     }
 
-    /// As [`Pool::look`], under the locks, when the version found is to be replaced anyway.
-    pub(crate) fn look_locked(&self, key: &Key, name: &str, all: bool) -> Result<Found> {
-        self.sure(self.ask(key, all)?, name)
-    }
-
-    fn sure(&self, found: Found, name: &str) -> Result<Found> {
+    /// What was found, where it can be relied upon: as [`Pool::look`] does, and under the locks,
+    /// when the version found is to be replaced anyway.
+    pub(crate) fn sure(&self, found: Found, name: &str) -> Result<Found> {
         let copies = self.config.policy.manifest_copies;
         if !found.certain {
             let (name, away) = (name.to_owned(), found.away);
@@ -266,7 +306,7 @@ impl Pool {
     fn complete(&self, key: &Key, name: &str) -> Result<Found> {
         let homes = self.config.homes_now(key);
         let _locks = self.lock(homes.positions(), &self.settings(&Settings::new(&Silent)))?;
-        let mut found = self.look_locked(key, name, true)?;
+        let mut found = self.sure(self.ask(key, true)?, name)?;
         let Some(newest) = found.newest.clone().filter(|_| !found.stable) else {
             return Ok(found);
         };

@@ -1,5 +1,6 @@
-//! Put: a source becomes an object, or nothing changes.
+//! Put: sources become objects, or nothing changes.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 
 use kiln_store::{ShardInfo, segment_stripes};
@@ -12,6 +13,7 @@ use super::room::WithRoom;
 use crate::engine::encode::{check_unchanged, encode_shards};
 use crate::engine::names;
 use crate::engine::node::Part;
+use crate::engine::sinks::in_parallel;
 use crate::{
     Body, Class, Key, Manifest, NodeFile, Place, Placed, PoolError, Result, Settings, Source,
     default_sub_chunk, place,
@@ -60,6 +62,18 @@ pub struct PutReport {
     pub missing: Vec<usize>,
     /// Wall time, filled by the caller.
     pub seconds: f64,
+}
+
+/// Most objects that are put together.
+pub const MAX_TOGETHER: usize = 1024;
+
+/// An object whose data is durable where it goes, or here where that is its manifest.
+struct Staged<'a> {
+    req: PutRequest<'a>,
+    key: Key,
+    size: u64,
+    body: Body,
+    shards: Vec<StagedShard>,
 }
 
 /// A source of which the start was read to see how long it is.
@@ -127,67 +141,102 @@ impl Pool {
         source: &mut dyn Source,
         settings: &Settings<'_>,
     ) -> Result<PutReport> {
+        let ends = self.put_all(vec![(*req, source)], settings)?;
+        let end = ends.into_iter().next();
+        end.unwrap_or_else(|| Err(PoolError::Internal { what: "a put without an end".into() }))
+    }
+
+    /// Puts several objects, as [`Pool::put`] does each of them. Small ones are much faster this
+    /// way: they share locks, questions and syncs. All are done when this returns, each with its
+    /// own end, in order. Their data may be held in memory, so they should be small, or few.
+    ///
+    /// ```
+    /// # use std::{collections::BTreeMap, sync::Arc};
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest, Settings, Silent};
+    /// # use kiln_pool::{Source, StreamSource};
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// # for id in ["a", "b", "c"] {
+    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// # }
+    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// let put = |name| PutRequest { name, run: [2; 16], now_ms: 0, replace: false };
+    /// let (mut one, mut two) = (StreamSource::new(&b"one"[..]), StreamSource::new(&b"two"[..]));
+    /// let puts: Vec<(_, &mut dyn Source)> = vec![(put("a"), &mut one), (put("b"), &mut two)];
+    /// let ends = pool.put_all(puts, &Settings::new(&Silent))?;
+    /// assert!(ends.iter().all(|end| end.as_ref().is_ok_and(|report| report.size == 3)));
+    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] for more than [`MAX_TOGETHER`] objects, or a name that is there twice;
+    /// what keeps all of them from being put, as a place that stays locked. Nothing is then changed.
+    pub fn put_all(
+        &self,
+        puts: Vec<(PutRequest<'_>, &mut dyn Source)>,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<Result<PutReport>>> {
+        check_together(&puts)?;
+        let count = puts.len().max(1);
+        let each = self.settings(settings);
+        let each = Settings {
+            // One after the other has all threads, many have one each.
+            threads: if count == 1 { each.threads } else { 1 },
+            memory: each.memory / count as u64,
+            ..each
+        };
+        let staged = in_parallel(each.sequence, puts, |_, (req, source)| {
+            Ok::<_, PoolError>(self.stage(req, source, &each))
+        })?;
+        let good: Vec<&Staged<'_>> = staged.iter().filter_map(|end| end.as_ref().ok()).collect();
+        let ends = self.commit_staged(&good, settings).inspect_err(|_| {
+            good.iter().for_each(|staged| self.remove_staged_shards(&staged.shards));
+        })?;
+        let mut ends = ends.into_iter();
+        let end = |staged: Result<Staged<'_>>| {
+            let staged = staged?;
+            let end = ends.next().unwrap_or(Ok(None)).inspect_err(|error| {
+                if !matches!(error, PoolError::UnderReplicated { .. }) {
+                    self.remove_staged_shards(&staged.shards);
+                }
+            })?;
+            self.report(
+                end.ok_or_else(|| PoolError::Internal { what: "a put without a manifest".into() })?,
+            )
+        };
+        Ok(staged.into_iter().map(end).collect())
+    }
+
+    /// Reads an object's data, and writes it where it goes, all but its manifest.
+    fn stage<'a>(
+        &self,
+        req: PutRequest<'a>,
+        source: &mut dyn Source,
+        settings: &Settings<'_>,
+    ) -> Result<Staged<'a>> {
         let key = Key::of(req.name)?;
-        let found = self.look(&key, req.name)?;
-        refuse_existing(req, found.data())?;
         let mut source = Peeked::new(source, self.config.policy.largest_limit())?;
         let class = self.config.policy.class_of(source.size.unwrap_or(u64::MAX)).clone();
-        let manifest = match class.is_inline() {
-            true => self.put_inline(req, key, &mut source, settings)?,
-            false => self.put_shards(req, key, &class, &mut source, settings)?,
-        };
-        let (code, nodes, missing) = match &manifest.body {
-            Body::Shards(placed) => {
-                let nodes: Vec<String> = placed.places.iter().map(|p| p.node.clone()).collect();
-                let away = |i: &usize| self.store(&nodes[*i]).is_none();
-                let missing = (0..nodes.len()).filter(away).collect();
-                let spec: kiln_code::CodeSpec = placed.spec.parse()?;
-                (spec.to_string(), nodes, missing)
-            }
-            _ => (crate::INLINE.to_owned(), Vec::new(), Vec::new()),
-        };
-        Ok(PutReport {
-            object: manifest.name,
-            size: manifest.size,
-            version: manifest.version,
-            run: names::hex(&manifest.run),
-            code,
-            nodes,
-            manifests: manifest.copies,
-            missing,
-            seconds: 0.0,
-        })
-    }
-
-    fn put_inline(
-        &self,
-        req: &PutRequest<'_>,
-        key: Key,
-        source: &mut Peeked<'_>,
-        settings: &Settings<'_>,
-    ) -> Result<Manifest> {
-        let size = source.size.unwrap_or(0);
-        settings.observer.begin("put", Some(size));
-        let mut bytes = Vec::with_capacity(size as usize);
-        let read = source.take(size + 1).read_to_end(&mut bytes);
-        read.map_err(|source| PoolError::Input { source })?;
-        if bytes.len() as u64 != size {
-            return Err(PoolError::Changed { object: req.name.to_owned() });
+        if class.is_inline() {
+            return stage_inline(req, key, &mut source, settings);
         }
-        check_unchanged(source, req.name)?;
-        settings.observer.advance(size);
-        let body = Body::Inline(bytes);
-        self.finish_put(req, key, size, body, &[], settings)
+        // Before much is written. Data that lies in the manifest is looked for only once, when that
+        // is replaced.
+        let found = self.look(&key, req.name)?;
+        refuse_existing(&req, found.data())?;
+        self.stage_shards(req, key, &class, &mut source, settings)
     }
 
-    fn put_shards(
+    fn stage_shards<'a>(
         &self,
-        req: &PutRequest<'_>,
+        req: PutRequest<'a>,
         key: Key,
         class: &Class,
         source: &mut Peeked<'_>,
         settings: &Settings<'_>,
-    ) -> Result<Manifest> {
+    ) -> Result<Staged<'a>> {
         let codec = self.codec(&class.code)?;
         let (shape, spec) = (codec.shape(), codec.spec().explicit());
         let sub_chunk = class.sub_chunk.unwrap_or_else(|| default_sub_chunk(shape));
@@ -209,48 +258,48 @@ impl Pool {
         let least = Some(source.size.unwrap_or(self.config.policy.largest_limit()));
         let bytes = ShardInfo { size: least, ..info.clone() }.layout()?.trailer_offset();
         let nodes = self.places_for(&key, shape.n(), bytes)?;
-        let parts = self.parts(req, key, &nodes);
+        let parts = self.parts(&req, key, &nodes);
         let staged_shard = |part: &Part<'_>| {
             let name = NodeFile::Shard { key, run: req.run, index: part.index as u16 }.name();
             StagedShard { node: nodes[part.index], part: part.name.clone(), name }
         };
-        let staged_shards: Vec<StagedShard> = parts.iter().flatten().map(staged_shard).collect();
-        let result = encode_shards(&codec, &info, &parts, 0, source, &self.settings(settings));
-        let result = result.and_then(|(size, digests)| {
-            let digests = digests.into_iter();
-            let places = nodes
-                .iter()
-                .zip(digests)
-                .map(|(&at, digest)| Place { node: self.nodes[at].config.id.clone(), digest });
-            let body = Body::Shards(Placed {
-                spec,
-                k: info.k,
-                alpha: info.alpha,
-                sub_chunk,
-                segment_stripes: info.segment_stripes,
-                places: places.collect(),
-            });
-            self.finish_put(req, key, size, body, &staged_shards, settings)
+        let shards: Vec<StagedShard> = parts.iter().flatten().map(staged_shard).collect();
+        let result = encode_shards(&codec, &info, &parts, 0, source, settings);
+        let (size, digests) = result.inspect_err(|_| self.remove_staged_shards(&shards))?;
+        let places = nodes
+            .iter()
+            .zip(digests)
+            .map(|(&at, digest)| Place { node: self.nodes[at].config.id.clone(), digest });
+        let body = Body::Shards(Placed {
+            spec,
+            k: info.k,
+            alpha: info.alpha,
+            sub_chunk,
+            segment_stripes: info.segment_stripes,
+            places: places.collect(),
         });
-        result.inspect_err(|error| {
-            if !matches!(error, PoolError::UnderReplicated { .. }) {
-                self.remove_staged_shards(&staged_shards);
-            }
-        })
+        Ok(Staged { req, key, size, body, shards })
     }
 
-    fn finish_put(
+    /// Makes what was staged the newest versions.
+    fn commit_staged<'s>(
         &self,
-        req: &PutRequest<'_>,
-        key: Key,
-        size: u64,
-        body: Body,
-        staged_shards: &[StagedShard],
+        staged: &[&'s Staged<'s>],
         settings: &Settings<'_>,
-    ) -> Result<Manifest> {
-        let change =
-            Change { key, name: req.name, now_ms: req.now_ms, thorough: false, staged_shards };
-        let committed = self.commit(&change, settings, |found| {
+    ) -> Result<Vec<Result<Option<Manifest>>>> {
+        if staged.is_empty() {
+            return Ok(Vec::new());
+        }
+        let change = |staged: &&'s Staged<'s>| Change {
+            key: staged.key,
+            name: staged.req.name,
+            now_ms: staged.req.now_ms,
+            thorough: false,
+            staged_shards: &staged.shards,
+        };
+        let changes: Vec<Change<'_>> = staged.iter().map(change).collect();
+        self.commit_all(&changes, settings, |of, found| {
+            let (staged, req) = (staged[of], &staged[of].req);
             // Somebody else may have put it meanwhile.
             refuse_existing(req, found.data())?;
             Ok(Some(Manifest {
@@ -259,12 +308,35 @@ impl Pool {
                 version: 0,
                 run: req.run,
                 created_ms: req.now_ms,
-                size,
+                size: staged.size,
                 copies: Vec::new(),
-                body,
+                body: staged.body.clone(),
             }))
-        })?;
-        committed.ok_or_else(|| PoolError::Internal { what: "a put without a manifest".into() })
+        })
+    }
+
+    fn report(&self, manifest: Manifest) -> Result<PutReport> {
+        let (code, nodes, missing) = match &manifest.body {
+            Body::Shards(placed) => {
+                let nodes: Vec<String> = placed.places.iter().map(|p| p.node.clone()).collect();
+                let away = |i: &usize| self.store(&nodes[*i]).is_none();
+                let missing = (0..nodes.len()).filter(away).collect();
+                let spec: kiln_code::CodeSpec = placed.spec.parse()?;
+                (spec.to_string(), nodes, missing)
+            }
+            _ => (crate::INLINE.to_owned(), Vec::new(), Vec::new()),
+        };
+        Ok(PutReport {
+            object: manifest.name,
+            size: manifest.size,
+            version: manifest.version,
+            run: names::hex(&manifest.run),
+            code,
+            nodes,
+            manifests: manifest.copies,
+            missing,
+            seconds: 0.0,
+        })
     }
 
     /// Nodes for n shards of so many bytes, by position: those that can be used and have room
@@ -313,6 +385,42 @@ impl Pool {
                 let _ = store.remove(&staged_shard.name);
             }
         }
+    }
+}
+
+/// Reads data that is to lie in the manifest.
+fn stage_inline<'a>(
+    req: PutRequest<'a>,
+    key: Key,
+    source: &mut Peeked<'_>,
+    settings: &Settings<'_>,
+) -> Result<Staged<'a>> {
+    let size = source.size.unwrap_or(0);
+    settings.observer.begin("put", Some(size));
+    let mut bytes = Vec::with_capacity(size as usize);
+    let read = source.take(size + 1).read_to_end(&mut bytes);
+    read.map_err(|source| PoolError::Input { source })?;
+    if bytes.len() as u64 != size {
+        return Err(PoolError::Changed { object: req.name.to_owned() });
+    }
+    check_unchanged(source, req.name)?;
+    settings.observer.advance(size);
+    Ok(Staged { req, key, size, body: Body::Inline(bytes), shards: Vec::new() })
+}
+
+/// Refuses what cannot be put together.
+fn check_together(puts: &[(PutRequest<'_>, &mut dyn Source)]) -> Result<()> {
+    if puts.len() > MAX_TOGETHER {
+        let what = format!("{} objects at once, the limit is {MAX_TOGETHER}", puts.len());
+        return Err(PoolError::Usage { what });
+    }
+    let mut names = BTreeSet::new();
+    match puts.iter().find(|(req, _)| !names.insert(req.name)) {
+        Some((req, _)) => {
+            let what = format!("{:?} is there twice among objects to put together", req.name);
+            Err(PoolError::Usage { what })
+        }
+        None => Ok(()),
     }
 }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{HealRequest, Index, Pool, PoolError, RecoverRequest, ScrubRequest, Silent};
+use kiln_pool::{
+    HealRequest, Index, Pool, PoolError, RecoverRequest, ScrubRequest, Silent, Source,
+};
 use kiln_store::{Append, Backend, Capabilities, Operation, ReadAt, StoreError, WriteLock};
 
 use crate::world::*;
@@ -244,4 +246,72 @@ fn a_repair_never_makes_it_worse() {
         },
         &[Some(old.clone())],
     );
+}
+
+/// What may be there after a batch that was cut: the name, before and after.
+type BeforeAfter<'a> = (&'a str, Option<Vec<u8>>, Vec<u8>);
+
+fn put_together(world: &World, pool: &Pool, puts: &[BeforeAfter<'_>]) -> Vec<bool> {
+    let mut sources: Vec<_> =
+        puts.iter().map(|(_, _, bytes)| kiln_pool::StreamSource::new(&bytes[..])).collect();
+    let put = |name| {
+        let run = world.run();
+        kiln_pool::PutRequest { name, run, now_ms: 1_000, replace: true }
+    };
+    let puts = puts.iter().zip(&mut sources);
+    let puts = puts.map(|((name, ..), source)| (put(*name), source as &mut dyn Source)).collect();
+    let ends = pool.put_all(puts, &settings());
+    ends.map_or(Vec::new(), |ends| ends.into_iter().map(|end| end.is_ok()).collect())
+}
+
+#[test]
+fn of_objects_put_together_each_is_the_old_or_the_new_and_what_was_acknowledged_stays() {
+    // In manifests and in shards, new and in place of older ones of either kind.
+    let puts: [BeforeAfter<'_>; 5] = [
+        ("a", None, data(60, 1)),
+        ("b", Some(data(50, 2)), data(70, 3)),
+        ("c", None, data(6_000, 4)),
+        ("d", Some(data(7_000, 5)), data(80, 6)),
+        ("e", Some(data(90, 7)), data(5_500, 8)),
+    ];
+    let fresh = || {
+        let world = World::new("clay:3+2", 6);
+        for (name, before, _) in &puts {
+            before.iter().for_each(|bytes| drop(world.put(name, bytes).unwrap()));
+        }
+        world
+    };
+    let world = fresh();
+    let all = 1_000_000
+        - with_power(&world, 1_000_000, |pool| {
+            assert_eq!(put_together(&world, pool, &puts), [true; 5]);
+        });
+    assert!((100..5_000).contains(&all), "{all} operations");
+    let mut halfway = 0;
+    for (seed, moment) in moments(all).into_iter().enumerate() {
+        let mut world = fresh();
+        let mut acknowledged = Vec::new();
+        with_power(&world, moment, |pool| acknowledged = put_together(&world, pool, &puts));
+        reboot(&mut world, seed as u64);
+        let read = |world: &World, name: &str| match world.get(name) {
+            Ok(bytes) => Some(bytes),
+            Err(PoolError::NoObject { .. }) => None,
+            Err(error) => panic!("{name}, cut at {moment} of {all}: {error}"),
+        };
+        let mut found = Vec::new();
+        for (at, (name, before, after)) in puts.iter().enumerate() {
+            let now = read(&world, name);
+            let new = now.as_ref() == Some(after);
+            assert!(new || now == *before, "{name}, cut at {moment} of {all}: something else");
+            let done = acknowledged.get(at).is_some_and(|done| *done);
+            assert!(new || !done, "{name}, cut at {moment} of {all}: acknowledged and lost");
+            halfway += u32::from(new && !done);
+            found.push(now);
+        }
+        tidy(&world, &format!("cut at {moment} of {all}"));
+        for ((name, ..), found) in puts.iter().zip(found) {
+            assert!(read(&world, name) == found, "{name}, cut at {moment}: changed by tidying up");
+        }
+    }
+    assert!(halfway > 0, "never between the first name and the last");
 }

@@ -7,5 +7,6 @@ mod found;
 mod helped;
 mod model;
 mod space;
+mod together;
 mod trust;
 mod world;

@@ -1,0 +1,134 @@
+//! Objects that are put together, and what objects take on disk.
+
+use std::sync::Arc;
+
+use kiln_pool::{
+    DiskUsage, ErrorKind, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PoolError, PutReport,
+    PutRequest, Source, StreamSource,
+};
+use kiln_store::{Backend, FileBackend, StoreError};
+
+use crate::world::*;
+
+fn together(
+    world: &World,
+    puts: &[(&str, Vec<u8>, bool)],
+) -> Result<Vec<Result<PutReport, PoolError>>, PoolError> {
+    let mut sources: Vec<_> =
+        puts.iter().map(|(_, bytes, _)| StreamSource::new(&bytes[..])).collect();
+    let put = |name, replace| PutRequest { name, run: world.run(), now_ms: 1_000, replace };
+    let puts = puts.iter().zip(&mut sources);
+    let puts =
+        puts.map(|((name, _, replace), source)| (put(name, *replace), source as &mut dyn Source));
+    world.pool().put_all(puts.collect(), &settings())
+}
+
+#[test]
+fn objects_put_together_have_their_own_ends() {
+    let world = World::new("clay:3+2", 6);
+    world.put("old", &data(50, 1)).unwrap();
+    let puts = [
+        ("small", data(60, 2), false),
+        ("old", data(70, 3), false),
+        ("../out", data(10, 4), false),
+        ("large", data(20_000, 5), false),
+    ];
+    let ends = together(&world, &puts).unwrap();
+    let error = |at: usize| ends[at].as_ref().unwrap_err();
+    assert!(ends[0].is_ok() && ends[3].is_ok());
+    assert_eq!((error(1).kind(), error(2).kind()), (ErrorKind::Refused, ErrorKind::Usage));
+    for (at, expected) in [(0, &puts[0].1), (1, &data(50, 1)), (3, &puts[3].1)] {
+        assert!(world.get(puts[at].0).unwrap() == *expected, "{at}");
+    }
+    // Nothing is left of what was refused: 3 manifests each, and 5 shards of the large one.
+    let files: usize = (0..6).map(|node| world.files(node).len()).sum();
+    assert_eq!(files, 3 * 3 + 5);
+    let replaced = [("old", data(80, 6), true), ("small", data(9_000, 7), true)];
+    assert!(together(&world, &replaced).unwrap().iter().all(Result::is_ok));
+    assert!(world.get("old").unwrap() == replaced[0].1);
+    assert!(world.get("small").unwrap() == replaced[1].1);
+}
+
+#[test]
+fn what_cannot_be_put_together_is_refused_before_anything_changes() {
+    let world = World::new("rs:2+1", 4);
+    let twice = [("a", data(10, 1), false), ("b", data(10, 2), false), ("a", data(10, 3), false)];
+    let error = together(&world, &twice).unwrap_err();
+    assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("\"a\""), "{error}");
+    assert!(world.get("b").is_err());
+    assert!(together(&world, &[]).unwrap().is_empty());
+}
+
+#[test]
+fn a_batch_asks_and_syncs_less_than_its_objects_one_by_one() {
+    let names: Vec<String> = (0..20).map(|at| format!("o{at:02}")).collect();
+    let operations =
+        |world: &World| -> u64 { world.disks.iter().map(|disk| disk.faulty.operations()).sum() };
+    let alone = World::new("clay:3+2", 6);
+    let before = operations(&alone);
+    names.iter().for_each(|name| drop(alone.put(name, &data(90, 1)).unwrap()));
+    let one_by_one = operations(&alone) - before;
+    let world = World::new("clay:3+2", 6);
+    let before = operations(&world);
+    let puts: Vec<_> = names.iter().map(|name| (&name[..], data(90, 1), false)).collect();
+    assert!(together(&world, &puts).unwrap().iter().all(Result::is_ok));
+    let together = operations(&world) - before;
+    assert!(together * 2 < one_by_one, "{together} against {one_by_one}");
+}
+
+/// Bytes and files of a pool's objects as a folder has them: whole blocks.
+fn used(folder: &std::path::Path) -> DiskUsage {
+    let mut used = DiskUsage::default();
+    for entry in walk(folder) {
+        if NodeFile::parse(&entry.file_name().to_string_lossy()).is_some() {
+            let bytes = entry.metadata().unwrap().len();
+            used.bytes += bytes.next_multiple_of(4096);
+            used.files += 1;
+        }
+    }
+    used
+}
+
+fn walk(folder: &std::path::Path) -> Vec<std::fs::DirEntry> {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    entries
+        .flat_map(|entry| match entry.file_type().unwrap().is_dir() {
+            true => walk(&entry.path()),
+            false => vec![entry],
+        })
+        .collect()
+}
+
+#[test]
+fn what_an_object_takes_is_what_was_computed_and_the_least() {
+    for code in ["clay:10+4", "clay:4+2", "rs:2+1", "rs:10+4", "rep:3"] {
+        let root = tempfile::tempdir().unwrap();
+        let policy = Policy::for_code(code).unwrap();
+        let below = policy.class[0].below.unwrap();
+        let mut config = PoolConfig::new([7; 16], "test", policy);
+        for at in 0..15 {
+            let place = root.path().join(format!("n{at:02}"));
+            let url = format!("file://{}", place.display());
+            config.node.push(NodeConfig::new(&format!("n{at:02}"), &url));
+        }
+        let open = |node: &NodeConfig| -> Result<Arc<dyn Backend>, StoreError> {
+            Ok(Arc::new(FileBackend::create(node.url.trim_start_matches("file://"))?))
+        };
+        let pool = Pool::create(config, &open).unwrap();
+        let mut before = used(root.path());
+        for size in [0, 1, 3_000, 5_000, 5 << 10, 20_000, below - 1, below, 70_000, 5 << 20] {
+            let (name, bytes) = (format!("objects/of/{size}"), data(size as usize, size));
+            let mut run = [3; 16];
+            run[..8].copy_from_slice(&size.to_be_bytes());
+            let put = PutRequest { name: &name, run, now_ms: 1_000, replace: false };
+            let report = pool.put(&put, &mut StreamSource::new(&bytes[..]), &settings()).unwrap();
+            assert_eq!(report.code == "inline", size < below, "{code} {size}");
+            let (now, computed) =
+                (used(root.path()), DiskUsage::of(&pool.manifest(&name).unwrap()).unwrap());
+            let took =
+                DiskUsage { bytes: now.bytes - before.bytes, files: now.files - before.files };
+            assert_eq!(took, computed, "{code} {size}");
+            before = now;
+        }
+    }
+}
