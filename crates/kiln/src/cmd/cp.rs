@@ -1,10 +1,13 @@
 //! `kiln cp`
 
+use std::convert::Infallible;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_pool::{FileSource, GetRequest, Observer, Pool, PoolError, PutRequest};
+use kiln_pool::{
+    FileSource, GetRequest, Observer, Pool, PoolError, PutRequest, Settings, Source, in_parallel,
+};
 use serde::Serialize;
 
 use crate::cmd::Command;
@@ -17,6 +20,10 @@ use crate::sizes;
 const MARK: &str = "pool:";
 /// Failures told one by one; the rest is counted.
 const MAX_TOLD: usize = 50;
+/// Most files that are copied together, and most bytes of them; a larger one is copied alone. Small
+/// ones wait for disks most of the time: together they wait once.
+const TOGETHER: usize = 64;
+const TOGETHER_BYTES: u64 = 8 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -118,6 +125,33 @@ impl Command for Cp {
     }
 }
 
+/// A file, or an object, that is to be copied.
+struct Item {
+    /// The object's name.
+    name: String,
+    /// The file.
+    path: PathBuf,
+    bytes: u64,
+    /// The file's name is UTF-8, as those of objects are.
+    named: bool,
+}
+
+impl Item {
+    /// A file below `from` that becomes an object below `prefix`.
+    fn of_file(from: &Path, prefix: &str, path: PathBuf, bytes: u64) -> Item {
+        let inside = path.strip_prefix(from).unwrap_or(&path);
+        let Some(inside) = inside.to_str() else {
+            return Item { name: path.display().to_string(), path, bytes, named: false };
+        };
+        let parts = [prefix, inside].into_iter().filter(|part| !part.is_empty());
+        let mut name = parts.collect::<Vec<_>>().join("/");
+        if name.is_empty() {
+            name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        }
+        Item { name, path, bytes, named: true }
+    }
+}
+
 impl Cp {
     fn copy_in(
         &self,
@@ -127,44 +161,77 @@ impl Cp {
         setup: &Setup,
     ) -> Result<Report, Failure> {
         let prefix = prefix.trim_matches('/');
-        let (mut report, mut files, mut total) = (Report::default(), Vec::new(), 0);
+        let (mut report, mut items) = (Report::default(), Vec::new());
         walk(from, &mut |path, bytes| {
-            total += bytes;
-            files.push(path.to_owned());
+            items.push(Item::of_file(from, prefix, path.to_owned(), bytes));
         })?;
-        setup.observer.begin("copy", Some(total));
+        setup.observer.begin("copy", Some(items.iter().map(|item| item.bytes).sum()));
         let whole = Whole(&setup.observer);
-        let settings = kiln_pool::Settings { observer: &whole, ..setup.settings() };
-        for path in files {
-            let inside = path.strip_prefix(from).unwrap_or(&path);
-            let Some(inside) = inside.to_str() else {
-                let problem = "its name is not UTF-8".to_owned();
-                let failure = Failure::NotUsable { path: path.clone(), problem };
-                report.fail(&path.display().to_string(), &failure);
-                continue;
-            };
-            let parts = [prefix, inside].into_iter().filter(|part| !part.is_empty());
-            let mut name = parts.collect::<Vec<_>>().join("/");
-            if name.is_empty() {
-                name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            }
-            report.count(&name, self.put(pool, &path, &name, &settings));
+        let settings = Settings { observer: &whole, ..setup.settings() };
+        for items in together(&items) {
+            self.put_together(pool, items, &settings, &mut report);
         }
         Ok(report)
     }
 
-    /// Puts one file; `None` when it was left out.
-    fn put(
+    fn put_together(
         &self,
         pool: &Pool,
-        path: &Path,
-        name: &str,
-        settings: &kiln_pool::Settings<'_>,
-    ) -> Result<Option<u64>, Failure> {
-        let failed = |source| Failure::Io { action: "open", path: path.to_owned(), source };
-        let mut source = FileSource::open(path).map_err(failed)?;
+        items: &[Item],
+        settings: &Settings<'_>,
+        report: &mut Report,
+    ) {
+        let opened = at_once(items, |item| self.source(pool, item, settings));
+        let (mut ends, mut sources) = (Vec::with_capacity(items.len()), Vec::new());
+        for (at, source) in opened.into_iter().enumerate() {
+            ends.push(match source {
+                Ok(Some(source)) => {
+                    sources.push((at, source));
+                    None
+                }
+                Ok(None) => Some(Ok(None)),
+                Err(failure) => Some(Err(failure)),
+            });
+        }
+        let put = |at: usize| {
+            let (name, replace) = (&items[at].name[..], self.force);
+            PutRequest { name, run: fresh_run(), now_ms: now_ms(), replace }
+        };
+        let puts = sources.iter_mut().map(|(at, source)| (put(*at), source as &mut dyn Source));
+        let mut all_failed = None;
+        match pool.put_all(puts.collect(), settings) {
+            Ok(done) => {
+                for ((at, _), end) in sources.iter().zip(done) {
+                    ends[*at] = Some(end.map(|put| Some(put.size)).map_err(Failure::from));
+                }
+            }
+            Err(error) => all_failed = Some(Failure::from(error)),
+        }
+        for (item, end) in items.iter().zip(ends) {
+            match (end, &all_failed) {
+                (Some(end), _) => report.count(&item.name, end),
+                (None, Some(failure)) => report.fail(&item.name, failure),
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Opens a file that is to be put; `None` when it is left out.
+    fn source(
+        &self,
+        pool: &Pool,
+        item: &Item,
+        settings: &Settings<'_>,
+    ) -> Result<Option<FileSource>, Failure> {
+        let path = &item.path;
+        if !item.named {
+            let problem = "its name is not UTF-8".to_owned();
+            return Err(Failure::NotUsable { path: path.clone(), problem });
+        }
+        let failed = |source| Failure::Io { action: "open", path: path.clone(), source };
+        let source = FileSource::open(path).map_err(failed)?;
         if self.skip {
-            match pool.manifest(name) {
+            match pool.manifest(&item.name) {
                 Ok(manifest) => {
                     settings.observer.advance(manifest.size);
                     return Ok(None);
@@ -173,8 +240,7 @@ impl Cp {
                 Err(error) => return Err(error.into()),
             }
         }
-        let req = PutRequest { name, run: fresh_run(), now_ms: now_ms(), replace: self.force };
-        Ok(Some(pool.put(&req, &mut source, settings)?.size))
+        Ok(Some(source))
     }
 
     fn copy_out(
@@ -186,28 +252,34 @@ impl Cp {
     ) -> Result<Report, Failure> {
         let prefix = prefix.trim_end_matches('/');
         let below = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
-        let (mut report, mut names, mut total) = (Report::default(), Vec::new(), 0);
+        let (mut report, mut items) = (Report::default(), Vec::new());
         let index = self.pool.index(pool, setup)?;
         index.each(prefix, None, |listed| {
             if listed.name == prefix || listed.name.starts_with(&below) {
-                total += listed.size;
-                names.push(listed.name);
+                let last = || listed.name.rsplit('/').next().unwrap_or(&listed.name);
+                let path = to.join(listed.name.strip_prefix(&below).unwrap_or_else(last));
+                items.push(Item { path, bytes: listed.size, name: listed.name, named: true });
             }
             Ok(true)
         })?;
-        if names.is_empty() {
+        if items.is_empty() {
             return Err(PoolError::NoObject { name: below }.into());
         }
         drop(index);
-        setup.observer.begin("copy", Some(total));
+        setup.observer.begin("copy", Some(items.iter().map(|item| item.bytes).sum()));
         let whole = Whole(&setup.observer);
-        let settings = kiln_pool::Settings { observer: &whole, ..setup.settings() };
-        for name in names {
-            let inside = match name.strip_prefix(&below) {
-                Some(inside) => inside,
-                None => name.rsplit('/').next().unwrap_or(&name),
+        let settings = Settings { observer: &whole, ..setup.settings() };
+        for items in together(&items) {
+            let alone = items.len() == 1;
+            let settings = Settings {
+                threads: if alone { settings.threads } else { 1 },
+                memory: settings.memory / items.len() as u64,
+                ..settings
             };
-            report.count(&name, self.get(pool, &name, &to.join(inside), &settings));
+            let ends = at_once(items, |item| self.get(pool, &item.name, &item.path, &settings));
+            for (item, end) in items.iter().zip(ends) {
+                report.count(&item.name, end);
+            }
         }
         Ok(report)
     }
@@ -217,7 +289,7 @@ impl Cp {
         pool: &Pool,
         name: &str,
         path: &Path,
-        settings: &kiln_pool::Settings<'_>,
+        settings: &Settings<'_>,
     ) -> Result<Option<u64>, Failure> {
         if self.skip && path.exists() {
             return Ok(None);
@@ -234,6 +306,28 @@ impl Cp {
         output.finish()?;
         Ok(Some(report.bytes_written))
     }
+}
+
+/// Items that are copied together, in order.
+fn together(items: &[Item]) -> impl Iterator<Item = &[Item]> {
+    let mut rest = items;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |item: &&Item| {
+            bytes += item.bytes;
+            bytes <= TOGETHER_BYTES
+        };
+        let count = rest.iter().take(TOGETHER).take_while(fits).count().max(1);
+        let (now, later) = rest.split_at_checked(count)?;
+        rest = later;
+        Some(now)
+    })
+}
+
+/// Does something for each item, many at a time; results come in their order.
+fn at_once<R: Send>(items: &[Item], body: impl Fn(&Item) -> R + Sync) -> Vec<R> {
+    let done = in_parallel(None, items.iter().collect(), |_, item| Ok::<_, Infallible>(body(item)));
+    done.unwrap_or_else(|never| match never {})
 }
 
 /// Shows the regular files at or below a path, in order.
