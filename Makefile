@@ -10,7 +10,7 @@ KILN   := $(TARGET)/release/kiln
 
 .PHONY: help setup build install test check doc msrv miri portable package lint demo kernels \
     ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
-    bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair \
+    bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
     pictures simulate testbed-up testbed-down testbed-test fuzz clean
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo 'make bench-order  orders of sub-chunks: runs, and what they cost at write and read'
 	@echo 'make bench-devices  reads of repairs on emulated disks, by order (QUICK=1; as root)'
 	@echo 'make bench-plan  where repairs are computed: load and traffic (QUICK=1: few blocks)'
+	@echo 'make bench-pool  pools: operations by number of nodes, small files, proofs (QUICK=1)'
 	@echo 'make pictures    the pictures of docs/results again, from the data beside them'
 	@echo 'make bench-repair  repairs over shaped links on this machine (QUICK=1: 12+4; as root)'
 	@echo 'make testbed-up, testbed-down  N hosts here with links of RATE and agents (as root)'
@@ -252,6 +253,22 @@ bench-order: setup
 bench-plan: setup
 	$(CARGO) build --release -p kiln-bench
 	'$(TARGET)/release/kiln-bench' plan $(if $(QUICK),--quick) --out '$(TARGET)/bench' $(BENCH_ARGS)
+
+# What operations on pools cost, small files beside cp, and the counts of the simulator and of the
+# sweeps of faults: tests whose names have `sweep` print theirs as a line of JSON with faults_tried
+# and faults_wrong.
+POOL_SEEDS ?= $(if $(QUICK),200,10000)
+POOL_LOG   := $(TARGET)/bench/pool-proofs.log
+
+bench-pool: build
+	$(CARGO) build --release -p kiln-bench
+	@mkdir -p '$(TARGET)/bench'
+	KILN_SIM_SEEDS='$(POOL_SEEDS)' RUST_BACKTRACE=0 $(CARGO) test --release -p kiln-node \
+	    --test cluster -- --nocapture > '$(POOL_LOG)' 2>&1 || { cat '$(POOL_LOG)'; exit 1; }
+	$(CARGO) test --release -p kiln-pool --test objects sweep -- --nocapture \
+	    >> '$(POOL_LOG)' 2>&1 || { cat '$(POOL_LOG)'; exit 1; }
+	'$(TARGET)/release/kiln-bench' pool $(if $(QUICK),--quick) --kiln '$(KILN)' \
+	    --out '$(TARGET)/bench' '$(POOL_LOG)'
 
 # Pools, and placed repairs, in simulated clusters. A seed that fails says how to repeat it.
 SEEDS ?= 10000

@@ -6,6 +6,7 @@ mod core;
 mod devices;
 mod order;
 mod plan;
+mod pool;
 mod repair;
 mod xor;
 
@@ -33,6 +34,7 @@ static REPORTS: &[Row] = &[
     Row { member: "counts", figures: order::figures },
     Row { member: "sections", figures: devices::figures },
     Row { member: "recoveries", figures: plan::figures },
+    Row { member: "pools", figures: pool::figures },
     Row { member: "osds", figures: ceph::figures },
     Row { member: "rows", figures: repair::figures },
     // A figure as it stands.

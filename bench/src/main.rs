@@ -22,6 +22,7 @@ mod parts;
 mod peer;
 mod peers;
 mod plan;
+mod pool;
 mod report;
 mod small;
 mod threads;
@@ -44,7 +45,7 @@ struct Args {
     /// What to measure; see --list.
     #[arg(default_value = "core")]
     case: String,
-    /// For draw: reports as JSON.
+    /// For draw: reports as JSON; for pool: logs of the simulator and of sweeps.
     files: Vec<PathBuf>,
     /// The headline ratios only, in about a minute, as one line of JSON on standard output.
     #[arg(long)]
@@ -116,6 +117,15 @@ static BENCHES: &[Bench] = &[
         run: |args| {
             let out = args.out.as_deref();
             plan::run(&plan::Options { tiny: false, quick: args.quick, out })
+        },
+    },
+    Bench {
+        name: pool::NAME,
+        about: pool::ABOUT,
+        run: |args| {
+            let (kiln, out) = (args.kiln.as_path(), args.out.as_deref());
+            let (quick, logs) = (args.quick, &args.files[..]);
+            pool::run(&pool::Options { quick, tiny: false, kiln, logs, out })
         },
     },
     Bench {
