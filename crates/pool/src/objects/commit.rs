@@ -209,21 +209,24 @@ impl Pool {
         for ((step, have), error) in steps.iter_mut().zip(have).zip(errors) {
             if let Some(error) = error {
                 self.remove_parts(step);
-                step.failed = Some(self.halfway(step, have, error)?);
+                step.failed = Some(self.halfway(step, have, error));
             }
         }
         Ok(())
     }
 
-    /// What it means that only some copies of a new manifest got their names.
-    fn halfway(&self, step: &Step<'_>, have: usize, error: PoolError) -> Result<PoolError> {
+    /// What it means that only some copies of a new manifest got their names. It counts as in force
+    /// unless it certainly is not: what it names must not be removed then.
+    fn halfway(&self, step: &Step<'_>, have: usize, error: PoolError) -> PoolError {
         // A rename that failed may still have happened: what counts is what readers find.
-        if have == 0 && self.ask(&step.change.key, true)?.newest.as_ref() != Some(&step.manifest) {
-            return Ok(error);
+        let is_absent =
+            |found: &Found| found.certain && found.newest.as_ref() != Some(&step.manifest);
+        if have == 0 && self.ask(&step.change.key, true).as_ref().is_ok_and(is_absent) {
+            return error;
         }
         let (want, name, why) =
             (step.holders.len(), step.change.name.to_owned(), error.to_string());
-        Ok(PoolError::UnderReplicated { name, have, want, why })
+        PoolError::UnderReplicated { name, have, want, why }
     }
 
     /// Writes copies of all manifests, durable but for their names. A node that has no room is
