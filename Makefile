@@ -35,8 +35,8 @@ help:
 	@echo 'make bench-repair  repairs over shaped links on this machine (QUICK=1: 12+4; as root)'
 	@echo 'make testbed-up, testbed-down  N hosts here with links of RATE and agents (as root)'
 	@echo 'make simulate  clusters in virtual time while everything goes wrong (SEEDS=10000, FIRST=0)'
-	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each)'
-	@echo 'make lint    formatting and clippy'
+	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each), guided by coverage'
+	@echo 'make lint    formatting, clippy, and a look at what we depend on'
 	@echo 'make doc     the documentation of all crates; a link to nowhere is an error'
 	@echo 'make msrv    builds with the oldest Rust that we promise'
 	@echo 'make miri    the pure parts of gf and code under Miri'
@@ -281,19 +281,21 @@ simulate: setup
 
 # Coverage-guided fuzzing of all parsers; a crash leaves its input in target/fuzz.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := spec shard wire pool
+FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/src/targets/*.rs)))
 FUZZ_HOST    := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 FUZZ_FLAGS   := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Ccodegen-units=1
 
 fuzz: setup
-	cd fuzz && RUSTFLAGS='$(FUZZ_FLAGS)' $(CARGO) build --release --target $(FUZZ_HOST) \
-	    --target-dir '$(abspath $(TARGET))/fuzz'
+	RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
+	CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true $(CARGO) build --release -p kiln-fuzz \
+	    --features fuzzer --target $(FUZZ_HOST) --target-dir '$(abspath $(TARGET))/fuzz'
 	@set -e; for target in $(FUZZ_TARGETS); do \
-	    mkdir -p '$(TARGET)'/fuzz/corpus/$$target; \
-	    '$(TARGET)'/fuzz/$(FUZZ_HOST)/release/$$target -max_total_time=$(FUZZ_SECONDS) \
-	        -artifact_prefix='$(TARGET)'/fuzz/ '$(TARGET)'/fuzz/corpus/$$target; \
+	    mkdir -p '$(TARGET)'/fuzz/corpus/$$target fuzz/corpus/$$target; \
+	    KILN_FUZZ_TARGET=$$target '$(TARGET)'/fuzz/$(FUZZ_HOST)/release/fuzz \
+	        -max_total_time=$(FUZZ_SECONDS) -artifact_prefix='$(TARGET)'/fuzz/ \
+	        '$(TARGET)'/fuzz/corpus/$$target fuzz/corpus/$$target; \
 	done
 
 clean:

@@ -10,6 +10,7 @@
 //! A [`World`] runs one placed repair. A [`Cluster`] has [`Client`]s: programs that block, as all
 //! of `kiln_pool` over agents does; the test `cluster` plays whole pools on it.
 
+mod alone;
 mod clients;
 mod disk;
 mod faults;
@@ -17,6 +18,7 @@ mod processes;
 mod scheduled_faults;
 mod world;
 
+pub use alone::alone;
 pub use clients::{Client, Cluster, Program};
 pub use faults::{Faults, Random};
 pub use scheduled_faults::{ScheduledFault, What};

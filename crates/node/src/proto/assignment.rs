@@ -12,7 +12,7 @@ use std::ops::Range;
 use kiln_code::dag::At;
 use kiln_code::{Dag, DagBuilder, Hint, Matrix};
 use kiln_plan::{Execution, Source};
-use kiln_store::{Layout, ShardInfo, check_name};
+use kiln_store::{Layout, MAX_STRIPE, ShardInfo, check_name};
 
 pub(crate) use self::cost::Cost;
 use super::field::{Field, Reader};
@@ -24,6 +24,8 @@ pub const ASSIGNMENT_MAX: usize = 64 << 20;
 pub const WINDOWS_MAX: u32 = 256;
 /// Positions of all pieces of a node together, at most.
 const POSITIONS_MAX: usize = 1 << 24;
+/// Bytes of all pieces of a node together in one window, at most.
+const WINDOW_BYTES_MAX: u64 = 1 << 30;
 
 macro_rules! records {
     ($($(#[doc = $doc:literal])* $name:ident {
@@ -129,7 +131,7 @@ records! {
     }
     /// A vertex that is read or made.
     Place {
-        /// The piece, by its rank among the round's inputs or outputs.
+        /// The piece.
         chunk: u32,
         /// The sub-chunk of it.
         position: u32,
@@ -504,6 +506,15 @@ impl Assignment {
         let named = named.chain(round.sends.iter().map(|send| send.piece));
         for id in named.chain(round.persists.iter().map(|persist| persist.piece)) {
             self.piece(id)?;
+        }
+        let outputs = round.dag.outputs.iter().map(|output| &output.at);
+        for at in round.dag.inputs.iter().chain(outputs) {
+            if at.position >= self.piece(at.chunk)?.sub_chunks {
+                return Err(bad(format!(
+                    "a DAG names more sub-chunks than piece {} has",
+                    at.chunk
+                )));
+            }
         }
         let known = |send: &SendInfo| self.peers.iter().any(|peer| peer.node == send.to);
         if !round.sends.iter().all(known) {

@@ -1,13 +1,14 @@
 //! What a pool reads that others wrote: descriptions, manifests, names of files, what a place says
 //! that it is. Whatever comes is one that prints back, or an error.
-#![no_main]
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
-use kiln_pool::{Manifest, NodeConfig, NodeFile, Policy, Pool, PoolConfig};
+use kiln_pool::{
+    Body, Key, Manifest, NodeConfig, NodeFile, Place, Placed, Policy, Pool, PoolConfig,
+};
 use kiln_store::{Backend, MemoryBackend};
-use libfuzzer_sys::fuzz_target;
+
+use crate::Target;
 
 /// Gives bytes the length and checksum that they should have, to get at the parser behind them.
 fn forged(mut bytes: Vec<u8>) -> Vec<u8> {
@@ -37,7 +38,9 @@ fn entered(said: &[u8]) -> Option<()> {
     Some(())
 }
 
-fuzz_target!(|input: &[u8]| {
+pub const TARGET: Target = Target { name: "pool", run, seeds };
+
+fn run(input: &[u8]) {
     if let Ok(text) = std::str::from_utf8(input) {
         if let Ok(config) = PoolConfig::from_toml(text)
             && let Ok(again) = config.to_toml()
@@ -57,4 +60,38 @@ fuzz_target!(|input: &[u8]| {
     if let Ok(manifest) = Manifest::from_bytes(&bytes) {
         assert_eq!(manifest.to_bytes(), bytes);
     }
-});
+}
+
+/// Names of all kinds, what a place says of itself, and manifests.
+fn seeds() -> Vec<Vec<u8>> {
+    let (key, run) = (Key([0xab; 16]), [2; 16]);
+    let shard = NodeFile::Shard { key, run, index: 3 };
+    let mut seeds: Vec<Vec<u8>> =
+        [NodeFile::Manifest { key }, shard].iter().map(|file| file.name().into_bytes()).collect();
+    let said = "[disk]\nbackfilling = true\n";
+    seeds.push(said.into());
+    let place = |at: u8| Place { node: format!("n{at}"), digest: [at; 16] };
+    let placed = Placed {
+        spec: "rs:2+1,matrix=cauchy".into(),
+        k: 2,
+        alpha: 1,
+        sub_chunk: 4096,
+        segment_stripes: 8,
+        places: (0..3).map(place).collect(),
+    };
+    for body in [Body::Shards(placed), Body::Inline(b"abc".to_vec()), Body::Deleted] {
+        let size = if let Body::Inline(bytes) = &body { bytes.len() as u64 } else { 0 };
+        let manifest = Manifest {
+            pool: [0x5a; 16],
+            name: "photos/beach.jpg".into(),
+            version: 7,
+            run,
+            created_ms: 1_700_000_000_000,
+            size,
+            copies: vec!["n0".into(), "n1".into()],
+            body,
+        };
+        seeds.push(manifest.to_bytes());
+    }
+    seeds
+}

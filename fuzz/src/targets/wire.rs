@@ -1,7 +1,5 @@
 //! Frames that a stranger sends, and what an agent makes of them: no panic, no disk job before a
 //! proper Hello, and what is accepted is written back the same.
-#![no_main]
-#![forbid(unsafe_code)]
 
 use std::time::Duration;
 
@@ -9,7 +7,8 @@ use bytes::Bytes;
 use kiln_node::agent::{Action, Agent, Disk, Event, Limits};
 use kiln_node::proto::{Frame, HEADER, Header, Message};
 use kiln_store::check_name;
-use libfuzzer_sys::fuzz_target;
+
+use crate::Target;
 
 const SESSION: u64 = 42;
 
@@ -34,7 +33,9 @@ fn frame(bytes: &[u8], session: u64) -> Option<(Frame, usize)> {
     Some((frame, all))
 }
 
-fuzz_target!(|bytes: &[u8]| {
+pub const TARGET: Target = Target { name: "wire", run, seeds };
+
+fn run(bytes: &[u8]) {
     // As it comes.
     if let Some(head) = bytes.first_chunk::<HEADER>() {
         let _ = Header::parse(head, 0);
@@ -57,4 +58,19 @@ fuzz_target!(|bytes: &[u8]| {
         greeted |= hello;
         rest = &rest[len..];
     }
-});
+}
+
+/// A greeting, and what may follow it.
+fn seeds() -> Vec<Vec<u8>> {
+    let hello = Message::Hello { lowest: 1, highest: 1, place: String::new() };
+    let hello = Frame::new(0, hello).encode(0);
+    let after = |message: Message| [&hello[..], &Frame::new(7, message).encode(SESSION)].concat();
+    let name = || "x.00.kiln".to_owned();
+    vec![
+        hello.to_vec(),
+        after(Message::List { after: name() }),
+        after(Message::Open { name: name() }),
+        after(Message::Read { handle: 1, offset: 4096, len: 512 }),
+        after(Message::Append { name: name(), at: 0 }),
+    ]
+}

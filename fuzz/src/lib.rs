@@ -1,0 +1,68 @@
+//! Everything that parses what strangers wrote, as functions of bytes that must never panic.
+//!
+//! A target is a file in `targets/` and a row of [`TARGETS`]. Ordinary tests (`tests/short.rs`) run
+//! each over what it begins with, over what is kept in `corpus/`, and over some thousand mutations
+//! of both; `make fuzz` does so guided by coverage, for as long as one likes. An input that once
+//! failed is kept as `corpus/TARGET/what-it-was`.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod mutate;
+mod targets {
+    pub mod assignment;
+    pub mod changes;
+    pub mod device;
+    pub mod pool;
+    pub mod set;
+    pub mod shard;
+    pub mod spec;
+    pub mod wire;
+}
+
+use std::path::PathBuf;
+
+/// Something to fuzz.
+#[derive(Debug)]
+pub struct Target {
+    /// Its name, which is also its file's and its corpus's.
+    pub name: &'static str,
+    /// Takes any bytes; a panic is a finding.
+    pub run: fn(&[u8]),
+    /// Inputs that get far, to begin with.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    targets::assignment::TARGET,
+    targets::changes::TARGET,
+    targets::device::TARGET,
+    targets::pool::TARGET,
+    targets::set::TARGET,
+    targets::shard::TARGET,
+    targets::spec::TARGET,
+    targets::wire::TARGET,
+];
+
+impl Target {
+    /// What to begin with, and what is kept, with names.
+    ///
+    /// # Errors
+    /// The corpus cannot be read.
+    pub fn inputs(&self) -> std::io::Result<Vec<(String, Vec<u8>)>> {
+        let seeds = (self.seeds)().into_iter().enumerate();
+        let mut inputs: Vec<_> = seeds.map(|(at, bytes)| (format!("seed {at}"), bytes)).collect();
+        let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/corpus")).join(self.name);
+        if folder.exists() {
+            let mut paths = Vec::new();
+            for entry in std::fs::read_dir(folder)? {
+                paths.push(entry?.path());
+            }
+            paths.sort();
+            for path in paths {
+                inputs.push((path.display().to_string(), std::fs::read(path)?));
+            }
+        }
+        Ok(inputs)
+    }
+}
