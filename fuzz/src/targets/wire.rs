@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use kiln_node::agent::{Action, Agent, Disk, Event, Limits};
+use kiln_node::agent::{Action, Agent, Disk, Event, Limits, PeerInfo};
 use kiln_node::proto::{Frame, HEADER, Header, Message};
 use kiln_store::check_name;
 
@@ -42,7 +42,8 @@ fn run(bytes: &[u8]) {
     }
     let mut agent = Agent::new("here", Limits::default());
     let now = Duration::ZERO;
-    agent.handle(now, Event::Connected { connection: 1, session: SESSION });
+    agent
+        .handle(now, Event::Connected { connection: 1, session: SESSION, peer: PeerInfo::KEYLESS });
     let (mut rest, mut greeted) = (bytes, false);
     while let Some((frame, len)) = frame(rest, if greeted { SESSION } else { 0 }) {
         let hello = matches!(frame.message, Message::Hello { .. });

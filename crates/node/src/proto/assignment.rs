@@ -12,7 +12,7 @@ use std::ops::Range;
 use kiln_code::dag::At;
 use kiln_code::{Dag, DagBuilder, Hint, Matrix};
 use kiln_plan::{Execution, Source};
-use kiln_store::{Layout, MAX_STRIPE, ShardInfo, check_name};
+use kiln_store::{Layout, ShardInfo, check_name};
 
 pub(crate) use self::cost::Cost;
 use super::field::{Field, Reader};
@@ -24,8 +24,6 @@ pub const ASSIGNMENT_MAX: usize = 64 << 20;
 pub const WINDOWS_MAX: u32 = 256;
 /// Positions of all pieces of a node together, at most.
 const POSITIONS_MAX: usize = 1 << 24;
-/// Bytes of all pieces of a node together in one window, at most.
-const WINDOW_BYTES_MAX: u64 = 1 << 30;
 
 macro_rules! records {
     ($($(#[doc = $doc:literal])* $name:ident {
