@@ -63,6 +63,7 @@ install: build
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	@$(PYTHON) .ci/audit.py --cargo '$(CARGO)'
 
 doc: setup
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
