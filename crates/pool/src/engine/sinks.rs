@@ -92,8 +92,8 @@ fn append_all<L: ShardSink>(sinks: &mut [L], chunks: &[(&[u8], &[u32])]) -> Resu
 }
 
 /// Does something for each item, by the caller's thread and others (16 in all at most), or in
-/// sequence: syncs and reads of headers wait for disks, not for the processor. Results come in order
-/// of the items; after an error no further item is begun.
+/// sequence: syncs and reads of headers wait for disks, not for the processor. Results come in
+/// order of the items; after an error no further item is begun.
 ///
 /// ```
 /// let lengths = kiln_pool::in_parallel(None, vec!["a", "bc"], |_, text| Ok::<_, ()>(text.len()));

@@ -1,10 +1,10 @@
 //! The moment at which new versions of objects take the place of the old ones.
 //!
-//! Order, under the locks of the objects' homes that can be reached: copies of the new manifests are
-//! written and synced under part names; the new shards get their names (nobody looks for them yet);
-//! the manifests get theirs, which is the commit; only then the old versions' files go. A crash
-//! leaves the old version whole, or the new one whole with some of the old one's files still about,
-//! which a scrub removes.
+//! Order, under the locks of the objects' homes that can be reached: copies of the new manifests
+//! are written and synced under part names; the new shards get their names (nobody looks for them
+//! yet); the manifests get theirs, which is the commit; only then the old versions' files go. A
+//! crash leaves the old version whole, or the new one whole with some of the old one's files still
+//! about, which a scrub removes.
 //!
 //! Several objects go through these steps together: they share locks, the look at every node's
 //! epoch, and the syncs of the nodes' folders. Each still has its own outcome, and none is reported

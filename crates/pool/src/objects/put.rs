@@ -172,7 +172,8 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Usage`] for more than [`MAX_TOGETHER`] objects, or a name that is there twice;
-    /// what keeps all of them from being put, as a place that stays locked. Nothing is then changed.
+    /// what keeps all of them from being put, as a place that stays locked. Then nothing is
+    /// changed.
     pub fn put_all(
         &self,
         puts: Vec<(PutRequest<'_>, &mut dyn Source)>,
