@@ -44,9 +44,9 @@ impl Report {
         };
         format!(
             "{} files of 1 to 20 KiB, {} bytes, {} on 14 folders of one disk; median (quarter to \
-             three quarters) of {} rounds, in each of which all took turns.\n{}\nBytes on disk over \
-             size: {:.2} for objects of 5 KiB, {:.2} for these files (blocks that the file system \
-             gave to the files of the objects).\n",
+             three quarters) of {} rounds, in each of which all took turns.\n{}\nBytes on disk \
+             over size: {:.2} for objects of 5 KiB, {:.2} for these files (blocks that the file \
+             system gave to the files of the objects).\n",
             small.files,
             small.bytes,
             small.code,

@@ -43,10 +43,12 @@ impl Proof {
         let add = |sum: &mut Option<u64>, more: Option<u64>| {
             *sum = more.map(|more| sum.unwrap_or(0) + more).or(*sum);
         };
-        if let Some((seeds, _)) = line.split_once(" seeds: ") {
-            add(&mut self.seeds, seeds.trim().parse().ok());
+        // With one thread the name of the test stands before what it says.
+        if let Some((before, _)) = line.split_once(" seeds: ") {
+            add(&mut self.seeds, before.split(' ').next_back().and_then(|word| word.parse().ok()));
         }
-        let Ok(said) = serde_json::from_str::<Value>(line) else { return };
+        let json = line.find('{').map_or("", |at| &line[at..]);
+        let Ok(said) = serde_json::from_str::<Value>(json) else { return };
         add(&mut self.seeds, said["seeds"].as_u64());
         add(&mut self.faults_tried, said["faults_tried"].as_u64());
         add(&mut self.faults_wrong, said["faults_wrong"].as_u64());
@@ -65,7 +67,7 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             read(&[path])
         };
-        let passed = "20 seeds: {}\ntest result: ok.\n{\"seeds\":3}\n";
+        let passed = "test it ... 20 seeds: {\n}\ntest result: ok.\ntest x ... {\"seeds\": 3}\n";
         assert_eq!(read_text(passed).unwrap(), Proof { seeds: Some(23), ..Proof::default() });
         for text in ["20 seeds: {}\ntest result: FAILED.\n", "20 seeds: {}\nerror: no such test\n"]
         {

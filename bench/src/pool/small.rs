@@ -76,7 +76,7 @@ impl Rig {
     fn measure(&self, options: &Options<'_>) -> io::Result<Small> {
         let (files, rounds) = match (options.tiny, options.quick) {
             (true, _) => (40, 1),
-            (_, true) => (3_000, 5),
+            (_, true) => (3_000, 3),
             _ => (3_000, 15),
         };
         let five = self.root.join("five");
@@ -131,7 +131,7 @@ impl Rig {
         };
         let put = || timed(|| self.kiln(&pool, &["cp", "-q", path(source), "pool:files"]));
         run(&mut Command::new("sync"))?;
-        let (cp, put) = if round % 2 == 0 {
+        let (cp, put) = if round.is_multiple_of(2) {
             let cp = cp()?;
             (cp, put()?)
         } else {
