@@ -58,10 +58,11 @@ macro_rules! messages {
             /// The version of the protocol in which it came.
             #[must_use]
             pub fn since(&self) -> u8 {
-                match self {
-                    Self::Claim { .. } | Self::Held { .. } | Self::Space {} | Self::Room { .. } => 2,
-                    _ => 1,
-                }
+                let second = matches!(
+                    self,
+                    Self::Claim { .. } | Self::Held { .. } | Self::Space {} | Self::Room { .. }
+                );
+                1 + u8::from(second)
             }
 
             /// Appends the fields.

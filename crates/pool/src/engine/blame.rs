@@ -8,20 +8,9 @@
 //! bytes at different places disagree about which, and nobody is blamed.)
 
 use super::chunks::Chunks;
-use super::frame::{Frame, Held};
+use super::frame::{Fit, Frame, Held};
 use super::stripe::StripeReader;
 use crate::Result;
-
-/// What comparing parity with data says of a stripe.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Fit {
-    /// All fit, as far as they are there.
-    Good,
-    /// All fit but this one.
-    AllBut(usize),
-    /// They do not fit, and it cannot be told which is wrong.
-    Unknown,
-}
 
 /// Recomputes parity from data into the spare buffers, and compares it with all parity that is
 /// held. Chunks that were missing may be held when this returns.

@@ -3,8 +3,6 @@
 use kiln_code::Strategy;
 use kiln_store::{ReadCost, checksums};
 
-use super::blame::Fit;
-
 /// Cache line: kernels like their operands to start at one.
 const LINE: usize = 64;
 /// Pages hold this much; see [`Buffer::new`].
@@ -52,6 +50,17 @@ pub(crate) enum Held {
     Whole,
     /// The runs that the current plan reads, one after the other.
     Runs,
+}
+
+/// What comparing parity with data says of a stripe.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// All fit, as far as they are there.
+    Good,
+    /// All fit but this one.
+    AllBut(usize),
+    /// They do not fit, and it cannot be told which is wrong.
+    Unknown,
 }
 
 /// What reading one chunk's shard cost in one stripe.

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::blame::{self, Fit};
+use super::blame;
 use super::chunks::Chunks;
-use super::frame::{Frame, Held};
+use super::frame::{Fit, Frame, Held};
 use super::pipeline;
 use super::stripe::{Planner, StripeReader, frames};
 use super::stripe_statistics::{Findings, StripeStatistics};

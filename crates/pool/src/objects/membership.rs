@@ -60,17 +60,18 @@ impl Pool {
         Ok(pool.config)
     }
 
-    /// Asks as many nodes as an operation on one object does whether they know a newer map.
+    /// Asks all nodes whether they know a newer map: a change that was cut short may be known to
+    /// one alone, which would refuse what is done by this one.
     ///
     /// # Errors
     /// [`PoolError::MapChanged`].
     pub fn check_map(&self) -> Result<()> {
-        for (at, store) in self.present().take(self.config.policy.manifest_copies) {
-            if let Ok(Some(epoch)) = epoch_of(store) {
-                self.refuse_newer(at, epoch)?;
-            }
-        }
-        Ok(())
+        let ask = |_, (at, store): (usize, &dyn Backend)| match epoch_of(store) {
+            Ok(Some(epoch)) => self.refuse_newer(at, epoch),
+            // It cannot tell.
+            _ => Ok(()),
+        };
+        in_parallel(self.sequence.as_ref(), self.present().collect(), ask).map(drop)
     }
 
     fn like(self, settings: &Settings<'_>) -> Pool {

@@ -1,5 +1,5 @@
 //! Bytes that somebody changed so that their checksums hold: a deep scrub finds them, blames the
-//! right shard, and a repair mends that one.
+//! right shard, and a repair rebuilds that one.
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{Body, Depth, Index, RecoverRequest, ScrubReport, ScrubRequest, Silent};
@@ -50,7 +50,7 @@ fn scrub(world: &World, index: &Index, depth: Depth) -> ScrubReport {
 }
 
 #[test]
-fn the_forged_shard_is_blamed_and_mended() {
+fn the_forged_shard_is_blamed_and_rebuilt() {
     for code in ["rs:4+2", "clay:3+2", "cauchy:4+3", "lrc:4+2+2", "rep:3"] {
         let world = World::new(code, 9);
         let bytes = data(20_000, 3);
