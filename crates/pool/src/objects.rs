@@ -21,6 +21,7 @@ mod pool;
 mod put;
 pub mod queue;
 mod range;
+mod readmit;
 mod rebalance;
 mod rebuild;
 mod recover;

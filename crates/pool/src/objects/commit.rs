@@ -357,10 +357,13 @@ impl Pool {
         }
     }
 
-    /// Notes in the logs of the nodes what changed.
+    /// Notes in the logs of the nodes what changed, be it on some of its homes only.
     fn note(&self, steps: &[Step<'_>]) {
         let mut changed = ByNode::new();
-        for (_, step) in live(steps) {
+        let in_force = |step: &&Step<'_>| {
+            matches!(step.failed, None | Some(PoolError::UnderReplicated { .. }))
+        };
+        for step in steps.iter().filter(in_force) {
             for &at in &step.holders {
                 let change = (step.change.key, mark(&step.manifest));
                 changed.entry(at).or_default().push(change);

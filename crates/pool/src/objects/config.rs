@@ -117,6 +117,10 @@ pub struct PoolConfig {
     /// removed and forgotten cannot look new when an old disk comes back.
     #[serde(default)]
     pub floor: u64,
+    /// The epoch in which removals were last forgotten: a node whose copy of the map is older was
+    /// rolled back to before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub floored: u64,
     /// Ids of nodes that are gone for good.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
@@ -211,6 +215,7 @@ impl PoolConfig {
             revision: 1,
             settled: 1,
             floor: 0,
+            floored: 0,
             gone: Vec::new(),
             policy,
             node: Vec::new(),

@@ -43,17 +43,32 @@ impl Found {
 
 /// One node's answer.
 #[derive(Debug)]
-enum Answer {
-    Copy(Manifest),
-    /// It has none, and that says something.
+struct Answer {
+    copy: Copy,
+    /// The node's copy of the map is of a time before removals were last forgotten: its disk was
+    /// rolled back, and may have what was removed.
+    rolled_back: bool,
+}
+
+/// What a node has.
+#[derive(Debug)]
+enum Copy {
+    Some(Manifest),
     None,
-    /// It has none, but its disk is new.
-    Unsure,
     Corrupt(String),
 }
 
 /// Answers of nodes, by position.
 type Answers = BTreeMap<usize, Answer>;
+
+impl Answer {
+    fn manifest(&self) -> Option<&Manifest> {
+        match &self.copy {
+            Copy::Some(manifest) => Some(manifest),
+            _ => None,
+        }
+    }
+}
 
 /// Reads one node's copy.
 pub(crate) fn read_copy(
@@ -93,7 +108,9 @@ fn ask_of(asked: &mut BTreeMap<usize, Vec<usize>>, nodes: Vec<usize>, object: us
 
 impl Pool {
     /// Asks the homes of an object; `all` of them, or only as many as make the answer certain and
-    /// say that it is stable. Whether the answer can be relied upon is for [`Pool::look`] to say.
+    /// say that it is stable. That there is nothing only all of them say: as many as there are
+    /// copies may include every copy that is lost, and disks that were rolled back do not know
+    /// what they lack. Whether the answer can be relied upon is for [`Pool::look`] to say.
     ///
     /// # Errors
     /// [`PoolError::MapChanged`] when a node knows a newer map.
@@ -121,7 +138,7 @@ impl Pool {
         for (of, (homes, (_, all))) in homes.iter().zip(wanted).enumerate() {
             let enough = |found: &Found| {
                 let plain = found.stale.is_empty() && found.ghosts.is_empty();
-                found.certain && plain && (found.stable || found.newest.is_none())
+                found.certain && plain && found.stable
             };
             let known = if *all { None } else { Some(self.judge_answers(homes, &answers[of])) };
             let known = known.filter(enough);
@@ -155,14 +172,16 @@ impl Pool {
         let asked: Vec<(usize, Vec<usize>)> = asked.into_iter().collect();
         let found = in_parallel(self.sequence.as_ref(), asked, |_, (at, objects)| {
             let store = self.usable(at)?;
-            if let Ok(Some(epoch)) = epoch_of(store) {
-                self.refuse_newer(at, epoch)?;
-            }
-            let answer = |of: usize| match read_copy(store, &wanted[of].0, &pool) {
-                Ok(Some(manifest)) => Answer::Copy(manifest),
-                Ok(None) if self.is_unsure(at) => Answer::Unsure,
-                Ok(None) => Answer::None,
-                Err(why) => Answer::Corrupt(why),
+            let epoch = epoch_of(store).ok().flatten().unwrap_or(0);
+            self.refuse_newer(at, epoch)?;
+            let rolled_back = epoch < self.config.floored;
+            let answer = |of: usize| {
+                let copy = match read_copy(store, &wanted[of].0, &pool) {
+                    Ok(Some(manifest)) => Copy::Some(manifest),
+                    Ok(None) => Copy::None,
+                    Err(why) => Copy::Corrupt(why),
+                };
+                Answer { copy, rolled_back }
             };
             let told: Vec<(usize, Answer)> =
                 objects.into_iter().map(|of| (of, answer(of))).collect();
@@ -181,13 +200,17 @@ impl Pool {
         &self,
         homes: &[Homes<'_>],
         answers: &Answers,
-        sure: impl Fn(usize) -> bool,
+        sure: impl Fn(&Homes<'_>, usize) -> bool,
     ) -> Vec<String> {
         let asked = |at: usize| answers.contains_key(&at);
-        let silent = homes.iter().flat_map(|homes| &homes.nodes).filter(|(at, _)| {
-            at.is_none_or(|at| !sure(at) && (asked(at) || !self.nodes[at].is_here()))
-        });
-        let mut away: Vec<String> = silent.map(|(_, domain)| (*domain).to_owned()).collect();
+        let silent = |homes: &Homes<'_>, at: usize| {
+            !sure(homes, at) && (asked(at) || !self.nodes[at].is_here())
+        };
+        let mut away = Vec::new();
+        for homes in homes {
+            let silent = homes.nodes.iter().filter(|(at, _)| at.is_none_or(|at| silent(homes, at)));
+            away.extend(silent.map(|(_, domain)| (*domain).to_owned()));
+        }
         away.sort();
         away.dedup();
         away
@@ -196,25 +219,29 @@ impl Pool {
     /// What follows from the answers.
     fn judge_answers(&self, homes: &[Homes<'_>], answers: &Answers) -> Found {
         let mut found = Found::default();
-        let copy = |at: &usize| match answers.get(at) {
-            Some(Answer::Copy(manifest)) => Some(manifest),
-            _ => None,
+        let sure = |homes: &Homes<'_>, at: usize| match answers.get(&at).map(|a| &a.copy) {
+            Some(Copy::Some(_)) => true,
+            Some(Copy::None) => !self.is_newer_than(at, homes.since),
+            _ => false,
         };
-        let sure = |at: usize| matches!(answers.get(&at), Some(Answer::Copy(_) | Answer::None));
-        found.certain = homes.iter().all(|homes| homes.answered(sure));
-        let mut held: Vec<(usize, &Manifest)> =
-            answers.keys().filter_map(|at| Some((*at, copy(at)?))).collect();
-        // A version that was given out before the floor and that nearly nobody has was removed, and
-        // its removal forgotten: an old disk brings it back. Had it been acknowledged and not been
-        // removed, more homes would have it.
+        found.certain = homes.iter().all(|homes| homes.answered(|at| sure(homes, at)));
+        let all = || answers.iter().filter_map(|(at, answer)| Some((*at, answer.manifest()?)));
+        let mut held: Vec<(usize, &Manifest)> = all().collect();
+        // A version that was given out before the floor, and that nearly nobody has, on disks alone
+        // that were rolled back, was removed, and its removal forgotten. Had it been acknowledged
+        // and not been removed, more homes would have it, or one that was not rolled back.
         while let Some(newest) = held.iter().map(|(_, m)| *m).max_by(|a, b| a.order(b)) {
-            let denies = |at: usize| match answers.get(&at) {
-                Some(Answer::None) => true,
-                Some(Answer::Copy(other)) => other.order(newest) == Ordering::Less,
-                _ => false,
+            let older = |other: &Manifest| other.order(newest) == Ordering::Less;
+            let denies = |homes: &Homes<'_>, at: usize| {
+                let answer = answers.get(&at).filter(|answer| !answer.rolled_back);
+                answer.is_some_and(|answer| sure(homes, at) && answer.manifest().is_none_or(older))
             };
-            let never =
-                newest.version <= self.config.floor && homes.iter().all(|homes| homes.deny(denies));
+            let same = |(at, other): &&(usize, &Manifest)| {
+                other.order(newest) == Ordering::Equal && !answers[at].rolled_back
+            };
+            let never = newest.version <= self.config.floor
+                && !held.iter().any(|copy| same(&copy))
+                && homes.iter().all(|homes| homes.deny(|at| denies(homes, at)));
             if !never {
                 found.newest = Some(newest.clone());
                 break;
@@ -236,7 +263,7 @@ impl Pool {
             && found.newest.is_some()
             && !homes.iter().any(|homes| homes.hold(has))
         {
-            held = answers.keys().filter_map(|at| Some((*at, copy(at)?))).collect();
+            held = all().collect();
             found.newest = held.iter().map(|(_, m)| *m).max_by(|a, b| a.order(b)).cloned();
             found.ghosts.clear();
         }
@@ -252,7 +279,7 @@ impl Pool {
         }
         found.stable = homes.iter().any(|homes| homes.hold(|at| found.copies.contains(&at)));
         for (at, answer) in answers {
-            if let Answer::Corrupt(why) = answer {
+            if let Copy::Corrupt(why) = &answer.copy {
                 found.corrupt.push((*at, why.clone()));
             }
         }

@@ -24,6 +24,8 @@ pub(crate) struct Homes<'a> {
     pub nodes: Vec<(Option<usize>, &'a str)>,
     /// Copies that a version has on them before it is acknowledged.
     pub copies: usize,
+    /// The epoch from which on they were the homes. A disk that is newer lacks what was put before.
+    pub since: u64,
 }
 
 impl Homes<'_> {
@@ -94,7 +96,7 @@ impl PoolConfig {
     /// Homes of an object now, and before by every epoch that is not settled.
     pub(crate) fn homes(&self, key: &Key) -> Vec<Homes<'_>> {
         let mut all = vec![self.homes_now(key)];
-        for past in &self.past {
+        for (past, since) in self.past_since() {
             let members: Vec<Candidate<'_>> = (past.node.iter())
                 .map(|node| Candidate { id: &node.id, domain: &node.domain, weight: node.weight })
                 .collect();
@@ -106,9 +108,21 @@ impl PoolConfig {
                 let node = &past.node[at];
                 (self.position(&node.id), &node.domain[..])
             };
-            all.push(Homes { nodes: chosen.into_iter().map(home).collect(), copies: past.copies });
+            let nodes = chosen.into_iter().map(home).collect();
+            all.push(Homes { nodes, copies: past.copies, since });
         }
         all
+    }
+
+    /// Members of before, each with the epoch in which it began that they were.
+    fn past_since(&self) -> impl Iterator<Item = (&PastMap, u64)> {
+        let ends = self.past.iter().map(|past| past.epoch + 1);
+        self.past.iter().zip(std::iter::once(self.settled).chain(ends))
+    }
+
+    /// The epoch in which it began that the members are those of now.
+    fn members_since(&self) -> u64 {
+        self.past.last().map_or(self.settled, |past| past.epoch + 1)
     }
 
     /// Homes of an object by the members of now.
@@ -119,24 +133,27 @@ impl PoolConfig {
             members.map(|(at, node)| (at, node.candidate())).unzip();
         let chosen = place(key, &candidates, homes_for(copies), &[]);
         let home = |at: usize| (Some(positions[at]), candidates[at].domain);
-        Homes { nodes: chosen.into_iter().map(home).collect(), copies }
+        let nodes = chosen.into_iter().map(home).collect();
+        Homes { nodes, copies, since: self.members_since() }
     }
 
     /// All members of every epoch that is not settled, and of now, as the homes of everything.
     pub(crate) fn whole_maps(&self) -> Vec<Homes<'_>> {
         let now = self.node.iter().enumerate().filter(|(_, node)| node.state.is_in());
         let now = now.map(|(at, node)| (Some(at), &node.domain[..])).collect();
-        let mut all = vec![Homes { nodes: now, copies: self.policy.manifest_copies }];
-        for past in &self.past {
+        let (copies, since) = (self.policy.manifest_copies, self.members_since());
+        let mut all = vec![Homes { nodes: now, copies, since }];
+        for (past, since) in self.past_since() {
             let nodes = past.node.iter().map(|node| (self.position(&node.id), &node.domain[..]));
-            all.push(Homes { nodes: nodes.collect(), copies: past.copies });
+            all.push(Homes { nodes: nodes.collect(), copies: past.copies, since });
         }
         all
     }
 
-    /// Whether these nodes know of every object: no version is on others alone.
-    pub(crate) fn all_visible(&self, by: impl Fn(usize) -> bool) -> bool {
-        self.whole_maps().iter().all(|map| map.answered(&by))
+    /// Whether these nodes know of every object: no version is on others alone. `by` is asked for
+    /// a node, and for the epoch since which it has to know everything.
+    pub(crate) fn all_visible(&self, by: impl Fn(usize, u64) -> bool) -> bool {
+        self.whole_maps().iter().all(|map| map.answered(|at| by(at, map.since)))
     }
 
     /// The next epoch, if nodes should change between in and out: those that were out and are

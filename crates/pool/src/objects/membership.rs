@@ -39,10 +39,14 @@ impl Pool {
         let known = config.revision;
         let mut pool = Pool::open(config, open)?.like(settings);
         loop {
-            let found = pool.maps()?;
-            let newest = found.iter().map(|(_, map)| map).max_by_key(|map| map.revision);
-            let Some(newest) = newest.filter(|map| map.revision > pool.config.revision).cloned()
-            else {
+            let mut newer = pool.epochs()?;
+            newer.retain(|(_, epoch)| *epoch > pool.config.revision);
+            newer.sort_by_key(|(_, epoch)| std::cmp::Reverse(*epoch));
+            // A copy that cannot be read is no copy.
+            let map =
+                |(at, _): &(usize, u64)| map_of(pool.usable(*at).ok()?, &pool.config.id).ok()?;
+            let newest = newer.iter().find_map(map);
+            let Some(newest) = newest.filter(|map| map.revision > pool.config.revision) else {
                 break;
             };
             pool = Pool::open(newest, open)?.like(settings);
@@ -51,11 +55,12 @@ impl Pool {
         if epoch == known {
             return Ok(pool.config);
         }
-        let maps = pool.maps()?;
-        let has = |at: usize| maps.iter().any(|(of, map)| *of == at && map.revision == epoch);
+        let epochs = pool.epochs()?;
+        let has = |at: usize| epochs.contains(&(at, epoch));
         if pool.config.majority(|id| pool.config.position(id).is_some_and(has)).is_err() {
             let locks = pool.lock_all(settings)?;
-            pool.spread(&locks, &pool.config)?;
+            // The one that is completed may be the one that raised the floor.
+            pool.spread(&locks, &pool.config, pool.config.floored.saturating_sub(1))?;
         }
         Ok(pool.config)
     }
@@ -81,14 +86,13 @@ impl Pool {
         }
     }
 
-    /// Copies of the map, as they are on the nodes.
-    fn maps(&self) -> Result<Vec<(usize, PoolConfig)>> {
+    /// The epochs of the nodes' copies of the map.
+    fn epochs(&self) -> Result<Vec<(usize, u64)>> {
         let all = in_parallel(
             self.sequence.as_ref(),
             self.present().collect(),
             |_, (at, store): (usize, &dyn Backend)| {
-                // A copy that cannot be read is no copy.
-                Ok::<_, PoolError>(map_of(store, &self.config.id).ok().flatten().map(|m| (at, m)))
+                Ok::<_, PoolError>(epoch_of(store).ok().flatten().map(|epoch| (at, epoch)))
             },
         )?;
         Ok(all.into_iter().flatten().collect())
@@ -110,8 +114,8 @@ impl Pool {
     ) -> Result<PoolConfig> {
         let next = self.config.next(edit)?;
         let locks = self.lock_all(settings)?;
-        for (at, map) in self.maps()? {
-            self.refuse_newer(at, map.revision)?;
+        for (at, epoch) in self.epochs()? {
+            self.refuse_newer(at, epoch)?;
         }
         let here = |id: &str| self.store(id).is_some();
         let (have, of) = match (self.config.majority(here), next.majority(here)) {
@@ -123,23 +127,30 @@ impl Pool {
             let todo = "bring nodes back, or give --force if they are gone for good".into();
             return Err(PoolError::MapNotAgreed { have, of, away, todo });
         }
-        match self.spread(&locks, &next) {
+        match self.spread(&locks, &next, self.config.floored) {
             Err(PoolError::MapNotAgreed { .. }) if force => {}
             end => end?,
         }
         Ok(next)
     }
 
-    /// Writes a map to all nodes that can be reached; `_locks` are those of all of them.
-    fn spread(&self, _locks: &[WriteLock], map: &PoolConfig) -> Result<()> {
+    /// Writes a map to all nodes that can be reached; `_locks` are those of all of them. Nodes with
+    /// a copy from before `oldest` are passed over: they were rolled back, which their copy alone
+    /// shows, until a scrub has looked at what they have.
+    fn spread(&self, _locks: &[WriteLock], map: &PoolConfig, oldest: u64) -> Result<()> {
         let text = map.to_toml()?;
         let present: Vec<(usize, &dyn Backend)> = self.present().collect();
-        let ends = in_parallel(self.sequence.as_ref(), present, |_, (_, store)| {
-            Ok::<_, PoolError>(write_whole(store, DESCRIPTION, text.as_bytes()))
+        let ends = in_parallel(self.sequence.as_ref(), present, |_, (at, store)| {
+            if matches!(epoch_of(store), Ok(Some(epoch)) if epoch < oldest) {
+                return Ok(None);
+            }
+            let end = write_whole(store, DESCRIPTION, text.as_bytes());
+            Ok::<_, PoolError>(Some((at, end)))
         })?;
-        let written: Vec<&str> = (self.present().zip(&ends))
+        let ends: Vec<_> = ends.into_iter().flatten().collect();
+        let written: Vec<&str> = (ends.iter())
             .filter(|(_, end)| end.is_ok())
-            .map(|((at, _), _)| &self.nodes[at].config.id[..])
+            .map(|(at, _)| &self.nodes[*at].config.id[..])
             .collect();
         let has = |id: &str| written.contains(&id);
         let ((Err((have, of)), _) | (_, Err((have, of)))) =
@@ -147,11 +158,22 @@ impl Pool {
         else {
             return Ok(());
         };
-        let why = ends.into_iter().find_map(std::result::Result::err);
+        let why = ends.into_iter().find_map(|(_, end)| end.err());
         let why = why.map_or(String::new(), |error: StoreError| format!("{error}; "));
         let away = self.silent();
         let todo = format!("{why}bring nodes back, and run it again");
         Err(PoolError::MapNotAgreed { have, of, away, todo })
+    }
+
+    /// Gives the map to a node that has an older copy: it was unavailable when that changed, or its
+    /// disk was rolled back. Of the latter the caller has looked at what it has.
+    pub(super) fn tell(&self, at: usize, settings: &Settings<'_>) -> Result<()> {
+        let _lock = self.lock(std::iter::once(at), settings)?;
+        let store = self.usable(at)?;
+        if let Some(epoch) = epoch_of(store)? {
+            self.refuse_newer(at, epoch)?;
+        }
+        Ok(write_whole(store, DESCRIPTION, self.config.to_toml()?.as_bytes())?)
     }
 
     /// Domains of nodes that should be there and cannot be used.
@@ -403,7 +425,7 @@ impl Pool {
     /// As [`Pool::settle`], when all manifests are known to be in place. They are, of the objects
     /// that anybody knows of; and these are all, unless too many nodes are unavailable.
     pub(super) fn settle_now(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
-        let sure = |at: usize| self.nodes[at].is_here() && !self.is_unsure(at);
+        let sure = |at: usize, since| self.nodes[at].is_here() && !self.is_newer_than(at, since);
         if !self.config.all_visible(sure) {
             return Ok(None);
         }

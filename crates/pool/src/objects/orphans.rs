@@ -213,6 +213,7 @@ impl Pool {
         if req.dry_run {
             return Ok(());
         }
+        self.readmit(req, report, settings);
         let mut settled = None;
         if report.under_replicated == 0 && self.is_backfilling() {
             settled = self.settle_now(settings)?;
@@ -239,13 +240,11 @@ impl Pool {
         let Some(floor) = tombstones.iter().map(|listed| listed.version).max() else {
             return Ok(());
         };
-        let pool = match floor > self.config.floor {
-            true => self.with_config(self.change(false, settings, |next| {
-                next.floor = floor;
-                Ok(())
-            })?),
-            false => self.with_config(self.config.clone()),
-        };
+        // All nodes are there: who has an older map after this was rolled back.
+        let pool = self.with_config(self.change(false, settings, |next| {
+            (next.floor, next.floored) = (floor.max(next.floor), next.revision);
+            Ok(())
+        })?);
         let mut forgotten = Vec::new();
         for listed in tombstones {
             let key = Key::of(&listed.name)?;
@@ -255,6 +254,9 @@ impl Pool {
                 !manifest.body.is_data() && manifest.version <= pool.config.floor
             });
             if !removed || !found.certain {
+                let newest = found.newest.filter(|_| found.certain);
+                let known = newest.map(|manifest| (key, Listed::of(&manifest)));
+                index.store(known.as_slice())?;
                 continue;
             }
             let name = NodeFile::Manifest { key }.name();

@@ -192,6 +192,13 @@ impl Pool {
         self.config.is_new(&node.config) || node.entered().as_ref().is_ok_and(|node| node.filling)
     }
 
+    /// Whether it says nothing of what was put from an epoch on that a node does not have it: its
+    /// disk is newer.
+    pub(crate) fn is_newer_than(&self, at: usize, since: u64) -> bool {
+        let node = &self.nodes[at];
+        node.config.since > since || node.entered().as_ref().is_ok_and(|node| node.filling)
+    }
+
     /// The same pool; all that is done with it is done on the caller's thread: for simulations.
     #[must_use]
     pub fn in_sequence(self, sequence: Sequence) -> Pool {
@@ -222,7 +229,7 @@ impl Pool {
         if let (None, Some((_, why))) = (self.present().next(), self.away().first()) {
             return Err(none_here(&self.config, why));
         }
-        Ok(self.config.all_visible(|at| self.nodes[at].is_here()))
+        Ok(self.config.all_visible(|at, _| self.nodes[at].is_here()))
     }
 
     /// The place of a node by its id, where it can be used.

@@ -154,6 +154,7 @@ impl Pool {
         if req.prefix.is_empty() {
             self.scrub_tombstones(index, req, &mut report, settings)?;
             let strays = self.find_leftovers(index, req, &mut report, settings)?;
+            self.scrub_unlisted(&strays, index, req, queue, &mut report, settings)?;
             self.restore(&strays, index, req, &mut report, settings)?;
             self.finish_scrub(index, req, &mut report, settings)?;
         }
@@ -194,6 +195,10 @@ impl Pool {
         {
             // Changed meanwhile, or the index followed a copy that a commit cut short left behind.
             index.store(&[(key, newest)])?;
+        }
+        if found.newest.is_none() && !req.dry_run {
+            // Its shards, if there are any, are to be seen as those of no object.
+            index.forget(std::slice::from_ref(&listed.name))?;
         }
         if found.data().is_none() {
             return Ok(None);
@@ -248,6 +253,12 @@ impl Pool {
                     if let NodeFile::ManifestPart { key, run, .. } = file {
                         strays.begun(key, run);
                     }
+                    if let NodeFile::Manifest { key } = file
+                        && strays.unlisted.len() < MAX_SUSPECTS
+                        && matches!(index.by_key(&key), Ok(None))
+                    {
+                        strays.unlisted.insert(key);
+                    }
                     match self.is_wanted(index, node, &file, req) {
                         Ok(false) if suspects.len() < MAX_SUSPECTS => suspects.push(file),
                         Ok(_) => {}
@@ -265,6 +276,28 @@ impl Pool {
             }
         }
         Ok(strays)
+    }
+
+    /// Looks at objects that only their manifests told of.
+    fn scrub_unlisted(
+        &self,
+        strays: &Strays,
+        index: &Index,
+        req: &ScrubRequest<'_>,
+        queue: &mut RepairQueue,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        for key in &strays.unlisted {
+            let Some(manifest) = self.ask(key, true)?.newest else { continue };
+            let listed = Listed::of(&manifest);
+            index.store(&[(*key, listed.clone())])?;
+            let damage = self.scrub_object(&listed, index, req, queue, report, settings)?;
+            if !req.dry_run {
+                index.set_damage(damage.as_slice())?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether a file is what the index expects there: a quick answer for the many.

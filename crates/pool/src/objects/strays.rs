@@ -10,12 +10,14 @@ const MAX_RUNS: usize = 100_000;
 /// Index and node of a shard.
 pub(super) type Stray = (u16, usize);
 
-/// Shards of objects that have no manifest, by object and run.
+/// Shards of objects that have no manifest, by object and run; and manifests that no index knows.
 #[derive(Debug, Default)]
 pub(super) struct Strays {
     shards: BTreeMap<(Key, [u8; 16]), Vec<Stray>>,
     /// Whose manifests were being written: puts that were cut short, which nobody acknowledged.
     begun: BTreeSet<(Key, [u8; 16])>,
+    /// Objects that the index does not have: logs of changes are hints, and may be lost.
+    pub unlisted: BTreeSet<Key>,
 }
 
 impl Strays {

@@ -179,7 +179,7 @@ impl Pool {
             }
         }
         let here: u64 = status.nodes.iter().map(|row| row.shards).sum();
-        status.incomplete = !self.config.all_visible(|at| status.nodes[at].present);
+        status.incomplete = !self.config.all_visible(|at, _| status.nodes[at].present);
         status.unclaimed = here.saturating_sub(status.claimed);
         Ok(status)
     }
@@ -302,8 +302,9 @@ impl Pool {
         lack.lost.sort_unstable();
         lack.lost.dedup();
         let gone = |id: &&String| self.config.position(id).is_none();
-        let manifests = usize::from(lack.manifests.max(u16::from(lack.under_replicated)))
-            + listed.manifests.iter().filter(gone).count();
+        // What a scrub found may be one of those that are counted here.
+        let manifests = usize::from(lack.manifests) + listed.manifests.iter().filter(gone).count();
+        let manifests = manifests.max(usize::from(lack.under_replicated));
         let misplaced = self.is_misplaced(&key, listed);
         if lack.lost.is_empty() && manifests == 0 && !misplaced {
             status.whole += 1;

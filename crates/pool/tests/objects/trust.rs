@@ -8,7 +8,7 @@ use kiln_pool::{
     PoolStatus, PutRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest, Silent,
     StreamSource,
 };
-use kiln_store::{Backend, Fault, FaultAction, Operation};
+use kiln_store::{Backend, Fault, FaultAction, MemoryBackend, Operation};
 
 use crate::world::*;
 
@@ -105,30 +105,155 @@ fn an_old_disk_brings_nothing_back() {
 /// A disk restored from a snapshot of before is believed to be itself, and must do no harm.
 #[test]
 fn a_snapshot_brings_nothing_back() {
-    let world = World::new("rs:3+2", 7);
+    let mut world = World::new("rs:3+2", 7);
     let kept = data(4_000, 3);
     world.put("kept", &kept).unwrap();
-    for (round, size) in [(0, 9_000), (1, 60)] {
+    for (round, size) in [(0, 9_000), (1, 60), (2, 70)] {
         let (name, bytes) = (format!("a{round}"), data(size, round));
         world.put(&name, &bytes).unwrap();
         let at = world.config.position(&world.pool().manifest(&name).unwrap().copies[0]).unwrap();
-        let snapshot: Vec<(String, Vec<u8>)> = (world.files(at).into_iter())
-            .map(|file| (file.clone(), world.disks[at].memory.bytes(&file).unwrap()))
-            .collect();
+        let snapshot = world.disks[at].memory.crash(0);
         world.remove(&name).unwrap();
         let forgotten = scrub_at(&world, 9_000).forgotten;
         assert_eq!(forgotten, 1);
-        for (file, bytes) in snapshot {
-            world.disks[at].memory.put(&file, bytes);
+        world.disks[at] = Disk::new(snapshot);
+        if round == 2 {
+            // Nobody has looked at it when the map changes: it is not told.
+            set_state(&mut world, &[6], NodeState::Leaving);
+            set_state(&mut world, &[6], NodeState::In);
         }
         assert!(matches!(world.get(&name), Err(PoolError::NoObject { .. })), "{name}");
         let found = scrub_at(&world, 9_000);
         assert_eq!(found.restored, 0, "{found:#?}");
         assert!(matches!(world.get(&name), Err(PoolError::NoObject { .. })), "{name}");
+        let told = world.disks[at].memory.bytes("kiln-pool.toml").unwrap();
+        assert!(told == world.newest().to_toml().unwrap().into_bytes(), "{name}");
         assert!(world.get("kept").unwrap() == kept);
         assert!(world.put(&name, &bytes).unwrap().version > 2);
         assert!(world.get(&name).unwrap() == bytes);
+        repair(&world, false);
     }
+}
+
+/// Disks restored from snapshots of before an object was put are like lost ones: m of them take
+/// nothing along, be its version one of before something was forgotten or not.
+#[test]
+fn a_snapshot_takes_nothing_along() {
+    for (code, nodes) in [("rs:2+1", 5), ("rs:3+2", 7)] {
+        for (size, forgets) in [(60, false), (60, true), (9_000, false), (9_000, true)] {
+            let what = format!("{code} {size} {forgets}");
+            let mut world = World::new(code, nodes);
+            let m = world.config.policy.manifest_copies - 1;
+            let before: Vec<_> =
+                world.disks.iter().map(|disk| Disk::new(disk.memory.crash(0))).collect();
+            let bytes = data(size, 4);
+            world.put("x", &bytes).unwrap();
+            if forgets {
+                world.put("y", &data(70, 5)).unwrap();
+                world.remove("y").unwrap();
+                assert_eq!(scrub_at(&world, 9_000).forgotten, 1);
+            }
+            let copies = world.pool().manifest("x").unwrap().copies;
+            for id in &copies[..m] {
+                let at = world.config.position(id).unwrap();
+                world.disks[at] = before[at].clone();
+            }
+            assert!(world.get("x").unwrap() == bytes, "{what}");
+            let report = scrub_at(&world, 10_000);
+            assert_eq!((report.unreadable, report.restored), (0, 0), "{what}: {report:#?}");
+            repair(&world, false);
+            let report = scrub_at(&world, 11_000);
+            assert!(report.clean, "{what}: {report:#?}");
+            for lost in pairs(nodes).filter(|_| m == 2) {
+                world.away = lost;
+                assert!(world.get("x").unwrap() == bytes, "{what}");
+            }
+        }
+    }
+}
+
+/// A node that joined lost nothing: until the map is settled as many losses are survived as ever.
+#[test]
+fn a_node_that_joined_is_no_loss() {
+    for forgotten in [false, true] {
+        let mut world = World::new("rs:2+1", 5);
+        world.put("small", &data(40, 1)).unwrap();
+        world.disks.push(Disk::new(MemoryBackend::new()));
+        let node = NodeConfig::new("n05", "memory://5");
+        let open = |node: &NodeConfig| world.open_node(node);
+        world.config = world.pool().add_node(node, world.run(), &open, &settings()).unwrap();
+        if forgotten {
+            world.config = world.pool().forget(&["n01".into()], false, &settings()).unwrap();
+        }
+        assert!(!world.config.is_settled());
+        let lost = world.config.position("n02").unwrap();
+        if !forgotten {
+            world.replace_disk(lost);
+        }
+        for number in 0..40 {
+            let name = format!("o{number}");
+            assert!(matches!(world.get(&name), Err(PoolError::NoObject { .. })), "{name}");
+        }
+        assert!(world.get("small").unwrap() == data(40, 1));
+        repair(&world, false);
+        assert!(world.pool().config().is_settled());
+    }
+}
+
+/// One that was out, and is back, knows what it knew.
+#[test]
+fn nodes_that_are_back_are_witnesses() {
+    let mut world = World::new("rs:2+1", 6);
+    world.put("x", &data(3_000, 1)).unwrap();
+    for node in [0, 1, 2] {
+        world.away.insert(node);
+        set_state(&mut world, &[node], NodeState::Out);
+        world.away.clear();
+    }
+    set_state(&mut world, &[0, 1, 2], NodeState::In);
+    assert!(world.get("x").unwrap() == data(3_000, 1));
+    repair(&world, false);
+    assert!(world.pool().config().is_settled());
+}
+
+/// A scrub found that a copy of a manifest is missing, and it was on a node that is given up: that
+/// is one copy, not two.
+#[test]
+fn a_missing_copy_is_counted_once() {
+    let mut world = World::new("rs:2+1", 5);
+    world.put("small", &data(40, 1)).unwrap();
+    let index = refreshed(&world);
+    let copies = world.pool().manifest("small").unwrap().copies;
+    world.config = world.pool().forget(&copies[..1], false, &settings()).unwrap();
+    let mut queue = RepairQueue::new(Rules::default());
+    let req = ScrubRequest { now_ms: 9_000, ..ScrubRequest::default() };
+    world.pool().scrub(&index, &mut queue, &req, &settings()).unwrap();
+    let status = world.pool().survey(&index, &mut queue, 0).unwrap();
+    assert_eq!((status.unreadable, status.under_replicated), (0, 1), "{status:#?}");
+}
+
+/// The index follows hints. A scrub finds what none of them told of.
+#[test]
+fn a_scrub_finds_what_the_index_does_not_know() {
+    let world = World::new("rs:2+1", 5);
+    let index = refreshed(&world);
+    world.put("x", &data(3_000, 1)).unwrap();
+    // The logs are lost, and so is a shard.
+    for at in 0..5 {
+        world.disks[at].memory.remove(".kiln-changes").unwrap();
+    }
+    let placed = world.pool().manifest("x").unwrap();
+    let kiln_pool::Body::Shards(placed) = placed.body else { panic!("{placed:?}") };
+    let at = world.config.position(&placed.places[1].node).unwrap();
+    let shard = world.files(at).into_iter().find(|name| name.ends_with(".kiln")).unwrap();
+    world.disks[at].memory.remove(&shard).unwrap();
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    assert_eq!(index.len().unwrap(), 0);
+    let mut queue = RepairQueue::new(Rules::default());
+    let req = ScrubRequest { now_ms: 9_000, ..ScrubRequest::default() };
+    let report = world.pool().scrub(&index, &mut queue, &req, &settings()).unwrap();
+    assert_eq!((report.objects, report.damaged), (1, 1), "{report:#?}");
+    assert_eq!(index.len().unwrap(), 1);
 }
 
 /// T2: a put that dies at its second manifest. Once read, its version stays.
