@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use kiln_pool::{
     GetReport, GetRequest, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PoolError, PutReport,
@@ -22,7 +22,9 @@ pub fn data(len: usize, seed: u64) -> Vec<u8> {
 }
 
 pub fn settings() -> Settings<'static> {
-    Settings { threads: 2, memory: 8 << 20, ..Settings::new(&Silent) }
+    // How many processors there are is looked up once only: that takes longer than a small put.
+    static DEFAULT: LazyLock<Settings<'static>> = LazyLock::new(|| Settings::new(&Silent));
+    Settings { threads: 2, memory: 8 << 20, ..*DEFAULT }
 }
 
 /// One node's disk.
@@ -80,6 +82,13 @@ impl World {
             return Err(StoreError::Io { op: kiln_store::Operation::Open, place, name, source });
         }
         Ok(Arc::new(self.disks[at].faulty.clone()))
+    }
+
+    /// A world like this one, of which nothing is this one's.
+    pub fn copy(&self) -> World {
+        let disks = self.disks.iter().map(|disk| Disk::new(disk.memory.crash(0))).collect();
+        let runs = AtomicU64::new(self.runs.load(Ordering::Relaxed));
+        World { config: self.config.clone(), disks, away: self.away.clone(), runs }
     }
 
     /// The pool as a process that starts now sees it.

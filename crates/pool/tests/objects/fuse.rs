@@ -1,0 +1,169 @@
+//! Disks that fail at one moment of all that is done with them: the power goes, an operation fails,
+//! or one of them is full.
+
+use std::io::{Error, ErrorKind};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kiln_store::{Append, Backend, Capabilities, Operation, ReadAt, StoreError, WriteLock};
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failing {
+    /// Nothing works any more, anywhere.
+    Kill,
+    /// One operation fails.
+    Error,
+    /// A disk has no room from then on.
+    Full,
+}
+
+impl Failing {
+    pub const ALL: [Failing; 3] = [Failing::Kill, Failing::Error, Failing::Full];
+}
+
+/// Counts operations that change something, on all disks together, and strikes at one of them.
+#[derive(Debug)]
+pub struct Fuse {
+    failing: Failing,
+    left: AtomicI64,
+    /// The disk that was struck.
+    struck: Mutex<Option<usize>>,
+}
+
+impl Fuse {
+    /// Strikes after so many operations.
+    pub fn new(failing: Failing, after: i64) -> Arc<Fuse> {
+        Arc::new(Fuse { failing, left: AtomicI64::new(after), struck: Mutex::default() })
+    }
+
+    /// Operations that could still pass.
+    pub fn left(&self) -> i64 {
+        self.left.load(Ordering::SeqCst)
+    }
+
+    fn fails(&self, disk: usize, op: Operation) -> Option<ErrorKind> {
+        let changes = matches!(
+            op,
+            Operation::Create
+                | Operation::Write
+                | Operation::Sync
+                | Operation::Rename
+                | Operation::Remove
+        );
+        let left = match changes {
+            true => self.left.fetch_sub(1, Ordering::SeqCst),
+            false => self.left(),
+        };
+        let mut struck = self.struck.lock().unwrap_or_else(PoisonError::into_inner);
+        if left == 0 && changes {
+            *struck = Some(disk);
+        }
+        let now = left == 0 && changes;
+        let on_it = *struck == Some(disk) && matches!(op, Operation::Create | Operation::Write);
+        match self.failing {
+            Failing::Kill => (struck.is_some()).then_some(ErrorKind::Other),
+            Failing::Error => now.then_some(ErrorKind::Other),
+            Failing::Full => (now || on_it).then_some(ErrorKind::StorageFull),
+        }
+    }
+}
+
+/// A disk with a fuse.
+#[derive(Debug)]
+pub struct Fused {
+    pub inner: Arc<dyn Backend>,
+    pub fuse: Arc<Fuse>,
+    pub disk: usize,
+}
+
+impl Fused {
+    fn pass(&self, op: Operation, name: &str) -> Result<(), StoreError> {
+        pass(&self.fuse, self.disk, op, name)
+    }
+}
+
+fn pass(fuse: &Fuse, disk: usize, op: Operation, name: &str) -> Result<(), StoreError> {
+    match fuse.fails(disk, op) {
+        None => Ok(()),
+        Some(kind) => {
+            let (place, name) = (format!("disk {disk}"), name.to_owned());
+            Err(StoreError::Io { op, place, name, source: Error::from(kind) })
+        }
+    }
+}
+
+struct FusedFile<F> {
+    inner: F,
+    fuse: Arc<Fuse>,
+    disk: usize,
+    name: String,
+}
+
+impl Backend for Fused {
+    fn place(&self) -> String {
+        self.inner.place()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn list(&self) -> Result<Vec<String>, StoreError> {
+        self.pass(Operation::List, "")?;
+        self.inner.list()
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
+        self.pass(Operation::Open, name)?;
+        let (fuse, disk, name) = (Arc::clone(&self.fuse), self.disk, name.to_owned());
+        Ok(Box::new(FusedFile { inner: self.inner.open(&name)?, fuse, disk, name }))
+    }
+
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>, StoreError> {
+        self.pass(Operation::Create, name)?;
+        let (fuse, disk, name) = (Arc::clone(&self.fuse), self.disk, name.to_owned());
+        Ok(Box::new(FusedFile { inner: self.inner.append(&name, at)?, fuse, disk, name }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        self.pass(Operation::Rename, from)?;
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        self.pass(Operation::Remove, name)?;
+        self.inner.remove(name)
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
+        self.inner.lock(wait)
+    }
+}
+
+impl ReadAt for FusedFile<Box<dyn ReadAt>> {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        pass(&self.fuse, self.disk, Operation::Read, &self.name)?;
+        self.inner.read_at(offset, buf)
+    }
+}
+
+impl Append for FusedFile<Box<dyn Append>> {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        pass(&self.fuse, self.disk, Operation::Write, &self.name)?;
+        self.inner.append(bytes)
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        pass(&self.fuse, self.disk, Operation::Sync, &self.name)?;
+        self.inner.sync()
+    }
+}

@@ -1,0 +1,210 @@
+//! What people do with a pool, as the commands of `kiln` do it. Whatever was done before, or done
+//! in part, doing it again completes it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::{
+    GetRequest, HealRequest, Index, NodeConfig, NodeState, Opener, Pool, PoolError, PutRequest,
+    RebalanceRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest, Sequence, Settings,
+    Silent, StreamSource,
+};
+use kiln_store::Backend;
+
+use crate::world::{World, settings};
+
+/// When what is done here is done.
+const NOW_MS: u64 = 5_000;
+
+pub struct Hands<'a> {
+    pub world: &'a World,
+    pub open: Opener<'a>,
+    /// What is remembered from one command to the next.
+    index: Index,
+    pool: RefCell<Option<Rc<Pool>>>,
+}
+
+fn refused(what: String) -> PoolError {
+    PoolError::Refused { what }
+}
+
+impl Hands<'_> {
+    /// The pool by its map in force, on one thread; opened anew where that changed.
+    pub fn pool(&self) -> Result<Rc<Pool>, PoolError> {
+        let known = self.pool.borrow().clone();
+        if let Some(pool) = known
+            && pool.check_map().is_ok()
+        {
+            return Ok(pool);
+        }
+        let sequence = Sequence::new(|_| 0);
+        let settings = Settings { sequence: Some(&sequence), ..settings() };
+        let map = Pool::newest(self.world.config.clone(), self.open, &settings)?;
+        let pool = Rc::new(Pool::open(map, self.open)?.in_sequence(sequence));
+        *self.pool.borrow_mut() = Some(Rc::clone(&pool));
+        Ok(pool)
+    }
+
+    fn index(&self, pool: &Pool) -> Result<&Index, PoolError> {
+        self.index.refresh(pool, b"", &Silent)?;
+        Ok(&self.index)
+    }
+
+    pub fn put(&self, name: &str, bytes: &[u8]) -> Result<(), PoolError> {
+        let run = self.world.run();
+        let req = PutRequest { name, run, now_ms: NOW_MS, replace: true };
+        self.pool()?.put(&req, &mut StreamSource::new(bytes), &settings())?;
+        Ok(())
+    }
+
+    pub fn remove(&self, name: &str) -> Result<(), PoolError> {
+        match self.pool()?.remove(name, self.world.run(), NOW_MS, &settings()) {
+            Err(PoolError::NoObject { .. }) => Ok(()),
+            end => end,
+        }
+    }
+
+    /// `kiln repair`, or `kiln repair --away`.
+    pub fn repair(&self, away: bool) -> Result<RecoverReport, PoolError> {
+        self.pool()?.attend(|_| away, &settings())?;
+        let pool = self.pool()?;
+        let req = RecoverRequest { now_ms: NOW_MS, away, dry_run: false };
+        let report = pool.recover(self.index(&pool)?, &req, &settings())?;
+        match report.failed.first() {
+            Some((name, why)) => Err(refused(format!("{name}: {why}"))),
+            None => Ok(report),
+        }
+    }
+
+    /// What a coordinator does: it gives up nodes that stay away, and has objects repaired one by
+    /// one as a survey finds them.
+    pub fn coordinate(&self) -> Result<(), PoolError> {
+        self.pool()?.attend(|_| true, &settings())?;
+        let pool = self.pool()?;
+        let survey = |queue: &mut RepairQueue| pool.survey(self.index(&pool)?, queue, NOW_MS);
+        let mut queue = RepairQueue::new(Rules::default());
+        survey(&mut queue)?;
+        while let Some(damaged) = queue.next(NOW_MS + 3_600_000) {
+            let listed = self.index(&pool)?.by_key(&damaged.key)?;
+            let name = listed.ok_or_else(|| refused("an object that is not listed".into()))?.name;
+            let req = HealRequest { now_ms: NOW_MS, away: true, suspects: Vec::new() };
+            match pool.heal(&name, &req, &settings()) {
+                Ok(_) | Err(PoolError::NoObject { .. }) => queue.done(&damaged.key),
+                Err(error) => return Err(error),
+            }
+        }
+        pool.settle(&survey(&mut RepairQueue::new(Rules::default()))?, &settings())?;
+        Ok(())
+    }
+
+    /// `kiln pool drain`.
+    pub fn drain(&self, id: &str) -> Result<(), PoolError> {
+        let Some(node) = self.node(id)? else { return Ok(()) };
+        let ids = [id.to_owned()];
+        if node.state != NodeState::Leaving {
+            self.pool()?.set_state(&ids, NodeState::Leaving, false, &settings())?;
+        }
+        self.repair(false)?;
+        let pool = self.pool()?;
+        let mut left = 0;
+        self.index(&pool)?.each("", None, |listed| {
+            left += u64::from(listed.nodes.contains(&ids[0]) || listed.manifests.contains(&ids[0]));
+            Ok(true)
+        })?;
+        if left > 0 {
+            return Err(refused(format!("{left} objects are still on {id}")));
+        }
+        pool.forget(&ids, false, &settings())?;
+        Ok(())
+    }
+
+    /// `kiln pool forget` and `kiln repair`.
+    pub fn forget(&self, id: &str) -> Result<(), PoolError> {
+        if self.node(id)?.is_some() {
+            let ids = [id.to_owned()];
+            let pool = self.pool()?;
+            let (lost, _) = pool.lost_without(&ids, self.index(&pool)?, 1)?;
+            if let Some(name) = lost.first() {
+                return Err(refused(format!("{name} would be lost")));
+            }
+            pool.forget(&ids, false, &settings())?;
+        }
+        self.repair(false).map(drop)
+    }
+
+    /// `kiln pool add-node` and `kiln repair`. A disk that an attempt before has marked is emptied.
+    pub fn add_node(&self, at: usize) -> Result<(), PoolError> {
+        let node = NodeConfig::new(&format!("n{at:02}"), &format!("memory://{at}"));
+        if self.node(&node.id)?.is_none() {
+            let disk = (self.open)(&node)?;
+            for name in disk.list()? {
+                disk.remove(&name)?;
+            }
+            self.pool()?.add_node(node, self.world.run(), self.open, &settings())?;
+        }
+        self.repair(false).map(drop)
+    }
+
+    /// An empty disk takes the place of a lost one, and `kiln repair`.
+    pub fn replace(&self, id: &str) -> Result<(), PoolError> {
+        let pool = self.pool()?;
+        if let (Some(node), None) = (self.node(id)?, pool.place(id)) {
+            pool.replace_disk(node, self.world.run(), self.open, &settings())?;
+        }
+        self.repair(false).map(drop)
+    }
+
+    /// `kiln pool rebalance`.
+    pub fn rebalance(&self) -> Result<(), PoolError> {
+        let pool = self.pool()?;
+        let req = RebalanceRequest { now_ms: NOW_MS, dry_run: false };
+        let report = pool.rebalance(self.index(&pool)?, &req, &settings())?;
+        match report.failed.first() {
+            Some((name, why)) => Err(refused(format!("{name}: {why}"))),
+            None => Ok(()),
+        }
+    }
+
+    pub fn scrub(&self, now_ms: u64) -> Result<ScrubReport, PoolError> {
+        let pool = self.pool()?;
+        let mut queue = RepairQueue::new(Rules::default());
+        let req = ScrubRequest { now_ms, grace_ms: 0, ..ScrubRequest::default() };
+        pool.scrub(self.index(&pool)?, &mut queue, &req, &settings())
+    }
+
+    fn node(&self, id: &str) -> Result<Option<NodeConfig>, PoolError> {
+        let pool = self.pool()?;
+        Ok(pool.config().position(id).map(|at| pool.config().node[at].clone()))
+    }
+}
+
+/// An object's bytes; `None`: there is no such object.
+pub fn get(pool: &Pool, name: &str) -> Result<Option<Vec<u8>>, PoolError> {
+    let mut out = Vec::new();
+    match pool.get(&GetRequest { name, range: None }, &mut out, &settings()) {
+        Ok(_) => Ok(Some(out)),
+        Err(PoolError::NoObject { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Does something with a world as it is.
+pub fn with_hands<R>(world: &World, act: impl FnOnce(&Hands<'_>) -> R) -> R {
+    through(world, |_, disk| disk, act)
+}
+
+/// As [`with_hands`], through other disks.
+pub fn through<R>(
+    world: &World,
+    wrap: impl Fn(usize, Arc<dyn Backend>) -> Arc<dyn Backend>,
+    act: impl FnOnce(&Hands<'_>) -> R,
+) -> R {
+    let open = |node: &NodeConfig| {
+        let at = node.url.trim_start_matches("memory://").parse().unwrap();
+        Ok(wrap(at, world.open_node(node)?))
+    };
+    let (index, pool) = (Index::in_memory().unwrap(), RefCell::default());
+    act(&Hands { world, open: &open, index, pool })
+}

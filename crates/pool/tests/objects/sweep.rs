@@ -1,0 +1,248 @@
+//! The fault sweep: a kill, a failure and a full disk at every file operation of everything that
+//! changes a pool. Afterwards an object is the old one or the new one, doing it again completes it,
+//! and a scrub with a repair makes the pool whole.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kiln_pool::PoolError;
+use kiln_store::{Backend, MemoryBackend};
+
+use crate::fuse::{Failing, Fuse, Fused};
+use crate::hands::{Hands, get, through, with_hands};
+use crate::world::*;
+
+/// Something that changes a pool.
+struct Row {
+    name: &'static str,
+    prepare: fn(&mut World),
+    act: fn(&Hands<'_>) -> Result<(), PoolError>,
+    /// Object `x`, before and after.
+    x: [Option<u64>; 2],
+}
+
+const OLD: Option<u64> = Some(1);
+const NEW: Option<u64> = Some(2);
+
+/// Contents of `x` by its number.
+fn bytes_of(x: Option<u64>) -> Option<Vec<u8>> {
+    x.map(|seed| data(if seed == 1 { 900 } else { 700 }, seed))
+}
+
+/// The node that something is done about; it has a shard of `x`.
+const NODE: &str = "n03";
+
+fn lose_node(world: &mut World) {
+    world.away.insert(world.config.position(NODE).unwrap());
+}
+
+fn lose_disk(world: &mut World) {
+    let at = world.config.position(NODE).unwrap();
+    world.disks[at] = Disk::new(MemoryBackend::new());
+}
+
+fn new_place(world: &mut World) {
+    world.disks.push(Disk::new(MemoryBackend::new()));
+}
+
+const NEXT: usize = 6;
+
+/// All that changes a pool; what is new becomes a row.
+const ROWS: &[Row] = &[
+    Row {
+        name: "put",
+        prepare: |_| (),
+        act: |hands| hands.put("x", &bytes_of(NEW).unwrap()),
+        x: [None, NEW],
+    },
+    Row {
+        name: "overwrite",
+        prepare: |_| (),
+        act: |hands| hands.put("x", &bytes_of(NEW).unwrap()),
+        x: [OLD, NEW],
+    },
+    Row {
+        name: "overwrite by a small one",
+        prepare: |_| (),
+        act: |hands| hands.put("x", &data(30, 3)),
+        x: [OLD, Some(3)],
+    },
+    Row { name: "rm", prepare: |_| (), act: |hands| hands.remove("x"), x: [OLD, None] },
+    Row {
+        name: "repair",
+        prepare: |world| {
+            let at = world.config.position(NODE).unwrap();
+            world.replace_disk(at);
+        },
+        act: |hands| hands.repair(false).map(drop),
+        x: [OLD, OLD],
+    },
+    Row {
+        name: "repair --away",
+        prepare: lose_node,
+        act: |hands| hands.repair(true).map(drop),
+        x: [OLD, OLD],
+    },
+    Row { name: "drain", prepare: |_| (), act: |hands| hands.drain(NODE), x: [OLD, OLD] },
+    Row { name: "forget", prepare: lose_node, act: |hands| hands.forget(NODE), x: [OLD, OLD] },
+    Row { name: "add-node", prepare: new_place, act: |hands| hands.add_node(NEXT), x: [OLD, OLD] },
+    Row { name: "replace", prepare: lose_disk, act: |hands| hands.replace(NODE), x: [OLD, OLD] },
+    Row {
+        name: "rebalance",
+        prepare: |world| {
+            new_place(world);
+            with_hands(world, |hands| hands.add_node(NEXT)).unwrap();
+        },
+        act: |hands| hands.rebalance(),
+        x: [OLD, OLD],
+    },
+    Row {
+        name: "back in",
+        prepare: |world| {
+            lose_node(world);
+            with_hands(world, |hands| hands.repair(true)).unwrap();
+            world.away.clear();
+        },
+        act: |hands| hands.repair(false).map(drop),
+        x: [OLD, OLD],
+    },
+    Row {
+        name: "scrub",
+        // A tombstone is forgotten, and a shard goes into quarantine and out of it.
+        prepare: |world| {
+            let stray = world.files(0).into_iter().find(|name| name.ends_with(".kiln"));
+            let bytes = stray.map(|name| (world.disks[0].memory.bytes(&name).unwrap(), name));
+            if let Some((bytes, name)) = bytes {
+                let at = (1..NEXT).find(|at| !world.files(*at).contains(&name)).unwrap();
+                world.disks[at].memory.put(&name, bytes);
+            }
+        },
+        act: |hands| hands.scrub(6_000).map(drop),
+        x: [OLD, OLD],
+    },
+];
+
+/// Objects that nothing is done with.
+fn others() -> [(&'static str, Vec<u8>); 2] {
+    [("small", data(40, 7)), ("large", data(640, 8))]
+}
+
+fn fresh(row: &Row) -> World {
+    let mut world = World::new("rs:3+2", NEXT);
+    others().iter().for_each(|(name, bytes)| drop(world.put(name, bytes).unwrap()));
+    world.put("gone", &data(50, 9)).unwrap();
+    world.remove("gone").unwrap();
+    if let Some(bytes) = bytes_of(row.x[0]) {
+        world.put("x", &bytes).unwrap();
+    }
+    (row.prepare)(&mut world);
+    world
+}
+
+/// The contents that `x` may have after a row: by number, or a small one of its own.
+fn is(found: Option<&[u8]>, x: Option<u64>) -> bool {
+    let expected = if x == Some(3) { Some(data(30, 3)) } else { bytes_of(x) };
+    found == expected.as_deref()
+}
+
+/// Nothing but `x` may have changed, and `x` must be one of these.
+fn check(hands: &Hands<'_>, when: &str, allowed: &[Option<u64>]) -> Result<(), String> {
+    let pool = hands.pool().map_err(|error| format!("{when}: {error}"))?;
+    let read = |name: &str| get(&pool, name).map_err(|error| format!("{when}: {name}: {error}"));
+    for (name, bytes) in others() {
+        if read(name)? != Some(bytes) {
+            return Err(format!("{when}: {name} is another one"));
+        }
+    }
+    if read("gone")?.is_some() {
+        return Err(format!("{when}: what was removed is back"));
+    }
+    let x = read("x")?;
+    match allowed.iter().any(|allowed| is(x.as_deref(), *allowed)) {
+        true => Ok(()),
+        false => Err(format!("{when}: x has {:?} bytes", x.map(|bytes| bytes.len()))),
+    }
+}
+
+/// What the disks have after the power went.
+fn reboot(world: &mut World, seed: u64) {
+    for (at, disk) in world.disks.iter_mut().enumerate() {
+        *disk = Disk::new(disk.memory.crash(seed.wrapping_mul(31).wrapping_add(at as u64)));
+    }
+}
+
+/// Plays one moment of one row; `Err` says what is wrong.
+fn trial(row: &Row, start: &World, failing: Failing, moment: i64) -> Result<(), String> {
+    let mut world = start.copy();
+    let fuse = Fuse::new(failing, moment);
+    let wrap =
+        |disk, inner| Arc::new(Fused { inner, fuse: fuse.clone(), disk }) as Arc<dyn Backend>;
+    // However it ends: what counts is what is found afterwards.
+    let _ = through(&world, wrap, |hands| (row.act)(hands));
+    if failing == Failing::Kill {
+        reboot(&mut world, moment as u64);
+    }
+    with_hands(&world, |hands| {
+        check(hands, "after", &row.x)?;
+        (row.act)(hands).map_err(|error| format!("done again: {error}"))?;
+        check(hands, "done again", &row.x[1..])
+    })?;
+    world.away.clear();
+    with_hands(&world, |hands| {
+        let fail = |error: PoolError| format!("made whole: {error}");
+        hands.scrub(9_000).map_err(fail)?;
+        hands.repair(false).map_err(fail)?;
+        let last = hands.scrub(9_500).map_err(fail)?;
+        let settled = hands.pool().map_err(fail)?.config().is_settled();
+        if !last.clean || last.leftovers > 0 || !settled {
+            return Err(format!("not whole, settled {settled}: {last:?}"));
+        }
+        check(hands, "made whole", &row.x[1..])
+    })
+}
+
+/// How many operations a row has that change something.
+fn moments(row: &Row, start: &World) -> i64 {
+    let world = start.copy();
+    let all = 1_000_000;
+    let fuse = Fuse::new(Failing::Kill, all);
+    let wrap =
+        |disk, inner| Arc::new(Fused { inner, fuse: fuse.clone(), disk }) as Arc<dyn Backend>;
+    let end = through(&world, wrap, |hands| (row.act)(hands));
+    end.unwrap_or_else(|error| panic!("{}: {error}", row.name));
+    all - fuse.left()
+}
+
+#[test]
+fn a_fault_at_every_operation() {
+    let mut trials = Vec::new();
+    let starts: Vec<World> = ROWS.iter().map(fresh).collect();
+    for (row, start) in ROWS.iter().zip(&starts) {
+        let all = moments(row, start);
+        assert!((5..2_000).contains(&all), "{}: {all} operations", row.name);
+        let each = Failing::ALL.iter().flat_map(|failing| (0..all).map(move |at| (*failing, at)));
+        trials.extend(each.map(|(failing, at)| (row, start, failing, at)));
+    }
+    let (next, wrong) = (AtomicUsize::new(0), std::sync::Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((row, start, failing, at)) =
+                    trials.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    let end = catch_unwind(AssertUnwindSafe(|| trial(row, start, *failing, *at)));
+                    if let Err(why) = end.unwrap_or_else(|_| Err("a panic".into())) {
+                        let why = format!("{} {failing:?} at {at}: {why}", row.name);
+                        wrong.lock().unwrap().push(why);
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    // A line of its own, whatever the harness has written before.
+    println!("\n{{\"faults_tried\": {}, \"faults_wrong\": {}}}", trials.len(), wrong.len());
+    assert!(wrong.is_empty(), "{} faults:\n{}", wrong.len(), wrong.join("\n"));
+}
