@@ -218,6 +218,12 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
+    /// Which of the programs of [`Cluster::run`] it is.
+    #[must_use]
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
     /// Its way to the agents, as a process that starts now has it.
     #[must_use]
     pub fn network(&self) -> Network {
@@ -296,6 +302,19 @@ impl Client {
     /// Gives a host that lost its disk an empty one, and starts it.
     pub fn replace_disk(&self, host: usize) {
         self.shared.world().replace_disk(host);
+    }
+
+    /// A snapshot of a host's disk: what a power cut now would leave of it.
+    #[must_use]
+    pub fn snapshot(&self, host: usize) -> MemoryBackend {
+        self.shared.world().snapshot(host)
+    }
+
+    /// Puts another disk into a host, be it one that it had before, and starts it; gives the one
+    /// that was in it. A host that lost its disk has one again.
+    #[must_use]
+    pub fn swap_disk(&self, host: usize, disk: MemoryBackend) -> MemoryBackend {
+        self.shared.world().swap_disk(host, disk)
     }
 }
 

@@ -112,6 +112,12 @@ impl History {
         right
     }
 
+    /// Whether some version has this size, be it an old one.
+    pub fn has_size(&self, name: &str, size: u64) -> bool {
+        let changes = self.objects.get(name).into_iter().flatten();
+        changes.filter_map(|change| change.bytes.as_ref()).any(|bytes| bytes.len() as u64 == size)
+    }
+
     /// Whether these are the bytes of some version, be it an old one.
     pub fn knows(&self, name: &str, found: &[u8]) -> bool {
         let changes = self.objects.get(name).into_iter().flatten();

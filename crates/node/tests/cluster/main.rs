@@ -6,6 +6,9 @@
 //! what happened, KILN_SIM_SEEDS says how many there are, KILN_SIM_FIRST the first one.
 
 mod history;
+mod keeper;
+mod losses;
+mod operator;
 mod play;
 mod scenario;
 

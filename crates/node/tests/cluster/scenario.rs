@@ -12,8 +12,42 @@ pub fn millis(random: &mut Random, limit: u64) -> Duration {
     Duration::from_millis(random.below(limit))
 }
 
-/// Clients that put and get, beside the one that looks after the pool.
+/// Clients that put and get, beside the one that looks after the pool (the first of all), and the
+/// one that changes its members (the last).
 pub const USERS: usize = 3;
+const CLIENTS: usize = USERS + 2;
+
+/// All that goes wrong takes place within about a minute and a half.
+const ALL_HAPPENED: Duration = Duration::from_secs(90);
+
+/// Hosts that are no members at first.
+const SPARE_HOSTS: usize = 2;
+
+/// A client's clock, in ms against the right one.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Clock {
+    skew: i64,
+    /// It jumps by so much at some moment.
+    jump: Option<(Duration, i64)>,
+}
+
+impl Clock {
+    pub fn at(&self, now: Duration) -> i64 {
+        let jumped = self.jump.filter(|(at, _)| *at <= now).map_or(0, |(_, by)| by);
+        self.skew + jumped
+    }
+
+    fn of(random: &mut Random) -> Clock {
+        // Days, so that any time of grace is over at once, or never.
+        let some = |random: &mut Random| match random.below(3) {
+            0 => random.below(6 * 86_400_000) as i64 - 3 * 86_400_000,
+            _ => random.below(4_000) as i64 - 2_000,
+        };
+        let skew = some(random);
+        let jump = random.one_in(3).then(|| (millis(random, 60_000), some(random)));
+        Clock { skew, jump }
+    }
+}
 
 /// A cluster and its fate.
 #[derive(Debug)]
@@ -21,14 +55,28 @@ pub struct Scenario {
     pub code: &'static str,
     pub hosts: usize,
     pub policy: Policy,
+    /// Domains that a put needs, so as many as must take part.
+    pub domains: usize,
+    /// Disks that may be hurt at a time.
+    pub tolerates: usize,
     /// Hosts whose disks lose or damage what they had.
     pub hurt: Vec<usize>,
     /// More disks are hurt than the code tolerates.
     pub overload: bool,
     pub faults: Faults,
     pub scheduled_faults: Vec<ScheduledFault>,
+    /// Nothing goes wrong but with disks that are hurt, and with changes of members: then snapshots
+    /// are restored. A disk that is rolled back, and one that missed something since the last
+    /// scrub, count together: if one of a version's copies is on the first, and an older version is
+    /// on the second, then both are like disks that lie. More than m of these no quorum of m + 1
+    /// of 2m + 1 bears, and any broken connection can make a disk miss something.
+    pub calm: bool,
     /// Operations of each user.
     pub operations: u64,
+    /// Changes of members, and of disks.
+    pub changes: u64,
+    /// By client.
+    pub clocks: Vec<Clock>,
     pub strategy: &'static str,
     /// Repairs at once.
     pub jobs: usize,
@@ -50,8 +98,10 @@ impl Scenario {
             policy.missing_at_put = 0;
         }
         let spec: kiln_code::CodeSpec = code.parse().unwrap();
-        let hosts = spec.k() + m + 1 + random.below(2) as usize;
+        let domains = spec.k() + m;
+        let hosts = domains + 1 + random.below(2) as usize;
         let overload = random.one_in(12);
+        let calm = random.one_in(4);
         // A shard that was left out at the put is lost as well.
         let tolerates = if overload { m + 1 } else { m - policy.missing_at_put };
         let hurt = if overload { tolerates } else { random.below(tolerates as u64 + 1) as usize };
@@ -59,7 +109,7 @@ impl Scenario {
         let hurt: Vec<usize> =
             (0..hurt).map(|_| all.swap_remove(random.below(all.len() as u64) as usize)).collect();
         let mut some = |most: u64| if random.one_in(3) { 1 + random.below(most) } else { 0 };
-        let faults = Faults {
+        let mut faults = Faults {
             breaks_per_mille: some(3),
             flips_per_mille: some(2),
             doubles_per_mille: some(2),
@@ -67,29 +117,54 @@ impl Scenario {
             disk_ms: 1 + some(40),
             ..Faults::none()
         };
-        let scheduled_faults = scheduled_faults(&mut random, hosts, &hurt);
+        let mut scheduled_faults = hurt_disks(&mut random, &hurt);
+        let others = other_faults(&mut random, hosts);
+        if calm {
+            faults.breaks_per_mille = 0;
+            faults.flips_per_mille = 0;
+        } else {
+            scheduled_faults.extend(others);
+        }
         let rows = STRATEGIES.iter().filter(|row| row.suits_recovery()).map(|row| row.name);
         let strategies: Vec<&str> = std::iter::once(JOINT).chain(rows).collect();
         let strategy = strategies[random.below(strategies.len() as u64) as usize];
         let operations = 3 + random.below(4);
         let jobs = 1 + random.below(4) as usize;
+        let changes = if random.one_in(3) { 0 } else { 1 + random.below(4) };
+        let clocks = (0..CLIENTS).map(|_| Clock::of(&mut random)).collect();
         Scenario {
             code,
             hosts,
             policy,
+            domains,
+            tolerates,
             hurt,
             overload,
             faults,
             scheduled_faults,
+            calm,
             operations,
+            changes,
+            clocks,
             strategy,
             jobs,
         }
     }
+
+    /// Until when the disks of [`Scenario::hurt`] are: one that lies does so for ever.
+    pub fn hurt_until(&self) -> Duration {
+        let lies = |fault: &ScheduledFault| matches!(fault.what, What::Lie { .. });
+        if self.scheduled_faults.iter().any(lies) { Duration::MAX } else { ALL_HAPPENED }
+    }
+
+    /// Hosts of the cluster, members or not.
+    pub fn all_hosts(&self) -> usize {
+        self.hosts + SPARE_HOSTS
+    }
 }
 
-/// All that goes wrong takes place within about a minute and a half.
-fn scheduled_faults(random: &mut Random, hosts: usize, hurt: &[usize]) -> Vec<ScheduledFault> {
+/// What happens to the disks that are hurt.
+fn hurt_disks(random: &mut Random, hurt: &[usize]) -> Vec<ScheduledFault> {
     let mut scheduled_faults = Vec::new();
     let mut add = |random: &mut Random, what: What| {
         scheduled_faults.push(ScheduledFault { at: millis(random, 60_000), what });
@@ -106,7 +181,17 @@ fn scheduled_faults(random: &mut Random, hosts: usize, hurt: &[usize]) -> Vec<Sc
             }
         }
     }
+    scheduled_faults
+}
+
+/// What goes wrong without anything being lost.
+fn other_faults(random: &mut Random, hosts: usize) -> Vec<ScheduledFault> {
+    let mut scheduled_faults = Vec::new();
+    let mut add = |random: &mut Random, what: What| {
+        scheduled_faults.push(ScheduledFault { at: millis(random, 60_000), what });
+    };
     let any = |random: &mut Random| random.below(hosts as u64) as usize;
+    let client = |random: &mut Random| random.below(CLIENTS as u64) as usize;
     for _ in 0..random.below(4) {
         let host = any(random);
         let back = (!random.one_in(4)).then(|| millis(random, 30_000));
@@ -120,11 +205,11 @@ fn scheduled_faults(random: &mut Random, hosts: usize, hurt: &[usize]) -> Vec<Sc
         add(random, What::Cut { host, time });
     }
     for _ in 0..random.below(3) {
-        let (client, time) = (random.below(USERS as u64 + 1) as usize, millis(random, 40_000));
+        let (client, time) = (client(random), millis(random, 40_000));
         add(random, What::CutClient { client, time });
     }
     for _ in 0..random.below(3) {
-        let client = random.below(USERS as u64 + 1) as usize;
+        let client = client(random);
         add(random, What::Kill { client });
     }
     let host = any(random);

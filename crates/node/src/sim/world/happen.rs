@@ -56,6 +56,20 @@ impl World {
         self.return_host(host);
     }
 
+    pub(in crate::sim) fn snapshot(&mut self, host: usize) -> MemoryBackend {
+        let seed = self.random.next();
+        self.hosts[host].disk.crash(seed)
+    }
+
+    pub(in crate::sim) fn swap_disk(&mut self, host: usize, disk: MemoryBackend) -> MemoryBackend {
+        self.crash(host);
+        let old = self.hosts[host].disk.clone();
+        self.hosts[host].set_disk(disk);
+        self.hosts[host].lost = false;
+        self.return_host(host);
+        old
+    }
+
     /// Ends all scheduled faults, those to come too.
     pub(in crate::sim) fn heal(&mut self) -> Vec<usize> {
         self.scheduled_faults.clear();
