@@ -166,7 +166,7 @@ impl<'a> Operator<'a> {
             left += u64::from(here);
             Ok(true)
         })?;
-        if left == 0 {
+        if left == 0 && pool.config().is_settled() {
             let config = pool.forget(&ids, false, &settings())?;
             self.did("drained", &config);
         }

@@ -113,7 +113,7 @@ impl Hands<'_> {
             left += u64::from(listed.nodes.contains(&ids[0]) || listed.manifests.contains(&ids[0]));
             Ok(true)
         })?;
-        if left > 0 {
+        if left > 0 || !pool.config().is_settled() {
             return Err(refused(format!("{left} objects are still on {id}")));
         }
         pool.forget(&ids, false, &settings())?;

@@ -75,6 +75,15 @@ impl Drain {
             setup.observer.warn(&problem);
             return Ok(Exit::Damaged);
         }
+        if !pool.config().is_settled() {
+            // Readers still ask it: without it they could bear one loss less.
+            setup.observer.warn(&format!(
+                "node {} is empty, but not everything is known to be in place yet; run kiln \
+                repair, then drain again",
+                self.id
+            ));
+            return Ok(Exit::Damaged);
+        }
         self.pool.reopen(pool.forget(&ids, false, &setup.settings())?, setup)?;
         Ok(Exit::Done)
     }
