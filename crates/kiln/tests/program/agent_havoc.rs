@@ -44,6 +44,24 @@ fn wait(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
 }
 
+/// Waits until unfinished shards of repairs hold so many bytes on all nodes together.
+fn wait_for_parts(scene: &Scene, bytes: u64) {
+    let held = |node: usize| -> u64 {
+        let entries = fs::read_dir(scene.rig.path(format!("d{node}"))).unwrap().flatten();
+        let parts = entries.filter(|entry| {
+            entry.file_name().to_str().is_some_and(|name| name.ends_with(".repair.part"))
+        });
+        parts.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
+    };
+    for _ in 0..6000 {
+        if (0..scene.agents.len()).map(held).sum::<u64>() >= bytes {
+            return;
+        }
+        wait(10);
+    }
+    panic!("no repair wrote {bytes} bytes");
+}
+
 fn signal(agent: &Agent, name: &str) {
     let done = Command::new("kill").args([name, &agent.pid().to_string()]).status();
     assert!(done.unwrap().success());
@@ -75,9 +93,9 @@ fn a_helper_killed_at_any_moment_of_a_repair_is_done_without() {
 fn a_coordinator_that_was_killed_goes_on_where_it_was() {
     let mut scene = scene(8, &[16_000_000]);
     scene.kill(3);
-    for after in [300, 1500] {
+    for bytes in [300_000, 1_500_000] {
         let mut coordinator = begin(&scene, "");
-        wait(after);
+        wait_for_parts(&scene, bytes);
         coordinator.kill().unwrap();
         coordinator.wait().unwrap();
     }
