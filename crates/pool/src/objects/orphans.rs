@@ -261,10 +261,13 @@ impl Pool {
             }
             let name = NodeFile::Manifest { key }.name();
             // Older versions first: a crash must not leave one of them without the tombstone that
-            // overrides it.
-            let corrupt = found.corrupt.iter().map(|(at, _)| at);
-            let old = corrupt.chain(&found.stale).chain(&found.ghosts);
-            for at in old.chain(&found.copies) {
+            // overrides it. A node that is out may have one too, and would bring it back with it.
+            for (at, store) in pool.present() {
+                if !found.copies.contains(&at) {
+                    store.remove(&name)?;
+                }
+            }
+            for at in &found.copies {
                 pool.usable(*at)?.remove(&name)?;
             }
             report.forgotten += 1;
