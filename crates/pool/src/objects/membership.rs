@@ -6,10 +6,10 @@
 //! or finds the new epoch and is refused. Whoever begins with an old map finds that out from the
 //! first node that it asks: every answer about an object comes with the epoch of the node's map.
 
-use kiln_store::{Backend, StoreError, WriteLock, write_whole};
+use kiln_store::{Backend, WriteLock};
 
 use super::pool::{Opener, PoolNode, identity, opened, take, write_identity};
-use super::small::{epoch_of, read_small};
+use super::small::{epoch_of, is_intact, read_small, write_map};
 use super::{Index, NodeConfig, NodeState, Pool, PoolConfig, PoolStatus};
 use crate::engine::names::{DESCRIPTION, hex};
 use crate::engine::sinks::in_parallel;
@@ -22,7 +22,7 @@ const MAX_TEXT: u64 = 1 << 20;
 fn map_of(store: &dyn Backend, pool: &str) -> Result<Option<PoolConfig>> {
     let Some(bytes) = read_small(store, DESCRIPTION, MAX_TEXT)? else { return Ok(None) };
     let config = PoolConfig::from_toml(&String::from_utf8_lossy(&bytes)).ok();
-    Ok(config.filter(|config| config.id == pool))
+    Ok(config.filter(|config| config.id == pool && is_intact(&bytes)))
 }
 
 impl Pool {
@@ -138,13 +138,12 @@ impl Pool {
     /// a copy from before `oldest` are passed over: they were rolled back, which their copy alone
     /// shows, until a scrub has looked at what they have.
     fn spread(&self, _locks: &[WriteLock], map: &PoolConfig, oldest: u64) -> Result<()> {
-        let text = map.to_toml()?;
         let present: Vec<(usize, &dyn Backend)> = self.present().collect();
         let ends = in_parallel(self.sequence.as_ref(), present, |_, (at, store)| {
             if matches!(epoch_of(store), Ok(Some(epoch)) if epoch < oldest) {
                 return Ok(None);
             }
-            let end = write_whole(store, DESCRIPTION, text.as_bytes());
+            let end = write_map(store, map);
             Ok::<_, PoolError>(Some((at, end)))
         })?;
         let ends: Vec<_> = ends.into_iter().flatten().collect();
@@ -159,7 +158,7 @@ impl Pool {
             return Ok(());
         };
         let why = ends.into_iter().find_map(|(_, end)| end.err());
-        let why = why.map_or(String::new(), |error: StoreError| format!("{error}; "));
+        let why = why.map_or(String::new(), |error: PoolError| format!("{error}; "));
         let away = self.silent();
         let todo = format!("{why}bring nodes back, and run it again");
         Err(PoolError::MapNotAgreed { have, of, away, todo })
@@ -173,7 +172,7 @@ impl Pool {
         if let Some(epoch) = epoch_of(store)? {
             self.refuse_newer(at, epoch)?;
         }
-        Ok(write_whole(store, DESCRIPTION, self.config.to_toml()?.as_bytes())?)
+        write_map(store, &self.config)
     }
 
     /// Domains of nodes that should be there and cannot be used.
@@ -222,7 +221,7 @@ impl Pool {
         self.config.next(|next| added(next, &node))?;
         take(&self.config, &node, &*store)?;
         let next = self.change(false, settings, |next| added(next, &node))?;
-        write_whole(&*store, DESCRIPTION, next.to_toml()?.as_bytes())?;
+        write_map(&*store, &next)?;
         Ok(next)
     }
 
@@ -256,7 +255,7 @@ impl Pool {
             next.node[at] = node.clone();
             Ok(())
         })?;
-        write_whole(&*store, DESCRIPTION, next.to_toml()?.as_bytes())?;
+        write_map(&*store, &next)?;
         Ok(next)
     }
 

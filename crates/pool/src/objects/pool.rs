@@ -12,8 +12,8 @@ use kiln_code::Codec;
 use kiln_store::{Backend, Capabilities, StoreError, write_whole};
 use serde::{Deserialize, Serialize};
 
-use super::small::read_small;
-use crate::engine::names::{DESCRIPTION, IDENTITY};
+use super::small::{read_small, write_map};
+use crate::engine::names::IDENTITY;
 use crate::{Candidate, Key, NodeConfig, PoolConfig, PoolError, Result, Sequence, Settings};
 
 /// Most bytes of these files.
@@ -155,9 +155,8 @@ impl Pool {
             take(&config, node, &**store)?;
         }
         let pool = Pool::open(config, open)?;
-        let text = pool.config.to_toml()?;
         for (_, store) in pool.present() {
-            write_whole(store, DESCRIPTION, text.as_bytes())?;
+            write_map(store, &pool.config)?;
         }
         Ok(pool)
     }
