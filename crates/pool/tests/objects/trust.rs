@@ -127,7 +127,7 @@ fn a_snapshot_brings_nothing_back() {
         assert_eq!(found.restored, 0, "{found:#?}");
         assert!(matches!(world.get(&name), Err(PoolError::NoObject { .. })), "{name}");
         let told = world.disks[at].memory.bytes("kiln-pool.toml").unwrap();
-        assert!(told == world.newest().to_toml().unwrap().into_bytes(), "{name}");
+        assert!(told.starts_with(world.newest().to_toml().unwrap().as_bytes()), "{name}");
         assert!(world.get("kept").unwrap() == kept);
         assert!(world.put(&name, &bytes).unwrap().version > 2);
         assert!(world.get(&name).unwrap() == bytes);
