@@ -3,120 +3,27 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
     HealRequest, Index, Pool, PoolError, RecoverRequest, ScrubRequest, Silent, Source,
 };
-use kiln_store::{Append, Backend, Capabilities, Operation, ReadAt, StoreError, WriteLock};
+use kiln_store::{Backend, StoreError};
 
+use crate::fuse::{Failing, Fuse, Fused};
 use crate::world::*;
-
-/// A disk whose power fails, with that of all others, after so many operations.
-#[derive(Debug)]
-struct Fused {
-    inner: Arc<dyn Backend>,
-    left: Arc<AtomicI64>,
-}
-
-fn pass(left: &AtomicI64) -> Result<(), StoreError> {
-    if left.fetch_sub(1, Ordering::SeqCst) > 0 {
-        return Ok(());
-    }
-    let (place, name) = ("dark".to_owned(), String::new());
-    Err(StoreError::Io {
-        op: Operation::Reach,
-        place,
-        name,
-        source: std::io::Error::other("no power"),
-    })
-}
-
-struct FusedFile<F> {
-    inner: F,
-    left: Arc<AtomicI64>,
-}
-
-impl Backend for Fused {
-    fn place(&self) -> String {
-        self.inner.place()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn list(&self) -> Result<Vec<String>, StoreError> {
-        pass(&self.left)?;
-        self.inner.list()
-    }
-
-    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
-        pass(&self.left)?;
-        let inner = self.inner.open(name)?;
-        Ok(Box::new(FusedFile { inner, left: self.left.clone() }))
-    }
-
-    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>, StoreError> {
-        pass(&self.left)?;
-        let inner = self.inner.append(name, at)?;
-        Ok(Box::new(FusedFile { inner, left: self.left.clone() }))
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
-        pass(&self.left)?;
-        self.inner.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> Result<(), StoreError> {
-        pass(&self.left)?;
-        self.inner.remove(name)
-    }
-
-    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
-        self.inner.lock(wait)
-    }
-}
-
-impl ReadAt for FusedFile<Box<dyn ReadAt>> {
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-        pass(&self.left)?;
-        self.inner.read_at(offset, buf)
-    }
-}
-
-impl Append for FusedFile<Box<dyn Append>> {
-    fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        pass(&self.left)?;
-        self.inner.append(bytes)
-    }
-
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn sync(&mut self) -> Result<(), StoreError> {
-        pass(&self.left)?;
-        self.inner.sync()
-    }
-}
 
 /// Does something with the power on for so many operations; returns how many were left.
 fn with_power(world: &World, operations: i64, body: impl FnOnce(&Pool)) -> i64 {
     // Opening is not what is to be tried: it has power enough.
-    let left = Arc::new(AtomicI64::new(i64::MAX));
+    let fuse = Fuse::new(Failing::PowerCut, i64::MAX);
     let open = |node: &kiln_pool::NodeConfig| -> Result<Arc<dyn Backend>, StoreError> {
-        Ok(Arc::new(Fused { inner: world.open_node(node)?, left: left.clone() }))
+        Ok(Arc::new(Fused { inner: world.open_node(node)?, fuse: fuse.clone(), disk: 0 }))
     };
     let pool = Pool::open(world.config.clone(), &open).unwrap();
-    left.store(operations, Ordering::SeqCst);
+    fuse.burn(operations);
     body(&pool);
-    left.load(Ordering::SeqCst)
+    fuse.left()
 }
 
 /// The disks after power came back.

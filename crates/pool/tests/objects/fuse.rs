@@ -12,6 +12,8 @@ use kiln_store::{Append, Backend, Capabilities, Operation, ReadAt, StoreError, W
 pub enum Failing {
     /// Nothing works any more, anywhere.
     Kill,
+    /// The same, and what only reads counts too.
+    PowerCut,
     /// One operation fails.
     Error,
     /// A disk has no room from then on.
@@ -37,6 +39,11 @@ impl Fuse {
         Arc::new(Fuse { failing, left: AtomicI64::new(after), struck: Mutex::default() })
     }
 
+    /// Strikes after so many operations from now on.
+    pub fn burn(&self, after: i64) {
+        self.left.store(after, Ordering::SeqCst);
+    }
+
     /// Operations that could still pass.
     pub fn left(&self) -> i64 {
         self.left.load(Ordering::SeqCst)
@@ -51,18 +58,19 @@ impl Fuse {
                 | Operation::Rename
                 | Operation::Remove
         );
-        let left = match changes {
+        let counts = changes || self.failing == Failing::PowerCut;
+        let left = match counts {
             true => self.left.fetch_sub(1, Ordering::SeqCst),
             false => self.left(),
         };
         let mut struck = self.struck.lock().unwrap_or_else(PoisonError::into_inner);
-        if left == 0 && changes {
+        let now = left == 0 && counts;
+        if now {
             *struck = Some(disk);
         }
-        let now = left == 0 && changes;
         let on_it = *struck == Some(disk) && matches!(op, Operation::Create | Operation::Write);
         match self.failing {
-            Failing::Kill => (struck.is_some()).then_some(ErrorKind::Other),
+            Failing::Kill | Failing::PowerCut => (struck.is_some()).then_some(ErrorKind::Other),
             Failing::Error => now.then_some(ErrorKind::Other),
             Failing::Full => (now || on_it).then_some(ErrorKind::StorageFull),
         }
