@@ -137,6 +137,10 @@ pub fn brief(name: &str) -> String {
     }
 }
 
+/// A line of reports on pools.
+pub const INCOMPLETE: &str =
+    "  so many nodes are UNAVAILABLE that there may be objects which only they know\n";
+
 /// `1 shard`, `3 shards`.
 pub fn count(number: u64, one: &str) -> String {
     match number {

@@ -6,7 +6,7 @@ use kiln_pool::{Depth, ScrubReport, ScrubRequest};
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count, pace};
+use crate::print::{INCOMPLETE, Stream, count, pace};
 use crate::setup::{PoolFlags, Setup, now_ms};
 use crate::sizes;
 
@@ -109,7 +109,7 @@ fn show(report: &ScrubReport, setup: &Setup) -> Result<(), Failure> {
         }
     }
     if report.incomplete {
-        text += "  so many nodes are UNAVAILABLE that there may be objects which only they know\n";
+        text += INCOMPLETE;
     }
     if report.leftovers > 0 {
         let (all, removed) = (report.leftovers, report.leftovers_removed);

@@ -8,7 +8,7 @@ use kiln_pool::queue::{RepairQueue, Rules};
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count, table};
+use crate::print::{INCOMPLETE, Stream, count, table};
 use crate::setup::{PoolFlags, Setup, now_ms};
 use crate::sizes;
 
@@ -96,7 +96,7 @@ fn show(status: &PoolStatus, setup: &Setup) -> Result<(), Failure> {
         text += &format!("  {} NOT READABLE now\n", count(status.unreadable, "object"));
     }
     if status.incomplete {
-        text += "  so many nodes are UNAVAILABLE that there may be objects which only they know\n";
+        text += INCOMPLETE;
     }
     if status.unclaimed > 0 {
         let shards = count(status.unclaimed, "shard");

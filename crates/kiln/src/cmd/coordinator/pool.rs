@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::Coordinator;
 use super::control::RecoveryControl;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count, pace, table};
+use crate::print::{INCOMPLETE, Stream, count, pace, table};
 use crate::setup::{Setup, fresh_run};
 use crate::sizes;
 
@@ -258,7 +258,7 @@ fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
         text += &format!("unavailable: {}\n", report.missing.join(", "));
     }
     if report.incomplete {
-        text += "  so many nodes are UNAVAILABLE that there may be objects which only they know\n";
+        text += INCOMPLETE;
     }
     for (object, why) in &report.failed {
         text += &format!("  {object}: {why}\n");

@@ -3,7 +3,7 @@
 use kiln_pool::{Observer, Pool, RecoverReport, RecoverRequest};
 
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count, pace};
+use crate::print::{INCOMPLETE, Stream, count, pace};
 use crate::setup::{PoolFlags, Setup, now_ms};
 use crate::sizes;
 
@@ -92,7 +92,7 @@ pub fn show(report: &RecoverReport, setup: &Setup) -> Result<(), Failure> {
         );
     }
     if report.incomplete {
-        text += "  so many nodes are UNAVAILABLE that there may be objects which only they know\n";
+        text += INCOMPLETE;
     }
     for (object, why) in &report.failed {
         text += &format!("  {object}: {why}\n");
