@@ -4,7 +4,7 @@
 mod claims;
 mod job;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -266,12 +266,10 @@ impl Shared<'_> {
     /// The pool as planners see it: without agents that failed lately.
     fn snapshot<'p>(&self, pool: &'p Pool) -> Snapshot<'p> {
         let config = pool.config();
-        let unavailable: BTreeSet<&str> =
-            pool.away().iter().map(|(node, _)| &node.id[..]).collect();
         let suspects = self.scheduler().suspects(self.recovery.now());
         let nodes = config.node.iter().zip(Shared::agents(pool)).enumerate();
         let usable = nodes.map(|(at, (node, agent))| {
-            !unavailable.contains(&node.id[..]) && agent.is_some() && !suspects.contains(&at)
+            pool.place(&node.id).is_some() && agent.is_some() && !suspects.contains(&at)
         });
         let usable = usable.collect();
         let to = &self.recovery.options.to;

@@ -227,16 +227,14 @@ impl Pool {
                 taken.push(&self.nodes[at].config.domain);
             }
         }
-        let moving =
-            |index: &&u16| own[usize::from(**index)].1.filter(|&at| stays(**index, at)).is_none();
-        let moving = todo.iter().filter(moving).count();
+        let home = |index: u16| own[usize::from(index)].1.filter(|&at| stays(index, at));
+        let moving = todo.iter().filter(|index| home(**index).is_none()).count();
         let WithRoom { chosen, full } =
             self.place_with_room(&key, moving, &taken, bytes, PoolNode::is_here)?;
         let mut fresh = chosen.into_iter();
         let mut targets = Vec::with_capacity(todo.len());
         for &index in todo {
-            let at = own[usize::from(index)].1.filter(|&at| stays(index, at));
-            let Some(node) = at.or_else(|| fresh.next()) else {
+            let Some(node) = home(index).or_else(|| fresh.next()) else {
                 let what = format!(
                     "object {:?}: there is no domain left for shard {index}; replace its node's \
                      disk or add a node{}",

@@ -177,9 +177,7 @@ impl Pool {
         let free = wanted.iter().copied().filter(|at| !held.contains(&Some(*at)));
         let mut roomy = Vec::new();
         for at in free {
-            let has_room = |space: kiln_store::Space| space.has_room_for(bytes);
-            let here = self.nodes[at].is_here();
-            if here && self.usable(at)?.space()?.is_none_or(has_room) {
+            if self.nodes[at].is_here() && self.has_room(at, bytes)? {
                 roomy.push(at);
             }
         }

@@ -36,8 +36,7 @@ impl Pool {
                 place(key, &candidates, count, taken).into_iter().map(|at| positions[at]).collect();
             let new = chosen.iter().copied().filter(|at| !roomy.contains(at)).collect();
             let asked = in_parallel(self.sequence.as_ref(), new, |_, at: usize| {
-                let space = self.usable(at)?.space()?;
-                Ok::<_, crate::PoolError>((at, space.is_none_or(|s| s.has_room_for(bytes))))
+                Ok::<_, crate::PoolError>((at, self.has_room(at, bytes)?))
             })?;
             if asked.iter().all(|(_, room)| *room) {
                 return Ok(WithRoom { chosen, full });
@@ -46,6 +45,11 @@ impl Pool {
                 if room { roomy.push(at) } else { full.push(at) }
             }
         }
+    }
+
+    /// Whether a node has room for so many bytes more; one that cannot tell has.
+    pub(super) fn has_room(&self, at: usize, bytes: u64) -> Result<bool> {
+        Ok(self.usable(at)?.space()?.is_none_or(|space| space.has_room_for(bytes)))
     }
 
     /// Ids of nodes, for messages: empty, or `; no room on n3, n5`.

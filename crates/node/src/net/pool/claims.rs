@@ -34,10 +34,7 @@ impl Claims {
         held.retain(|_, claim| !claim.has_ended());
         let name = format!("repair of pool {}", pool.config().id);
         let what = format!("pool {:?} is repaired", pool.config().name);
-        let away = |at: usize| {
-            let id = &pool.config().node[at].id;
-            pool.away().iter().any(|(node, _)| node.id == *id)
-        };
+        let away = |at: usize| pool.place(&pool.config().node[at].id).is_none();
         for (at, agent) in Shared::agents(pool).into_iter().enumerate() {
             let Some(agent) = agent.filter(|agent| !held.contains_key(agent) && !away(at)) else {
                 continue;
