@@ -48,6 +48,9 @@ struct Answer {
     /// The node's copy of the map is of a time before removals were last forgotten: its disk was
     /// rolled back, and may have what was removed.
     rolled_back: bool,
+    /// The node's copy of the map cannot be read: it would not tell of a newer one. So what it has
+    /// counts, and that it has nothing newer does not.
+    blind: bool,
 }
 
 /// What a node has.
@@ -172,7 +175,9 @@ impl Pool {
         let asked: Vec<(usize, Vec<usize>)> = asked.into_iter().collect();
         let found = in_parallel(self.sequence.as_ref(), asked, |_, (at, objects)| {
             let store = self.usable(at)?;
-            let epoch = epoch_of(store).ok().flatten().unwrap_or(0);
+            let epoch = epoch_of(store, self.config.revision);
+            let blind = epoch.is_err();
+            let epoch = epoch.ok().flatten().unwrap_or(0);
             self.refuse_newer(at, epoch)?;
             let rolled_back = epoch < self.config.floored;
             let answer = |of: usize| {
@@ -181,7 +186,7 @@ impl Pool {
                     Ok(None) => Copy::None,
                     Err(why) => Copy::Corrupt(why),
                 };
-                Answer { copy, rolled_back }
+                Answer { copy, rolled_back, blind }
             };
             let told: Vec<(usize, Answer)> =
                 objects.into_iter().map(|of| (of, answer(of))).collect();
@@ -219,7 +224,8 @@ impl Pool {
     /// What follows from the answers.
     fn judge_answers(&self, homes: &[Homes<'_>], answers: &Answers) -> Found {
         let mut found = Found::default();
-        let sure = |homes: &Homes<'_>, at: usize| match answers.get(&at).map(|a| &a.copy) {
+        let seeing = |at: usize| answers.get(&at).filter(|answer| !answer.blind);
+        let sure = |homes: &Homes<'_>, at: usize| match seeing(at).map(|answer| &answer.copy) {
             Some(Copy::Some(_)) => true,
             Some(Copy::None) => !self.is_newer_than(at, homes.since),
             _ => false,

@@ -9,14 +9,11 @@
 use kiln_store::{Backend, WriteLock};
 
 use super::pool::{Opener, PoolNode, identity, opened, take, write_identity};
-use super::small::{epoch_of, is_intact, read_small, write_map};
+use super::small::{MAX_TEXT, epoch_of, is_intact, read_small, write_map};
 use super::{Index, NodeConfig, NodeState, Pool, PoolConfig, PoolStatus};
 use crate::engine::names::{DESCRIPTION, hex};
 use crate::engine::sinks::in_parallel;
 use crate::{PoolError, Result, Settings};
-
-/// Most bytes of a description.
-const MAX_TEXT: u64 = 1 << 20;
 
 /// A node's copy of the map of a pool; `None`: it has none that can be read.
 fn map_of(store: &dyn Backend, pool: &str) -> Result<Option<PoolConfig>> {
@@ -71,7 +68,8 @@ impl Pool {
     /// # Errors
     /// [`PoolError::MapChanged`].
     pub fn check_map(&self) -> Result<()> {
-        let ask = |_, (at, store): (usize, &dyn Backend)| match epoch_of(store) {
+        let known = self.config.revision;
+        let ask = |_, (at, store): (usize, &dyn Backend)| match epoch_of(store, known) {
             Ok(Some(epoch)) => self.refuse_newer(at, epoch),
             // It cannot tell.
             _ => Ok(()),
@@ -92,7 +90,8 @@ impl Pool {
             self.sequence.as_ref(),
             self.present().collect(),
             |_, (at, store): (usize, &dyn Backend)| {
-                Ok::<_, PoolError>(epoch_of(store).ok().flatten().map(|epoch| (at, epoch)))
+                let epoch = epoch_of(store, self.config.revision).ok().flatten();
+                Ok::<_, PoolError>(epoch.map(|epoch| (at, epoch)))
             },
         )?;
         Ok(all.into_iter().flatten().collect())
@@ -140,7 +139,7 @@ impl Pool {
     fn spread(&self, _locks: &[WriteLock], map: &PoolConfig, oldest: u64) -> Result<()> {
         let present: Vec<(usize, &dyn Backend)> = self.present().collect();
         let ends = in_parallel(self.sequence.as_ref(), present, |_, (at, store)| {
-            if matches!(epoch_of(store), Ok(Some(epoch)) if epoch < oldest) {
+            if matches!(epoch_of(store, map.revision), Ok(Some(epoch)) if epoch < oldest) {
                 return Ok(None);
             }
             let end = write_map(store, map);
@@ -169,7 +168,7 @@ impl Pool {
     pub(super) fn tell(&self, at: usize, settings: &Settings<'_>) -> Result<()> {
         let _lock = self.lock(std::iter::once(at), settings)?;
         let store = self.usable(at)?;
-        if let Some(epoch) = epoch_of(store)? {
+        if let Ok(Some(epoch)) = epoch_of(store, self.config.revision) {
             self.refuse_newer(at, epoch)?;
         }
         write_map(store, &self.config)

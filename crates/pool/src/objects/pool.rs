@@ -12,12 +12,10 @@ use kiln_code::Codec;
 use kiln_store::{Backend, Capabilities, StoreError, write_whole};
 use serde::{Deserialize, Serialize};
 
-use super::small::{read_small, write_map};
+use super::small::{MAX_TEXT, read_small, write_map};
 use crate::engine::names::IDENTITY;
 use crate::{Candidate, Key, NodeConfig, PoolConfig, PoolError, Result, Sequence, Settings};
 
-/// Most bytes of these files.
-const MAX_TEXT: u64 = 1 << 20;
 /// Codecs kept; a pool has few codes.
 const MAX_CODECS: usize = 32;
 

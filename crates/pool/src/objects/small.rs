@@ -21,11 +21,18 @@ pub(crate) fn read_small(store: &dyn Backend, name: &str, limit: u64) -> Result<
     Ok(Some(bytes))
 }
 
-/// The epoch stands in the first lines of a description.
-const HEAD: usize = 512;
+/// Most bytes of a description, and of what tells whose disk it is.
+pub(super) const MAX_TEXT: u64 = 1 << 20;
+/// A node's copy of the map begins with its epoch.
+const HEAD: usize = 64;
 
-/// The epoch of a node's copy of the map; `None`: it has none.
-pub(super) fn epoch_of(store: &dyn Backend) -> Result<Option<u64>> {
+/// The epoch of a node's copy of the map; `None`: it has none. Every operation reads it, so one
+/// that is known is read from the first line, which has a checksum of its own. A newer one has
+/// everybody stop, so it is believed only of a copy that is whole.
+///
+/// # Errors
+/// The copy cannot be read, or is not as it was written: then it says nothing.
+pub(super) fn epoch_of(store: &dyn Backend, known: u64) -> Result<Option<u64>> {
     let file = match store.open(DESCRIPTION) {
         Ok(file) => file,
         Err(error) if error.is_not_found() => return Ok(None),
@@ -33,23 +40,49 @@ pub(super) fn epoch_of(store: &dyn Backend) -> Result<Option<u64>> {
     };
     let mut head = vec![0; file.len().min(HEAD as u64) as usize];
     file.read_at(0, &mut head)?;
-    let text = String::from_utf8_lossy(&head);
+    if let Some(epoch) = named_epoch(&head).filter(|epoch| *epoch <= known) {
+        return Ok(Some(epoch));
+    }
+    let Some(text) = read_small(store, DESCRIPTION, MAX_TEXT)? else { return Ok(None) };
+    if !is_intact(&text) {
+        let what = format!("{DESCRIPTION} in {} is not as it was written", store.place());
+        return Err(PoolError::Refused { what: format!("{what}; a scrub writes it again") });
+    }
+    let text = String::from_utf8_lossy(&text);
     let number = text.lines().find_map(|line| line.strip_prefix("revision = "));
     Ok(number.and_then(|number| number.trim().parse().ok()))
 }
 
-/// What the last line of a node's copy of the map begins with; a comment for who reads TOML.
+/// What the first line of a node's copy of the map begins with; comments, for who reads TOML.
+const EPOCH: &str = "# epoch = ";
+/// What its last line begins with, and what follows the epoch in the first.
 const CHECKSUM: &str = "# checksum = ";
 
-/// Writes a node's copy of the map: text with its checksum, so that a flipped bit makes no map.
+/// Writes a node's copy of the map: text with its checksums, so that a flipped bit makes no map.
 pub(super) fn write_map(store: &dyn Backend, map: &PoolConfig) -> Result<()> {
-    let text = with_checksum(map.to_toml()?);
+    let text = with_checksums(map.revision, &map.to_toml()?);
     Ok(write_whole(store, DESCRIPTION, text.as_bytes())?)
 }
 
-fn with_checksum(text: String) -> String {
+fn with_checksums(epoch: u64, text: &str) -> String {
+    summed(first_line(epoch) + text)
+}
+
+fn first_line(epoch: u64) -> String {
+    summed(format!("{EPOCH}{epoch} "))
+}
+
+fn summed(text: String) -> String {
     let sum = checksum(text.as_bytes());
     text + &format!("{CHECKSUM}{sum:08x}\n")
+}
+
+/// The epoch that the first line of a copy names, if that is as it was written.
+fn named_epoch(head: &[u8]) -> Option<u64> {
+    let line = head.split_inclusive(|byte| *byte == b'\n').next()?;
+    let epoch = std::str::from_utf8(line).ok()?.strip_prefix(EPOCH)?.split(' ').next()?;
+    let epoch = epoch.parse().ok()?;
+    (first_line(epoch).as_bytes() == line).then_some(epoch)
 }
 
 /// Whether a copy is as it was written, as far as it says: copies of before there were checksums
@@ -63,17 +96,29 @@ pub(super) fn is_intact(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kiln_store::MemoryBackend;
 
     #[test]
     fn a_flipped_bit_of_a_map_is_noticed() {
-        let map = "version = 2\nurl = \"kiln://host:1\"\n";
-        let text = with_checksum(map.to_owned()).into_bytes();
+        let map = "version = 2\nrevision = 1234\nurl = \"kiln://host:1\"\n";
+        let text = with_checksums(1234, map).into_bytes();
         assert!(is_intact(&text) && is_intact(map.as_bytes()));
-        for at in 0..map.len() {
+        let disk = MemoryBackend::new();
+        assert_eq!(epoch_of(&disk, 7).unwrap(), None);
+        // A copy of before there were checksums.
+        disk.put(DESCRIPTION, map.into());
+        assert_eq!(epoch_of(&disk, 7).unwrap(), Some(1234));
+        for at in 0..text.len() - 1 {
             for bit in 0..8 {
                 let mut bad = text.clone();
                 bad[at] ^= 1 << bit;
                 assert!(!is_intact(&bad), "{at} {bit}");
+                disk.put(DESCRIPTION, bad);
+                // The epoch of the map in force, an older one, and newer ones.
+                for known in [1233, 1234, 1235, u64::MAX] {
+                    let epoch = epoch_of(&disk, known);
+                    assert!(matches!(epoch, Ok(Some(1234)) | Err(_)), "{at} {bit}: {epoch:?}");
+                }
             }
         }
     }
