@@ -185,12 +185,15 @@ impl PoolConfig {
     }
 
     /// How many of the nodes that decide on changes are these, and of how many; an error: not more
-    /// than half. Nodes that are out do not decide, or nothing could be decided without them.
+    /// than half. Nodes that are out do not decide, or nothing could be decided without them; but
+    /// they do where all others were given up by force.
     pub(crate) fn majority(
         &self,
         is: impl Fn(&str) -> bool,
     ) -> Result<(usize, usize), (usize, usize)> {
-        let decide = self.node.iter().filter(|node| node.state != NodeState::Out);
+        let is_out = |node: &NodeConfig| node.state == NodeState::Out;
+        let all_out = self.node.iter().all(is_out);
+        let decide = self.node.iter().filter(|node| all_out || !is_out(node));
         let (mut have, mut of) = (0, 0);
         for node in decide {
             (have, of) = (have + usize::from(is(&node.id)), of + 1);

@@ -15,6 +15,9 @@ use crate::engine::names::{DESCRIPTION, hex};
 use crate::engine::sinks::in_parallel;
 use crate::{PoolError, Result, Settings};
 
+/// A disk that joins by a change: its node's id, and its place.
+type Joins<'a> = Option<(&'a str, &'a dyn Backend)>;
+
 /// A node's copy of the map of a pool; `None`: it has none that can be read.
 fn map_of(store: &dyn Backend, pool: &str) -> Result<Option<PoolConfig>> {
     let Some(bytes) = read_small(store, DESCRIPTION, MAX_TEXT)? else { return Ok(None) };
@@ -57,7 +60,7 @@ impl Pool {
         if pool.config.majority(|id| pool.config.position(id).is_some_and(has)).is_err() {
             let locks = pool.lock_all(settings)?;
             // The one that is completed may be the one that raised the floor.
-            pool.spread(&locks, &pool.config, pool.config.floored.saturating_sub(1))?;
+            pool.spread(&locks, &pool.config, pool.config.floored.saturating_sub(1), None)?;
         }
         Ok(pool.config)
     }
@@ -111,22 +114,37 @@ impl Pool {
         settings: &Settings<'_>,
         edit: impl FnOnce(&mut PoolConfig) -> Result<()>,
     ) -> Result<PoolConfig> {
+        self.change_with(None, force, settings, edit)
+    }
+
+    /// As [`Pool::change`], with a disk that takes part from then on: of those that decide in the
+    /// next epoch it is one that is here.
+    fn change_with(
+        &self,
+        joins: Joins<'_>,
+        force: bool,
+        settings: &Settings<'_>,
+        edit: impl FnOnce(&mut PoolConfig) -> Result<()>,
+    ) -> Result<PoolConfig> {
         let next = self.config.next(edit)?;
         let locks = self.lock_all(settings)?;
         for (at, epoch) in self.epochs()? {
             self.refuse_newer(at, epoch)?;
         }
         let here = |id: &str| self.store(id).is_some();
-        let (have, of) = match (self.config.majority(here), next.majority(here)) {
+        let then = |id: &str| here(id) || joins.is_some_and(|(new, _)| new == id);
+        let (have, of) = match (self.config.majority(here), next.majority(then)) {
             (Err(few), _) | (_, Err(few)) | (Ok(few), Ok(_)) => few,
         };
         let away = self.silent();
         let few = have * 2 <= of || away.len() >= self.config.policy.manifest_copies;
         if few && !force {
-            let todo = "bring nodes back, or give --force if they are gone for good".into();
+            let todo = "bring nodes back; if they are gone for good, kiln pool forget --force \
+                        does without them"
+                .into();
             return Err(PoolError::MapNotAgreed { have, of, away, todo });
         }
-        match self.spread(&locks, &next, self.config.floored) {
+        match self.spread(&locks, &next, self.config.floored, joins) {
             Err(PoolError::MapNotAgreed { .. }) if force => {}
             end => end?,
         }
@@ -136,7 +154,13 @@ impl Pool {
     /// Writes a map to all nodes that can be reached; `_locks` are those of all of them. Nodes with
     /// a copy from before `oldest` are passed over: they were rolled back, which their copy alone
     /// shows, until a scrub has looked at what they have.
-    fn spread(&self, _locks: &[WriteLock], map: &PoolConfig, oldest: u64) -> Result<()> {
+    fn spread(
+        &self,
+        _locks: &[WriteLock],
+        map: &PoolConfig,
+        oldest: u64,
+        joins: Joins<'_>,
+    ) -> Result<()> {
         let present: Vec<(usize, &dyn Backend)> = self.present().collect();
         let ends = in_parallel(self.sequence.as_ref(), present, |_, (at, store)| {
             if matches!(epoch_of(store, map.revision), Ok(Some(epoch)) if epoch < oldest) {
@@ -145,18 +169,21 @@ impl Pool {
             let end = write_map(store, map);
             Ok::<_, PoolError>(Some((at, end)))
         })?;
+        let joined = joins.map(|(id, store)| (id, write_map(store, map)));
         let ends: Vec<_> = ends.into_iter().flatten().collect();
         let written: Vec<&str> = (ends.iter())
             .filter(|(_, end)| end.is_ok())
             .map(|(at, _)| &self.nodes[*at].config.id[..])
             .collect();
         let has = |id: &str| written.contains(&id);
+        let then = |id: &str| has(id) || matches!(&joined, Some((new, Ok(()))) if *new == id);
         let ((Err((have, of)), _) | (_, Err((have, of)))) =
-            (self.config.majority(has), map.majority(has))
+            (self.config.majority(has), map.majority(then))
         else {
-            return Ok(());
+            return joined.map_or(Ok(()), |(_, end)| end);
         };
-        let why = ends.into_iter().find_map(|(_, end)| end.err());
+        let ends = ends.into_iter().map(|(_, end)| end).chain(joined.map(|(_, end)| end));
+        let why = ends.filter_map(Result::err).next();
         let why = why.map_or(String::new(), |error: PoolError| format!("{error}; "));
         let away = self.silent();
         let todo = format!("{why}bring nodes back, and run it again");
@@ -219,9 +246,8 @@ impl Pool {
         // What cannot be is refused before the place is marked.
         self.config.next(|next| added(next, &node))?;
         take(&self.config, &node, &*store)?;
-        let next = self.change(false, settings, |next| added(next, &node))?;
-        write_map(&*store, &next)?;
-        Ok(next)
+        let joins = Some((&node.id[..], &*store));
+        self.change_with(joins, false, settings, |next| added(next, &node))
     }
 
     /// Takes an empty disk in place of a node's lost one; `node` says where it is now. Until a
@@ -248,14 +274,13 @@ impl Pool {
             return Err(PoolError::Refused { what });
         }
         take(&self.config, &node, &*store)?;
-        let next = self.change(false, settings, |next| {
+        self.change_with(Some((&node.id, &*store)), false, settings, |next| {
             let (at, since) = (known(next, &node.id)?, next.revision);
+            let mut node = node.clone();
             (node.since, node.state) = (since, NodeState::In);
-            next.node[at] = node.clone();
+            next.node[at] = node;
             Ok(())
-        })?;
-        write_map(&*store, &next)?;
-        Ok(next)
+        })
     }
 
     /// Sets whether nodes take part.

@@ -150,3 +150,17 @@ proptest! {
         prop_assert_eq!(new.len(), 5.min(nodes - 1));
     }
 }
+
+/// Nodes that are out decide where nobody else is left.
+#[test]
+fn somebody_decides() {
+    let mut config = config(5);
+    for at in [0, 1] {
+        config.node[at].state = NodeState::Out;
+    }
+    let of = |config: &PoolConfig| config.majority(|id| id < "n3");
+    assert_eq!(of(&config), Err((1, 3)));
+    config.node.truncate(2);
+    assert_eq!(of(&config), Ok((2, 2)));
+    assert_eq!(config.majority(|id| id == "n0"), Err((1, 2)));
+}
