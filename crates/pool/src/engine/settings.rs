@@ -1,5 +1,6 @@
 //! Resources and progress that a caller grants to an operation.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::sequence::Sequence;
@@ -68,7 +69,10 @@ pub struct Settings<'a> {
 impl<'a> Settings<'a> {
     /// All cores of this process, 192 MiB of buffers, and a minute for locks.
     pub fn new(observer: &'a dyn Observer) -> Settings<'a> {
-        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        // The system answers this from files.
+        static CORES: OnceLock<usize> = OnceLock::new();
+        let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
+        let threads = *CORES.get_or_init(cores);
         let lock_wait = Duration::from_secs(60);
         Settings { threads, memory: 192 << 20, observer, sequence: None, lock_wait }
     }
