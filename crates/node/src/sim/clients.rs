@@ -92,7 +92,7 @@ impl Cluster {
             for client in 0..programs.len() {
                 world.clients.begin(client);
             }
-            self.shared.pass(&mut world);
+            self.shared.pass(world);
         }
         let ends: Vec<bool> = std::thread::scope(|scope| {
             let mut threads = Vec::new();
@@ -137,7 +137,7 @@ impl Drop for Leaves<'_> {
         }
         // Another thread may wait for its end.
         world.clients.answered(client);
-        self.shared.pass(&mut world);
+        self.shared.pass(world);
     }
 }
 
@@ -155,27 +155,35 @@ impl Shared {
     }
 
     /// Lets things happen until a thread is ready, and gives it the turn.
-    fn pass(&self, world: &mut World) {
-        world.clients.turn = None;
-        while world.clients.turn.is_none() {
+    fn pass(&self, mut world: MutexGuard<'_, World>) {
+        let next = Shared::next_thread(&mut world);
+        world.clients.turn = next;
+        drop(world);
+        // Who goes on itself need not be woken, nor find the world locked when it is.
+        if let Some(next) = next.filter(|next| *next != MYSELF.get()) {
+            self.turns[next].notify_one();
+        }
+    }
+
+    /// Lets things happen until a thread is ready; `None`: all are done.
+    fn next_thread(world: &mut World) -> Option<usize> {
+        loop {
             let threads = &world.clients.threads;
             let ready: Vec<usize> =
                 (0..threads.len()).filter(|at| threads[*at].ready && !threads[*at].done).collect();
-            if ready.is_empty() {
-                if threads.iter().all(|thread| thread.done) {
-                    return;
-                }
-                if let Err(error) = world.step(END) {
-                    // All of them shall know.
-                    world.clients.stuck = Some(format!("{error}{}", world.who_waits()));
-                    world.clients.threads.iter_mut().for_each(|thread| thread.ready = true);
-                }
-                continue;
+            if !ready.is_empty() {
+                let next = ready[world.random.below(ready.len() as u64) as usize];
+                world.clients.threads[next].ready = false;
+                return Some(next);
             }
-            let next = ready[world.random.below(ready.len() as u64) as usize];
-            world.clients.threads[next].ready = false;
-            world.clients.turn = Some(next);
-            self.turns[next].notify_one();
+            if threads.iter().all(|thread| thread.done) {
+                return None;
+            }
+            if let Err(error) = world.step(END) {
+                // All of them shall know.
+                world.clients.stuck = Some(format!("{error}{}", world.who_waits()));
+                world.clients.threads.iter_mut().for_each(|thread| thread.ready = true);
+            }
         }
     }
 
@@ -352,8 +360,8 @@ impl VirtualRuntime for Outlook {
         if let Some(until) = until {
             world.at(until, Happens::Wake { thread, pause });
         }
-        self.shared.pass(&mut world);
-        self.shared.wait_for_turn(world, thread);
+        self.shared.pass(world);
+        self.shared.wait_for_turn(self.shared.world(), thread);
     }
 
     fn thread(&self) -> usize {

@@ -7,10 +7,12 @@ use kiln_node::net::{Control, PoolRecovery};
 use kiln_node::recovery::RecoverOptions;
 use kiln_node::sim::{Client, Random};
 use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{GetRequest, Index, NodeState, Pool, PoolError, ScrubReport, ScrubRequest, Silent};
+use kiln_pool::{
+    GetRequest, Index, NodeConfig, NodeState, Pool, PoolError, ScrubReport, ScrubRequest, Silent,
+};
 use kiln_store::MemoryBackend;
 
-use crate::play::{ClusterRun, host_of, locked, settings};
+use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};
 use crate::scenario::millis;
 
 /// Looks after the pool until it must be whole.
@@ -165,13 +167,15 @@ impl<'a> Keeper<'a> {
         assert!(overload || last.is_none(), "the pool does not become whole: {last:#?}");
         let names = locked(&self.run.history).names();
         let mut there = Vec::new();
+        let network = self.client.network();
+        let pool = self.run.open(self.client, &network).unwrap();
         for name in names {
-            if let Some(size) = self.last_read(&name, None, overload) {
+            if let Some(size) = self.last_read(&pool, &name, None, overload) {
                 there.push((name.clone(), size));
             }
             let start = self.random.below(3_000);
             let end = start + self.random.below(2_000);
-            self.last_read(&name, Some(start..end), overload);
+            self.last_read(&pool, &name, Some(start..end), overload);
         }
         let mut listed = Vec::new();
         let all = self.index.each("", None, |entry| {
@@ -194,32 +198,59 @@ impl<'a> Keeper<'a> {
             locked(&self.run.untaken).insert(host);
         }
         self.run.take_new_disks(self.client);
-        let pool = open();
+        let mut pool = open();
+        let gone: Vec<NodeConfig> = pool.away().into_iter().map(|(node, _)| node.clone()).collect();
+        if !gone.is_empty() {
+            self.give_up(&pool, &gone);
+            pool = open();
+        }
         let not_in = pool.config().node.iter().filter(|node| !node.state.is_in());
         let ids: Vec<String> = not_in.map(|node| node.id.clone()).collect();
         if !ids.is_empty() {
             let back = pool.set_state(&ids, NodeState::In, false, &settings());
-            // With more disks lost than the code tolerates nobody may change anything.
-            match back {
-                Ok(config) => self.run.write_down(&config),
-                Err(error) => assert!(self.run.scenario.overload, "{error}"),
-            }
+            self.run.write_down(&back.unwrap());
+        }
+    }
+
+    /// So many disks are lost that no change of the map can be agreed on, and no node is left that
+    /// could come back. As an operator does then: the lost ones are given up by force, after a look
+    /// at what that loses, and their hosts join with empty disks as new nodes. All that is asked of
+    /// the pool from then on is what is asked without force.
+    fn give_up(&self, pool: &Pool, gone: &[NodeConfig]) {
+        let ids: Vec<String> = gone.iter().map(|node| node.id.clone()).collect();
+        let refused = pool.forget(&ids, false, &settings());
+        assert!(matches!(refused, Err(PoolError::MapNotAgreed { .. })), "{refused:?}");
+        let index = Index::in_memory().unwrap();
+        index.refresh(pool, b"", &Silent).unwrap();
+        let (lost, _) = pool.lost_without(&ids, &index, 10).unwrap();
+        assert!(self.run.scenario.overload || lost.is_empty(), "{lost:?} are lost with {ids:?}");
+        let config = pool.forget(&ids, true, &settings()).unwrap();
+        self.run.write_down(&config);
+        self.run.count("given up by force");
+        self.run.say(self.client, || format!("gave up {ids:?} by force: epoch {}", config.revision));
+        let network = self.client.network();
+        let open = |node: &NodeConfig| open_node(&network, node);
+        for host in gone.iter().map(host_of) {
+            drop(self.client.swap_disk(host, MemoryBackend::new()));
+            locked(&self.run.untaken).remove(&host);
+            let (node, disk) = (node_at(host), ClusterRun::run_id(self.client));
+            let pool = self.run.open(self.client, &network).unwrap();
+            self.run.write_down(&pool.add_node(node, disk, &open, &settings()).unwrap());
         }
     }
 
     /// Reads what must be readable; gives its size, where it is there.
     fn last_read(
         &self,
+        pool: &Pool,
         name: &str,
         range: Option<std::ops::Range<u64>>,
         overload: bool,
     ) -> Option<u64> {
         let began = self.client.now();
-        let network = self.client.network();
         let mut bytes = Vec::new();
         let request = GetRequest { name, range: range.clone() };
-        let got = (self.run.open(self.client, &network))
-            .and_then(|pool| pool.get(&request, &mut bytes, &settings()));
+        let got = pool.get(&request, &mut bytes, &settings());
         let run = self.run;
         match got {
             Ok(_) => {

@@ -146,7 +146,23 @@ impl ClusterRun {
     /// The pool as a process that starts now sees it.
     pub fn open(&self, client: &Client, network: &Network) -> Result<Pool, PoolError> {
         let known = locked(&self.configs).last().cloned();
-        self.open_newest(client, network, known.unwrap_or_else(|| unreachable!()))
+        self.open_checked(client, network, known.unwrap_or_else(|| unreachable!()))
+    }
+
+    /// As the commands of `kiln` do: it is asked whether there is a newer map.
+    fn open_checked(
+        &self,
+        client: &Client,
+        network: &Network,
+        known: PoolConfig,
+    ) -> Result<Pool, PoolError> {
+        let open = |node: &NodeConfig| open_node(network, node);
+        let pool = Pool::open(known.clone(), &open)?.in_sequence(client.sequence());
+        match pool.check_map() {
+            Ok(()) => Ok(pool),
+            Err(PoolError::MapChanged { .. }) => self.open_newest(client, network, known),
+            Err(error) => Err(error),
+        }
     }
 
     fn open_newest(
@@ -177,16 +193,13 @@ impl ClusterRun {
             let old = random.one_in(3).then(|| random.below(configs.len() as u64) as usize);
             configs[old.unwrap_or(configs.len() - 1)].clone()
         };
-        let way = random.below(4);
-        if way == 0 {
-            return self.open_newest(client, network, known);
-        }
-        let open = |node: &NodeConfig| open_node(network, node);
-        let pool = Pool::open(known.clone(), &open)?.in_sequence(client.sequence());
-        match if way == 1 { Ok(()) } else { pool.check_map() } {
-            Ok(()) => Ok(pool),
-            Err(PoolError::MapChanged { .. }) => self.open_newest(client, network, known),
-            Err(error) => Err(error),
+        match random.below(4) {
+            0 => self.open_newest(client, network, known),
+            1 => {
+                let open = |node: &NodeConfig| open_node(network, node);
+                Ok(Pool::open(known, &open)?.in_sequence(client.sequence()))
+            }
+            _ => self.open_checked(client, network, known),
         }
     }
 
