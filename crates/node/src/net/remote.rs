@@ -218,7 +218,7 @@ impl Network {
     }
 
     /// Does the work on so many threads, and waits until all have ended.
-    pub(super) fn at_once(&self, threads: usize, work: &(dyn Fn() + Sync)) {
+    pub(crate) fn at_once(&self, threads: usize, work: &(dyn Fn() + Sync)) {
         self.inner.runtime.at_once(threads, work);
     }
 

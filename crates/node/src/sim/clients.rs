@@ -271,6 +271,12 @@ impl Client {
         }
     }
 
+    /// Does the work on so many threads of its own, which take turns wherever one of them waits for
+    /// the cluster, and waits until all have ended.
+    pub fn at_once(&self, threads: usize, work: &(dyn Fn() + Sync)) {
+        self.network().at_once(threads, work);
+    }
+
     /// A number that follows from the seed and from all that happened.
     #[must_use]
     pub fn random(&self) -> u64 {

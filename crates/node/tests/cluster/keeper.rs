@@ -12,6 +12,7 @@ use kiln_pool::{
 };
 use kiln_store::MemoryBackend;
 
+use crate::index_file::IndexFile;
 use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};
 use crate::scenario::millis;
 
@@ -25,6 +26,8 @@ pub struct Keeper<'a> {
     random: Random,
     /// Follows the pool from beginning to end.
     index: Index,
+    /// Its file, where it has one.
+    file: Option<IndexFile>,
 }
 
 /// When a recovery has to stop.
@@ -50,14 +53,18 @@ impl Control for Until<'_> {
 
 impl<'a> Keeper<'a> {
     pub fn new(run: &'a ClusterRun, client: &'a Client) -> Keeper<'a> {
-        let random = Random(client.random());
-        Keeper { run, client, random, index: Index::in_memory().unwrap() }
+        let mut random = Random(client.random());
+        // Files take their time.
+        let file = random.one_in(4).then(IndexFile::new);
+        let index = file.as_ref().map_or_else(|| Index::in_memory().unwrap(), IndexFile::open);
+        Keeper { run, client, random, index, file }
     }
 
     pub fn run(mut self) {
         while !self.client.is_last() {
             self.client.sleep(millis(&mut self.random, 15_000));
             self.client.restart();
+            self.reopen_index();
             match self.random.below(4) {
                 0 => drop(self.scrub(24 * 3_600_000)),
                 1 => self.replace_disks(),
@@ -69,6 +76,25 @@ impl<'a> Keeper<'a> {
         }
         self.client.restart();
         self.finish();
+    }
+
+    /// Another process opens the index; something may have happened to its file.
+    fn reopen_index(&mut self) {
+        let Some(file) = &mut self.file else { return };
+        self.index = Index::in_memory().unwrap();
+        if self.random.one_in(2) {
+            let what = file.mishap(&mut self.random);
+            self.run.count(&format!("index {what}"));
+            self.run.say(self.client, || format!("the index is {what}"));
+        }
+        self.index = file.open();
+        if self.index.remade().is_some() {
+            self.run.count("index made anew");
+        }
+    }
+
+    fn boot(&self) -> Vec<u8> {
+        self.file.as_ref().map_or_else(Vec::new, IndexFile::boot)
     }
 
     /// People replace broken disks, sooner or later.
@@ -86,7 +112,7 @@ impl<'a> Keeper<'a> {
         let end = self.client.now() + Duration::from_millis(most_ms);
         let control = Until { run: self.run, client: self.client, end };
         let index = |pool: &Pool| {
-            self.index.refresh(pool, b"boot", &Silent)?;
+            self.index.refresh(pool, &self.boot(), &Silent)?;
             Ok(self.index.clone())
         };
         let recovery = PoolRecovery {
@@ -127,7 +153,7 @@ impl<'a> Keeper<'a> {
         let since = self.run.began(self.client.now());
         let network = self.client.network();
         let scrubbed = self.run.open(self.client, &network).and_then(|pool| {
-            self.index.refresh(&pool, b"boot", &Silent)?;
+            self.index.refresh(&pool, &self.boot(), &Silent)?;
             let mut queue = RepairQueue::new(Rules::default());
             let now_ms = self.run.now_ms(self.client);
             let request = ScrubRequest { now_ms, grace_ms, ..ScrubRequest::default() };
@@ -227,7 +253,8 @@ impl<'a> Keeper<'a> {
         let config = pool.forget(&ids, true, &settings()).unwrap();
         self.run.write_down(&config);
         self.run.count("given up by force");
-        self.run.say(self.client, || format!("gave up {ids:?} by force: epoch {}", config.revision));
+        self.run
+            .say(self.client, || format!("gave up {ids:?} by force: epoch {}", config.revision));
         let network = self.client.network();
         let open = |node: &NodeConfig| open_node(&network, node);
         for host in gone.iter().map(host_of) {

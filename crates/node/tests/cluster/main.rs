@@ -6,6 +6,7 @@
 //! what happened, KILN_SIM_SEEDS says how many there are, KILN_SIM_FIRST the first one.
 
 mod history;
+mod index_file;
 mod keeper;
 mod losses;
 mod operator;

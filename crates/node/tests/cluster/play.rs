@@ -226,7 +226,8 @@ impl ClusterRun {
         }
     }
 
-    /// What a person does: one program after the other.
+    /// What a person does: one program after the other. Some programs have several threads, which
+    /// use one pool.
     fn user(&self, client: &Client) {
         let mut random = Random(client.random());
         let index = Index::in_memory().unwrap();
@@ -234,23 +235,60 @@ impl ClusterRun {
             client.sleep(millis(&mut random, 12_000));
             client.restart();
             self.begins(client);
-            let name = format!("folder/{}", random.below(NAMES));
-            match random.below(10) {
-                0..4 => self.put(client, &mut random, &name),
-                4..6 => self.read(client, &mut random, &name, None),
-                6..8 => {
-                    let start = random.below(3_000);
-                    let end = start + random.below(2_000);
-                    self.read(client, &mut random, &name, Some(start..end));
-                }
-                8 => self.remove(client, &mut random, &name),
-                _ => self.list(client, &mut random, &index),
+            if random.one_in(4) {
+                self.several(client, &mut random, &index);
+            } else {
+                self.act(client, &mut random, &index, None);
             }
             self.ends(client);
         }
     }
 
-    fn put(&self, client: &Client, random: &mut Random, name: &str) {
+    /// Several operations at once, on one open pool.
+    fn several(&self, client: &Client, random: &mut Random, index: &Index) {
+        let network = client.network();
+        let pool = match self.open_old(client, random, &network) {
+            Ok(pool) => pool,
+            Err(error) => return self.failed("open", client, &error),
+        };
+        // Every node is looked at once, under a lock, and no thread may wait there for another.
+        drop(pool.away());
+        client.at_once(2 + random.below(2) as usize, &|| {
+            self.act(client, &mut Random(client.random()), index, Some(&pool));
+            self.count("done beside others");
+        });
+    }
+
+    /// Some operation, on a pool that is open or one of its own.
+    fn act(&self, client: &Client, random: &mut Random, index: &Index, open: Option<&Pool>) {
+        let name = format!("folder/{}", random.below(NAMES));
+        match random.below(10) {
+            0..4 => self.put(client, random, &name, open),
+            4..6 => self.read(client, random, &name, None, open),
+            6..8 => {
+                let start = random.below(3_000);
+                let end = start + random.below(2_000);
+                self.read(client, random, &name, Some(start..end), open);
+            }
+            8 => self.remove(client, random, &name, open),
+            _ => self.list(client, random, index, open),
+        }
+    }
+
+    fn on_pool<T>(
+        &self,
+        client: &Client,
+        random: &mut Random,
+        (network, open): (&Network, Option<&Pool>),
+        act: impl FnOnce(&Pool) -> Result<T, PoolError>,
+    ) -> Result<T, PoolError> {
+        match open {
+            Some(pool) => act(pool),
+            None => act(&self.open_old(client, random, network)?),
+        }
+    }
+
+    fn put(&self, client: &Client, random: &mut Random, name: &str, open: Option<&Pool>) {
         let sizes = [10, 90, 500, 900, 2_000, 4_000];
         let size = sizes[random.below(6) as usize] + random.below(9) as usize;
         let bytes = data(size, random.next());
@@ -258,7 +296,7 @@ impl ClusterRun {
         let change = locked(&self.history).begin(name, Some(bytes.clone()), client.now());
         let (run, now_ms) = (Self::run_id(client), self.now_ms(client));
         let network = client.network();
-        let put = self.open_old(client, random, &network).and_then(|pool| {
+        let put = self.on_pool(client, random, (&network, open), |pool| {
             let request = PutRequest { name, run, now_ms, replace: true };
             pool.put(&request, &mut StreamSource::new(&bytes[..]), &settings())
         });
@@ -276,15 +314,15 @@ impl ClusterRun {
         }
     }
 
-    fn remove(&self, client: &Client, random: &mut Random, name: &str) {
+    fn remove(&self, client: &Client, random: &mut Random, name: &str, open: Option<&Pool>) {
         self.say(client, || format!("removes {name}"));
         let began = client.now();
         let change = locked(&self.history).begin(name, None, began);
         let (run, now_ms) = (Self::run_id(client), self.now_ms(client));
         let network = client.network();
-        let removed = self
-            .open_old(client, random, &network)
-            .and_then(|pool| pool.remove(name, run, now_ms, &settings()));
+        let removed = self.on_pool(client, random, (&network, open), |pool| {
+            pool.remove(name, run, now_ms, &settings())
+        });
         self.say(client, || format!("has removed {name}: {removed:?}"));
         match removed {
             Ok(()) => {
@@ -305,6 +343,7 @@ impl ClusterRun {
         random: &mut Random,
         name: &str,
         range: Option<std::ops::Range<u64>>,
+        open: Option<&Pool>,
     ) {
         let began = client.now();
         let network = client.network();
@@ -312,7 +351,7 @@ impl ClusterRun {
         let request = GetRequest { name, range: range.clone() };
         // Objects are so small here that helpers would never pay.
         let fresh = || Self::run_id(client);
-        let got = self.open_old(client, random, &network).and_then(|pool| {
+        let got = self.on_pool(client, random, (&network, open), |pool| {
             let agents = HelpingAgents::new(&network, pool.config(), &fresh).by("hub").unwrap();
             let helped: Option<&dyn Helpers> = client.random().is_multiple_of(2).then_some(&agents);
             pool.read_with(&request, helped, &mut bytes, &settings())
@@ -340,11 +379,11 @@ impl ClusterRun {
         }
     }
 
-    fn list(&self, client: &Client, random: &mut Random, index: &Index) {
+    fn list(&self, client: &Client, random: &mut Random, index: &Index, open: Option<&Pool>) {
         let network = client.network();
-        let listed = self
-            .open_old(client, random, &network)
-            .and_then(|pool| index.refresh(&pool, b"boot", &Silent));
+        let listed = self.on_pool(client, random, (&network, open), |pool| {
+            index.refresh(pool, b"boot", &Silent)
+        });
         match listed {
             Ok(_) => self.count("ls done"),
             Err(error) => return self.failed("ls", client, &error),
