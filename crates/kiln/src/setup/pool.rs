@@ -67,6 +67,11 @@ impl PoolFlags {
 
     /// As [`PoolFlags::open`], without a word about nodes.
     pub fn open_quietly(&self, setup: &Setup) -> Result<Pool, Failure> {
+        self.open_at_newest(false, setup)
+    }
+
+    /// As [`PoolFlags::open_quietly`]; by `force` even by a map that too few nodes can be given.
+    pub fn open_at_newest(&self, force: bool, setup: &Setup) -> Result<Pool, Failure> {
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Refuse);
         let pool = Pool::open(self.config()?, &open)?;
         match pool.check_map() {
@@ -75,7 +80,8 @@ impl PoolFlags {
                 Some(config) => self.reopen(config, setup),
             },
             Err(PoolError::MapChanged { .. }) => {
-                let config = Pool::newest(pool.config().clone(), &open, &setup.settings())?;
+                let known = pool.config().clone();
+                let config = Pool::newest(known, force, &open, &setup.settings())?;
                 if let Err(error) = self.write(&config) {
                     setup.observer.warn(&format!("{error}; it stays as it was"));
                 }

@@ -216,7 +216,13 @@ impl<'a> Keeper<'a> {
     fn all_take_part(&self) {
         let network = self.client.network();
         self.run.take_new_disks(self.client);
-        let open = || self.run.open(self.client, &network).unwrap();
+        let open = || match self.run.open(self.client, &network) {
+            Err(PoolError::MapNotAgreed { .. }) => {
+                self.run.count("opened by force");
+                self.run.open_by_force(self.client, &network).unwrap()
+            }
+            pool => pool.unwrap(),
+        };
         for (node, why) in open().away() {
             self.run.say(self.client, || format!("{} gets an empty disk: {why}", node.id));
             let host = host_of(node);

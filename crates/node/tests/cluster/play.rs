@@ -149,6 +149,13 @@ impl ClusterRun {
         self.open_checked(client, network, known.unwrap_or_else(|| unreachable!()))
     }
 
+    /// As an operator has it who knows that nodes are gone for good: by the newest map that anybody
+    /// has, be it that too few of them can be told.
+    pub fn open_by_force(&self, client: &Client, network: &Network) -> Result<Pool, PoolError> {
+        let known = locked(&self.configs).last().cloned().unwrap_or_else(|| unreachable!());
+        self.open_newest(client, network, known, true)
+    }
+
     /// As the commands of `kiln` do: it is asked whether there is a newer map.
     fn open_checked(
         &self,
@@ -160,7 +167,7 @@ impl ClusterRun {
         let pool = Pool::open(known.clone(), &open)?.in_sequence(client.sequence());
         match pool.check_map() {
             Ok(()) => Ok(pool),
-            Err(PoolError::MapChanged { .. }) => self.open_newest(client, network, known),
+            Err(PoolError::MapChanged { .. }) => self.open_newest(client, network, known, false),
             Err(error) => Err(error),
         }
     }
@@ -170,11 +177,12 @@ impl ClusterRun {
         client: &Client,
         network: &Network,
         known: PoolConfig,
+        force: bool,
     ) -> Result<Pool, PoolError> {
         let open = |node: &NodeConfig| open_node(network, node);
         let sequence = client.sequence();
         let settings = Settings { sequence: Some(&sequence), ..settings() };
-        let config = Pool::newest(known, &open, &settings)?;
+        let config = Pool::newest(known, force, &open, &settings)?;
         self.write_down(&config);
         let pool = Pool::open(config, &open)?;
         Ok(pool.in_sequence(sequence.clone()))
@@ -194,7 +202,7 @@ impl ClusterRun {
             configs[old.unwrap_or(configs.len() - 1)].clone()
         };
         match random.below(4) {
-            0 => self.open_newest(client, network, known),
+            0 => self.open_newest(client, network, known, false),
             1 => {
                 let open = |node: &NodeConfig| open_node(network, node);
                 Ok(Pool::open(known, &open)?.in_sequence(client.sequence()))

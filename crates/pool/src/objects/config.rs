@@ -61,12 +61,15 @@ pub struct PastNode {
     pub domain: String,
     /// Its weight.
     pub weight: f64,
+    /// It was given up since, and what only it had. A node that has its id now is another one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
 }
 
 impl PastNode {
     pub(super) fn of(node: &NodeConfig) -> PastNode {
         let (id, domain) = (node.id.clone(), node.domain.clone());
-        PastNode { id, domain, weight: node.weight }
+        PastNode { id, domain, weight: node.weight, gone: false }
     }
 }
 

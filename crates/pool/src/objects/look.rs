@@ -32,9 +32,16 @@ pub(crate) struct Found {
     pub certain: bool,
     /// The newest version is on so many homes that every later reader will find it.
     pub stable: bool,
+    /// So many homes have no manifest at all that none was ever acknowledged.
+    pub denied: bool,
 }
 
 impl Found {
+    /// Whether there may be an object although no manifest of it can be read.
+    pub(crate) fn may_hide(&self) -> bool {
+        self.newest.is_none() && !self.corrupt.is_empty() && !self.denied
+    }
+
     /// The manifest of an object that is there.
     pub(crate) fn data(&self) -> Option<&Manifest> {
         self.newest.as_ref().filter(|manifest| manifest.body.is_data())
@@ -231,6 +238,9 @@ impl Pool {
             _ => false,
         };
         found.certain = homes.iter().all(|homes| homes.answered(|at| sure(homes, at)));
+        let nothing = |at: usize| matches!(answers.get(&at), Some(Answer { copy: Copy::None, .. }));
+        let denied = |homes: &Homes<'_>| homes.deny(|at| sure(homes, at) && nothing(at));
+        found.denied = homes.iter().all(denied);
         let all = || answers.iter().filter_map(|(at, answer)| Some((*at, answer.manifest()?)));
         let mut held: Vec<(usize, &Manifest)> = all().collect();
         // A version that was given out before the floor, and that nearly nobody has, on disks alone

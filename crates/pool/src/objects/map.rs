@@ -106,12 +106,17 @@ impl PoolConfig {
             };
             let home = |at: usize| {
                 let node = &past.node[at];
-                (self.position(&node.id), &node.domain[..])
+                (self.position_of(node), &node.domain[..])
             };
             let nodes = chosen.into_iter().map(home).collect();
             all.push(Homes { nodes, copies: past.copies, since });
         }
         all
+    }
+
+    /// The position of a member of before; `None`: it is gone for good.
+    fn position_of(&self, node: &PastNode) -> Option<usize> {
+        if node.gone { None } else { self.position(&node.id) }
     }
 
     /// Members of before, each with the epoch in which it began that they were.
@@ -144,7 +149,7 @@ impl PoolConfig {
         let (copies, since) = (self.policy.manifest_copies, self.members_since());
         let mut all = vec![Homes { nodes: now, copies, since }];
         for (past, since) in self.past_since() {
-            let nodes = past.node.iter().map(|node| (self.position(&node.id), &node.domain[..]));
+            let nodes = past.node.iter().map(|node| (self.position_of(node), &node.domain[..]));
             all.push(Homes { nodes: nodes.collect(), copies: past.copies, since });
         }
         all
@@ -240,6 +245,9 @@ impl PoolConfig {
         } else if self.is_settled() && next.node.iter().all(|node| node.since < next.revision) {
             // Nothing was moved: what was settled stays so.
             next.settled = next.revision;
+        }
+        for node in next.past.iter_mut().flat_map(|past| &mut past.node) {
+            node.gone |= next.gone.contains(&node.id);
         }
         next.check()?;
         Ok(next)

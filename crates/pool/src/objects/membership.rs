@@ -27,12 +27,14 @@ fn map_of(store: &dyn Backend, pool: &str) -> Result<Option<PoolConfig>> {
 
 impl Pool {
     /// The pool's map in force, found by asking all nodes that `config` names, and those that a
-    /// newer map names. A change that was cut short is completed.
+    /// newer map names. A change that was cut short is completed; by `force` as far as can be, which
+    /// is as forced a change as one by [`Pool::change`].
     ///
     /// # Errors
     /// [`PoolError::MapNotAgreed`] when a newer map is known that too few nodes can be given.
     pub fn newest(
         config: PoolConfig,
+        force: bool,
         open: Opener<'_>,
         settings: &Settings<'_>,
     ) -> Result<PoolConfig> {
@@ -60,7 +62,11 @@ impl Pool {
         if pool.config.majority(|id| pool.config.position(id).is_some_and(has)).is_err() {
             let locks = pool.lock_all(settings)?;
             // The one that is completed may be the one that raised the floor.
-            pool.spread(&locks, &pool.config, pool.config.floored.saturating_sub(1), None)?;
+            let oldest = pool.config.floored.saturating_sub(1);
+            match pool.spread(&locks, &pool.config, oldest, None) {
+                Err(PoolError::MapNotAgreed { .. }) if force => {}
+                end => end?,
+            }
         }
         Ok(pool.config)
     }
@@ -186,7 +192,10 @@ impl Pool {
         let why = ends.filter_map(Result::err).next();
         let why = why.map_or(String::new(), |error: PoolError| format!("{error}; "));
         let away = self.silent();
-        let todo = format!("{why}bring nodes back, and run it again");
+        let todo = format!(
+            "{why}bring nodes back, and run it again; if they are gone for good, kiln pool forget \
+             --force does without them"
+        );
         Err(PoolError::MapNotAgreed { have, of, away, todo })
     }
 

@@ -289,7 +289,9 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<()> {
         for key in &strays.unlisted {
-            let Some(manifest) = self.ask(key, true)?.newest else { continue };
+            let found = self.ask(key, true)?;
+            report.under_replicated += u64::from(found.may_hide());
+            let Some(manifest) = found.newest else { continue };
             let listed = Listed::of(&manifest);
             index.store(&[(*key, listed.clone())])?;
             let damage = self.scrub_object(&listed, index, req, queue, report, settings)?;

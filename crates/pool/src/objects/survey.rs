@@ -3,7 +3,7 @@
 //! Opening every shard of a million objects takes minutes; listing the nodes takes seconds. Memory
 //! is bounded: nodes are taken in groups, and the queue has its capacity.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::Serialize;
 
@@ -96,6 +96,8 @@ struct Group {
     /// Node id to position.
     nodes: HashMap<String, usize>,
     marks: HashSet<u128>,
+    /// Objects that the index does not know, of which there are manifests.
+    unknown: BTreeSet<Key>,
 }
 
 /// Which file of an object a mark is of.
@@ -122,6 +124,9 @@ const MOST_MARKS: usize = 4_000_000;
 
 /// Unfinished shards remembered: more only lose their head start.
 const MOST_UNFINISHED: usize = 100_000;
+
+/// Manifests of no known object that are looked at.
+const MOST_UNKNOWN: usize = 100_000;
 
 /// What is wrong with one object, while nodes are gone through.
 #[derive(Clone, Debug, Default)]
@@ -157,10 +162,12 @@ impl Pool {
         }
         let mut group = Group::default();
         for at in 0..self.nodes.len() {
-            let row = self.list_node(at, &mut group, &mut status.unfinished);
+            let row = self.list_node(at, index, &mut group, &mut status.unfinished);
             status.nodes.push(row);
             if group.marks.len() >= MOST_MARKS {
-                self.compare(index, &std::mem::take(&mut group), &mut status, &mut lacks)?;
+                let unknown = std::mem::take(&mut group.unknown);
+                let full = std::mem::replace(&mut group, Group { unknown, ..Group::default() });
+                self.compare(index, &full, &mut status, &mut lacks)?;
             }
         }
         self.compare(index, &group, &mut status, &mut lacks)?;
@@ -178,6 +185,10 @@ impl Pool {
                 queue.report(Damaged { key, lost, margin: 0, bytes: 0, transient }, now_ms);
             }
         }
+        // Nor an object that is known by a manifest alone that cannot be read.
+        for key in &group.unknown {
+            status.under_replicated += u64::from(self.ask(key, true)?.may_hide());
+        }
         let here: u64 = status.nodes.iter().map(|row| row.shards).sum();
         status.incomplete = !self.config.all_visible(|at, _| status.nodes[at].present);
         status.unclaimed = here.saturating_sub(status.claimed);
@@ -188,6 +199,7 @@ impl Pool {
     fn list_node(
         &self,
         at: usize,
+        index: &Index,
         group: &mut Group,
         unfinished: &mut Vec<(Key, u16, usize)>,
     ) -> NodeStatus {
@@ -211,6 +223,11 @@ impl Pool {
                     Some(NodeFile::Manifest { key }) => {
                         row.manifests += 1;
                         group.marks.insert(mark(at, &key, Part::Manifest));
+                        if group.unknown.len() < MOST_UNKNOWN
+                            && matches!(index.by_key(&key), Ok(None))
+                        {
+                            group.unknown.insert(key);
+                        }
                     }
                     Some(NodeFile::RepairPart { key, index, .. })
                         if unfinished.len() < MOST_UNFINISHED =>

@@ -41,7 +41,7 @@ impl Hands<'_> {
         }
         let sequence = Sequence::new(|_| 0);
         let settings = Settings { sequence: Some(&sequence), ..settings() };
-        let map = Pool::newest(self.world.config.clone(), self.open, &settings)?;
+        let map = Pool::newest(self.world.config.clone(), false, self.open, &settings)?;
         let pool = Rc::new(Pool::open(map, self.open)?.in_sequence(sequence));
         *self.pool.borrow_mut() = Some(Rc::clone(&pool));
         Ok(pool)

@@ -173,6 +173,66 @@ fn a_snapshot_takes_nothing_along() {
     }
 }
 
+/// A manifest that nobody can read may be the last one of an object: until it is known to be of
+/// none, homes of before are asked. A seed of the simulator found that they were not.
+#[test]
+fn a_rotten_manifest_is_no_proof_that_there_is_nothing() {
+    let mut world = World::new("rs:2+1", 5);
+    let bytes = data(60, 1);
+    world.put("small", &bytes).unwrap();
+    let copies = world.pool().manifest("small").unwrap().copies;
+    let [gone, rotten] = [0, 1].map(|at: usize| world.config.position(&copies[at]).unwrap());
+    let memory = world.disks[rotten].memory.clone();
+    let name = memory.list().unwrap().into_iter().find(|name| name.ends_with(".manifest")).unwrap();
+    let mut manifest = memory.bytes(&name).unwrap();
+    manifest[20] ^= 4;
+    memory.put(&name, manifest);
+    world.away.insert(gone);
+    set_state(&mut world, &[gone], NodeState::Out);
+    repair(&world, true);
+    assert_eq!(status(&world).under_replicated, 1);
+    scrub_at(&world, 9_000);
+    assert!(!world.pool().config().is_settled());
+    let read = world.get("small");
+    assert!(matches!(read, Err(PoolError::Uncertain { .. })), "{read:?}");
+    world.away.clear();
+    set_state(&mut world, &[gone], NodeState::In);
+    assert!(world.get("small").unwrap() == bytes);
+    repair(&world, false);
+    assert!(world.pool().config().is_settled() && scrub_at(&world, 9_000).clean);
+}
+
+/// A change is known to too few nodes, since the others lost their disks: only who forces it gets
+/// on, and does.
+#[test]
+fn a_lost_majority_is_given_up_by_force() {
+    let mut world = World::new("rs:2+1", 4);
+    let known = world.newest();
+    set_state(&mut world, &[3], NodeState::Out);
+    world.disks[1] = Disk::new(MemoryBackend::new());
+    world.disks[2] = Disk::new(MemoryBackend::new());
+    let at_place = |node: &NodeConfig| world.open_node(node);
+    let newest = |force| Pool::newest(known.clone(), force, &at_place, &settings());
+    assert!(matches!(newest(false), Err(PoolError::MapNotAgreed { .. })));
+    let pool = open(&world, newest(true).unwrap());
+    assert_eq!(pool.config().revision, 2);
+    let lost = [1, 2].map(|at: usize| known.node[at].id.clone());
+    assert!(matches!(pool.forget(&lost, false, &settings()), Err(PoolError::MapNotAgreed { .. })));
+    let mut config = pool.forget(&lost, true, &settings()).unwrap();
+    // One node decides, and others may join it.
+    for at in [1, 2] {
+        let node = NodeConfig::new(&known.node[at].id, &known.node[at].url);
+        let pool = open(&world, config);
+        config = pool.add_node(node, [at as u8; 16], &at_place, &settings()).unwrap();
+    }
+    let out = config.position(&known.node[3].id).unwrap();
+    world.config = config;
+    set_state(&mut world, &[out], NodeState::In);
+    assert_eq!(world.config.node.len(), 4);
+    repair(&world, false);
+    assert!(world.pool().config().is_settled());
+}
+
 /// A node that joined lost nothing: until the map is settled as many losses are survived as ever.
 #[test]
 fn a_node_that_joined_is_no_loss() {

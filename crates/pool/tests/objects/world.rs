@@ -99,7 +99,7 @@ impl World {
     /// The pool's map in force.
     pub fn newest(&self) -> PoolConfig {
         let open = |node: &NodeConfig| self.open_node(node);
-        Pool::newest(self.config.clone(), &open, &settings()).unwrap()
+        Pool::newest(self.config.clone(), false, &open, &settings()).unwrap()
     }
 
     pub fn run(&self) -> [u8; 16] {

@@ -32,7 +32,10 @@ pub struct Forget {
 impl Forget {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let _lock = self.pool.lock("config")?;
-        let pool = self.pool.open(setup)?;
+        let pool = match self.force {
+            true => self.pool.open_at_newest(true, setup)?,
+            false => self.pool.open(setup)?,
+        };
         for id in &self.ids {
             if pool.config().position(id).is_none() {
                 let problem = format!("the pool has no node {id}");
