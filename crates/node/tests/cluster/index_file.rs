@@ -1,5 +1,5 @@
-//! The file of the index that follows a pool, and what becomes of such files: they are lost, damaged,
-//! and put back as they were at another time.
+//! The file of the index that follows a pool, and what becomes of such files: they are lost,
+//! damaged, and put back as they were at another time.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ impl IndexFile {
     }
 
     /// Something happens to the file, which nobody has open; says what.
-    pub fn mishap(&mut self, random: &mut Random) -> &'static str {
+    pub fn fault(&mut self, random: &mut Random) -> &'static str {
         let paths = self.paths();
         let mut now: Copy = paths.each_ref().map(|path| std::fs::read(path).unwrap_or_default());
         let either = random.below(2) as usize;

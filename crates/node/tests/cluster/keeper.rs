@@ -83,7 +83,7 @@ impl<'a> Keeper<'a> {
         let Some(file) = &mut self.file else { return };
         self.index = Index::in_memory().unwrap();
         if self.random.one_in(2) {
-            let what = file.mishap(&mut self.random);
+            let what = file.fault(&mut self.random);
             self.run.count(&format!("index {what}"));
             self.run.say(self.client, || format!("the index is {what}"));
         }

@@ -80,6 +80,15 @@ impl Answer {
     }
 }
 
+/// Nodes whose copy cannot be read, and why.
+fn corrupt(answers: &Answers) -> Vec<(usize, String)> {
+    let why = |answer: &Answer| match &answer.copy {
+        Copy::Corrupt(why) => Some(why.clone()),
+        _ => None,
+    };
+    answers.iter().filter_map(|(at, answer)| Some((*at, why(answer)?))).collect()
+}
+
 /// Reads one node's copy.
 pub(crate) fn read_copy(
     store: &dyn Backend,
@@ -294,11 +303,7 @@ impl Pool {
             }
         }
         found.stable = homes.iter().any(|homes| homes.hold(|at| found.copies.contains(&at)));
-        for (at, answer) in answers {
-            if let Copy::Corrupt(why) = &answer.copy {
-                found.corrupt.push((*at, why.clone()));
-            }
-        }
+        found.corrupt = corrupt(answers);
         found.away = self.silent_domains(homes, answers, sure);
         found
     }

@@ -27,8 +27,8 @@ fn map_of(store: &dyn Backend, pool: &str) -> Result<Option<PoolConfig>> {
 
 impl Pool {
     /// The pool's map in force, found by asking all nodes that `config` names, and those that a
-    /// newer map names. A change that was cut short is completed; by `force` as far as can be, which
-    /// is as forced a change as one by [`Pool::change`].
+    /// newer map names. A change that was cut short is completed; by `force` as far as can be, with
+    /// what that means for [`Pool::change`].
     ///
     /// # Errors
     /// [`PoolError::MapNotAgreed`] when a newer map is known that too few nodes can be given.

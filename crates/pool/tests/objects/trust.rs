@@ -176,13 +176,13 @@ fn a_snapshot_takes_nothing_along() {
 /// A manifest that nobody can read may be the last one of an object: until it is known to be of
 /// none, homes of before are asked. A seed of the simulator found that they were not.
 #[test]
-fn a_rotten_manifest_is_no_proof_that_there_is_nothing() {
+fn a_corrupt_manifest_is_no_proof_that_there_is_nothing() {
     let mut world = World::new("rs:2+1", 5);
     let bytes = data(60, 1);
     world.put("small", &bytes).unwrap();
     let copies = world.pool().manifest("small").unwrap().copies;
-    let [gone, rotten] = [0, 1].map(|at: usize| world.config.position(&copies[at]).unwrap());
-    let memory = world.disks[rotten].memory.clone();
+    let [gone, corrupt] = [0, 1].map(|at: usize| world.config.position(&copies[at]).unwrap());
+    let memory = world.disks[corrupt].memory.clone();
     let name = memory.list().unwrap().into_iter().find(|name| name.ends_with(".manifest")).unwrap();
     let mut manifest = memory.bytes(&name).unwrap();
     manifest[20] ^= 4;
