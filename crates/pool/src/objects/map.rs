@@ -43,6 +43,12 @@ impl Homes<'_> {
         domains < self.copies || self.positions().all(by)
     }
 
+    /// Whether [`Homes::answered`] would hold with one domain less.
+    fn answered_with_less(&self, by: impl Fn(usize) -> bool) -> bool {
+        let missing = |(at, _): &&(Option<usize>, &str)| at.is_none_or(|at| !by(at));
+        distinct(self.nodes.iter().filter(missing).map(|(_, domain)| *domain)) + 1 < self.copies
+    }
+
     /// Whether a version that these nodes have was, or may have been, acknowledged.
     pub fn hold(&self, has: impl Fn(usize) -> bool) -> bool {
         let holds = |(at, _): &&(Option<usize>, &str)| at.is_some_and(&has);
@@ -159,6 +165,11 @@ impl PoolConfig {
     /// a node, and for the epoch since which it has to know everything.
     pub(crate) fn all_visible(&self, by: impl Fn(usize, u64) -> bool) -> bool {
         self.whole_maps().iter().all(|map| map.answered(|at| by(at, map.since)))
+    }
+
+    /// As [`PoolConfig::all_visible`], be there one more whose copy of something cannot be read.
+    pub(crate) fn all_visible_with_less(&self, by: impl Fn(usize, u64) -> bool) -> bool {
+        self.whole_maps().iter().all(|map| map.answered_with_less(|at| by(at, map.since)))
     }
 
     /// The next epoch, if nodes should change between in and out: those that were out and are

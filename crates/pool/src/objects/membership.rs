@@ -13,7 +13,10 @@ use super::small::{MAX_TEXT, epoch_of, is_intact, read_small, write_map};
 use super::{Index, NodeConfig, NodeState, Pool, PoolConfig, PoolStatus};
 use crate::engine::names::{DESCRIPTION, hex};
 use crate::engine::sinks::in_parallel;
-use crate::{PoolError, Result, Settings};
+use crate::{Key, PoolError, Result, Settings};
+
+/// Objects that are asked for at once.
+const BATCH: usize = 1_000;
 
 /// A disk that joins by a change: its node's id, and its place.
 type Joins<'a> = Option<(&'a str, &'a dyn Backend)>;
@@ -437,13 +440,14 @@ impl Pool {
     }
 
     /// Settles the map if a survey found that no manifest is missing anywhere: from then on only
-    /// the homes of now are asked. `None`: it was settled, or it cannot be yet.
+    /// the homes of now are asked. The index is the one that was surveyed by. `None`: it was settled, or it cannot be yet.
     ///
     /// # Errors
     /// As [`Pool::change`]; a node that cannot be written.
     pub fn settle(
         &self,
         status: &PoolStatus,
+        index: &Index,
         settings: &Settings<'_>,
     ) -> Result<Option<PoolConfig>> {
         let as_seen = |(node, row): (&PoolNode, &super::NodeStatus)| row.present == node.is_here();
@@ -451,7 +455,42 @@ impl Pool {
         if !as_seen || status.under_replicated > 0 || !self.is_backfilling() {
             return Ok(None);
         }
+        if !self.is_sure_of_all(index)? {
+            return Ok(None);
+        }
         self.settle_now(settings)
+    }
+
+    /// Whether the homes of every object, those of before included, tell which version is the
+    /// newest. A survey reads names, and with as many domains unavailable as may be one manifest
+    /// that is corrupt is enough to hide a version: then all of them are read.
+    fn is_sure_of_all(&self, index: &Index) -> Result<bool> {
+        let sure = |at: usize, since| self.nodes[at].is_here() && !self.is_newer_than(at, since);
+        if self.config.all_visible_with_less(sure) {
+            return Ok(true);
+        }
+        let certain = |names: Vec<String>| -> Result<bool> {
+            let keys = names.iter().map(|name| Ok((Key::of(name)?, true)));
+            let found = self.ask_each(&keys.collect::<Result<Vec<_>>>()?)?;
+            Ok(found.iter().all(|found| found.certain))
+        };
+        let tombstones = index.tombstones()?.into_iter().map(|listed| listed.name).collect();
+        let mut all = certain(tombstones)?;
+        let mut start: Option<String> = None;
+        while all {
+            // In batches: nobody else can use the index while it is read.
+            let mut names = Vec::new();
+            index.each("", start.as_deref(), |listed| {
+                if start.as_ref() != Some(&listed.name) {
+                    names.push(listed.name);
+                }
+                Ok(names.len() < BATCH)
+            })?;
+            let Some(last) = names.last() else { break };
+            start = Some(last.clone());
+            all = certain(names)?;
+        }
+        Ok(all)
     }
 
     /// As [`Pool::settle`], when all manifests are known to be in place. They are, of the objects

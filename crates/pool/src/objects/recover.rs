@@ -114,7 +114,7 @@ impl Pool {
         if self.is_backfilling() && !req.dry_run {
             let mut queue = RepairQueue::new(Rules::default());
             report.settled = self
-                .settle(&self.survey(index, &mut queue, req.now_ms)?, settings)?
+                .settle(&self.survey(index, &mut queue, req.now_ms)?, index, settings)?
                 .map(|map| map.revision);
         }
         Ok(report)

@@ -95,7 +95,8 @@ impl Hands<'_> {
                 Err(error) => return Err(error),
             }
         }
-        pool.settle(&survey(&mut RepairQueue::new(Rules::default()))?, &settings())?;
+        let status = survey(&mut RepairQueue::new(Rules::default()))?;
+        pool.settle(&status, &self.index, &settings())?;
         Ok(())
     }
 

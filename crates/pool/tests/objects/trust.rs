@@ -202,6 +202,36 @@ fn a_corrupt_manifest_is_no_proof_that_there_is_nothing() {
     assert!(world.pool().config().is_settled() && scrub_at(&world, 9_000).clean);
 }
 
+/// The same of a newer version, whose older one everybody knows: with m nodes unavailable a corrupt
+/// manifest must not make the older one the newest.
+#[test]
+fn a_corrupt_manifest_brings_no_old_version_back() {
+    let mut world = World::new("rs:3+2", 8);
+    let (old, new) = (data(60, 1), data(61, 2));
+    let at = |world: &World, id: &String| world.config.position(id).unwrap();
+    world.put("x", &old).unwrap();
+    let first = world.pool().manifest("x").unwrap().copies;
+    let both = at(&world, &first[2]);
+    world.away.extend([at(&world, &first[0]), at(&world, &first[1])]);
+    world.put("x", &new).unwrap();
+    let second = world.pool().manifest("x").unwrap().copies;
+    let newer: Vec<usize> =
+        second.iter().map(|id| at(&world, id)).filter(|at| *at != both).collect();
+    let mut bytes = world.disks[both].memory.bytes(&manifest("x")).unwrap();
+    bytes[20] ^= 4;
+    world.disks[both].memory.put(&manifest("x"), bytes);
+    world.away = newer.iter().copied().collect();
+    set_state(&mut world, &newer, NodeState::Out);
+    repair(&world, true);
+    assert!(!world.pool().config().is_settled());
+    assert!(matches!(world.get("x"), Err(PoolError::Uncertain { .. })));
+    world.away.clear();
+    set_state(&mut world, &newer, NodeState::In);
+    assert!(world.get("x").unwrap() == new);
+    repair(&world, false);
+    assert!(world.pool().config().is_settled() && world.get("x").unwrap() == new);
+}
+
 /// A change is known to too few nodes, since the others lost their disks: only who forces it gets
 /// on, and does.
 #[test]
