@@ -14,6 +14,7 @@ pub mod paced;
 pub mod place;
 pub mod space;
 pub mod upload;
+mod volume;
 
 #[cfg(any(test, feature = "battery"))]
 pub mod battery;
@@ -93,6 +94,28 @@ pub trait Backend: Send + Sync + Debug {
 
     /// Removes a file; durable when it returns. Removing an absent file is success.
     fn remove(&self, name: &str) -> Result<()>;
+
+    /// Writes small files whole, over whatever has their names, with an answer for each: the bytes
+    /// of those that were written are durable when it returns. Their names are not, before
+    /// [`Backend::rename_all`] gives them others. A place that can make many files durable at once
+    /// has its own. Needs [`Capability::Append`].
+    ///
+    /// ```
+    /// use kiln_store::{Backend, MemoryBackend};
+    /// let disk = MemoryBackend::new();
+    /// let ends = disk.write_all(&[("a.part", b"some bytes"), ("../a", b"none")]);
+    /// assert!(ends[0].is_ok() && ends[1].is_err());
+    /// assert_eq!(disk.bytes("a.part").unwrap(), b"some bytes");
+    /// # Ok::<(), kiln_store::StoreError>(())
+    /// ```
+    fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<()>> {
+        let write = |(name, bytes): &(&str, &[u8])| {
+            let mut file = self.append(name, 0)?;
+            file.append(bytes)?;
+            file.sync()
+        };
+        files.iter().map(write).collect()
+    }
 
     /// As [`Backend::rename`] for many files, one after the other, with an answer for each; those
     /// that were renamed are durable when it returns. A place that can make several names durable

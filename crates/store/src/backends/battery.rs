@@ -72,6 +72,11 @@ pub static CHECKS: &[Check] = {
             rename_replaces_and_open_files_keep_their_bytes,
         ),
         check(
+            "of many written each has its own end",
+            &[Append, List],
+            of_many_written_each_has_its_own_end,
+        ),
+        check(
             "of many renamed or removed each has its own end",
             &[Append, Rename, List],
             of_many_renamed_or_removed_each_has_its_own_end,
@@ -180,6 +185,24 @@ fn rename_replaces_and_open_files_keep_their_bytes(disk: &dyn Backend) {
     assert!(disk.rename("absent", "x").unwrap_err().is_not_found());
     disk.rename("old", "old").unwrap();
     assert_eq!(read(disk, "old"), b"newer");
+}
+
+fn of_many_written_each_has_its_own_end(disk: &dyn Backend) {
+    write(disk, "f03", &pattern(5_000));
+    let names: Vec<String> = (0..20).map(|at| format!("f{at:02}")).collect();
+    let bytes: Vec<Vec<u8>> = (0..20).map(|at| pattern(100 * at)).collect();
+    for count in [20, 2] {
+        let mut files: Vec<(&str, &[u8])> =
+            names.iter().zip(&bytes).map(|(name, bytes)| (&name[..], &bytes[..])).collect();
+        files.truncate(count);
+        files.insert(1, ("../f", b"outside"));
+        let ends = disk.write_all(&files);
+        let good: Vec<bool> = ends.iter().map(Result::is_ok).collect();
+        assert!(good.iter().enumerate().all(|(at, good)| *good == (at != 1)), "{good:?}");
+        assert_eq!(disk.list().unwrap(), names);
+        assert!(names.iter().zip(&bytes).all(|(name, bytes)| read(disk, name) == *bytes));
+    }
+    assert!(disk.write_all(&[]).is_empty());
 }
 
 fn of_many_renamed_or_removed_each_has_its_own_end(disk: &dyn Backend) {

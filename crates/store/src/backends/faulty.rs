@@ -209,14 +209,24 @@ impl FaultyBackend {
         self.plan().strike(access)
     }
 
+    /// Counts an operation without bytes; how it fails if a fault says so.
+    fn struck(&self, operation: Operation, name: &str) -> Option<io::ErrorKind> {
+        self.strike(&Access::to(operation, name)).into_iter().find_map(|action| match action {
+            FaultAction::Fail(kind) => Some(kind),
+            _ => None,
+        })
+    }
+
     /// Counts an operation without bytes; fails it if a fault says so.
     fn pass(&self, operation: Operation, name: &str) -> Result<()> {
-        for action in self.strike(&Access::to(operation, name)) {
-            if let FaultAction::Fail(kind) = action {
-                return Err(self.error(operation, name, kind));
-            }
-        }
-        Ok(())
+        let failed = self.struck(operation, name);
+        failed.map_or(Ok(()), |kind| Err(self.error(operation, name, kind)))
+    }
+
+    fn appender(&self, name: &str, at: u64) -> Result<FaultyAppender> {
+        self.pass(Operation::Create, name)?;
+        let inner = self.inner.append(name, at)?;
+        Ok(FaultyAppender { inner, backend: self.clone(), name: name.to_string() })
     }
 
     fn error(&self, operation: Operation, name: &str, kind: io::ErrorKind) -> StoreError {
@@ -276,9 +286,26 @@ impl Backend for FaultyBackend {
     }
 
     fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
-        self.pass(Operation::Create, name)?;
-        let inner = self.inner.append(name, at)?;
-        Ok(Box::new(FaultyAppender { inner, backend: self.clone(), name: name.to_string() }))
+        Ok(Box::new(self.appender(name, at)?))
+    }
+
+    /// One sync is for all of them: before it none is durable, and where it fails none is.
+    fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<()>> {
+        let write = |(name, bytes): &(&str, &[u8])| {
+            let mut file = self.appender(name, 0)?;
+            file.append(bytes)?;
+            Ok(file)
+        };
+        let written: Vec<Result<FaultyAppender>> = files.iter().map(write).collect();
+        let failed = self.struck(Operation::Sync, "");
+        let sync = |file: Result<FaultyAppender>| {
+            let mut file = file?;
+            match failed {
+                Some(kind) => Err(self.error(Operation::Sync, &file.name, kind)),
+                None => file.inner.sync(),
+            }
+        };
+        written.into_iter().map(sync).collect()
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

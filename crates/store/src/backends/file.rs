@@ -1,6 +1,8 @@
 //! A folder of a file system.
 //!
-//! Durability is that of POSIX: bytes after fsync of the file, names after fsync of the folder.
+//! Durability is that of POSIX: bytes after fsync of the file, names after fsync of the folder. Many
+//! files that are written together share a sync of their file system instead, where that one tells
+//! of failures as fsync does (see `volume.rs`).
 //! All files are opened with `O_CLOEXEC` (the standard library's default).
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
@@ -16,8 +18,13 @@ use super::capability::{Capabilities, Capability};
 use super::direct::{self, BatchContexts, DirectReader, Meter, ReadMode};
 use super::place::{Absent, BackendKind, Location, Opening};
 use super::space::Space;
+use super::volume::Volume;
 use super::{Append, Backend, ReadAt, WriteLock, check_name, holder};
 use crate::{Operation, Result, StoreError};
+
+/// From so many files on that are written together, one sync of their file system takes the place
+/// of theirs. It writes what other programs have left to write there too, so it must be worth that.
+const SYNC_TOGETHER: usize = 8;
 
 /// What URLs of folders begin with.
 pub(super) const SCHEME: &str = "file";
@@ -196,10 +203,14 @@ impl FileBackend {
         sync_folder(&self.folder).map_err(|error| self.error(Operation::Sync, name, error))
     }
 
-    /// Makes the names of several files durable by one sync of the folder; where that fails, none
-    /// of them is.
-    fn sync_once(&self, mut ends: Vec<Result<()>>) -> Vec<Result<()>> {
-        if let Err(error) = sync_folder(&self.folder) {
+    /// Makes durable what was done to several files, by one sync for all of them; where that fails,
+    /// none of it is.
+    fn sync_once(
+        &self,
+        mut ends: Vec<Result<()>>,
+        sync: impl FnOnce() -> io::Result<()>,
+    ) -> Vec<Result<()>> {
+        if let Err(error) = sync() {
             for end in ends.iter_mut().filter(|end| end.is_ok()) {
                 let same = error.raw_os_error().map(io::Error::from_raw_os_error);
                 let same = same.unwrap_or_else(|| error.kind().into());
@@ -207,6 +218,43 @@ impl FileBackend {
             }
         }
         ends
+    }
+
+    /// Makes a file that is not there yet; `None`: there is something of that name.
+    fn make_file(&self, name: &str, path: &Path) -> Result<Option<File>> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).custom_flags(self.flags());
+        match options.open(path) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+            Err(error) => Err(self.error(Operation::Create, name, error)),
+        }
+    }
+
+    fn appender(&self, name: &str, at: u64) -> Result<FileAppender> {
+        let path = self.path(name)?;
+        self.make()?;
+        let (place, fail) = (self.place(), |error| self.error(Operation::Create, name, error));
+        if at == 0
+            && let Some(file) = self.make_file(name, &path)?
+        {
+            return Ok(FileAppender { file, len: at, place, name: name.to_string() });
+        }
+        if self.look(&path).is_ok() {
+            self.check_regular(Operation::Create, name, &path)?;
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).custom_flags(self.flags());
+        let mut file = options.open(path).map_err(fail)?;
+        let have = file.metadata().map_err(fail)?.len();
+        if have < at {
+            return Err(StoreError::Truncated { place, name: name.to_string(), need: at, have });
+        }
+        if have > at {
+            file.set_len(at).map_err(|error| self.error(Operation::Cut, name, error))?;
+        }
+        file.seek(SeekFrom::Start(at)).map_err(fail)?;
+        Ok(FileAppender { file, len: at, place, name: name.to_string() })
     }
 }
 
@@ -331,25 +379,23 @@ impl Backend for FileBackend {
     }
 
     fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
-        let path = self.path(name)?;
-        self.make()?;
-        if self.look(&path).is_ok() {
-            self.check_regular(Operation::Create, name, &path)?;
+        Ok(Box::new(self.appender(name, at)?))
+    }
+
+    fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<()>> {
+        // Opened before the first byte is written: it tells of what fails from then on.
+        let many = files.len() >= SYNC_TOGETHER;
+        let volume = if many { Volume::open(&self.folder) } else { None };
+        let write = |(name, bytes): &(&str, &[u8])| {
+            let mut file = self.appender(name, 0)?;
+            file.append(bytes)?;
+            if volume.is_some() { Ok(()) } else { file.sync() }
+        };
+        let ends = files.iter().map(write).collect();
+        match &volume {
+            Some(volume) => self.sync_once(ends, || volume.sync()),
+            None => ends,
         }
-        let fail = |error| self.error(Operation::Create, name, error);
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).custom_flags(self.flags());
-        let mut file = options.open(path).map_err(fail)?;
-        let have = file.metadata().map_err(fail)?.len();
-        if have < at {
-            let (place, name) = (self.place(), name.to_string());
-            return Err(StoreError::Truncated { place, name, need: at, have });
-        }
-        if have > at {
-            file.set_len(at).map_err(|error| self.error(Operation::Cut, name, error))?;
-        }
-        file.seek(SeekFrom::Start(at)).map_err(fail)?;
-        Ok(Box::new(FileAppender { file, len: at, place: self.place(), name: name.to_string() }))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -363,7 +409,7 @@ impl Backend for FileBackend {
             let (source, target) = (self.path(from)?, self.path(to)?);
             fs::rename(source, target).map_err(|error| self.error(Operation::Rename, from, error))
         };
-        self.sync_once(names.iter().map(rename).collect())
+        self.sync_once(names.iter().map(rename).collect(), || sync_folder(&self.folder))
     }
 
     /// By a second name for the file: not every file system renames without replacing.
@@ -391,7 +437,7 @@ impl Backend for FileBackend {
             }
             _ => Ok(()),
         };
-        self.sync_once(names.iter().map(remove).collect())
+        self.sync_once(names.iter().map(remove).collect(), || sync_folder(&self.folder))
     }
 }
 

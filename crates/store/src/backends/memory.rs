@@ -74,6 +74,12 @@ struct Names {
     durable: BTreeMap<String, Shared>,
 }
 
+impl Names {
+    fn sync(&mut self) {
+        self.durable = self.live.clone();
+    }
+}
+
 /// A file's bytes as processes see them, and as of the last sync.
 #[derive(Debug, Default)]
 struct Contents {
@@ -117,6 +123,32 @@ impl MemoryBackend {
     #[must_use]
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         lock(&self.names).live.get(name).map(|file| lock(file).live.clone())
+    }
+
+    /// As [`Backend::rename`], but a power cut may undo it before [`MemoryBackend::sync_names`]:
+    /// between the two is where a disk is that shares one sync among many names.
+    ///
+    /// ```
+    /// use kiln_store::{Backend, MemoryBackend};
+    /// let disk = MemoryBackend::new();
+    /// disk.put("a", b"bytes".to_vec());
+    /// disk.rename_unsynced("a", "b")?;
+    /// assert_eq!(disk.list()?, ["b"]);
+    /// assert!((0..99).any(|seed| disk.crash(seed).bytes("b").is_none()));
+    /// disk.sync_names();
+    /// assert!((0..99).all(|seed| disk.crash(seed).bytes("b").is_some()));
+    /// # Ok::<(), kiln_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Backend::rename`].
+    pub fn rename_unsynced(&self, from: &str, to: &str) -> Result<()> {
+        self.rename_if(from, to, true).map(drop)
+    }
+
+    /// Makes all names durable.
+    pub fn sync_names(&self) {
+        lock(&self.names).sync();
     }
 
     /// Sets a file's bytes, durably, creating it if absent.
@@ -209,25 +241,26 @@ impl Backend for MemoryBackend {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.rename_if(from, to, true)
+        self.rename_if(from, to, true).map(|mut names| names.sync())
     }
 
     fn rename_new(&self, from: &str, to: &str) -> Result<()> {
-        self.rename_if(from, to, false)
+        self.rename_if(from, to, false).map(|mut names| names.sync())
     }
 
     fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
         let mut names = lock(&self.names);
         if names.live.remove(name).is_some() {
-            names.durable = names.live.clone();
+            names.sync();
         }
         Ok(())
     }
 }
 
 impl MemoryBackend {
-    fn rename_if(&self, from: &str, to: &str, replace: bool) -> Result<()> {
+    /// Gives a file another name, which is not durable yet.
+    fn rename_if(&self, from: &str, to: &str, replace: bool) -> Result<MutexGuard<'_, Names>> {
         check_name(from)?;
         check_name(to)?;
         let mut names = lock(&self.names);
@@ -237,8 +270,7 @@ impl MemoryBackend {
         }
         let file = names.live.remove(from).ok_or_else(|| absent(Operation::Rename, from))?;
         names.live.insert(to.to_string(), file);
-        names.durable = names.live.clone();
-        Ok(())
+        Ok(names)
     }
 }
 

@@ -95,6 +95,11 @@ impl Backend for PacedBackend {
         self.inner.rename(from, to)
     }
 
+    fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<()>> {
+        self.pace.pay(files.iter().map(|(_, bytes)| bytes.len()).sum());
+        self.inner.write_all(files)
+    }
+
     fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<()>> {
         self.inner.rename_all(names)
     }
