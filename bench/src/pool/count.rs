@@ -47,6 +47,10 @@ impl Backend for Counting {
         self.files.append(name, at)
     }
 
+    fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<(), StoreError>> {
+        self.files.write_all(files)
+    }
+
     fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
         self.files.rename(from, to)
     }

@@ -7,10 +7,12 @@
 //! about, which a scrub removes.
 //!
 //! Several objects go through these steps together: they share locks, the look at every node's
-//! epoch, and the syncs of the nodes' folders. Each still has its own outcome, and none is reported
-//! as done before all of its copies are durable.
+//! epoch, and at each node the sync of the files and that of the folder. Each still has its own
+//! outcome, and none is reported as done before all of its copies are durable.
 
 use std::collections::BTreeMap;
+
+use kiln_store::{Backend, StoreError};
 
 use super::look::Found;
 use super::{Pool, changes};
@@ -277,17 +279,35 @@ impl Pool {
         let files: Vec<(String, Vec<u8>)> = (todo.iter())
             .map(|&of| (steps[of].part_name(), steps[of].manifest.to_bytes()))
             .collect();
-        let copies = todo.iter().zip(&files);
-        let copies =
-            copies.flat_map(|(&of, file)| steps[of].holders.iter().map(move |&at| (of, at, file)));
-        let write = |at: usize, (part, bytes): &(String, Vec<u8>)| -> Result<()> {
-            let mut file = self.usable(at)?.append(part, 0)?;
-            file.append(bytes)?;
-            Ok(file.sync()?)
-        };
-        in_parallel(self.sequence.as_ref(), copies.collect(), |_, (of, at, file)| {
-            Ok((of, at, write(at, file)))
-        })
+        let mut copies = ByNode::new();
+        for (&of, file) in todo.iter().zip(&files) {
+            for &at in &steps[of].holders {
+                copies.entry(at).or_default().push((of, file));
+            }
+        }
+        let copies: Vec<(usize, Vec<_>)> = copies.into_iter().collect();
+        let ends = in_parallel(self.sequence.as_ref(), copies, |_, (at, copies)| {
+            let files: Vec<(&str, &[u8])> =
+                copies.iter().map(|(_, (part, bytes))| (&part[..], &bytes[..])).collect();
+            let ends = self.for_each(at, &files, |store| store.write_all(&files));
+            let ofs = copies.iter().map(|(of, _)| *of);
+            Ok::<_, PoolError>(ofs.zip(ends).map(|(of, end)| (of, at, end)).collect::<Vec<_>>())
+        })?;
+        Ok(ends.into_iter().flatten().collect())
+    }
+
+    /// What is done with several files of a node, with an end for each; where the node cannot be
+    /// used, it is that.
+    fn for_each<T>(
+        &self,
+        at: usize,
+        files: &[T],
+        act: impl FnOnce(&dyn Backend) -> Vec<Result<(), StoreError>>,
+    ) -> Vec<Result<()>> {
+        match self.usable(at) {
+            Ok(store) => act(store).into_iter().map(|end| Ok(end?)).collect(),
+            Err(_) => files.iter().map(|_| self.usable(at).map(drop)).collect(),
+        }
     }
 
     /// Gives files their names, those of a node together; how it ended, with the steps that they
@@ -297,10 +317,7 @@ impl Pool {
         let ends = in_parallel(self.sequence.as_ref(), renames, |_, (at, renames)| {
             let names: Vec<(&str, &str)> =
                 renames.iter().map(|rename| (&rename.from[..], &rename.to[..])).collect();
-            let ends: Vec<Result<()>> = match self.usable(at) {
-                Ok(store) => store.rename_all(&names).into_iter().map(|end| Ok(end?)).collect(),
-                Err(_) => names.iter().map(|_| self.usable(at).map(drop)).collect(),
-            };
+            let ends = self.for_each(at, &names, |store| store.rename_all(&names));
             Ok::<_, PoolError>(renames.iter().map(|rename| rename.of).zip(ends).collect::<Vec<_>>())
         })?;
         Ok(ends.into_iter().flatten().collect())

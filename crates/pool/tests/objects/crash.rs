@@ -18,7 +18,8 @@ fn with_power(world: &World, operations: i64, body: impl FnOnce(&Pool)) -> i64 {
     // Opening is not what is to be tried: it has power enough.
     let fuse = Fuse::new(Failing::PowerCut, i64::MAX);
     let open = |node: &kiln_pool::NodeConfig| -> Result<Arc<dyn Backend>, StoreError> {
-        Ok(Arc::new(Fused { inner: world.open_node(node)?, fuse: fuse.clone(), disk: 0 }))
+        let disk = world.config.position(&node.id).unwrap();
+        Ok(Fused::new(world, disk, world.open_node(node)?, &fuse))
     };
     let pool = Pool::open(world.config.clone(), &open).unwrap();
     fuse.burn(operations);

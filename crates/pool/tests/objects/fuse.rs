@@ -5,7 +5,11 @@ use std::io::{Error, ErrorKind};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kiln_store::{Append, Backend, Capabilities, Operation, ReadAt, StoreError, WriteLock};
+use kiln_store::{
+    Append, Backend, Capabilities, MemoryBackend, Operation, ReadAt, StoreError, WriteLock,
+};
+
+use crate::world::World;
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,28 +81,54 @@ impl Fuse {
     }
 }
 
-/// A disk with a fuse.
+/// A disk with a fuse. Files that are written together, and names that are given together, share a
+/// sync, before which none of them is durable.
 #[derive(Debug)]
 pub struct Fused {
-    pub inner: Arc<dyn Backend>,
-    pub fuse: Arc<Fuse>,
-    pub disk: usize,
+    inner: Arc<dyn Backend>,
+    memory: Arc<MemoryBackend>,
+    fuse: Arc<Fuse>,
+    disk: usize,
 }
 
 impl Fused {
+    /// Puts a fuse to a disk of a world, which is reached through `inner`.
+    pub fn new(
+        world: &World,
+        disk: usize,
+        inner: Arc<dyn Backend>,
+        fuse: &Arc<Fuse>,
+    ) -> Arc<dyn Backend> {
+        let (memory, fuse) = (world.disks[disk].memory.clone(), fuse.clone());
+        Arc::new(Fused { inner, memory, fuse, disk })
+    }
+
+    /// Makes durable what was done without a sync, by one for all of it.
+    fn sync_once<T>(
+        &self,
+        done: Vec<Result<T, StoreError>>,
+        mut sync: impl FnMut(T) -> Result<(), StoreError>,
+    ) -> Vec<Result<(), StoreError>> {
+        let failed = self.fuse.fails(self.disk, Operation::Sync);
+        let end = |done: Result<T, StoreError>| match failed {
+            Some(kind) => done.and_then(|_| Err(error(self.disk, Operation::Sync, "", kind))),
+            None => done.and_then(&mut sync),
+        };
+        done.into_iter().map(end).collect()
+    }
+
     fn pass(&self, op: Operation, name: &str) -> Result<(), StoreError> {
         pass(&self.fuse, self.disk, op, name)
     }
 }
 
 fn pass(fuse: &Fuse, disk: usize, op: Operation, name: &str) -> Result<(), StoreError> {
-    match fuse.fails(disk, op) {
-        None => Ok(()),
-        Some(kind) => {
-            let (place, name) = (format!("disk {disk}"), name.to_owned());
-            Err(StoreError::Io { op, place, name, source: Error::from(kind) })
-        }
-    }
+    fuse.fails(disk, op).map_or(Ok(()), |kind| Err(error(disk, op, name, kind)))
+}
+
+fn error(disk: usize, op: Operation, name: &str, kind: ErrorKind) -> StoreError {
+    let (place, name) = (format!("disk {disk}"), name.to_owned());
+    StoreError::Io { op, place, name, source: Error::from(kind) }
 }
 
 struct FusedFile<F> {
@@ -137,6 +167,28 @@ impl Backend for Fused {
     fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
         self.pass(Operation::Rename, from)?;
         self.inner.rename(from, to)
+    }
+
+    fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<(), StoreError>> {
+        let write = |(name, bytes): &(&str, &[u8])| {
+            self.pass(Operation::Create, name)?;
+            let mut file = self.inner.append(name, 0)?;
+            self.pass(Operation::Write, name)?;
+            file.append(bytes)?;
+            Ok(file)
+        };
+        self.sync_once(files.iter().map(write).collect(), |mut file| file.sync())
+    }
+
+    fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<(), StoreError>> {
+        let rename = |(from, to): &(&str, &str)| {
+            self.pass(Operation::Rename, from)?;
+            self.memory.rename_unsynced(from, to)
+        };
+        self.sync_once(names.iter().map(rename).collect(), |()| {
+            self.memory.sync_names();
+            Ok(())
+        })
     }
 
     fn remove(&self, name: &str) -> Result<(), StoreError> {

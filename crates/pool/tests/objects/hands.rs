@@ -9,7 +9,7 @@ use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
     GetRequest, HealRequest, Index, NodeConfig, NodeState, Opener, Pool, PoolError, PutRequest,
     RebalanceRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest, Sequence, Settings,
-    Silent, StreamSource,
+    Silent, Source, StreamSource,
 };
 use kiln_store::Backend;
 
@@ -57,6 +57,20 @@ impl Hands<'_> {
         let req = PutRequest { name, run, now_ms: NOW_MS, replace: true };
         self.pool()?.put(&req, &mut StreamSource::new(bytes), &settings())?;
         Ok(())
+    }
+
+    /// Puts objects together; an error where any of them was not put.
+    pub fn put_all(&self, objects: &[(&str, Vec<u8>)]) -> Result<(), PoolError> {
+        let mut sources: Vec<_> =
+            objects.iter().map(|(_, bytes)| StreamSource::new(&bytes[..])).collect();
+        let put = |name| {
+            let run = self.world.run();
+            PutRequest { name, run, now_ms: NOW_MS, replace: true }
+        };
+        let puts = objects.iter().zip(&mut sources);
+        let puts = puts.map(|((name, _), source)| (put(*name), source as &mut dyn Source));
+        let ends = self.pool()?.put_all(puts.collect(), &settings())?;
+        ends.into_iter().try_for_each(|end| end.map(drop))
     }
 
     pub fn remove(&self, name: &str) -> Result<(), PoolError> {

@@ -3,11 +3,10 @@
 //! and a scrub with a repair makes the pool whole.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kiln_pool::PoolError;
-use kiln_store::{Backend, MemoryBackend};
+use kiln_store::MemoryBackend;
 
 use crate::fuse::{Failing, Fuse, Fused};
 use crate::hands::{Hands, get, through, with_hands};
@@ -66,6 +65,18 @@ const ROWS: &[Row] = &[
         name: "overwrite by a small one",
         prepare: |_| (),
         act: |hands| hands.put("x", &data(30, 3)),
+        x: [OLD, Some(3)],
+    },
+    Row {
+        name: "put together",
+        prepare: |_| (),
+        act: |hands| together(hands, bytes_of(NEW).unwrap()),
+        x: [None, NEW],
+    },
+    Row {
+        name: "overwrite together by a small one",
+        prepare: |_| (),
+        act: |hands| together(hands, data(30, 3)),
         x: [OLD, Some(3)],
     },
     Row { name: "rm", prepare: |_| (), act: |hands| hands.remove("x"), x: [OLD, None] },
@@ -128,6 +139,17 @@ fn others() -> [(&'static str, Vec<u8>); 2] {
     [("small", data(40, 7)), ("large", data(640, 8))]
 }
 
+/// Objects that are there after they were put together with `x`.
+fn fellows() -> [(&'static str, Vec<u8>); 2] {
+    [("new and small", data(45, 11)), ("new and large", data(720, 12))]
+}
+
+/// Puts `x` together with new objects, and with those that are there, as they are.
+fn together(hands: &Hands<'_>, x: Vec<u8>) -> Result<(), PoolError> {
+    let all = [("x", x)].into_iter().chain(fellows()).chain(others());
+    hands.put_all(&all.collect::<Vec<_>>())
+}
+
 fn fresh(row: &Row) -> World {
     let mut world = World::new("rs:3+2", NEXT);
     others().iter().for_each(|(name, bytes)| drop(world.put(name, bytes).unwrap()));
@@ -146,12 +168,18 @@ fn is(found: Option<&[u8]>, x: Option<u64>) -> bool {
     found == expected.as_deref()
 }
 
-/// Nothing but `x` may have changed, and `x` must be one of these.
+/// Nothing but `x` may have changed, and `x` must be one of these; what was put together with it is
+/// whole or not there.
 fn check(hands: &Hands<'_>, when: &str, allowed: &[Option<u64>]) -> Result<(), String> {
     let pool = hands.pool().map_err(|error| format!("{when}: {error}"))?;
     let read = |name: &str| get(&pool, name).map_err(|error| format!("{when}: {name}: {error}"));
     for (name, bytes) in others() {
         if read(name)? != Some(bytes) {
+            return Err(format!("{when}: {name} is another one"));
+        }
+    }
+    for (name, bytes) in fellows() {
+        if read(name)?.is_some_and(|found| found != bytes) {
             return Err(format!("{when}: {name} is another one"));
         }
     }
@@ -176,8 +204,7 @@ fn reboot(world: &mut World, seed: u64) {
 fn trial(row: &Row, start: &World, failing: Failing, moment: i64) -> Result<(), String> {
     let mut world = start.copy();
     let fuse = Fuse::new(failing, moment);
-    let wrap =
-        |disk, inner| Arc::new(Fused { inner, fuse: fuse.clone(), disk }) as Arc<dyn Backend>;
+    let wrap = |disk, inner| Fused::new(&world, disk, inner, &fuse);
     // However it ends: what counts is what is found afterwards.
     let _ = through(&world, wrap, |hands| (row.act)(hands));
     if failing == Failing::Kill {
@@ -207,8 +234,7 @@ fn moments(row: &Row, start: &World) -> i64 {
     let world = start.copy();
     let all = 1_000_000;
     let fuse = Fuse::new(Failing::Kill, all);
-    let wrap =
-        |disk, inner| Arc::new(Fused { inner, fuse: fuse.clone(), disk }) as Arc<dyn Backend>;
+    let wrap = |disk, inner| Fused::new(&world, disk, inner, &fuse);
     let end = through(&world, wrap, |hands| (row.act)(hands));
     end.unwrap_or_else(|error| panic!("{}: {error}", row.name));
     all - fuse.left()
