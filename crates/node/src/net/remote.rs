@@ -32,6 +32,9 @@ const SYNC_PATIENCE: Duration = Duration::from_secs(300);
 /// request its whole time.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Files that are open at once where many are written.
+const FILES_AT_ONCE: usize = 32;
+
 /// What a place must be able to do for an agent to serve it: clients cannot ask for less.
 pub const SERVED: Capabilities = Capabilities::FILES.and(&[Capability::Durable]);
 
@@ -356,6 +359,27 @@ impl Remote {
         Ok((peer, answer))
     }
 
+    /// Asks for one change each of files with these names, all of them before the first answer is
+    /// waited for: together they take hardly longer than one.
+    fn change_all<'a>(
+        &self,
+        op: Operation,
+        changes: impl Iterator<Item = (&'a str, Result<Message, StoreError>)>,
+    ) -> Vec<Result<(), StoreError>> {
+        let begin = |(name, message): (&'a str, Result<Message, StoreError>)| {
+            check_name(name)?;
+            let (message, peer) = (message?, self.peer_to_write());
+            let peer = peer.map_err(|error| self.store_error(error, op, name))?;
+            Ok((name, self.begin(&peer, message, Bytes::new(), SYNC_PATIENCE)))
+        };
+        let coming: Vec<Result<(&str, Coming), StoreError>> = changes.map(begin).collect();
+        let end = |coming: Result<(&str, Coming), StoreError>| {
+            let (name, coming) = coming?;
+            self.end(&coming).map(drop).map_err(|error| self.store_error(error, op, name))
+        };
+        coming.into_iter().map(end).collect()
+    }
+
     /// An answer of another kind than the request asks for.
     fn unexpected(&self, frame: &Frame) -> NodeError {
         NodeError::protocol(format!("{} answered by {}", self.place, frame.message.name()))
@@ -412,21 +436,35 @@ impl Backend for RemoteBackend {
         ))
     }
 
+    /// Each step is asked for all files before its answers are waited for.
+    fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<(), StoreError>> {
+        files
+            .chunks(FILES_AT_ONCE)
+            .flat_map(|files| files::write_all(&self.remote, files))
+            .collect()
+    }
+
     fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
-        check_name(from)?;
-        check_name(to)?;
-        let message = Message::Rename { from: from.to_owned(), to: to.to_owned() };
-        let asked =
-            self.remote.peer_to_write().and_then(|p| self.remote.ask(&p, message, SYNC_PATIENCE));
-        asked.map(drop).map_err(|error| self.remote.store_error(error, Operation::Rename, from))
+        self.rename_all(&[(from, to)]).into_iter().collect()
     }
 
     fn remove(&self, name: &str) -> Result<(), StoreError> {
-        check_name(name)?;
-        let message = Message::Remove { name: name.to_owned() };
-        let asked =
-            self.remote.peer_to_write().and_then(|p| self.remote.ask(&p, message, SYNC_PATIENCE));
-        asked.map(drop).map_err(|error| self.remote.store_error(error, Operation::Remove, name))
+        self.remove_all(&[name]).into_iter().collect()
+    }
+
+    fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<(), StoreError>> {
+        let rename = |(from, to): &(&str, &str)| {
+            check_name(to)?;
+            Ok(Message::Rename { from: (*from).to_owned(), to: (*to).to_owned() })
+        };
+        let changes = names.iter().map(|names| (names.0, rename(names)));
+        self.remote.change_all(Operation::Rename, changes)
+    }
+
+    fn remove_all(&self, names: &[&str]) -> Vec<Result<(), StoreError>> {
+        let changes =
+            names.iter().map(|name| (*name, Ok(Message::Remove { name: (*name).to_owned() })));
+        self.remote.change_all(Operation::Remove, changes)
     }
 
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use kiln_store::{Append, Operation, ReadAt, StoreError};
+use kiln_store::{Append, Operation, ReadAt, StoreError, check_name};
 
 use super::{Coming, PATIENCE, Peer, Remote, SYNC_PATIENCE, locked};
 use crate::Result;
@@ -122,18 +122,78 @@ pub(super) struct RemoteAppender {
     sent: u64,
     buffer: Vec<u8>,
     coming: VecDeque<Coming>,
+    /// The agent was told that it is closed.
+    closing: Option<Coming>,
+}
+
+/// A file that is being opened for appending.
+struct Opening {
+    peer: Arc<Peer>,
+    name: String,
+    coming: Coming,
+}
+
+impl Opening {
+    fn begin(remote: &Remote, name: &str, at: u64) -> Result<Opening> {
+        let peer = remote.peer_to_write()?;
+        let message = Message::Append { name: name.to_owned(), at };
+        let coming = remote.begin(&peer, message, Bytes::new(), PATIENCE);
+        Ok(Opening { peer, name: name.to_owned(), coming })
+    }
+
+    fn end(self, remote: Arc<Remote>) -> Result<RemoteAppender> {
+        let frame = remote.end(&self.coming)?;
+        let Message::Opened { handle, len } = frame.message else {
+            return Err(remote.unexpected(&frame));
+        };
+        let Opening { peer, name, .. } = self;
+        let (buffer, coming, closing) = (Vec::new(), VecDeque::new(), None);
+        Ok(RemoteAppender { remote, peer, name, handle, len, sent: len, buffer, coming, closing })
+    }
+}
+
+/// Writes files whole and durably; see [`kiln_store::Backend::write_all`].
+pub(super) fn write_all(
+    remote: &Arc<Remote>,
+    files: &[(&str, &[u8])],
+) -> Vec<Result<(), StoreError>> {
+    let fail = |error, op, name: &str| remote.store_error(error, op, name);
+    let open = |(name, _): &(&str, &[u8])| {
+        check_name(name)?;
+        Opening::begin(remote, name, 0).map_err(|error| fail(error, Operation::Create, name))
+    };
+    let opening: Vec<Result<Opening, StoreError>> = files.iter().map(open).collect();
+    let write = |(opening, (name, bytes)): (Result<Opening, _>, &(&str, &[u8]))| {
+        let file = opening?.end(Arc::clone(remote));
+        let mut file = file.map_err(|error| fail(error, Operation::Create, name))?;
+        file.append(bytes)?;
+        file.send();
+        Ok(file)
+    };
+    let written: Vec<Result<RemoteAppender, StoreError>> =
+        opening.into_iter().zip(files).map(write).collect();
+    let sync = |file: Result<RemoteAppender, StoreError>| {
+        let mut file = file?;
+        let coming = file.begin_sync().map_err(|error| fail(error, Operation::Sync, &file.name))?;
+        Ok((file, coming))
+    };
+    let syncing: Vec<Result<(RemoteAppender, Coming), StoreError>> =
+        written.into_iter().map(sync).collect();
+    let end = |syncing: Result<(RemoteAppender, Coming), StoreError>| {
+        let (mut file, coming) = syncing?;
+        let synced = remote.end(&coming);
+        file.begin_close();
+        synced.map_err(|error| fail(error, Operation::Sync, &file.name))?;
+        Ok(file)
+    };
+    // All are told that they are closed before the first is dropped, which waits for it.
+    let ended: Vec<Result<RemoteAppender, StoreError>> = syncing.into_iter().map(end).collect();
+    ended.into_iter().map(|end| end.map(drop)).collect()
 }
 
 impl RemoteAppender {
     pub fn open(remote: Arc<Remote>, name: &str, at: u64) -> Result<RemoteAppender> {
-        let peer = remote.peer_to_write()?;
-        let message = Message::Append { name: name.to_owned(), at };
-        let frame = remote.ask(&peer, message, PATIENCE)?;
-        let Message::Opened { handle, len } = frame.message else {
-            return Err(remote.unexpected(&frame));
-        };
-        let (name, buffer, coming) = (name.to_owned(), Vec::new(), VecDeque::new());
-        Ok(RemoteAppender { remote, peer, name, handle, len, sent: len, buffer, coming })
+        Opening::begin(&remote, name, at)?.end(remote)
     }
 
     fn send(&mut self) {
@@ -173,11 +233,21 @@ impl RemoteAppender {
         Ok(())
     }
 
-    fn sync_all(&mut self) -> Result<()> {
+    fn begin_sync(&mut self) -> Result<Coming> {
         self.send();
         self.settle(0)?;
         let message = Message::Sync { handle: self.handle };
-        self.remote.ask(&self.peer, message, SYNC_PATIENCE).map(drop)
+        Ok(self.remote.begin(&self.peer, message, Bytes::new(), SYNC_PATIENCE))
+    }
+
+    fn sync_all(&mut self) -> Result<()> {
+        let coming = self.begin_sync()?;
+        self.remote.end(&coming).map(drop)
+    }
+
+    fn begin_close(&mut self) {
+        let close = Message::Close { handle: self.handle };
+        self.closing = Some(self.remote.begin(&self.peer, close, Bytes::new(), PATIENCE));
     }
 }
 
@@ -205,6 +275,11 @@ impl Drop for RemoteAppender {
         // Without a sync no error has to be reported, but the bytes should be sent.
         self.send();
         let _ = self.settle(0);
-        let _ = self.remote.ask(&self.peer, Message::Close { handle: self.handle }, PATIENCE);
+        if self.closing.is_none() {
+            self.begin_close();
+        }
+        if let Some(closing) = &self.closing {
+            let _ = self.remote.end(closing);
+        }
     }
 }
