@@ -1,8 +1,8 @@
 //! A folder of a file system.
 //!
-//! Durability is that of POSIX: bytes after fsync of the file, names after fsync of the folder. Many
-//! files that are written together share a sync of their file system instead, where that one tells
-//! of failures as fsync does (see `volume.rs`).
+//! Durability is that of POSIX: bytes after fsync of the file, names after fsync of the folder.
+//! Many files that are written together share a sync of their file system instead, where that one
+//! tells of failures as fsync does (see `volume.rs`).
 //! All files are opened with `O_CLOEXEC` (the standard library's default).
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};

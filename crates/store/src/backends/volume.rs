@@ -1,13 +1,13 @@
 //! A whole file system, made durable at once.
 //!
-//! `fsync` of each of many small files costs each a turn of the file system's journal and a flush of
-//! the device's cache. `syncfs` writes everything that the file system has not yet written, what
+//! `fsync` of each of many small files costs each a turn of the file system's journal and a flush
+//! of the device's cache. `syncfs` writes everything that the file system has not yet written, what
 //! other programs left there too, and then does both once. So it is for many files at a time.
 //!
 //! A file system is used this way where `syncfs` is as good as `fsync`: on local file systems that
-//! are known here, for which it ends in a commit and a flush, and on Linux 5.8 or later, which tells
-//! of every write that failed since the file system was opened, whichever file it was of. Others,
-//! as those over a network or of a process (FUSE), may answer before anything is durable.
+//! are known here, for which it ends in a commit and a flush, and on Linux 5.8 or later, which
+//! tells of every write that failed since the file system was opened, whichever file it was of.
+//! Others, as those over a network or of a process (FUSE), may answer before anything is durable.
 
 use std::fs::File;
 use std::io;
@@ -66,10 +66,11 @@ fn tells_of_failures(release: &str) -> bool {
     matches!((numbers.next(), numbers.next()), (Some(Ok(a)), Some(Ok(b))) if (a, b) >= (5, 8))
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn only_a_kernel_that_tells_of_failures_is_trusted() {
         for release in ["5.8.0", "5.10.0-28-amd64", "6.1", "6.18.44-fc-v595\n", "10.0"] {
