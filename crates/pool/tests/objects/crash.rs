@@ -19,7 +19,7 @@ fn with_power(world: &World, operations: i64, body: impl FnOnce(&Pool)) -> i64 {
     let fuse = Fuse::new(Failing::PowerCut, i64::MAX);
     let open = |node: &kiln_pool::NodeConfig| -> Result<Arc<dyn Backend>, StoreError> {
         let disk = world.config.position(&node.id).unwrap();
-        Ok(Fused::new(world, disk, world.open_node(node)?, &fuse))
+        Ok(Fused::put_to(world, disk, world.open_node(node)?, &fuse))
     };
     let pool = Pool::open(world.config.clone(), &open).unwrap();
     fuse.burn(operations);

@@ -93,7 +93,7 @@ pub struct Fused {
 
 impl Fused {
     /// Puts a fuse to a disk of a world, which is reached through `inner`.
-    pub fn new(
+    pub fn put_to(
         world: &World,
         disk: usize,
         inner: Arc<dyn Backend>,

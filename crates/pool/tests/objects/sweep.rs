@@ -204,7 +204,7 @@ fn reboot(world: &mut World, seed: u64) {
 fn trial(row: &Row, start: &World, failing: Failing, moment: i64) -> Result<(), String> {
     let mut world = start.copy();
     let fuse = Fuse::new(failing, moment);
-    let wrap = |disk, inner| Fused::new(&world, disk, inner, &fuse);
+    let wrap = |disk, inner| Fused::put_to(&world, disk, inner, &fuse);
     // However it ends: what counts is what is found afterwards.
     let _ = through(&world, wrap, |hands| (row.act)(hands));
     if failing == Failing::Kill {
@@ -234,7 +234,7 @@ fn moments(row: &Row, start: &World) -> i64 {
     let world = start.copy();
     let all = 1_000_000;
     let fuse = Fuse::new(Failing::Kill, all);
-    let wrap = |disk, inner| Fused::new(&world, disk, inner, &fuse);
+    let wrap = |disk, inner| Fused::put_to(&world, disk, inner, &fuse);
     let end = through(&world, wrap, |hands| (row.act)(hands));
     end.unwrap_or_else(|error| panic!("{}: {error}", row.name));
     all - fuse.left()
