@@ -12,6 +12,7 @@ mod targets {
     pub mod assignment;
     pub mod changes;
     pub mod device;
+    pub mod interface;
     pub mod pool;
     pub mod set;
     pub mod shard;
@@ -37,6 +38,7 @@ pub const TARGETS: &[Target] = &[
     targets::assignment::TARGET,
     targets::changes::TARGET,
     targets::device::TARGET,
+    targets::interface::TARGET,
     targets::pool::TARGET,
     targets::set::TARGET,
     targets::shard::TARGET,

@@ -5,6 +5,8 @@
 //! lead to as many bytes as they say is the caller's promise, stated at every function.
 #![deny(missing_docs)]
 
+#[cfg(any(test, feature = "calls"))]
+pub mod calls;
 pub mod codec;
 mod failure;
 pub mod plan;

@@ -21,6 +21,11 @@ pub fn index(pool: &Path) -> PathBuf {
     pool.with_extension("index.redb")
 }
 
+/// The key of a pool, beside its description.
+pub fn pool_key(pool: &Path) -> PathBuf {
+    pool.with_extension("seal.key")
+}
+
 /// What keeps two kilns from doing the same to a pool, beside its description.
 pub fn lock(pool: &Path, what: &str) -> PathBuf {
     pool.with_extension(format!("{what}.lock"))

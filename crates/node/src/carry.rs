@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use kiln_code::Program;
-use kiln_store::{Backend, Layout, ShardInfo, ShardReader, ShardWriter, StoreError, checksums};
+use kiln_store::{
+    Backend, Digest, Layout, ShardInfo, ShardReader, ShardWriter, StoreError, checksums,
+};
 
 use crate::proto::assignment::{Assignment, PersistInfo, PieceInfo};
 use crate::{NodeError, Result};
@@ -17,6 +19,7 @@ use crate::{NodeError, Result};
 pub(crate) struct Carrier {
     spec: Arc<Assignment>,
     layout: Layout,
+    digests: Vec<Digest>,
     backend: Arc<dyn Backend>,
     readers: Vec<(u32, ShardReader)>,
     programs: Vec<Option<Program>>,
@@ -54,7 +57,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Carrier {
     /// Opens the shards and compiles the programs of an assignment.
     pub fn new(spec: Arc<Assignment>, backend: Arc<dyn Backend>) -> Result<Carrier> {
-        let layout = spec.layout()?;
+        let (layout, digests) = (spec.layout()?, spec.geometry.all_digests()?);
         let mut readers = Vec::new();
         for source in &spec.sources {
             let reader = ShardReader::open(&*backend, &source.name)?;
@@ -67,7 +70,14 @@ impl Carrier {
             if sizes(info) != sizes(&said) {
                 return Err(misuse("read", &source.name, "it is a shard of another geometry"));
             }
-            readers.push((source.chunk, reader));
+            if info.sums != said.sums {
+                return Err(misuse("read", &source.name, "its checksums are of another kind"));
+            }
+            let digest = digests.get(source.chunk as usize).copied();
+            let digest = digest.ok_or_else(|| {
+                misuse("read", &source.name, "it is a shard that the object does not have")
+            })?;
+            readers.push((source.chunk, reader.expecting(digest)));
         }
         let kernel =
             kiln_code::active().map_err(|error| misuse("compute", "", &error.to_string()))?;
@@ -93,7 +103,7 @@ impl Carrier {
             targets.push(Target { chunk, writer: Some(writer), next, early: BTreeMap::new() });
         }
         let (stripes, targets) = (Mutex::default(), Mutex::new(targets));
-        Ok(Carrier { spec, layout, backend, readers, programs, stripes, targets })
+        Ok(Carrier { spec, layout, digests, backend, readers, programs, stripes, targets })
     }
 
     /// The pieces that a window reads. A stripe is read and verified once, whole runs at a time.
@@ -183,7 +193,7 @@ impl Carrier {
         let geometry = &self.spec.geometry;
         for target in locked(&self.targets).iter_mut() {
             let Some(writer) = target.writer.take() else { continue };
-            writer.finish_rebuilt(&*self.backend, geometry.size, &geometry.digests)?;
+            writer.finish_rebuilt(&*self.backend, geometry.size, &self.digests)?;
         }
         Ok(())
     }
@@ -228,7 +238,7 @@ impl Target {
                 break;
             };
             let mut sums = Vec::new();
-            checksums(&chunk, layout.sub_len(self.next), &mut sums);
+            checksums(layout.sums(), &chunk, layout.sub_len(self.next), &mut sums);
             writer.append_chunk(&chunk, &sums)?;
             self.next += 1;
         }

@@ -1,6 +1,6 @@
 //! Placed repairs over agents: real sockets on the loopback interface, real shards.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kiln_code::Codec;
@@ -108,7 +108,11 @@ impl Cluster {
     }
 
     fn run(&self, repair: &PlacedRepair<'_>, watcher: &dyn RepairWatcher) -> Result<Repaired> {
-        Ok(repair.run(&self.network, [3; 16], watcher)?)
+        // A number of its own, as coordinators draw one: what is late of an earlier repair is of no
+        // task that there is.
+        static TASKS: AtomicU8 = AtomicU8::new(3);
+        let task = [TASKS.fetch_add(1, Ordering::Relaxed); 16];
+        Ok(repair.run(&self.network, task, watcher)?)
     }
 
     /// Whether the spare has exactly these shards, byte for byte.

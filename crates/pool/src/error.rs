@@ -43,6 +43,17 @@ pub enum PoolError {
         /// What is wrong with it and what would be right.
         what: String,
     },
+    /// The pool is sealed, and the key to seal with is not at hand.
+    #[error(
+        "pool {pool:?} is sealed with key {id}, which is not here; put its file beside the \
+         description as its name with .seal.key, or name it by --pool-key"
+    )]
+    NoKey {
+        /// The pool's name.
+        pool: String,
+        /// The id of the key.
+        id: String,
+    },
     /// No shard of the object is there.
     #[error("no shards of {} in {places}", object.as_deref().unwrap_or("any object"))]
     NotFound {
@@ -239,6 +250,7 @@ impl PoolError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             PoolError::Usage { .. }
+            | PoolError::NoKey { .. }
             | PoolError::SeveralObjects { .. }
             | PoolError::NoObject { .. } => ErrorKind::Usage,
             PoolError::NotFound { .. }

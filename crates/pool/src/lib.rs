@@ -46,9 +46,9 @@ pub use objects::{
     Healed, Helpers, INLINE, Index, Key, Listed, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE,
     MAX_MANIFEST, MAX_NAME, MAX_NODE_ID, MAX_NODES, MAX_TOGETHER, Manifest, MissingShards, Needs,
     NodeConfig, NodeFile, NodeState, NodeStatus, Opener, PastMap, PastNode, Place, Placed, Policy,
-    Pool, PoolConfig, PoolStatus, PutReport, PutRequest, RebalanceReport, RebalanceRequest,
-    Rebuilt, RecoverReport, RecoverRequest, Refreshed, ScrubReport, ScrubRequest, ShardState,
-    StatReport, place, queue, ranked,
+    Pool, PoolConfig, PoolKeys, PoolStatus, PutReport, PutRequest, RebalanceReport,
+    RebalanceRequest, Rebuilt, RecoverReport, RecoverRequest, Refreshed, ScrubReport, ScrubRequest,
+    SealReport, Seals, ShardState, StatReport, place, queue, ranked,
 };
 pub use shards::{
     EncodeRequest, RepairRequest, ShardSet, decode, discover, encode, repair, verify,

@@ -1,17 +1,147 @@
-//! Checksums of sub-chunks (CRC-32C) and digests of whole shards (XXH3-128).
+//! Checksums of sub-chunks and digests of whole shards: CRC-32C and XXH3-128, which find accidents,
+//! or BLAKE3, which nobody can forge who does not also change the digest.
 
-/// Digest of a whole shard: XXH3-128 over all its table entries, in the canonical byte order
-/// (most significant byte first).
-pub type Digest = [u8; 16];
+use std::fmt;
 
-/// The checksum of one sub-chunk: CRC-32C (Castagnoli), as in iSCSI and ext4.
+/// How the sub-chunks of a shard are checked.
+///
+/// ```
+/// use kiln_store::SumKind;
+/// let mut sums = Vec::new();
+/// SumKind::Crc32c.add(b"123456789", &mut sums);
+/// assert_eq!(sums, 0xe306_9283u32.to_le_bytes());
+/// assert!(SumKind::Crc32c.is_of(b"123456789", &sums));
+/// assert_eq!(SumKind::Blake3.sum_len(), 32);
+/// ```
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SumKind {
+    /// A CRC-32C for each sub-chunk; the digest is XXH3-128 over all of them. Finds every accident
+    /// that a disk can have, and no forgery.
+    #[default]
+    Crc32c,
+    /// BLAKE3 for each sub-chunk; the digest is the root of a tree over them, by segments, so that
+    /// any sub-chunk can be checked against it alone.
+    Blake3,
+}
+
+impl SumKind {
+    /// All of them.
+    pub const ALL: [SumKind; 2] = [SumKind::Crc32c, SumKind::Blake3];
+
+    /// The version of the shard format that has them.
+    #[must_use]
+    pub fn version(self) -> u16 {
+        match self {
+            SumKind::Crc32c => 1,
+            SumKind::Blake3 => 2,
+        }
+    }
+
+    /// Those of a version of the shard format.
+    #[must_use]
+    pub fn of_version(version: u16) -> Option<SumKind> {
+        SumKind::ALL.into_iter().find(|kind| kind.version() == version)
+    }
+
+    /// Bytes of a sub-chunk's checksum.
+    #[must_use]
+    pub fn sum_len(self) -> usize {
+        match self {
+            SumKind::Crc32c => 4,
+            SumKind::Blake3 => 32,
+        }
+    }
+
+    /// Bytes of a shard's digest.
+    #[must_use]
+    pub fn digest_len(self) -> usize {
+        match self {
+            SumKind::Crc32c => 16,
+            SumKind::Blake3 => 32,
+        }
+    }
+
+    /// Appends the checksum of a sub-chunk.
+    pub fn add(self, sub_chunk: &[u8], out: &mut Vec<u8>) {
+        match self {
+            SumKind::Crc32c => out.extend(checksum(sub_chunk).to_le_bytes()),
+            SumKind::Blake3 => out.extend(blake3::hash(sub_chunk).as_bytes()),
+        }
+    }
+
+    /// Whether this is the checksum of a sub-chunk.
+    #[must_use]
+    pub fn is_of(self, sub_chunk: &[u8], sum: &[u8]) -> bool {
+        match self {
+            SumKind::Crc32c => checksum(sub_chunk).to_le_bytes() == *sum,
+            SumKind::Blake3 => blake3::hash(sub_chunk).as_bytes() == sum,
+        }
+    }
+
+    /// Its name, for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            SumKind::Crc32c => "crc32c",
+            SumKind::Blake3 => "blake3",
+        }
+    }
+}
+
+/// Digest of a whole shard, over all its checksum tables.
+///
+/// ```
+/// use kiln_store::{Digest, SumKind};
+/// let digest = Digest::new(SumKind::Crc32c, &[7; 16]).expect("16 bytes");
+/// assert_eq!(digest.as_bytes(), [7; 16]);
+/// assert!(Digest::new(SumKind::Blake3, &[7; 16]).is_none());
+/// ```
+#[derive(Copy, Clone, PartialEq, Eq, Hash)]
+pub struct Digest {
+    kind: SumKind,
+    /// Zeros follow the bytes of the shorter ones.
+    bytes: [u8; 32],
+}
+
+impl Digest {
+    /// A digest from its bytes; `None` when they are not as many as it has.
+    #[must_use]
+    pub fn new(kind: SumKind, bytes: &[u8]) -> Option<Digest> {
+        let mut all = [0; 32];
+        if bytes.len() != kind.digest_len() {
+            return None;
+        }
+        all[..bytes.len()].copy_from_slice(bytes);
+        Some(Digest { kind, bytes: all })
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.kind.digest_len()]
+    }
+
+    /// Of which checksums it is.
+    #[must_use]
+    pub fn kind(&self) -> SumKind {
+        self.kind
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// CRC-32C (Castagnoli) of some bytes, as in iSCSI and ext4.
 ///
 /// ```
 /// assert_eq!(kiln_store::checksum(b"123456789"), 0xe306_9283);
 /// ```
 #[must_use]
-pub fn checksum(sub_chunk: &[u8]) -> u32 {
-    crc_fast::crc32_iscsi(sub_chunk)
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(bytes)
 }
 
 /// Appends the checksums of a chunk's sub-chunks, in order of position, to `out`.
@@ -20,49 +150,131 @@ pub fn checksum(sub_chunk: &[u8]) -> u32 {
 /// gets a checksum too.
 ///
 /// ```
+/// use kiln_store::{SumKind, checksum, checksums};
 /// let mut sums = Vec::new();
-/// kiln_store::checksums(b"aabb", 2, &mut sums);
-/// assert_eq!(sums, [kiln_store::checksum(b"aa"), kiln_store::checksum(b"bb")]);
+/// checksums(SumKind::Crc32c, b"aabb", 2, &mut sums);
+/// assert_eq!(sums, [checksum(b"aa").to_le_bytes(), checksum(b"bb").to_le_bytes()].concat());
 /// ```
-pub fn checksums(chunk: &[u8], sub_len: usize, out: &mut Vec<u32>) {
-    out.extend(chunk.chunks(sub_len.max(1)).map(checksum));
+pub fn checksums(kind: SumKind, chunk: &[u8], sub_len: usize, out: &mut Vec<u8>) {
+    chunk.chunks(sub_len.max(1)).for_each(|sub_chunk| kind.add(sub_chunk, out));
 }
 
 /// Builds a [`Digest`] from table entries as they come.
 ///
 /// ```
-/// use kiln_store::DigestBuilder;
-/// let (mut one, mut two) = (DigestBuilder::default(), DigestBuilder::default());
-/// one.add(&[1, 2, 3]);
-/// two.add(&[1]);
-/// two.add(&[2, 3]);
-/// assert_eq!(one.digest(), two.digest());
+/// use kiln_store::{DigestBuilder, SumKind};
+/// for kind in SumKind::ALL {
+///     let sums = vec![7; 5 * kind.sum_len()];
+///     let (first, second) = sums.split_at(kind.sum_len());
+///     let (mut one, mut two) = (DigestBuilder::new(kind, 2), DigestBuilder::new(kind, 2));
+///     one.add(&sums);
+///     two.add(first);
+///     two.add(second);
+///     assert_eq!(one.digest(), two.digest());
+/// }
 /// ```
-#[derive(Clone, Default)]
-pub struct DigestBuilder(Box<xxhash_rust::xxh3::Xxh3>);
+#[derive(Clone)]
+pub struct DigestBuilder(Hashing);
+
+#[derive(Clone)]
+enum Hashing {
+    Crc32c(Box<xxhash_rust::xxh3::Xxh3>),
+    Blake3(Box<Tree>),
+}
+
+/// A tree of two levels: the hashes of all segments' tables, and the root over these.
+#[derive(Clone)]
+struct Tree {
+    segment: blake3::Hasher,
+    /// Bytes of a full table without its own checksum, and how many of them the open segment has.
+    full: usize,
+    filled: usize,
+    /// Hashes of the tables before.
+    roots: Vec<u8>,
+}
 
 impl DigestBuilder {
+    /// For a shard whose segments have at most so many sub-chunks.
+    #[must_use]
+    pub fn new(kind: SumKind, segment_entries: usize) -> DigestBuilder {
+        DigestBuilder(match kind {
+            SumKind::Crc32c => Hashing::Crc32c(Box::default()),
+            SumKind::Blake3 => Hashing::Blake3(Box::new(Tree {
+                segment: blake3::Hasher::new(),
+                full: segment_entries.max(1) * kind.sum_len(),
+                filled: 0,
+                roots: Vec::new(),
+            })),
+        })
+    }
+
     /// Adds the next checksums of the shard.
-    pub fn add(&mut self, sums: &[u32]) {
-        // In pieces: the hash is several times faster on long inputs.
-        let mut bytes = [0; 1024];
-        for piece in sums.chunks(bytes.len() / 4) {
-            for (slot, sum) in bytes.chunks_exact_mut(4).zip(piece) {
-                slot.copy_from_slice(&sum.to_le_bytes());
+    pub fn add(&mut self, mut sums: &[u8]) {
+        match &mut self.0 {
+            Hashing::Crc32c(hash) => hash.update(sums),
+            Hashing::Blake3(tree) => {
+                while !sums.is_empty() {
+                    let (now, later) = sums.split_at(sums.len().min(tree.full - tree.filled));
+                    tree.segment.update(now);
+                    tree.filled += now.len();
+                    if tree.filled == tree.full {
+                        tree.close();
+                    }
+                    sums = later;
+                }
             }
-            self.0.update(&bytes[..4 * piece.len()]);
         }
     }
 
     /// The digest of everything added so far.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        self.0.digest128().to_be_bytes()
+        let mut bytes = [0; 32];
+        let kind = match &self.0 {
+            Hashing::Crc32c(hash) => {
+                bytes[..16].copy_from_slice(&hash.digest128().to_be_bytes());
+                SumKind::Crc32c
+            }
+            Hashing::Blake3(_) => {
+                bytes = root_of(&self.roots());
+                SumKind::Blake3
+            }
+        };
+        Digest { kind, bytes }
+    }
+
+    /// The hashes of the segments' tables added so far, one after the other; empty where the
+    /// digest is over the checksums themselves.
+    #[must_use]
+    pub fn roots(&self) -> Vec<u8> {
+        match &self.0 {
+            Hashing::Crc32c(_) => Vec::new(),
+            Hashing::Blake3(tree) => {
+                let mut tree = tree.clone();
+                if tree.filled > 0 {
+                    tree.close();
+                }
+                tree.roots
+            }
+        }
     }
 }
 
-impl std::fmt::Debug for DigestBuilder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Tree {
+    fn close(&mut self) {
+        self.roots.extend(self.segment.finalize().as_bytes());
+        self.segment.reset();
+        self.filled = 0;
+    }
+}
+
+/// The digest of a shard whose segments' tables have these hashes.
+pub(crate) fn root_of(roots: &[u8]) -> [u8; 32] {
+    *blake3::hash(roots).as_bytes()
+}
+
+impl fmt::Debug for DigestBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("DigestBuilder").finish()
     }
 }

@@ -5,7 +5,8 @@
 //! The format is described byte by byte in `docs/FORMATS.md`.
 //!
 //! ```
-//! use kiln_store::{Backend, MemoryBackend, ShardInfo, ShardReader, ShardWriter, checksums};
+//! use kiln_store::{Backend, MemoryBackend, ShardInfo, ShardReader, ShardWriter};
+//! use kiln_store::{SumKind, checksums};
 //!
 //! let disk = MemoryBackend::new();
 //! let info = ShardInfo {
@@ -20,13 +21,14 @@
 //!     sub_chunk: 64,
 //!     segment_stripes: 4,
 //!     size: Some(16),
+//!     sums: SumKind::Crc32c,
 //! };
 //! let mut writer = ShardWriter::create(&disk, "greeting.part", &info)?;
 //! let mut sums = Vec::new();
-//! checksums(b"sixteen bytes ok", 16, &mut sums);
+//! checksums(info.sums, b"sixteen bytes ok", 16, &mut sums);
 //! writer.append_chunk(b"sixteen bytes ok", &sums)?;
 //! let digest = writer.seal()?;
-//! writer.finish(16, &[digest, [9; 16]])?;
+//! writer.finish(16, &[digest, digest])?;
 //! disk.rename("greeting.part", "greeting.00.kiln")?;
 //!
 //! let reader = ShardReader::open(&disk, "greeting.00.kiln")?;
@@ -59,7 +61,7 @@ pub use backends::{
     Append, Backend, BatchRead, LOCK_RETRY, LockAttempt, ReadAt, WriteLock, check_name, issued,
     read_ranges, write_whole,
 };
-pub use checksum::{Digest, DigestBuilder, checksum, checksums};
+pub use checksum::{Digest, DigestBuilder, SumKind, checksum, checksums};
 pub use error::StoreError;
 pub use operation::Operation;
 pub use shard::info::ShardInfo;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::*;
 use kiln_store::{
     Backend, Digest, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, ShardReader,
-    ShardState, ShardWriter, StoreError, checksums, valid_segments,
+    ShardState, ShardWriter, StoreError, SumKind, checksums, valid_segments,
 };
 
 /// Five stripes, the last one short: three segments.
@@ -88,7 +88,7 @@ fn rebuild(disk: &dyn Backend, digests: &[Digest]) -> Result<(), StoreError> {
     for stripe in first..layout.stripes() {
         let bytes = chunk(stripe, layout.chunk_len(stripe));
         let mut sums = Vec::new();
-        checksums(&bytes, layout.sub_len(stripe), &mut sums);
+        checksums(info.sums, &bytes, layout.sub_len(stripe), &mut sums);
         shard.append_chunk(&bytes, &sums)?;
     }
     shard.finish_rebuilt(disk, SIZE, digests)?;
@@ -154,7 +154,9 @@ fn a_place_that_returns_something_else_gets_no_rebuilt_shard() {
 #[test]
 fn another_digest_than_recorded_leaves_no_part() {
     let (_, mut digests, memory) = damaged();
-    digests[1][3] ^= 1;
+    let mut wrong = digests[1].as_bytes().to_vec();
+    wrong[3] ^= 1;
+    digests[1] = Digest::new(SumKind::Crc32c, &wrong).unwrap();
     let old = memory.bytes(NAME);
     let error = rebuild(&memory, &digests).unwrap_err();
     assert!(matches!(error, StoreError::Mismatch { written: false, .. }), "{error}");
@@ -217,7 +219,7 @@ fn a_writer_that_failed_refuses_to_go_on() {
     let mut writer = ShardWriter::create(&disk, PART, &small(None)).unwrap();
     let bytes = chunk(0, 96);
     let mut sums = Vec::new();
-    checksums(&bytes, 24, &mut sums);
+    checksums(SumKind::Crc32c, &bytes, 24, &mut sums);
     let torn = FaultAction::Torn { keep: 10, kind: ErrorKind::TimedOut };
     disk.inject(Fault::new(torn));
     assert!(writer.append_chunk(&bytes, &sums).unwrap_err().is_retryable());

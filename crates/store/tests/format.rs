@@ -4,8 +4,8 @@ mod common;
 
 use common::*;
 use kiln_store::{
-    Backend, MemoryBackend, ShardReader, ShardState, ShardWriter, StoreError, checksum, checksums,
-    digest_of,
+    Backend, MemoryBackend, ShardReader, ShardState, ShardWriter, StoreError, SumKind, checksum,
+    checksums, digest_of,
 };
 
 /// Five stripes, the last one short: three segments.
@@ -143,11 +143,11 @@ fn other_files_and_later_versions_are_named_as_such() {
         assert!(matches!(error, StoreError::NotAShard { .. }), "{error}");
     }
     let mut bytes = image(&small(Some(SIZE)), SIZE);
-    bytes[8] = 2;
+    bytes[8] = 3;
     let sum = checksum(&bytes[..4092]).to_le_bytes();
     bytes[4092..4096].copy_from_slice(&sum);
     let error = ShardReader::open(&disk_with(bytes), NAME).unwrap_err();
-    assert!(matches!(error, StoreError::Version { found: 2, supported: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::Version { found: 3, supported: 2, .. }), "{error}");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn the_writer_refuses_what_no_reader_could_read() {
     };
     let mut sums = Vec::new();
     let bytes = chunk(0, 96);
-    checksums(&bytes, 24, &mut sums);
+    checksums(SumKind::Crc32c, &bytes, 24, &mut sums);
     // Known size: lengths are exact. Unknown: only a multiple of 16 may end the object.
     let mut writer = ShardWriter::create(&disk, PART, &small(Some(SIZE))).unwrap();
     refused(writer.append_chunk(&bytes[..64], &sums));
@@ -249,7 +249,7 @@ fn the_writer_refuses_what_no_reader_could_read() {
     refused(writer.append_chunk(&bytes[..32], &sums));
     refused(writer.append_chunk(&[], &sums));
     let mut short = Vec::new();
-    checksums(&bytes[..64], 16, &mut short);
+    checksums(SumKind::Crc32c, &bytes[..64], 16, &mut short);
     writer.append_chunk(&bytes[..64], &short).unwrap();
     refused(writer.append_chunk(&bytes, &sums));
     let own = writer.seal().unwrap();

@@ -138,7 +138,7 @@ proptest! {
         for stripe in 0..stop.min(layout.stripes()) {
             let bytes = chunk(stripe, layout.chunk_len(stripe));
             let mut sums = Vec::new();
-            kiln_store::checksums(&bytes, layout.sub_len(stripe), &mut sums);
+            kiln_store::checksums(info.sums, &bytes, layout.sub_len(stripe), &mut sums);
             writer.append_chunk(&bytes, &sums).unwrap();
         }
         drop(writer);

@@ -4,17 +4,19 @@
 use std::sync::Arc;
 
 use kiln_pool::{
-    Body, Key, Manifest, NodeConfig, NodeFile, Place, Placed, Policy, Pool, PoolConfig,
+    Body, Key, Manifest, NodeConfig, NodeFile, Place, Placed, Policy, Pool, PoolConfig, PoolKeys,
+    Seals,
 };
-use kiln_store::{Backend, MemoryBackend};
+use kiln_store::{Backend, Digest, MemoryBackend, SumKind};
 
 use crate::Target;
 
 /// Gives bytes the length and checksum that they should have, to get at the parser behind them.
 fn forged(mut bytes: Vec<u8>) -> Vec<u8> {
     let Some(end) = bytes.len().checked_sub(4).filter(|end| *end >= 16) else { return bytes };
-    let magic = *b"\x89KMAN\r\n\x1a\x01\0";
-    bytes[..10].copy_from_slice(&magic);
+    bytes[..8].copy_from_slice(b"\x89KMAN\r\n\x1a");
+    // Either version: with a seal or without.
+    (bytes[8], bytes[9]) = (1 + bytes[8] % 2, 0);
     let len = (bytes.len() as u32).to_le_bytes();
     bytes[12..16].copy_from_slice(&len);
     let sum = kiln_store::checksum(&bytes[..end]).to_le_bytes();
@@ -58,8 +60,22 @@ fn run(input: &[u8]) {
     let _ = Manifest::from_bytes(input);
     let bytes = forged(input.to_vec());
     if let Ok(manifest) = Manifest::from_bytes(&bytes) {
-        assert_eq!(manifest.to_bytes(), bytes);
+        assert!(bytes[8] == 2 || manifest.to_bytes() == bytes);
     }
+    // Nobody guesses a seal.
+    assert!(Manifest::unseal(&bytes, &sealed()).is_err());
+    assert!(Manifest::unseal(input, &sealed()).is_err());
+}
+
+/// Seals of a pool with a key that no input knows.
+fn sealed() -> Seals {
+    // A known code.
+    let policy = Policy::for_code("rep:2").expect("a code");
+    // As kiln writes it.
+    let keys = PoolKeys::parse(&PoolKeys::text_of(&[0xa5; 32])).expect("a key");
+    let mut config = PoolConfig::new([0x5a; 16], "sealed", policy);
+    (config.sealed, config.keys) = (keys.ids(), keys);
+    config.seals()
 }
 
 /// Names of all kinds, what a place says of itself, and manifests.
@@ -70,13 +86,16 @@ fn seeds() -> Vec<Vec<u8>> {
         [NodeFile::Manifest { key }, shard].iter().map(|file| file.name().into_bytes()).collect();
     let said = "[disk]\nbackfilling = true\n";
     seeds.push(said.into());
-    let place = |at: u8| Place { node: format!("n{at}"), digest: [at; 16] };
+    // As many bytes as a digest of these has.
+    let digest = |at: u8| Digest::new(SumKind::Crc32c, &[at; 16]).expect("16 bytes");
+    let place = |at: u8| Place { node: format!("n{at}"), digest: digest(at) };
     let placed = Placed {
         spec: "rs:2+1,matrix=cauchy".into(),
         k: 2,
         alpha: 1,
         sub_chunk: 4096,
         segment_stripes: 8,
+        sums: SumKind::Crc32c,
         places: (0..3).map(place).collect(),
     };
     for body in [Body::Shards(placed), Body::Inline(b"abc".to_vec()), Body::Deleted] {

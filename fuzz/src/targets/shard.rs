@@ -3,7 +3,9 @@
 
 use std::sync::OnceLock;
 
-use kiln_store::{MemoryBackend, ShardInfo, ShardReader, ShardWriter, StoreError, checksum};
+use kiln_store::{
+    MemoryBackend, ShardInfo, ShardReader, ShardWriter, StoreError, SumKind, checksum, checksums,
+};
 
 use crate::Target;
 
@@ -13,7 +15,7 @@ const HEADER: usize = 4096;
 const READ_MAX: usize = 1 << 20;
 
 /// A shard of three stripes, the last one short.
-fn valid() -> Result<Vec<u8>, StoreError> {
+fn valid(sums: SumKind) -> Result<Vec<u8>, StoreError> {
     let info = ShardInfo {
         spec: "rs:2+1,matrix=cauchy".into(),
         object: "fuzz".into(),
@@ -26,12 +28,14 @@ fn valid() -> Result<Vec<u8>, StoreError> {
         sub_chunk: 64,
         segment_stripes: 2,
         size: None,
+        sums,
     };
     let backend = MemoryBackend::new();
     let mut writer = ShardWriter::create(&backend, "shard", &info)?;
     for (stripe, len) in [(0, 64), (1, 64), (2, 16)] {
         let chunk: Vec<u8> = (0..2 * len).map(|i| (i * 31 + stripe * 7) as u8).collect();
-        let sums: Vec<u32> = chunk.chunks(len).map(checksum).collect();
+        let mut sums = Vec::new();
+        checksums(info.sums, &chunk, len, &mut sums);
         writer.append_chunk(&chunk, &sums)?;
     }
     let digest = writer.seal()?;
@@ -61,10 +65,12 @@ fn read_all(backend: &MemoryBackend) -> Result<(), StoreError> {
 pub const TARGET: Target = Target { name: "shard", run, seeds };
 
 fn run(input: &[u8]) {
-    static VALID: OnceLock<Vec<u8>> = OnceLock::new();
-    let mut bytes = VALID.get_or_init(|| valid().unwrap_or_default()).clone();
-    assert!(!bytes.is_empty());
+    static VALID: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
+    let valid = VALID.get_or_init(|| SumKind::ALL.map(|kind| valid(kind).unwrap_or_default()));
+    assert!(valid.iter().all(|bytes| !bytes.is_empty()));
     let Some((&mode, patches)) = input.split_first() else { return };
+    let original = &valid[usize::from(mode & 8 != 0)];
+    let mut bytes = original.clone();
     // Each patch: two bytes of place, from the front or from the end, and the new byte.
     for patch in patches.chunks_exact(3) {
         let place = usize::from(u16::from_le_bytes([patch[0], patch[1]]));
@@ -82,6 +88,31 @@ fn run(input: &[u8]) {
     let backend = MemoryBackend::new();
     backend.put("shard", bytes);
     let _ = read_all(&backend);
+    if mode & 8 != 0 {
+        backend.put("original", original.clone());
+        let _ = read_sealed(&backend);
+    }
+}
+
+/// Whoever knows the digest of a shard with hashes is shown nothing but what was written.
+fn read_sealed(backend: &MemoryBackend) -> Result<(), StoreError> {
+    let original = ShardReader::open(backend, "original")?;
+    let digest = original.digests().unwrap_or_default()[1];
+    let reader = ShardReader::open(backend, "shard")?.expecting(digest);
+    if reader.info() != original.info() {
+        return Ok(());
+    }
+    for stripe in 0..reader.layout().stripes() {
+        let mut right = vec![0; reader.layout().chunk_len(stripe)];
+        let mut found = right.clone();
+        let all = 0..reader.info().alpha;
+        let runs = std::slice::from_ref(&all);
+        original.read_runs(stripe, runs, &mut right)?;
+        if reader.read_runs(stripe, runs, &mut found).is_ok() {
+            assert_eq!(found, right, "stripe {stripe} is not what was written");
+        }
+    }
+    Ok(())
 }
 
 /// A mode, and patches of header, data, table and trailer.
@@ -92,5 +123,7 @@ fn seeds() -> Vec<Vec<u8>> {
         vec![0, 10, 16, 1, 90, 17, 7],
         vec![1, 3, 0, 9, 60, 0, 1],
         vec![4, 1, 2, 3],
+        vec![8, 10, 16, 1, 90, 17, 7],
+        vec![9, 3, 0, 9, 60, 0, 1, 140, 0, 5],
     ]
 }

@@ -54,6 +54,7 @@ struct FileReport {
     alpha: u32,
     sub_chunk: u32,
     segment_stripes: u32,
+    checksums: &'static str,
     size: Option<u64>,
     state: &'static str,
     damage: Option<String>,
@@ -120,6 +121,7 @@ fn file(path: &Path) -> Result<FileReport, Failure> {
         alpha: info.alpha,
         sub_chunk: info.sub_chunk,
         segment_stripes: info.segment_stripes,
+        checksums: info.sums.name(),
         size: reader.size(),
         state: match reader.state() {
             ShardState::Complete => "complete",

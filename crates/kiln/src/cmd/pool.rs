@@ -6,6 +6,7 @@ mod drain;
 mod forget;
 mod limit;
 mod rebalance;
+mod seal;
 
 use clap::{Args, Subcommand};
 use kiln_pool::{NodeConfig, PoolConfig};
@@ -27,6 +28,9 @@ Examples:
   kiln pool drain n05                       move everything off a node, then drop it
   kiln pool forget n03                      it will not come back; kiln repair makes up for it
   kiln pool rebalance                       e.g. after add-node: shards move where they belong
+  kiln pool seal                            nobody can forge anything who only has the nodes;
+                                            also to exchange the key: the new one goes before the
+                                            old one in its file
   kiln pool limit --rate 20MiB              of repairs by kiln coordinator, at each node
   kiln pool status";
 
@@ -55,6 +59,8 @@ enum Action {
     Forget(forget::Forget),
     /// Move shards to where they would be placed now, e.g. to nodes that joined
     Rebalance(rebalance::Rebalance),
+    /// Seal a pool with a key of its own, or with another one
+    Seal(seal::Seal),
     /// Limit the traffic of repairs, also of a coordinator that runs
     Limit(limit::Limit),
 }
@@ -71,6 +77,7 @@ impl Command for Pool {
             Action::Drain(drain) => drain.run(setup),
             Action::Forget(forget) => forget.run(setup),
             Action::Rebalance(rebalance) => rebalance.run(setup),
+            Action::Seal(seal) => seal.run(setup),
             Action::Limit(limit) => limit.run(setup),
         }
     }

@@ -122,6 +122,10 @@ fn show(report: &ScrubReport, setup: &Setup) -> Result<(), Failure> {
         let objects = count(report.restored, "object");
         text += &format!("{objects} made again from shards: no manifest was left\n");
     }
+    if report.unproven > 0 {
+        let objects = count(report.unproven, "object");
+        text += &format!("{objects} without a manifest, whose shards prove nothing: see above\n");
+    }
     if !report.away.is_empty() {
         text += &format!("unavailable: {}\n", report.away.join(", "));
     }

@@ -1,12 +1,13 @@
 //! The pool that a command works on.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
-use std::path::PathBuf;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use kiln_pool::{Index, NodeConfig, Observer, Pool, PoolConfig, PoolError};
+use kiln_pool::{Index, NodeConfig, Observer, Pool, PoolConfig, PoolError, PoolKeys};
 use kiln_store::Absent;
 use uuid::Uuid;
 
@@ -23,7 +24,15 @@ pub struct PoolFlags {
     /// The pool's description [default: $KILN_POOL, else pool.toml]
     #[arg(short, long, value_name = "FILE")]
     pub pool: Option<PathBuf>,
+
+    /// The key of a sealed pool [default: $KILN_POOL_KEY, else beside the description, as its name
+    /// with .seal.key]
+    #[arg(long, value_name = "FILE")]
+    pub pool_key: Option<PathBuf>,
 }
+
+/// Most bytes of a key's file.
+const MAX_KEY: u64 = 1 << 16;
 
 impl PoolFlags {
     /// The file that describes the pool.
@@ -37,17 +46,58 @@ impl PoolFlags {
         names::limits(&self.path())
     }
 
+    /// The file with the pool's key, and whether it must be there since it was named.
+    pub fn key_path(&self) -> (PathBuf, bool) {
+        let named = || std::env::var_os("KILN_POOL_KEY").map(PathBuf::from);
+        match self.pool_key.clone().or_else(named) {
+            Some(path) => (path, true),
+            None => (names::pool_key(&self.path()), false),
+        }
+    }
+
+    /// The keys of the pool that are at hand.
+    ///
+    /// # Errors
+    /// A file that was named is not there, or has no key.
+    pub fn keys(&self) -> Result<PoolKeys, Failure> {
+        let (path, named) = self.key_path();
+        if !named && !path.exists() {
+            return Ok(PoolKeys::default());
+        }
+        Ok(PoolKeys::parse(&read_text(&path, MAX_KEY)?)?)
+    }
+
+    /// Makes the file with the pool's key, unless it is there; whether it did.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn make_key(&self) -> Result<bool, Failure> {
+        let (path, _) = self.key_path();
+        let failed = |source| Failure::Io { action: "write", path: path.clone(), source };
+        let mut options = OpenOptions::new();
+        let mut file = match options.write(true).create_new(true).mode(0o600).open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(false),
+            file => file.map_err(failed)?,
+        };
+        let mut secret = [0; 32];
+        // 244 random bits.
+        secret[..16].copy_from_slice(Uuid::new_v4().as_bytes());
+        secret[16..].copy_from_slice(Uuid::new_v4().as_bytes());
+        file.write_all(PoolKeys::text_of(&secret).as_bytes()).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        Ok(true)
+    }
+
     /// Reads the description.
     ///
     /// # Errors
     /// No such file, or no pool in it.
     pub fn config(&self) -> Result<PoolConfig, Failure> {
-        let path = self.path();
-        let failed = |source| Failure::Io { action: "read", path: path.clone(), source };
-        let mut text = String::new();
-        let file = File::open(&path).map_err(failed)?;
-        file.take(MAX_DESCRIPTION + 1).read_to_string(&mut text).map_err(failed)?;
-        Ok(PoolConfig::from_toml(&text)?)
+        let mut config = PoolConfig::from_toml(&read_text(&self.path(), MAX_DESCRIPTION)?)?;
+        if !config.sealed.is_empty() || self.key_path().1 {
+            config.keys = self.keys()?;
+        }
+        Ok(config)
     }
 
     /// Opens the pool by the map in force, and says which nodes are unavailable. The file is
@@ -167,4 +217,14 @@ pub fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     // A clock before 1970 is no reason to refuse; times only tell how old something is.
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Reads a text file of at most `limit` bytes; what is longer is cut, and then refused as what it
+/// should be.
+fn read_text(path: &Path, limit: u64) -> Result<String, Failure> {
+    let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
+    let mut text = String::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(limit + 1).read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
 }

@@ -17,6 +17,11 @@ pub struct Scene {
 
 impl Scene {
     pub fn new(code: &str, nodes: usize, sizes: &[usize]) -> Scene {
+        Scene::with_flags(&format!("-c {code}"), nodes, sizes)
+    }
+
+    /// As [`Scene::new`], with more flags of `pool create` than the code.
+    pub fn with_flags(flags: &str, nodes: usize, sizes: &[usize]) -> Scene {
         let rig = Rig::new();
         rig.kiln("agent --init --key cluster.key").ok();
         let mut scene = Scene { rig, agents: Vec::new(), objects: Vec::new() };
@@ -31,7 +36,7 @@ impl Scene {
             .enumerate()
             .map(|(at, agent)| format!("--node {},id=n{at}", agent.address))
             .collect();
-        scene.ok(&format!("pool create -c {code} {}", nodes.join(" ")));
+        scene.ok(&format!("pool create {flags} {}", nodes.join(" ")));
         for (at, size) in sizes.iter().enumerate() {
             scene.put(&format!("o{at}"), *size);
         }
@@ -124,6 +129,23 @@ fn a_lost_agent_is_rebuilt_by_the_others_with_the_traffic_of_the_plans() {
         scene.ok(&format!("pool add-node {node}"));
         scene.agents[lost] = Some(agent);
     }
+}
+
+#[test]
+fn agents_rebuild_what_a_sealed_pool_lost_and_cannot_forge_it() {
+    let mut scene = Scene::with_flags("-c clay:4+2 --sealed", 8, &[10, 200_000, 5_000_000]);
+    assert!(!scene.rig.names("d0").iter().any(|name| name.contains("key")));
+    flip(&scene.shard_of(0), 9_000, 3);
+    scene.kill(1);
+    let report = scene.recover("");
+    assert_eq!(report["failed_count"], 0, "{report}");
+    scene.kill(2);
+    // Read while shards are missing, by agents that compute.
+    scene.ok("get o2 -o part --range 4000000+100 -q");
+    assert!(scene.rig.read("part") == scene.objects[2].1[4_000_000..4_000_100]);
+    let report = scene.recover("--strategy hub");
+    assert_eq!(report["failed_count"], 0, "{report}");
+    scene.is_whole();
 }
 
 #[test]

@@ -28,5 +28,6 @@ mod raw;
 mod reads;
 mod recover;
 mod rig;
+mod sealed;
 mod together;
 mod tutorial;

@@ -12,7 +12,7 @@ use std::ops::Range;
 use kiln_code::dag::At;
 use kiln_code::{Dag, DagBuilder, Hint, Matrix};
 use kiln_plan::{Execution, Source};
-use kiln_store::{Layout, ShardInfo, check_name};
+use kiln_store::{Digest, Layout, ShardInfo, SumKind, check_name};
 
 pub(crate) use self::cost::Cost;
 use super::field::{Field, Reader};
@@ -95,7 +95,8 @@ records! {
         segment_stripes: u32,
         /// Bytes of the object.
         size: u64,
-        /// Digests of all n shards.
+        /// Digests of all n shards, in pieces of 16 bytes: one of each shard, or two where the
+        /// digests are trees.
         digests: Vec<[u8; 16]>,
     }
     /// The header of one fragment in a bundle.
@@ -232,7 +233,8 @@ impl Geometry {
     /// The geometry that a shard tells, with the object's size and the digests of all shards,
     /// which a header may not know.
     #[must_use]
-    pub fn of(info: &ShardInfo, size: u64, digests: &[[u8; 16]]) -> Geometry {
+    pub fn of(info: &ShardInfo, size: u64, digests: &[Digest]) -> Geometry {
+        let pieces = digests.iter().flat_map(|digest| digest.as_bytes().chunks_exact(16));
         Geometry {
             spec: info.spec.clone(),
             object: info.object.clone(),
@@ -244,7 +246,7 @@ impl Geometry {
             sub_chunk: info.sub_chunk,
             segment_stripes: info.segment_stripes,
             size,
-            digests: digests.to_vec(),
+            digests: pieces.map(|piece| std::array::from_fn(|at| piece[at])).collect(),
         }
     }
 
@@ -263,7 +265,29 @@ impl Geometry {
             sub_chunk: self.sub_chunk,
             segment_stripes: self.segment_stripes,
             size: Some(self.size),
+            sums: self.sums(),
         }
+    }
+
+    /// How sub-chunks are checked, as the digests tell.
+    fn sums(&self) -> SumKind {
+        match self.digests.len() == usize::from(self.n) {
+            true => SumKind::Crc32c,
+            false => SumKind::Blake3,
+        }
+    }
+
+    /// The digests of all shards.
+    ///
+    /// # Errors
+    /// There are not as many as shards.
+    pub fn all_digests(&self) -> Result<Vec<Digest>> {
+        let (sums, bytes) = (self.sums(), self.digests.concat());
+        let each = bytes.chunks_exact(sums.digest_len());
+        let digests: Vec<Digest> = each.filter_map(|bytes| Digest::new(sums, bytes)).collect();
+        let whole = bytes.len() == sums.digest_len() * usize::from(self.n);
+        let wrong = || NodeError::protocol("digests that are not as many as the shards");
+        whole.then_some(digests).ok_or_else(wrong)
     }
 }
 
@@ -451,9 +475,7 @@ impl Assignment {
         if self.slice == 0 || self.windows == 0 || self.windows > WINDOWS_MAX {
             return Err(bad(format!("1 to {WINDOWS_MAX} windows of at least a byte")));
         }
-        if geometry.digests.len() != usize::from(geometry.n) {
-            return Err(bad("a digest for every shard"));
-        }
+        geometry.all_digests()?;
         let n = u32::from(geometry.n);
         let names = self.targets.iter().flat_map(|t| [&t.part, &t.name]);
         for name in names.chain(self.sources.iter().map(|s| &s.name)) {

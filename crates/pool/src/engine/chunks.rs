@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use kiln_code::Codec;
-use kiln_store::{Digest, Layout, ReadCost, ShardInfo, ShardReader, StoreError};
+use kiln_store::{Digest, Layout, ReadCost, ShardInfo, ShardReader, StoreError, SumKind};
 
 /// Where the chunks of an object's stripes can be read: shards, or bare chunk files.
 pub(crate) trait Chunks: Sync {
@@ -56,6 +56,11 @@ pub(crate) trait Chunks: Sync {
         runs: &[Range<u32>],
         bytes: &[u8],
     ) -> Result<u64, StoreError>;
+
+    /// How sub-chunks that are written are checked.
+    fn sums(&self) -> SumKind {
+        SumKind::default()
+    }
 
     /// The first stripe from this one on of which the chunk may be readable; the number of all
     /// where there is none. Only where segments begin it may be another one than was asked for.
@@ -127,6 +132,10 @@ impl<S: Shards> Chunks for S {
     fn stripes_there(&self, chunk: usize) -> u64 {
         // Without its segment's table a chunk cannot be verified, so it is as good as lost.
         self.reader(chunk).map_or(0, |reader| self.layout().stripes_within(reader.file_len()))
+    }
+
+    fn sums(&self) -> SumKind {
+        self.layout().sums()
     }
 
     fn next_stripe(&self, chunk: usize, stripe: u64) -> u64 {

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use kiln_code::{Codec, Shape};
-use kiln_store::{Digest, DigestBuilder, Layout, ShardInfo, ShardWriter, StoreError};
+use kiln_store::{Digest, DigestBuilder, Layout, ShardInfo, ShardWriter, StoreError, SumKind};
 
 use crate::engine::frame::Frame;
 use crate::engine::node::Part;
@@ -21,6 +21,8 @@ pub(crate) struct Cut {
     size: Option<u64>,
     /// What a short last stripe looks like.
     tail: Tail,
+    /// How sub-chunks are checked.
+    sums: SumKind,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -42,6 +44,7 @@ impl Cut {
             sub_chunk: sub_chunk as usize,
             size: info.size,
             tail: Tail::Shards { k: info.k, alpha, sub_chunk, segment_stripes },
+            sums: info.sums,
         };
         Ok(cut)
     }
@@ -53,7 +56,8 @@ impl Cut {
         size: Option<u64>,
         shrink_only_stripe: bool,
     ) -> Cut {
-        Cut { shape, sub_chunk, size, tail: Tail::Bare { shrink_only_stripe } }
+        let tail = Tail::Bare { shrink_only_stripe };
+        Cut { shape, sub_chunk, size, tail, sums: SumKind::default() }
     }
 
     /// Bytes of the object in a full stripe.
@@ -69,7 +73,8 @@ impl Cut {
         match self.tail {
             Tail::Shards { k, alpha, sub_chunk, segment_stripes } => {
                 let size = stripe * self.stripe_bytes() as u64 + bytes as u64;
-                let layout = Layout::new(k, alpha, sub_chunk, segment_stripes, Some(size))?;
+                let (size, sums) = (Some(size), self.sums);
+                let layout = Layout::with_sums(k, alpha, sub_chunk, segment_stripes, size, sums)?;
                 Ok(layout.sub_len(stripe))
             }
             Tail::Bare { shrink_only_stripe: true } if stripe == 0 => {
@@ -93,7 +98,7 @@ enum ShardLane {
 }
 
 impl ShardSink for ShardLane {
-    fn append(&mut self, chunk: &[u8], sums: &[u32]) -> Result<(), StoreError> {
+    fn append(&mut self, chunk: &[u8], sums: &[u8]) -> Result<(), StoreError> {
         match self {
             ShardLane::Written(writer) => writer.append_chunk(chunk, sums),
             ShardLane::Missing(digest) => {
@@ -130,7 +135,7 @@ pub(crate) fn encode_shards(
         let written = |part: &Part<'_>| ShardWriter::at(part.store, &part.name, &info, first);
         Ok::<_, StoreError>(match part {
             Some(part) => ShardLane::Written(Box::new(written(part)?)),
-            None => ShardLane::Missing(DigestBuilder::default()),
+            None => ShardLane::Missing(info.digest_builder()),
         })
     })?;
     let mut sinks = ShardSinks::new(sinks, settings);
@@ -181,7 +186,7 @@ pub(crate) fn encode_stripes<L: ShardSink>(
     let sub_len = if longest == 0 { 0 } else { cut.sub_len(first, longest as usize)? };
     let capacity = sub_len * shape.alpha;
     let count = pipeline::slots(settings, (capacity * shape.n()) as u64);
-    let frames = (0..count).map(|_| Frame::new(shape.n(), 0, capacity)).collect();
+    let frames = (0..count).map(|_| Frame::new(shape.n(), 0, capacity, cut.sums)).collect();
     let mut size = done;
     let mut feeder = Feeder { object, cut, source, taken: done, ended: false };
     pipeline::run(
@@ -201,7 +206,7 @@ pub(crate) fn encode_stripes<L: ShardSink>(
         },
         |_, frame| {
             size += frame.object_bytes;
-            let chunks: Vec<(&[u8], &[u32])> =
+            let chunks: Vec<(&[u8], &[u8])> =
                 (0..shape.n()).map(|i| (frame.chunk(i), &frame.sums[i][..])).collect();
             sinks.append(&chunks)
         },

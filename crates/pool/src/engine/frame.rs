@@ -1,7 +1,7 @@
 //! Buffers of one stripe, used again and again.
 
 use kiln_code::Strategy;
-use kiln_store::{ReadCost, checksums};
+use kiln_store::{ReadCost, SumKind, checksums};
 
 /// Cache line: kernels like their operands to start at one.
 const LINE: usize = 64;
@@ -109,8 +109,10 @@ pub(crate) struct Frame {
     pub bufs: Vec<Buffer>,
     /// What `bufs` hold.
     pub held: Vec<Held>,
+    /// How sub-chunks are checked.
+    sum_kind: SumKind,
     /// Checksums of each chunk, filled on demand.
-    pub sums: Vec<Vec<u32>>,
+    pub sums: Vec<Vec<u8>>,
     /// Chunks found damaged in this stripe, and why.
     pub bad: Vec<(usize, String)>,
     /// Reading costs for each chunk.
@@ -133,10 +135,11 @@ pub(crate) struct Frame {
 
 impl Frame {
     /// Buffers for n chunks and `spare` more of at most `chunk_capacity` bytes.
-    pub(crate) fn new(n: usize, spare: usize, chunk_capacity: usize) -> Frame {
+    pub(crate) fn new(n: usize, spare: usize, chunk_capacity: usize, sums: SumKind) -> Frame {
         Frame {
             bufs: (0..n + spare).map(|i| Buffer::new(chunk_capacity, i)).collect(),
             held: vec![Held::Nothing; n],
+            sum_kind: sums,
             sums: vec![Vec::new(); n],
             bad: Vec::new(),
             costs: vec![Cost::default(); n],
@@ -173,7 +176,7 @@ impl Frame {
     pub(crate) fn checksum(&mut self, index: usize) {
         let (sums, chunk) = (&mut self.sums[index], self.bufs[index].readable(self.chunk_len));
         sums.clear();
-        checksums(chunk, self.sub_len, sums);
+        checksums(self.sum_kind, chunk, self.sub_len, sums);
     }
 
     /// The first `split` chunks to read, the others up to `end` to write.

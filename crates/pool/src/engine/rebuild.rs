@@ -56,7 +56,7 @@ impl Rebuild<'_> {
                 Ok(())
             },
             |stripe, frame| {
-                let rebuilt: Vec<(&[u8], &[u32])> =
+                let rebuilt: Vec<(&[u8], &[u8])> =
                     self.targets.iter().map(|&i| (frame.chunk(i), &frame.sums[i][..])).collect();
                 sinks.append(&rebuilt)?;
                 settings.observer.advance((frame.chunk_len * self.targets.len()) as u64);

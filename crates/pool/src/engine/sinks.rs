@@ -16,13 +16,13 @@ const SPLIT_BYTES: usize = 4 << 20;
 /// One shard being written.
 pub(crate) trait ShardSink: Send {
     /// Appends the next stripe's chunk with its checksums.
-    fn append(&mut self, chunk: &[u8], sums: &[u32]) -> Result<(), StoreError>;
+    fn append(&mut self, chunk: &[u8], sums: &[u8]) -> Result<(), StoreError>;
     /// Makes what was appended durable.
     fn sync(&mut self) -> Result<(), StoreError>;
 }
 
 impl ShardSink for ShardWriter {
-    fn append(&mut self, chunk: &[u8], sums: &[u32]) -> Result<(), StoreError> {
+    fn append(&mut self, chunk: &[u8], sums: &[u8]) -> Result<(), StoreError> {
         self.append_chunk(chunk, sums)
     }
 
@@ -33,7 +33,7 @@ impl ShardSink for ShardWriter {
 
 /// Bare chunks: no checksums are kept.
 impl ShardSink for Box<dyn Append> {
-    fn append(&mut self, chunk: &[u8], _sums: &[u32]) -> Result<(), StoreError> {
+    fn append(&mut self, chunk: &[u8], _sums: &[u8]) -> Result<(), StoreError> {
         (**self).append(chunk)
     }
 
@@ -59,7 +59,7 @@ impl<'a, L: ShardSink> ShardSinks<'a, L> {
     }
 
     /// Appends one chunk to each sink, and syncs now and then.
-    pub(crate) fn append(&mut self, chunks: &[(&[u8], &[u32])]) -> Result<()> {
+    pub(crate) fn append(&mut self, chunks: &[(&[u8], &[u8])]) -> Result<()> {
         let bytes: usize = chunks.iter().map(|(chunk, _)| chunk.len()).sum();
         let half = self.sinks.len() / 2;
         if self.split && bytes >= SPLIT_BYTES && half > 0 && self.sequence.is_none() {
@@ -87,7 +87,7 @@ impl<'a, L: ShardSink> ShardSinks<'a, L> {
     }
 }
 
-fn append_all<L: ShardSink>(sinks: &mut [L], chunks: &[(&[u8], &[u32])]) -> Result<(), StoreError> {
+fn append_all<L: ShardSink>(sinks: &mut [L], chunks: &[(&[u8], &[u8])]) -> Result<(), StoreError> {
     sinks.iter_mut().zip(chunks).try_for_each(|(sink, (chunk, sums))| sink.append(chunk, sums))
 }
 

@@ -276,8 +276,9 @@ impl Pool {
         todo: &[usize],
         steps: &[Step<'_>],
     ) -> Result<Vec<(usize, usize, Result<()>)>> {
+        let seals = self.config.seals();
         let files: Vec<(String, Vec<u8>)> = (todo.iter())
-            .map(|&of| (steps[of].part_name(), steps[of].manifest.to_bytes()))
+            .map(|&of| (steps[of].part_name(), steps[of].manifest.sealed_bytes(&seals)))
             .collect();
         let mut copies = ByNode::new();
         for (&of, file) in todo.iter().zip(&files) {

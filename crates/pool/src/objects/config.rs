@@ -1,11 +1,13 @@
 //! `pool.toml`: what a pool is made of. It is the pool's map: its revision is the map's epoch, the
 //! nodes keep the copies that count, and the file is only where a person's commands begin.
 
+use kiln_store::SumKind;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::names;
 use crate::objects::key::unhex;
 use crate::objects::manifest::{MAX_COPIES, MAX_NODE_ID};
+use crate::objects::seal::{self, PoolKeys, Seals};
 use crate::{Candidate, Policy, PoolError, Result};
 
 /// Version written by this crate, and the latest it reads.
@@ -14,6 +16,8 @@ const VERSION: u32 = 2;
 const WITHOUT_HISTORY: u32 = 1;
 /// Most names of nodes that are gone for good.
 const MAX_GONE: usize = 4096;
+/// Most keys whose seals are accepted.
+const MAX_SEALED: usize = 8;
 /// Most bytes of the file.
 const MAX_FILE: usize = 1 << 20;
 /// Most nodes of a pool: every look at an object asks all of them.
@@ -124,6 +128,14 @@ pub struct PoolConfig {
     /// rolled back to before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub floored: u64,
+    /// Ids of the keys whose seals are accepted, the first of which is the one to seal with; `none`
+    /// stands for what has no seal. Empty: a pool without a key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sealed: Vec<String>,
+    /// The keys that the holder of this description has. They are no part of it, and are never
+    /// written to a node.
+    #[serde(skip)]
+    pub keys: PoolKeys,
     /// Ids of nodes that are gone for good.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
@@ -219,6 +231,8 @@ impl PoolConfig {
             settled: 1,
             floor: 0,
             floored: 0,
+            sealed: Vec::new(),
+            keys: PoolKeys::default(),
             gone: Vec::new(),
             policy,
             node: Vec::new(),
@@ -230,6 +244,40 @@ impl PoolConfig {
     pub fn id_bytes(&self) -> [u8; 16] {
         // Checked when it was read or made.
         unhex(&self.id).unwrap_or_default()
+    }
+
+    /// What the pool accepts, with the keys that are at hand.
+    pub fn seals(&self) -> Seals {
+        Seals::of(&self.sealed, &self.keys)
+    }
+
+    /// As [`PoolConfig::seals`], for maps: every key at hand counts, since a map that is newer than
+    /// this one may not name those that this one does.
+    pub(crate) fn map_seals(&self) -> Seals {
+        let mut ids = self.keys.ids();
+        if !self.seals().is_strict() {
+            ids.push(seal::UNSEALED.to_owned());
+        }
+        Seals::of(&ids, &self.keys)
+    }
+
+    /// How new shards are checked: by hashes that nobody can forge, where manifests are sealed.
+    pub(crate) fn sums(&self) -> SumKind {
+        if self.seals().is_sealing() { SumKind::Blake3 } else { SumKind::Crc32c }
+    }
+
+    /// Refuses to use a pool without the key to seal with.
+    ///
+    /// # Errors
+    /// [`PoolError::NoKey`].
+    pub fn check_keys(&self) -> Result<()> {
+        let Some(id) = self.sealed.first().filter(|id| *id != seal::UNSEALED) else {
+            return Ok(());
+        };
+        match self.keys.ids().contains(id) {
+            true => Ok(()),
+            false => Err(PoolError::NoKey { pool: self.name.clone(), id: id.clone() }),
+        }
     }
 
     /// Reads and checks a description.
@@ -287,6 +335,9 @@ impl PoolConfig {
         }
         if self.gone.len() > MAX_GONE {
             return Err(wrong(format!("{} nodes are gone, the limit is {MAX_GONE}", MAX_GONE)));
+        }
+        if self.sealed.len() > MAX_SEALED || !self.sealed.iter().all(|id| seal::is_listable(id)) {
+            return Err(wrong("sealed: ids of keys are 16 hex digits, or none".into()));
         }
         for past in &self.past {
             if past.copies == 0 || past.copies > MAX_COPIES || past.node.len() > MAX_NODES {

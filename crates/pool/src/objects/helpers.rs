@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kiln_code::Codec;
-use kiln_store::{Digest, DigestBuilder, ShardInfo, checksums};
+use kiln_store::{Digest, DigestBuilder, ShardInfo, SumKind, checksums};
 
 use super::ObjectShards;
 use super::shards::Member;
@@ -93,6 +93,7 @@ pub(super) struct Helped {
 /// Compares shards that are read as a whole with their recorded digests.
 pub(super) struct DigestCheck {
     digests: Vec<Option<(DigestBuilder, Digest)>>,
+    sums: SumKind,
     last: u64,
 }
 
@@ -102,10 +103,11 @@ impl DigestCheck {
         let alpha = ask.codec.shape().alpha as u32;
         let whole = |run: &Range<u32>| ask.stripes == (0..stripes) && *run == (0..alpha);
         let digest_check = |(chunk, run): &(usize, Range<u32>)| {
-            whole(run).then(|| (DigestBuilder::default(), ask.digests[*chunk]))
+            whole(run).then(|| (ask.info.digest_builder(), ask.digests[*chunk]))
         };
         let digests = ask.wanted.iter().map(digest_check).collect();
-        DigestCheck { digests, last: ask.stripes.end.saturating_sub(1) }
+        let last = ask.stripes.end.saturating_sub(1);
+        DigestCheck { digests, sums: ask.info.sums, last }
     }
 
     /// Sees the next stripe; the rank of a chunk that is complete and not what was recorded.
@@ -113,7 +115,7 @@ impl DigestCheck {
         for (rank, (digest, part)) in self.digests.iter_mut().zip(parts).enumerate() {
             let Some((builder, recorded)) = digest else { continue };
             let mut sums = Vec::new();
-            checksums(part, sub_len, &mut sums);
+            checksums(self.sums, part, sub_len, &mut sums);
             builder.add(&sums);
             if stripe == self.last && builder.digest() != *recorded {
                 return Some(rank);

@@ -228,6 +228,17 @@ impl Index {
         start: Option<&str>,
         mut see: impl FnMut(Listed) -> Result<bool>,
     ) -> Result<()> {
+        let there = |listed: Listed| if listed.deleted { Ok(true) } else { see(listed) };
+        self.each_with_removed(prefix, start, there)
+    }
+
+    /// As [`Index::each`], removed objects included that still have a tombstone.
+    pub(crate) fn each_with_removed(
+        &self,
+        prefix: &str,
+        start: Option<&str>,
+        mut see: impl FnMut(Listed) -> Result<bool>,
+    ) -> Result<()> {
         let tx = self.db.begin_read().map_err(broken)?;
         let table = tx.open_table(OBJECTS).map_err(broken)?;
         let from = start.filter(|start| *start > prefix).unwrap_or(prefix);
@@ -237,7 +248,7 @@ impl Index {
                 break;
             }
             let Some(listed) = Listed::from_bytes(name.value(), value.value()) else { continue };
-            if !listed.deleted && !see(listed)? {
+            if !see(listed)? {
                 break;
             }
         }

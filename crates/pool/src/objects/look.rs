@@ -7,6 +7,7 @@ use kiln_store::{Backend, write_whole};
 
 use super::Pool;
 use super::map::Homes;
+use super::seal::Seals;
 use super::small::{epoch_of, read_small};
 use crate::engine::sinks::in_parallel;
 use crate::{Body, Key, MAX_MANIFEST, Manifest, NodeFile, PoolError, Result, Settings, Silent};
@@ -94,12 +95,13 @@ pub(crate) fn read_copy(
     store: &dyn Backend,
     key: &Key,
     pool: &[u8; 16],
+    seals: &Seals,
 ) -> std::result::Result<Option<Manifest>, String> {
     let name = NodeFile::Manifest { key: *key }.name();
     let bytes = read_small(store, &name, MAX_MANIFEST as u64).map_err(|e| e.to_string())?;
     let Some(bytes) = bytes else { return Ok(None) };
     let at = |why: String| format!("{name} in {}: {why}", store.place());
-    let manifest = Manifest::from_bytes(&bytes).map_err(at)?;
+    let manifest = Manifest::unseal(&bytes, seals).map_err(at)?;
     if manifest.pool != *pool || Key::of(&manifest.name).ok() != Some(*key) {
         return Err(at("it is the manifest of something else".into()));
     }
@@ -187,17 +189,17 @@ impl Pool {
         asked: BTreeMap<usize, Vec<usize>>,
         answers: &mut [Answers],
     ) -> Result<()> {
-        let pool = self.config.id_bytes();
+        let (pool, seals) = (self.config.id_bytes(), self.config.seals());
         let asked: Vec<(usize, Vec<usize>)> = asked.into_iter().collect();
         let found = in_parallel(self.sequence.as_ref(), asked, |_, (at, objects)| {
             let store = self.usable(at)?;
-            let epoch = epoch_of(store, self.config.revision);
+            let epoch = epoch_of(store, &self.config);
             let blind = epoch.is_err();
             let epoch = epoch.ok().flatten().unwrap_or(0);
             self.refuse_newer(at, epoch)?;
             let rolled_back = epoch < self.config.floored;
             let answer = |of: usize| {
-                let copy = match read_copy(store, &wanted[of].0, &pool) {
+                let copy = match read_copy(store, &wanted[of].0, &pool, &seals) {
                     Ok(Some(manifest)) => Copy::Some(manifest),
                     Ok(None) => Copy::None,
                     Err(why) => Copy::Corrupt(why),
@@ -370,7 +372,7 @@ impl Pool {
         }
         let lacking =
             homes.copies.saturating_sub(here.iter().filter(|at| found.copies.contains(at)).count());
-        let bytes = newest.to_bytes();
+        let bytes = newest.sealed_bytes(&self.config.seals());
         let file = NodeFile::Manifest { key: *key }.name();
         // Those first that it names itself.
         let mut here = here;

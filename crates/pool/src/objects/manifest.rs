@@ -6,12 +6,15 @@
 use std::cmp::Ordering;
 
 use kiln_code::{CodeSpec, Shape};
-use kiln_store::{Digest, ShardInfo, checksum};
+use kiln_store::{Digest, ShardInfo, SumKind, checksum};
 
 use crate::objects::key::check_name;
+use crate::objects::seal::{KEY_ID, Purpose, SEAL, Seal, Seals};
 
-/// Version written by this crate, and the latest it reads.
-pub const MANIFEST_VERSION: u16 = 1;
+/// The latest version, of pools with a key; others write the first.
+pub const MANIFEST_VERSION: u16 = 2;
+/// The version without seals.
+const UNSEALED_VERSION: u16 = 1;
 /// Most bytes of an object that lies in its manifest.
 pub const MAX_INLINE: usize = 64 << 10;
 /// Most bytes of a node's id.
@@ -19,7 +22,8 @@ pub const MAX_NODE_ID: usize = 64;
 /// Most copies of a manifest.
 pub const MAX_COPIES: usize = 64;
 /// Most bytes of a manifest: all fields at their longest.
-pub const MAX_MANIFEST: usize = FIXED + 2048 + (MAX_COPIES + 256) * 81 + MAX_INLINE + 4;
+pub const MAX_MANIFEST: usize =
+    FIXED + 2048 + MAX_COPIES * 65 + 256 * (65 + 32) + MAX_INLINE + KEY_ID + SEAL + 4;
 
 const MAGIC: [u8; 8] = *b"\x89KMAN\r\n\x1a";
 /// Bytes before the texts.
@@ -85,10 +89,12 @@ impl Body {
 ///
 /// ```
 /// use kiln_pool::{Place, Placed};
-/// let place = |node: &str| Place { node: node.into(), digest: [0; 16] };
+/// use kiln_store::{Digest, SumKind};
+/// let digest = Digest::new(SumKind::Crc32c, &[0; 16]).expect("16 bytes");
+/// let place = |node: &str| Place { node: node.into(), digest };
 /// let placed = Placed {
 ///     spec: "rs:1+1".into(), k: 1, alpha: 1, sub_chunk: 4096, segment_stripes: 8,
-///     places: vec![place("n0"), place("n1")],
+///     sums: SumKind::Crc32c, places: vec![place("n0"), place("n1")],
 /// };
 /// assert_eq!(placed.shape().m, 1);
 /// ```
@@ -104,6 +110,8 @@ pub struct Placed {
     pub sub_chunk: u32,
     /// Stripes of a segment of the shard files.
     pub segment_stripes: u32,
+    /// How sub-chunks are checked.
+    pub sums: SumKind,
     /// The n shards, in order of index.
     pub places: Vec<Place>,
 }
@@ -111,7 +119,9 @@ pub struct Placed {
 /// Where one shard is to be, and what it must be.
 ///
 /// ```
-/// let place = kiln_pool::Place { node: "n0".into(), digest: [7; 16] };
+/// use kiln_store::{Digest, SumKind};
+/// let digest = Digest::new(SumKind::Crc32c, &[7; 16]).expect("16 bytes");
+/// let place = kiln_pool::Place { node: "n0".into(), digest };
 /// assert_eq!(place.node, "n0");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,6 +156,7 @@ impl Manifest {
             sub_chunk: placed.sub_chunk,
             segment_stripes: placed.segment_stripes,
             size: Some(self.size),
+            sums: placed.sums,
         })
     }
 
@@ -153,11 +164,30 @@ impl Manifest {
     /// from writers that did not see each other; then one of them wins everywhere, always the same.
     pub fn order(&self, other: &Manifest) -> Ordering {
         let order = (self.version, self.run).cmp(&(other.version, other.run));
-        order.then_with(|| self.to_bytes().cmp(&other.to_bytes()))
+        let bytes = |manifest: &Manifest| manifest.encode(MANIFEST_VERSION);
+        order.then_with(|| bytes(self).cmp(&bytes(other)))
     }
 
-    /// The bytes of the format.
+    /// The bytes of the format, without a seal.
     pub fn to_bytes(&self) -> Vec<u8> {
+        with_checksum(self.encode(UNSEALED_VERSION))
+    }
+
+    /// The bytes of the format as a pool writes them that has these seals.
+    pub fn sealed_bytes(&self, seals: &Seals) -> Vec<u8> {
+        if !seals.is_sealing() {
+            return self.to_bytes();
+        }
+        let mut out = self.encode(MANIFEST_VERSION);
+        if let Some(seal) = seals.seal(Purpose::Manifest, &[&out]) {
+            out.extend(seal.id);
+            out.extend(seal.mac);
+        }
+        with_checksum(out)
+    }
+
+    /// All but seal and checksum. The length is that of the whole.
+    fn encode(&self, version: u16) -> Vec<u8> {
         let mut out = Vec::with_capacity(1024);
         let (kind, inline): (u16, &[u8]) = match &self.body {
             Body::Shards(_) => (1, &[]),
@@ -165,7 +195,7 @@ impl Manifest {
             Body::Deleted => (3, &[]),
         };
         out.extend(MAGIC);
-        out.extend(MANIFEST_VERSION.to_le_bytes());
+        out.extend(version.to_le_bytes());
         out.extend(kind.to_le_bytes());
         out.extend([0; 4]); // The length follows below.
         out.extend(self.pool);
@@ -181,6 +211,7 @@ impl Manifest {
             alpha: 0,
             sub_chunk: 0,
             segment_stripes: 0,
+            sums: SumKind::default(),
             places: Vec::new(),
         };
         let placed = if let Body::Shards(placed) = &self.body { placed } else { &none };
@@ -190,45 +221,66 @@ impl Manifest {
             out.extend(number.to_le_bytes());
         }
         out.extend((placed.spec.len() as u16).to_le_bytes());
-        out.extend([0; 2]);
+        // 0 for CRCs: all that the first version has.
+        out.extend((placed.sums.version() - 1).to_le_bytes());
         debug_assert_eq!(out.len(), FIXED);
         out.extend(self.name.as_bytes());
         out.extend(placed.spec.as_bytes());
         self.copies.iter().for_each(|id| push_id(&mut out, id));
         for place in &placed.places {
             push_id(&mut out, &place.node);
-            out.extend(place.digest);
+            out.extend(place.digest.as_bytes());
         }
         out.extend(inline);
-        let len = (out.len() + 4) as u32;
+        let len = (out.len() + seal_len(version) + 4) as u32;
         out[12..16].copy_from_slice(&len.to_le_bytes());
-        let sum = checksum(&out);
-        out.extend(sum.to_le_bytes());
         out
     }
 
-    /// Reads and checks the bytes of the format.
+    /// Reads and checks the bytes of the format; a seal, if there is one, is not looked at.
     ///
     /// # Errors
     /// What is wrong with them, in words.
     pub fn from_bytes(bytes: &[u8]) -> Result<Manifest, String> {
+        Ok(Manifest::parse(bytes)?.0)
+    }
+
+    /// As [`Manifest::from_bytes`], and believes nothing that these seals do not accept.
+    ///
+    /// # Errors
+    /// What is wrong with them, in words.
+    pub fn unseal(bytes: &[u8], seals: &Seals) -> Result<Manifest, String> {
+        let (manifest, sealed, seal) = Manifest::parse(bytes)?;
+        seals.check(Purpose::Manifest, &[sealed], seal.as_ref())?;
+        Ok(manifest)
+    }
+
+    /// The manifest, the bytes that its seal is of, and the seal.
+    fn parse(bytes: &[u8]) -> Result<(Manifest, &[u8], Option<Seal>), String> {
         if bytes.len() < FIXED + 4 || bytes[..8] != MAGIC {
             return Err("it does not start like a manifest".into());
         }
         if bytes.len() > MAX_MANIFEST {
             return Err(format!("{} bytes are too many for a manifest", bytes.len()));
         }
-        let (body, sum) = bytes.split_at(bytes.len() - 4);
+        let (mut body, sum) = bytes.split_at(bytes.len() - 4);
         if sum != checksum(body).to_le_bytes() {
             return Err("its checksum is wrong".into());
         }
-        let mut rest = Fields(&body[8..]);
-        let version = rest.u16()?;
-        if version != MANIFEST_VERSION {
+        let format = u16::from_le_bytes([body[8], body[9]]);
+        if !(UNSEALED_VERSION..=MANIFEST_VERSION).contains(&format) {
             return Err(format!(
-                "manifest version {version} is not known, only {MANIFEST_VERSION}"
+                "manifest version {format} is not known, only those up to {MANIFEST_VERSION}"
             ));
         }
+        let mut seal = None;
+        if format != UNSEALED_VERSION {
+            let end = body.len().checked_sub(seal_len(format)).filter(|end| *end >= FIXED);
+            let (before, after) = body.split_at(end.ok_or("it ends too early")?);
+            let mut after = Fields(after);
+            (body, seal) = (before, Some(Seal { id: after.array()?, mac: after.array()? }));
+        }
+        let (sealed, mut rest) = (body, Fields(&body[10..]));
         let kind = rest.u16()?;
         if rest.u32()? as usize != bytes.len() {
             return Err("it has another length than it says".into());
@@ -238,29 +290,35 @@ impl Manifest {
         let (name_len, copies) = (rest.u16()?, rest.u16()?);
         let (k, n) = (rest.u16()?, rest.u16()?);
         let (alpha, sub_chunk, segment_stripes) = (rest.u32()?, rest.u32()?, rest.u32()?);
-        let (spec_len, zero) = (rest.u16()?, rest.u16()?);
+        let (spec_len, sums) = (rest.u16()?, rest.u16()?);
         let name = rest.text(name_len.into())?;
         let spec = rest.text(spec_len.into())?;
-        if zero != 0 || usize::from(copies) > MAX_COPIES || n > 256 || spec.len() > MAX_SPEC {
+        let sums = sums
+            .checked_add(1)
+            .and_then(SumKind::of_version)
+            .filter(|sums| format != UNSEALED_VERSION || *sums == SumKind::default());
+        let sums = sums.ok_or("its shards have checksums that are not known")?;
+        if usize::from(copies) > MAX_COPIES || n > 256 || spec.len() > MAX_SPEC {
             return Err("a field is outside its limits".into());
         }
         let copies = (0..copies).map(|_| rest.id()).collect::<Result<Vec<_>, _>>()?;
         let places = (0..n)
-            .map(|_| Ok(Place { node: rest.id()?, digest: rest.array()? }))
+            .map(|_| Ok(Place { node: rest.id()?, digest: rest.digest(sums)? }))
             .collect::<Result<Vec<_>, String>>()?;
         let body = match kind {
-            1 => Body::Shards(Placed { spec, k, alpha, sub_chunk, segment_stripes, places }),
+            1 => Body::Shards(Placed { spec, k, alpha, sub_chunk, segment_stripes, sums, places }),
             2 => Body::Inline(std::mem::take(&mut rest.0).to_vec()),
             3 => Body::Deleted,
             kind => return Err(format!("kind {kind} is not known")),
         };
-        let plain = (k, n, alpha, sub_chunk, segment_stripes, spec_len) == (0, 0, 0, 0, 0, 0);
+        let plain = (k, n, alpha, sub_chunk, segment_stripes, spec_len) == (0, 0, 0, 0, 0, 0)
+            && sums == SumKind::default();
         if !rest.0.is_empty() || (kind != 1 && !plain) {
             return Err("there are bytes that do not belong to it".into());
         }
         let manifest = Manifest { pool, name, version, run, created_ms, size, copies, body };
         manifest.check()?;
-        Ok(manifest)
+        Ok((manifest, sealed, seal))
     }
 
     /// What the fields must fulfil together.
@@ -279,6 +337,17 @@ impl Manifest {
             _ => Ok(()),
         }
     }
+}
+
+/// Bytes of the id of a key and a seal, in versions that have them.
+fn seal_len(version: u16) -> usize {
+    if version == UNSEALED_VERSION { 0 } else { KEY_ID + SEAL }
+}
+
+fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
+    let sum = checksum(&bytes);
+    bytes.extend(sum.to_le_bytes());
+    bytes
 }
 
 fn push_id(out: &mut Vec<u8>, id: &str) {
@@ -318,6 +387,11 @@ impl<'a> Fields<'a> {
     fn text(&mut self, len: usize) -> Result<String, String> {
         let bytes = self.take(len)?.to_vec();
         String::from_utf8(bytes).map_err(|_| "a text is not UTF-8".to_string())
+    }
+
+    fn digest(&mut self, sums: SumKind) -> Result<Digest, String> {
+        let bytes = self.take(sums.digest_len())?;
+        Digest::new(sums, bytes).ok_or_else(|| "a digest has the wrong length".to_string())
     }
 
     fn id(&mut self) -> Result<String, String> {

@@ -9,7 +9,7 @@
 use kiln_store::{Backend, WriteLock};
 
 use super::pool::{Opener, PoolNode, identity, opened, take, write_identity};
-use super::small::{MAX_TEXT, epoch_of, is_intact, read_small, write_map};
+use super::small::{MAX_TEXT, epoch_of, is_accepted, is_intact, read_small, write_map};
 use super::{Index, NodeConfig, NodeState, Pool, PoolConfig, PoolStatus};
 use crate::engine::names::{DESCRIPTION, hex};
 use crate::engine::sinks::in_parallel;
@@ -22,10 +22,16 @@ const BATCH: usize = 1_000;
 type Joins<'a> = Option<(&'a str, &'a dyn Backend)>;
 
 /// A node's copy of the map of a pool; `None`: it has none that can be read.
-fn map_of(store: &dyn Backend, pool: &str) -> Result<Option<PoolConfig>> {
+///
+/// It must be accepted by what is known of the pool, and then decides itself what is.
+fn map_of(store: &dyn Backend, known: &PoolConfig) -> Result<Option<PoolConfig>> {
     let Some(bytes) = read_small(store, DESCRIPTION, MAX_TEXT)? else { return Ok(None) };
+    if !is_intact(&bytes) || !is_accepted(&bytes, &known.map_seals()) {
+        return Ok(None);
+    }
     let config = PoolConfig::from_toml(&String::from_utf8_lossy(&bytes)).ok();
-    Ok(config.filter(|config| config.id == pool && is_intact(&bytes)))
+    let config = config.filter(|config| config.id == known.id);
+    Ok(config.map(|config| PoolConfig { keys: known.keys.clone(), ..config }))
 }
 
 impl Pool {
@@ -48,8 +54,7 @@ impl Pool {
             newer.retain(|(_, epoch)| *epoch > pool.config.revision);
             newer.sort_by_key(|(_, epoch)| std::cmp::Reverse(*epoch));
             // A copy that cannot be read is no copy.
-            let map =
-                |(at, _): &(usize, u64)| map_of(pool.usable(*at).ok()?, &pool.config.id).ok()?;
+            let map = |(at, _): &(usize, u64)| map_of(pool.usable(*at).ok()?, &pool.config).ok()?;
             let newest = newer.iter().find_map(map);
             let Some(newest) = newest.filter(|map| map.revision > pool.config.revision) else {
                 break;
@@ -80,8 +85,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::MapChanged`].
     pub fn check_map(&self) -> Result<()> {
-        let known = self.config.revision;
-        let ask = |_, (at, store): (usize, &dyn Backend)| match epoch_of(store, known) {
+        let ask = |_, (at, store): (usize, &dyn Backend)| match epoch_of(store, &self.config) {
             Ok(Some(epoch)) => self.refuse_newer(at, epoch),
             // It cannot tell.
             _ => Ok(()),
@@ -102,7 +106,7 @@ impl Pool {
             self.sequence.as_ref(),
             self.present().collect(),
             |_, (at, store): (usize, &dyn Backend)| {
-                let epoch = epoch_of(store, self.config.revision).ok().flatten();
+                let epoch = epoch_of(store, &self.config).ok().flatten();
                 Ok::<_, PoolError>(epoch.map(|epoch| (at, epoch)))
             },
         )?;
@@ -172,7 +176,7 @@ impl Pool {
     ) -> Result<()> {
         let present: Vec<(usize, &dyn Backend)> = self.present().collect();
         let ends = in_parallel(self.sequence.as_ref(), present, |_, (at, store)| {
-            if matches!(epoch_of(store, map.revision), Ok(Some(epoch)) if epoch < oldest) {
+            if matches!(epoch_of(store, map), Ok(Some(epoch)) if epoch < oldest) {
                 return Ok(None);
             }
             let end = write_map(store, map);
@@ -207,7 +211,7 @@ impl Pool {
     pub(super) fn tell(&self, at: usize, settings: &Settings<'_>) -> Result<()> {
         let _lock = self.lock(std::iter::once(at), settings)?;
         let store = self.usable(at)?;
-        if let Ok(Some(epoch)) = epoch_of(store, self.config.revision) {
+        if let Ok(Some(epoch)) = epoch_of(store, &self.config) {
             self.refuse_newer(at, epoch)?;
         }
         write_map(store, &self.config)
@@ -345,7 +349,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Refused`] when nodes were added or taken out by hand; as [`Pool::change`].
     pub fn edited(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
-        let known = self.present().find_map(|(_, store)| map_of(store, &self.config.id).ok()?);
+        let known = self.present().find_map(|(_, store)| map_of(store, &self.config).ok()?);
         let Some(known) = known.filter(|map| map.revision == self.config.revision) else {
             return Ok(None);
         };

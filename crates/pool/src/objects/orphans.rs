@@ -60,6 +60,17 @@ impl Pool {
     ) -> Result<()> {
         for ((key, run), shards) in strays.lost() {
             let Some(manifest) = self.manifest_of(key, run, shards, req)? else { continue };
+            if self.config.seals().is_strict() {
+                report.unproven += 1;
+                settings.observer.warn(&format!(
+                    "object {:?}: no copy of its manifest is left, {} shards are; the pool is \
+                     sealed, and shards cannot prove whose they are: look at them, and put the \
+                     object again",
+                    manifest.name,
+                    shards.len()
+                ));
+                continue;
+            }
             report.restored += 1;
             if req.dry_run {
                 continue;
@@ -138,13 +149,9 @@ impl Pool {
         let mut others = place(key, &candidates, lost.len(), &taken).into_iter();
         let mut homes = Vec::with_capacity(n);
         for (index, digest) in digests.iter().enumerate() {
-            let at = match sound.get(&(index as u16)) {
-                Some(&at) => at,
-                None => match others.next() {
-                    Some(at) => positions[at],
-                    None => return Ok(None),
-                },
-            };
+            let known = sound.get(&(index as u16)).copied();
+            let at = known.or_else(|| others.next().map(|at| positions[at]));
+            let Some(at) = at else { return Ok(None) };
             homes.push(Place { node: self.nodes[at].config.id.clone(), digest: *digest });
         }
         Ok(Some(Manifest {
@@ -161,6 +168,7 @@ impl Pool {
                 alpha: info.alpha,
                 sub_chunk: info.sub_chunk,
                 segment_stripes: info.segment_stripes,
+                sums: info.sums,
                 places: homes,
             }),
         }))

@@ -6,7 +6,7 @@
 //! code at all: whole copies in the manifest) and large ones the code with the cheap repair.
 
 use kiln_code::{Codec, Shape};
-use kiln_store::segment_stripes;
+use kiln_store::{Digest, SumKind, segment_stripes};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::geometry::most_sub_chunk;
@@ -197,13 +197,16 @@ fn placed(class: &Class) -> Result<Placed> {
     let codec = Codec::new(&class.code.parse()?)?;
     let shape = codec.shape();
     let sub_chunk = class.sub_chunk.unwrap_or_else(|| default_sub_chunk(shape));
-    let place = Place { node: "n".repeat(NODE_ID), digest: [0; 16] };
+    let digest = Digest::new(SumKind::Crc32c, &[0; 16]);
+    let digest = digest.ok_or_else(|| PoolError::Internal { what: "a digest".into() })?;
+    let place = Place { node: "n".repeat(NODE_ID), digest };
     Ok(Placed {
         spec: codec.spec().explicit(),
         k: shape.k as u16,
         alpha: shape.alpha as u32,
         sub_chunk,
         segment_stripes: segment_stripes(shape.alpha as u32, sub_chunk),
+        sums: SumKind::Crc32c,
         places: vec![place; shape.n()],
     })
 }

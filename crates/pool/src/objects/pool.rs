@@ -119,6 +119,7 @@ impl Pool {
     /// The description is wrong, or no node's place can be opened at all.
     pub fn open(config: PoolConfig, open: Opener<'_>) -> Result<Pool> {
         config.check()?;
+        config.check_keys()?;
         let nodes: Vec<PoolNode> = (config.node.iter())
             .map(|node| PoolNode {
                 config: node.clone(),
@@ -139,6 +140,7 @@ impl Pool {
     /// # Errors
     /// A place belongs to a pool already, or cannot be written.
     pub fn create(mut config: PoolConfig, open: Opener<'_>) -> Result<Pool> {
+        config.check_keys()?;
         for at in 0..config.node.len() {
             // The pool's id is fresh, so this is no other disk's.
             let disk = Key::of(&format!("{}/{}", config.id, config.node[at].id))?;

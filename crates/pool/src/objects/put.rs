@@ -253,6 +253,7 @@ impl Pool {
             sub_chunk,
             segment_stripes: segment_stripes(shape.alpha as u32, sub_chunk),
             size: source.size,
+            sums: self.config.sums(),
         };
         info.check()?;
         // Of a stream it is known only that it did not end where the last class begins.
@@ -277,6 +278,7 @@ impl Pool {
             alpha: info.alpha,
             sub_chunk,
             segment_stripes: info.segment_stripes,
+            sums: info.sums,
             places: places.collect(),
         });
         Ok(Staged { req, key, size, body, shards })

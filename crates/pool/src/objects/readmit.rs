@@ -15,8 +15,7 @@ impl Pool {
         report: &mut ScrubReport,
         settings: &Settings<'_>,
     ) {
-        let known = self.config.revision;
-        let epoch = |store| epoch_of(store, known).ok().flatten().unwrap_or(0);
+        let epoch = |store| epoch_of(store, &self.config).ok().flatten().unwrap_or(0);
         let behind: Vec<(usize, u64)> = (self.present())
             .map(|(at, store)| (at, epoch(store)))
             .filter(|(_, epoch)| *epoch < self.config.revision)

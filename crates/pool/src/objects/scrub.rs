@@ -72,6 +72,10 @@ pub struct ScrubReport {
     pub quarantined: u64,
     /// Objects whose manifests were all lost, made again from their shards.
     pub restored: u64,
+    /// Objects whose manifests were all lost and whose shards are there, in a sealed pool: nothing
+    /// proves that these are what somebody put, so they stay in quarantine.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unproven: u64,
     /// Tombstones that are no longer needed and were dropped.
     pub forgotten: u64,
     /// Ids of unavailable nodes.
@@ -82,6 +86,11 @@ pub struct ScrubReport {
     pub clean: bool,
     /// Wall time, filled by the caller.
     pub seconds: f64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // what serde passes
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// An object that is not as it should be.
@@ -158,9 +167,10 @@ impl Pool {
             self.restore(&strays, index, req, &mut report, settings)?;
             self.finish_scrub(index, req, &mut report, settings)?;
         }
-        report.clean = report.damaged + report.unreadable + report.under_replicated == 0
-            && report.away.is_empty()
-            && report.leftovers == report.leftovers_removed;
+        report.clean =
+            report.damaged + report.unreadable + report.under_replicated + report.unproven == 0
+                && report.away.is_empty()
+                && report.leftovers == report.leftovers_removed;
         Ok(report)
     }
 

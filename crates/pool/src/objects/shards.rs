@@ -107,6 +107,7 @@ fn member(pool: &Pool, manifest: &Manifest, placed: &Placed, key: Key, index: us
         }
         Err(error) => return Member::Unavailable(error.to_string()),
     };
+    reader = reader.expecting(placed.places[index].digest);
     let expected = manifest.shard_info(index as u16);
     let said = ShardInfo { size: Some(manifest.size), ..reader.info().clone() };
     if Some(said) != expected || reader.size().is_some_and(|size| size != manifest.size) {

@@ -5,6 +5,8 @@ use kiln_store::{Backend, checksum, write_whole};
 use crate::engine::names::DESCRIPTION;
 use crate::{PoolConfig, PoolError, Result};
 
+use super::seal::{Purpose, Seal, Seals};
+
 /// Reads a file of at most `limit` bytes; `None` when it is not there.
 pub(crate) fn read_small(store: &dyn Backend, name: &str, limit: u64) -> Result<Option<Vec<u8>>> {
     let file = match store.open(name) {
@@ -28,11 +30,11 @@ const HEAD: usize = 64;
 
 /// The epoch of a node's copy of the map; `None`: it has none. Every operation reads it, so one
 /// that is known is read from the first line, which has a checksum of its own. A newer one has
-/// everybody stop, so it is believed only of a copy that is whole.
+/// everybody stop, so it is believed only of a copy that is whole and accepted.
 ///
 /// # Errors
 /// The copy cannot be read, or is not as it was written: then it says nothing.
-pub(super) fn epoch_of(store: &dyn Backend, known: u64) -> Result<Option<u64>> {
+pub(super) fn epoch_of(store: &dyn Backend, known: &PoolConfig) -> Result<Option<u64>> {
     let file = match store.open(DESCRIPTION) {
         Ok(file) => file,
         Err(error) if error.is_not_found() => return Ok(None),
@@ -40,12 +42,16 @@ pub(super) fn epoch_of(store: &dyn Backend, known: u64) -> Result<Option<u64>> {
     };
     let mut head = vec![0; file.len().min(HEAD as u64) as usize];
     file.read_at(0, &mut head)?;
-    if let Some(epoch) = named_epoch(&head).filter(|epoch| *epoch <= known) {
+    if let Some(epoch) = named_epoch(&head).filter(|epoch| *epoch <= known.revision) {
         return Ok(Some(epoch));
     }
     let Some(text) = read_small(store, DESCRIPTION, MAX_TEXT)? else { return Ok(None) };
     if !is_intact(&text) {
         let what = format!("{DESCRIPTION} in {} is not as it was written", store.place());
+        return Err(PoolError::Refused { what: format!("{what}; a scrub writes it again") });
+    }
+    if !is_accepted(&text, &known.map_seals()) {
+        let what = format!("{DESCRIPTION} in {} has no seal of this pool", store.place());
         return Err(PoolError::Refused { what: format!("{what}; a scrub writes it again") });
     }
     let text = String::from_utf8_lossy(&text);
@@ -58,14 +64,19 @@ const EPOCH: &str = "# epoch = ";
 /// What its last line begins with, and what follows the epoch in the first.
 const CHECKSUM: &str = "# checksum = ";
 
-/// Writes a node's copy of the map: text with its checksums, so that a flipped bit makes no map.
-pub(super) fn write_map(store: &dyn Backend, map: &PoolConfig) -> Result<()> {
-    let text = with_checksums(map.revision, &map.to_toml()?);
-    Ok(write_whole(store, DESCRIPTION, text.as_bytes())?)
-}
+/// What a line with a seal begins with.
+const SEALED: &str = "# seal = ";
 
-fn with_checksums(epoch: u64, text: &str) -> String {
-    summed(first_line(epoch) + text)
+/// Writes a node's copy of the map: text with its checksums, so that a flipped bit makes no map, and
+/// with a seal by each key at hand, so that whoever accepts any of them accepts it.
+pub(super) fn write_map(store: &dyn Backend, map: &PoolConfig) -> Result<()> {
+    let mut text = first_line(map.revision) + &map.to_toml()?;
+    let seals = map.keys.seals(Purpose::Map, text.as_bytes());
+    for seal in seals.iter().filter(|_| !map.sealed.is_empty()) {
+        text += &format!("{SEALED}{}\n", seal.words());
+    }
+    let text = summed(text);
+    Ok(write_whole(store, DESCRIPTION, text.as_bytes())?)
 }
 
 fn first_line(epoch: u64) -> String {
@@ -93,17 +104,36 @@ pub(super) fn is_intact(text: &[u8]) -> bool {
     sum.trim_end() == format!("{:08x}", checksum(map.as_bytes()))
 }
 
+/// Whether a copy is accepted: one of its seals is, or none is asked for.
+pub(super) fn is_accepted(text: &[u8], seals: &Seals) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let map = text.rsplit_once(CHECKSUM).map_or(&text[..], |(map, _)| map);
+    // At the beginning of a line: no field of a description has one in it.
+    let first = map.find(&format!("\n{SEALED}")).map_or(map.len(), |at| at + 1);
+    let (map, lines) = map.split_at(first);
+    let found: Vec<Seal> =
+        lines.lines().filter_map(|line| Seal::parse(line.strip_prefix(SEALED)?)).collect();
+    let accepts = |seal: Option<&Seal>| seals.check(Purpose::Map, &[map.as_bytes()], seal).is_ok();
+    accepts(None) || found.iter().any(|seal| accepts(Some(seal)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Policy;
     use kiln_store::MemoryBackend;
 
     #[test]
     fn a_flipped_bit_of_a_map_is_noticed() {
         let map = "version = 2\nrevision = 1234\nurl = \"kiln://host:1\"\n";
-        let text = with_checksums(1234, map).into_bytes();
+        let text = summed(first_line(1234) + map).into_bytes();
         assert!(is_intact(&text) && is_intact(map.as_bytes()));
         let disk = MemoryBackend::new();
+        let policy = Policy::for_code("rep:2").unwrap();
+        let known = PoolConfig::new([7; 16], "test", policy);
+        let epoch_of = |disk: &MemoryBackend, revision| {
+            super::epoch_of(disk, &PoolConfig { revision, ..known.clone() })
+        };
         assert_eq!(epoch_of(&disk, 7).unwrap(), None);
         // A copy of before there were checksums.
         disk.put(DESCRIPTION, map.into());

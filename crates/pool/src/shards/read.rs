@@ -4,6 +4,7 @@ use std::io::Write;
 
 use kiln_store::DigestBuilder;
 
+use crate::engine::chunks::Shards;
 use crate::engine::decode::{decode_stripes, report};
 use crate::{DecodeReport, PoolError, Result, Settings, ShardSet};
 
@@ -26,7 +27,7 @@ pub fn decode(
     let suspects: Vec<usize> =
         (0..k).filter(|&i| set.members[i].as_ref().is_none_or(|m| m.damaged)).collect();
     let mut digests: Vec<DigestBuilder> =
-        suspects.iter().map(|_| DigestBuilder::default()).collect();
+        suspects.iter().map(|&index| set.info_of(index).digest_builder()).collect();
     let statistics = decode_stripes(
         set,
         &suspects,

@@ -9,7 +9,7 @@ pub(crate) mod commit;
 mod prepare;
 
 use kiln_code::Codec;
-use kiln_store::{ShardInfo, segment_stripes};
+use kiln_store::{ShardInfo, SumKind, segment_stripes};
 
 use self::commit::{Rename, commit, secure_names};
 pub(crate) use self::prepare::roll_forward_all as roll_forward;
@@ -117,6 +117,7 @@ fn shard_info(req: &EncodeRequest<'_>, source: &dyn Source) -> Result<ShardInfo>
         alpha,
         sub_chunk,
         segment_stripes: segment_stripes(alpha, sub_chunk),
+        sums: SumKind::default(),
         size: source.size(),
     };
     info.check()?;

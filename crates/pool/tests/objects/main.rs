@@ -9,6 +9,7 @@ mod hands;
 mod helped;
 mod model;
 mod pairs;
+mod sealed;
 mod space;
 mod sweep;
 mod together;

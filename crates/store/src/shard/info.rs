@@ -1,10 +1,10 @@
 //! What a shard says about itself, and the record that carries it in header and trailer.
 
 use super::layout::{BLOCK, within};
-use crate::{Digest, Layout, Result, StoreError, checksum};
+use crate::{Digest, DigestBuilder, Layout, Result, StoreError, SumKind, checksum};
 
-/// Format version written by this crate, and the latest one it reads.
-pub const VERSION: u16 = 1;
+/// The latest format version that this crate reads and writes.
+pub const VERSION: u16 = 2;
 /// Most bytes of the code's spec.
 pub const MAX_SPEC: usize = 1024;
 /// Most bytes of the object's name.
@@ -22,17 +22,18 @@ const FIXED: usize = 80;
 /// Bytes of the checksum that ends a record.
 const SUM: usize = 4;
 /// Most bytes of a trailer's record.
-const MAX_RECORD: usize = FIXED + MAX_SPEC + MAX_OBJECT + 16 * MAX_N as usize + SUM;
+const MAX_RECORD: usize = FIXED + MAX_SPEC + MAX_OBJECT + 32 * MAX_N as usize + SUM;
 /// Flag: the size field is meaningful.
 const SIZE_KNOWN: u16 = 1;
 
 /// The description that header and trailer of a shard both carry.
 ///
 /// ```
-/// use kiln_store::ShardInfo;
+/// use kiln_store::{ShardInfo, SumKind};
 /// let info = ShardInfo {
 ///     spec: "rs:10+4".into(), object: "photos.tar".into(), run: [1; 16], source: [0; 16],
 ///     index: 3, k: 10, n: 14, alpha: 1, sub_chunk: 1 << 20, segment_stripes: 64, size: None,
+///     sums: SumKind::Crc32c,
 /// };
 /// assert!(info.check().is_ok());
 /// ```
@@ -60,6 +61,8 @@ pub struct ShardInfo {
     pub segment_stripes: u32,
     /// Bytes of the object; `None` in the header of a streamed object, never in a trailer.
     pub size: Option<u64>,
+    /// How its sub-chunks are checked.
+    pub sums: SumKind,
 }
 
 impl ShardInfo {
@@ -75,17 +78,24 @@ impl ShardInfo {
 
     /// The geometry of this shard.
     pub fn layout(&self) -> Result<Layout> {
-        Layout::new(self.k, self.alpha, self.sub_chunk, self.segment_stripes, self.size)
+        let (k, stripes) = (self.k, self.segment_stripes);
+        Layout::with_sums(k, self.alpha, self.sub_chunk, stripes, self.size, self.sums)
+    }
+
+    /// Builds the digest of this shard.
+    #[must_use]
+    pub fn digest_builder(&self) -> DigestBuilder {
+        DigestBuilder::new(self.sums, self.segment_stripes as usize * self.alpha as usize)
     }
 
     /// Bytes of the finished shard: header, chunks, tables and trailer.
     ///
     /// ```
-    /// use kiln_store::ShardInfo;
+    /// use kiln_store::{ShardInfo, SumKind};
     /// let info = ShardInfo {
     ///     spec: "rs:10+4".into(), object: "notes".into(), run: [1; 16], source: [0; 16],
     ///     index: 3, k: 10, n: 14, alpha: 1, sub_chunk: 65536, segment_stripes: 64,
-    ///     size: Some(5120),
+    ///     size: Some(5120), sums: SumKind::Crc32c,
     /// };
     /// // A header, a chunk of 512 bytes, its checksum table, and a trailer with 14 digests.
     /// assert_eq!(info.file_bytes()?, 4096 + 512 + 8 + 344);
@@ -100,7 +110,12 @@ impl ShardInfo {
 
     /// Bytes of the trailer's record.
     fn trailer_record(&self) -> usize {
-        FIXED + self.spec.len() + self.object.len() + 16 * usize::from(self.n) + SUM
+        FIXED + self.spec.len() + self.object.len() + self.digests_len() + SUM
+    }
+
+    /// Bytes of the digests of all shards.
+    fn digests_len(&self) -> usize {
+        self.sums.digest_len() * usize::from(self.n)
     }
 
     /// Whether two descriptions agree, where an unknown size agrees with any.
@@ -154,7 +169,7 @@ pub(crate) fn encode_header(info: &ShardInfo) -> Vec<u8> {
 pub(crate) fn encode_trailer(info: &ShardInfo, digests: &[Digest], offset: u64) -> Vec<u8> {
     let record = info.trailer_record();
     let mut bytes = encode_fields(info, Kind::Trailer, record);
-    bytes.extend(digests.iter().flatten());
+    bytes.extend(digests.iter().flat_map(Digest::as_bytes));
     let mut bytes = seal(bytes);
     debug_assert_eq!(bytes.len(), record);
     bytes.extend(encode_tail(offset + (record + TAIL) as u64, record as u32));
@@ -164,7 +179,7 @@ pub(crate) fn encode_trailer(info: &ShardInfo, digests: &[Digest], offset: u64) 
 fn encode_fields(info: &ShardInfo, kind: Kind, record: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(record + TAIL);
     out.extend(MAGIC);
-    out.extend(VERSION.to_le_bytes());
+    out.extend(info.sums.version().to_le_bytes());
     out.extend((kind as u16).to_le_bytes());
     out.extend((record as u32).to_le_bytes());
     out.extend(info.run);
@@ -234,18 +249,22 @@ pub(crate) fn parse_record(
         return Err(RecordFlaw::Bad("its checksum is wrong".into()));
     }
     // Only now: a flipped bit in the version must not look like a version of the future.
-    if le_u16(body, 8) != VERSION {
+    let Some(sums) = SumKind::of_version(le_u16(body, 8)) else {
         return Err(RecordFlaw::Version(le_u16(body, 8)));
-    }
+    };
     if le_u16(body, 10) != kind as u16 || le_u32(body, 12) as usize != bytes.len() {
         return Err(RecordFlaw::Bad("it is another kind of record".into()));
     }
-    parse_fields(body, kind)
+    parse_fields(body, kind, sums)
 }
 
 /// The fields of a record whose checksum and frame are right. Limits are still checked: the
 /// checksum guards against accidents, not against a file made by somebody else's program.
-fn parse_fields(body: &[u8], kind: Kind) -> Result<(ShardInfo, Vec<Digest>), RecordFlaw> {
+fn parse_fields(
+    body: &[u8],
+    kind: Kind,
+    sums: SumKind,
+) -> Result<(ShardInfo, Vec<Digest>), RecordFlaw> {
     let flags = le_u16(body, 54);
     let size = le_u64(body, 72);
     let known = flags & SIZE_KNOWN != 0;
@@ -265,14 +284,16 @@ fn parse_fields(body: &[u8], kind: Kind) -> Result<(ShardInfo, Vec<Digest>), Rec
         sub_chunk: le_u32(body, 60),
         segment_stripes: le_u32(body, 64),
         size: known.then_some(size),
+        sums,
     };
     info.check().map_err(|error| RecordFlaw::Bad(error.to_string()))?;
     let mut digests = Vec::new();
     if kind == Kind::Trailer {
-        if rest.len() != 16 * usize::from(info.n) {
+        if rest.len() != info.digests_len() {
             return Err(RecordFlaw::Bad("the number of digests is not n".into()));
         }
-        digests = rest.chunks_exact(16).map(array16).collect();
+        let each = rest.chunks_exact(sums.digest_len());
+        digests = each.filter_map(|bytes| Digest::new(sums, bytes)).collect();
     } else if rest.iter().any(|&byte| byte != 0) {
         return Err(RecordFlaw::Bad("padding is not zero".into()));
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Result, StoreError};
+use crate::{Result, StoreError, SumKind};
 
 /// Bytes of the header block, and the alignment of every segment's start.
 pub const BLOCK: u64 = 4096;
@@ -48,6 +48,7 @@ pub struct Layout {
     size: Option<u64>,
     stripes: u64,
     last_sub_len: u64,
+    sums: SumKind,
 }
 
 impl Layout {
@@ -63,6 +64,21 @@ impl Layout {
         segment_stripes: u32,
         size: Option<u64>,
     ) -> Result<Self> {
+        Self::with_sums(k, alpha, sub_chunk, segment_stripes, size, SumKind::Crc32c)
+    }
+
+    /// As [`Layout::new`], with these checksums in the tables.
+    ///
+    /// # Errors
+    /// As [`Layout::new`].
+    pub fn with_sums(
+        k: u16,
+        alpha: u32,
+        sub_chunk: u32,
+        segment_stripes: u32,
+        size: Option<u64>,
+        sums: SumKind,
+    ) -> Result<Self> {
         within("k", k.into(), 1, 256)?;
         within("alpha", alpha.into(), 1, MAX_ALPHA.into())?;
         within("sub_chunk", sub_chunk.into(), 1, MAX_CHUNK / u64::from(alpha))?;
@@ -75,6 +91,7 @@ impl Layout {
             size,
             stripes: 0,
             last_sub_len: sub_chunk.into(),
+            sums,
         };
         let segments = (MAX_FILE - 2 * BLOCK) / layout.stride();
         let most = (segments * layout.segment_stripes).min(MAX_FILE / layout.full_stripe());
@@ -96,6 +113,12 @@ impl Layout {
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         self.size
+    }
+
+    /// How sub-chunks are checked.
+    #[must_use]
+    pub fn sums(&self) -> SumKind {
+        self.sums
     }
 
     /// Number of stripes; with unknown size the largest number that the format can hold.
@@ -173,7 +196,7 @@ impl Layout {
         let range = self.segment_range(segment);
         let last = range.end - 1;
         let offset = self.offset(last, 0) + self.chunk_len(last) as u64;
-        (offset, table_len((range.end - range.start) * self.alpha))
+        (offset, self.table_len((range.end - range.start) * self.alpha))
     }
 
     /// Bytes of zeros between a segment's table and the next segment; none after the last.
@@ -208,9 +231,27 @@ impl Layout {
         }
     }
 
-    /// Byte offset of the trailer: the end of the last table.
+    /// Byte offset of the trailer: the end of the last table, and of the list of all tables' hashes
+    /// where the digest is a tree.
     #[must_use]
     pub fn trailer_offset(&self) -> u64 {
+        let (offset, len) = self.roots();
+        offset + len
+    }
+
+    /// Byte offset and length of the list of all tables' hashes, its own checksum included; nothing
+    /// where there are no segments, or the digest is no tree.
+    #[must_use]
+    pub fn roots(&self) -> (u64, u64) {
+        let len = match (self.sums, self.segments()) {
+            (SumKind::Crc32c, _) | (_, 0) => 0,
+            (SumKind::Blake3, segments) => self.table_len(segments),
+        };
+        (self.tables_end(), len)
+    }
+
+    /// Byte offset of the end of the last table.
+    fn tables_end(&self) -> u64 {
         match self.segments() {
             0 => BLOCK,
             n => {
@@ -233,12 +274,12 @@ impl Layout {
     /// ```
     #[must_use]
     pub fn stripes_within(&self, bytes: u64) -> u64 {
-        if self.trailer_offset() <= bytes {
+        if self.tables_end() <= bytes {
             return self.stripes;
         }
         // The last segment is not whole, and all others are equally long.
         let entries = self.segment_stripes * self.alpha;
-        let segment = self.segment_stripes * self.full_chunk() + table_len(entries);
+        let segment = self.segment_stripes * self.full_chunk() + self.table_len(entries);
         let Some(more) = bytes.checked_sub(BLOCK + segment) else { return 0 };
         let whole = more / self.stride() + 1;
         whole.min(self.segments().saturating_sub(1)) * self.segment_stripes
@@ -254,7 +295,7 @@ impl Layout {
     pub fn tables_bytes(&self) -> u64 {
         match self.segments() {
             0 => 0,
-            n => (n - 1) * table_len(self.segment_stripes * self.alpha) + self.table(n - 1).1,
+            n => (n - 1) * self.table_len(self.segment_stripes * self.alpha) + self.table(n - 1).1,
         }
     }
 
@@ -278,13 +319,13 @@ impl Layout {
     /// Bytes from one segment's start to the next one's.
     fn stride(&self) -> u64 {
         let data = self.segment_stripes * self.full_chunk();
-        (data + table_len(self.segment_stripes * self.alpha)).next_multiple_of(BLOCK)
+        (data + self.table_len(self.segment_stripes * self.alpha)).next_multiple_of(BLOCK)
     }
-}
 
-/// Bytes of a table: its entries and its own checksum.
-fn table_len(entries: u64) -> u64 {
-    4 * entries + 4
+    /// Bytes of a table: its entries and its own checksum.
+    fn table_len(&self, entries: u64) -> u64 {
+        self.sums.sum_len() as u64 * entries + 4
+    }
 }
 
 /// Checks one number against its limits, both inclusive.

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::info::{Kind, RecordFlaw, TAIL, parse_record, parse_tail};
 use super::layout::BLOCK;
 use super::table::{self, Origin};
+use crate::checksum::root_of;
 use crate::{
-    Backend, BatchRead, Digest, DigestBuilder, Layout, ReadAt, Result, ShardInfo, StoreError,
-    checksum, issued, read_ranges,
+    Backend, BatchRead, Digest, Layout, ReadAt, Result, ShardInfo, StoreError, SumKind, issued,
+    read_ranges,
 };
 
 /// Tables kept in memory per open shard: several threads work on neighbouring stripes, which lie
@@ -76,7 +77,18 @@ pub struct ShardReader {
     state: ShardState,
     damage: Option<String>,
     digests: Option<Vec<Digest>>,
-    tables: Mutex<VecDeque<(u64, Arc<[u32]>)>>,
+    tables: Mutex<Tables>,
+    /// What the digest must be, where somebody else vouches for it.
+    expected: Option<Digest>,
+}
+
+/// What is kept of a shard's tables.
+#[derive(Default)]
+struct Tables {
+    /// The latest ones used, with their segments.
+    latest: VecDeque<(u64, Arc<[u8]>)>,
+    /// The hashes of all of them, once they were found to be those of the digest.
+    roots: Option<Arc<[u8]>>,
 }
 
 impl std::fmt::Debug for ShardReader {
@@ -126,7 +138,16 @@ impl ShardReader {
         };
         let (layout, tables) = (info.layout()?, Mutex::default());
         let name = name.to_string();
-        Ok(Self { file, place, name, info, layout, state, damage, digests, tables })
+        Ok(Self { file, place, name, info, layout, state, damage, digests, tables, expected: None })
+    }
+
+    /// Believes no table that does not belong to this digest, as whoever knows the shard recorded
+    /// it. Where digests are trees nothing can be read then that was not written with the object;
+    /// where they are not, [`digest_of`] tells, of the whole shard.
+    #[must_use]
+    pub fn expecting(mut self, digest: Digest) -> Self {
+        self.expected = Some(digest);
+        self
     }
 
     /// What the shard says about itself; from the trailer where that is intact.
@@ -304,13 +325,7 @@ impl ShardReader {
     }
 
     /// Refuses bytes among which a sub-chunk is bad, naming all that are.
-    fn all_good(
-        &self,
-        stripe: u64,
-        table: &[u32],
-        runs: &[Range<u32>],
-        bytes: &[u8],
-    ) -> Result<()> {
+    fn all_good(&self, stripe: u64, table: &[u8], runs: &[Range<u32>], bytes: &[u8]) -> Result<()> {
         let subs = self.bad_among(stripe, table, runs, bytes);
         if subs.is_empty() {
             return Ok(());
@@ -320,21 +335,21 @@ impl ShardReader {
     }
 
     /// The sub-chunks whose bytes do not have their recorded checksums, ascending.
-    fn bad_among(&self, stripe: u64, table: &[u32], runs: &[Range<u32>], bytes: &[u8]) -> Vec<u32> {
+    fn bad_among(&self, stripe: u64, table: &[u8], runs: &[Range<u32>], bytes: &[u8]) -> Vec<u32> {
+        let kind = self.info.sums;
+        let of = |sub: u32| sub as usize * kind.sum_len()..(sub as usize + 1) * kind.sum_len();
         let sums = &table[self.table_range(stripe)];
         let found =
             bytes.chunks_exact(self.layout.sub_len(stripe)).zip(runs.iter().cloned().flatten());
-        let mut bad: Vec<u32> = found
-            .filter(|(b, sub)| checksum(b) != sums[*sub as usize])
-            .map(|(_, sub)| sub)
-            .collect();
+        let mut bad: Vec<u32> =
+            found.filter(|(b, sub)| !kind.is_of(b, &sums[of(*sub)])).map(|(_, sub)| sub).collect();
         bad.sort_unstable();
         bad.dedup();
         bad
     }
 
     /// The recorded checksums of a stripe's chunk: alpha of them, in order of position.
-    pub fn sums(&self, stripe: u64) -> Result<Vec<u32>> {
+    pub fn sums(&self, stripe: u64) -> Result<Vec<u8>> {
         self.check_stripe("sums", stripe)?;
         let (table, _) = self.table(self.layout.segment_of(stripe))?;
         Ok(table[self.table_range(stripe)].to_vec())
@@ -342,9 +357,9 @@ impl ShardReader {
 
     /// Where a stripe's entries lie in its segment's table.
     fn table_range(&self, stripe: u64) -> Range<usize> {
-        let alpha = self.info.alpha as usize;
-        let first = (stripe % self.layout.segment_stripes()) as usize * alpha;
-        first..first + alpha
+        let chunk = self.info.alpha as usize * self.info.sums.sum_len();
+        let first = (stripe % self.layout.segment_stripes()) as usize * chunk;
+        first..first + chunk
     }
 
     fn check_stripe(&self, op: &'static str, stripe: u64) -> Result<()> {
@@ -361,25 +376,58 @@ impl ShardReader {
 
     /// A segment's table and the bytes read for it. The lock is held while reading, so threads
     /// that want the same table wait for one read instead of doing their own.
-    fn table(&self, segment: u64) -> Result<(Arc<[u32]>, u64)> {
+    fn table(&self, segment: u64) -> Result<(Arc<[u8]>, u64)> {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = tables.iter().position(|(cached, _)| *cached == segment) {
+        let latest = &mut tables.latest;
+        if let Some(at) = latest.iter().position(|(cached, _)| *cached == segment) {
             // Cannot fail: the lock is held since the position was found.
-            let hit = tables.remove(at).expect("the position was just found");
-            tables.push_back(hit.clone());
+            let hit = latest.remove(at).expect("the position was just found");
+            latest.push_back(hit.clone());
             return Ok((hit.1, 0));
         }
+        let roots_read = self.verify_roots(&mut tables)?;
         let origin = Origin { place: &self.place, name: &self.name };
         // Of a file that is cut within the zeros after a table nothing is lost by that.
         let (offset, len) = self.layout.table(segment);
         let padding =
             self.layout.padding(segment).min(self.file.len().saturating_sub(offset + len));
         let table = table::read(&*self.file, origin, &self.info, &self.layout, segment, padding)?;
-        if tables.len() == CACHED_TABLES {
-            tables.pop_front();
+        if let Some(roots) = &tables.roots {
+            let hash = root_of(&table);
+            if roots[32 * segment as usize..][..32] != hash {
+                let part = format!("checksum table of segment {segment}");
+                return Err(self.damaged(part, "it is not of this shard's digest"));
+            }
         }
-        tables.push_back((segment, Arc::clone(&table)));
-        Ok((table, len + padding))
+        if tables.latest.len() == CACHED_TABLES {
+            tables.latest.pop_front();
+        }
+        tables.latest.push_back((segment, Arc::clone(&table)));
+        Ok((table, len + padding + roots_read))
+    }
+
+    /// Where digests are trees: makes sure, once, that the hashes of all tables are those of the
+    /// digest that is expected, or else of the one that the shard has of itself. The bytes read.
+    fn verify_roots(&self, tables: &mut Tables) -> Result<u64> {
+        if self.info.sums == SumKind::Crc32c || tables.roots.is_some() {
+            return Ok(0);
+        }
+        let origin = Origin { place: &self.place, name: &self.name };
+        let roots = table::read_roots(&*self.file, origin, &self.info, &self.layout)?;
+        let own = || self.digests.as_ref()?.get(usize::from(self.info.index)).copied();
+        if let Some(digest) = self.expected.or_else(own)
+            && digest.as_bytes() != root_of(&roots)
+        {
+            let part = "list of its checksum tables".to_string();
+            return Err(self.damaged(part, "it is not of this shard's digest"));
+        }
+        tables.roots = Some(roots);
+        Ok(self.layout.roots().1)
+    }
+
+    fn damaged(&self, part: String, what: &str) -> StoreError {
+        let (place, name) = (self.place.clone(), self.name.clone());
+        StoreError::Damaged { place, name, part, what: what.to_string() }
     }
 
     fn misuse(&self, op: &'static str, what: String) -> StoreError {
@@ -395,7 +443,7 @@ pub fn digest_of(reader: &ShardReader) -> Result<Digest> {
     if reader.size().is_none() {
         reader.check_stripe("digest_of", 0)?;
     }
-    let mut digest = DigestBuilder::default();
+    let mut digest = reader.info.digest_builder();
     for segment in 0..reader.layout.segments() {
         digest.add(&reader.table(segment)?.0);
     }

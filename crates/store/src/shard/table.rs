@@ -5,13 +5,37 @@ use std::sync::Arc;
 use crate::{Layout, ReadAt, Result, ShardInfo, StoreError};
 
 /// Bytes of a table: entries and the checksum over (run, index, segment, entries).
-pub(super) fn encode(info: &ShardInfo, segment: u64, entries: &[u32]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(4 * entries.len() + 4);
-    bytes.extend(entries.iter().flat_map(|sum| sum.to_le_bytes()));
+pub(super) fn encode(info: &ShardInfo, segment: u64, entries: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(entries.len() + 4);
+    bytes.extend(entries);
     let sum = own_sum(info, segment, &bytes);
     bytes.extend(sum.to_le_bytes());
     bytes
 }
+
+/// The hashes of all segments' tables and their own checksum, where the digest is a tree; nothing
+/// where it is not.
+pub(super) fn encode_roots(info: &ShardInfo, roots: &[u8]) -> Vec<u8> {
+    if roots.is_empty() {
+        return Vec::new();
+    }
+    encode(info, ROOTS, roots)
+}
+
+/// Reads and verifies what [`encode_roots`] wrote.
+pub(super) fn read_roots(
+    file: &dyn ReadAt,
+    origin: Origin<'_>,
+    info: &ShardInfo,
+    layout: &Layout,
+) -> Result<Arc<[u8]>> {
+    let (offset, len) = layout.roots();
+    let entries = read_checked(file, origin, info, ROOTS, offset, len, 0)?;
+    Ok(entries)
+}
+
+/// Stands for the number of a segment in the list of all their hashes: no segment has it.
+const ROOTS: u64 = u64::MAX;
 
 /// A table's own checksum: a table of another run, shard or segment does not have it.
 fn own_sum(info: &ShardInfo, segment: u64, entries: &[u8]) -> u32 {
@@ -41,12 +65,27 @@ pub(super) fn read(
     layout: &Layout,
     segment: u64,
     padding: u64,
-) -> Result<Arc<[u32]>> {
+) -> Result<Arc<[u8]>> {
     let (offset, len) = layout.table(segment);
+    read_checked(file, origin, info, segment, offset, len, padding)
+}
+
+fn read_checked(
+    file: &dyn ReadAt,
+    origin: Origin<'_>,
+    info: &ShardInfo,
+    segment: u64,
+    offset: u64,
+    len: u64,
+    padding: u64,
+) -> Result<Arc<[u8]>> {
     let damaged = |what: &str| StoreError::Damaged {
         place: origin.place.to_string(),
         name: origin.name.to_string(),
-        part: format!("checksum table of segment {segment}"),
+        part: match segment {
+            ROOTS => "list of its checksum tables".to_string(),
+            _ => format!("checksum table of segment {segment}"),
+        },
         what: what.to_string(),
     };
     // Before the buffer is made: a header may promise more than the file holds.
@@ -68,5 +107,5 @@ pub(super) fn read(
     if zeros.iter().any(|&byte| byte != 0) {
         return Err(damaged("the padding after it is not zero"));
     }
-    Ok(entries.chunks_exact(4).map(|e| u32::from_le_bytes([e[0], e[1], e[2], e[3]])).collect())
+    Ok(entries.into())
 }

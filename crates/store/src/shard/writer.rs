@@ -7,7 +7,7 @@ use super::layout::{BLOCK, LAST_STRIPE_ALIGN};
 use super::reader::read_header;
 use super::table::{self, Origin};
 use crate::{
-    Append, Backend, Digest, DigestBuilder, Layout, ReadAt, Result, ShardInfo, StoreError, checksum,
+    Append, Backend, Digest, DigestBuilder, Layout, ReadAt, Result, ShardInfo, StoreError, SumKind,
 };
 
 /// Data is read for verification in pieces of about this many bytes.
@@ -21,15 +21,16 @@ const VERIFY_PIECE: usize = 1 << 20;
 /// with [`ShardWriter::resume`], or remove it.
 ///
 /// ```
-/// use kiln_store::{MemoryBackend, ShardInfo, ShardWriter, checksum};
+/// use kiln_store::{MemoryBackend, ShardInfo, ShardWriter, SumKind, checksum};
 /// let info = ShardInfo {
 ///     spec: "rep:2".into(), object: "log".into(), run: [1; 16], source: [0; 16],
 ///     index: 1, k: 1, n: 2, alpha: 1, sub_chunk: 32, segment_stripes: 8, size: None,
+///     sums: SumKind::Crc32c,
 /// };
 /// let disk = MemoryBackend::new();
 /// let mut shard = ShardWriter::create(&disk, ".log.01.kiln.part", &info)?;
 /// let chunk: Vec<u8> = (0..32).collect();
-/// shard.append_chunk(&chunk, &[checksum(&chunk)])?;
+/// shard.append_chunk(&chunk, &checksum(&chunk).to_le_bytes())?;
 /// let digest = shard.seal()?;
 /// // The object had 30 bytes: the chunk's last two are padding.
 /// shard.finish(30, &[digest, digest])?;
@@ -41,7 +42,7 @@ pub struct ShardWriter {
     info: ShardInfo,
     layout: Layout,
     /// Checksums of the segment being written.
-    entries: Vec<u32>,
+    entries: Vec<u8>,
     digest: DigestBuilder,
     stripes: u64,
     /// Bytes of the latest chunk.
@@ -109,7 +110,7 @@ impl ShardWriter {
         info.check()?;
         let layout = info.layout()?;
         let most = max_stripes / layout.segment_stripes();
-        let mut digest = DigestBuilder::default();
+        let mut digest = info.digest_builder();
         let kept = scan(backend, name, info, most, deep, |entries| digest.add(entries))?;
         if kept == 0 {
             return Self::create(backend, name, info);
@@ -132,7 +133,7 @@ impl ShardWriter {
             last_chunk: info.alpha as usize * info.sub_chunk as usize,
             layout,
             entries: Vec::new(),
-            digest: DigestBuilder::default(),
+            digest: info.digest_builder(),
             stripes: 0,
             sealed: None,
             failed: false,
@@ -144,7 +145,7 @@ impl ShardWriter {
     ///
     /// Only the last chunk of an object may be shorter than alpha * sub_chunk bytes, and its
     /// length must be the one that [`Layout`] gives for the object's size.
-    pub fn append_chunk(&mut self, chunk: &[u8], sums: &[u32]) -> Result<()> {
+    pub fn append_chunk(&mut self, chunk: &[u8], sums: &[u8]) -> Result<()> {
         self.check_chunk(chunk, sums)?;
         self.failed = true;
         let segment_full = self.stripes.is_multiple_of(self.layout.segment_stripes());
@@ -198,6 +199,12 @@ impl ShardWriter {
             self.write_table()?;
             self.failed = false;
         }
+        let roots = table::encode_roots(&self.info, &self.digest.roots());
+        if !roots.is_empty() {
+            self.failed = true;
+            self.file.append(&roots)?;
+            self.failed = false;
+        }
         let digest = self.digest.digest();
         self.sealed = Some(digest);
         Ok(digest)
@@ -211,8 +218,11 @@ impl ShardWriter {
     /// not n or disagree about this shard.
     pub fn finish(mut self, size: u64, digests: &[Digest]) -> Result<()> {
         let own = self.seal()?;
-        if digests.len() != usize::from(self.info.n) {
-            return Err(self.misuse("finish", format!("{} digests", digests.len())));
+        let all_fit = digests.iter().all(|digest| digest.kind() == self.info.sums);
+        if digests.len() != usize::from(self.info.n) || !all_fit {
+            return Err(
+                self.misuse("finish", format!("{} digests, or of another kind", digests.len()))
+            );
         }
         if digests[usize::from(self.info.index)] != own {
             return Err(self.misuse("finish", "the digest of this shard is another".into()));
@@ -247,15 +257,17 @@ impl ShardWriter {
         }
     }
 
-    fn check_chunk(&self, chunk: &[u8], sums: &[u32]) -> Result<()> {
+    fn check_chunk(&self, chunk: &[u8], sums: &[u8]) -> Result<()> {
         const OP: &str = "append_chunk";
         self.check_usable(OP)?;
         if self.sealed.is_some() {
             return Err(self.misuse(OP, "the shard is sealed".into()));
         }
         let alpha = self.info.alpha as usize;
-        if sums.len() != alpha {
-            return Err(self.misuse(OP, format!("{} checksums for {alpha}", sums.len())));
+        let sum_len = self.info.sums.sum_len();
+        if sums.len() != alpha * sum_len {
+            let what = format!("{} bytes of checksums, not {alpha} of {sum_len}", sums.len());
+            return Err(self.misuse(OP, what));
         }
         let full = alpha * self.info.sub_chunk as usize;
         if self.stripes >= self.layout.stripes() || self.last_chunk != full {
@@ -274,7 +286,7 @@ impl ShardWriter {
             return Err(self.misuse(OP, format!("a chunk of {} bytes", chunk.len())));
         }
         // Checked before writing and again after reading; readers rely on it.
-        debug_assert!(chunk.chunks(sub_len).zip(sums).all(|(sub, sum)| checksum(sub) == *sum));
+        debug_assert!(all_are_of(self.info.sums, chunk, sub_len, sums));
         Ok(())
     }
 
@@ -303,7 +315,7 @@ fn scan(
     info: &ShardInfo,
     most: u64,
     deep: bool,
-    mut keep: impl FnMut(&[u32]),
+    mut keep: impl FnMut(&[u8]),
 ) -> Result<u64> {
     let file = match backend.open(name) {
         Ok(file) => file,
@@ -317,9 +329,9 @@ fn scan(
     let place = backend.place();
     let origin = Origin { place: &place, name };
     let whole = layout.full_stripes() / layout.segment_stripes();
-    let read = |segment, padding| -> Option<Arc<[u32]>> {
+    let read = |segment, padding| -> Option<Arc<[u8]>> {
         let entries = table::read(&*file, origin, info, &layout, segment, padding).ok()?;
-        (!deep || data_verifies(&*file, &layout, segment, &entries)).then_some(entries)
+        (!deep || data_verifies(&*file, &layout, info.sums, segment, &entries)).then_some(entries)
     };
     let mut kept = 0;
     while kept < whole.min(most) {
@@ -339,18 +351,30 @@ fn padding_is_zero(file: &dyn ReadAt, layout: &Layout, segment: u64) -> bool {
 }
 
 /// Whether all data of a whole segment has the checksums of its table.
-fn data_verifies(file: &dyn ReadAt, layout: &Layout, segment: u64, entries: &[u32]) -> bool {
+fn data_verifies(
+    file: &dyn ReadAt,
+    layout: &Layout,
+    kind: SumKind,
+    segment: u64,
+    entries: &[u8],
+) -> bool {
     let range = layout.segment_range(segment);
     let sub_len = layout.sub_len(range.start);
     let per_piece = (VERIFY_PIECE / sub_len).max(1);
-    let mut buf = vec![0; sub_len * per_piece.min(entries.len())];
+    let count = entries.len() / kind.sum_len();
+    let mut buf = vec![0; sub_len * per_piece.min(count)];
     let mut offset = layout.offset(range.start, 0);
     // Full chunks of a segment lie side by side, so pieces may run across them.
-    entries.chunks(per_piece).all(|sums| {
-        let piece = &mut buf[..sums.len() * sub_len];
+    entries.chunks(per_piece * kind.sum_len()).all(|sums| {
+        let piece = &mut buf[..sums.len() / kind.sum_len() * sub_len];
         let read = file.read_at(offset, piece);
         offset += piece.len() as u64;
-        let mut found = piece.chunks_exact(sub_len).zip(sums);
-        read.is_ok() && found.all(|(sub, sum)| checksum(sub) == *sum)
+        read.is_ok() && all_are_of(kind, piece, sub_len, sums)
     })
+}
+
+/// Whether sub-chunks have these checksums.
+fn all_are_of(kind: SumKind, chunk: &[u8], sub_len: usize, sums: &[u8]) -> bool {
+    let mut each = chunk.chunks(sub_len).zip(sums.chunks_exact(kind.sum_len()));
+    each.all(|(sub, sum)| kind.is_of(sub, sum))
 }

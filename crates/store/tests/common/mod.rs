@@ -3,7 +3,7 @@
 
 use kiln_store::{
     Backend, Digest, MemoryBackend, Result, ShardInfo, ShardReader, ShardState, ShardWriter,
-    checksum, checksums, digest_of,
+    SumKind, checksum, checksums, digest_of,
 };
 
 /// Name under which shards are written.
@@ -25,6 +25,7 @@ pub fn small(size: Option<u64>) -> ShardInfo {
         sub_chunk: 24,
         segment_stripes: 2,
         size,
+        sums: SumKind::Crc32c,
     }
 }
 
@@ -40,7 +41,13 @@ pub fn chunk(stripe: u64, len: usize) -> Vec<u8> {
 
 /// Digests of all shards: `own` in its place.
 pub fn digests(info: &ShardInfo, own: Digest) -> Vec<Digest> {
-    (0..info.n).map(|i| if i == info.index { own } else { [i as u8 ^ 0x5a; 16] }).collect()
+    (0..info.n).map(|i| if i == info.index { own } else { other(info, i as u8) }).collect()
+}
+
+/// A digest that no shard here has.
+fn other(info: &ShardInfo, index: u8) -> Digest {
+    let bytes = vec![index ^ 0x5a; info.sums.digest_len()];
+    Digest::new(info.sums, &bytes).unwrap()
 }
 
 /// Appends the chunks that are missing, seals and finishes.
@@ -49,7 +56,7 @@ pub fn complete(mut writer: ShardWriter, info: &ShardInfo, size: u64) -> Result<
     for stripe in writer.stripes()..layout.stripes() {
         let bytes = chunk(stripe, layout.chunk_len(stripe));
         let mut sums = Vec::new();
-        checksums(&bytes, layout.sub_len(stripe), &mut sums);
+        checksums(info.sums, &bytes, layout.sub_len(stripe), &mut sums);
         writer.append_chunk(&bytes, &sums)?;
     }
     let own = writer.seal()?;

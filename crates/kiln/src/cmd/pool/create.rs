@@ -34,6 +34,16 @@ pub struct Create {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
+    /// Seal all that the pool knows with a key of its own, so that nobody can forge anything who
+    /// only has its nodes; makes the key if it is not there
+    #[arg(long)]
+    sealed: bool,
+
+    /// The file of that key [default: $KILN_POOL_KEY, else beside FILE, as its name with
+    /// .seal.key]
+    #[arg(long, value_name = "FILE")]
+    pool_key: Option<PathBuf>,
+
     /// Wait for agents that do not answer yet [default: 600 when this makes the key, else 0]
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,
@@ -54,9 +64,16 @@ impl Create {
         }
         config.check()?;
         check_domains(&config)?;
-        let flags = PoolFlags { pool: Some(self.file.clone()) };
+        let flags = PoolFlags { pool: Some(self.file.clone()), pool_key: self.pool_key };
         if self.file.exists() {
             return Err(Failure::Exists { path: self.file });
+        }
+        if self.sealed || flags.pool_key.is_some() {
+            if flags.make_key()? {
+                warn_of_key(&flags, setup);
+            }
+            config.keys = flags.keys()?;
+            config.sealed = config.keys.ids().into_iter().take(1).collect();
         }
         let made = make_key(&config, setup)?;
         // Before anything is written to any node: are all of them places that can be nodes?
@@ -98,6 +115,15 @@ impl Create {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Says what a new key of a pool is for.
+pub(super) fn warn_of_key(flags: &PoolFlags, setup: &Setup) {
+    setup.observer.warn(&format!(
+        "made {}, the key of the pool: whoever uses the pool needs it, its nodes do not. Without \
+         it nothing in the pool is believed: keep a copy where no node is",
+        flags.key_path().0.display()
+    ));
 }
 
 /// Makes the cluster's key where agents need one and the file that `--key` names is not there.

@@ -1,5 +1,5 @@
 use kiln_code::{CodeSpec, Codec};
-use kiln_store::ShardInfo;
+use kiln_store::{Digest, ShardInfo, SumKind};
 
 use super::*;
 use crate::proto::assignment::Assignment;
@@ -9,6 +9,7 @@ const TASK: TaskId = [9; 16];
 /// Node i of `n + 1` has shard i, but for the lost one, which the last node gets.
 fn repair<'a>(codec: &'a Codec, lost: usize, strategy: &'a str) -> PlacedRepair<'a> {
     let shape = codec.shape();
+    let digest = Digest::new(SumKind::Crc32c, &[0; 16]).unwrap();
     let info = ShardInfo {
         spec: codec.spec().to_string(),
         object: "object".to_owned(),
@@ -21,6 +22,7 @@ fn repair<'a>(codec: &'a Codec, lost: usize, strategy: &'a str) -> PlacedRepair<
         sub_chunk: 64,
         segment_stripes: 4,
         size: Some(100_000),
+        sums: SumKind::Crc32c,
     };
     let node = |node: usize| Helper {
         address: format!("kiln://h{node}:1"),
@@ -31,7 +33,7 @@ fn repair<'a>(codec: &'a Codec, lost: usize, strategy: &'a str) -> PlacedRepair<
     };
     PlacedRepair {
         codec,
-        geometry: Geometry::of(&info, 100_000, &vec![[0; 16]; shape.n()]),
+        geometry: Geometry::of(&info, 100_000, &vec![digest; shape.n()]),
         nodes: (0..=shape.n()).map(node).collect(),
         targets: vec![(lost, shape.n(), "part".to_owned(), "name".to_owned())],
         strategy,

@@ -27,7 +27,7 @@ impl Index {
             self.clear()?;
         }
         observer.begin("index", None);
-        let (id, mut manifests) = (pool.config().id_bytes(), 0);
+        let (id, seals, mut manifests) = (pool.config().id_bytes(), pool.config().seals(), 0);
         for (at, store) in pool.present() {
             let node = &pool.nodes[at].config.id;
             let mut batch = Batch::default();
@@ -44,7 +44,7 @@ impl Index {
                         return Ok(());
                     }
                     manifests += 1;
-                    match read_copy(store, &key, &id) {
+                    match read_copy(store, &key, &id, &seals) {
                         // Corrupt copies are reported by a scrub.
                         Ok(None) | Err(_) => Ok(()),
                         Ok(Some(manifest)) => {

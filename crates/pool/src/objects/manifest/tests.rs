@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 
 fn placed() -> Manifest {
-    let place = |at: u8| Place { node: format!("n{at:02}"), digest: [at; 16] };
+    let digest = |at: u8| Digest::new(SumKind::Crc32c, &[at; 16]).unwrap();
+    let place = |at: u8| Place { node: format!("n{at:02}"), digest: digest(at) };
     Manifest {
         pool: [1; 16],
         name: "photos/2024/beach.jpg".into(),
@@ -20,6 +21,7 @@ fn placed() -> Manifest {
             alpha: 1,
             sub_chunk: 65536,
             segment_stripes: 64,
+            sums: SumKind::Crc32c,
             places: (0..6).map(place).collect(),
         }),
     }

@@ -1,0 +1,81 @@
+//! Pools with a key of their own, by the program.
+
+use std::fs;
+
+use crate::pool::{create, shards};
+use crate::rig::{Rig, data, flip};
+
+/// An object in shards and one in its manifest.
+fn put(rig: &Rig) -> [(&'static str, Vec<u8>); 2] {
+    let objects = [("large", data(200_000, 1)), ("small", data(3_000, 2))];
+    for (name, bytes) in &objects {
+        fs::write(rig.path("input"), bytes).unwrap();
+        rig.kiln(&format!("put input {name} --force -q")).ok();
+    }
+    objects
+}
+
+#[track_caller]
+fn comes_back(rig: &Rig, objects: &[(&str, Vec<u8>)]) {
+    for (name, bytes) in objects {
+        rig.kiln(&format!("get {name} -o back --force -q")).ok();
+        assert!(rig.read("back") == *bytes, "{name}");
+    }
+}
+
+#[test]
+fn a_sealed_pool_needs_its_key_and_believes_nothing_else() {
+    let rig = Rig::new();
+    let nodes: Vec<String> = (0..7).map(|at| format!("--node d{at:02}")).collect();
+    let made = rig.kiln(&format!("pool create --sealed -c clay:4+2 {}", nodes.join(" "))).ok();
+    assert!(made.stderr.contains("pool.seal.key"), "{}", made.stderr);
+    let objects = put(&rig);
+    comes_back(&rig, &objects);
+    let shard = format!("d00/{}", shards(&rig, 0)[0]);
+    assert!(rig.kiln(&format!("inspect {shard} --json")).ok().stdout.contains("blake3"));
+
+    // Without the key, and with another pool's.
+    fs::rename(rig.path("pool.seal.key"), rig.path("safe")).unwrap();
+    rig.kiln("get small -o back --force").fails(3, &["sealed with key", ".seal.key"]);
+    rig.kiln("get small -o back --force --pool-key none").fails(4, &["none"]);
+    fs::write(rig.path("bad"), "secret").unwrap();
+    rig.kiln("get small -o back --force --pool-key bad").fails(3, &["64 hex digits"]);
+    fs::write(rig.path("other"), format!("{}\n", "5a".repeat(32))).unwrap();
+    rig.kiln("get small -o back --force --pool-key other").fails(3, &["sealed with key"]);
+    rig.kiln("status --pool-key safe").ok();
+    fs::rename(rig.path("safe"), rig.path("pool.seal.key")).unwrap();
+
+    flip(&rig.path(&shard), 5_000, 2);
+    comes_back(&rig, &objects);
+    rig.kiln("scrub").code(1);
+    rig.kiln("repair").ok();
+    rig.kiln("scrub --deep").ok();
+    comes_back(&rig, &objects);
+}
+
+#[test]
+fn a_pool_gets_a_key_and_another_one() {
+    let rig = Rig::new();
+    create(&rig, "clay:4+2", 7);
+    let objects = put(&rig);
+    let report = rig.kiln("pool seal --json").ok().json();
+    assert_eq!((&report["sealed"], &report["shards_with_crc"]), (&2.into(), &1.into()));
+    assert!(rig.kiln("pool seal").ok().stdout.contains("0 sealed now"));
+    comes_back(&rig, &objects);
+    let old = fs::read_to_string(rig.path("pool.seal.key")).unwrap();
+    let both = format!("{}\n{old}", "c3".repeat(32));
+    fs::write(rig.path("pool.seal.key"), &both).unwrap();
+    // Not yet exchanged: the old one seals.
+    comes_back(&rig, &objects);
+    rig.remove("d03");
+    rig.kiln("pool seal").fails(5, &["n03", "unavailable"]);
+    fs::create_dir(rig.path("d03")).unwrap();
+    rig.kiln("pool add-node n03 --replace").ok();
+    rig.kiln("repair").ok();
+    assert_eq!(rig.kiln("pool seal --json").ok().json()["sealed"], 2);
+    fs::write(rig.path("pool.seal.key"), "c3".repeat(32)).unwrap();
+    comes_back(&rig, &objects);
+    rig.kiln("scrub --deep").ok();
+    fs::write(rig.path("pool.seal.key"), old).unwrap();
+    rig.kiln("get small -o back --force").fails(3, &["sealed with key"]);
+}

@@ -1,0 +1,293 @@
+//! Seals: what a pool's manifests and map are signed with, where the pool has a key.
+//!
+//! A seal is a keyed BLAKE3 hash (its section 2.3) of what is sealed. The key lies beside the
+//! description on the machines of those who use the pool, never on its nodes, so whoever can write
+//! to a node can neither make a manifest nor change one. It is no key of the cluster: that one may
+//! be exchanged without touching what is stored.
+
+use std::fmt;
+
+use crate::{PoolError, Result};
+
+/// Bytes of a key.
+const KEY: usize = 32;
+/// Bytes of a key's id, which tells keys apart and says nothing of them.
+pub(super) const KEY_ID: usize = 8;
+/// Bytes of a seal.
+pub(super) const SEAL: usize = 32;
+/// Stands for what has no seal, in the list of what a pool accepts.
+pub(super) const UNSEALED: &str = "none";
+/// Keys of one file.
+const MAX_KEYS: usize = 8;
+
+/// What is sealed: a seal of one kind is none of the other.
+#[derive(Copy, Clone, Debug)]
+pub(super) enum Purpose {
+    Manifest,
+    Map,
+}
+
+impl Purpose {
+    fn context(self) -> &'static str {
+        match self {
+            Purpose::Manifest => "kiln 2026-11-22 seal of a manifest",
+            Purpose::Map => "kiln 2026-11-22 seal of a pool's map",
+        }
+    }
+}
+
+/// A key of a pool.
+#[derive(Clone, PartialEq, Eq)]
+struct PoolKey {
+    id: [u8; KEY_ID],
+    secret: [u8; KEY],
+}
+
+/// The keys that somebody has of a pool: a file of lines of 64 hex digits, of which the first is
+/// the one to seal with and the others are still accepted. Lines that begin with `#` are for
+/// people.
+///
+/// ```
+/// use kiln_pool::PoolKeys;
+/// let text = PoolKeys::text_of(&[7; 32]);
+/// let keys = PoolKeys::parse(&text)?;
+/// assert_eq!(keys.ids().len(), 1);
+/// // The secret is never shown.
+/// assert!(!format!("{keys:?}").contains("0707"));
+/// assert!(PoolKeys::parse("secret").is_err());
+/// # Ok::<(), kiln_pool::PoolError>(())
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct PoolKeys(Vec<PoolKey>);
+
+impl fmt::Debug for PoolKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PoolKeys").field(&self.ids()).finish()
+    }
+}
+
+impl PoolKeys {
+    /// Reads the text of a key's file.
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] when a line is no key, or there are none or too many.
+    pub fn parse(text: &str) -> Result<PoolKeys> {
+        let lines = text.lines().map(str::trim);
+        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let mut keys = Vec::new();
+        for line in lines {
+            let secret = unhex(line).ok_or_else(|| wrong("a line is not 64 hex digits"))?;
+            let mut id = [0; KEY_ID];
+            let known = blake3::derive_key("kiln 2026-11-22 id of a pool's key", &secret);
+            id.copy_from_slice(&known[..KEY_ID]);
+            keys.push(PoolKey { id, secret });
+        }
+        if keys.is_empty() || keys.len() > MAX_KEYS {
+            return Err(wrong(&format!("it must have 1 to {MAX_KEYS} keys")));
+        }
+        Ok(PoolKeys(keys))
+    }
+
+    /// The text of a file with one key.
+    pub fn text_of(secret: &[u8; 32]) -> String {
+        let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        let about = "# Key of a kiln pool. Keep it secret, and a copy of it safe.";
+        format!("{about}\n{digits}\n")
+    }
+
+    /// The ids of the keys, as a pool's description names them; the first is the one to seal with.
+    pub fn ids(&self) -> Vec<String> {
+        self.0.iter().map(|key| hex(&key.id)).collect()
+    }
+
+    /// A seal by each of them.
+    pub(super) fn seals(&self, purpose: Purpose, bytes: &[u8]) -> Vec<Seal> {
+        let seal = |key: &PoolKey| Seal { id: key.id, mac: mac(&key.secret, purpose, &[bytes]) };
+        self.0.iter().map(seal).collect()
+    }
+
+    fn named(&self, id: &str) -> Option<&PoolKey> {
+        self.0.iter().find(|key| hex(&key.id) == id)
+    }
+}
+
+/// What a pool accepts, with the keys at hand: see [`crate::PoolConfig::sealed`].
+#[derive(Clone, Debug)]
+pub struct Seals {
+    /// Of the keys that the pool names, those that are at hand, in its order.
+    keys: PoolKeys,
+    /// What has no seal is accepted too.
+    unsealed: bool,
+    /// New things have no seal.
+    writes_unsealed: bool,
+}
+
+impl Seals {
+    /// What a pool accepts that lists these ids of keys.
+    pub(super) fn of(listed: &[String], keys: &PoolKeys) -> Seals {
+        let first = listed.first().map(|id| &id[..]);
+        Seals {
+            keys: PoolKeys(listed.iter().filter_map(|id| keys.named(id)).cloned().collect()),
+            unsealed: listed.is_empty() || listed.iter().any(|id| id == UNSEALED),
+            writes_unsealed: first.is_none_or(|id| id == UNSEALED),
+        }
+    }
+
+    /// Whether nothing without a seal is believed.
+    pub(super) fn is_strict(&self) -> bool {
+        !self.unsealed
+    }
+
+    /// Whether new things get a seal.
+    pub(super) fn is_sealing(&self) -> bool {
+        !self.writes_unsealed
+    }
+
+    /// The seal of new things: the id of its key and the seal; `None` in a pool without a key.
+    pub(super) fn seal(&self, purpose: Purpose, parts: &[&[u8]]) -> Option<Seal> {
+        let key = self.keys.0.first().filter(|_| self.is_sealing())?;
+        Some(Seal { id: key.id, mac: mac(&key.secret, purpose, parts) })
+    }
+
+    /// Whether something is accepted that has this seal, or none.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub(super) fn check(
+        &self,
+        purpose: Purpose,
+        parts: &[&[u8]],
+        seal: Option<&Seal>,
+    ) -> Result<(), String> {
+        let Some(seal) = seal else {
+            return match self.unsealed {
+                true => Ok(()),
+                false => Err("it has no seal: whoever wrote it had no key of the pool".into()),
+            };
+        };
+        // A pool without a key cannot tell, and does not promise to.
+        if self.keys.0.is_empty() && self.unsealed {
+            return Ok(());
+        }
+        let Some(key) = self.keys.0.iter().find(|key| key.id == seal.id) else {
+            return Err(format!("its seal is of key {}, which does not count", hex(&seal.id)));
+        };
+        let expected = blake3::Hash::from_bytes(mac(&key.secret, purpose, parts));
+        // The comparison of this type takes the same time wherever they differ.
+        match expected == blake3::Hash::from_bytes(seal.mac) {
+            true => Ok(()),
+            false => Err("its seal is wrong: whoever wrote it had no key of the pool".into()),
+        }
+    }
+}
+
+/// A seal with the id of its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seal {
+    pub id: [u8; KEY_ID],
+    pub mac: [u8; SEAL],
+}
+
+impl Seal {
+    /// The id of its key and the seal, as words of a text.
+    pub fn words(&self) -> String {
+        format!("{} {}", hex(&self.id), hex(&self.mac))
+    }
+
+    /// Reads what [`Seal::words`] wrote.
+    pub fn parse(words: &str) -> Option<Seal> {
+        let (id, mac) = words.trim().split_once(' ')?;
+        Some(Seal { id: unhex(id)?, mac: unhex(mac)? })
+    }
+}
+
+fn mac(secret: &[u8; KEY], purpose: Purpose, parts: &[&[u8]]) -> [u8; SEAL] {
+    let key = blake3::derive_key(purpose.context(), secret);
+    let mut hasher = blake3::Hasher::new_keyed(&key);
+    for part in parts {
+        hasher.update(part);
+    }
+    *hasher.finalize().as_bytes()
+}
+
+fn wrong(what: &str) -> PoolError {
+    PoolError::Usage { what: format!("key of the pool: {what}") }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    if text.len() != 2 * N || !text.is_ascii() {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        let digits = std::str::from_utf8(digits).ok()?;
+        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        *byte = u8::from_str_radix(digits, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// Whether a text can be in the list of what a pool accepts.
+pub(super) fn is_listable(id: &str) -> bool {
+    id == UNSEALED || unhex::<KEY_ID>(id).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(secrets: &[u8]) -> PoolKeys {
+        let text: String = secrets.iter().map(|byte| PoolKeys::text_of(&[*byte; 32])).collect();
+        PoolKeys::parse(&text).unwrap()
+    }
+
+    #[test]
+    fn a_seal_is_of_one_key_one_purpose_and_these_bytes() {
+        let keys = keys(&[1, 2]);
+        let seals = Seals::of(&keys.ids()[..1], &keys);
+        let seal = seals.seal(Purpose::Manifest, &[b"abc"]).unwrap();
+        let check = |seals: &Seals, purpose, bytes: &[u8], seal: &Seal| {
+            seals.check(purpose, &[bytes], Some(seal)).is_ok()
+        };
+        assert!(check(&seals, Purpose::Manifest, b"abc", &seal));
+        assert!(!check(&seals, Purpose::Map, b"abc", &seal));
+        assert!(!check(&seals, Purpose::Manifest, b"abd", &seal));
+        let other = Seals::of(&keys.ids()[1..], &keys);
+        assert!(!check(&other, Purpose::Manifest, b"abc", &seal));
+        assert!(seals.check(Purpose::Manifest, &[b"abc"], None).is_err());
+        assert_eq!(Seal::parse(&seal.words()), Some(seal.clone()));
+        for at in 0..SEAL {
+            let mut wrong = seal.clone();
+            wrong.mac[at] ^= 1;
+            assert!(!check(&seals, Purpose::Manifest, b"abc", &wrong), "{at}");
+        }
+    }
+
+    #[test]
+    fn while_keys_are_exchanged_both_are_accepted_and_the_first_seals() {
+        let keys = keys(&[1, 2]);
+        let both = Seals::of(&keys.ids(), &keys);
+        let old = Seals::of(&keys.ids()[1..], &keys);
+        let seal = old.seal(Purpose::Manifest, &[b"x"]).unwrap();
+        both.check(Purpose::Manifest, &[b"x"], Some(&seal)).unwrap();
+        let new = both.seal(Purpose::Manifest, &[b"x"]).unwrap();
+        assert!(old.check(Purpose::Manifest, &[b"x"], Some(&new)).is_err());
+        let first = Seals::of(&[keys.ids()[0].clone(), UNSEALED.into()], &keys);
+        first.check(Purpose::Manifest, &[b"x"], None).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        let long = "ab".repeat(32);
+        for text in ["", "# nothing", &long[1..], &format!("{long}a"), &"zz".repeat(32)] {
+            assert!(PoolKeys::parse(text).is_err(), "{text}");
+        }
+        assert!(PoolKeys::parse(&format!("{long}\n").repeat(9)).is_err());
+    }
+}
