@@ -13,6 +13,7 @@ mod targets {
     pub mod changes;
     pub mod device;
     pub mod interface;
+    pub mod link;
     pub mod pool;
     pub mod set;
     pub mod shard;
@@ -39,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     targets::changes::TARGET,
     targets::device::TARGET,
     targets::interface::TARGET,
+    targets::link::TARGET,
     targets::pool::TARGET,
     targets::set::TARGET,
     targets::shard::TARGET,
