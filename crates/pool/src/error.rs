@@ -137,6 +137,14 @@ pub enum PoolError {
         /// Copies of a manifest.
         copies: usize,
     },
+    /// No node of the pool can be used: nothing is known of what it holds.
+    #[error("no node of pool {pool:?} can be used: {why}")]
+    NoNodes {
+        /// The pool's name.
+        pool: String,
+        /// Why the first of them cannot.
+        why: String,
+    },
     /// A node that is needed cannot be used.
     #[error("node {node} cannot be used: {why}")]
     Unavailable {
@@ -270,6 +278,7 @@ impl PoolError {
             | PoolError::Output { .. }
             | PoolError::Store(_)
             | PoolError::UnderReplicated { .. }
+            | PoolError::NoNodes { .. }
             | PoolError::Unavailable { .. }
             | PoolError::Index { .. }
             | PoolError::Internal { .. } => ErrorKind::Io,

@@ -132,6 +132,16 @@ fn a_lost_agent_is_rebuilt_by_the_others_with_the_traffic_of_the_plans() {
 }
 
 #[test]
+fn who_has_another_key_is_told_that_and_not_that_data_is_lost() {
+    let scene = Scene::new("rs:2+1", 3, &[10]);
+    scene.rig.kiln("agent --init --key other.key").ok();
+    for command in ["status", "get o0 -o back", "ls"] {
+        let command = format!("{command} --key other.key");
+        scene.rig.kiln(&command).fails(4, &["no node", "certificate"]);
+    }
+}
+
+#[test]
 fn agents_rebuild_what_a_sealed_pool_lost_and_cannot_forge_it() {
     let mut scene = Scene::with_flags("-c clay:4+2 --sealed", 8, &[10, 200_000, 5_000_000]);
     assert!(!scene.rig.names("d0").iter().any(|name| name.contains("key")));

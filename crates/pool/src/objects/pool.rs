@@ -223,7 +223,7 @@ impl Pool {
     /// there may be objects that none of them knows.
     ///
     /// # Errors
-    /// [`PoolError::NotRecoverable`]: no node can be used at all.
+    /// [`PoolError::NoNodes`].
     pub fn sees_all(&self) -> Result<bool> {
         if let (None, Some((_, why))) = (self.present().next(), self.away().first()) {
             return Err(none_here(&self.config, why));
@@ -309,8 +309,7 @@ impl Pool {
 }
 
 fn none_here(config: &PoolConfig, why: &str) -> PoolError {
-    let detail = format!("no node of pool {:?} can be used: {why}", config.name);
-    PoolError::NotRecoverable { object: "(all)".into(), detail }
+    PoolError::NoNodes { pool: config.name.clone(), why: why.to_owned() }
 }
 
 /// Makes sure that a place is the node that it should be.
