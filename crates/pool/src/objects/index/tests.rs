@@ -146,7 +146,7 @@ fn too_few_nodes_make_nothing_unknown() {
         let status = pool.survey(&new, &mut queue, 0).unwrap();
         assert_eq!(status.incomplete, !complete);
     }
-    assert!(matches!(without(5), Err(PoolError::NotRecoverable { .. })));
+    assert!(matches!(without(5), Err(PoolError::NoNodes { .. })));
     index.refresh(&world.pool(), b"", &Silent).unwrap();
     assert_eq!(names(&index, ""), known);
 }
