@@ -30,12 +30,10 @@ impl Client {
             match action {
                 Action::Send { frame, .. } => self.sent.push(frame.id),
                 Action::Answer { token, answer } => {
-                    assert!(
-                        self.waiting.remove(&token),
-                        "{token} is answered twice, or was not asked"
-                    );
-                    let failed = matches!(&answer, Ok(frame) if matches!(frame.message, Message::Failed { .. }));
-                    assert!(!failed, "a failure is an error");
+                    assert!(self.waiting.remove(&token), "{token} is not waited for");
+                    let is_failure =
+                        |frame: &Frame| matches!(frame.message, Message::Failed { .. });
+                    assert!(!answer.as_ref().is_ok_and(is_failure), "a failure is an error");
                 }
                 Action::Session(_) => {}
                 Action::Close => assert!(self.link.has_ended()),
@@ -91,7 +89,7 @@ fn request(token: u64, a: u64, b: u64) -> Request {
         _ => Message::Ping {},
     };
     let payload = if a % 7 == 3 { vec![5; b as usize * 64] } else { Vec::new() };
-    let priority = if b % 2 == 0 { Priority::Client } else { Priority::Repair };
+    let priority = if b.is_multiple_of(2) { Priority::Client } else { Priority::Repair };
     let patience = Duration::from_millis(a / 7 * 500);
     Request { payload: payload.into(), priority, ..Request::new(token, message, patience) }
 }
@@ -104,10 +102,10 @@ fn reply(kind: u64, a: u64, b: u64) -> Message {
             place: if a < 200 { "here".into() } else { text(b) },
             session: a << 40,
             requests: (b % 5) as u32,
-            credit: if a % 3 == 0 { u32::MAX } else { (b as u32) << 12 },
+            credit: if a.is_multiple_of(3) { u32::MAX } else { (b as u32) << 12 },
         },
         10 => Message::Opened { handle: a as u32, len: b << 56 },
-        11 => Message::Names { names: vec![text(a), "../up".into()], more: b % 2 == 0 },
+        11 => Message::Names { names: vec![text(a), "../up".into()], more: b.is_multiple_of(2) },
         12 => Message::Data {},
         13 => Message::Failed {
             kind: b as u8,

@@ -444,7 +444,8 @@ impl Pool {
     }
 
     /// Settles the map if a survey found that no manifest is missing anywhere: from then on only
-    /// the homes of now are asked. The index is the one that was surveyed by. `None`: it was settled, or it cannot be yet.
+    /// the homes of now are asked. The index is the one that was surveyed by. `None`: it was
+    /// settled, or it cannot be yet.
     ///
     /// # Errors
     /// As [`Pool::change`]; a node that cannot be written.

@@ -67,8 +67,8 @@ const CHECKSUM: &str = "# checksum = ";
 /// What a line with a seal begins with.
 const SEALED: &str = "# seal = ";
 
-/// Writes a node's copy of the map: text with its checksums, so that a flipped bit makes no map, and
-/// with a seal by each key at hand, so that whoever accepts any of them accepts it.
+/// Writes a node's copy of the map: text with its checksums, so that a flipped bit makes no map,
+/// and with a seal by each key at hand, so that whoever accepts any of them accepts it.
 pub(super) fn write_map(store: &dyn Backend, map: &PoolConfig) -> Result<()> {
     let mut text = first_line(map.revision) + &map.to_toml()?;
     let seals = map.keys.seals(Purpose::Map, text.as_bytes());
