@@ -8,7 +8,8 @@ use kiln_node::recovery::RecoverOptions;
 use kiln_node::sim::{Client, Random};
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    GetRequest, Index, NodeConfig, NodeState, Pool, PoolError, ScrubReport, ScrubRequest, Silent,
+    GetRequest, Index, NodeConfig, NodeState, Pool, PoolConfig, PoolError, ScrubReport,
+    ScrubRequest, Silent,
 };
 use kiln_store::MemoryBackend;
 
@@ -178,8 +179,13 @@ impl<'a> Keeper<'a> {
         locked(&self.run.untaken).extend(self.client.heal());
         // Connections that were cut end, and with them their locks.
         self.client.sleep(Duration::from_secs(60));
-        self.all_take_part();
         let overload = self.run.scenario.overload;
+        if !self.all_take_part() {
+            // Its map has changed too often since all was in place.
+            drop(self.scrub(0));
+            self.recover(0, 600_000);
+            assert!(self.all_take_part() || overload, "some nodes cannot take part");
+        }
         let mut last = None;
         for _ in 0..ROUNDS {
             let report = self.scrub(0);
@@ -212,8 +218,9 @@ impl<'a> Keeper<'a> {
         assert!(overload || listed == there, "listed are {listed:?}, and there are {there:?}");
     }
 
-    /// Every host has the disk that the pool's map names, and every node is a member.
-    fn all_take_part(&self) {
+    /// Every host has the disk that the pool's map names, and every node is a member. `false`: the
+    /// pool refused that, and wants to be repaired first.
+    fn all_take_part(&self) -> bool {
         let network = self.client.network();
         self.run.take_new_disks(self.client);
         let open = || match self.run.open(self.client, &network) {
@@ -233,14 +240,27 @@ impl<'a> Keeper<'a> {
         let mut pool = open();
         let gone: Vec<NodeConfig> = pool.away().into_iter().map(|(node, _)| node.clone()).collect();
         if !gone.is_empty() {
-            self.give_up(&pool, &gone);
+            if !self.give_up(&pool, &gone) {
+                return false;
+            }
             pool = open();
         }
         let not_in = pool.config().node.iter().filter(|node| !node.state.is_in());
         let ids: Vec<String> = not_in.map(|node| node.id.clone()).collect();
         if !ids.is_empty() {
-            let back = pool.set_state(&ids, NodeState::In, false, &settings());
-            self.run.write_down(&back.unwrap());
+            return self.changed(pool.set_state(&ids, NodeState::In, false, &settings()));
+        }
+        true
+    }
+
+    fn changed(&self, map: Result<PoolConfig, PoolError>) -> bool {
+        match map {
+            Ok(config) => {
+                self.run.write_down(&config);
+                true
+            }
+            Err(PoolError::Refused { .. }) => false,
+            Err(error) => panic!("the members cannot be changed: {error}"),
         }
     }
 
@@ -248,28 +268,34 @@ impl<'a> Keeper<'a> {
     /// could come back. As an operator does then: the lost ones are given up by force, after a look
     /// at what that loses, and their hosts join with empty disks as new nodes. All that is asked of
     /// the pool from then on is what is asked without force.
-    fn give_up(&self, pool: &Pool, gone: &[NodeConfig]) {
+    fn give_up(&self, pool: &Pool, gone: &[NodeConfig]) -> bool {
         let ids: Vec<String> = gone.iter().map(|node| node.id.clone()).collect();
-        let refused = pool.forget(&ids, false, &settings());
-        assert!(matches!(refused, Err(PoolError::MapNotAgreed { .. })), "{refused:?}");
+        match pool.forget(&ids, false, &settings()) {
+            Err(PoolError::MapNotAgreed { .. }) => {}
+            // Its history is full, and the lost ones were out: they are given up as they are.
+            ordinary => {
+                self.changed(ordinary);
+                return false;
+            }
+        }
         let index = Index::in_memory().unwrap();
         index.refresh(pool, b"", &Silent).unwrap();
         let (lost, _) = pool.lost_without(&ids, &index, 10).unwrap();
         assert!(self.run.scenario.overload || lost.is_empty(), "{lost:?} are lost with {ids:?}");
-        let config = pool.forget(&ids, true, &settings()).unwrap();
-        self.run.write_down(&config);
+        if !self.changed(pool.forget(&ids, true, &settings())) {
+            return false;
+        }
         self.run.count("given up by force");
-        self.run
-            .say(self.client, || format!("gave up {ids:?} by force: epoch {}", config.revision));
+        self.run.say(self.client, || format!("gave up {ids:?} by force"));
         let network = self.client.network();
         let open = |node: &NodeConfig| open_node(&network, node);
-        for host in gone.iter().map(host_of) {
+        gone.iter().map(host_of).all(|host| {
             drop(self.client.swap_disk(host, MemoryBackend::new()));
             locked(&self.run.untaken).remove(&host);
             let (node, disk) = (node_at(host), ClusterRun::run_id(self.client));
             let pool = self.run.open(self.client, &network).unwrap();
-            self.run.write_down(&pool.add_node(node, disk, &open, &settings()).unwrap());
-        }
+            self.changed(pool.add_node(node, disk, &open, &settings()))
+        })
     }
 
     /// Reads what must be readable; gives its size, where it is there.
