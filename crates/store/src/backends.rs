@@ -437,7 +437,8 @@ pub fn issued(wanted: &[Range<u64>], alignment: u64) -> Vec<Range<u64>> {
 ///
 /// After an error the file's end is unknown: stop, and open it again at a known length.
 pub trait Append: Send {
-    /// Writes all of `bytes` at the end.
+    /// Writes all of `bytes` at the end, which is where this writer's bytes end: two that write the
+    /// same to one file do no harm.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
     /// Length in bytes, everything appended included.

@@ -67,6 +67,11 @@ pub static CHECKS: &[Check] = {
             append_cuts_longer_files_and_refuses_shorter_ones,
         ),
         check(
+            "two who write the same to one file do no harm",
+            &[Append, Rename],
+            two_who_write_the_same_to_one_file_do_no_harm,
+        ),
+        check(
             "rename replaces and open files keep their bytes",
             &[Rename],
             rename_replaces_and_open_files_keep_their_bytes,
@@ -170,6 +175,20 @@ fn append_cuts_longer_files_and_refuses_shorter_ones(disk: &dyn Backend) {
     let error = disk.append("a", 605).err().unwrap();
     assert!(matches!(error, StoreError::Truncated { need: 605, have: 604, .. }), "{error}");
     assert_eq!(read(disk, "a"), expected);
+}
+
+/// Two repairs of one shard that do not know of each other: one gives the part its name while the
+/// other still writes.
+fn two_who_write_the_same_to_one_file_do_no_harm(disk: &dyn Backend) {
+    let bytes = pattern(600);
+    let mut writers = [disk.append("a.part", 0).unwrap(), disk.append("a.part", 0).unwrap()];
+    writers[0].append(&bytes).unwrap();
+    writers[0].sync().unwrap();
+    writers[1].append(&bytes[..400]).unwrap();
+    disk.rename("a.part", "a").unwrap();
+    writers[1].append(&bytes[400..]).unwrap();
+    writers[1].sync().unwrap();
+    assert_eq!(read(disk, "a"), bytes);
 }
 
 fn rename_replaces_and_open_files_keep_their_bytes(disk: &dyn Backend) {

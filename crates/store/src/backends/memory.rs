@@ -303,8 +303,13 @@ struct MemoryAppender {
 
 impl Append for MemoryAppender {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        lock(&self.file).live.extend_from_slice(bytes);
-        self.len += bytes.len() as u64;
+        // Where this one is, as files do it: two that write the same to one file do no harm.
+        let (mut contents, start) = (lock(&self.file), self.len as usize);
+        let end = start + bytes.len();
+        let longer = contents.live.len().max(end);
+        contents.live.resize(longer, 0);
+        contents.live[start..end].copy_from_slice(bytes);
+        self.len = end as u64;
         Ok(())
     }
 
