@@ -338,6 +338,7 @@ impl Pool {
     pub(crate) fn sure(&self, found: Found, name: &str) -> Result<Found> {
         let copies = self.config.policy.manifest_copies;
         if !found.certain {
+            self.any_here()?;
             let (name, away) = (name.to_owned(), found.away);
             return Err(PoolError::Uncertain { name, away, copies });
         }

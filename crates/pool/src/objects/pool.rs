@@ -225,10 +225,16 @@ impl Pool {
     /// # Errors
     /// [`PoolError::NoNodes`].
     pub fn sees_all(&self) -> Result<bool> {
-        if let (None, Some((_, why))) = (self.present().next(), self.away().first()) {
-            return Err(none_here(&self.config, why));
-        }
+        self.any_here()?;
         Ok(self.config.all_visible(|at, _| self.nodes[at].is_here()))
+    }
+
+    /// Refuses to say anything of what a pool holds of which no node can be used.
+    pub(crate) fn any_here(&self) -> Result<()> {
+        match (self.present().next(), self.away().first()) {
+            (None, Some((_, why))) => Err(none_here(&self.config, why)),
+            _ => Ok(()),
+        }
     }
 
     /// The place of a node by its id, where it can be used.
