@@ -161,7 +161,7 @@ fn an_empty_mount_point_is_no_node_and_a_strange_disk_is_refused() {
     // Disks swapped by mistake are noticed.
     world.disks.swap(0, 2);
     let error = world.get("x").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotRecoverable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     world.disks.swap(0, 2);
     world.config.node[1].id = "other".into();
     world.config.id = "0".repeat(32);
