@@ -109,9 +109,9 @@ pub(crate) fn check_object(object: &str) -> Result<()> {
     Err(PoolError::Usage { what: format!("object name {object:?} {why}; give another name") })
 }
 
-/// 32 hex digits of a run identifier.
-pub(crate) fn hex(run: &[u8; 16]) -> String {
-    run.iter().map(|byte| format!("{byte:02x}")).collect()
+/// Two hex digits for each byte.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

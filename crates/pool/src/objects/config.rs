@@ -182,7 +182,7 @@ pub struct NodeConfig {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // what serde passes
-fn is_zero(number: &u64) -> bool {
+pub(super) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
@@ -322,7 +322,7 @@ impl PoolConfig {
     /// # Errors
     /// [`PoolError::Usage`] with the field at fault.
     pub fn check(&self) -> Result<()> {
-        if unhex(&self.id).is_none() {
+        if unhex::<16>(&self.id).is_none() {
             return Err(wrong(format!("id {:?} is not 32 hex digits", self.id)));
         }
         check_word("name", &self.name)?;
@@ -345,7 +345,7 @@ impl PoolConfig {
             }
         }
         for (at, node) in self.node.iter().enumerate() {
-            if !node.disk.is_empty() && unhex(&node.disk).is_none() {
+            if !node.disk.is_empty() && unhex::<16>(&node.disk).is_none() {
                 return Err(wrong(format!("node {}: disk is not 32 hex digits", node.id)));
             }
             if self.gone.contains(&node.id) {

@@ -57,6 +57,16 @@ const MOST_CHANGES: usize = 50_000;
 /// Entries between two commits of the database.
 const BATCH: usize = 20_000;
 
+/// See [`Index::lookup`].
+pub(crate) struct Lookup(redb::ReadOnlyTable<&'static [u8], &'static str>);
+
+impl Lookup {
+    /// Whether the index certainly has no object of this key, not even a removed one.
+    pub(crate) fn lacks(&self, key: &Key) -> bool {
+        matches!(self.0.get(&key.0[..]), Ok(None))
+    }
+}
+
 /// The index of one pool. Only one process at a time has it open; others wait. Clones share it.
 ///
 /// ```
@@ -232,8 +242,38 @@ impl Index {
         self.each_with_removed(prefix, start, there)
     }
 
+    /// Shows objects that have names with a prefix in batches of at most `size`, in order of name,
+    /// as long as `see` says `true`; `removed`: those too of which only a tombstone is left. Nobody
+    /// else can use the index while it is read, so `see` is called between.
+    ///
+    /// # Errors
+    /// The database; errors of `see`.
+    pub(crate) fn in_batches(
+        &self,
+        prefix: &str,
+        size: usize,
+        removed: bool,
+        mut see: impl FnMut(&[Listed]) -> Result<bool>,
+    ) -> Result<()> {
+        let mut start: Option<String> = None;
+        loop {
+            let mut batch = Vec::new();
+            self.each_with_removed(prefix, start.as_deref(), |listed| {
+                if start.as_ref() != Some(&listed.name) && (removed || !listed.deleted) {
+                    batch.push(listed);
+                }
+                Ok(batch.len() < size)
+            })?;
+            let Some(last) = batch.last() else { return Ok(()) };
+            start = Some(last.name.clone());
+            if !see(&batch)? {
+                return Ok(());
+            }
+        }
+    }
+
     /// As [`Index::each`], removed objects included that still have a tombstone.
-    pub(crate) fn each_with_removed(
+    fn each_with_removed(
         &self,
         prefix: &str,
         start: Option<&str>,
@@ -280,6 +320,12 @@ impl Index {
         let table = tx.open_table(OBJECTS).map_err(broken)?;
         let value = table.get(name.value()).map_err(broken)?;
         Ok(value.and_then(|value| Listed::from_bytes(name.value(), value.value())))
+    }
+
+    /// For many questions whether there is an object of a key, by what the index knows now.
+    pub(crate) fn lookup(&self) -> Result<Lookup> {
+        let tx = self.db.begin_read().map_err(broken)?;
+        Ok(Lookup(tx.open_table(KEYS).map_err(broken)?))
     }
 
     /// Removed objects that still have a tombstone.

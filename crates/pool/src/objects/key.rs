@@ -238,13 +238,13 @@ fn parse_shard(name: &str) -> Option<(Key, [u8; 16], u16)> {
     parts.next().is_none().then_some((key, run, index))
 }
 
-/// 16 bytes from 32 lower-case hex digits.
-pub(crate) fn unhex(text: &str) -> Option<[u8; 16]> {
+/// N bytes from twice as many lower-case hex digits.
+pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
-    if digits.len() != 32 || !digits.iter().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')) {
+    if digits.len() != 2 * N || !digits.iter().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')) {
         return None;
     }
-    let mut bytes = [0; 16];
+    let mut bytes = [0; N];
     for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
         *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
     }

@@ -474,27 +474,13 @@ impl Pool {
         if self.config.all_visible_with_less(sure) {
             return Ok(true);
         }
-        let certain = |names: Vec<String>| -> Result<bool> {
-            let keys = names.iter().map(|name| Ok((Key::of(name)?, true)));
+        let mut all = true;
+        index.in_batches("", BATCH, true, |batch| {
+            let keys = batch.iter().map(|listed| Ok((Key::of(&listed.name)?, true)));
             let found = self.ask_each(&keys.collect::<Result<Vec<_>>>()?)?;
-            Ok(found.iter().all(|found| found.certain))
-        };
-        let tombstones = index.tombstones()?.into_iter().map(|listed| listed.name).collect();
-        let mut all = certain(tombstones)?;
-        let mut start: Option<String> = None;
-        while all {
-            // In batches: nobody else can use the index while it is read.
-            let mut names = Vec::new();
-            index.each("", start.as_deref(), |listed| {
-                if start.as_ref() != Some(&listed.name) {
-                    names.push(listed.name);
-                }
-                Ok(names.len() < BATCH)
-            })?;
-            let Some(last) = names.last() else { break };
-            start = Some(last.clone());
-            all = certain(names)?;
-        }
+            all = found.iter().all(|found| found.certain);
+            Ok(all)
+        })?;
         Ok(all)
     }
 

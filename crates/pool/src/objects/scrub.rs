@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::config::is_zero;
 use super::heal::Quiet;
 use super::index::{Index, THE_MANIFEST, suspect};
 use super::shards::Member;
@@ -88,11 +89,6 @@ pub struct ScrubReport {
     pub seconds: f64,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // what serde passes
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
 /// An object that is not as it should be.
 ///
 /// ```
@@ -133,33 +129,17 @@ impl Pool {
             Ok(true)
         })?;
         settings.observer.begin("scrub", Some(total));
-        let mut start: Option<String> = None;
-        loop {
-            // In batches: nobody else can use the index while it is read.
-            let mut batch = Vec::new();
-            index.each(req.prefix, start.as_deref(), |listed| {
-                if start.as_ref() != Some(&listed.name) {
-                    batch.push(listed);
-                }
-                Ok(batch.len() < BATCH)
-            })?;
-            let Some(last) = batch.last() else { break };
-            start = Some(last.name.clone());
+        index.in_batches(req.prefix, BATCH, false, |batch| {
             let mut damage = Vec::with_capacity(batch.len());
-            for listed in &batch {
-                damage.extend(self.scrub_object(
-                    listed,
-                    index,
-                    req,
-                    queue,
-                    &mut report,
-                    settings,
-                )?);
+            for listed in batch {
+                let found = self.scrub_object(listed, index, req, queue, &mut report, settings)?;
+                damage.extend(found);
             }
             if !req.dry_run {
                 index.set_damage(&damage)?;
             }
-        }
+            Ok(true)
+        })?;
         if req.prefix.is_empty() {
             self.scrub_tombstones(index, req, &mut report, settings)?;
             let strays = self.find_leftovers(index, req, &mut report, settings)?;
@@ -252,6 +232,7 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<Strays> {
         let mut strays = Strays::default();
+        let lookup = index.lookup()?;
         for (at, store) in self.present() {
             let node = &self.nodes[at].config.id;
             let mut suspects: Vec<NodeFile> = Vec::new();
@@ -265,7 +246,7 @@ impl Pool {
                     }
                     if let NodeFile::Manifest { key } = file
                         && strays.unlisted.len() < MAX_SUSPECTS
-                        && matches!(index.by_key(&key), Ok(None))
+                        && lookup.lacks(&key)
                     {
                         strays.unlisted.insert(key);
                     }

@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use crate::engine::names::hex;
+use crate::objects::key::unhex;
 use crate::{PoolError, Result};
 
 /// Bytes of a key.
@@ -43,6 +45,17 @@ struct PoolKey {
     secret: [u8; KEY],
 }
 
+impl PoolKey {
+    fn seal(&self, purpose: Purpose, parts: &[&[u8]]) -> Seal {
+        let key = blake3::derive_key(purpose.context(), &self.secret);
+        let mut hasher = blake3::Hasher::new_keyed(&key);
+        for part in parts {
+            hasher.update(part);
+        }
+        Seal { id: self.id, mac: *hasher.finalize().as_bytes() }
+    }
+}
+
 /// The keys that somebody has of a pool: a file of lines of 64 hex digits, of which the first is
 /// the one to seal with and the others are still accepted. Lines that begin with `#` are for
 /// people.
@@ -76,7 +89,8 @@ impl PoolKeys {
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
         let mut keys = Vec::new();
         for line in lines {
-            let secret = unhex(line).ok_or_else(|| wrong("a line is not 64 hex digits"))?;
+            let secret = unhex(&line.to_ascii_lowercase())
+                .ok_or_else(|| wrong("a line is not 64 hex digits"))?;
             let mut id = [0; KEY_ID];
             let known = blake3::derive_key("kiln 2026-11-22 id of a pool's key", &secret);
             id.copy_from_slice(&known[..KEY_ID]);
@@ -90,7 +104,7 @@ impl PoolKeys {
 
     /// The text of a file with one key.
     pub fn text_of(secret: &[u8; 32]) -> String {
-        let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = hex(secret);
         let about = "# Key of a kiln pool. Keep it secret, and a copy of it safe.";
         format!("{about}\n{digits}\n")
     }
@@ -102,8 +116,7 @@ impl PoolKeys {
 
     /// A seal by each of them.
     pub(super) fn seals(&self, purpose: Purpose, bytes: &[u8]) -> Vec<Seal> {
-        let seal = |key: &PoolKey| Seal { id: key.id, mac: mac(&key.secret, purpose, &[bytes]) };
-        self.0.iter().map(seal).collect()
+        self.0.iter().map(|key| key.seal(purpose, &[bytes])).collect()
     }
 
     fn named(&self, id: &str) -> Option<&PoolKey> {
@@ -146,7 +159,7 @@ impl Seals {
     /// The seal of new things: the id of its key and the seal; `None` in a pool without a key.
     pub(super) fn seal(&self, purpose: Purpose, parts: &[&[u8]]) -> Option<Seal> {
         let key = self.keys.0.first().filter(|_| self.is_sealing())?;
-        Some(Seal { id: key.id, mac: mac(&key.secret, purpose, parts) })
+        Some(key.seal(purpose, parts))
     }
 
     /// Whether something is accepted that has this seal, or none.
@@ -172,7 +185,7 @@ impl Seals {
         let Some(key) = self.keys.0.iter().find(|key| key.id == seal.id) else {
             return Err(format!("its seal is of key {}, which does not count", hex(&seal.id)));
         };
-        let expected = blake3::Hash::from_bytes(mac(&key.secret, purpose, parts));
+        let expected = blake3::Hash::from_bytes(key.seal(purpose, parts).mac);
         // The comparison of this type takes the same time wherever they differ.
         match expected == blake3::Hash::from_bytes(seal.mac) {
             true => Ok(()),
@@ -201,36 +214,8 @@ impl Seal {
     }
 }
 
-fn mac(secret: &[u8; KEY], purpose: Purpose, parts: &[&[u8]]) -> [u8; SEAL] {
-    let key = blake3::derive_key(purpose.context(), secret);
-    let mut hasher = blake3::Hasher::new_keyed(&key);
-    for part in parts {
-        hasher.update(part);
-    }
-    *hasher.finalize().as_bytes()
-}
-
 fn wrong(what: &str) -> PoolError {
     PoolError::Usage { what: format!("key of the pool: {what}") }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    if text.len() != 2 * N || !text.is_ascii() {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        let digits = std::str::from_utf8(digits).ok()?;
-        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return None;
-        }
-        *byte = u8::from_str_radix(digits, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 /// Whether a text can be in the list of what a pool accepts.

@@ -4,14 +4,14 @@
 //! then all manifests are renewed; then the map says that nothing else counts any more. What is cut
 //! short goes on when it is run again.
 
+use kiln_store::SumKind;
 use serde::Serialize;
 
 use super::commit::Change;
 use super::index::Index;
-use super::manifest::Body;
 use super::seal::UNSEALED;
 use super::{Listed, Pool, PoolConfig};
-use crate::{Key, PoolError, Result, Settings};
+use crate::{Body, Key, Manifest, PoolError, Result, Settings};
 
 /// Objects whose manifests are renewed together.
 const TOGETHER: usize = 256;
@@ -74,20 +74,10 @@ impl Pool {
         let strict = self.with_config(only);
         let mut report = SealReport { key: id.clone(), ..SealReport::default() };
         settings.observer.begin("seal", None);
-        let mut start: Option<String> = None;
-        loop {
-            // In batches: nobody else can use the index while it is read.
-            let mut listed: Vec<Listed> = Vec::new();
-            index.each_with_removed("", start.as_deref(), |entry| {
-                if start.as_ref() != Some(&entry.name) {
-                    listed.push(entry);
-                }
-                Ok(listed.len() < TOGETHER)
-            })?;
-            let Some(last) = listed.last() else { break };
-            start = Some(last.name.clone());
-            self.seal_batch(&strict, &listed, now_ms, &mut report, settings)?;
-        }
+        index.in_batches("", TOGETHER, true, |batch| {
+            self.seal_batch(&strict, batch, now_ms, &mut report, settings)?;
+            Ok(true)
+        })?;
         if self.config.sealed.len() == 1 {
             return Ok((self.config.clone(), report));
         }
@@ -115,10 +105,8 @@ impl Pool {
             report.manifests += 1;
             settings.observer.advance(1);
             let is_sealed = found.certain && found.corrupt.is_empty() && found.newest.is_some();
-            if let Some(Body::Shards(placed)) = found.newest.as_ref().map(|newest| &newest.body) {
-                let crc = placed.sums == kiln_store::SumKind::Crc32c;
-                report.shards_with_crc += u64::from(is_sealed && crc);
-            }
+            let kept = found.newest.as_ref().filter(|_| is_sealed);
+            report.shards_with_crc += u64::from(kept.is_some_and(has_crc));
             if !is_sealed {
                 let name = &listed.name[..];
                 let staged_shards = &[];
@@ -129,10 +117,7 @@ impl Pool {
         for end in ends {
             let Some(manifest) = end? else { continue };
             report.sealed += 1;
-            if let Body::Shards(placed) = &manifest.body {
-                let crc = placed.sums == kiln_store::SumKind::Crc32c;
-                report.shards_with_crc += u64::from(crc);
-            }
+            report.shards_with_crc += u64::from(has_crc(&manifest));
         }
         Ok(())
     }
@@ -154,4 +139,9 @@ impl Pool {
         );
         Err(PoolError::Refused { what })
     }
+}
+
+/// Whether an object is in shards that are checked by CRCs.
+fn has_crc(manifest: &Manifest) -> bool {
+    matches!(&manifest.body, Body::Shards(placed) if placed.sums == SumKind::Crc32c)
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::Serialize;
 
-use super::index::{Index, THE_MANIFEST, suspected};
+use super::index::{Index, Lookup, THE_MANIFEST, suspected};
 use super::{Listed, Pool};
 use crate::queue::{Damaged, RepairQueue};
 use crate::{Key, NodeFile, Result};
@@ -161,8 +161,9 @@ impl Pool {
             lacks.insert(key, Lack { lost, under_replicated, ..Lack::default() });
         }
         let mut group = Group::default();
+        let lookup = index.lookup()?;
         for at in 0..self.nodes.len() {
-            let row = self.list_node(at, index, &mut group, &mut status.unfinished);
+            let row = self.list_node(at, &lookup, &mut group, &mut status.unfinished);
             status.nodes.push(row);
             if group.marks.len() >= MOST_MARKS {
                 let unknown = std::mem::take(&mut group.unknown);
@@ -199,7 +200,7 @@ impl Pool {
     fn list_node(
         &self,
         at: usize,
-        index: &Index,
+        index: &Lookup,
         group: &mut Group,
         unfinished: &mut Vec<(Key, u16, usize)>,
     ) -> NodeStatus {
@@ -223,9 +224,7 @@ impl Pool {
                     Some(NodeFile::Manifest { key }) => {
                         row.manifests += 1;
                         group.marks.insert(mark(at, &key, Part::Manifest));
-                        if group.unknown.len() < MOST_UNKNOWN
-                            && matches!(index.by_key(&key), Ok(None))
-                        {
+                        if group.unknown.len() < MOST_UNKNOWN && index.lacks(&key) {
                             group.unknown.insert(key);
                         }
                     }

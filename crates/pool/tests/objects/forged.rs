@@ -37,13 +37,13 @@ fn forge(world: &World, name: &str, index: usize) {
     disk.put(file, bytes);
 }
 
-fn index(world: &World) -> Index {
+pub fn index(world: &World) -> Index {
     let index = Index::in_memory().unwrap();
     index.refresh(&world.pool(), b"", &Silent).unwrap();
     index
 }
 
-fn scrub(world: &World, index: &Index, depth: Depth) -> ScrubReport {
+pub fn scrub(world: &World, index: &Index, depth: Depth) -> ScrubReport {
     let mut queue = RepairQueue::new(Rules::default());
     let req = ScrubRequest { now_ms: 5_000, depth, ..ScrubRequest::default() };
     world.pool().scrub(index, &mut queue, &req, &settings()).unwrap()

@@ -1,25 +1,19 @@
 //! Pools with a key: whoever can write to nodes, but has no key, can hide and destroy what is on
 //! them, and never have something else read in its place.
 
-use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    Body, Depth, ErrorKind, Index, Key, Manifest, NodeFile, Pool, PoolConfig, PoolError, PoolKeys,
-    RecoverRequest, ScrubReport, ScrubRequest, Silent,
+    Body, Depth, ErrorKind, Key, Manifest, NodeFile, Pool, PoolConfig, PoolError, PoolKeys,
+    RecoverRequest, ScrubReport,
 };
 use kiln_store::{Backend, MemoryBackend, ShardReader, ShardWriter, SumKind, checksum, checksums};
 
+use crate::forged::{self, index};
 use crate::world::{World, data, settings};
 
 /// The text of a key's file with these keys.
 fn keys(secrets: &[u8]) -> PoolKeys {
     let text: String = secrets.iter().map(|byte| PoolKeys::text_of(&[*byte; 32])).collect();
     PoolKeys::parse(&text).unwrap()
-}
-
-fn index(world: &World) -> Index {
-    let index = Index::in_memory().unwrap();
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
-    index
 }
 
 /// Seals by the first of these keys; how many manifests were sealed.
@@ -41,17 +35,13 @@ fn sealed_world(code: &str, count: usize) -> World {
 }
 
 fn scrub(world: &World, depth: Depth) -> ScrubReport {
-    let mut queue = RepairQueue::new(Rules::default());
-    let req = ScrubRequest { now_ms: 5_000, depth, ..ScrubRequest::default() };
-    world.pool().scrub(&index(world), &mut queue, &req, &settings()).unwrap()
+    forged::scrub(world, &index(world), depth)
 }
 
 /// Scrubs and repairs until nothing is left to do.
 fn heal(world: &World) {
     let index = index(world);
-    let mut queue = RepairQueue::new(Rules::default());
-    let req = ScrubRequest { now_ms: 5_000, ..ScrubRequest::default() };
-    world.pool().scrub(&index, &mut queue, &req, &settings()).unwrap();
+    forged::scrub(world, &index, Depth::Data);
     let req = RecoverRequest { now_ms: 6_000, ..RecoverRequest::default() };
     let report = world.pool().recover(&index, &req, &settings()).unwrap();
     assert_eq!(report.failed_count, 0, "{report:#?}");

@@ -17,6 +17,9 @@ use crate::{
 /// in the same segment or the next.
 const CACHED_TABLES: usize = 4;
 
+/// What is wrong with a table that is whole, but not what the digest says.
+const FOREIGN: &str = "it is not of this shard's digest";
+
 /// Which ends of a shard are intact. Chunk data may be damaged in any state.
 ///
 /// ```
@@ -395,8 +398,7 @@ impl ShardReader {
         if let Some(roots) = &tables.roots {
             let hash = root_of(&table);
             if roots[32 * segment as usize..][..32] != hash {
-                let part = format!("checksum table of segment {segment}");
-                return Err(self.damaged(part, "it is not of this shard's digest"));
+                return Err(table::damaged(origin, segment, FOREIGN));
             }
         }
         if tables.latest.len() == CACHED_TABLES {
@@ -418,16 +420,10 @@ impl ShardReader {
         if let Some(digest) = self.expected.or_else(own)
             && digest.as_bytes() != root_of(&roots)
         {
-            let part = "list of its checksum tables".to_string();
-            return Err(self.damaged(part, "it is not of this shard's digest"));
+            return Err(table::damaged(origin, table::ROOTS, FOREIGN));
         }
         tables.roots = Some(roots);
         Ok(self.layout.roots().1)
-    }
-
-    fn damaged(&self, part: String, what: &str) -> StoreError {
-        let (place, name) = (self.place.clone(), self.name.clone());
-        StoreError::Damaged { place, name, part, what: what.to_string() }
     }
 
     fn misuse(&self, op: &'static str, what: String) -> StoreError {

@@ -30,12 +30,24 @@ pub(super) fn read_roots(
     layout: &Layout,
 ) -> Result<Arc<[u8]>> {
     let (offset, len) = layout.roots();
-    let entries = read_checked(file, origin, info, ROOTS, offset, len, 0)?;
-    Ok(entries)
+    read_checked(file, origin, info, ROOTS, offset, len, 0)
 }
 
 /// Stands for the number of a segment in the list of all their hashes: no segment has it.
-const ROOTS: u64 = u64::MAX;
+pub(super) const ROOTS: u64 = u64::MAX;
+
+/// The error for a segment's table, or the list of all, that is not what it should be.
+pub(super) fn damaged(origin: Origin<'_>, segment: u64, what: &str) -> StoreError {
+    StoreError::Damaged {
+        place: origin.place.to_string(),
+        name: origin.name.to_string(),
+        part: match segment {
+            ROOTS => "list of its checksum tables".to_string(),
+            _ => format!("checksum table of segment {segment}"),
+        },
+        what: what.to_string(),
+    }
+}
 
 /// A table's own checksum: a table of another run, shard or segment does not have it.
 fn own_sum(info: &ShardInfo, segment: u64, entries: &[u8]) -> u32 {
@@ -79,15 +91,6 @@ fn read_checked(
     len: u64,
     padding: u64,
 ) -> Result<Arc<[u8]>> {
-    let damaged = |what: &str| StoreError::Damaged {
-        place: origin.place.to_string(),
-        name: origin.name.to_string(),
-        part: match segment {
-            ROOTS => "list of its checksum tables".to_string(),
-            _ => format!("checksum table of segment {segment}"),
-        },
-        what: what.to_string(),
-    };
     // Before the buffer is made: a header may promise more than the file holds.
     if offset + len + padding > file.len() {
         return Err(StoreError::Truncated {
@@ -102,10 +105,10 @@ fn read_checked(
     let (table, zeros) = bytes.split_at(len as usize);
     let (entries, sum) = table.split_at(table.len() - 4);
     if own_sum(info, segment, entries).to_le_bytes() != *sum {
-        return Err(damaged("its checksum is wrong"));
+        return Err(damaged(origin, segment, "its checksum is wrong"));
     }
     if zeros.iter().any(|&byte| byte != 0) {
-        return Err(damaged("the padding after it is not zero"));
+        return Err(damaged(origin, segment, "the padding after it is not zero"));
     }
     Ok(entries.into())
 }

@@ -100,6 +100,18 @@ pub fn verify(disk: &dyn Backend, name: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Every single flipped bit of a shard is found when all of it is read.
+pub fn flips_are_found(clean: &[u8]) {
+    let disk = disk_with(clean.to_vec());
+    verify(&disk, NAME).unwrap();
+    for bit in 0..clean.len() * 8 {
+        let mut bytes = clean.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        disk.put(NAME, bytes);
+        assert!(verify(&disk, NAME).is_err(), "bit {bit} of {} unseen", clean.len() * 8);
+    }
+}
+
 /// One whole chunk.
 pub fn read_chunk(reader: &ShardReader, stripe: u64) -> Result<Vec<u8>> {
     let mut bytes = vec![0; reader.layout().chunk_len(stripe)];
