@@ -57,12 +57,19 @@ pub(super) struct ReadCosts {
     pub order: Option<&'static str>,
     /// Reads are planned by the model that was measured.
     pub planned: bool,
+    /// Windows of many stripes are read at once, as a repair by kiln does; else single stripes, as
+    /// in the paper.
+    pub windows: bool,
     /// Reads of a chunk are submitted together, not one after the other.
     pub together: bool,
 }
 
 const fn way(name: &'static str, order: Option<&'static str>) -> ReadCosts {
-    ReadCosts { name, order, planned: false, together: true }
+    ReadCosts { name, order, planned: false, windows: false, together: true }
+}
+
+const fn in_windows(name: &'static str, order: Option<&'static str>) -> ReadCosts {
+    ReadCosts { windows: true, ..way(name, order) }
 }
 
 pub(super) const NATURAL: ReadCosts = way("natural", Some("natural"));
@@ -71,7 +78,13 @@ pub(super) const GRAY: ReadCosts = way("gray", Some("gray"));
 pub(super) const AGAIN: ReadCosts = way("gray, again", Some("gray"));
 pub(super) const WHOLE: ReadCosts = way("RS, whole chunk", None);
 pub(super) const PLANNED: ReadCosts =
-    ReadCosts { planned: true, ..way("gray, planned", Some("gray")) };
+    ReadCosts { planned: true, ..in_windows("gray, planned", Some("gray")) };
+/// What planned reads are compared with, beside single stripes: the same windows read simply.
+pub(super) const WINDOWS: [ReadCosts; 3] = [
+    in_windows("natural, windows", Some("natural")),
+    in_windows("gray, windows", Some("gray")),
+    in_windows("RS, windows", None),
+];
 pub(super) const NATURAL_SERIAL: ReadCosts =
     ReadCosts { together: false, ..way("natural, one by one", Some("natural")) };
 pub(super) const GRAY_SERIAL: ReadCosts =
@@ -138,6 +151,8 @@ fn plans(options: &Options, device: &str) -> Vec<Plan> {
     };
     const MIB: u64 = 1 << 20;
     let mut ways = vec![NATURAL, GRAY, AGAIN, PLANNED, WHOLE];
+    ways.extend(WINDOWS);
+    let by_k = ways.clone();
     if device == "fast" {
         ways.extend([NATURAL_SERIAL, GRAY_SERIAL]);
     }
@@ -172,7 +187,7 @@ fn plans(options: &Options, device: &str) -> Vec<Plan> {
                 experiment: "5",
                 code: (k, 2),
                 chunk: sub << (k / 2 + 1),
-                ways: vec![NATURAL, GRAY, AGAIN, PLANNED, WHOLE],
+                ways: by_k.clone(),
                 // The other chunk of a section has the same runs, or one more.
                 lost: (0..k + 2).step_by(2).collect(),
                 share: 0.12,
@@ -207,7 +222,7 @@ pub fn run(options: &Options) -> Result<Section, BenchError> {
     }
     let models: Vec<_> = found.iter().map(|(device, model, _)| (*device, model.clone())).collect();
     let rows: Vec<Row> = found.into_iter().flat_map(|(.., rows)| rows).collect();
-    let whole = whole::section(options, &rows)?;
+    let whole = whole::rows(options, &rows)?;
     Ok(report::section(NAME, TITLE, &models, &rows, &whole))
 }
 

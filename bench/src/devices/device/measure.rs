@@ -106,7 +106,9 @@ impl<'a> Bench<'a> {
     /// repetitions are apart says how much it was.
     pub(super) fn rows(&self, plan: &Plan) -> Result<Vec<Row>, Failure> {
         let mut cells = Vec::new();
-        for &way in &plan.ways {
+        // Where a window is one stripe, a simple way in windows is the way itself.
+        let one = window_stripes(plan.code.0 + plan.code.1, plan.chunk) == 1;
+        for &way in plan.ways.iter().filter(|way| way.planned || !(way.windows && one)) {
             let reads = plan.lost.iter().map(|&lost| self.reads(plan, way, lost));
             cells.push(Cell::new(way, reads.collect::<Result<_, _>>()?));
         }
@@ -238,7 +240,7 @@ impl<'a> Bench<'a> {
         let repair = codec.repair_plan(&[lost], &available)?;
         let busiest = repair.helpers().iter().max_by_key(|helper| helper.runs.len());
         let runs = &busiest.ok_or("a repair without helpers")?.runs;
-        let stripes = match way.planned {
+        let stripes = match way.windows {
             true => window_stripes(k + m, plan.chunk),
             false => 1,
         };

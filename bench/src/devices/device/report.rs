@@ -6,14 +6,15 @@ use serde::Serialize;
 use crate::figures::size;
 use crate::page::{self, table};
 
-use super::{AGAIN, DEVICES, Device, GRAY, NATURAL, PLANNED, Row, Section, WHOLE};
+use super::whole::{self, Whole};
+use super::{AGAIN, DEVICES, Device, GRAY, NATURAL, PLANNED, Row, Section, WHOLE, WINDOWS};
 
 pub(super) fn section(
     name: &str,
     title: &str,
     devices: &[(&Device, DeviceModel)],
     rows: &[Row],
-    whole: &str,
+    whole: &[Whole],
 ) -> Section {
     let mut text = intro(devices);
     let (bars, json_bars) = bars(rows);
@@ -24,7 +25,7 @@ pub(super) fn section(
     text += &orders(rows);
     text += &three_parities(rows);
     text += &by_k(rows);
-    text += whole;
+    text += &whole::page(whole);
     let models: Vec<_> = devices
         .iter()
         .map(|(d, model)| serde_json::json!({ "device": d.name, "about": d.about, "model": model }))
@@ -33,7 +34,7 @@ pub(super) fn section(
         name: name.into(),
         title: title.into(),
         markdown: text,
-        json: serde_json::json!({ "bars": json_bars, "devices": models, "rows": rows }),
+        json: serde_json::json!({ "bars": json_bars, "devices": models, "rows": rows, "whole": whole }),
     }
 }
 
@@ -114,10 +115,12 @@ impl std::fmt::Display for Ratio {
     }
 }
 
-/// A planned cell against the best of the simple ways there.
+/// A planned cell against the best of the simple ways there: by stripes as in the paper, and in the
+/// windows that the planner has.
 fn over_best(rows: &[Row], planned: &Row) -> Option<Ratio> {
-    let simple = [NATURAL, GRAY, WHOLE].map(|way| find(rows, planned, way.name));
-    let best = simple.into_iter().flatten().min_by(|a, b| a.overall.total_cmp(&b.overall));
+    let ways = [NATURAL, GRAY, WHOLE].into_iter().chain(WINDOWS);
+    let simple = ways.map(|way| find(rows, planned, way.name));
+    let best = simple.flatten().min_by(|a, b| a.overall.total_cmp(&b.overall));
     Ratio::of(planned, best?)
 }
 
@@ -164,7 +167,7 @@ fn bars(rows: &[Row]) -> (String, serde_json::Value) {
             let mut alike = cells.iter().filter(|(_, row)| is_gray(rows, row) == gray).peekable();
             let Some((ratio, row)) = alike.peek() else { continue };
             let what = match gray {
-                false => "read planner over the best of natural, gray, RS whole chunk",
+                false => "read planner over the best of natural, gray, RS, also in its windows",
                 true => "the same where it asks for the very reads of gray",
             };
             let place = format!("{}+{}, {}", row.k, row.m, size(row.chunk));

@@ -6,14 +6,16 @@
 use std::time::Instant;
 
 use kiln_code::Codec;
+use serde::Serialize;
 
 use super::{GRAY, NATURAL, Options, PLANNED, Row, WHOLE};
 use crate::BenchError;
+use crate::figures::size;
 use crate::page::{self, table};
 
 /// The paper has a link of 20 Gbit/s.
 const LINK_BITS: f64 = 20e9;
-const CHUNKS: &[u64] = &[256 << 10, 2 << 20, 16 << 20];
+const CHUNKS: &[u64] = &[256 << 10, 2 << 20, 4 << 20, 16 << 20];
 /// Seconds of computing for a lost chunk, at least.
 const SECONDS: f64 = 0.03;
 
@@ -23,57 +25,68 @@ struct Work {
     seconds: f64,
 }
 
-/// A table for the page: mean seconds of a lost chunk.
-pub(super) fn section(options: &Options, rows: &[Row]) -> Result<String, BenchError> {
-    let mut text = String::from(
-        "\n### Repair of one chunk: reading, sending, computing (experiment 7)\n\nMilliseconds, \
-         mean over all lost chunks of 16+2. *Sending* is computed: what the helpers give, over one \
-         link of 20 Gbit/s (the paper's). *Computing* is measured in memory, on one core. Gaps \
-         that are read through are not sent. One after the other, as in the paper; kiln does all \
-         three at the same time, for different stripes.\n",
-    );
-    let mut lines = Vec::new();
+/// One way to repair a chunk: seconds of a lost chunk, in the mean.
+#[derive(Debug, Serialize)]
+pub(super) struct Whole {
+    device: &'static str,
+    chunk: u64,
+    way: &'static str,
+    reading: f64,
+    sending: f64,
+    computing: f64,
+    together: f64,
+}
+
+/// What reading, sending and computing take together, for all ways that were measured.
+pub(super) fn rows(options: &Options, rows: &[Row]) -> Result<Vec<Whole>, BenchError> {
+    let mut found = Vec::new();
     let tiny = [64 << 10];
     for &chunk in if options.tiny { &tiny } else { CHUNKS } {
-        let cells: Vec<&Row> =
-            rows.iter().filter(|r| r.experiment == "7" && r.chunk == chunk).collect();
-        let mut natural = 1.0;
+        let cells = || rows.iter().filter(move |r| r.experiment == "7" && r.chunk == chunk);
         // Planned reads give the same computing: it is measured once for every order.
         let mut known: Vec<(Option<&str>, Work)> = Vec::new();
         for way in [NATURAL, GRAY, PLANNED, WHOLE] {
-            let Some(first) = cells.iter().find(|r| r.way == way.name) else { continue };
+            let Some(first) = cells().find(|r| r.way == way.name) else { continue };
             if !known.iter().any(|(order, _)| *order == way.order) {
                 known.push((way.order, work(way.order, (first.k, first.m), chunk)?));
             }
             let Some((_, work)) = known.iter().find(|(order, _)| *order == way.order) else {
                 continue;
             };
-            for row in cells.iter().filter(|r| r.way == way.name) {
-                let parts = [
-                    row.overall / row.seconds.len() as f64,
-                    8.0 * work.sent_bytes / LINK_BITS,
-                    work.seconds,
-                ];
-                let together: f64 = parts.iter().sum();
-                let of_natural = cells
-                    .iter()
-                    .find(|r| r.device == row.device && r.way == NATURAL.name)
-                    .map_or(0.0, |r| r.overall / r.seconds.len() as f64);
-                if way.name == NATURAL.name {
-                    natural = parts[1] + parts[2];
-                }
-                let times = page::cells(
-                    [parts[0], parts[1], parts[2], together].map(|s| format!("{:.3}", 1e3 * s)),
-                );
-                let against = 100.0 * (together / (of_natural + natural) - 1.0);
-                let place = format!("{} | {} KiB | {}", row.device, chunk >> 10, row.way);
-                lines.push(format!("{place} | {times} | {against:+.1}%"));
-            }
+            found.extend(cells().filter(|r| r.way == way.name).map(|row| {
+                let reading = row.overall / row.seconds.len() as f64;
+                let sending = 8.0 * work.sent_bytes / LINK_BITS;
+                let together = reading + sending + work.seconds;
+                let (device, way, computing) = (row.device, way.name, work.seconds);
+                Whole { device, chunk, way, reading, sending, computing, together }
+            }));
         }
     }
+    Ok(found)
+}
+
+/// A table for the page.
+pub(super) fn page(rows: &[Whole]) -> String {
+    let text = "\n### Repair of one chunk: reading, sending, computing (experiment 7)\n\n\
+                Milliseconds, mean over all lost chunks of 16+2. *Sending* is computed: what the \
+                helpers give, over one link of 20 Gbit/s (the paper's). *Computing* is measured in \
+                memory, on one core. Gaps that are read through are not sent. One after the other, \
+                as in the paper; kiln does all three at the same time, for different stripes.\n";
+    let natural = |row: &Whole| {
+        let here = |other: &&Whole| {
+            (other.device, other.chunk, other.way) == (row.device, row.chunk, NATURAL.name)
+        };
+        rows.iter().find(here).map_or(row.together, |other| other.together)
+    };
+    let line = |row: &Whole| {
+        let times = [row.reading, row.sending, row.computing, row.together];
+        let times = page::cells(times.map(|s| format!("{:.3}", 1e3 * s)));
+        let against = 100.0 * (row.together / natural(row) - 1.0);
+        let place = format!("{} | {} | {}", row.device, size(row.chunk), row.way);
+        format!("{place} | {times} | {against:+.1}%")
+    };
     let head = "device | chunk | way | reading | sending | computing | together | against natural";
-    text += &table(head, lines);
-    Ok(text)
+    text.to_owned() + &table(head, rows.iter().map(line))
 }
 
 /// Computes the repair of every chunk.
