@@ -33,6 +33,7 @@ import page  # noqa: E402
 import reading  # noqa: E402
 import recovery  # noqa: E402
 import throttle  # noqa: E402
+from where import about  # noqa: E402
 from testbed import HEADERS, Testbed, TestbedError, bits_per_second, program, run  # noqa: E402
 
 MIB = 1 << 20
@@ -299,18 +300,6 @@ def headline(rows, quick):
         traffic_over_plan=max(traffic, default=None))
 
 
-def about(plan, kiln):
-    """Where and with what this was measured."""
-    profile = {"debug": "dev"}.get(kiln.resolve().parent.name, kiln.resolve().parent.name)
-    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text()
-                .splitlines() if line.startswith("model name")), "?")
-    commit = run("git", "-C", HERE, "describe", "--always", "--dirty=+", check=False)
-    rust = run("rustc", "--version", check=False).stdout.strip()
-    return dict(cpu=cpu, cores=os.cpu_count(), kernel=os.uname().release, rustc=rust,
-                commit=commit.stdout.strip(), profile=profile, rate=plan["rate"],
-                load=os.getloadavg())
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
@@ -329,7 +318,7 @@ def main():
     if kept and options.fresh:
         shutil.rmtree(kept, ignore_errors=True)
     cells = Cells(kept)
-    report = dict(about=about(plan, options.kiln), rows=cells.rows)
+    report = dict(about=dict(about(options.kiln), rate=plan["rate"]), rows=cells.rows)
     try:
         if "degraded" in wanted or "encode" in wanted:
             hosts = 1 + max(sum(map(int, cell[0].split("+"))) for cell in plan["degraded"])

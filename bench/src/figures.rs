@@ -1,6 +1,7 @@
 //! Pictures of reports, from their JSON alone: whoever has the data can draw them again, with
 //! `kiln-bench draw FILE.json...`. Benches draw theirs the same way, after they wrote the data.
 
+mod agent;
 mod ceph;
 mod core;
 mod devices;
@@ -31,9 +32,13 @@ struct Row {
 static REPORTS: &[Row] = &[
     Row { member: "cells", figures: core::figures },
     Row { member: "points", figures: xor::figures },
+    Row { member: "peaks", figures: xor::peaks },
     Row { member: "counts", figures: order::figures },
     Row { member: "sections", figures: devices::figures },
     Row { member: "recoveries", figures: plan::figures },
+    Row { member: "many", figures: pool::many },
+    Row { member: "rounds", figures: agent::figures },
+    Row { member: "averages", figures: plan::averages },
     Row { member: "pools", figures: pool::figures },
     Row { member: "osds", figures: ceph::figures },
     Row { member: "rows", figures: repair::figures },
@@ -189,6 +194,7 @@ pub fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     /// All strings that members of these names have, wherever they are.
     fn strings<'a>(value: &'a Value, keys: &[&str], found: &mut Vec<&'a str>) {
@@ -202,21 +208,49 @@ mod tests {
         }
     }
 
+    /// What the program itself draws: `kiln plan --orders --picture`.
+    const NOT_OF_REPORTS: &[&str] = &["order-10-4.svg"];
+
+    /// The colours of a legend: each name after the mark of its series.
+    fn legend(svg: &str) -> Vec<(&str, &str)> {
+        let entry = |(mark, text): (&'_ str, &'_ str)| {
+            let marks = ["<rect", "<circle", "<polygon"];
+            marks.iter().any(|tag| mark.starts_with(tag)) && text.contains("font-size=\"12\">")
+        };
+        let pairs = svg.lines().zip(svg.lines().skip(1)).filter(|pair| entry(*pair));
+        let words = pairs.filter_map(|(mark, text)| {
+            let colour = mark.split("fill=\"").nth(1)?.split('"').next()?;
+            Some((text.split_once('>')?.1.strip_suffix("</text>")?, colour))
+        });
+        words.collect()
+    }
+
+    /// All pictures of the committed data, with the reports that they are of.
+    fn committed() -> Vec<(String, Value, Figures)> {
+        let read = |entry: std::io::Result<std::fs::DirEntry>| {
+            let path = entry.unwrap().path();
+            let json = path.extension().is_some_and(|ending| ending == "json");
+            let name = path.file_stem()?.to_str()?.to_owned();
+            let report = serde_json::from_slice(&std::fs::read(&path).ok().filter(|_| json)?);
+            let report: Value = report.unwrap();
+            let pictures = pictures(&name, &report);
+            Some((name, report, pictures))
+        };
+        std::fs::read_dir(results()).unwrap().filter_map(read).collect()
+    }
+
+    fn results() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results")
+    }
+
     /// Whoever has the committed data has the pictures: every report is drawn, nobody that was
     /// measured is missing, and a picture is seen at one look.
     #[test]
     fn committed_reports_are_drawn_whole() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results");
-        let mut drawn = 0;
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_none_or(|ending| ending != "json") {
-                continue;
-            }
-            let report = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-            let pictures = pictures(path.file_stem().unwrap().to_str().unwrap(), &report);
-            assert!(!pictures.is_empty(), "{}", path.display());
-            drawn += pictures.len();
+        let reports = committed();
+        assert!(reports.iter().map(|(.., pictures)| pictures.len()).sum::<usize>() > 20);
+        for (file, report, pictures) in reports {
+            assert!(!pictures.is_empty(), "{file}");
             let mut all = String::new();
             for (name, figure) in pictures {
                 let svg = figure.svg();
@@ -227,7 +261,7 @@ mod tests {
                 assert!(missing.is_empty(), "{name}: {missing:?}");
                 let height = svg.split("height=\"").nth(1).and_then(|rest| rest.split('"').next());
                 let height: u32 = height.unwrap().parse().unwrap();
-                assert!((100..=1600).contains(&height), "{name} is {height} high");
+                assert!((100..=1080).contains(&height), "{name} is {height} high");
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");
                 all += &svg;
             }
@@ -235,10 +269,38 @@ mod tests {
             strings(&report, &["engine", "who", "label"], &mut measured);
             measured.retain(|who| !who.starts_with("ceiling"));
             for who in measured {
-                assert!(all.contains(who), "{}: {who} is in no picture", path.display());
+                assert!(all.contains(who), "{file}: {who} is in no picture");
             }
         }
-        assert!(drawn > 20, "{drawn}");
+    }
+
+    #[test]
+    fn a_name_has_one_colour_in_all_committed_pictures() {
+        let mut colours = BTreeMap::new();
+        for (name, figure) in committed().into_iter().flat_map(|(.., pictures)| pictures) {
+            let series = || figure.panels.iter().flat_map(|panel| &panel.series);
+            let svg = figure.svg();
+            let of_series = |name: &str| series().any(|series| series.name == name);
+            for (series, colour) in legend(&svg).into_iter().filter(|(s, _)| of_series(s)) {
+                let known = colours.entry(series.to_owned()).or_insert(colour.to_owned());
+                assert_eq!(known, colour, "{series} has another colour in {name}");
+            }
+        }
+        assert!(colours.len() > 30, "{colours:?}");
+    }
+
+    #[test]
+    fn committed_pictures_are_those_of_the_committed_data() {
+        let drawn = committed().into_iter().flat_map(|(.., pictures)| pictures);
+        let drawn: BTreeMap<_, _> = drawn.map(|(name, figure)| (name, figure.svg())).collect();
+        for entry in std::fs::read_dir(results()).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if name.ends_with(".svg") && !NOT_OF_REPORTS.contains(&name) {
+                let same = drawn.get(name) == Some(&std::fs::read_to_string(&path).unwrap());
+                assert!(same, "{name} is not what the data says: run `make pictures`");
+            }
+        }
     }
 
     #[test]

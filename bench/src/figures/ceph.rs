@@ -6,20 +6,23 @@ use serde_json::Value;
 
 pub(super) fn figures(report: &Value) -> Figures {
     let subtitle = format!("a cluster of {} OSDs on one machine", report["osds"]);
-    let recovery: Vec<&Value> = list(report, "recovery").iter().collect();
-    let reads = recovery.iter().copied().filter(|row| {
+    let of_ten = |row: &&Value| row["k"] == 10;
+    let recovery = || list(report, "recovery").iter();
+    let (ten, others): (Vec<&Value>, Vec<&Value>) = recovery().partition(of_ten);
+    let bytes = |rows: &[&Value]| {
+        let series = [("disk", "disk_per_lost"), ("network", "network_per_lost")];
+        losses(rows, "bytes for a byte", series)
+    };
+    let reads = recovery().filter(|row| {
         let one = list(row, "lost").len() == 1 && list(row, "away").is_empty();
         one && word(row, "code").contains("kiln clay") && row["stripe_unit_kib"] == 1024
     });
     let figures = [
+        ("recovery", "Recovery inside Ceph, 10+4: bytes for each byte lost", bytes(&ten)),
         (
-            "recovery",
-            "Recovery inside Ceph: bytes for each byte lost",
-            losses(
-                &recovery,
-                "bytes for a byte",
-                [("disk", "disk_per_lost"), ("network", "network_per_lost")],
-            ),
+            "recovery-others",
+            "Recovery inside Ceph, other codes: bytes for each byte lost",
+            bytes(&others),
         ),
         (
             "reads",

@@ -26,8 +26,8 @@ pub(super) fn figures(report: &Value) -> Figures {
 fn frontier(small: &Value) -> Figure {
     let title =
         format!("{}, block 0 of 256 MiB: maximum load against traffic", word(small, "code"));
-    let mut panel = Panel::new(Kind::Xy, "", Axis::tight("repair bandwidth, MiB"));
-    panel.at = Axis::tight("maximum repair load, MiB");
+    let mut panel = Panel::new(Kind::Xy, "", Axis::new("repair bandwidth, MiB"));
+    panel.at = Axis::new("maximum repair load, MiB");
     let mark = |point: &Value| Mark::new(pair(point).0, pair(point).1);
     panel.series("all placements").extend(list(small, "all").iter().map(mark));
     panel.series("bound").extend(list(small, "bound").iter().map(mark));
@@ -73,4 +73,20 @@ fn recoveries(rows: &[Value]) -> Panel {
     }
     panel.rules = vec![Rule { name: "bound".into(), value: 1.0 }];
     panel
+}
+
+/// What repairs of several losses read on average (Clay paper, Fig. 17).
+pub(super) fn averages(report: &Value) -> Figures {
+    let mut panel = Panel::new(Kind::Dots, "", Axis::new("chunks read"));
+    for row in list(report, "averages") {
+        let lost = match &row["failures"] {
+            one if *one == 1 => "1 lost".to_owned(),
+            several => format!("{several} lost"),
+        };
+        let name = format!("{}, {lost}", word(row, "code"));
+        add(&mut panel, "kiln", &name, Mark::new(0.0, number(&row["mean_chunks"])));
+        add(&mut panel, "the paper's rules", &name, Mark::new(0.0, number(&row["paper"])));
+    }
+    let title = "Chunks that a repair reads, mean over all patterns of losses";
+    vec![(String::new(), Figure::new(title, "counted").with(panel))]
 }

@@ -1,6 +1,7 @@
 //! What pools cost: operations by number of nodes, small files beside `cp`.
 
-use super::{Figures, add, list, machine, number};
+use super::{Figures, add, groups, list, machine, number, word};
+use crate::measure::Spread;
 use kiln_figure::{Axis, Figure, Kind, Mark, Panel};
 use serde_json::Value;
 
@@ -29,5 +30,29 @@ pub(super) fn figures(report: &Value) -> Figures {
         figure.panels.push(panel);
         figure.note = "Seconds: median, least and most of rounds.".into();
     }
+    vec![(String::new(), figure)]
+}
+
+/// Listing, status and planning of pools of many tiny objects.
+pub(super) fn many(report: &Value) -> Figures {
+    let about = &report["about"];
+    let subtitle = format!("{}, commit {}", word(about, "cpu"), word(about, "commit"));
+    let mut figure = Figure::new("Pools of many tiny objects", subtitle);
+    let mut panel = Panel::new(Kind::Bars, "", Axis::new("seconds"));
+    for (objects, rounds) in groups(list(report, "many"), |row| row["objects"].to_string()) {
+        for (key, what) in [
+            ("scan_s", "index made anew"),
+            ("status_s", "status"),
+            ("plan_s", "plan of a lost disk"),
+            ("list_s", "list"),
+        ] {
+            let times: Vec<f64> = rounds.iter().map(|row| number(&row[key])).collect();
+            let spread = Spread::of(&times);
+            let mark = Mark::new(0.0, spread.median).spread(spread.min, spread.max);
+            add(&mut panel, &format!("{objects} objects"), what, mark);
+        }
+    }
+    figure.panels.push(panel);
+    figure.note = "Median, least and most of rounds.".into();
     vec![(String::new(), figure)]
 }

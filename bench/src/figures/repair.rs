@@ -32,7 +32,8 @@ pub(super) fn figures(report: &Value) -> Figures {
             .into();
         figures.push((kind.into(), seconds));
         let lasts = || cells.iter().filter_map(|(_, rows)| rows.last().copied());
-        if ["degraded", "recovery"].contains(&kind) {
+        let counted = lasts().any(|row| !list(row, "interface").is_empty());
+        if counted && ["degraded", "recovery"].contains(&kind) {
             let size = |row: &Value| names(row).0;
             let of_last = lasts().filter(|row| last.iter().any(|last| size(last) == size(row)));
             let of_last: Vec<&Value> = of_last.collect();
@@ -50,7 +51,7 @@ pub(super) fn figures(report: &Value) -> Figures {
             figures.push((format!("{kind}-time"), time.side_by_side(2)));
         }
     }
-    if let Some(row) = list(report, "rows").iter().find(|row| row["kind"] == "throttle") {
+    if let Some(row) = list(report, "rows").iter().find(|row| !list(row, "limited").is_empty()) {
         let title = "A limited recovery, and a client that reads beside it".into();
         figures.push(("limited".into(), figure(title).with(limited(row))));
     }
@@ -74,7 +75,10 @@ fn bars(cells: &[(String, Vec<&Value>)]) -> Panel {
     let mut panel = Panel::new(Kind::Bars, "", Axis::new("seconds"));
     for (_, rows) in cells {
         let times = rows.iter().map(|row| number(&row["seconds"]));
-        let (low, high) = times.clone().fold((f64::MAX, 0.0), |(a, b), t| (t.min(a), t.max(b)));
+        // A row may be the mean of several runs of which only the ends are known.
+        let ends = rows.iter().flat_map(|row| [&row["least"], &row["most"]]);
+        let all = times.clone().chain(ends.filter_map(Value::as_f64));
+        let (low, high) = all.fold((f64::MAX, 0.0), |(a, b), t| (t.min(a), t.max(b)));
         let mut mark = Mark::new(0.0, times.sum::<f64>() / rows.len() as f64).spread(low, high);
         mark.bound = rows.first().and_then(|row| row["bound_seconds"].as_f64());
         let (place, name) = rows.first().map(|row| names(row)).unwrap_or_default();

@@ -95,8 +95,6 @@ pub struct Axis {
     pub label: String,
     /// Whether the scale is logarithmic.
     pub log: bool,
-    /// Whether the scale begins near the least value and not at zero.
-    pub tight: bool,
 }
 
 /// Marks of one name, which has the same colour everywhere.
@@ -206,11 +204,6 @@ impl Axis {
     /// A logarithmic axis.
     pub fn log(label: impl Into<String>) -> Axis {
         Axis { log: true, ..Axis::new(label) }
-    }
-
-    /// A linear axis that need not begin at zero.
-    pub fn tight(label: impl Into<String>) -> Axis {
-        Axis { tight: true, ..Axis::new(label) }
     }
 }
 

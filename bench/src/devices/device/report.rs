@@ -34,7 +34,9 @@ pub(super) fn section(
         name: name.into(),
         title: title.into(),
         markdown: text,
-        json: serde_json::json!({ "bars": json_bars, "devices": models, "rows": rows, "whole": whole }),
+        json: serde_json::json!({
+            "bars": json_bars, "devices": models, "rows": rows, "whole": whole
+        }),
     }
 }
 

@@ -6,7 +6,7 @@ use kiln_figure::{Axis, Figure, Kind, Mark, Panel};
 /// The picture of all orders.
 pub fn draw(code: &str, layers: &Layers, orders: &[Order]) -> Figure {
     let title = format!("{code}: what each helper reads of its chunk, by lost chunk");
-    let mut figure = Figure::new(title, "counted");
+    let mut figure = Figure::new(title, "counted").side_by_side(2);
     for order in orders {
         let runs = order.runs(layers);
         let title = format!("{}: {} runs", order.name(), runs.iter().sum::<usize>());

@@ -217,8 +217,8 @@ impl Report {
     /// The frontier as a picture.
     pub fn draw(&self, problem: &Problem) -> String {
         let mib = |bytes: f64| bytes / f64::from(1 << 20);
-        let mut panel = Panel::new(Kind::Xy, "", Axis::tight("repair bandwidth, MiB"));
-        panel.at = Axis::tight("maximum repair load, MiB");
+        let mut panel = Panel::new(Kind::Xy, "", Axis::new("repair bandwidth, MiB"));
+        panel.at = Axis::new("maximum repair load, MiB");
         if let Some(bound) = Bound::of(problem) {
             let bytes = |count: f64| mib(count * self.sub_chunk as f64);
             let end = |received| Mark::new(bytes(received), bytes(bound.bandwidth(received)));

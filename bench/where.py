@@ -1,0 +1,23 @@
+"""Where and with what something was measured, for benches that are written in Python."""
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+
+def told(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def about(program):
+    """Machine, commit and load; `program` lies in the folder of its profile."""
+    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text()
+                .splitlines() if line.startswith("model name")), "?")
+    profiles = {"debug": "dev", "release": "release"}
+    profile = next((profiles[part] for part in program.resolve().parts if part in profiles), "?")
+    return dict(cpu=cpu, cores=os.cpu_count(), kernel=os.uname().release,
+                rustc=told("rustc", "--version"), profile=profile, load=os.getloadavg(),
+                commit=told("git", "-C", Path(__file__).parent, "describe", "--always",
+                            "--dirty=+"),
+                files=told("stat", "-f", "-c", "%T", tempfile.gettempdir()))
