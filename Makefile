@@ -11,7 +11,7 @@ KILN   := $(TARGET)/release/kiln
 .PHONY: help setup build install test check doc msrv miri portable package lint demo kernels \
     ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
-    pictures simulate testbed-up testbed-down testbed-test fuzz clean
+    bench-average numbers pictures simulate testbed-up testbed-down testbed-test fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -31,6 +31,8 @@ help:
 	@echo 'make bench-devices  reads of repairs on emulated disks, by order (QUICK=1; as root)'
 	@echo 'make bench-plan  where repairs are computed: load and traffic (QUICK=1: few blocks)'
 	@echo 'make bench-pool  pools: operations by number of nodes, small files, proofs (QUICK=1)'
+	@echo 'make bench-average  what repairs of several losses read on average (counted)'
+	@echo 'make numbers     the headline numbers of docs/results, from the data beside them'
 	@echo 'make pictures    the pictures of docs/results again, from the data beside them'
 	@echo 'make bench-repair  repairs over shaped links on this machine (QUICK=1: 12+4; as root)'
 	@echo 'make testbed-up, testbed-down  N hosts here with links of RATE and agents (as root)'
@@ -64,6 +66,7 @@ lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	@$(PYTHON) .ci/audit.py --cargo '$(CARGO)'
+	@$(PYTHON) .ci/evidence.py
 
 doc: setup
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
@@ -76,6 +79,7 @@ check:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
 	$(SUB) package
+	@$(PYTHON) .ci/evidence.py
 	@$(PYTHON) .ci/quick.py --cargo '$(CARGO)'
 
 # What others would get of gf and code, without asking a registry.
@@ -216,11 +220,17 @@ bench-repair: build
 	    $(if $(QUICK),--quick) $(BENCH_ARGS)
 	$(DRAW) '$(TARGET)/bench/repair$(if $(QUICK),-quick).json'
 
-# The pictures of results from their data, which are beside them.
+# The numbers and the pictures of results from their data, which are beside them.
+numbers:
+	@$(PYTHON) bench/headlines.py
+
 DRAW := $(CARGO) run --release -q -p kiln-bench -- draw
 
+# Reports whose pictures no page shows.
+UNSHOWN := docs/results/plan-quick.json docs/results/bench-xor-quick.json
+
 pictures: setup
-	$(DRAW) docs/results/*.json
+	$(DRAW) $(filter-out $(UNSHOWN),$(wildcard docs/results/*.json))
 
 demo: build
 	$(PYTHON) demo/demo.py --kiln '$(KILN)' $(if $(DATA),--data '$(DATA)') $(if $(KEEP),--keep)
@@ -250,6 +260,11 @@ bench-devices: build
 bench-order: setup
 	$(CARGO) build --release -p kiln-bench
 	'$(TARGET)/release/kiln-bench' order --out '$(TARGET)/bench' $(BENCH_ARGS)
+
+# Counts that need no machine: what repairs of several losses read on average.
+bench-average: build
+	@mkdir -p '$(TARGET)/bench'
+	$(PYTHON) bench/average.py --kiln '$(KILN)' --out '$(TARGET)/bench'
 
 bench-plan: setup
 	$(CARGO) build --release -p kiln-bench

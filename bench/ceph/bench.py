@@ -31,6 +31,7 @@ from computing import computing  # noqa: E402
 from meter import Meter, between, measure_idle  # noqa: E402
 from moving import moving  # noqa: E402
 from report import write_report  # noqa: E402
+from where import about  # noqa: E402
 from whole import whole  # noqa: E402
 
 MIB = 1 << 20
@@ -246,7 +247,9 @@ def main():
     # A part adds to what other parts measured.
     kept = options.out / ("ceph-quick.json" if options.quick else "ceph.json")
     report = json.loads(kept.read_text()) if options.part and kept.exists() else {}
-    report["load_average"] = os.getloadavg()
+    here = about(options.plugins)
+    commits = report.get("about", {}).get("commits", {})
+    report["about"] = here | {"commits": commits | {options.part or "all": here["commit"]}}
     try:
         for part, (name, measure) in APART.items():
             if options.part in (None, part):

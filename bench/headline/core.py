@@ -1,0 +1,73 @@
+"""Coding speed: ratios of medians over all rounds, each the worst of its cells.
+
+The bench itself prints medians of the ratios of single rounds, which differ in the third digit.
+"""
+
+from .rows import worst
+
+PEERS = {
+    "klauspost": ("klauspost", "klauspost-2"),
+    "isal": ("isal",),
+    "any": ("klauspost", "klauspost-2", "isal", "isal-cauchy", "jerasure", "ceph-isa"),
+    "ceph clay": ("ceph-clay-isa",),
+    "kiln": ("kiln",),
+}
+LISTED, WIDE, TEN = ((6, 3), (10, 4), (16, 4)), ((8, 4), (10, 4), (16, 4)), ((10, 4),)
+SMALL, HUGE, DRAM = ("DRAM, 64 KiB", "DRAM, 1 MiB"), ("DRAM, 16 MiB",), ("DRAM",)
+CACHE = ("cache",)
+
+
+def rates(cell, family, engines):
+    return [rate["rate"]["median"] for rate in cell["rates"]
+            if rate["engine"] in engines and rate["code"].split()[0] == family]
+
+
+def kiln_over(peers, theirs, family, operation, places, codes=None):
+    """kiln over the fastest of some engines with their family of codes, in all cells of a kind."""
+    def ratios(report):
+        for cell in report["cells"]:
+            job = cell["job"]
+            kind = (job["family"], job["operation"]) == (family, operation)
+            wanted = codes is None or (job["k"], job["m"]) in codes
+            if not (kind and wanted and cell["footprint"].startswith(places)):
+                continue
+            ours, best = rates(cell, family, ("kiln",)), rates(cell, theirs, PEERS[peers])
+            if ours and best:
+                yield ours[0] / max(best), f"{job['k']}+{job['m']}, {cell['footprint']}"
+
+    return lambda report: worst(ratios(report))
+
+
+def rs(peers, places, codes):
+    return kiln_over(peers, "rs", "rs", "encode", places, codes)
+
+
+def clay(peers, theirs, places, codes):
+    return kiln_over(peers, theirs, "clay", "encode", places, codes)
+
+
+# What is promised, and cells of the same run that no promise covers.
+QUICK = {
+    "rs_dram_over_klauspost": rs("klauspost", SMALL, LISTED),
+    "rs_dram_over_isal": rs("isal", SMALL, LISTED),
+    "rs_cache_over_best_peer": rs("any", CACHE, LISTED),
+    "clay_dram_over_klauspost_rs": clay("klauspost", "rs", SMALL, WIDE),
+    "clay_16mib_over_klauspost_rs": clay("klauspost", "rs", HUGE, WIDE),
+    "clay_over_ceph_clay": clay("ceph clay", "clay", SMALL, TEN),
+    "clay_16mib_over_ceph_clay": clay("ceph clay", "clay", HUGE, TEN),
+    "clay_cache_over_own_rs": clay("kiln", "rs", CACHE, TEN),
+    "clay_dram_over_own_rs": clay("kiln", "rs", DRAM, TEN),
+    "clay_repair_over_rs_decode": kiln_over("kiln", "rs", "clay", "repair 1", SMALL, WIDE),
+    "two_threads": lambda report: worst((row["ratio"], row["code"]) for row in report["threads"]),
+}
+# The same ratios over every code and place of the full matrix.
+FULL = {
+    "rs_dram_over_klauspost": rs("klauspost", DRAM, None),
+    "rs_dram_over_isal": rs("isal", DRAM, None),
+    "rs_cache_over_best_peer": rs("any", CACHE, None),
+    "clay_dram_over_klauspost_rs": clay("klauspost", "rs", DRAM, None),
+    "clay_over_ceph_clay": clay("ceph clay", "clay", DRAM, None),
+    "clay_cache_over_own_rs": clay("kiln", "rs", CACHE, None),
+    "clay_repair_over_rs_decode": kiln_over("kiln", "rs", "clay", "repair 1", DRAM),
+}
+NUMBERS = {"bench-core-quick.json": QUICK, "bench-core.json": FULL}
