@@ -13,7 +13,6 @@ wanted rows come first; what --minutes leaves no time for is named as left out.
 
 import argparse
 import json
-import os
 import random
 import signal
 import subprocess

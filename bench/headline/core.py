@@ -1,9 +1,10 @@
-"""Coding speed: ratios of medians over all rounds, each the worst of its cells.
+"""Coding speed: the worst of its cells for each promise.
 
-The bench itself prints medians of the ratios of single rounds, which differ in the third digit.
+A ratio is the median of the ratios of single rounds, as the bench itself prints it. Reports from
+before the samples of rounds were kept give the ratio of medians, which differs in the third digit.
 """
 
-from .rows import worst
+from .rows import paired, worst
 
 PEERS = {
     "klauspost": ("klauspost", "klauspost-2"),
@@ -18,7 +19,7 @@ CACHE = ("cache",)
 
 
 def rates(cell, family, engines):
-    return [rate["rate"]["median"] for rate in cell["rates"]
+    return [rate for rate in cell["rates"]
             if rate["engine"] in engines and rate["code"].split()[0] == family]
 
 
@@ -33,7 +34,8 @@ def kiln_over(peers, theirs, family, operation, places, codes=None):
                 continue
             ours, best = rates(cell, family, ("kiln",)), rates(cell, theirs, PEERS[peers])
             if ours and best:
-                yield ours[0] / max(best), f"{job['k']}+{job['m']}, {cell['footprint']}"
+                best = max(best, key=lambda rate: rate["rate"]["median"])
+                yield paired(ours[0], best), f"{job['k']}+{job['m']}, {cell['footprint']}"
 
     return lambda report: worst(ratios(report))
 

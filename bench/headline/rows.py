@@ -1,5 +1,7 @@
 """What all of them do with lists of rows."""
 
+from statistics import median
+
 
 def only(rows, **wanted):
     """Rows whose members are what is wanted; a member that is not there is None."""
@@ -23,3 +25,13 @@ def ends(numbers):
     """The least and the most."""
     numbers = list(numbers)
     return [min(numbers), max(numbers)]
+
+
+def paired(ours, theirs):
+    """How many times faster one is than another: the median of the rounds' ratios, of bytes a
+    second; the ratio of medians where rounds were not kept."""
+    if not (ours.get("seconds") and theirs.get("seconds")):
+        return ours["rate"]["median"] / theirs["rate"]["median"]
+    bytes_of = [rate.get("bytes") or rate["data"] for rate in (ours, theirs)]
+    rounds = zip(ours["seconds"], theirs["seconds"])
+    return median(b / a for a, b in rounds) * bytes_of[0] / bytes_of[1]

@@ -1,6 +1,6 @@
 """XOR codes: ratios of peaks, the fastest of all sizes of packets, each the worst of its codes."""
 
-from .rows import ends, worst
+from .rows import ends, paired, worst
 
 BAR = ("liberation:11+2,w=11", "blaum-roth:10+2,w=10")
 JERASURE = ("Jerasure, dumb", "Jerasure, smart")
@@ -12,18 +12,30 @@ def points(report):
     return report.get("points") or report["peaks"]
 
 
-def peak(report, code, operation, places, who):
-    return max((point["rate"]["median"] for point in points(report)
+def peak_of(report, code, operation, places, who):
+    """The fastest point of some contenders."""
+    return max((point for point in points(report)
                 if (point["code"], point["operation"]) == (code, operation)
-                and point["place"] in places and point["who"] in who), default=None)
+                and point["place"] in places and point["who"] in who),
+               key=lambda point: point["rate"]["median"], default=None)
+
+
+def peak(report, *which):
+    return peak_of(report, *which)["rate"]["median"]
+
+
+def over(ours, theirs):
+    """The ratio of two peaks: by rounds where both have the same rounds."""
+    same = all(ours[key] == theirs[key] for key in ("packet", "operation", "place"))
+    return paired(ours, theirs) if same else ours["rate"]["median"] / theirs["rate"]["median"]
 
 
 def ratios(report, ours, theirs, codes=None):
     """For every code the ratio of two peaks, each of (operation, places, who)."""
     for code in dict.fromkeys(point["code"] for point in points(report)):
-        a, b = peak(report, code, *ours), peak(report, code, *theirs)
+        a, b = peak_of(report, code, *ours), peak_of(report, code, *theirs)
         if a and b and (codes is None or code in codes):
-            yield a / b, code.split(",")[0]
+            yield over(a, b), code.split(",")[0]
 
 
 def least(ours, theirs, codes=None):

@@ -102,10 +102,9 @@ pub struct Rate {
     /// How its bytes were checked.
     pub checked: String,
     /// Seconds of a pass over all stripes, each round.
-    #[serde(skip)]
+    #[serde(serialize_with = "measure::samples")]
     pub seconds: Vec<f64>,
     /// Bytes a pass counts.
-    #[serde(skip)]
     pub bytes: usize,
 }
 
@@ -136,25 +135,19 @@ pub struct Cell {
 /// What a run that was interrupted keeps of a cell: all but what the next run knows.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Kept {
-    /// With what reports leave out: seconds and bytes.
-    rates: Vec<(Rate, Vec<f64>, usize)>,
+    rates: Vec<Rate>,
     left_out: Vec<LeftOut>,
 }
 
 impl Cell {
     /// What to keep.
     pub fn keep(self) -> Kept {
-        let kept = |mut rate: Rate| {
-            let (seconds, bytes) = (std::mem::take(&mut rate.seconds), rate.bytes);
-            (rate, seconds, bytes)
-        };
-        Kept { rates: self.rates.into_iter().map(kept).collect(), left_out: self.left_out }
+        Kept { rates: self.rates, left_out: self.left_out }
     }
 
     /// The cell that was kept.
     pub fn of(job: Job, footprint: Footprint, Kept { rates, left_out }: Kept) -> Cell {
-        let rates = rates.into_iter().map(|(rate, seconds, bytes)| Rate { seconds, bytes, ..rate });
-        let (stripes, rates) = (footprint.stripes(&job), rates.collect());
+        let stripes = footprint.stripes(&job);
         Cell { job, footprint, stripes, rates, left_out }
     }
 

@@ -81,7 +81,7 @@ pub fn write(
     put(
         folder,
         &format!("{name}.json"),
-        &serde_json::to_string_pretty(report).unwrap_or_default(),
+        &(serde_json::to_string(report).unwrap_or_default() + "\n"),
     )?;
     put(folder, &format!("{name}.md"), page)?;
     draw(&folder.join(format!("{name}.json")), folder).map(|_| ())

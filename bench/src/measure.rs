@@ -3,7 +3,7 @@
 use crate::BenchError;
 use core_affinity::CoreId;
 use cpu_time::ProcessTime;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -148,6 +148,15 @@ pub fn interleave(
 
 /// Passes before the first round, at most.
 const WARM_UP: usize = 64;
+
+/// Seconds of rounds as reports have them: five digits are more than any clock is good for.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn samples<S: Serializer>(seconds: &[f64], to: S) -> Result<S::Ok, S::Error> {
+    let short = |s: &f64| format!("{s:.4e}").parse::<f64>().unwrap_or(*s);
+    to.collect_seq(seconds.iter().map(short))
+}
 
 /// The median over rounds of `ours / theirs` where both are seconds for the same work: how many
 /// times faster `theirs` is. Noise that lasts longer than a round falls on both.

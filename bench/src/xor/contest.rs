@@ -93,7 +93,7 @@ pub struct Point {
     /// GB of data a second: of an encode those that are protected, of a decode those read.
     pub rate: Spread,
     /// Seconds of a pass, each round.
-    #[serde(skip)]
+    #[serde(serialize_with = "crate::measure::samples")]
     pub seconds: Vec<f64>,
 }
 
