@@ -10,7 +10,8 @@ values (`k=10&lost=[13]`); a space is `%20`. The text is the number as it is rea
 `48.0%` of a share, `0.82 to 0.97` of the least and the most of several. It must be the data's,
 rounded to the digits that are shown.
 
-Pictures that pages show are there, and each that is there is shown.
+The tables of ceph.md are what `bench/ceph/report.py` prints from ceph.json, but for rows that the
+data calls replaced. Pictures that pages show are there, and each that is there is shown.
 
 The index, docs/results/papers.md, is made from docs/results/papers/, a file for each paper; every
 figure, table and claim of a paper must have its row there.
@@ -32,6 +33,7 @@ DOCS = ROOT / "docs"
 RESULTS = DOCS / "results"
 sys.path.insert(0, str(ROOT / "bench"))
 
+import ceph.report  # noqa: E402
 import headlines  # noqa: E402
 
 LINK = re.compile(r"\[([^\]\[]+)\]\(((?:[\w./-]+/)?[\w.-]+\.json)#([^)\s]+)\)")
@@ -130,6 +132,15 @@ def check_pictures(pages, complaints):
     for path in sorted(shown ^ there):
         problem = "no page shows it" if path in there else "a page shows it, and it is not there"
         complaints.append(f"{path.name}: {problem}")
+
+
+def check_ceph(complaints):
+    page = set((RESULTS / "ceph.md").read_text().splitlines())
+    data = dict(report(RESULTS / "ceph.json"))
+    data["recovery"] = [row for row in data["recovery"] if "replaced_by" not in row]
+    for line in ceph.report.tables(data):
+        if line.startswith("|") and line not in page:
+            complaints.append(f"docs/results/ceph.md lacks what ceph.json says: {line}")
 
 
 def where(path, text, match):
@@ -237,6 +248,7 @@ def main():
         wrong[page] = made
     pages = sorted([*DOCS.glob("*.md"), *RESULTS.glob("*.md"), ROOT / "README.md"])
     check_pictures(pages, complaints)
+    check_ceph(complaints)
     for path in pages:
         text = path.read_text()
         links += len(LINK.findall(text))

@@ -98,14 +98,19 @@ def moving_table(rows):
     return table(["objects", "workers", "seconds", "objects a second", "MB/s"], lines)
 
 
-def write_report(report, path):
-    """JSON at `path`; beside it the tables of what was measured."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(report, indent=1) + "\n")
+def tables(report):
+    """The tables of what was measured, as lines."""
     parts = dict(computing=computing_table, recovery=recovery_table, whole=whole_table,
                  clients=clients_table, moving=moving_table)
     lines = []
     for name, rows_of in parts.items():
         if report.get(name):
             lines += [f"## {name}", "", *rows_of(report[name]), ""]
-    path.with_suffix(".md").write_text("\n".join(lines))
+    return lines
+
+
+def write_report(report, path):
+    """JSON at `path`; beside it the tables of what was measured."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    path.with_suffix(".md").write_text("\n".join(tables(report)))
