@@ -10,8 +10,9 @@ values (`k=10&lost=[13]`); a space is `%20`. The text is the number as it is rea
 `48.0%` of a share, `0.82 to 0.97` of the least and the most of several. It must be the data's,
 rounded to the digits that are shown.
 
-The tables of ceph.md are what `bench/ceph/report.py` prints from ceph.json, but for rows that the
-data calls replaced. Pictures that pages show are there, and each that is there is shown.
+Tables: every median of bench-core and bench-order stands in its page, and those of ceph.md are what
+`bench/ceph/report.py` prints, but for rows that the data calls replaced. Pictures that pages show
+are there, and each that is there is shown.
 
 The index, docs/results/papers.md, is made from docs/results/papers/, a file for each paper; every
 figure, table and claim of a paper must have its row there.
@@ -38,6 +39,12 @@ import headlines  # noqa: E402
 
 LINK = re.compile(r"\[([^\]\[]+)\]\(((?:[\w./-]+/)?[\w.-]+\.json)#([^)\s]+)\)")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+\.svg)\)")
+# Pages whose tables have every median of a part of their data, with its quarters; and digits.
+RATES = {
+    "core.md": ("bench-core-quick.json", "cells", 1),
+    "core-full.md": ("bench-core.json", "cells", 1),
+    "order.md": ("order.json", "moving", 2),
+}
 NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?")
 VERDICTS = {
     "better": "better",
@@ -132,6 +139,24 @@ def check_pictures(pages, complaints):
     for path in sorted(shown ^ there):
         problem = "no page shows it" if path in there else "a page shows it, and it is not there"
         complaints.append(f"{path.name}: {problem}")
+
+
+def spreads(value):
+    """Medians with their quarters, wherever they are."""
+    if isinstance(value, dict) and "median" in value:
+        yield value
+    elif isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from spreads(inner)
+
+
+def check_rates(complaints):
+    for page, (file, part, digits) in RATES.items():
+        text = (RESULTS / page).read_text()
+        for found in spreads(report(RESULTS / file)[part]):
+            middle, low, high = (f"{found[key]:.{digits}f}" for key in ("median", "p25", "p75"))
+            if f"{middle} ({low}-{high})" not in text:
+                complaints.append(f"docs/results/{page} lacks {middle} ({low}-{high}) of {file}")
 
 
 def check_ceph(complaints):
@@ -248,6 +273,7 @@ def main():
         wrong[page] = made
     pages = sorted([*DOCS.glob("*.md"), *RESULTS.glob("*.md"), ROOT / "README.md"])
     check_pictures(pages, complaints)
+    check_rates(complaints)
     check_ceph(complaints)
     for path in pages:
         text = path.read_text()
