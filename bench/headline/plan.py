@@ -59,6 +59,8 @@ COUNTED = {
     "traffic_10_4_below_pipelining": lambda report: 1 - first("clay:10+4", "bandwidth_mib")(
         report) / (10 * 256),
 }
+COUNTED["heuristic_200s_load"] = other("clay:10+4", "pareto, 200 s", "load_mib")
+COUNTED["heuristic_200s_traffic"] = other("clay:10+4", "pareto, 200 s", "bandwidth_mib")
 for name in ("clay:2+2", "clay:8+4", "clay:10+4", "clay:12+4", "butterfly:4+2", "butterfly:10+2"):
     key = name.replace(":", "_").replace("+", "_")
     COUNTED[f"load_{key}"] = first(name, "load_mib")
