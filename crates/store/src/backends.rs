@@ -8,7 +8,9 @@ pub mod capability;
 pub mod direct;
 pub mod faulty;
 pub mod file;
+mod file_log;
 mod holder;
+pub mod log;
 pub mod memory;
 pub mod paced;
 pub mod place;
@@ -27,6 +29,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use self::capability::{Capabilities, Capability};
+use self::log::LogFile;
 use self::space::Space;
 use self::upload::{NewFile, Upload};
 use crate::{Result, StoreError};
@@ -179,6 +182,41 @@ pub trait Backend: Send + Sync + Debug {
     /// [`StoreError::Incapable`] before anything is written, and those of [`Backend::append`].
     fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
         upload::by_rename(self, file)
+    }
+
+    /// Makes a log: a new file of `size` zero bytes that its one writer, and nobody else, writes in
+    /// place; see [`LogFile`]. Its name is durable when this returns. Where there is a file of that
+    /// name, the error is [`StoreError::is_exists`]. Needs [`Capability::Log`].
+    ///
+    /// ```
+    /// use kiln_store::{Backend, MemoryBackend};
+    /// let disk = MemoryBackend::new();
+    /// let mut log = disk.create_log("a.log", 4096)?;
+    /// log.write_at(512, b"record")?;
+    /// log.sync()?;
+    /// // Somebody takes over: what the first writer syncs from now on counts for nothing.
+    /// assert!(disk.close_log("a.log", "a.closed", false).unwrap_err().is_in_use());
+    /// disk.close_log("a.log", "a.closed", true)?;
+    /// assert!(log.sync().unwrap_err().is_fenced());
+    /// assert_eq!(&disk.bytes("a.closed").unwrap()[512..518], b"record");
+    /// # Ok::<(), kiln_store::StoreError>(())
+    /// ```
+    fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>> {
+        let _ = size;
+        Err(self.incapable(Capability::Log, &format!("making the log {name:?}")))
+    }
+
+    /// Takes a log from its writer: it is called `to` from now on, durably, and no
+    /// [`LogFile::sync`] of its writer succeeds any more. So whoever reads it afterwards reads all
+    /// that was ever synced. A log that is called `to` already stays as it is. Needs
+    /// [`Capability::Log`].
+    ///
+    /// # Errors
+    /// [`StoreError::is_in_use`]: its writer lives, and `force` is not set.
+    /// [`StoreError::is_not_found`]: there is none of either name.
+    fn close_log(&self, name: &str, to: &str, force: bool) -> Result<()> {
+        let _ = (to, force);
+        Err(self.incapable(Capability::Log, &format!("closing the log {name:?}")))
     }
 
     /// Keeps other writers out of the place until the lock is dropped (or its process dies).

@@ -81,6 +81,24 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
+    /// Another writer took a log over: what this one writes to it counts for nothing.
+    #[error("{name:?} in {place} was taken over by another writer; nothing more can be written")]
+    Fenced {
+        /// The backend's place.
+        place: String,
+        /// The log's name.
+        name: String,
+    },
+    /// A log has a writer that lives.
+    #[error("{name:?} in {place} is in use by {}", holder.as_deref().unwrap_or("its writer"))]
+    InUse {
+        /// The backend's place.
+        place: String,
+        /// The log's name.
+        name: String,
+        /// Who writes it, as far as that is known.
+        holder: Option<String>,
+    },
     /// A field of a shard's description lies outside its limits.
     #[error("shard field {field} = {value} is refused: must be {limit}")]
     BadField {
@@ -214,6 +232,18 @@ impl StoreError {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         matches!(self, Self::Io { source, .. }
             if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge))
+    }
+
+    /// Whether another writer took the log over, see [`crate::Backend::close_log`].
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        matches!(self, Self::Fenced { .. })
+    }
+
+    /// Whether a log has a writer that lives.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        matches!(self, Self::InUse { .. })
     }
 
     /// Whether the file does not exist.

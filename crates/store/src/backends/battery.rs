@@ -48,7 +48,7 @@ const fn check(name: &'static str, needs: &'static [Capability], run: fn(&dyn Ba
 
 /// The whole contract. Every check wants an empty place of its own.
 pub static CHECKS: &[Check] = {
-    use Capability::{Append, CreateIfAbsent, List, Lock, RangedRead, Rename};
+    use Capability::{Append, CreateIfAbsent, List, Lock, Log, RangedRead, Rename};
     &[
         check(
             "what it cannot do it says, and does not do",
@@ -109,6 +109,11 @@ pub static CHECKS: &[Check] = {
             "readers share a file between threads",
             &[RangedRead],
             readers_share_a_file_between_threads,
+        ),
+        check(
+            "a log is written in place, by its writer only",
+            &[Log, List],
+            a_log_is_written_in_place_by_its_writer_only,
         ),
     ]
 };
@@ -244,11 +249,13 @@ fn of_many_renamed_or_removed_each_has_its_own_end(disk: &dyn Backend) {
 fn what_it_cannot_do_it_says_and_does_not_do(disk: &dyn Backend) {
     write(disk, "a", b"a");
     let keep = NewFile { existing: Existing::Keep, ..NewFile::named("b") };
-    let attempts: [(Capability, &dyn Fn() -> Option<StoreError>); 4] = [
+    let attempts: [(Capability, &dyn Fn() -> Option<StoreError>); 6] = [
         (Capability::Append, &|| disk.append("b", 0).err()),
         (Capability::Rename, &|| disk.rename("a", "b").err()),
         (Capability::Lock, &|| disk.lock(false).err()),
         (Capability::CreateIfAbsent, &|| disk.create(&keep).err()),
+        (Capability::Log, &|| disk.create_log("b", 512).err()),
+        (Capability::Log, &|| disk.close_log("a", "b", true).err()),
     ];
     for (capability, attempt) in attempts {
         if !disk.capabilities().has(capability) {
@@ -390,6 +397,39 @@ fn names_that_are_not_plain_are_refused_everywhere(disk: &dyn Backend) {
         }
     }
     assert_eq!(disk.list().unwrap(), ["a"]);
+}
+
+fn a_log_is_written_in_place_by_its_writer_only(disk: &dyn Backend) {
+    const LEN: u64 = (2 << 20) + 512;
+    let mut log = disk.create_log("a.log", LEN).unwrap();
+    assert_eq!((log.len(), read(disk, "a.log") == vec![0; LEN as usize]), (LEN, true));
+    assert!(disk.create_log("a.log", 512).err().unwrap().is_exists());
+    // Over and over, up to the last byte and no further.
+    for start in [LEN - 600, 0, 512] {
+        log.write_at(start, &pattern(600)).unwrap();
+        log.sync().unwrap();
+    }
+    assert!(matches!(log.write_at(LEN - 1, b"ab"), Err(StoreError::Truncated { .. })));
+    let bytes = read(disk, "a.log");
+    assert_eq!((&bytes[..512], &bytes[512..1112]), (&pattern(600)[..512], &pattern(600)[..]));
+    assert_eq!(&bytes[LEN as usize - 600..], pattern(600));
+    // Its writer lives.
+    let error = disk.close_log("a.log", "a.closed", false).unwrap_err();
+    assert!(error.is_in_use() && error.to_string().contains("a.log"), "{error}");
+    log.sync().unwrap();
+    disk.close_log("a.log", "a.closed", true).unwrap();
+    log.write_at(0, b"too late").unwrap();
+    assert!(log.sync().unwrap_err().is_fenced());
+    assert_eq!(disk.list().unwrap(), ["a.closed"]);
+    // Again, as somebody does who was interrupted.
+    disk.close_log("a.log", "a.closed", false).unwrap();
+    disk.remove("a.closed").unwrap();
+    assert!(log.sync().unwrap_err().is_fenced());
+    assert!(disk.close_log("a.log", "a.closed", false).unwrap_err().is_not_found());
+    // A log whose writer is gone is nobody's.
+    drop(disk.create_log("b.log", 512).unwrap());
+    disk.close_log("b.log", "b.closed", false).unwrap();
+    assert_eq!(disk.list().unwrap(), ["b.closed"]);
 }
 
 fn readers_share_a_file_between_threads(disk: &dyn Backend) {

@@ -26,19 +26,22 @@ pub enum Capability {
     RangedRead,
     /// The names of all files: [`Backend::list`].
     List,
+    /// A file is written in place by one writer who can be deposed: [`Backend::create_log`].
+    Log,
     /// What was synced or completed is there after this process has ended, and after a power cut.
     Durable,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 7] = [
+    pub const ALL: [Capability; 8] = [
         Self::Append,
         Self::Rename,
         Self::CreateIfAbsent,
         Self::Lock,
         Self::RangedRead,
         Self::List,
+        Self::Log,
         Self::Durable,
     ];
 }
@@ -53,6 +56,7 @@ impl fmt::Display for Capability {
             Self::Lock => "lock out other writers",
             Self::RangedRead => "read parts of files",
             Self::List => "list its files",
+            Self::Log => "keep a log that is written in place",
             Self::Durable => "keep files when this program ends",
         })
     }

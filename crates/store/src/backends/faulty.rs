@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::capability::{Capabilities, Capability};
+use super::log::LogFile;
 use super::space::Space;
 use super::upload::{self, NewFile, Upload};
 use super::{Append, Backend, ReadAt, WriteLock};
@@ -318,6 +319,17 @@ impl Backend for FaultyBackend {
         self.inner.rename_new(from, to)
     }
 
+    fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>> {
+        self.pass(Operation::Create, name)?;
+        let inner = self.inner.create_log(name, size)?;
+        Ok(Box::new(FaultyLog { inner, backend: self.clone(), name: name.to_string() }))
+    }
+
+    fn close_log(&self, name: &str, to: &str, force: bool) -> Result<()> {
+        self.pass(Operation::Rename, name)?;
+        self.inner.close_log(name, to, force)
+    }
+
     fn remove(&self, name: &str) -> Result<()> {
         self.pass(Operation::Remove, name)?;
         self.inner.remove(name)
@@ -404,6 +416,30 @@ impl Append for FaultyAppender {
 
     fn len(&self) -> u64 {
         self.inner.len()
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.backend.pass(Operation::Sync, &self.name)?;
+        self.inner.sync()
+    }
+}
+
+struct FaultyLog {
+    inner: Box<dyn LogFile>,
+    backend: FaultyBackend,
+    name: String,
+}
+
+impl LogFile for FaultyLog {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let inner = &mut self.inner;
+        faulty_write(&self.backend, &self.name, offset, bytes, &mut |piece| {
+            inner.write_at(offset, piece)
+        })
     }
 
     fn sync(&mut self) -> Result<()> {

@@ -16,6 +16,8 @@ use rustix::io::Errno;
 
 use super::capability::{Capabilities, Capability};
 use super::direct::{self, BatchContexts, DirectReader, Meter, ReadMode};
+use super::file_log::FileLog;
+use super::log::LogFile;
 use super::place::{Absent, BackendKind, Location, Opening};
 use super::space::Space;
 use super::volume::Volume;
@@ -279,7 +281,8 @@ impl Backend for FileBackend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::FILES.and(&[Capability::CreateIfAbsent, Capability::Durable])
+        let more = [Capability::CreateIfAbsent, Capability::Log, Capability::Durable];
+        Capabilities::FILES.and(&more)
     }
 
     fn folder(&self) -> Option<&Path> {
@@ -419,6 +422,39 @@ impl Backend for FileBackend {
         linked.map_err(|error| self.error(Operation::Rename, from, error))?;
         // The file is there now: a first name that stays is no failure.
         let _ = fs::remove_file(source);
+        self.sync_names(to)
+    }
+
+    fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>> {
+        let path = self.path(name)?;
+        self.make()?;
+        let Some(file) = self.make_file(name, &path)? else {
+            return Err(self.error(Operation::Create, name, io::ErrorKind::AlreadyExists.into()));
+        };
+        let log = FileLog { file, path, len: size, place: self.place(), name: name.to_owned() };
+        log.prepare().inspect_err(|_| {
+            // Nobody knows of it yet.
+            let _ = fs::remove_file(&log.path);
+        })?;
+        self.sync_names(name)?;
+        Ok(Box::new(log))
+    }
+
+    fn close_log(&self, name: &str, to: &str, force: bool) -> Result<()> {
+        let (from, target) = (self.path(name)?, self.path(to)?);
+        let fail = |error| self.error(Operation::Rename, name, error);
+        let file = match File::open(&from) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && target.exists() => {
+                // Closed before, by somebody who may not have lived to see it durable.
+                return self.sync_names(to);
+            }
+            file => file.map_err(fail)?,
+        };
+        if !force && matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+            let (place, name) = (self.place(), name.to_owned());
+            return Err(StoreError::InUse { place, name, holder: holder::of(&from) });
+        }
+        fs::rename(&from, &target).map_err(fail)?;
         self.sync_names(to)
     }
 

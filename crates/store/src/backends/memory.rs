@@ -3,11 +3,12 @@
 //! It keeps apart what was written and what was synced, for file contents and for names alike,
 //! so that a test can look at the image a crash would leave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::capability::{Capabilities, Capability};
+use super::log::LogFile;
 use super::place::{BackendKind, Location, Opening};
 use super::{Append, Backend, ReadAt, WriteLock, check_name, check_range};
 use crate::{Operation, Result, StoreError};
@@ -52,6 +53,8 @@ pub struct MemoryBackend {
     names: Arc<Mutex<Names>>,
     /// Whether somebody holds the write lock, and how those that wait hear of its end.
     locked: Arc<(Mutex<bool>, Condvar)>,
+    /// Logs that have a writer.
+    written: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// Held by the one that may write.
@@ -200,7 +203,7 @@ impl Backend for MemoryBackend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::FILES.and(&[Capability::CreateIfAbsent])
+        Capabilities::FILES.and(&[Capability::CreateIfAbsent, Capability::Log])
     }
 
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
@@ -248,6 +251,34 @@ impl Backend for MemoryBackend {
         self.rename_if(from, to, false).map(|mut names| names.sync())
     }
 
+    fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>> {
+        check_name(name)?;
+        let mut names = lock(&self.names);
+        if names.live.contains_key(name) {
+            let exists = io::ErrorKind::AlreadyExists.into();
+            return Err(StoreError::io(Operation::Create, PLACE, name, exists));
+        }
+        let zeros = vec![0; size as usize];
+        let file = Arc::new(Mutex::new(Contents { live: zeros.clone(), synced: zeros }));
+        names.live.insert(name.to_owned(), Arc::clone(&file));
+        names.sync();
+        drop(names);
+        lock(&self.written).insert(name.to_owned());
+        Ok(Box::new(MemoryLog { disk: self.clone(), file, len: size, name: name.to_owned() }))
+    }
+
+    fn close_log(&self, name: &str, to: &str, force: bool) -> Result<()> {
+        let there = lock(&self.names).live.contains_key(name);
+        if !force && there && lock(&self.written).contains(name) {
+            let (place, name) = (PLACE.to_owned(), name.to_owned());
+            return Err(StoreError::InUse { place, name, holder: None });
+        }
+        match self.rename(name, to) {
+            Err(error) if error.is_not_found() && lock(&self.names).live.contains_key(to) => Ok(()),
+            end => end,
+        }
+    }
+
     fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
         let mut names = lock(&self.names);
@@ -271,6 +302,42 @@ impl MemoryBackend {
         let file = names.live.remove(from).ok_or_else(|| absent(Operation::Rename, from))?;
         names.live.insert(to.to_string(), file);
         Ok(names)
+    }
+}
+
+struct MemoryLog {
+    disk: MemoryBackend,
+    file: Shared,
+    len: u64,
+    name: String,
+}
+
+impl Drop for MemoryLog {
+    fn drop(&mut self) {
+        lock(&self.disk.written).remove(&self.name);
+    }
+}
+
+impl LogFile for MemoryLog {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        check_range(PLACE, &self.name, offset, bytes.len(), self.len)?;
+        let start = offset as usize;
+        lock(&self.file).live[start..start + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let names = lock(&self.disk.names);
+        if !names.live.get(&self.name).is_some_and(|named| Arc::ptr_eq(named, &self.file)) {
+            return Err(StoreError::Fenced { place: PLACE.to_owned(), name: self.name.clone() });
+        }
+        let mut contents = lock(&self.file);
+        contents.synced = contents.live.clone();
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::capability::Capabilities;
+use super::log::LogFile;
 use super::space::Space;
 use super::upload::{NewFile, Upload};
 use super::{Append, Backend, BatchRead, LockAttempt, ReadAt, WriteLock};
@@ -116,6 +117,15 @@ impl Backend for PacedBackend {
         self.inner.remove(name)
     }
 
+    fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>> {
+        let inner = self.inner.create_log(name, size)?;
+        Ok(Box::new(PacedLog { inner, pace: Arc::clone(&self.pace) }))
+    }
+
+    fn close_log(&self, name: &str, to: &str, force: bool) -> Result<()> {
+        self.inner.close_log(name, to, force)
+    }
+
     fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
         Ok(Box::new(PacedUpload { inner: self.inner.create(file)?, pace: &self.pace }))
     }
@@ -187,6 +197,26 @@ impl Append for PacedAppender {
 
     fn len(&self) -> u64 {
         self.inner.len()
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.inner.sync()
+    }
+}
+
+struct PacedLog {
+    inner: Box<dyn LogFile>,
+    pace: Arc<Pace>,
+}
+
+impl LogFile for PacedLog {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.pace.pay(bytes.len());
+        self.inner.write_at(offset, bytes)
     }
 
     fn sync(&mut self) -> Result<()> {
