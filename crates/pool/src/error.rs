@@ -117,6 +117,18 @@ pub enum PoolError {
         /// Object that was to be written.
         object: String,
     },
+    /// Another version of an object is in force than the caller knows of.
+    #[error(
+        "object {name:?} was changed by somebody else: version {found} is in force, not {expected}"
+    )]
+    Conflict {
+        /// The object.
+        name: String,
+        /// The version that was to be replaced; 0: none.
+        expected: u64,
+        /// The one found.
+        found: u64,
+    },
     /// The pool has no object of that name.
     #[error("no object {name:?} in the pool")]
     NoObject {
@@ -268,6 +280,7 @@ impl PoolError {
             | PoolError::StripeLost { .. } => ErrorKind::NotRecoverable,
             PoolError::Refused { .. }
             | PoolError::Locked { .. }
+            | PoolError::Conflict { .. }
             | PoolError::Changed { .. }
             | PoolError::MapChanged { .. }
             | PoolError::Mismatch { .. } => ErrorKind::Refused,

@@ -45,8 +45,8 @@ pub use objects::{
     Body, Candidate, Class, Degraded, DiskUsage, Finding, GetReport, GetRequest, HealRequest,
     Healed, Helpers, INLINE, Index, Key, Listed, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE,
     MAX_MANIFEST, MAX_NAME, MAX_NODE_ID, MAX_NODES, MAX_TOGETHER, Manifest, MissingShards, Needs,
-    NodeConfig, NodeFile, NodeState, NodeStatus, Opener, PastMap, PastNode, Place, Placed, Policy,
-    Pool, PoolConfig, PoolKeys, PoolStatus, PutReport, PutRequest, RebalanceReport,
+    NodeConfig, NodeFile, NodeState, NodeStatus, OpenObject, Opener, PastMap, PastNode, Place,
+    Placed, Policy, Pool, PoolConfig, PoolKeys, PoolStatus, PutReport, PutRequest, RebalanceReport,
     RebalanceRequest, Rebuilt, RecoverReport, RecoverRequest, Refreshed, ScrubReport, ScrubRequest,
     SealReport, Seals, ShardState, StatReport, place, queue, ranked,
 };

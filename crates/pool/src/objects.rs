@@ -14,6 +14,7 @@ mod look;
 mod manifest;
 mod map;
 mod membership;
+mod opened;
 mod orphans;
 mod placement;
 mod policy;
@@ -47,6 +48,7 @@ pub use self::manifest::{
     Body, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE, MAX_MANIFEST, MAX_NODE_ID, Manifest, Place,
     Placed,
 };
+pub use self::opened::OpenObject;
 pub use self::placement::{Candidate, place, ranked};
 pub use self::policy::{Class, INLINE, Policy};
 pub use self::pool::{Opener, Pool};

@@ -110,8 +110,32 @@ pub(crate) fn check_object(object: &str) -> Result<()> {
 }
 
 /// Two hex digits for each byte.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+///
+/// ```
+/// assert_eq!(kiln_pool::names::hex(&[1, 0xab]), "01ab");
+/// ```
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// N bytes from twice as many lower-case hex digits.
+///
+/// ```
+/// assert_eq!(kiln_pool::names::unhex("01ab"), Some([1, 0xab]));
+/// assert_eq!(kiln_pool::names::unhex::<2>("01AB"), None);
+/// ```
+#[must_use]
+pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * N || !digits.iter().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')) {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(bytes)
 }
 
 #[cfg(test)]

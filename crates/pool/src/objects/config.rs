@@ -5,7 +5,7 @@ use kiln_store::SumKind;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::names;
-use crate::objects::key::unhex;
+use crate::engine::names::unhex;
 use crate::objects::manifest::{MAX_COPIES, MAX_NODE_ID};
 use crate::objects::seal::{self, PoolKeys, Seals};
 use crate::{Candidate, Policy, PoolError, Result};

@@ -7,7 +7,7 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::engine::names::{self, MANIFEST, PART, QUARANTINE, SHARD, part_of};
+use crate::engine::names::{self, MANIFEST, PART, QUARANTINE, SHARD, part_of, unhex};
 use crate::{PoolError, Result};
 
 /// Most bytes of an object's name: what the header of a shard can hold.
@@ -236,19 +236,6 @@ fn parse_shard(name: &str) -> Option<(Key, [u8; 16], u16)> {
     let (key, run) = (Key(unhex(parts.next()?)?), unhex(parts.next()?)?);
     let index = parts.next()?.parse().ok()?;
     parts.next().is_none().then_some((key, run, index))
-}
-
-/// N bytes from twice as many lower-case hex digits.
-pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits = text.as_bytes();
-    if digits.len() != 2 * N || !digits.iter().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')) {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

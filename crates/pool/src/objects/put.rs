@@ -76,6 +76,15 @@ struct Staged<'a> {
     shards: Vec<StagedShard>,
 }
 
+/// What may be there already.
+#[derive(Copy, Clone)]
+enum Before {
+    /// As [`PutRequest::replace`] says.
+    AsAsked,
+    /// An object of just this version; with 0 none.
+    Version(u64),
+}
+
 /// A source of which the start was read to see how long it is.
 struct Peeked<'a> {
     start: io::Cursor<Vec<u8>>,
@@ -141,7 +150,56 @@ impl Pool {
         source: &mut dyn Source,
         settings: &Settings<'_>,
     ) -> Result<PutReport> {
-        let ends = self.put_all(vec![(*req, source)], settings)?;
+        self.put_one(req, Before::AsAsked, source, settings)
+    }
+
+    /// As [`Pool::put`], but only over the version that the caller knows (0: none): of several who
+    /// change an object, each knowing what the others did, one succeeds. [`PutRequest::replace`]
+    /// is of no account.
+    ///
+    /// ```
+    /// # use std::{collections::BTreeMap, sync::Arc};
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PoolError, PutRequest, Settings};
+    /// # use kiln_pool::{Silent, StreamSource};
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// # for id in ["a", "b", "c"] {
+    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// # }
+    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// let settings = Settings::new(&Silent);
+    /// let put = |run, version| {
+    ///     let req = PutRequest { name: "a", run: [run; 16], now_ms: 0, replace: false };
+    ///     pool.put_over(&req, version, &mut StreamSource::new(&b"bytes"[..]), &settings)
+    /// };
+    /// let first = put(1, 0)?;
+    /// assert!(matches!(put(2, 0), Err(PoolError::Conflict { .. })));
+    /// assert!(put(3, first.version)?.version > first.version);
+    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PoolError::Conflict`]: another version is in force; as [`Pool::put`].
+    pub fn put_over(
+        &self,
+        req: &PutRequest<'_>,
+        version: u64,
+        source: &mut dyn Source,
+        settings: &Settings<'_>,
+    ) -> Result<PutReport> {
+        self.put_one(req, Before::Version(version), source, settings)
+    }
+
+    fn put_one(
+        &self,
+        req: &PutRequest<'_>,
+        before: Before,
+        source: &mut dyn Source,
+        settings: &Settings<'_>,
+    ) -> Result<PutReport> {
+        let ends = self.put_each(vec![(*req, source)], before, settings)?;
         let end = ends.into_iter().next();
         end.unwrap_or_else(|| Err(PoolError::Internal { what: "a put without an end".into() }))
     }
@@ -179,6 +237,15 @@ impl Pool {
         puts: Vec<(PutRequest<'_>, &mut dyn Source)>,
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<PutReport>>> {
+        self.put_each(puts, Before::AsAsked, settings)
+    }
+
+    fn put_each(
+        &self,
+        puts: Vec<(PutRequest<'_>, &mut dyn Source)>,
+        before: Before,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<Result<PutReport>>> {
         check_together(&puts)?;
         let count = puts.len().max(1);
         let each = self.settings(settings);
@@ -189,10 +256,10 @@ impl Pool {
             ..each
         };
         let staged = in_parallel(each.sequence, puts, |_, (req, source)| {
-            Ok::<_, PoolError>(self.stage(req, source, &each))
+            Ok::<_, PoolError>(self.stage(req, before, source, &each))
         })?;
         let good: Vec<&Staged<'_>> = staged.iter().filter_map(|end| end.as_ref().ok()).collect();
-        let ends = self.commit_staged(&good, settings).inspect_err(|_| {
+        let ends = self.commit_staged(&good, before, settings).inspect_err(|_| {
             good.iter().for_each(|staged| self.remove_staged_shards(&staged.shards));
         })?;
         let mut ends = ends.into_iter();
@@ -214,6 +281,7 @@ impl Pool {
     fn stage<'a>(
         &self,
         req: PutRequest<'a>,
+        before: Before,
         source: &mut dyn Source,
         settings: &Settings<'_>,
     ) -> Result<Staged<'a>> {
@@ -226,7 +294,7 @@ impl Pool {
         // Before much is written. Data that lies in the manifest is looked for only once, when that
         // is replaced.
         let found = self.look(&key, req.name)?;
-        refuse_existing(&req, found.data())?;
+        refuse_existing(&req, before, found.data())?;
         self.stage_shards(req, key, &class, &mut source, settings)
     }
 
@@ -288,6 +356,7 @@ impl Pool {
     fn commit_staged<'s>(
         &self,
         staged: &[&'s Staged<'s>],
+        before: Before,
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<Option<Manifest>>>> {
         if staged.is_empty() {
@@ -304,7 +373,7 @@ impl Pool {
         self.commit_all(&changes, settings, |of, found| {
             let (staged, req) = (staged[of], &staged[of].req);
             // Somebody else may have put it meanwhile.
-            refuse_existing(req, found.data())?;
+            refuse_existing(req, before, found.data())?;
             Ok(Some(Manifest {
                 pool: self.config.id_bytes(),
                 name: req.name.to_owned(),
@@ -427,14 +496,18 @@ fn check_together(puts: &[(PutRequest<'_>, &mut dyn Source)]) -> Result<()> {
     }
 }
 
-fn refuse_existing(req: &PutRequest<'_>, there: Option<&Manifest>) -> Result<()> {
-    match there {
-        Some(there) if !req.replace => {
+fn refuse_existing(req: &PutRequest<'_>, before: Before, there: Option<&Manifest>) -> Result<()> {
+    let found = there.map_or(0, |there| there.version);
+    match (before, there) {
+        (Before::AsAsked, Some(there)) if !req.replace => {
             let what = format!(
                 "object {:?} exists already (version {}); ask to replace it",
                 req.name, there.version
             );
             Err(PoolError::Refused { what })
+        }
+        (Before::Version(expected), _) if expected != found => {
+            Err(PoolError::Conflict { name: req.name.to_owned(), expected, found })
         }
         _ => Ok(()),
     }

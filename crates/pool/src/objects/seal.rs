@@ -8,7 +8,7 @@
 use std::fmt;
 
 use crate::engine::names::hex;
-use crate::objects::key::unhex;
+use crate::engine::names::unhex;
 use crate::{PoolError, Result};
 
 /// Bytes of a key.

@@ -263,7 +263,7 @@ impl Pool {
         }
         index.each("", None, |listed| {
             let key = Key::of(&listed.name)?;
-            let run = crate::objects::key::unhex(&listed.run).unwrap_or_default();
+            let run = crate::engine::names::unhex(&listed.run).unwrap_or_default();
             let mut lack = Lack::default();
             for (number, id) in listed.nodes.iter().enumerate() {
                 let Some(&at) = group.nodes.get(id) else { continue };

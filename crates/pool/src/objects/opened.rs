@@ -1,0 +1,146 @@
+//! An object that is read many times, a few bytes each.
+//!
+//! For callers that have checksums of their own, such as volumes: where a byte lies follows from
+//! the manifest, so a read is one read of one shard's file, without headers and tables.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use kiln_store::{Layout, ReadAt};
+
+use super::Pool;
+use crate::{Body, GetRequest, Key, Manifest, NodeFile, PoolError, Result, Settings};
+
+/// An object whose manifest was looked up; its shards are opened when they are first read.
+///
+/// ```
+/// # use std::{collections::BTreeMap, sync::Arc};
+/// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest, Settings, Silent};
+/// # use kiln_pool::StreamSource;
+/// # use kiln_store::{Backend, MemoryBackend};
+/// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+/// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+/// # for id in ["a", "b", "c"] {
+/// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+/// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+/// # }
+/// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+/// # let settings = Settings::new(&Silent);
+/// # let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
+/// # let put = PutRequest { name: "numbers", run: [2; 16], now_ms: 0, replace: false };
+/// # pool.put(&put, &mut StreamSource::new(&bytes[..]), &settings)?;
+/// let object = pool.open_object("numbers")?;
+/// let mut part = [0; 4096];
+/// assert!(object.read_unchecked(&pool, 60_000, &mut part));
+/// assert_eq!(part, bytes[60_000..64_096]);
+/// # Ok::<(), kiln_pool::PoolError>(())
+/// ```
+pub struct OpenObject {
+    manifest: Manifest,
+    /// Where its bytes lie in shards; `None`: they lie in the manifest.
+    layout: Option<Layout>,
+    shards: Vec<OnceLock<Option<Box<dyn ReadAt>>>>,
+}
+
+impl fmt::Debug for OpenObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OpenObject").field(&self.manifest.name).finish()
+    }
+}
+
+impl Pool {
+    /// Looks an object up, to read it many times.
+    ///
+    /// # Errors
+    /// As [`Pool::manifest`].
+    pub fn open_object(&self, name: &str) -> Result<OpenObject> {
+        let manifest = self.manifest(name)?;
+        let (layout, data) = match (&manifest.body, manifest.shard_info(0)) {
+            (Body::Shards(placed), Some(info)) => (Some(info.layout()?), usize::from(placed.k)),
+            _ => (None, 0),
+        };
+        let shards = (0..data).map(|_| OnceLock::new()).collect();
+        Ok(OpenObject { manifest, layout, shards })
+    }
+}
+
+impl OpenObject {
+    /// Bytes of the object.
+    pub fn size(&self) -> u64 {
+        self.manifest.size
+    }
+
+    /// Fills `buf` from byte `offset` of the object on, as the bytes lie on the nodes of its data
+    /// chunks: nothing is checked, nothing rebuilt. `false`: some node cannot be read, or the range
+    /// does not lie within the object; `buf` is then undefined. Whoever wants bytes that are right
+    /// checks these and otherwise asks [`OpenObject::read`].
+    #[must_use]
+    pub fn read_unchecked(&self, pool: &Pool, offset: u64, buf: &mut [u8]) -> bool {
+        let Some(end) = offset.checked_add(buf.len() as u64) else { return false };
+        if end > self.manifest.size {
+            return false;
+        }
+        let Some(layout) = &self.layout else {
+            let Body::Inline(bytes) = &self.manifest.body else { return false };
+            let part = bytes.get(offset as usize..end as usize);
+            return part.map(|part| buf.copy_from_slice(part)).is_some();
+        };
+        let (mut at, mut rest) = (offset, buf);
+        while !rest.is_empty() {
+            let piece = self.piece(layout, at);
+            let len = rest.len().min((piece.file.end - piece.file.start) as usize);
+            let (now, later) = rest.split_at_mut(len);
+            let shard = self.shards[piece.chunk].get_or_init(|| self.open_shard(pool, piece.chunk));
+            let read = shard.as_ref().map(|shard| shard.read_at(piece.file.start, now));
+            if !matches!(read, Some(Ok(()))) {
+                return false;
+            }
+            (at, rest) = (at + len as u64, later);
+        }
+        true
+    }
+
+    /// The same bytes, checked and rebuilt where that is necessary.
+    ///
+    /// # Errors
+    /// As [`Pool::get`].
+    pub fn read(&self, pool: &Pool, range: Range<u64>, settings: &Settings<'_>) -> Result<Vec<u8>> {
+        let want = range.end.saturating_sub(range.start) as usize;
+        let mut bytes = Vec::with_capacity(want);
+        let req = GetRequest { name: &self.manifest.name, range: Some(range) };
+        pool.get(&req, &mut bytes, settings)?;
+        if bytes.len() != want {
+            return Err(PoolError::Changed { object: self.manifest.name.clone() });
+        }
+        Ok(bytes)
+    }
+
+    /// The data chunk in which a byte of the object lies, and where in the shard's file it and
+    /// those after it are, up to the chunk's end.
+    fn piece(&self, layout: &Layout, at: u64) -> Piece {
+        // All stripes but the last have the first one's length.
+        let stripe_len = layout.chunk_len(0) as u64 * self.shards.len() as u64;
+        let full = (layout.stripes() > 1).then_some(stripe_len);
+        let stripe = full.map_or(0, |len| at / len);
+        let chunk_len = layout.chunk_len(stripe) as u64;
+        let within = at - layout.stripe_start(stripe);
+        let (chunk, from) = (within / chunk_len, within % chunk_len);
+        let start = layout.offset(stripe, 0);
+        Piece { chunk: chunk as usize, file: start + from..start + chunk_len }
+    }
+
+    fn open_shard(&self, pool: &Pool, index: usize) -> Option<Box<dyn ReadAt>> {
+        let Body::Shards(placed) = &self.manifest.body else { return None };
+        let store = pool.store(&placed.places[index].node)?;
+        let key = Key::of(&self.manifest.name).ok()?;
+        let name = NodeFile::Shard { key, run: self.manifest.run, index: index as u16 }.name();
+        store.open(&name).ok()
+    }
+}
+
+/// Adjacent bytes of an object in one shard.
+struct Piece {
+    chunk: usize,
+    file: Range<u64>,
+}
