@@ -259,7 +259,8 @@ impl<'a> Keeper<'a> {
                 self.run.write_down(&config);
                 true
             }
-            Err(PoolError::Refused { .. }) => false,
+            // Nodes that missed the newest change have no say in the next one before a repair.
+            Err(PoolError::Refused { .. } | PoolError::MapNotAgreed { .. }) => false,
             Err(error) => panic!("the members cannot be changed: {error}"),
         }
     }
