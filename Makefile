@@ -11,7 +11,8 @@ KILN   := $(TARGET)/release/kiln
 .PHONY: help setup build install test check doc msrv miri portable package lint demo kernels \
     ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
-    bench-average numbers pictures simulate testbed-up testbed-down testbed-test fuzz clean
+    bench-average numbers pictures simulate testbed-up testbed-down testbed-test volume-test fuzz \
+    clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -36,6 +37,7 @@ help:
 	@echo 'make pictures    the pictures of docs/results again, from the data beside them'
 	@echo 'make bench-repair  repairs over shaped links on this machine (QUICK=1: 12+4; as root)'
 	@echo 'make testbed-up, testbed-down  N hosts here with links of RATE and agents (as root)'
+	@echo 'make volume-test  volumes under nbdcopy, qemu-img, fio, and a database (as root)'
 	@echo 'make simulate  clusters in virtual time while everything goes wrong (SEEDS=10000, FIRST=0)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each), guided by coverage'
 	@echo 'make lint    formatting, clippy, and a look at what we depend on'
@@ -108,6 +110,7 @@ test: lint doc
 	    $(foreach release,$(CEPH_RELEASES),--beside ceph-$(release) \
 	        '$(SUB) ceph-cluster RELEASE=$(release)') \
 	    --beside testbed '$(SUB) testbed-test' \
+	    --beside volumes '$(SUB) volume-test' \
 	    --beside migrate '$(PYTHON) bindings/ceph/migration_test.py' \
 	    '$(CARGO) test --workspace && $(SUB) kernels'
 
@@ -206,6 +209,15 @@ testbed-up: build
 
 testbed-down:
 	$(PYTHON) bench/testbed/testbed.py down '$(TESTBED)'
+
+# Volumes under nbdinfo, nbdcopy, qemu-img and fio, and as a file system with a database on it.
+VOLUME_PACKAGES := libnbd-bin qemu-utils fio e2fsprogs
+
+volume-test: setup
+	@kiln=$$($(BUILT) kiln:kiln) && LOG_DIR='$(TARGET)' && . .ci/packages.sh && \
+	echo '== volumes' && { packages $(VOLUME_PACKAGES) || true; } && \
+	{ $(PYTHON) bench/volume/volume_test.py '$(TARGET)/volume-test' --kiln "$$kiln" || \
+	    [ $$? = 3 ]; }
 
 # The bounded form, part of `make test`. Exit code 3: not possible here, which was said.
 testbed-test: setup

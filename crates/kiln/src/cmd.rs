@@ -10,6 +10,7 @@ mod get;
 mod inspect;
 mod key;
 mod ls;
+mod nbd;
 mod plan;
 mod pool;
 mod probe;
@@ -20,6 +21,7 @@ mod scrub;
 mod stat;
 mod status;
 mod verify;
+mod volume;
 
 use clap::{ArgMatches, Args};
 
@@ -65,6 +67,8 @@ pub static COMMANDS: &[Row] = &[
     row::<cp::Cp>(),
     row::<scrub::Scrub>(),
     row::<status::Status>(),
+    row::<volume::VolumeCommand>(),
+    row::<nbd::Nbd>(),
     row::<codes::Codes>(),
     row::<plan::Plan>(),
     row::<agent::Agent>(),

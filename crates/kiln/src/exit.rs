@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use kiln_code::CodeError;
+use kiln_nbd::NbdError;
 use kiln_node::NodeError;
 use kiln_plan::PlanError;
 use kiln_pool::{ErrorKind, PoolError};
 use kiln_store::StoreError;
+use kiln_volume::VolumeError;
 use thiserror::Error;
 
 /// What the process tells its caller. The numbers are a contract with scripts: never renumber.
@@ -73,6 +75,12 @@ pub enum Failure {
     /// A shard or folder.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A volume.
+    #[error(transparent)]
+    Volume(VolumeError),
+    /// A server of network block devices.
+    #[error(transparent)]
+    Nbd(#[from] NbdError),
     /// An agent, or the way to it.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -117,6 +125,16 @@ impl From<PlanError> for Failure {
     }
 }
 
+impl From<VolumeError> for Failure {
+    fn from(error: VolumeError) -> Failure {
+        match error {
+            VolumeError::Pool(error) => Failure::Pool(error),
+            VolumeError::Store(error) => Failure::Store(error),
+            error => Failure::Volume(error),
+        }
+    }
+}
+
 impl Failure {
     /// The process's exit code for this error.
     pub fn exit(&self) -> Exit {
@@ -130,7 +148,9 @@ impl Failure {
             Failure::Store(error) if error.is_usage() => Exit::Usage,
             Failure::Node(NodeError::Pool(error)) => of_pool(error.kind()),
             Failure::Node(NodeError::Taken { .. }) => Exit::Refused,
+            Failure::Volume(error) => of_volume(error),
             Failure::Node(_)
+            | Failure::Nbd(_)
             | Failure::Store(_)
             | Failure::Io { .. }
             | Failure::NotUsable { .. } => Exit::Io,
@@ -148,6 +168,18 @@ impl Failure {
             }
             _ => false,
         }
+    }
+}
+
+fn of_volume(error: &VolumeError) -> Exit {
+    match error {
+        VolumeError::NoVolume { .. } | VolumeError::Usage { .. } => Exit::Usage,
+        VolumeError::Damaged { .. } | VolumeError::NoLog { .. } => Exit::NotRecoverable,
+        VolumeError::Exists { .. }
+        | VolumeError::InUse { .. }
+        | VolumeError::Deposed { .. }
+        | VolumeError::ReadOnly { .. } => Exit::Refused,
+        _ => Exit::Io,
     }
 }
 

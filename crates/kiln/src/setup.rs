@@ -8,6 +8,7 @@ mod output;
 mod pool;
 mod raw;
 mod reads;
+pub mod volumes;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -88,6 +89,16 @@ impl Setup {
             limit_rate: common.limit_rate,
             lock_wait: Duration::from_secs(common.lock_wait),
         })
+    }
+
+    /// The same for what goes on beside the command and says nothing.
+    pub fn beside(&self) -> Setup {
+        Setup {
+            key: self.key.clone(),
+            network: self.network.clone(),
+            observer: Terminal::new(false),
+            ..*self
+        }
     }
 
     /// What an operation may use.

@@ -18,8 +18,9 @@ Examples:
 
 /// List the objects of a pool
 ///
-/// In order of name; output streams, so pools with millions of objects need no memory for it. Exit
-/// code 2 means that so many nodes are unavailable that there may be objects which only they know.
+/// In order of name; output streams, so pools with millions of objects need no memory for it. What
+/// volumes are made of is left out, unless PREFIX begins with .volumes/. Exit code 2 means that so
+/// many nodes are unavailable that there may be objects which only they know.
 #[derive(Debug, Args)]
 pub struct Ls {
     /// Only objects whose names begin with this
@@ -48,7 +49,11 @@ impl Command for Ls {
         if setup.json {
             out.write_all(b"{\"objects\":[").map_err(closed)?;
         }
+        let hidden = |name: &str| !self.prefix.starts_with('.') && name.starts_with(".volumes/");
         index.each(&self.prefix, None, |listed| {
+            if hidden(&listed.name) {
+                return Ok(true);
+            }
             let line = match setup.json {
                 true => {
                     let comma = if std::mem::take(&mut first) { "" } else { "," };

@@ -19,7 +19,7 @@ use crate::setup::{Setup, write_file};
 const MAX_DESCRIPTION: u64 = 1 << 20;
 
 // Which pool. No doc comment: clap would take it for the summary.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct PoolFlags {
     /// The pool's description [default: $KILN_POOL, else pool.toml]
     #[arg(short, long, value_name = "FILE")]

@@ -31,3 +31,4 @@ mod rig;
 mod sealed;
 mod together;
 mod tutorial;
+mod volumes;

@@ -1,0 +1,264 @@
+//! `kiln nbd`
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use kiln_nbd::{About, Change, Errno, Export, Listener, Server};
+use kiln_volume::{OpenRequest, OwnedOp, Running, Volume, VolumeError, VolumeStatus};
+use serde::Serialize;
+
+use crate::cmd::{Command, agent};
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, warning_line};
+use crate::setup::{PoolFlags, Setup, volumes};
+use crate::sizes;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln nbd disk --socket /run/disk.sock
+  nbdinfo nbd+unix:///?socket=/run/disk.sock
+  qemu-system-x86_64 -drive file=nbd:unix:/run/disk.sock ...
+  nbdfuse /mnt/disk --unix /run/disk.sock &     the volume as a file, for losetup and mount
+
+  kiln nbd disk --listen 0.0.0.0:10809 --tls-certificate server.pem --tls-key server.key
+  nbdinfo nbds://host/disk
+
+Everything that is acknowledged is durable on m + 1 nodes: a flush has nothing to wait for. On
+SIGTERM or SIGINT the volume is closed; after kill -9, or a power cut, the next kiln nbd goes on
+from the log.";
+
+/// Most open files that are asked for: shards of many segments stay open.
+const OPEN_FILES: u64 = 65_536;
+
+/// Serve a volume as a network block device (NBD)
+///
+/// Standard output gets one line that says where, standard error what goes wrong. Without TLS only
+/// this machine is served.
+#[derive(Debug, Args)]
+pub struct Nbd {
+    /// Name of the volume
+    volume: String,
+
+    /// Address to listen on [default: 127.0.0.1:10809]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "socket")]
+    listen: Option<String>,
+
+    /// Socket of this machine to listen on, instead of a port
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// Name that clients ask for [default: the volume's]
+    #[arg(long, value_name = "NAME")]
+    export: Option<String>,
+
+    /// Nothing can be written
+    #[arg(long)]
+    read_only: bool,
+
+    /// Take the volume from whoever uses it now; that one can write nothing more
+    #[arg(long)]
+    take_over: bool,
+
+    /// The server's certificate, PEM: connections are encrypted
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+
+    /// Its key, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+
+    /// Certificates, PEM, that clients' certificates must be signed by
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_clients: Option<PathBuf>,
+
+    /// Serve other machines without encryption: whoever reaches the port can read and write
+    #[arg(long)]
+    insecure: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+/// What is said on standard output.
+#[derive(Serialize)]
+struct Started {
+    uri: String,
+    size: u64,
+}
+
+#[derive(Serialize)]
+struct Ended {
+    volume: String,
+    status: VolumeStatus,
+}
+
+/// A volume as clients see it.
+struct Served {
+    running: Running,
+    about: About,
+}
+
+impl Export for Served {
+    fn about(&self) -> About {
+        self.about.clone()
+    }
+
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Errno> {
+        self.running.volume().read(offset, bytes).map_err(|error| {
+            warning_line(&format!("read of {} bytes at {offset}: {error}", bytes.len()));
+            errno(&error)
+        })
+    }
+
+    fn change(&self, change: Change, done: kiln_nbd::Done) {
+        let op = match change {
+            Change::Write { offset, bytes } => OwnedOp::Write { offset, bytes },
+            Change::Zero { offset, len } => OwnedOp::Zero { offset, len },
+        };
+        self.running.submit(
+            op,
+            Box::new(move |end| {
+                done(end.map_err(|error| {
+                    warning_line(&format!("write: {error}"));
+                    errno(&error)
+                }));
+            }),
+        );
+    }
+
+    fn extents(&self, offset: u64, len: u64, most: usize) -> Result<Vec<(u64, bool)>, Errno> {
+        self.running.volume().extents(offset, len, most).map_err(|error| errno(&error))
+    }
+}
+
+fn errno(error: &VolumeError) -> Errno {
+    match error {
+        error if error.is_full() => Errno::NoSpace,
+        VolumeError::Usage { .. } => Errno::Invalid,
+        VolumeError::ReadOnly { .. } => Errno::NotPermitted,
+        VolumeError::Deposed { .. } => Errno::Shutdown,
+        _ => Errno::Io,
+    }
+}
+
+impl Command for Nbd {
+    const NAME: &'static str = "nbd";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let tls = match (&self.tls_certificate, &self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                Some(kiln_nbd::tls(certificate, key, self.tls_clients.as_deref())?)
+            }
+            _ => None,
+        };
+        // Before the volume is taken from anybody.
+        let (listener, place, _socket) = self.listener(tls.is_some())?;
+        allow_open_files();
+        let rim = volumes::rim(&self.pool, setup)?;
+        let request = OpenRequest {
+            writer: volumes::writer("kiln nbd"),
+            take_over: self.take_over,
+            read_only: self.read_only,
+        };
+        let volume = Volume::open(&rim, &self.volume, &request)?;
+        let name = self.export.clone().unwrap_or_else(|| self.volume.clone());
+        let (size, read_only) = (volume.size(), self.read_only);
+        let about = About { name: name.clone(), size, read_only };
+        let served = Arc::new(Served { running: Running::start(volume), about });
+        let export = Arc::clone(&served) as Arc<dyn Export>;
+        let scheme = if tls.is_some() { "nbds" } else { "nbd" };
+        let server = Server::start(listener, export, tls, warning_line)?;
+        let uri = match &self.socket {
+            Some(path) => format!("{scheme}+unix:///{name}?socket={}", path.display()),
+            None => format!("{scheme}://{place}/{name}"),
+        };
+        match setup.json {
+            true => Stream::Stdout.json(&Started { uri, size })?,
+            false => {
+                Stream::Stdout.text(&format!("serving {uri} ({})\n", sizes::show(size)))?;
+            }
+        }
+        wait_for_the_end(&place)?;
+        server.end();
+        let status = served.running.volume().status();
+        match Arc::into_inner(served) {
+            Some(served) => served.running.close()?,
+            None => return Err(VolumeError::Usage { what: "a client is left".into() }.into()),
+        }
+        if setup.json {
+            Stream::Stdout.json(&Ended { volume: self.volume, status })?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Nbd {
+    /// The listener, what it listens on, and the file of a socket.
+    fn listener(&self, encrypted: bool) -> Result<(Listener, String, Option<SocketFile>), Failure> {
+        if let Some(path) = &self.socket {
+            let failed = |source| Failure::Io { action: "listen on", path: path.clone(), source };
+            remove_dead_socket(path).map_err(failed)?;
+            let listener = UnixListener::bind(path).map_err(failed)?;
+            let file = SocketFile(path.clone());
+            return Ok((Listener::Unix(listener), path.display().to_string(), Some(file)));
+        }
+        let listen = self.listen.as_deref().unwrap_or("127.0.0.1:10809");
+        let failed = |source| Failure::Io { action: "listen on", path: listen.into(), source };
+        let addresses: Vec<SocketAddr> = listen.to_socket_addrs().map_err(failed)?.collect();
+        let near = addresses.iter().all(|address| address.ip().is_loopback());
+        if !near && !encrypted && !self.insecure {
+            let problem = format!(
+                "{listen} serves other machines, without encryption; give --tls-certificate and \
+                 --tls-key, or --insecure"
+            );
+            return Err(Failure::Flag { flag: "--listen", problem });
+        }
+        let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
+        let place = listener.local_addr().map_err(failed)?.to_string();
+        Ok((Listener::Tcp(listener), place, None))
+    }
+}
+
+/// The file of a socket, while there is somebody who listens.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // It is of no use to anybody, and in nobody's way if it stays.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Removes the socket of a server that was killed.
+fn remove_dead_socket(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+    use std::os::unix::net::UnixStream;
+    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if found.file_type().is_socket() && UnixStream::connect(path).is_err() {
+        return std::fs::remove_file(path);
+    }
+    Err(std::io::ErrorKind::AddrInUse.into())
+}
+
+/// Shards of segments are kept open; the usual limit is that of interactive programs.
+fn allow_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let most = now.maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES);
+    if now.current.is_some_and(|current| current < most) {
+        // Then fewer stay open, and are opened more often.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..now });
+    }
+}
+
+/// Returns when the process is told to end.
+fn wait_for_the_end(place: &str) -> Result<(), Failure> {
+    let failed = |source| Failure::Io { action: "wait for signals on", path: place.into(), source };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(failed)?.block_on(agent::until_told());
+    Ok(())
+}

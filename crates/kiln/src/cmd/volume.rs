@@ -1,0 +1,345 @@
+//! `kiln volume`
+
+use std::fmt::Write as _;
+
+use clap::{Args, Subcommand};
+use kiln_volume::{CheckReport, CreateRequest, OpenRequest, Volume, VolumeInfo, volume_of};
+use serde::Serialize;
+
+use crate::args::size;
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, count, table};
+use crate::setup::{PoolFlags, Setup, volumes};
+use crate::sizes;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln volume create disk 100GiB
+  kiln nbd disk --socket /run/disk.sock          then nbdinfo, qemu, nbdfuse ... use it
+  kiln volume snapshot disk monday
+  kiln volume clone disk@monday trial
+  kiln volume ls
+  kiln volume check disk
+  kiln volume rm trial
+
+What is written is acknowledged when it is in a log on m + 1 nodes; then it is made into whole
+stripes of the pool's code. See kiln nbd --help for how to use a volume.";
+
+/// Block devices in a pool
+///
+/// A volume is a disk for programs that want one: virtual machines, file systems, databases. It
+/// takes space as it is written to. Each has one user at a time (kiln nbd); snapshots and clones of
+/// a volume share what is not overwritten.
+#[derive(Debug, Args)]
+pub struct VolumeCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make an empty volume
+    Create(Create),
+    /// List volumes and their snapshots
+    Ls(Ls),
+    /// Show what the pool says of a volume
+    Stat(One),
+    /// Remove a volume, or a snapshot (VOLUME@SNAPSHOT)
+    Rm(One),
+    /// Change the size of a volume; what lies past a smaller one is gone
+    Resize(Resize),
+    /// Keep a volume as it is now under a name
+    Snapshot(Snapshot),
+    /// Make a new volume of a snapshot
+    Clone(CloneOf),
+    /// Read all of a volume, and remove what nothing needs
+    Check(One),
+}
+
+// Arguments; the summaries are above.
+#[derive(Debug, Args)]
+struct Create {
+    /// Name of the volume, without slashes
+    name: String,
+
+    /// Size, e.g. 100GiB
+    #[arg(value_parser = size)]
+    size: u64,
+
+    /// Bytes that are made into whole stripes together
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "16MiB")]
+    segment: u64,
+
+    /// Bytes of each copy of the log [default: four segments]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    log: Option<u64>,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+// Arguments.
+#[derive(Debug, Args)]
+struct Ls {
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+// Arguments.
+#[derive(Debug, Args)]
+struct One {
+    /// Name of the volume
+    name: String,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+// Arguments.
+#[derive(Debug, Args)]
+struct Resize {
+    /// Name of the volume
+    name: String,
+
+    /// New size, e.g. 200GiB
+    #[arg(value_parser = size)]
+    size: u64,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+// Arguments.
+#[derive(Debug, Args)]
+struct Snapshot {
+    /// Name of the volume
+    name: String,
+
+    /// Name of the snapshot
+    snapshot: String,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+// Arguments.
+#[derive(Debug, Args)]
+struct CloneOf {
+    /// The snapshot, as VOLUME@SNAPSHOT
+    snapshot: String,
+
+    /// Name of the new volume
+    name: String,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+/// What a change did.
+#[derive(Serialize)]
+struct Changed<'a> {
+    volume: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot: Option<&'a str>,
+    done: &'static str,
+}
+
+#[derive(Serialize)]
+struct Listing {
+    volumes: Vec<VolumeInfo>,
+}
+
+impl Command for VolumeCommand {
+    const NAME: &'static str = "volume";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        match self.action {
+            Action::Create(create) => create.run(setup),
+            Action::Ls(ls) => ls.run(setup),
+            Action::Stat(one) => one.stat(setup),
+            Action::Rm(one) => one.remove(setup),
+            Action::Resize(resize) => resize.run(setup),
+            Action::Snapshot(snapshot) => snapshot.run(setup),
+            Action::Clone(clone) => clone.run(setup),
+            Action::Check(one) => one.check(setup),
+        }
+    }
+}
+
+/// Says what was done.
+fn done(setup: &Setup, changed: &Changed<'_>) -> Result<Exit, Failure> {
+    setup.observer.finish();
+    if setup.json {
+        Stream::Stdout.json(changed)?;
+    } else if !setup.quiet {
+        let at = changed.snapshot.map_or(String::new(), |snapshot| format!("@{snapshot}"));
+        Stream::Stdout.text(&format!("{}{at}: {}\n", changed.volume, changed.done))?;
+    }
+    Ok(Exit::Done)
+}
+
+impl Create {
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let rim = volumes::rim(&self.pool, setup)?;
+        let log = self.log.unwrap_or(4 * self.segment);
+        let create = CreateRequest { size: self.size, segment: self.segment, log };
+        Volume::create(&rim, &self.name, &create)?;
+        done(setup, &Changed { volume: &self.name, snapshot: None, done: "created" })
+    }
+}
+
+impl Ls {
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let rim = volumes::rim(&self.pool, setup)?;
+        let names = volumes::listed(&self.pool, &rim.pool(), setup, ".volumes/names/")?;
+        setup.observer.finish();
+        let names = names.iter().filter_map(|name| volume_of(name));
+        let volumes: Vec<VolumeInfo> =
+            names.map(|name| Volume::info(&rim, name)).collect::<Result<_, _>>()?;
+        if setup.json {
+            Stream::Stdout.json(&Listing { volumes })?;
+            return Ok(Exit::Done);
+        }
+        let mut rows = Vec::new();
+        for info in &volumes {
+            let state = if info.writer.is_empty() { "closed" } else { &info.writer };
+            rows.push(vec![info.name.clone(), sizes::show(info.size), state.to_owned()]);
+            for snapshot in &info.snapshots {
+                let name = format!("{}@{}", info.name, snapshot.name);
+                rows.push(vec![name, sizes::show(snapshot.size), "snapshot".to_owned()]);
+            }
+        }
+        Stream::Stdout.text(&table(&["volume", "size", "used by"], &rows))?;
+        Ok(Exit::Done)
+    }
+}
+
+impl One {
+    fn stat(self, setup: &Setup) -> Result<Exit, Failure> {
+        let rim = volumes::rim(&self.pool, setup)?;
+        let info = Volume::info(&rim, &self.name)?;
+        if setup.json {
+            Stream::Stdout.json(&info)?;
+            return Ok(Exit::Done);
+        }
+        let mut text = format!(
+            "volume    {}\nid        {}\nsize      {}\nsegments  of {}\nlog       {}",
+            info.name,
+            info.id,
+            sizes::show(info.size),
+            sizes::show(info.segment),
+            sizes::show(info.log)
+        );
+        // Writing to a string cannot fail.
+        let _ = match info.log_nodes.is_empty() {
+            true => writeln!(text, "\nused by   nobody"),
+            false => writeln!(
+                text,
+                " on {}\nused by   {} (or it was when this process ended)",
+                info.log_nodes.join(", "),
+                info.writer
+            ),
+        };
+        if !info.origin.is_empty() {
+            let _ = writeln!(text, "cloned    from {}", info.origin);
+        }
+        for snapshot in &info.snapshots {
+            let (name, size) = (&snapshot.name, sizes::show(snapshot.size));
+            let _ = writeln!(text, "snapshot  {name}, {size}");
+        }
+        Stream::Stdout.text(&text)?;
+        Ok(Exit::Done)
+    }
+
+    fn remove(self, setup: &Setup) -> Result<Exit, Failure> {
+        let rim = volumes::rim(&self.pool, setup)?;
+        let writer = volumes::writer("kiln volume rm");
+        if let Some((name, snapshot)) = self.name.split_once('@') {
+            Volume::remove_snapshot(&rim, name, snapshot, &writer)?;
+            let snapshot = Some(snapshot);
+            return done(setup, &Changed { volume: name, snapshot, done: "removed" });
+        }
+        let pool = rim.pool();
+        let index = self.pool.index(&pool, setup)?;
+        let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let objects = |prefix: &str| {
+            // What was sealed since is to go as well.
+            index.refresh(&pool, &boot, &setup.observer)?;
+            volumes::names(&index, prefix)
+        };
+        Volume::remove(&rim, &self.name, &objects, &writer)?;
+        done(setup, &Changed { volume: &self.name, snapshot: None, done: "removed" })
+    }
+
+    fn check(self, setup: &Setup) -> Result<Exit, Failure> {
+        let rim = volumes::rim(&self.pool, setup)?;
+        let request = OpenRequest::of(&volumes::writer("kiln volume check"));
+        let volume = Volume::open(&rim, &self.name, &request)?;
+        let pool = rim.pool();
+        let index = self.pool.index(&pool, setup)?;
+        let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let objects = |prefix: &str| {
+            index.refresh(&pool, &boot, &setup.observer)?;
+            volumes::names(&index, prefix)
+        };
+        let report = volume.check(&objects, &setup.observer)?;
+        volume.close()?;
+        setup.observer.finish();
+        if setup.json {
+            Stream::Stdout.json(&report)?;
+        } else {
+            Stream::Stdout.text(&check_text(&self.name, &report))?;
+        }
+        Ok(if report.damaged_count > 0 { Exit::NotRecoverable } else { Exit::Done })
+    }
+}
+
+fn check_text(name: &str, report: &CheckReport) -> String {
+    let mut text = format!("{name}: {} read", count(report.blocks, "block"));
+    // Writing to a string cannot fail.
+    let _ = match report.damaged_count {
+        0 => writeln!(text, ", all as they were written"),
+        lost => writeln!(text, ", {} LOST", count(lost, "block")),
+    };
+    for offset in report.damaged.iter().take(10) {
+        let _ = writeln!(text, "  4096 bytes from {offset} on cannot be read");
+    }
+    if !report.removed.is_empty() {
+        let objects = count(report.removed.len() as u64, "object");
+        let _ = writeln!(text, "{objects} removed that nothing needed");
+    }
+    text
+}
+
+impl Resize {
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let rim = volumes::rim(&self.pool, setup)?;
+        let writer = volumes::writer("kiln volume resize");
+        Volume::resize(&rim, &self.name, self.size, &writer)?;
+        done(setup, &Changed { volume: &self.name, snapshot: None, done: "resized" })
+    }
+}
+
+impl Snapshot {
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let rim = volumes::rim(&self.pool, setup)?;
+        let writer = volumes::writer("kiln volume snapshot");
+        Volume::snapshot(&rim, &self.name, &self.snapshot, &writer)?;
+        let snapshot = Some(&self.snapshot[..]);
+        done(setup, &Changed { volume: &self.name, snapshot, done: "kept" })
+    }
+}
+
+impl CloneOf {
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let Some((name, snapshot)) = self.snapshot.split_once('@') else {
+            let problem = "write it as VOLUME@SNAPSHOT".to_owned();
+            return Err(Failure::Flag { flag: "SNAPSHOT", problem });
+        };
+        let rim = volumes::rim(&self.pool, setup)?;
+        Volume::clone_snapshot(&rim, name, snapshot, &self.name)?;
+        done(setup, &Changed { volume: &self.name, snapshot: None, done: "cloned" })
+    }
+}

@@ -1,0 +1,54 @@
+//! Volumes of the pool that a command works on.
+
+use std::sync::Arc;
+
+use kiln_pool::{Index, Pool, PoolError};
+use kiln_volume::Rim;
+
+use crate::exit::Failure;
+use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
+
+/// What volumes see of the world: the pool, which is opened again when its members change.
+///
+/// # Errors
+/// As [`PoolFlags::open`].
+pub fn rim(flags: &PoolFlags, setup: &Setup) -> Result<Arc<Rim>, Failure> {
+    let pool = flags.open(setup)?;
+    setup.observer.finish();
+    let (flags, beside) = (flags.clone(), setup.beside());
+    let reopen = move || match flags.open_quietly(&beside) {
+        Ok(pool) => Ok(pool),
+        Err(Failure::Pool(error)) => Err(error),
+        Err(error) => Err(PoolError::Internal { what: error.to_string() }),
+    };
+    Ok(Arc::new(Rim::new(pool, fresh_run, now_ms).reopening(Box::new(reopen))))
+}
+
+/// Names of objects in an index that begin with a prefix.
+pub fn names(index: &Index, prefix: &str) -> Result<Vec<String>, PoolError> {
+    let mut names = Vec::new();
+    index.each(prefix, None, |listed| {
+        names.push(listed.name);
+        Ok(true)
+    })?;
+    Ok(names)
+}
+
+/// Who writes a volume, for messages to others.
+pub fn writer(command: &str) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{command} on {}, process {}", host.trim(), std::process::id())
+}
+
+/// The objects of a pool that begin with a prefix, looked for on its nodes.
+///
+/// # Errors
+/// As [`PoolFlags::index`].
+pub fn listed(
+    flags: &PoolFlags,
+    pool: &Pool,
+    setup: &Setup,
+    prefix: &str,
+) -> Result<Vec<String>, Failure> {
+    Ok(names(&flags.index(pool, setup)?, prefix)?)
+}

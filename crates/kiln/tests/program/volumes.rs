@@ -1,0 +1,267 @@
+//! Volumes, served by the program to a client that speaks as little of the protocol as it can.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStderr, Stdio};
+
+use crate::pool::create;
+use crate::rig::{Random, Rig, data, seed};
+
+const BLOCK: usize = 4096;
+
+/// `kiln nbd`, until it is dropped: then it is killed.
+struct Server {
+    child: Child,
+    errors: Option<ChildStderr>,
+}
+
+impl Server {
+    /// Starts it and waits until it says that it serves.
+    fn start(rig: &Rig, flags: &str) -> Server {
+        let words = format!("nbd disk --socket disk.sock {flags}");
+        let mut command = rig.command(&words);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut errors = child.stderr.take();
+        if !line.starts_with("serving nbd+unix:///disk?socket=disk.sock") {
+            let mut said = String::new();
+            errors.take().unwrap().read_to_string(&mut said).unwrap();
+            panic!("{line}{said}");
+        }
+        Server { child, errors }
+    }
+
+    /// Ends it as a person would; what it said on standard error.
+    fn end(mut self) -> String {
+        let told = std::process::Command::new("kill").arg(self.child.id().to_string()).status();
+        assert!(told.unwrap().success());
+        let mut said = String::new();
+        self.errors.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{said}");
+        said
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Client(UnixStream);
+
+impl Client {
+    fn new(rig: &Rig) -> Client {
+        let mut socket = UnixStream::connect(rig.path("disk.sock")).unwrap();
+        let mut hello = [0; 18];
+        socket.read_exact(&mut hello).unwrap();
+        assert_eq!(&hello[..16], b"NBDMAGICIHAVEOPT");
+        // No zeros; then the export by its name.
+        socket.write_all(&3u32.to_be_bytes()).unwrap();
+        socket.write_all(b"IHAVEOPT").unwrap();
+        socket.write_all(&[0, 0, 0, 1, 0, 0, 0, 4]).unwrap();
+        socket.write_all(b"disk").unwrap();
+        socket.read_exact(&mut [0; 10]).unwrap();
+        Client(socket)
+    }
+
+    /// Sends a request; what it is answered, and data where it reads.
+    fn ask(&mut self, kind: u16, offset: u64, len: usize, data: &[u8]) -> io::Result<Vec<u8>> {
+        let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
+        request.extend_from_slice(&[0, 0]);
+        request.extend_from_slice(&kind.to_be_bytes());
+        request.extend_from_slice(b"cookie..");
+        request.extend_from_slice(&offset.to_be_bytes());
+        request.extend_from_slice(&(len as u32).to_be_bytes());
+        request.extend_from_slice(data);
+        self.0.write_all(&request)?;
+        let mut reply = [0; 16];
+        self.0.read_exact(&mut reply)?;
+        assert_eq!((&reply[..4], &reply[8..]), (&[0x67, 0x44, 0x66, 0x98][..], &b"cookie.."[..]));
+        let error = u32::from_be_bytes(reply[4..8].try_into().unwrap());
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error as i32));
+        }
+        let mut bytes = vec![0; if kind == 0 { len } else { 0 }];
+        self.0.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn read(&mut self, offset: u64, len: usize) -> Vec<u8> {
+        self.ask(0, offset, len, &[]).unwrap()
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.ask(1, offset, bytes.len(), bytes).map(drop)
+    }
+}
+
+fn small(rig: &Rig) {
+    create(rig, "clay:4+2", 9);
+    rig.kiln("volume create disk 4MiB --segment 64KiB -q").ok();
+}
+
+#[test]
+fn acknowledged_writes_survive_kills_and_lost_nodes() {
+    let rig = Rig::new();
+    small(&rig);
+    let mut random = Random::new(seed("acknowledged_writes_survive_kills_and_lost_nodes"));
+    let mut model = vec![0; 4 << 20];
+    for round in 0..6 {
+        let server = Server::start(&rig, "");
+        let mut client = Client::new(&rig);
+        assert!(client.read(0, model.len()) == model, "round {round}");
+        for step in 0..40 {
+            let len = (1 + random.below(12) as usize) * BLOCK;
+            let offset = random.below(((model.len() - len) / BLOCK) as u64) as usize * BLOCK;
+            let bytes = data(len, round * 1000 + step);
+            client.write(offset as u64, &bytes).unwrap();
+            model[offset..offset + len].copy_from_slice(&bytes);
+        }
+        // What is under way when it is killed is there block by block, or not.
+        let (offset, bytes) = (random.below(900) as usize * BLOCK, data(64 * BLOCK, round + 77));
+        let mut server = server;
+        std::thread::scope(|scope| {
+            let under_way = scope.spawn(|| client.write(offset as u64, &bytes));
+            std::thread::sleep(std::time::Duration::from_micros(random.below(4000)));
+            server.child.kill().unwrap();
+            let _ = under_way.join().unwrap();
+        });
+        drop(server);
+        // Two nodes are lost for good, two others come in their place.
+        let lost = [random.below(9), random.below(9)];
+        lost.iter().for_each(|at| rig.remove(format!("d{at:02}")));
+        let server = Server::start(&rig, "");
+        let found = Client::new(&rig).read(offset as u64, bytes.len());
+        let old = &model[offset..offset + bytes.len()];
+        for (at, block) in found.chunks(BLOCK).enumerate() {
+            let within = at * BLOCK..(at + 1) * BLOCK;
+            assert!(block == &old[within.clone()] || block == &bytes[within], "round {round}");
+        }
+        model[offset..offset + bytes.len()].copy_from_slice(&found);
+        if round % 2 == 0 {
+            server.end();
+        } else {
+            drop(server);
+        }
+        for at in std::collections::BTreeSet::from(lost) {
+            std::fs::create_dir(rig.path(format!("d{at:02}"))).unwrap();
+            rig.kiln(&format!("pool add-node n{at:02} --replace -q")).ok();
+        }
+        rig.kiln("repair -q").ok();
+    }
+    let report = rig.kiln("volume check disk --json").ok().json();
+    assert_eq!(report["damaged_count"], 0);
+    rig.kiln("scrub --deep -q");
+    rig.kiln("status -q").ok();
+}
+
+#[test]
+fn one_server_at_a_time_and_the_deposed_one_writes_nothing() {
+    let rig = Rig::new();
+    small(&rig);
+    let first = Server::start(&rig, "");
+    let mut client = Client::new(&rig);
+    client.write(0, &data(BLOCK, 1)).unwrap();
+    let second = "nbd disk --socket other.sock";
+    rig.kiln(second).fails(5, &["in use by kiln nbd on", "process"]);
+    for command in ["snapshot disk a", "rm disk", "check disk", "resize disk 8MiB"] {
+        rig.kiln(&format!("volume {command}")).fails(5, &["in use"]);
+    }
+    rig.kiln("volume ls").ok();
+    client.write(BLOCK as u64, &data(BLOCK, 2)).unwrap();
+    std::fs::remove_file(rig.path("disk.sock")).unwrap();
+    let taker = Server::start(&rig, "--take-over");
+    assert!(client.write(0, &data(BLOCK, 3)).is_err());
+    assert!(Client::new(&rig).read(0, 2 * BLOCK) == [data(BLOCK, 1), data(BLOCK, 2)].concat());
+    taker.end();
+    drop(first);
+}
+
+#[test]
+fn snapshots_and_clones_keep_what_they_are_of() {
+    let rig = Rig::new();
+    small(&rig);
+    let server = Server::start(&rig, "");
+    let (old, new) = (data(100 * BLOCK, 1), data(50 * BLOCK, 2));
+    Client::new(&rig).write(0, &old).unwrap();
+    server.end();
+    rig.kiln("volume snapshot disk monday").ok();
+    rig.kiln("volume snapshot disk monday").fails(3, &["has a snapshot"]);
+    rig.kiln("volume clone disk@monday other").ok();
+    rig.kiln("volume clone disk@monday other").fails(5, &["exists already"]);
+    rig.kiln("volume clone disk@sunday third").fails(3, &["no snapshot", "monday"]);
+    let server = Server::start(&rig, "");
+    for _ in 0..8 {
+        Client::new(&rig).write(0, &new).unwrap();
+    }
+    server.end();
+    let served = |name: &str| {
+        let words = format!("nbd {name} --export disk --socket disk.sock --read-only");
+        let mut command = rig.command(&words);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut client = Client::new(&rig);
+        let refused = client.write(0, &[1; BLOCK]).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        let bytes = client.read(0, old.len());
+        drop(client);
+        Server { child, errors: None }.child.kill().unwrap();
+        bytes
+    };
+    assert!(served("other") == old);
+    rig.kiln("volume rm disk@monday").fails(3, &["clone"]);
+    rig.kiln("volume rm disk").fails(3, &["cloned from disk@monday"]);
+    let listed = rig.kiln("volume ls").ok().stdout;
+    assert!(listed.contains("disk@monday") && listed.contains("other"), "{listed}");
+    rig.kiln("volume rm other").ok();
+    rig.kiln("volume resize disk 1MiB").ok();
+    rig.kiln("volume rm disk@monday").ok();
+    assert!(served("disk") == [&new[..], &old[new.len()..]].concat());
+    rig.kiln("volume rm disk").ok();
+    assert_eq!(rig.kiln("ls .volumes").ok().stdout, "");
+    // Nothing is left on any node but what says that something was there.
+    for at in 0..9 {
+        let names = rig.names(&format!("d{at:02}"));
+        let left = |name: &&String| {
+            // Parts are of those that were killed; a scrub removes them.
+            let known = [".manifest", ".part", ".toml", "kiln-changes"];
+            !known.iter().any(|end| name.ends_with(end))
+        };
+        assert_eq!(names.iter().find(left), None, "{names:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let rig = Rig::new();
+    small(&rig);
+    rig.kiln("volume create disk 1MiB").fails(5, &["exists already"]);
+    rig.kiln("volume create a/b 1MiB").fails(3, &["without slashes"]);
+    rig.kiln("volume create odd 5").fails(3, &["blocks of 4096"]);
+    rig.kiln("volume create odd 1MiB --segment 1KiB").fails(3, &["64 KiB to 128 MiB"]);
+    rig.kiln("nbd none --socket x.sock").fails(3, &["no volume \"none\""]);
+    rig.kiln("nbd disk --listen 0.0.0.0:0").fails(3, &["--tls-certificate", "--insecure"]);
+    std::fs::write(rig.path("bad.pem"), "no certificate").unwrap();
+    rig.kiln("nbd disk --listen 127.0.0.1:0 --tls-certificate bad.pem --tls-key bad.pem")
+        .fails(4, &["bad.pem"]);
+    std::fs::write(rig.path("x.sock"), "a file").unwrap();
+    rig.kiln("nbd disk --socket x.sock").fails(4, &["x.sock"]);
+    assert_eq!(rig.read("x.sock"), b"a file");
+    let stat = rig.kiln("volume stat disk --json").ok().json();
+    assert_eq!((&stat["size"], &stat["log"]), (&(4 << 20).into(), &(256 << 10).into()));
+    rig.kiln("volume stat none").fails(3, &["no volume"]);
+    // Beyond the end, and a request that is none.
+    let server = Server::start(&rig, "");
+    let mut client = Client::new(&rig);
+    let error = client.ask(0, 4 << 20, 1, &[]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    assert_eq!(client.write(4 << 20, b"x").unwrap_err().kind(), io::ErrorKind::StorageFull);
+    client.0.write_all(&[0; 28]).unwrap();
+    assert_eq!(client.0.read(&mut [0; 1]).unwrap(), 0);
+    let said = server.end();
+    assert!(said.contains("does not keep to the protocol"), "{said}");
+}

@@ -1,0 +1,42 @@
+//! The crate's one error type.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a server cannot serve, or a connection ended.
+///
+/// ```
+/// let error = kiln_nbd::NbdError::Protocol { what: "no request".into() };
+/// assert!(error.to_string().contains("no request"));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NbdError {
+    /// The socket failed.
+    #[error("connection: {0}")]
+    Io(#[from] io::Error),
+    /// The client does not speak the protocol.
+    #[error("the client does not keep to the protocol: {what}")]
+    Protocol {
+        /// What it sent.
+        what: String,
+    },
+    /// A file has no certificate, or no key.
+    #[error("{path}: {what}")]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// Encryption could not be agreed on.
+    #[error("encryption: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// Result of everything in this crate.
+pub type Result<T, E = NbdError> = std::result::Result<T, E>;
+
+pub(crate) fn protocol<T>(what: &str) -> Result<T> {
+    Err(NbdError::Protocol { what: what.to_owned() })
+}

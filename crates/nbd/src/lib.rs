@@ -1,0 +1,74 @@
+//! A server of the network block device protocol: fixed newstyle negotiation, structured replies,
+//! block status, trim, zeroes, flush and FUA, several connections, TLS.
+//!
+//! `handshake` and `wire` are functions of bytes; `server`, `connection` and `stream` have the
+//! sockets and threads. What is served is an [`Export`].
+#![forbid(unsafe_code)]
+
+mod connection;
+mod error;
+mod handshake;
+mod server;
+mod stream;
+mod tls;
+mod wire;
+
+pub use error::{NbdError, Result};
+pub use handshake::{About, Handshake, Next};
+pub use server::{Listener, Server};
+pub use stream::Socket;
+pub use tls::tls;
+pub use wire::{Command, Errno, MAX_NAME, MAX_OPTION, MAX_PAYLOAD, REQUEST, Request};
+
+/// Bytes that clients are told to write at a time, or multiples of it: others cost a read.
+pub(crate) const BLOCK: u32 = 4096;
+
+/// A change that a client wants.
+///
+/// ```
+/// let change = kiln_nbd::Change::Zero { offset: 0, len: 4096 };
+/// assert_eq!(change, kiln_nbd::Change::Zero { offset: 0, len: 4096 });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Bytes at an offset.
+    Write {
+        /// In bytes.
+        offset: u64,
+        /// What to write.
+        bytes: Vec<u8>,
+    },
+    /// Bytes that become zeros.
+    Zero {
+        /// In bytes.
+        offset: u64,
+        /// How many.
+        len: u64,
+    },
+}
+
+/// Hears how a change ended.
+pub type Done = Box<dyn FnOnce(Result<(), Errno>) + Send>;
+
+/// What a server serves. Offsets and lengths lie within the size that [`Export::about`] says.
+pub trait Export: Send + Sync {
+    /// Its name, size, and whether it can be written.
+    fn about(&self) -> About;
+
+    /// Reads bytes.
+    ///
+    /// # Errors
+    /// What the client is told.
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Errno>;
+
+    /// Makes a change; `done` is called when it is durable, from whatever thread. Whether this
+    /// waits meanwhile is its own affair.
+    fn change(&self, change: Change, done: Done);
+
+    /// What is data and what zeros, from an offset on: lengths in bytes, and whether each is data;
+    /// at most so many extents.
+    ///
+    /// # Errors
+    /// What the client is told.
+    fn extents(&self, offset: u64, len: u64, most: usize) -> Result<Vec<(u64, bool)>, Errno>;
+}

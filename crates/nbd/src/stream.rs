@@ -1,0 +1,178 @@
+//! A connection as two halves, plain or encrypted.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustls::{ServerConfig, ServerConnection};
+
+/// A socket that was accepted.
+#[derive(Debug)]
+pub enum Socket {
+    /// From another machine, or this one.
+    Tcp(TcpStream),
+    /// From this machine.
+    Unix(UnixStream),
+}
+
+impl Socket {
+    pub(crate) fn try_clone(&self) -> io::Result<Socket> {
+        Ok(match self {
+            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
+            Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
+        })
+    }
+
+    /// Ends both directions; whoever reads or writes hears of it.
+    pub(crate) fn end(&self) {
+        // It may have ended already.
+        let _ = match self {
+            Socket::Tcp(socket) => socket.shutdown(Shutdown::Both),
+            Socket::Unix(socket) => socket.shutdown(Shutdown::Both),
+        };
+    }
+
+    pub(crate) fn set_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        match self {
+            Socket::Tcp(socket) => {
+                socket.set_read_timeout(time)?;
+                socket.set_nodelay(true)
+            }
+            Socket::Unix(socket) => socket.set_read_timeout(time),
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => socket.read(buf),
+            Socket::Unix(socket) => socket.read(buf),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => socket.write(bytes),
+            Socket::Unix(socket) => socket.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What encrypts, shared by both halves: it is never held while a socket waits.
+type Session = Arc<Mutex<ServerConnection>>;
+
+fn lock(session: &Session) -> MutexGuard<'_, ServerConnection> {
+    session.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What comes from the client.
+pub(crate) struct Incoming {
+    socket: Socket,
+    session: Option<Session>,
+}
+
+/// What goes to the client.
+pub(crate) struct Outgoing {
+    socket: Socket,
+    session: Option<Session>,
+}
+
+/// Both halves of a connection.
+pub(crate) fn halves(socket: Socket) -> io::Result<(Incoming, Outgoing)> {
+    let other = socket.try_clone()?;
+    Ok((Incoming { socket, session: None }, Outgoing { socket: other, session: None }))
+}
+
+/// Encrypts a connection from here on.
+pub(crate) fn encrypt(
+    incoming: &mut Incoming,
+    outgoing: &mut Outgoing,
+    config: &Arc<ServerConfig>,
+) -> crate::Result<()> {
+    let mut session = ServerConnection::new(Arc::clone(config))?;
+    while session.is_handshaking() {
+        session.complete_io(&mut Both(&mut incoming.socket))?;
+    }
+    let session = Arc::new(Mutex::new(session));
+    incoming.session = Some(Arc::clone(&session));
+    outgoing.session = Some(session);
+    Ok(())
+}
+
+/// A socket that is read and written by one.
+struct Both<'a>(&'a mut Socket);
+
+impl Read for Both<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf)
+    }
+}
+
+impl Write for Both<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Incoming {
+    pub fn set_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        self.socket.set_timeout(time)
+    }
+}
+
+impl Read for Incoming {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let Some(session) = &self.session else { return self.socket.read(buf) };
+        let mut sealed = [0; 16 << 10];
+        loop {
+            match lock(session).reader().read(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                got => return got,
+            }
+            let got = self.socket.read(&mut sealed)?;
+            let mut rest = &sealed[..got];
+            let mut session = lock(session);
+            loop {
+                let taken = session.read_tls(&mut rest)?;
+                session.process_new_packets().map_err(io::Error::other)?;
+                if taken == 0 || rest.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Write for Outgoing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(session) = &self.session else { return self.socket.write(bytes) };
+        let mut sealed = Vec::new();
+        let taken = {
+            let mut session = lock(session);
+            let taken = session.writer().write(bytes)?;
+            while session.wants_write() {
+                session.write_tls(&mut sealed)?;
+            }
+            taken
+        };
+        self.socket.write_all(&sealed)?;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

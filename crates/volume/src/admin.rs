@@ -1,0 +1,385 @@
+//! What is done with volumes as a whole: describe, remove, resize, snapshots, clones, checks.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kiln_pool::PoolError;
+use serde::Serialize;
+
+use crate::description::{Held, look_up, name_of, swap};
+use crate::descriptor::{Descriptor, SnapshotEntry, check_sizes};
+use crate::kept::lock;
+use crate::map::BYTES_PER_BLOCK;
+use crate::open::{create_from, load};
+use crate::state::Stage;
+use crate::{BLOCK, DATA, NAMES, OpenRequest, Result, Rim, Statistics, Volume, VolumeError};
+
+/// Lists the names of a pool's objects that begin with a prefix.
+pub type Objects<'a> = &'a dyn Fn(&str) -> Result<Vec<String>, PoolError>;
+
+/// What the pool says of a volume.
+///
+/// ```
+/// # fn show(info: &kiln_volume::VolumeInfo) {
+/// println!("{}: {} bytes", info.name, info.size);
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VolumeInfo {
+    /// Its name.
+    pub name: String,
+    /// Its id, 32 hex digits.
+    pub id: String,
+    /// Bytes that it has for its users.
+    pub size: u64,
+    /// Bytes of a segment.
+    pub segment: u64,
+    /// Bytes of each copy of the log.
+    pub log: u64,
+    /// When it was made, in ms since 1970.
+    pub created_ms: u64,
+    /// Who writes it, or did when it was last seen; empty: it was closed.
+    pub writer: String,
+    /// Nodes with its log; none where it was closed.
+    pub log_nodes: Vec<String>,
+    /// The snapshot that it was cloned from, as VOLUME@SNAPSHOT.
+    pub origin: String,
+    /// Its snapshots.
+    pub snapshots: Vec<SnapshotInfo>,
+}
+
+/// A snapshot of a volume.
+///
+/// ```
+/// # fn show(info: &kiln_volume::SnapshotInfo) {
+/// println!("{} of {} bytes", info.name, info.size);
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SnapshotInfo {
+    /// Its name.
+    pub name: String,
+    /// When it was made, in ms since 1970.
+    pub created_ms: u64,
+    /// Bytes that the volume had.
+    pub size: u64,
+    /// Volumes that were cloned from it.
+    pub clones: Vec<String>,
+}
+
+/// How an open volume is.
+///
+/// ```
+/// assert_eq!(kiln_volume::VolumeStatus::default().mapped_bytes, 0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct VolumeStatus {
+    /// Bytes that it has for its users.
+    pub size: u64,
+    /// Bytes that are not zeros.
+    pub mapped_bytes: u64,
+    /// Bytes of segments, without parity; and those of them that are still needed.
+    pub segment_bytes: u64,
+    /// Of those, what is needed.
+    pub live_bytes: u64,
+    /// Bytes of the log that are not yet in segments.
+    pub log_used: u64,
+    /// Bytes of memory that the map takes, and for a block of 4096 bytes at most.
+    pub map_bytes: u64,
+    /// Bytes for each block that is mapped, at most.
+    pub map_bytes_per_block: u64,
+    /// What it has done since it was opened.
+    pub statistics: Statistics,
+}
+
+/// What a check found.
+///
+/// ```
+/// assert!(kiln_volume::CheckReport::default().damaged.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CheckReport {
+    /// Blocks that were read.
+    pub blocks: u64,
+    /// Offsets of bytes that cannot be read, or are not what was written; at most 1000.
+    pub damaged: Vec<u64>,
+    /// How many blocks that are.
+    pub damaged_count: u64,
+    /// Objects that nothing needed, which were removed.
+    pub removed: Vec<String>,
+}
+
+/// Most entries of a list of damage.
+const MAX_DAMAGED: usize = 1000;
+
+/// The name of the volume that an object describes; `None`: it is another object.
+///
+/// ```
+/// assert_eq!(kiln_volume::volume_of(".volumes/names/disk"), Some("disk"));
+/// assert_eq!(kiln_volume::volume_of("photos/disk"), None);
+/// ```
+#[must_use]
+pub fn volume_of(object: &str) -> Option<&str> {
+    object.strip_prefix(NAMES)?.strip_prefix('/')
+}
+
+/// Refuses to use a snapshot's name that cannot be one.
+fn check_snapshot(name: &str) -> Result<()> {
+    let fits = !name.is_empty() && name.len() <= 255 && !name.contains(['/', '@', '\0', '\n']);
+    let what = || format!("{name:?} cannot be a snapshot's name: give one without '/' and '@'");
+    if fits { Ok(()) } else { Err(VolumeError::Usage { what: what() }) }
+}
+
+impl Volume {
+    /// What the pool says of a volume.
+    ///
+    /// # Errors
+    /// [`VolumeError::NoVolume`].
+    pub fn info(rim: &Rim, name: &str) -> Result<VolumeInfo> {
+        let found = look_up(rim, name)?.descriptor;
+        let snapshot = |entry: &SnapshotEntry| SnapshotInfo {
+            name: entry.name.clone(),
+            created_ms: entry.created_ms,
+            size: entry.size,
+            clones: entry.clones.clone(),
+        };
+        Ok(VolumeInfo {
+            name: name.to_owned(),
+            size: found.size,
+            segment: found.segment,
+            log: found.log_size,
+            created_ms: found.created_ms,
+            log_nodes: found.log.iter().map(|copy| copy.node.clone()).collect(),
+            snapshots: found.snapshot.iter().map(snapshot).collect(),
+            id: found.id,
+            writer: found.writer,
+            origin: found.origin,
+        })
+    }
+
+    /// A volume that is closed, with a map in the pool of all that it holds; one that was not
+    /// closed is first.
+    fn settled(rim: &Arc<Rim>, name: &str, writer: &str) -> Result<Held> {
+        let held = look_up(rim, name)?;
+        if held.descriptor.log.is_empty() && held.descriptor.checkpoint.is_some() {
+            return Ok(held);
+        }
+        Volume::open(rim, name, &OpenRequest::of(writer))?.close()?;
+        look_up(rim, name)
+    }
+
+    /// Keeps the volume as it is now under a name. It takes no space but for what is overwritten
+    /// later.
+    ///
+    /// # Errors
+    /// [`VolumeError::InUse`]; there is a snapshot of that name.
+    pub fn snapshot(rim: &Arc<Rim>, name: &str, snapshot: &str, writer: &str) -> Result<()> {
+        check_snapshot(snapshot)?;
+        let held = Volume::settled(rim, name, writer)?;
+        let mut new = held.descriptor.clone();
+        if new.snapshot.iter().any(|entry| entry.name == snapshot) {
+            let what = format!("volume {name:?} has a snapshot {snapshot:?} already");
+            return Err(VolumeError::Usage { what });
+        }
+        let map = new.checkpoint.clone().unwrap_or_default();
+        let (created_ms, size, clones) = (rim.now_ms(), new.size, Vec::new());
+        new.snapshot.push(SnapshotEntry { name: snapshot.into(), created_ms, size, map, clones });
+        swap(rim, name, held.version, &new).map(drop)
+    }
+
+    /// Removes a snapshot; what only it needed is removed when the volume is next written to.
+    ///
+    /// # Errors
+    /// [`VolumeError::InUse`]; there is no such snapshot, or a volume was cloned from it.
+    pub fn remove_snapshot(rim: &Arc<Rim>, name: &str, snapshot: &str, writer: &str) -> Result<()> {
+        let held = Volume::settled(rim, name, writer)?;
+        let mut new = held.descriptor.clone();
+        let at = position(&new, name, snapshot)?;
+        if let Some(clone) = new.snapshot[at].clones.first() {
+            let what = format!("volume {clone:?} is a clone of {name}@{snapshot}; remove it first");
+            return Err(VolumeError::Usage { what });
+        }
+        let map = new.snapshot.remove(at).map;
+        swap(rim, name, held.version, &new)?;
+        let named = new.checkpoint.as_ref() == Some(&map);
+        if !named && !new.snapshot.iter().any(|entry| entry.map == map) {
+            rim.remove(&map)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a new volume of a snapshot. Both share what neither overwrites.
+    ///
+    /// # Errors
+    /// There is no such snapshot; [`VolumeError::Exists`].
+    pub fn clone_snapshot(rim: &Rim, name: &str, snapshot: &str, clone: &str) -> Result<()> {
+        name_of(clone)?;
+        if !matches!(look_up(rim, clone), Err(VolumeError::NoVolume { .. })) {
+            return Err(VolumeError::Exists { name: clone.to_owned() });
+        }
+        let held = look_up(rim, name)?;
+        let mut origin = held.descriptor.clone();
+        let at = position(&origin, name, snapshot)?;
+        let map = origin.snapshot[at].map.clone();
+        let head = load(rim, name, &map)?.head;
+        let (segment, log_size) = (origin.segment, origin.log_size);
+        let mut new = Descriptor::new(rim.id(), head.size, segment, log_size, rim.now_ms());
+        (new.checkpoint, new.next_number) = (Some(map), head.next_number);
+        new.origin = format!("{name}@{snapshot}");
+        // First of all nobody may remove what it needs.
+        origin.snapshot[at].clones.push(clone.to_owned());
+        swap(rim, name, held.version, &origin)?;
+        create_from(rim, clone, &new)
+    }
+
+    /// Changes the size. What lies past a smaller one is gone.
+    ///
+    /// # Errors
+    /// [`VolumeError::InUse`]; sizes that cannot be.
+    pub fn resize(rim: &Arc<Rim>, name: &str, size: u64, writer: &str) -> Result<()> {
+        let found = look_up(rim, name)?.descriptor;
+        check_sizes(size, found.segment, found.log_size)?;
+        let volume = Volume::open(rim, name, &OpenRequest::of(writer))?;
+        volume.seal_all()?;
+        lock(&volume.state).resize(size);
+        volume.close()
+    }
+
+    /// Removes a volume and all that it is made of.
+    ///
+    /// # Errors
+    /// [`VolumeError::InUse`]; it has snapshots that others were cloned from.
+    pub fn remove(rim: &Arc<Rim>, name: &str, objects: Objects<'_>, writer: &str) -> Result<()> {
+        let held = Volume::settled(rim, name, writer)?;
+        let found = held.descriptor;
+        let cloned = found.snapshot.iter().find(|entry| !entry.clones.is_empty());
+        if let Some(SnapshotEntry { name: snapshot, clones, .. }) = cloned {
+            let clones = clones.join(", ");
+            let what = format!("{clones}: cloned from {name}@{snapshot}; remove that first");
+            return Err(VolumeError::Usage { what });
+        }
+        // Whoever opens it now loses, or this does.
+        let mut last = found.clone();
+        last.generation += 1;
+        swap(rim, name, held.version, &last)?;
+        rim.remove(&name_of(name)?)?;
+        for object in objects(&format!("{DATA}/{}/", found.id))? {
+            rim.remove(&object)?;
+        }
+        if let Some((origin, snapshot)) = found.origin.split_once('@') {
+            release_origin(rim, origin, snapshot, name)?;
+        }
+        Ok(())
+    }
+
+    /// How it is.
+    pub fn status(&self) -> VolumeStatus {
+        let state = lock(&self.state);
+        let block = BLOCK as u64;
+        let (live, total) = state.fill();
+        VolumeStatus {
+            size: state.size,
+            mapped_bytes: state.map.mapped() * block,
+            segment_bytes: total * block,
+            live_bytes: live * block,
+            log_used: state.ring.used(),
+            map_bytes: state.map.memory(),
+            map_bytes_per_block: BYTES_PER_BLOCK,
+            statistics: self.counters.so_far(),
+        }
+    }
+
+    /// Reads everything that was written, and removes what nothing needs.
+    ///
+    /// `observer` hears of blocks as they are read.
+    ///
+    /// # Errors
+    /// What keeps it from looking; damage is in the report.
+    pub fn check(
+        &self,
+        objects: Objects<'_>,
+        observer: &dyn kiln_pool::Observer,
+    ) -> Result<CheckReport> {
+        let mut report = CheckReport::default();
+        let (blocks, mapped) = {
+            let state = lock(&self.state);
+            (state.size / BLOCK as u64, state.map.mapped())
+        };
+        observer.begin("check", Some(mapped * BLOCK as u64));
+        let page = crate::map::PAGE as u64;
+        let mut bytes = vec![0; crate::map::PAGE * BLOCK];
+        for start in (0..blocks).step_by(crate::map::PAGE) {
+            let end = (start + page).min(blocks);
+            let there: Vec<u64> = lock(&self.state).map.mapped_in(start..end).collect();
+            report.blocks += there.len() as u64;
+            let whole = &mut bytes[..(end - start) as usize * BLOCK];
+            // All at once, and one by one where that fails.
+            let wrong = match there.is_empty() || self.read(start * BLOCK as u64, whole).is_ok() {
+                true => Vec::new(),
+                false => self.damaged(&there),
+            };
+            report.damaged_count += wrong.len() as u64;
+            let room = MAX_DAMAGED - report.damaged.len();
+            report.damaged.extend(wrong.into_iter().take(room));
+            observer.advance((there.len() * BLOCK) as u64);
+        }
+        report.removed = self.remove_strays(objects)?;
+        Ok(report)
+    }
+
+    /// Offsets of those blocks that cannot be read.
+    fn damaged(&self, blocks: &[u64]) -> Vec<u64> {
+        let mut bytes = vec![0; BLOCK];
+        let offsets = blocks.iter().map(|block| block * BLOCK as u64);
+        offsets.filter(|offset| self.read(*offset, &mut bytes).is_err()).collect()
+    }
+
+    /// Removes objects of this volume that neither its map nor a snapshot needs.
+    fn remove_strays(&self, objects: Objects<'_>) -> Result<Vec<String>> {
+        let _keeper = lock(&self.keeper);
+        let held = lock(&self.held).descriptor.clone();
+        let mut strays = objects(&format!("{DATA}/{}/", held.id))?;
+        // What became a segment since was not yet listed, and what was listed is known by now.
+        let mut needed: BTreeSet<String> = {
+            let state = lock(&self.state);
+            let known = state.slots.iter().filter(|slot| slot.stage != Stage::Removed);
+            known.map(|slot| slot.id.name()).collect()
+        };
+        needed.extend(held.checkpoint);
+        for entry in &held.snapshot {
+            needed.insert(entry.map.clone());
+            let map = load(&self.rim, &self.name, &entry.map)?;
+            needed.extend(map.segments.iter().map(|segment| segment.id.name()));
+        }
+        strays.retain(|name| !needed.contains(name));
+        // Only as its one writer.
+        self.describe(|_| None)?;
+        for object in &strays {
+            self.rim.remove(object)?;
+        }
+        Ok(strays)
+    }
+}
+
+fn position(found: &Descriptor, name: &str, snapshot: &str) -> Result<usize> {
+    let at = found.snapshot.iter().position(|entry| entry.name == snapshot);
+    at.ok_or_else(|| {
+        let known: Vec<&str> = found.snapshot.iter().map(|entry| &entry.name[..]).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let what = format!("volume {name:?} has no snapshot {snapshot:?}; there are: {known}");
+        VolumeError::Usage { what }
+    })
+}
+
+/// A clone is gone: its origin's snapshot may go, too.
+fn release_origin(rim: &Rim, origin: &str, snapshot: &str, clone: &str) -> Result<()> {
+    let held = match look_up(rim, origin) {
+        Err(VolumeError::NoVolume { .. }) => return Ok(()),
+        held => held?,
+    };
+    let mut new = held.descriptor.clone();
+    if let Some(entry) = new.snapshot.iter_mut().find(|entry| entry.name == snapshot) {
+        entry.clones.retain(|other| other != clone);
+    }
+    swap(rim, origin, held.version, &new).map(drop)
+}

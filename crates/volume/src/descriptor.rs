@@ -1,0 +1,195 @@
+//! What a pool says of a volume: a small object that is replaced as a whole, by whoever knows the
+//! version in force. So of two writers one learns that it is deposed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BLOCK, Result, VolumeError};
+
+/// Version of the text.
+const VERSION: u32 = 1;
+/// Largest size of a volume.
+pub(crate) const MAX_SIZE: u64 = 1 << 50;
+/// Limits of a segment's bytes.
+pub(crate) const SEGMENT: std::ops::RangeInclusive<u64> = 64 << 10..=128 << 20;
+
+/// The description of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Descriptor {
+    pub version: u32,
+    /// 32 hex digits.
+    pub id: String,
+    /// Bytes that it has for its users.
+    pub size: u64,
+    /// Bytes of a segment.
+    pub segment: u64,
+    /// Bytes of each copy of the log.
+    pub log_size: u64,
+    pub created_ms: u64,
+    /// Counts writers and the sets of nodes that their logs were on.
+    pub generation: u64,
+    /// Who writes it; empty: nobody, it was closed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub writer: String,
+    /// The first batch of the log that counts.
+    pub first_seq: u64,
+    /// Object with the map, and the first segment that it does not cover.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
+    pub next_number: u64,
+    /// The volume that it was cloned from, for its description.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub origin: String,
+    /// Copies of the log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LogCopy>,
+    /// Which generation wrote which segments since the checkpoint.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub era: Vec<Era>,
+    /// Maps that are kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub snapshot: Vec<SnapshotEntry>,
+}
+
+/// A copy of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LogCopy {
+    /// Id of its node.
+    pub node: String,
+    /// Name of the file.
+    pub file: String,
+}
+
+/// Segments that one generation wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Era {
+    pub generation: u64,
+    /// Number of its first one.
+    pub first: u64,
+    /// Numbers of those that were not there when the next generation began: should they appear
+    /// later, they count for nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<u64>,
+}
+
+/// A map that is kept, with all that it needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SnapshotEntry {
+    pub name: String,
+    pub created_ms: u64,
+    pub size: u64,
+    /// Object with the map.
+    pub map: String,
+    /// Volumes that were cloned from it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clones: Vec<String>,
+}
+
+impl Descriptor {
+    /// The description of a new, empty volume.
+    pub fn new(id: [u8; 16], size: u64, segment: u64, log_size: u64, now_ms: u64) -> Descriptor {
+        Descriptor {
+            version: VERSION,
+            id: crate::segment::hex(&id),
+            size,
+            segment,
+            log_size,
+            created_ms: now_ms,
+            generation: 0,
+            writer: String::new(),
+            first_seq: 1,
+            checkpoint: None,
+            next_number: 0,
+            origin: String::new(),
+            log: Vec::new(),
+            era: Vec::new(),
+            snapshot: Vec::new(),
+        }
+    }
+
+    pub fn id_bytes(&self) -> [u8; 16] {
+        // A description that was checked has an id.
+        kiln_pool::names::unhex(&self.id).unwrap_or_default()
+    }
+
+    pub fn to_text(&self) -> Result<String> {
+        let wrong = |error: toml::ser::Error| VolumeError::Usage { what: error.to_string() };
+        toml::to_string(self).map_err(wrong)
+    }
+
+    /// Reads a description, and refuses one that cannot be.
+    pub fn parse(name: &str, text: &str) -> Result<Descriptor> {
+        let damaged = |what: String| VolumeError::Damaged { name: name.to_owned(), what };
+        let found: Descriptor = toml::from_str(text)
+            .map_err(|error| damaged(format!("its description cannot be read: {error}")))?;
+        let why = if found.version != VERSION {
+            format!("its description is of version {}, this program reads {VERSION}", found.version)
+        } else if kiln_pool::names::unhex::<16>(&found.id).is_none() {
+            format!("its id {:?} is none", found.id)
+        } else if let Err(error) = check_sizes(found.size, found.segment, found.log_size) {
+            error.to_string()
+        } else {
+            return Ok(found);
+        };
+        Err(damaged(why))
+    }
+
+    /// Which generation wrote a segment, where it counts.
+    pub fn generation_of(&self, number: u64) -> Option<u64> {
+        let era = self.era.iter().rfind(|era| era.first <= number)?;
+        (!era.absent.contains(&number)).then_some(era.generation)
+    }
+}
+
+/// Refuses sizes that a volume cannot have.
+pub(crate) fn check_sizes(size: u64, segment: u64, log_size: u64) -> Result<()> {
+    let block = BLOCK as u64;
+    let wrong = |what: String| Err(VolumeError::Usage { what });
+    if size == 0 || size > MAX_SIZE || !size.is_multiple_of(block) {
+        return wrong(format!(
+            "a volume has 4096 bytes to 1 PiB, in whole blocks of 4096; not {size}"
+        ));
+    }
+    if !SEGMENT.contains(&segment) || !segment.is_multiple_of(block) {
+        return wrong(format!("a segment has 64 KiB to 128 MiB, in whole blocks; not {segment}"));
+    }
+    if log_size < 4 * segment || log_size > 1 << 30 || !log_size.is_multiple_of(block) {
+        return wrong(format!("a log has 4 segments to 1 GiB, in whole blocks; not {log_size}"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_are_read_back_and_wrong_ones_refused() {
+        let mut one = Descriptor::new([3; 16], 1 << 30, 16 << 20, 64 << 20, 5);
+        one.log.push(LogCopy { node: "a".into(), file: "x.log".into() });
+        one.era.push(Era { generation: 1, first: 4, absent: vec![6] });
+        one.era.push(Era { generation: 3, first: 9, absent: vec![] });
+        let (name, map, clones) = ("s".into(), "m".into(), vec!["c".into()]);
+        let entry = SnapshotEntry { name, created_ms: 3, size: 4096, map, clones };
+        one.snapshot.push(entry);
+        let text = one.to_text().unwrap();
+        assert_eq!(Descriptor::parse("v", &text).unwrap(), one);
+        let found: Vec<_> = [3, 4, 6, 8, 9, 90].iter().map(|n| one.generation_of(*n)).collect();
+        assert_eq!(found, [None, Some(1), None, Some(1), Some(3), Some(3)]);
+        for (from, to) in [
+            ("size = 1073741824", "size = 5"),
+            ("segment = 16777216", "segment = 1"),
+            ("log_size = 67108864", "log_size = 4096"),
+            ("version = 1", "version = 2"),
+            ("id = \"03", "id = \"zz"),
+            ("id =", "idea ="),
+        ] {
+            assert!(text.contains(from), "{from}");
+            let error = Descriptor::parse("v", &text.replacen(from, to, 1)).unwrap_err();
+            assert!(matches!(error, VolumeError::Damaged { .. }), "{to}: {error}");
+        }
+    }
+}

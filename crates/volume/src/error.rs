@@ -1,0 +1,124 @@
+//! The crate's one error type.
+
+use kiln_pool::PoolError;
+use kiln_store::StoreError;
+
+/// What can go wrong with a volume: what, where, and what to do about it.
+///
+/// ```
+/// let error = kiln_volume::VolumeError::NoVolume { name: "disk".into() };
+/// assert!(error.to_string().contains("disk"));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VolumeError {
+    /// The pool could not do what was asked of it.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// A node could not.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The caller asked for something that cannot be.
+    #[error("{what}")]
+    Usage {
+        /// What, and what would be right.
+        what: String,
+    },
+    /// The pool has no volume of that name.
+    #[error("no volume {name:?} in the pool")]
+    NoVolume {
+        /// The name.
+        name: String,
+    },
+    /// There is a volume of that name already.
+    #[error("volume {name:?} exists already; choose another name, or remove it")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// Its writer lives.
+    #[error(
+        "volume {name:?} is in use by {writer}; end that one, or take the volume from it (its last \
+         acknowledged write stays, it can write nothing more)"
+    )]
+    InUse {
+        /// The volume.
+        name: String,
+        /// Who writes it.
+        writer: String,
+    },
+    /// Another writer took the volume over.
+    #[error("volume {name:?} was taken over by another writer; nothing more can be written here")]
+    Deposed {
+        /// The volume.
+        name: String,
+    },
+    /// None of the nodes with its log can be used: what was acknowledged last is only there.
+    #[error(
+        "volume {name:?}: none of the nodes with its log ({}) can be used; bring one of them back",
+        nodes.join(", ")
+    )]
+    NoLog {
+        /// The volume.
+        name: String,
+        /// The nodes.
+        nodes: Vec<String>,
+    },
+    /// Fewer failure domains are at hand than the log needs.
+    #[error(
+        "volume {name:?}: its log needs nodes in {need} failure domains that can be used, and \
+         there are {have}; nothing more is acknowledged until there are"
+    )]
+    TooFewNodes {
+        /// The volume.
+        name: String,
+        /// Copies of the log.
+        need: usize,
+        /// Nodes that it could be on.
+        have: usize,
+    },
+    /// What was written cannot be made into segments now, so there is no room for more.
+    #[error(
+        "volume {name:?}: what was written cannot be put into the pool, so nothing more can be \
+         written: {why}"
+    )]
+    Stalled {
+        /// The volume.
+        name: String,
+        /// What the pool says.
+        why: String,
+        /// The pool is full.
+        full: bool,
+    },
+    /// Something of it that was acknowledged is gone or wrong.
+    #[error("volume {name:?} is damaged: {what}")]
+    Damaged {
+        /// The volume.
+        name: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// It is open for reading only.
+    #[error("volume {name:?} is open for reading only")]
+    ReadOnly {
+        /// The volume.
+        name: String,
+    },
+}
+
+impl VolumeError {
+    /// Whether there is no room.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match self {
+            VolumeError::Pool(PoolError::Store(error)) | VolumeError::Store(error) => {
+                error.is_full()
+            }
+            VolumeError::Stalled { full, .. } => *full,
+            _ => false,
+        }
+    }
+}
+
+/// Result of everything in this crate.
+pub type Result<T, E = VolumeError> = std::result::Result<T, E>;

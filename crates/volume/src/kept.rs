@@ -1,0 +1,25 @@
+//! What is shared by those who work on a volume at the same time.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::descriptor::Descriptor;
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the keeper of a volume remembers between its steps.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// The first segment that the checkpoint in force may not cover.
+    pub covered: u64,
+    /// Checkpoints made by this writer.
+    pub checkpoints: u64,
+}
+
+impl Kept {
+    pub fn new(descriptor: &Descriptor) -> Kept {
+        let covered = descriptor.checkpoint.as_ref().map_or(0, |_| descriptor.next_number);
+        Kept { covered, checkpoints: 0 }
+    }
+}

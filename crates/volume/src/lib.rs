@@ -1,0 +1,56 @@
+//! Volumes: block images in a pool, online erasure coding without updates of stripes.
+//!
+//! A write goes to a log with copies on m + 1 nodes in distinct failure domains, and is
+//! acknowledged when all of them have synced it: nothing is read before, and there is no stripe
+//! that a crash could leave half written. Behind that, what was written becomes *segments*: objects
+//! of the pool that never change, in whole stripes of whatever code the pool has. A map from block
+//! to segment is in memory, kept in the pool as a checkpoint, and completed from the headers of
+//! newer segments and the log when the volume is opened. Segments of which much was overwritten are
+//! cleaned: what is live moves to new ones. (After Rosenblum and Ousterhout, "The Design and
+//! Implementation of a Log-Structured File System", and LSVD, EuroSys 2022.)
+//!
+//! One writer at a time: the volume's description in the pool is replaced only by who knows the
+//! version in force, and whoever takes a volume over closes its log first.
+//!
+//! No clock, no randomness and no sockets live here, and no thread but in [`Running`] and those
+//! that write the copies of the log.
+#![forbid(unsafe_code)]
+
+mod admin;
+mod bytes;
+mod checkpoint;
+mod description;
+mod descriptor;
+mod error;
+mod generation;
+mod kept;
+mod logs;
+mod map;
+mod open;
+mod record;
+mod renew;
+mod replay;
+mod rim;
+mod ring;
+mod run;
+mod segment;
+mod state;
+mod statistics;
+mod volume;
+mod work;
+
+pub use admin::{CheckReport, Objects, SnapshotInfo, VolumeInfo, VolumeStatus, volume_of};
+pub use error::{Result, VolumeError};
+pub use open::{CreateRequest, OpenRequest};
+pub use rim::{Reopen, Rim};
+pub use run::{Done, OwnedOp, Running};
+pub use statistics::Statistics;
+pub use volume::{Op, Volume};
+pub use work::Worked;
+
+/// Bytes of a block: what is written, mapped and checked as a whole.
+pub const BLOCK: usize = 4096;
+/// Where in the pool volumes keep what they are made of.
+pub(crate) const DATA: &str = ".volumes/data";
+/// Where in the pool volumes are by name.
+pub(crate) const NAMES: &str = ".volumes/names";

@@ -1,0 +1,270 @@
+//! Making a volume, and opening one: from its checkpoint, its segments and its log.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kiln_pool::{GetRequest, PoolError, Silent};
+use kiln_store::{ReadAt, StoreError};
+
+use crate::checkpoint::{self, Checkpoint};
+use crate::description::{Held, look_up, name_of, swap};
+use crate::descriptor::{Descriptor, Era, LogCopy, check_sizes};
+use crate::generation::{begin, closed_name};
+use crate::record::Change;
+use crate::replay::{Batches, collect, hole};
+use crate::segment::SegmentId;
+use crate::state::State;
+use crate::volume::Volume;
+use crate::{Result, Rim, VolumeError, record};
+
+/// Numbers that are looked for after the last segment that is there: more than were ever on their
+/// way at once.
+const GAP: u64 = 16;
+/// Most bytes of a log, whatever its file says.
+const MAX_LOG: u64 = 1 << 30;
+
+/// A volume that is to be.
+///
+/// ```
+/// let create = kiln_volume::CreateRequest::of(1 << 30);
+/// assert_eq!((create.size, create.segment, create.log), (1 << 30, 16 << 20, 64 << 20));
+/// ```
+#[derive(Clone, Debug)]
+pub struct CreateRequest {
+    /// Bytes that it has for its users, in whole blocks of 4096.
+    pub size: u64,
+    /// Bytes of data that are sealed together: 64 KiB to 128 MiB.
+    pub segment: u64,
+    /// Bytes of each copy of the log: at least four segments.
+    pub log: u64,
+}
+
+impl CreateRequest {
+    /// The usual volume of a size.
+    pub fn of(size: u64) -> CreateRequest {
+        CreateRequest { size, segment: 16 << 20, log: 64 << 20 }
+    }
+}
+
+/// How a volume is opened.
+///
+/// ```
+/// let open = kiln_volume::OpenRequest::of("host 7, process 4711");
+/// assert!(!open.take_over && !open.read_only);
+/// ```
+#[derive(Clone, Debug)]
+pub struct OpenRequest {
+    /// Who writes, for messages.
+    pub writer: String,
+    /// Take the volume from a writer that lives.
+    pub take_over: bool,
+    /// Nothing is to be written. What is in a log is still made into segments first.
+    pub read_only: bool,
+}
+
+impl OpenRequest {
+    /// For writing, unless somebody else does.
+    pub fn of(writer: &str) -> OpenRequest {
+        OpenRequest { writer: writer.to_owned(), take_over: false, read_only: false }
+    }
+}
+
+impl Volume {
+    /// Makes an empty volume.
+    ///
+    /// # Errors
+    /// [`VolumeError::Exists`]; sizes that cannot be; what the pool says.
+    pub fn create(rim: &Rim, name: &str, req: &CreateRequest) -> Result<()> {
+        check_sizes(req.size, req.segment, req.log)?;
+        name_of(name)?;
+        let new = Descriptor::new(rim.id(), req.size, req.segment, req.log, rim.now_ms());
+        create_from(rim, name, &new)
+    }
+
+    /// Opens a volume: from now on this is its one writer.
+    ///
+    /// # Errors
+    /// [`VolumeError::NoVolume`]; [`VolumeError::InUse`] while its writer lives and it is not to be
+    /// taken over; [`VolumeError::NoLog`], [`VolumeError::Damaged`]: what was acknowledged cannot
+    /// be read; [`VolumeError::TooFewNodes`].
+    pub fn open(rim: &Arc<Rim>, name: &str, req: &OpenRequest) -> Result<Volume> {
+        let mut tries = 0;
+        loop {
+            let held = look_up(rim, name)?;
+            match open_version(rim, name, req, held) {
+                // Somebody changed its description meanwhile: a snapshot, or another writer.
+                Err(VolumeError::Deposed { .. }) if tries < 3 => tries += 1,
+                end => return end,
+            }
+        }
+    }
+}
+
+/// Puts the description of a new volume.
+pub(crate) fn create_from(rim: &Rim, name: &str, new: &Descriptor) -> Result<()> {
+    match swap(rim, name, 0, new) {
+        Ok(_) => Ok(()),
+        Err(VolumeError::Deposed { .. } | VolumeError::Pool(PoolError::Conflict { .. })) => {
+            Err(VolumeError::Exists { name: name.to_owned() })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn open_version(rim: &Arc<Rim>, name: &str, req: &OpenRequest, mut held: Held) -> Result<Volume> {
+    let found = &held.descriptor;
+    let id = found.id_bytes();
+    // First of all: what its writer has not acknowledged by now it never will.
+    let copies = close_logs(rim, name, req, found)?;
+    let mut state = State::new(id, found.size, found.segment, found.log_size);
+    if let Some(map) = &found.checkpoint {
+        let Checkpoint { head, segments, map } = load(rim, name, map)?;
+        state.load(map, &segments, &head);
+        state.skip_to(found.next_number);
+    }
+    let absent = replay_segments(rim, name, found, &mut state)?;
+    let number = found.generation + 1;
+    (state.generation, state.seq) = (number, state.log_seq.max(found.first_seq.saturating_sub(1)));
+    let first = state.next_number();
+    replay_log(name, found, &copies, &mut state)?;
+    drop(copies);
+    state.pin(&pins(rim, name, found)?);
+    let change = |new: &mut Descriptor| {
+        new.writer.clone_from(&req.writer);
+        if let Some(era) = new.era.last_mut() {
+            era.absent.extend(&absent);
+        }
+        new.era.push(Era { generation: number, first, absent: Vec::new() });
+    };
+    let generation = begin(rim, name, &mut held, &mut state, change, &BTreeSet::new())?;
+    Ok(Volume::assemble(name, rim, req.read_only, state, generation, held))
+}
+
+/// Takes the log from whoever has it, and reads what its copies hold.
+fn close_logs(
+    rim: &Rim,
+    name: &str,
+    req: &OpenRequest,
+    found: &Descriptor,
+) -> Result<Vec<Vec<u8>>> {
+    let (pool, mut copies, mut last) = (rim.pool(), Vec::new(), None);
+    for LogCopy { node, file } in &found.log {
+        let Some(store) = pool.place(node) else { continue };
+        let closed = closed_name(file);
+        let taken = store.close_log(file, &closed, req.take_over);
+        match taken.and_then(|()| read_log(&*store.open(&closed)?)) {
+            Ok(bytes) => copies.push(bytes),
+            Err(StoreError::InUse { holder, .. }) => {
+                let writer = holder
+                    .map_or(found.writer.clone(), |holder| format!("{} ({holder})", found.writer));
+                return Err(VolumeError::InUse { name: name.to_owned(), writer });
+            }
+            // A disk that was replaced, or fails: another copy will do.
+            Err(error) => last = Some(error),
+        }
+    }
+    if copies.is_empty() && !found.log.is_empty() {
+        if let Some(error) = last.filter(|error| !error.is_not_found()) {
+            return Err(error.into());
+        }
+        let nodes = found.log.iter().map(|copy| copy.node.clone()).collect();
+        return Err(VolumeError::NoLog { name: name.to_owned(), nodes });
+    }
+    Ok(copies)
+}
+
+fn read_log(file: &dyn ReadAt) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = vec![0; file.len().min(MAX_LOG) as usize];
+    file.read_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a map from the pool.
+pub(crate) fn load(rim: &Rim, name: &str, map: &str) -> Result<Checkpoint> {
+    let bytes = std::cell::RefCell::new(Vec::new());
+    let req = GetRequest { name: map, range: None };
+    let settings = rim.settings(&Silent);
+    rim.with(|pool| {
+        let mut bytes = bytes.borrow_mut();
+        bytes.clear();
+        pool.get(&req, &mut *bytes, &settings)
+    })?;
+    checkpoint::parse(&bytes.borrow()).ok_or_else(|| {
+        let what = format!("its map {map:?} cannot be read");
+        VolumeError::Damaged { name: name.to_owned(), what }
+    })
+}
+
+/// Takes over segments that are newer than the map; gives the numbers between them that are not
+/// there.
+fn replay_segments(
+    rim: &Rim,
+    name: &str,
+    found: &Descriptor,
+    state: &mut State,
+) -> Result<Vec<u64>> {
+    let (mut absent, mut missing) = (Vec::new(), Vec::new());
+    let mut number = found.next_number;
+    while missing.len() < GAP as usize {
+        let generation = found.generation_of(number);
+        let id =
+            generation.map(|generation| SegmentId { volume: state.volume, generation, number });
+        let object = match &id {
+            None => None,
+            Some(id) => match rim.with(|pool| pool.open_object(&id.name())) {
+                Err(PoolError::NoObject { .. }) => None,
+                object => Some((object?, id)),
+            },
+        };
+        match object {
+            None => missing.push(number),
+            Some((object, id)) => {
+                let head = crate::work::read_head(rim, &object, id).ok_or_else(|| {
+                    let what = format!("the header of {} cannot be read", id.name());
+                    VolumeError::Damaged { name: name.to_owned(), what }
+                })?;
+                state.replay_segment(&head);
+                absent.append(&mut missing);
+            }
+        }
+        number += 1;
+    }
+    Ok(absent)
+}
+
+/// Takes up what the log has beyond segments.
+fn replay_log(name: &str, found: &Descriptor, copies: &[Vec<u8>], state: &mut State) -> Result<()> {
+    let first = state.seq + 1;
+    let mut batches = Batches::new();
+    for copy in copies {
+        collect(copy, state.volume, found.generation, first, &mut batches);
+    }
+    if let Some(missing) = hole(&batches, first) {
+        let what = format!(
+            "batch {missing} of its log was acknowledged, and no copy at hand has it whole; bring \
+             back the nodes with its log, if there are more"
+        );
+        return Err(VolumeError::Damaged { name: name.to_owned(), what });
+    }
+    for (seq, bytes) in &batches {
+        let Some(batch) = record::parse(bytes) else { continue };
+        let whole = |change: &Change<'_>| match change {
+            Change::Data { bytes, .. } => {
+                bytes.chunks_exact(crate::BLOCK).map(kiln_store::checksum).collect()
+            }
+            Change::Freed { .. } => Vec::new(),
+        };
+        let sums: Vec<u32> = batch.changes.iter().flat_map(whole).collect();
+        state.take_up(*seq, 0, &batch.changes, &sums);
+    }
+    Ok(())
+}
+
+/// Segments that the snapshots of a volume need.
+pub(crate) fn pins(rim: &Rim, name: &str, found: &Descriptor) -> Result<BTreeSet<SegmentId>> {
+    let mut ids = BTreeSet::new();
+    for entry in &found.snapshot {
+        ids.extend(load(rim, name, &entry.map)?.segments.iter().map(|segment| segment.id));
+    }
+    Ok(ids)
+}

@@ -1,0 +1,217 @@
+//! What a log holds: batches of writes, each valid as a whole or not there.
+//!
+//! A batch begins at a multiple of 512 bytes and has a header of 64 bytes, a table of entries, a
+//! checksum for every block of data, and the data. All numbers are little-endian:
+//!
+//! | at | bytes | what |
+//! |---|---|---|
+//! | 0 | 8 | `kilnvlog` |
+//! | 8 | 16 | the volume's id |
+//! | 24 | 8 | generation of the log |
+//! | 32 | 8 | sequence number, one more than the batch before has |
+//! | 40 | 4 | entries |
+//! | 44 | 4 | blocks of data |
+//! | 48 | 4 | bytes of the batch, a multiple of 512 |
+//! | 52 | 4 | CRC-32C of the 52 bytes before and of the table |
+//! | 56 | 8 | zeros |
+//! | 64 | 24 each | entries: first block (8), blocks (8), 1: data, 2: freed (4), zeros (4) |
+//! | | 4 each | CRC-32C of the blocks of data |
+//! | | 4096 each | data, then zeros up to the batch's end |
+//!
+//! The next batch is written only after this one is durable in all copies of the log. So a batch
+//! that is there proves that all before it were acknowledged, and only the last one can be torn.
+
+use kiln_store::checksum;
+
+use crate::BLOCK;
+use crate::bytes::{Fields, Push};
+
+/// Batches begin at multiples of this many bytes.
+pub(crate) const ALIGN: usize = 512;
+/// Most blocks of data in a batch.
+pub(crate) const MAX_BLOCKS: usize = 1024;
+/// Most entries in a batch.
+pub(crate) const MAX_ENTRIES: usize = 4096;
+
+const MAGIC: [u8; 8] = *b"kilnvlog";
+const HEADER: usize = 64;
+const ENTRY: usize = 24;
+const DATA: u32 = 1;
+const FREED: u32 = 2;
+
+/// Which batch it is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BatchId {
+    pub volume: [u8; 16],
+    pub generation: u64,
+    pub seq: u64,
+}
+
+/// A change of adjacent blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change<'a> {
+    /// Their new bytes, whole blocks.
+    Data { block: u64, bytes: &'a [u8] },
+    /// They read as zeros from now on.
+    Freed { block: u64, count: u64 },
+}
+
+impl Change<'_> {
+    /// Blocks of data.
+    pub fn data_blocks(&self) -> usize {
+        match self {
+            Change::Data { bytes, .. } => bytes.len() / BLOCK,
+            Change::Freed { .. } => 0,
+        }
+    }
+}
+
+/// Bytes of a batch with these changes.
+pub(crate) fn batch_len(changes: &[Change<'_>]) -> usize {
+    let blocks: usize = changes.iter().map(Change::data_blocks).sum();
+    (HEADER + changes.len() * ENTRY + blocks * (4 + BLOCK)).next_multiple_of(ALIGN)
+}
+
+/// Writes a batch to `out`, which is cleared before, and gives the checksums of its blocks of data.
+pub(crate) fn encode(id: &BatchId, changes: &[Change<'_>], out: &mut Vec<u8>) -> Vec<u32> {
+    let sums: Vec<u32> = changes
+        .iter()
+        .flat_map(|change| match change {
+            Change::Data { bytes, .. } => bytes.chunks_exact(BLOCK),
+            Change::Freed { .. } => [].chunks_exact(BLOCK),
+        })
+        .map(checksum)
+        .collect();
+    let len = batch_len(changes);
+    out.clear();
+    out.reserve(len);
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&id.volume);
+    out.put64(id.generation);
+    out.put64(id.seq);
+    out.put32(changes.len() as u32);
+    out.put32(sums.len() as u32);
+    out.put32(len as u32);
+    out.resize(HEADER, 0);
+    for change in changes {
+        let (block, count, kind) = match change {
+            Change::Data { block, bytes } => (*block, (bytes.len() / BLOCK) as u64, DATA),
+            Change::Freed { block, count } => (*block, *count, FREED),
+        };
+        out.put64(block);
+        out.put64(count);
+        out.put32(kind);
+        out.put32(0);
+    }
+    sums.iter().for_each(|sum| out.put32(*sum));
+    let sum = head_sum(out);
+    out[52..56].copy_from_slice(&sum.to_le_bytes());
+    for change in changes {
+        if let Change::Data { bytes, .. } = change {
+            out.extend_from_slice(bytes);
+        }
+    }
+    out.resize(len, 0);
+    sums
+}
+
+/// The checksum of a header and its table, which `head` ends with.
+fn head_sum(head: &[u8]) -> u32 {
+    let bytes: Vec<u8> = head[..52].iter().chain(&head[HEADER..]).copied().collect();
+    checksum(&bytes)
+}
+
+/// A batch as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Batch<'a> {
+    pub id: BatchId,
+    pub changes: Vec<Change<'a>>,
+    /// Bytes of it.
+    pub len: usize,
+}
+
+/// The batch that `bytes` begin with; `None`: there is none, or not all of it.
+pub(crate) fn parse(bytes: &[u8]) -> Option<Batch<'_>> {
+    let mut head = Fields::new(bytes.get(..HEADER)?);
+    if head.array()? != MAGIC {
+        return None;
+    }
+    let id = BatchId { volume: head.array()?, generation: head.u64()?, seq: head.u64()? };
+    let (entries, blocks, len) = (head.u32()? as usize, head.u32()? as usize, head.u32()? as usize);
+    let sum = head.u32()?;
+    if entries > MAX_ENTRIES || blocks > MAX_BLOCKS {
+        return None;
+    }
+    let table = entries * ENTRY + blocks * 4;
+    let (start, end) = (HEADER + table, HEADER + table + blocks * BLOCK);
+    if len != end.next_multiple_of(ALIGN) || bytes.len() < len {
+        return None;
+    }
+    if head_sum(&bytes[..start]) != sum {
+        return None;
+    }
+    let mut table = Fields::new(&bytes[HEADER..start]);
+    let mut data = Fields::new(&bytes[start..end]);
+    let mut changes = Vec::with_capacity(entries);
+    for _ in 0..entries {
+        let (block, count, kind) = (table.u64()?, table.u64()?, table.u32()?);
+        table.u32()?;
+        block.checked_add(count)?;
+        changes.push(match kind {
+            DATA => {
+                let want = usize::try_from(count).ok()?.checked_mul(BLOCK)?;
+                Change::Data { block, bytes: data.take(want)? }
+            }
+            FREED => Change::Freed { block, count },
+            _ => return None,
+        });
+    }
+    let whole = bytes[start..end].chunks_exact(BLOCK);
+    let right = whole.map(checksum).all(|sum| table.u32() == Some(sum));
+    (right && data.is_empty() && table.is_empty()).then_some(Batch { id, changes, len })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(blocks: usize, seed: usize) -> Vec<u8> {
+        (0..blocks * BLOCK).map(|i| (i * 167 + i / 256 * 13 + seed * 31 + 5) as u8).collect()
+    }
+
+    #[test]
+    fn batches_are_read_back_and_no_flipped_byte_passes() {
+        let id = BatchId { volume: [7; 16], generation: 3, seq: 9 };
+        let (one, three) = (pattern(1, 1), pattern(3, 2));
+        let changes = [
+            Change::Data { block: 5, bytes: &one },
+            Change::Freed { block: 1 << 40, count: 77 },
+            Change::Data { block: 6, bytes: &three },
+        ];
+        let mut bytes = Vec::new();
+        let sums = encode(&id, &changes, &mut bytes);
+        assert_eq!((sums.len(), bytes.len()), (4, batch_len(&changes)));
+        let batch = parse(&bytes).unwrap();
+        assert_eq!((batch.id, batch.len), (id, bytes.len()));
+        assert_eq!(batch.changes, changes);
+        let used = HEADER + 3 * ENTRY + 4 * (4 + BLOCK);
+        for at in (0..used).filter(|at| !(56..64).contains(at)).step_by(7).chain(0..56) {
+            let mut bad = bytes.clone();
+            bad[at] ^= 1;
+            assert_eq!(parse(&bad), None, "byte {at}");
+        }
+        for len in (0..bytes.len()).step_by(97) {
+            assert_eq!(parse(&bytes[..len]), None, "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn a_batch_without_data_is_short() {
+        let id = BatchId { volume: [7; 16], generation: 3, seq: 9 };
+        let changes = [Change::Freed { block: 0, count: 1 }];
+        let mut bytes = Vec::new();
+        encode(&id, &changes, &mut bytes);
+        assert_eq!((bytes.len(), &parse(&bytes).unwrap().changes[..]), (512, &changes[..]));
+        assert_eq!(batch_len(&[]), 512);
+    }
+}

@@ -1,0 +1,51 @@
+//! A writer goes on after a node of its log has failed, or learns that it is deposed.
+
+use std::sync::atomic::Ordering;
+
+use crate::descriptor::{Descriptor, Era};
+use crate::generation::{Failed, Generation, begin};
+use crate::kept::lock;
+use crate::volume::Volume;
+use crate::{Result, VolumeError};
+
+impl Volume {
+    /// Copies of the log failed: goes on with a new one, on other nodes.
+    ///
+    /// # Errors
+    /// [`VolumeError::Deposed`]; [`VolumeError::TooFewNodes`].
+    pub(crate) fn renew(&self, generation: &mut Generation, failed: &Failed) -> Result<()> {
+        if failed.iter().any(|(_, error)| error.is_fenced()) {
+            return Err(self.depose());
+        }
+        let without = failed.iter().map(|(node, _)| node.clone()).collect();
+        // What is on its way into the pool gets there, or not, before its number is given up. Reads
+        // wait meanwhile, too.
+        let (_sealer, _keeper) = (lock(&self.sealer), lock(&self.keeper));
+        let (mut held, mut state) = (lock(&self.held), lock(&self.state));
+        let number = held.descriptor.generation + 1;
+        let first = state.next_number();
+        let absent = state.renumber(number);
+        let change = |new: &mut Descriptor| {
+            if let Some(era) = new.era.last_mut() {
+                era.absent.extend(&absent);
+            }
+            new.era.push(Era { generation: number, first, absent: Vec::new() });
+        };
+        let begun = begin(&self.rim, &self.name, &mut held, &mut state, change, &without);
+        drop((state, held));
+        match begun {
+            Ok(fresh) => {
+                *generation = fresh;
+                Ok(())
+            }
+            Err(VolumeError::Deposed { .. }) => Err(self.depose()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Somebody else writes this volume now.
+    pub(crate) fn depose(&self) -> VolumeError {
+        self.deposed.store(true, Ordering::Release);
+        VolumeError::Deposed { name: self.name.clone() }
+    }
+}

@@ -1,0 +1,145 @@
+//! What a volume needs of the world: a pool, fresh ids, the time.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use kiln_pool::{Observer, Pool, PoolError, PutReport, PutRequest, Settings, Silent, Source};
+use kiln_store::StoreError;
+
+/// Opens a pool again, after its map has changed or a node has failed.
+pub type Reopen = Box<dyn Fn() -> Result<Pool, PoolError> + Send + Sync>;
+
+/// How often something is tried again while nodes fail or the pool's map changes.
+const RETRIES: usize = 5;
+
+/// Where a volume lives, and what of the world it sees.
+///
+/// ```
+/// use std::{collections::BTreeMap, sync::Arc};
+/// use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
+/// use kiln_store::{Backend, MemoryBackend};
+/// use kiln_volume::Rim;
+/// let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+/// let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+/// for id in ["a", "b", "c"] {
+///     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+///     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+/// }
+/// let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+/// let ids = std::sync::atomic::AtomicU8::new(0);
+/// let id = move || [ids.fetch_add(1, std::sync::atomic::Ordering::Relaxed); 16];
+/// let rim = Rim::new(pool, id, || 1_700_000_000_000);
+/// assert_eq!(rim.pool().config().name, "demo");
+/// # Ok::<(), kiln_pool::PoolError>(())
+/// ```
+pub struct Rim {
+    pool: RwLock<Arc<Pool>>,
+    reopen: Option<Reopen>,
+    id: Box<dyn Fn() -> [u8; 16] + Send + Sync>,
+    now_ms: Box<dyn Fn() -> u64 + Send + Sync>,
+    pub(crate) threads: bool,
+}
+
+impl fmt::Debug for Rim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Rim").field(&self.pool().config().name).finish()
+    }
+}
+
+impl Rim {
+    /// A pool; `id` gives a fresh random identity each time, `now_ms` the time in ms since 1970.
+    pub fn new(
+        pool: Pool,
+        id: impl Fn() -> [u8; 16] + Send + Sync + 'static,
+        now_ms: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Rim {
+        let pool = RwLock::new(Arc::new(pool));
+        Rim { pool, reopen: None, id: Box::new(id), now_ms: Box::new(now_ms), threads: true }
+    }
+
+    /// With a way to open the pool again when its members have changed.
+    #[must_use]
+    pub fn reopening(self, reopen: Reopen) -> Rim {
+        Rim { reopen: Some(reopen), ..self }
+    }
+
+    /// Everything on the caller's thread: for simulations, with a pool that does the same.
+    #[must_use]
+    pub fn in_sequence(self) -> Rim {
+        Rim { threads: false, ..self }
+    }
+
+    /// The pool as it is open now.
+    pub fn pool(&self) -> Arc<Pool> {
+        self.pool.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn id(&self) -> [u8; 16] {
+        (self.id)()
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        (self.now_ms)()
+    }
+
+    /// Does something with the pool; where its map has changed, or a node fails, with the pool
+    /// opened again: nodes that cannot be used are then known to be such.
+    pub(crate) fn with<T>(
+        &self,
+        act: impl Fn(&Pool) -> Result<T, PoolError>,
+    ) -> Result<T, PoolError> {
+        let mut tries = 0;
+        loop {
+            match (act(&self.pool()), &self.reopen) {
+                (Err(error), Some(reopen)) if tries < RETRIES && may_pass(&error) => {
+                    let pool = Arc::new(reopen()?);
+                    *self.pool.write().unwrap_or_else(PoisonError::into_inner) = pool;
+                    tries += 1;
+                }
+                (end, _) => return end,
+            }
+        }
+    }
+
+    pub(crate) fn settings<'a>(&self, observer: &'a dyn Observer) -> Settings<'a> {
+        let settings = Settings::new(observer);
+        // A segment is small, and clients want the processor too.
+        Settings { threads: settings.threads.min(2), memory: 64 << 20, ..settings }
+    }
+
+    /// Puts an object, over whatever has its name.
+    pub(crate) fn put(
+        &self,
+        name: &str,
+        source: &mut dyn FnMut() -> Box<dyn Source + 'static>,
+    ) -> Result<PutReport, PoolError> {
+        let source = std::cell::RefCell::new(source);
+        self.with(|pool| {
+            let (run, now_ms) = (self.id(), self.now_ms());
+            let req = PutRequest { name, run, now_ms, replace: true };
+            let mut source = (source.borrow_mut())();
+            pool.put(&req, &mut *source, &self.settings(&Silent))
+        })
+    }
+
+    /// Removes an object, if it is there.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), PoolError> {
+        let removed =
+            self.with(|pool| pool.remove(name, self.id(), self.now_ms(), &self.settings(&Silent)));
+        match removed {
+            Err(PoolError::NoObject { .. }) => Ok(()),
+            end => end,
+        }
+    }
+}
+
+/// Whether the pool, opened again, may do what it could not do.
+fn may_pass(error: &PoolError) -> bool {
+    match error {
+        PoolError::MapChanged { .. } => true,
+        PoolError::Store(error @ StoreError::Io { .. }) => {
+            !error.is_full() && !error.is_not_found()
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,209 @@
+//! The threads of a volume that is served: one seals, one keeps, one commits what clients hand
+//! over.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::kept::lock;
+use crate::{Op, Result, Volume, VolumeError, Worked};
+
+/// How long a thread with nothing to do rests.
+const REST: Duration = Duration::from_millis(200);
+/// How long after a failure.
+const REST_AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// Bytes that are committed together at most.
+const TOGETHER: usize = 2 << 20;
+
+/// A change with bytes of its own.
+///
+/// ```
+/// let change = kiln_volume::OwnedOp::Zero { offset: 0, len: 4096 };
+/// assert!(matches!(change, kiln_volume::OwnedOp::Zero { len: 4096, .. }));
+/// ```
+#[derive(Clone, Debug)]
+pub enum OwnedOp {
+    /// Bytes at an offset.
+    Write {
+        /// In bytes.
+        offset: u64,
+        /// What to write.
+        bytes: Vec<u8>,
+    },
+    /// As [`Op::Zero`].
+    Zero {
+        /// In bytes.
+        offset: u64,
+        /// How many.
+        len: u64,
+    },
+}
+
+impl OwnedOp {
+    fn as_op(&self) -> Op<'_> {
+        match self {
+            OwnedOp::Write { offset, bytes } => Op::Write { offset: *offset, bytes },
+            OwnedOp::Zero { offset, len } => Op::Zero { offset: *offset, len: *len },
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            OwnedOp::Write { bytes, .. } => bytes.len(),
+            OwnedOp::Zero { .. } => 0,
+        }
+    }
+}
+
+/// Hears how a change ended.
+pub type Done = Box<dyn FnOnce(Result<(), Arc<VolumeError>>) + Send>;
+
+/// A volume with its threads.
+///
+/// ```
+/// # use std::{collections::BTreeMap, sync::Arc, sync::atomic::{AtomicU8, Ordering}};
+/// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
+/// # use kiln_store::{Backend, MemoryBackend};
+/// use kiln_volume::{CreateRequest, OpenRequest, OwnedOp, Rim, Running, Volume};
+/// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+/// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+/// # for id in ["a", "b", "c"] {
+/// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+/// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+/// # }
+/// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+/// # let ids = AtomicU8::new(0);
+/// # let rim = Rim::new(pool, move || [ids.fetch_add(1, Ordering::Relaxed); 16], || 1);
+/// # let rim = Arc::new(rim);
+/// let create = CreateRequest { segment: 256 << 10, log: 1 << 20, ..CreateRequest::of(1 << 20) };
+/// Volume::create(&rim, "disk", &create)?;
+/// let running = Running::start(Volume::open(&rim, "disk", &OpenRequest::of("example"))?);
+/// let (end, ended) = std::sync::mpsc::channel();
+/// let op = OwnedOp::Write { offset: 0, bytes: vec![7; 4096] };
+/// running.submit(op, Box::new(move |done| end.send(done.is_ok()).unwrap()));
+/// assert!(ended.recv().unwrap());
+/// running.close()?;
+/// # Ok::<(), kiln_volume::VolumeError>(())
+/// ```
+#[derive(Debug)]
+pub struct Running {
+    volume: Arc<Volume>,
+    queue: Option<Sender<(OwnedOp, Done)>>,
+    ending: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What a thread does until it is told to end.
+type Work = Box<dyn FnOnce(&Volume, &AtomicBool) + Send>;
+
+impl Running {
+    /// Starts the threads of an open volume.
+    pub fn start(volume: Volume) -> Running {
+        let volume = Arc::new(volume);
+        let ending = Arc::new(AtomicBool::new(false));
+        let (queue, todo) = channel();
+        let spawn = |work: Work| {
+            let (volume, ending) = (Arc::clone(&volume), Arc::clone(&ending));
+            std::thread::spawn(move || work(&volume, &ending))
+        };
+        let threads = vec![
+            spawn(Box::new(seal_all)),
+            spawn(Box::new(keep_all)),
+            spawn(Box::new(move |volume, _| commit_all(volume, &todo))),
+        ];
+        Running { volume, queue: Some(queue), ending, threads }
+    }
+
+    /// The volume.
+    pub fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    /// Hands a change over; `done` hears of its end, on another thread. Changes that are handed
+    /// over while others are committed are committed together.
+    pub fn submit(&self, op: OwnedOp, done: Done) {
+        let queue = self.queue.as_ref();
+        if let Some(Err(unsent)) = queue.map(|queue| queue.send((op, done))) {
+            let what = "the volume is being closed".to_owned();
+            unsent.0.1(Err(Arc::new(VolumeError::Usage { what })));
+        }
+    }
+
+    /// Ends the threads, after all that was handed over, and closes the volume.
+    ///
+    /// # Errors
+    /// As [`Volume::close`].
+    pub fn close(mut self) -> Result<()> {
+        self.stop();
+        self.volume.close()
+    }
+
+    fn stop(&mut self) {
+        self.queue = None;
+        self.ending.store(true, Ordering::Release);
+        self.volume.moved_on.notify_all();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn seal_all(volume: &Volume, ending: &AtomicBool) {
+    while !ending.load(Ordering::Acquire) {
+        match volume.seal() {
+            Ok(Worked::Nothing) => {
+                let state = lock(&volume.state);
+                if state.closed.is_empty() {
+                    let waited = volume.moved_on.wait_timeout(state, REST);
+                    drop(waited.unwrap_or_else(PoisonError::into_inner));
+                }
+            }
+            Ok(_) => {}
+            Err(_) => std::thread::sleep(REST_AFTER_FAILURE),
+        }
+    }
+}
+
+fn keep_all(volume: &Volume, ending: &AtomicBool) {
+    while !ending.load(Ordering::Acquire) {
+        match volume.keep() {
+            Ok(Worked::Nothing) => std::thread::sleep(REST),
+            Ok(_) => {}
+            Err(_) => std::thread::sleep(REST_AFTER_FAILURE),
+        }
+    }
+}
+
+fn commit_all(volume: &Volume, todo: &Receiver<(OwnedOp, Done)>) {
+    while let Ok(first) = todo.recv() {
+        let mut bytes = first.0.len();
+        let mut together = vec![first];
+        while bytes < TOGETHER
+            && let Ok(next) = todo.try_recv()
+        {
+            bytes += next.0.len();
+            together.push(next);
+        }
+        let ops: Vec<Op<'_>> = together.iter().map(|(op, _)| op.as_op()).collect();
+        match volume.write(&ops) {
+            Ok(()) => together.into_iter().for_each(|(_, done)| done(Ok(()))),
+            // One that is wrong must not fail the others.
+            Err(_) if together.len() > 1 => together.into_iter().for_each(|(op, done)| {
+                done(volume.write(&[op.as_op()]).map_err(Arc::new));
+            }),
+            Err(error) => {
+                let error = Arc::new(error);
+                together.into_iter().for_each(|(_, done)| done(Err(Arc::clone(&error))));
+            }
+        }
+    }
+}

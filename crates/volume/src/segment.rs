@@ -1,0 +1,259 @@
+//! A segment: an object of the pool with blocks of a volume, and a header that says which.
+//!
+//! The header comes first, padded to whole blocks; then the blocks. It has a header of 80 bytes,
+//! the blocks' numbers (8 bytes each), their CRC-32Cs (4 each), in a cleaned segment where each was
+//! moved from (segment 8, index 4), freed ranges (first 8, count 8), and its own CRC-32C. All
+//! numbers are little-endian:
+//!
+//! | at | bytes | what |
+//! |---|---|---|
+//! | 0 | 8 | `kilnvseg` |
+//! | 8 | 16 | the volume's id |
+//! | 24 | 8 | generation of its writer |
+//! | 32 | 8 | number of the segment |
+//! | 40 | 8 | last batch of the log that is wholly in this segment and those before |
+//! | 48 | 4 | blocks |
+//! | 52 | 4 | freed ranges |
+//! | 56 | 4 | 1: from the log, 2: moved from other segments |
+//! | 60 | 4 | blocks of 4096 bytes that the header has |
+//! | 64 | 16 | zeros |
+
+use std::collections::BTreeMap;
+
+use kiln_store::checksum;
+
+use crate::BLOCK;
+use crate::bytes::{Fields, Push};
+
+const MAGIC: [u8; 8] = *b"kilnvseg";
+const HEADER: usize = 80;
+const FROM_LOG: u32 = 1;
+const MOVED: u32 = 2;
+/// Most blocks of a segment.
+pub(crate) const MAX_BLOCKS: usize = 1 << 16;
+/// Most freed ranges of a segment.
+pub(crate) const MAX_FREED: usize = 1 << 16;
+
+/// Which segment of which volume.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SegmentId {
+    pub volume: [u8; 16],
+    pub generation: u64,
+    pub number: u64,
+}
+
+impl SegmentId {
+    /// Its object's name.
+    pub fn name(&self) -> String {
+        let (volume, generation, number) = (hex(&self.volume), self.generation, self.number);
+        format!("{}/{volume}/segment/{generation:08x}-{number:012x}", crate::DATA)
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    kiln_pool::names::hex(bytes)
+}
+
+/// Where a block of a cleaned segment was.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub number: u64,
+    pub index: u32,
+}
+
+/// What a segment holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHead {
+    pub id: SegmentId,
+    /// Batches up to this one are wholly in this segment and those before it.
+    pub log_seq: u64,
+    /// Numbers of its blocks.
+    pub blocks: Vec<u64>,
+    pub sums: Vec<u32>,
+    /// Where each was, for blocks that were moved; none for those from the log.
+    pub origins: Vec<Origin>,
+    /// Ranges that were freed and not written since: first block and how many.
+    pub freed: Freed,
+}
+
+impl SegmentHead {
+    pub fn bytes(&self) -> Vec<u8> {
+        let pages = self.pages();
+        let mut out = Vec::with_capacity(pages * BLOCK);
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&self.id.volume);
+        out.put64(self.id.generation);
+        out.put64(self.id.number);
+        out.put64(self.log_seq);
+        out.put32(self.blocks.len() as u32);
+        out.put32(self.freed.len() as u32);
+        out.put32(if self.origins.is_empty() { FROM_LOG } else { MOVED });
+        out.put32(pages as u32);
+        out.resize(HEADER, 0);
+        self.blocks.iter().for_each(|block| out.put64(*block));
+        self.sums.iter().for_each(|sum| out.put32(*sum));
+        for origin in &self.origins {
+            out.put64(origin.number);
+            out.put32(origin.index);
+        }
+        for (block, count) in self.freed.iter() {
+            out.put64(block);
+            out.put64(count);
+        }
+        let sum = checksum(&out);
+        out.put32(sum);
+        out.resize(pages * BLOCK, 0);
+        out
+    }
+
+    /// Blocks that the header takes.
+    pub fn pages(&self) -> usize {
+        let each = if self.origins.is_empty() { 12 } else { 24 };
+        let len = HEADER + self.blocks.len() * each + self.freed.len() * 16 + 4;
+        len.div_ceil(BLOCK)
+    }
+
+    /// Blocks that a header takes which begins with these bytes; `None`: it is none.
+    pub fn pages_of(start: &[u8]) -> Option<usize> {
+        let mut fields = Fields::new(start);
+        if fields.array()? != MAGIC {
+            return None;
+        }
+        fields.take(52)?;
+        let pages = fields.u32()? as usize;
+        let most = (HEADER + MAX_BLOCKS * 24 + MAX_FREED * 16 + 4).div_ceil(BLOCK);
+        (1..=most).contains(&pages).then_some(pages)
+    }
+
+    pub fn parse(bytes: &[u8]) -> Option<SegmentHead> {
+        let mut fields = Fields::new(bytes);
+        if fields.array()? != MAGIC {
+            return None;
+        }
+        let (volume, generation, number) = (fields.array()?, fields.u64()?, fields.u64()?);
+        let log_seq = fields.u64()?;
+        let (count, freed) = (fields.u32()? as usize, fields.u32()? as usize);
+        let kind = fields.u32()?;
+        fields.take(20)?;
+        if count > MAX_BLOCKS || freed > MAX_FREED || !matches!(kind, FROM_LOG | MOVED) {
+            return None;
+        }
+        let each = if kind == MOVED { 24 } else { 12 };
+        let len = HEADER + count * each + freed * 16;
+        let sum = Fields::new(bytes.get(len..)?).u32()?;
+        if checksum(&bytes[..len]) != sum {
+            return None;
+        }
+        let blocks = (0..count).map(|_| fields.u64()).collect::<Option<_>>()?;
+        let sums = (0..count).map(|_| fields.u32()).collect::<Option<_>>()?;
+        let origin = |_| Some(Origin { number: fields.u64()?, index: fields.u32()? });
+        let moved = if kind == MOVED { count } else { 0 };
+        let origins = (0..moved).map(origin).collect::<Option<_>>()?;
+        let mut ranges = Freed::default();
+        for _ in 0..freed {
+            let (block, count) = (fields.u64()?, fields.u64()?);
+            block.checked_add(count)?;
+            ranges.add(block, count);
+        }
+        let id = SegmentId { volume, generation, number };
+        Some(SegmentHead { id, log_seq, blocks, sums, origins, freed: ranges })
+    }
+}
+
+/// Ranges of blocks that were freed, none of which touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Freed(BTreeMap<u64, u64>);
+
+impl Freed {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// First blocks and how many.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter().map(|(&start, &end)| (start, end - start))
+    }
+
+    /// Blocks from `block` on are freed.
+    pub fn add(&mut self, block: u64, count: u64) {
+        let (mut start, mut end) = (block, block.saturating_add(count));
+        let touching: Vec<u64> = (self.0.range(..=end))
+            .rev()
+            .take_while(|(_, e)| **e >= start)
+            .map(|(s, _)| *s)
+            .collect();
+        for at in touching {
+            if let Some(other) = self.0.remove(&at) {
+                (start, end) = (start.min(at), end.max(other));
+            }
+        }
+        if start < end {
+            self.0.insert(start, end);
+        }
+    }
+
+    /// A block is written again.
+    pub fn remove(&mut self, block: u64) {
+        let Some((&start, &end)) = self.0.range(..=block).next_back() else { return };
+        if end <= block {
+            return;
+        }
+        self.0.remove(&start);
+        if start < block {
+            self.0.insert(start, block);
+        }
+        if block + 1 < end {
+            self.0.insert(block + 1, end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read_back_and_no_flipped_byte_passes() {
+        let id = SegmentId { volume: [9; 16], generation: 4, number: 77 };
+        for moved in [false, true] {
+            let blocks: Vec<u64> = (0..500).map(|i| i * 7919 % 100_003).collect();
+            let sums = blocks.iter().map(|b| (b * 31 + 5) as u32).collect();
+            let origin = |i: u64| Origin { number: i % 13, index: i as u32 * 3 };
+            let origins = if moved { (0..500).map(origin).collect() } else { Vec::new() };
+            let mut freed = Freed::default();
+            freed.add(1 << 40, 5);
+            freed.add(10, 1 << 33);
+            let head = SegmentHead { id, log_seq: 5, blocks, sums, origins, freed };
+            let bytes = head.bytes();
+            assert_eq!(bytes.len(), head.pages() * BLOCK);
+            assert_eq!(SegmentHead::pages_of(&bytes[..BLOCK]), Some(head.pages()));
+            assert_eq!(SegmentHead::parse(&bytes).as_ref(), Some(&head));
+            for at in (0..HEADER + 500 * if moved { 24 } else { 12 } + 36).step_by(11) {
+                let mut bad = bytes.clone();
+                bad[at] ^= 4;
+                assert!(SegmentHead::parse(&bad).is_none(), "byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn freed_ranges_join_and_part_as_single_blocks_would() {
+        let (mut freed, mut model) = (Freed::default(), std::collections::BTreeSet::new());
+        let mut seed = 1u64;
+        for _ in 0..5000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+            let (block, count) = ((seed >> 20) % 60, (seed >> 40) % 9);
+            if seed >> 63 == 0 {
+                freed.add(block, count);
+                model.extend(block..block + count);
+            } else {
+                freed.remove(block);
+                model.remove(&block);
+            }
+            let all: Vec<u64> = freed.iter().flat_map(|(b, n)| b..b + n).collect();
+            assert_eq!(all, model.iter().copied().collect::<Vec<_>>());
+            let ends: Vec<(u64, u64)> = freed.iter().map(|(b, n)| (b, b + n)).collect();
+            assert!(ends.windows(2).all(|pair| pair[0].1 < pair[1].0));
+        }
+    }
+}

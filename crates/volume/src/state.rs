@@ -1,0 +1,590 @@
+//! What a volume knows, and what it decides: no I/O here.
+//!
+//! Writes go to a buffer in memory, after they are durable in the log. A full buffer is closed,
+//! gets its number, and is sealed: it becomes a segment of the pool, and its part of the log is
+//! free again. Segments of which much was overwritten are cleaned: their live blocks move to a new
+//! one.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use crate::BLOCK;
+use crate::checkpoint::{CheckpointHead, Referenced};
+use crate::map::{BlockMap, Location, Mapped};
+use crate::record::Change;
+use crate::ring::{Ring, Room};
+use crate::segment::{Freed, MAX_FREED, Origin, SegmentHead, SegmentId};
+
+/// Closed buffers that may wait to be sealed; who writes more waits.
+pub(crate) const MAX_CLOSED: usize = 2;
+/// Cleaning begins when live blocks are less than this of all blocks of segments, in percent.
+pub(crate) const FILL: u64 = 70;
+/// Segments of garbage that are never cleaned: a small volume would do little else.
+const SLACK: u64 = 4;
+/// An index of a buffer whose block was freed.
+const GONE: u64 = u64::MAX;
+
+/// Where a segment is in its life.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// In memory, and growing.
+    Forming,
+    /// In memory, complete.
+    Closed,
+    /// In the pool.
+    Sealed,
+    /// In the pool, and nothing in it is needed.
+    Dead,
+    /// Removed from the pool.
+    Removed,
+}
+
+/// A segment, of which locations name the slot.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Slot {
+    pub id: SegmentId,
+    pub stage: Stage,
+    /// Blocks in it, and how many of those are live.
+    pub blocks: u32,
+    pub live: u32,
+    /// Blocks of its header.
+    pub head: u32,
+    /// When it was made, by the count of blocks written.
+    pub age: u64,
+    /// Another map needs it: a snapshot's, or the volume's that this one is a clone of.
+    pub pinned: bool,
+}
+
+/// Blocks that are not yet in the pool.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Buffer {
+    pub slot: u32,
+    pub blocks: Vec<u64>,
+    pub sums: Vec<u32>,
+    pub data: Vec<u8>,
+    pub freed: Freed,
+    gone: usize,
+    /// Position in the log of the first batch of which something is here.
+    log_start: u64,
+}
+
+/// A buffer that is to become a segment.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    pub buffer: Buffer,
+    pub id: SegmentId,
+    pub log_seq: u64,
+}
+
+impl Buffer {
+    /// Runs of its blocks that are adjacent in the volume as well, without those that were freed.
+    pub fn live_runs(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        let most = crate::record::MAX_BLOCKS;
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            while *self.blocks.get(at)? == GONE {
+                at += 1;
+            }
+            let start = at;
+            at += 1;
+            let next = |at: usize| {
+                let block = *self.blocks.get(at)?;
+                (block != GONE && block == self.blocks[at - 1] + 1).then_some(())
+            };
+            while at - start < most && next(at).is_some() {
+                at += 1;
+            }
+            Some(start..at)
+        })
+    }
+}
+
+impl Closed {
+    pub fn head(&self) -> SegmentHead {
+        SegmentHead {
+            id: self.id,
+            log_seq: self.log_seq,
+            blocks: self.buffer.blocks.clone(),
+            sums: self.buffer.sums.clone(),
+            origins: Vec::new(),
+            freed: self.buffer.freed.clone(),
+        }
+    }
+}
+
+/// A block on its way to another segment.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Moving {
+    pub block: u64,
+    pub from: Location,
+    pub sum: u32,
+}
+
+/// All that is known of an open volume.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub volume: [u8; 16],
+    pub generation: u64,
+    pub size: u64,
+    pub map: BlockMap,
+    pub slots: Vec<Slot>,
+    pub hot: Buffer,
+    pub closed: VecDeque<Arc<Closed>>,
+    pub ring: Ring,
+    /// Of the last batch that is durable.
+    pub seq: u64,
+    /// Of the last batch that is wholly in segments.
+    pub log_seq: u64,
+    next_number: u64,
+    in_flight: BTreeSet<u64>,
+    capacity: usize,
+    /// Blocks written so far.
+    pub clock: u64,
+}
+
+/// What is to be written as a checkpoint.
+pub(crate) struct Moment {
+    pub head: CheckpointHead,
+    pub segments: Vec<Option<Referenced>>,
+    pub map: BlockMap,
+    /// Slots of segments that no map needs that begins with this one.
+    pub dead: Vec<u32>,
+}
+
+impl State {
+    /// An empty volume.
+    pub fn new(volume: [u8; 16], size: u64, segment: u64, log_size: u64) -> State {
+        let capacity = segment as usize / BLOCK;
+        let mut state = State {
+            volume,
+            generation: 0,
+            size,
+            map: BlockMap::new(size / BLOCK as u64),
+            slots: Vec::new(),
+            hot: Buffer::default(),
+            closed: VecDeque::new(),
+            ring: Ring::new(log_size),
+            seq: 0,
+            log_seq: 0,
+            next_number: 0,
+            in_flight: BTreeSet::new(),
+            capacity,
+            clock: 0,
+        };
+        state.hot.slot = state.new_slot(Stage::Forming);
+        state
+    }
+
+    fn new_slot(&mut self, stage: Stage) -> u32 {
+        let id = SegmentId { volume: self.volume, generation: self.generation, number: u64::MAX };
+        let (blocks, live, head, age, pinned) = (0, 0, 0, self.clock, false);
+        self.slots.push(Slot { id, stage, blocks, live, head, age, pinned });
+        self.slots.len() as u32 - 1
+    }
+
+    /// Takes a map over as it was at some moment.
+    pub fn load(&mut self, map: BlockMap, segments: &[Referenced], head: &CheckpointHead) {
+        let first = self.slots.len() as u32;
+        for segment in segments {
+            let slot = self.new_slot(Stage::Sealed);
+            let slot = &mut self.slots[slot as usize];
+            (slot.id, slot.blocks, slot.head) = (segment.id, segment.blocks, segment.head);
+            slot.pinned = segment.id.volume != self.volume;
+        }
+        for (page, blocks) in map.pages() {
+            let start = u64::from(page) * crate::map::PAGE as u64;
+            for (block, mapped) in (start..).zip(blocks) {
+                let Some(Mapped { at, sum }) = mapped else { continue };
+                if block >= self.size / BLOCK as u64 {
+                    continue;
+                }
+                let at = Location { slot: at.slot + first, ..at };
+                self.map.set(block, Some(Mapped { at, sum }));
+                self.slots[at.slot as usize].live += 1;
+            }
+        }
+        (self.next_number, self.log_seq) = (head.next_number, head.log_seq);
+        (first..self.slots.len() as u32).for_each(|slot| self.bury(slot));
+    }
+
+    /// Number of the next segment.
+    pub fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    /// Segments up to this number were looked for.
+    pub fn skip_to(&mut self, number: u64) {
+        self.next_number = self.next_number.max(number);
+    }
+
+    /// Takes a segment of the pool over that the map may not know of yet. Segments come in the
+    /// order of their numbers.
+    pub fn replay_segment(&mut self, found: &SegmentHead) {
+        // The map may name it, if one with a lower number came into the pool later.
+        let there = self.slots.iter().position(|slot| slot.id == found.id);
+        let slot = there.map_or_else(|| self.new_slot(Stage::Sealed), |slot| slot as u32);
+        let known: BTreeMap<u64, u32> = match found.origins.is_empty() {
+            true => BTreeMap::new(),
+            false => (0..).zip(&self.slots).map(|(at, slot)| (slot.id.number, at)).collect(),
+        };
+        let this = &mut self.slots[slot as usize];
+        (this.id, this.head, this.stage) = (found.id, found.pages() as u32, Stage::Sealed);
+        this.blocks = found.blocks.len() as u32;
+        for (block, count) in found.freed.iter() {
+            self.free(block, count);
+        }
+        for (index, (&block, &sum)) in (0..).zip(found.blocks.iter().zip(&found.sums)) {
+            let to = Mapped { at: Location { slot, index }, sum };
+            // A block that was moved and written meanwhile is where it was written.
+            let still = found.origins.get(index as usize).is_none_or(|origin| {
+                let from = |at: &Location| known.get(&origin.number) == Some(&at.slot);
+                let now = self.map.get(block).map(|mapped| mapped.at);
+                now.is_some_and(|at| from(&at) && at.index == origin.index)
+            });
+            if still {
+                self.put(block, to);
+            }
+        }
+        if found.origins.is_empty() {
+            self.log_seq = self.log_seq.max(found.log_seq);
+        }
+        self.next_number = self.next_number.max(found.id.number + 1);
+        self.bury(slot);
+    }
+
+    /// Notes where a block is now.
+    fn put(&mut self, block: u64, to: Mapped) {
+        if block >= self.size / BLOCK as u64 {
+            return;
+        }
+        match self.map.set(block, Some(to)) {
+            Some(old) if old.at == to.at => return,
+            Some(old) => self.leave(old.at),
+            None => {}
+        }
+        self.slots[to.at.slot as usize].live += 1;
+    }
+
+    /// A block is no longer there.
+    fn leave(&mut self, at: Location) {
+        self.slots[at.slot as usize].live -= 1;
+        if at.slot == self.hot.slot {
+            self.hot.blocks[at.index as usize] = GONE;
+            self.hot.gone += 1;
+        }
+        self.bury(at.slot);
+    }
+
+    fn bury(&mut self, slot: u32) {
+        let slot = &mut self.slots[slot as usize];
+        if slot.stage == Stage::Sealed && slot.live == 0 && !slot.pinned {
+            slot.stage = Stage::Dead;
+        }
+    }
+
+    /// Takes blocks out of the map.
+    fn free(&mut self, block: u64, count: u64) {
+        let range = block..block.saturating_add(count).min(self.size / BLOCK as u64);
+        for block in self.map.mapped_in(range).collect::<Vec<_>>() {
+            if let Some(old) = self.map.set(block, None) {
+                self.leave(old.at);
+            }
+        }
+    }
+
+    /// Whether another batch can be taken up before buffers are sealed.
+    pub fn has_room(&self) -> bool {
+        self.closed.len() < MAX_CLOSED
+    }
+
+    /// A batch is durable in the log: its changes count from now on.
+    pub fn apply(&mut self, seq: u64, room: &Room, changes: &[Change<'_>], sums: &[u32]) {
+        self.ring.take(room);
+        self.take_up(seq, room.start, changes, sums);
+        // What the buffer absorbed lies in the log all the same.
+        if self.ring.head() - self.hot.log_start > self.ring.size() / 3 {
+            self.close(seq, room.end);
+        }
+    }
+
+    /// Changes that lie in the log at `start`.
+    pub fn take_up(&mut self, seq: u64, start: u64, changes: &[Change<'_>], sums: &[u32]) {
+        self.seq = seq;
+        let mut sums = sums.iter();
+        for change in changes {
+            match change {
+                Change::Data { block, bytes } => {
+                    for (block, bytes) in (*block..).zip(bytes.chunks_exact(BLOCK)) {
+                        let sum = sums.next().copied().unwrap_or_default();
+                        if self.hot.blocks.len() == self.capacity {
+                            // A part of this batch is in the next buffer.
+                            self.close(seq - 1, start);
+                        }
+                        self.write(block, bytes, sum);
+                    }
+                }
+                Change::Freed { block, count } => {
+                    if self.hot.freed.len() >= MAX_FREED {
+                        self.close(seq - 1, start);
+                    }
+                    self.free(*block, *count);
+                    self.hot.freed.add(*block, *count);
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, block: u64, bytes: &[u8], sum: u32) {
+        self.clock += 1;
+        let slot = self.hot.slot;
+        match self.map.get(block).map(|mapped| mapped.at) {
+            Some(at) if at.slot == slot => {
+                let start = at.index as usize * BLOCK;
+                self.hot.data[start..start + BLOCK].copy_from_slice(bytes);
+                self.hot.sums[at.index as usize] = sum;
+                self.map.set(block, Some(Mapped { at, sum }));
+            }
+            _ => {
+                let index = self.hot.blocks.len() as u32;
+                self.hot.blocks.push(block);
+                self.hot.sums.push(sum);
+                self.hot.data.extend_from_slice(bytes);
+                self.hot.freed.remove(block);
+                self.put(block, Mapped { at: Location { slot, index }, sum });
+            }
+        }
+    }
+
+    /// Closes the buffer, if there is anything in it; batches up to `log_seq` are wholly in it or
+    /// before it, and what comes next lies in the log from `start` on.
+    pub fn close(&mut self, log_seq: u64, start: u64) {
+        if self.hot.blocks.is_empty() && self.hot.freed.len() == 0 {
+            self.hot.log_start = start;
+            return;
+        }
+        self.compact();
+        let id = self.begin();
+        let next = self.new_slot(Stage::Forming);
+        let fresh = Buffer { slot: next, log_start: start, ..Buffer::default() };
+        let buffer = std::mem::replace(&mut self.hot, fresh);
+        let slot = &mut self.slots[buffer.slot as usize];
+        (slot.id, slot.stage, slot.blocks) = (id, Stage::Closed, buffer.blocks.len() as u32);
+        slot.age = self.clock;
+        self.closed.push_back(Arc::new(Closed { buffer, id, log_seq }));
+    }
+
+    /// Leaves out of the buffer what was freed.
+    fn compact(&mut self) {
+        if self.hot.gone == 0 {
+            return;
+        }
+        let slot = self.hot.slot;
+        let (mut blocks, mut sums, mut data) = (Vec::new(), Vec::new(), Vec::new());
+        for (from, (&block, &sum)) in self.hot.blocks.iter().zip(&self.hot.sums).enumerate() {
+            if block == GONE {
+                continue;
+            }
+            let at = Location { slot, index: blocks.len() as u32 };
+            self.map.set(block, Some(Mapped { at, sum }));
+            blocks.push(block);
+            sums.push(sum);
+            data.extend_from_slice(&self.hot.data[from * BLOCK..(from + 1) * BLOCK]);
+        }
+        (self.hot.blocks, self.hot.sums, self.hot.data, self.hot.gone) = (blocks, sums, data, 0);
+    }
+
+    /// The oldest closed buffer is in the pool: its part of the log is free.
+    pub fn sealed(&mut self, head: u32) {
+        let Some(closed) = self.closed.pop_front() else { return };
+        let slot = &mut self.slots[closed.buffer.slot as usize];
+        (slot.stage, slot.head) = (Stage::Sealed, head);
+        self.in_flight.remove(&closed.id.number);
+        self.log_seq = closed.log_seq;
+        let next = self.closed.front().map_or(&self.hot, |closed| &closed.buffer);
+        let start = next.log_start;
+        self.ring.release(start);
+        self.bury(closed.buffer.slot);
+    }
+
+    /// The bytes of a block that is not yet in the pool.
+    pub fn in_memory(&self, at: Location) -> Option<&[u8]> {
+        let buffer = if at.slot == self.hot.slot {
+            &self.hot
+        } else {
+            &self.closed.iter().find(|closed| closed.buffer.slot == at.slot)?.buffer
+        };
+        let start = at.index as usize * BLOCK;
+        buffer.data.get(start..start + BLOCK)
+    }
+
+    /// Blocks that are to be in the log of a new generation: all that is not in the pool.
+    pub fn unsealed(&self) -> impl Iterator<Item = &Buffer> {
+        self.closed.iter().map(|closed| &closed.buffer).chain([&self.hot])
+    }
+
+    /// Buffers that were closed get numbers of this generation: what a put of an earlier one may
+    /// still bring into the pool counts for nothing. Gives the numbers that they had.
+    pub fn renumber(&mut self, generation: u64) -> Vec<u64> {
+        self.generation = generation;
+        let mut before = Vec::new();
+        for one in std::mem::take(&mut self.closed) {
+            before.push(one.id.number);
+            self.in_flight.remove(&one.id.number);
+            let id = self.begin();
+            self.slots[one.buffer.slot as usize].id = id;
+            let (buffer, log_seq) = (one.buffer.clone(), one.log_seq);
+            self.closed.push_back(Arc::new(Closed { buffer, id, log_seq }));
+        }
+        before
+    }
+
+    /// All that is not in the pool lies in a new log, one buffer after the other: where each begins
+    /// there, and its last batch.
+    pub fn relogged(&mut self, ring: Ring, places: &[(u64, u64)]) {
+        self.ring = ring;
+        let mut places = places.iter().copied();
+        for one in std::mem::take(&mut self.closed) {
+            let (start, seq) = places.next().unwrap_or((0, self.seq));
+            let mut buffer = one.buffer.clone();
+            buffer.log_start = start;
+            self.closed.push_back(Arc::new(Closed { buffer, id: one.id, log_seq: seq }));
+            self.seq = seq;
+        }
+        if let Some((start, seq)) = places.next() {
+            (self.hot.log_start, self.seq) = (start, seq);
+        }
+    }
+
+    /// Whether much of what segments hold is overwritten.
+    pub fn wants_cleaning(&self) -> bool {
+        let (live, total) = self.fill();
+        total > SLACK * self.capacity as u64 + live && live * 100 < total * FILL
+    }
+
+    /// Live blocks, and all blocks, of segments that can be cleaned.
+    pub fn fill(&self) -> (u64, u64) {
+        let own = self.slots.iter().filter(|slot| slot.stage == Stage::Sealed && !slot.pinned);
+        own.fold((0, 0), |(live, total), slot| {
+            (live + u64::from(slot.live), total + u64::from(slot.blocks))
+        })
+    }
+
+    /// Segments to clean next, as many as fill a new one: where much is to be had for little, and
+    /// old ones rather than young ones, whose blocks may still be overwritten. Cost-benefit, as log
+    /// structured file systems weigh it: free space times age, over what is read and written.
+    pub fn victims(&self) -> Vec<u32> {
+        let score = |slot: &Slot| {
+            let live = f64::from(slot.live) / f64::from(slot.blocks.max(1));
+            (1.0 - live) * (self.clock - slot.age) as f64 / (1.0 + live)
+        };
+        let own = (0..).zip(&self.slots).filter(|(_, slot)| {
+            slot.stage == Stage::Sealed && !slot.pinned && slot.live < slot.blocks
+        });
+        let mut scored: Vec<(f64, u32)> = own.map(|(at, slot)| (score(slot), at)).collect();
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let (mut chosen, mut blocks) = (Vec::new(), 0);
+        for (_, at) in scored {
+            let live = self.slots[at as usize].live as usize;
+            if blocks + live > self.capacity {
+                break;
+            }
+            blocks += live;
+            chosen.push(at);
+        }
+        chosen
+    }
+
+    /// Those of a segment's blocks that are live.
+    pub fn live_of(&self, slot: u32, head: &SegmentHead) -> Vec<Moving> {
+        let moving = |(index, &block)| {
+            let from = Location { slot, index };
+            let mapped = self.map.get(block)?;
+            (mapped.at == from).then_some(Moving { block, from, sum: mapped.sum })
+        };
+        (0..).zip(&head.blocks).filter_map(moving).collect()
+    }
+
+    /// A number for a segment.
+    pub fn begin(&mut self) -> SegmentId {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.in_flight.insert(number);
+        SegmentId { volume: self.volume, generation: self.generation, number }
+    }
+
+    /// Nothing came of it.
+    pub fn give_up(&mut self, id: &SegmentId) {
+        self.in_flight.remove(&id.number);
+    }
+
+    pub fn origin_of(&self, from: Location) -> Origin {
+        Origin { number: self.slots[from.slot as usize].id.number, index: from.index }
+    }
+
+    /// Blocks that were moved are in the pool; those that were written meanwhile stay where they
+    /// are.
+    pub fn moved(&mut self, id: SegmentId, head: u32, blocks: &[Moving]) {
+        let slot = self.new_slot(Stage::Sealed);
+        // Their age is that of the oldest segment that they come from: they are cold.
+        let ages = blocks.iter().map(|moving| self.slots[moving.from.slot as usize].age);
+        let age = ages.min().unwrap_or(self.clock);
+        let this = &mut self.slots[slot as usize];
+        (this.id, this.head, this.age) = (id, head, age);
+        this.blocks = blocks.len() as u32;
+        for (index, moving) in (0..).zip(blocks) {
+            if self.map.get(moving.block).is_some_and(|mapped| mapped.at == moving.from) {
+                let to = Mapped { at: Location { slot, index }, sum: moving.sum };
+                self.put(moving.block, to);
+            }
+        }
+        self.in_flight.remove(&id.number);
+        self.bury(slot);
+    }
+
+    /// What a checkpoint of this moment says.
+    pub fn moment(&self) -> Moment {
+        let next_number = self.in_flight.first().copied().unwrap_or(self.next_number);
+        let segment = |slot: &Slot| {
+            let (id, blocks, head) = (slot.id, slot.blocks, slot.head);
+            // Dead ones too: should nobody come to removing them, whoever opens the volume will.
+            matches!(slot.stage, Stage::Sealed | Stage::Dead).then_some(Referenced {
+                id,
+                blocks,
+                head,
+            })
+        };
+        let (volume, size, log_seq) = (self.volume, self.size, self.log_seq);
+        Moment {
+            head: CheckpointHead { volume, size, next_number, log_seq },
+            segments: self.slots.iter().map(segment).collect(),
+            map: self.map.clone(),
+            dead: self.dead(next_number),
+        }
+    }
+
+    /// Segments that can go once a checkpoint covers all numbers below `next_number`.
+    pub fn dead(&self, next_number: u64) -> Vec<u32> {
+        let dead = |slot: &Slot| slot.stage == Stage::Dead && slot.id.number < next_number;
+        (0..).zip(&self.slots).filter(|(_, slot)| dead(slot)).map(|(at, _)| at).collect()
+    }
+
+    /// A snapshot needs these segments.
+    pub fn pin(&mut self, ids: &BTreeSet<SegmentId>) {
+        for slot in &mut self.slots {
+            slot.pinned |= ids.contains(&slot.id);
+            if slot.pinned && slot.stage == Stage::Dead {
+                slot.stage = Stage::Sealed;
+            }
+        }
+    }
+
+    /// Changes the size; what lies past the end is freed.
+    pub fn resize(&mut self, size: u64) {
+        let blocks = size / BLOCK as u64;
+        if size < self.size {
+            self.free(blocks, self.size / BLOCK as u64 - blocks);
+        }
+        self.map.resize(blocks);
+        self.size = size;
+    }
+}

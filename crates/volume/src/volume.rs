@@ -1,0 +1,539 @@
+//! An open volume: writes and reads.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use kiln_pool::{OpenObject, PoolError, Silent};
+use kiln_store::checksum;
+
+use crate::description::Held;
+use crate::generation::Generation;
+use crate::kept::{Kept, lock};
+use crate::map::{Location, Mapped};
+use crate::record::{self, BatchId, Change, MAX_BLOCKS, MAX_ENTRIES};
+use crate::segment::SegmentId;
+use crate::state::State;
+use crate::statistics::Counters;
+use crate::{BLOCK, Result, Rim, VolumeError};
+
+/// How often a read looks again because what it was to read was moved.
+const RETRIES: usize = 20;
+/// How long a writer waits before it looks again whether there is room.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Segments whose places are remembered; each may have as many open files as its code has data
+/// chunks.
+const OPEN_SEGMENTS: usize = 256;
+
+/// A change of a volume.
+///
+/// ```
+/// let op = kiln_volume::Op::Write { offset: 4096, bytes: b"anything" };
+/// assert!(matches!(op, kiln_volume::Op::Write { offset: 4096, .. }));
+/// ```
+#[derive(Copy, Clone, Debug)]
+pub enum Op<'a> {
+    /// Bytes at an offset. Each block of 4096 bytes is written as a whole or not at all.
+    Write {
+        /// In bytes.
+        offset: u64,
+        /// What to write.
+        bytes: &'a [u8],
+    },
+    /// Bytes that read as zeros from now on and take no space where they are whole blocks.
+    Zero {
+        /// In bytes.
+        offset: u64,
+        /// How many.
+        len: u64,
+    },
+}
+
+impl Op<'_> {
+    fn range(&self) -> (u64, u64) {
+        match self {
+            Op::Write { offset, bytes } => (*offset, bytes.len() as u64),
+            Op::Zero { offset, len } => (*offset, *len),
+        }
+    }
+}
+
+/// An open volume; usable from several threads.
+///
+/// Every write that was acknowledged is found by whoever opens the volume later, whatever ends this
+/// process, as long as no more nodes are lost than the pool's codes bear.
+///
+/// ```
+/// # use std::{collections::BTreeMap, sync::Arc, sync::atomic::{AtomicU8, Ordering}};
+/// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
+/// # use kiln_store::{Backend, MemoryBackend};
+/// use kiln_volume::{CreateRequest, Op, OpenRequest, Rim, Volume};
+/// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+/// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+/// # for id in ["a", "b", "c"] {
+/// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+/// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+/// # }
+/// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+/// # let ids = AtomicU8::new(0);
+/// # let rim = Rim::new(pool, move || [ids.fetch_add(1, Ordering::Relaxed); 16], || 1);
+/// # let rim = Arc::new(rim);
+/// let create = CreateRequest { segment: 256 << 10, log: 1 << 20, ..CreateRequest::of(64 << 20) };
+/// Volume::create(&rim, "disk", &create)?;
+/// let volume = Volume::open(&rim, "disk", &OpenRequest::of("example"))?;
+/// volume.write(&[Op::Write { offset: 8192, bytes: &[7; 4096] }])?;
+/// let mut bytes = [1; 8192];
+/// volume.read(4096, &mut bytes)?;
+/// assert!(bytes[..4096].iter().all(|byte| *byte == 0) && bytes[4096..] == [7; 4096]);
+/// volume.close()?;
+/// # Ok::<(), kiln_volume::VolumeError>(())
+/// ```
+#[derive(Debug)]
+pub struct Volume {
+    pub(crate) name: String,
+    pub(crate) rim: Arc<Rim>,
+    pub(crate) read_only: bool,
+    pub(crate) state: Mutex<State>,
+    /// A buffer was sealed, or closed.
+    pub(crate) moved_on: Condvar,
+    /// Held by whoever commits.
+    pub(crate) generation: Mutex<Generation>,
+    pub(crate) held: Mutex<Held>,
+    pub(crate) sealer: Mutex<()>,
+    pub(crate) keeper: Mutex<Kept>,
+    opened: Mutex<HashMap<SegmentId, Arc<OpenObject>>>,
+    pub(crate) deposed: AtomicBool,
+    pub(crate) closed: AtomicBool,
+    /// What keeps buffers from being sealed, and whether it is that there is no room.
+    pub(crate) failure: Mutex<Option<(String, bool)>>,
+    pub(crate) counters: Counters,
+}
+
+/// Adjacent blocks of one segment that are to be read.
+struct Run {
+    id: SegmentId,
+    /// Byte in the object.
+    start: u64,
+    sums: Vec<u32>,
+    /// Which blocks of what is read.
+    first: usize,
+}
+
+impl Volume {
+    pub(crate) fn assemble(
+        name: &str,
+        rim: &Arc<Rim>,
+        read_only: bool,
+        state: State,
+        generation: Generation,
+        held: Held,
+    ) -> Volume {
+        let kept = Kept::new(&held.descriptor);
+        Volume {
+            name: name.to_owned(),
+            rim: Arc::clone(rim),
+            read_only,
+            state: Mutex::new(state),
+            moved_on: Condvar::new(),
+            generation: Mutex::new(generation),
+            held: Mutex::new(held),
+            sealer: Mutex::new(()),
+            keeper: Mutex::new(kept),
+            opened: Mutex::default(),
+            deposed: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes that it has for its users.
+    pub fn size(&self) -> u64 {
+        lock(&self.state).size
+    }
+
+    /// Whether nothing can be written.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Writes, in this order; all of it is durable in all copies of the log when this returns, and
+    /// readers see it. Writers that come while another commits wait for it: whoever serves many
+    /// hands over what has come meanwhile as one list, which is one commit.
+    ///
+    /// # Errors
+    /// [`VolumeError::Usage`] past the end, [`VolumeError::ReadOnly`]; [`VolumeError::Deposed`],
+    /// after which every write fails; what keeps it from being durable. Then each block of what was
+    /// to be written has its old or its new bytes.
+    pub fn write(&self, ops: &[Op<'_>]) -> Result<()> {
+        if self.read_only {
+            return Err(VolumeError::ReadOnly { name: self.name.clone() });
+        }
+        let size = self.size();
+        ops.iter().try_for_each(|op| self.check_range(op.range(), size))?;
+        let mut generation = lock(&self.generation);
+        let most = {
+            let capacity = lock(&self.held).descriptor.segment as usize / BLOCK;
+            MAX_BLOCKS.min(capacity)
+        };
+        let mut changes: Vec<Change<'_>> = Vec::new();
+        let mut blocks = 0;
+        for op in ops {
+            let (offset, len) = op.range();
+            for part in Parts::of(offset, len, most as u64) {
+                let change = match (op, part.whole) {
+                    (_, false) => {
+                        // What it changes of its block may be in what waits.
+                        self.commit(&mut generation, &changes)?;
+                        (changes, blocks) = (Vec::new(), 0);
+                        self.write_part(&mut generation, op, &part)?;
+                        continue;
+                    }
+                    (Op::Write { bytes, .. }, true) => {
+                        let start = (part.offset - offset) as usize;
+                        let bytes = &bytes[start..start + part.len as usize];
+                        Change::Data { block: part.offset / BLOCK as u64, bytes }
+                    }
+                    (Op::Zero { .. }, true) => {
+                        let block = BLOCK as u64;
+                        Change::Freed { block: part.offset / block, count: part.len / block }
+                    }
+                };
+                if blocks + change.data_blocks() > most || changes.len() == MAX_ENTRIES {
+                    self.commit(&mut generation, &changes)?;
+                    (changes, blocks) = (Vec::new(), 0);
+                }
+                blocks += change.data_blocks();
+                changes.push(change);
+            }
+        }
+        self.commit(&mut generation, &changes)
+    }
+
+    fn check_range(&self, (offset, len): (u64, u64), size: u64) -> Result<()> {
+        match offset.checked_add(len) {
+            Some(end) if end <= size => Ok(()),
+            _ => {
+                let what = format!(
+                    "{len} bytes from {offset} on do not lie within the {size} bytes of volume \
+                     {:?}",
+                    self.name
+                );
+                Err(VolumeError::Usage { what })
+            }
+        }
+    }
+
+    /// Changes a part of a block.
+    fn write_part(&self, generation: &mut Generation, op: &Op<'_>, part: &Part) -> Result<()> {
+        let mut bytes = vec![0; BLOCK];
+        let block = part.offset / BLOCK as u64;
+        self.read_blocks(block, &mut bytes)?;
+        let start = (part.offset % BLOCK as u64) as usize;
+        let target = &mut bytes[start..start + part.len as usize];
+        match op {
+            Op::Write { offset, bytes } => {
+                let from = (part.offset - offset) as usize;
+                target.copy_from_slice(&bytes[from..from + part.len as usize]);
+            }
+            Op::Zero { .. } => target.fill(0),
+        }
+        self.commit(generation, &[Change::Data { block, bytes: &bytes }])
+    }
+
+    /// Makes changes durable, then visible.
+    fn commit(&self, generation: &mut Generation, changes: &[Change<'_>]) -> Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        loop {
+            if self.deposed.load(Ordering::Acquire) {
+                return Err(VolumeError::Deposed { name: self.name.clone() });
+            }
+            if self.closed.load(Ordering::Acquire) {
+                let what = format!("volume {:?} was closed", self.name);
+                return Err(VolumeError::Usage { what });
+            }
+            let (seq, room) = self.wait_for_room(record::batch_len(changes) as u64)?;
+            let id = BatchId { volume: generation.volume, generation: generation.number, seq };
+            let mut bytes = std::mem::take(&mut generation.scratch);
+            let sums = record::encode(&id, changes, &mut bytes);
+            let bytes = Arc::new(bytes);
+            let end = generation.logs.write(room.offset, &bytes);
+            self.counters.logged(bytes.len() as u64 * generation.copies as u64);
+            // Nobody else has it any more, or it is made anew.
+            generation.scratch = Arc::try_unwrap(bytes).unwrap_or_default();
+            match end {
+                Ok(()) => {
+                    let mut state = lock(&self.state);
+                    state.apply(seq, &room, changes, &sums);
+                    drop(state);
+                    self.counters.written(sums.len() as u64 * BLOCK as u64);
+                    self.moved_on.notify_all();
+                    return Ok(());
+                }
+                Err(failed) => self.renew(generation, &failed)?,
+            }
+        }
+    }
+
+    /// Waits until a batch can be taken up; where nobody seals, this one does.
+    fn wait_for_room(&self, len: u64) -> Result<(u64, crate::ring::Room)> {
+        loop {
+            let state = lock(&self.state);
+            if state.has_room()
+                && let Some(room) = state.ring.room(len)
+            {
+                return Ok((state.seq + 1, room));
+            }
+            drop(state);
+            self.counters.waited();
+            match self.sealer.try_lock() {
+                Ok(mut sealer) => {
+                    self.seal_one(&mut sealer)?;
+                }
+                Err(_) => {
+                    let state = lock(&self.state);
+                    if !state.has_room() {
+                        drop(self.moved_on.wait_timeout(state, PAUSE));
+                    }
+                    if let Some((why, full)) = lock(&self.failure).clone() {
+                        return Err(VolumeError::Stalled { name: self.name.clone(), why, full });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads bytes from an offset on; blocks that were never written are zeros.
+    ///
+    /// Every byte was checked against the checksum that the map has of its block.
+    ///
+    /// # Errors
+    /// [`VolumeError::Usage`] past the end; more of the pool is lost than its codes bear.
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        self.check_range((offset, bytes.len() as u64), self.size())?;
+        self.counters.read(bytes.len() as u64);
+        for part in Parts::of(offset, bytes.len() as u64, u64::MAX) {
+            let start = (part.offset - offset) as usize;
+            let target = &mut bytes[start..start + part.len as usize];
+            let block = part.offset / BLOCK as u64;
+            if part.whole {
+                self.read_blocks(block, target)?;
+            } else {
+                let mut whole = vec![0; BLOCK];
+                self.read_blocks(block, &mut whole)?;
+                let within = (part.offset % BLOCK as u64) as usize;
+                target.copy_from_slice(&whole[within..within + part.len as usize]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads whole blocks.
+    fn read_blocks(&self, first: u64, bytes: &mut [u8]) -> Result<()> {
+        let mut last = None;
+        for _ in 0..RETRIES {
+            let runs = self.look_up(first, bytes);
+            let read = runs.iter().try_for_each(|run| {
+                let start = run.first * BLOCK;
+                let target = &mut bytes[start..start + run.sums.len() * BLOCK];
+                self.read_run(run, target)
+            });
+            match read {
+                Ok(()) => return Ok(()),
+                // It may have been moved and removed meanwhile.
+                Err(error) => last = Some(error),
+            }
+            if self.is_unchanged(first, &runs) {
+                break;
+            }
+        }
+        let gave_up = || VolumeError::Damaged { name: self.name.clone(), what: "it moves".into() };
+        Err(last.unwrap_or_else(gave_up))
+    }
+
+    /// Copies what is in memory, zeros what was never written, and says what is to be read.
+    fn look_up(&self, first: u64, bytes: &mut [u8]) -> Vec<Run> {
+        let state = lock(&self.state);
+        let mut runs: Vec<(Location, Run)> = Vec::new();
+        for (at, target) in bytes.chunks_exact_mut(BLOCK).enumerate() {
+            let Some(Mapped { at: place, sum }) = state.map.get(first + at as u64) else {
+                target.fill(0);
+                continue;
+            };
+            if let Some(found) = state.in_memory(place) {
+                target.copy_from_slice(found);
+                continue;
+            }
+            match runs.last_mut() {
+                Some((end, run))
+                    if run.first + run.sums.len() == at
+                        && *end == Location { index: place.index.wrapping_sub(1), ..place } =>
+                {
+                    run.sums.push(sum);
+                    *end = place;
+                }
+                _ => {
+                    let slot = &state.slots[place.slot as usize];
+                    let start = u64::from(slot.head + place.index) * BLOCK as u64;
+                    runs.push((place, Run { id: slot.id, start, sums: vec![sum], first: at }));
+                }
+            }
+        }
+        runs.into_iter().map(|(_, run)| run).collect()
+    }
+
+    fn is_unchanged(&self, first: u64, runs: &[Run]) -> bool {
+        let state = lock(&self.state);
+        runs.iter().all(|run| {
+            let mapped = state.map.get(first + run.first as u64);
+            mapped.is_some_and(|mapped| {
+                let slot = &state.slots[mapped.at.slot as usize];
+                let start = u64::from(slot.head + mapped.at.index) * BLOCK as u64;
+                (slot.id, start) == (run.id, run.start)
+            })
+        })
+    }
+
+    fn read_run(&self, run: &Run, target: &mut [u8]) -> Result<()> {
+        let object = self.object(&run.id)?;
+        let right = |bytes: &[u8]| {
+            bytes.chunks_exact(BLOCK).zip(&run.sums).all(|(block, sum)| checksum(block) == *sum)
+        };
+        let pool = self.rim.pool();
+        if object.read_unchecked(&pool, run.start, target) && right(target) {
+            self.counters.device_read(target.len() as u64);
+            return Ok(());
+        }
+        // A node is lost, or has something else: the pool finds it out, and around it.
+        self.counters.rebuilt();
+        let range = run.start..run.start + target.len() as u64;
+        let settings = self.rim.settings(&Silent);
+        let found = self.rim.with(|pool| object.read(pool, range.clone(), &settings));
+        let found = found.inspect_err(|_| self.forget(&run.id))?;
+        if !right(&found) {
+            let what = format!("{} does not have the bytes that were written", run.id.name());
+            return Err(VolumeError::Damaged { name: self.name.clone(), what });
+        }
+        target.copy_from_slice(&found);
+        Ok(())
+    }
+
+    /// A segment's object, looked up once.
+    pub(crate) fn object(&self, id: &SegmentId) -> Result<Arc<OpenObject>, PoolError> {
+        if let Some(object) = lock(&self.opened).get(id) {
+            return Ok(Arc::clone(object));
+        }
+        let object = Arc::new(self.rim.with(|pool| pool.open_object(&id.name()))?);
+        let mut opened = lock(&self.opened);
+        if opened.len() >= OPEN_SEGMENTS
+            && let Some(other) = opened.keys().next().copied()
+        {
+            opened.remove(&other);
+        }
+        opened.insert(*id, Arc::clone(&object));
+        Ok(object)
+    }
+
+    /// A segment is gone, or its shards moved.
+    pub(crate) fn forget(&self, id: &SegmentId) {
+        lock(&self.opened).remove(id);
+    }
+
+    /// Ranges that may hold data, and those that are zeros: how many blocks from one on are of
+    /// which kind, up to a limit.
+    ///
+    /// ```
+    /// # use std::{collections::BTreeMap, sync::Arc, sync::atomic::{AtomicU8, Ordering}};
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// # use kiln_volume::{CreateRequest, Op, OpenRequest, Rim, Volume};
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// # for id in ["a", "b", "c"] {
+    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// # }
+    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// # let ids = AtomicU8::new(0);
+    /// # let rim = Rim::new(pool, move || [ids.fetch_add(1, Ordering::Relaxed); 16], || 1);
+    /// # let rim = Arc::new(rim);
+    /// # let (segment, log) = (256 << 10, 1 << 20);
+    /// # let create = CreateRequest { segment, log, ..CreateRequest::of(1 << 20) };
+    /// # Volume::create(&rim, "disk", &create)?;
+    /// # let volume = Volume::open(&rim, "disk", &OpenRequest::of("example"))?;
+    /// volume.write(&[Op::Write { offset: 8192, bytes: &[7; 4096] }])?;
+    /// let extents = volume.extents(0, 1 << 20, 10)?;
+    /// assert_eq!(extents, [(8192, false), (4096, true), ((1 << 20) - 12288, false)]);
+    /// # Ok::<(), kiln_volume::VolumeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`VolumeError::Usage`] past the end.
+    pub fn extents(&self, offset: u64, len: u64, most: usize) -> Result<Vec<(u64, bool)>> {
+        let state = lock(&self.state);
+        self.check_range((offset, len), state.size)?;
+        let mut extents: Vec<(u64, bool)> = Vec::new();
+        let (mut at, end) = (offset, offset + len);
+        while at < end {
+            let block = at / BLOCK as u64;
+            let next = ((block + 1) * BLOCK as u64).min(end);
+            let data = state.map.get(block).is_some();
+            match extents.last_mut() {
+                Some((len, kind)) if *kind == data => *len += next - at,
+                last => {
+                    if last.is_some() && extents.len() >= most {
+                        break;
+                    }
+                    extents.push((next - at, data));
+                }
+            }
+            at = next;
+        }
+        Ok(extents)
+    }
+}
+
+/// A part of a range: whole blocks, or less than one.
+struct Part {
+    offset: u64,
+    len: u64,
+    whole: bool,
+}
+
+/// The parts of a range, in order: at most `most` whole blocks each.
+struct Parts {
+    at: u64,
+    end: u64,
+    most: u64,
+}
+
+impl Parts {
+    fn of(offset: u64, len: u64, most: u64) -> Parts {
+        Parts { at: offset, end: offset + len, most }
+    }
+}
+
+impl Iterator for Parts {
+    type Item = Part;
+
+    fn next(&mut self) -> Option<Part> {
+        let (offset, left, block) = (self.at, self.end - self.at, BLOCK as u64);
+        let within = offset % block;
+        let (len, whole) = match left {
+            0 => return None,
+            _ if within > 0 => (left.min(block - within), false),
+            _ if left < block => (left, false),
+            _ => ((left / block).min(self.most) * block, true),
+        };
+        self.at += len;
+        Some(Part { offset, len, whole })
+    }
+}

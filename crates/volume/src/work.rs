@@ -1,0 +1,377 @@
+//! What is done behind writers: sealing, cleaning, checkpoints, and removing what is not needed.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use kiln_pool::{Silent, Source, StreamSource};
+use kiln_store::checksum;
+
+use crate::checkpoint::CheckpointReader;
+use crate::description::swap;
+use crate::descriptor::Descriptor;
+use crate::kept::{Kept, lock};
+use crate::map::BYTES_PER_BLOCK;
+use crate::segment::{SegmentHead, SegmentId};
+use crate::state::{Closed, Moving, Stage};
+use crate::volume::Volume;
+use crate::{BLOCK, DATA, Result, VolumeError};
+
+/// A checkpoint is due when so many times its own bytes were made into segments.
+const CHECKPOINT_EVERY: u64 = 32;
+/// Segments after which it is due at the earliest.
+const CHECKPOINT_LEAST: u64 = 64;
+/// Dead segments that are removed together.
+const REMOVE_TOGETHER: usize = 16;
+
+/// What was done.
+///
+/// ```
+/// assert!(kiln_volume::Worked::Nothing != kiln_volume::Worked::Sealed);
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Worked {
+    /// There is nothing to do now.
+    Nothing,
+    /// A buffer became a segment.
+    Sealed,
+    /// Segments were cleaned into a new one.
+    Cleaned,
+    /// A checkpoint was made.
+    Checkpoint,
+    /// Segments that nothing needs were removed.
+    Removed,
+}
+
+/// A segment's bytes, whole, to be read from the start.
+fn source(bytes: Arc<Vec<u8>>) -> Box<dyn Source> {
+    let len = bytes.len() as u64;
+    Box::new(StreamSource::new(Shared { bytes, at: 0 }).with_size(len))
+}
+
+struct Shared {
+    bytes: Arc<Vec<u8>>,
+    at: usize,
+}
+
+impl Read for Shared {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let mut rest = &self.bytes[self.at..];
+        let got = rest.read(buf)?;
+        self.at += got;
+        Ok(got)
+    }
+}
+
+impl Volume {
+    /// Seals one buffer, if one is closed. Buffers become segments one after the other.
+    ///
+    /// # Errors
+    /// The pool cannot take it now. Nothing is lost: it is in the log.
+    pub fn seal(&self) -> Result<Worked> {
+        let mut sealer = lock(&self.sealer);
+        self.seal_one(&mut sealer)
+    }
+
+    pub(crate) fn seal_one(&self, _sealer: &mut ()) -> Result<Worked> {
+        let Some(closed) = lock(&self.state).closed.front().cloned() else {
+            return Ok(Worked::Nothing);
+        };
+        let sealed = self.put_closed(&closed);
+        *lock(&self.failure) =
+            sealed.as_ref().err().map(|error| (error.to_string(), error.is_full()));
+        sealed?;
+        self.moved_on.notify_all();
+        Ok(Worked::Sealed)
+    }
+
+    fn put_closed(&self, closed: &Closed) -> Result<()> {
+        let head = closed.head();
+        let mut bytes = head.bytes();
+        bytes.extend_from_slice(&closed.buffer.data);
+        self.put_segment(&closed.id, bytes)?;
+        self.counters.sealed(closed.buffer.data.len() as u64);
+        lock(&self.state).sealed(head.pages() as u32);
+        Ok(())
+    }
+
+    fn put_segment(&self, id: &SegmentId, bytes: Vec<u8>) -> Result<()> {
+        let bytes = Arc::new(bytes);
+        self.rim.put(&id.name(), &mut || source(Arc::clone(&bytes)))?;
+        Ok(())
+    }
+
+    /// Cleans segments, makes a checkpoint, or removes what is not needed: what is due first. Only
+    /// one at a time does.
+    ///
+    /// # Errors
+    /// The pool cannot do it now. Nothing is lost.
+    pub fn keep(&self) -> Result<Worked> {
+        if self.closed.load(Ordering::Acquire) {
+            return Ok(Worked::Nothing);
+        }
+        let mut kept = lock(&self.keeper);
+        let (cleaning, dead, due) = {
+            let state = lock(&self.state);
+            let made = state.next_number().saturating_sub(kept.covered);
+            let every = CHECKPOINT_EVERY * state.map.mapped() * BYTES_PER_BLOCK
+                / (lock(&self.held).descriptor.segment.max(1));
+            let due = made >= every.max(CHECKPOINT_LEAST);
+            (state.wants_cleaning(), state.dead(kept.covered).len(), due)
+        };
+        if dead >= REMOVE_TOGETHER {
+            return self.remove_dead(&kept);
+        }
+        if due {
+            self.checkpoint(&mut kept)?;
+            return Ok(Worked::Checkpoint);
+        }
+        if cleaning && self.clean()? {
+            return Ok(Worked::Cleaned);
+        }
+        Ok(Worked::Nothing)
+    }
+
+    /// Moves what is live in some segments to a new one.
+    fn clean(&self) -> Result<bool> {
+        let victims = {
+            let state = lock(&self.state);
+            let victims = state.victims();
+            victims.into_iter().map(|at| (at, state.slots[at as usize])).collect::<Vec<_>>()
+        };
+        let mut moving: Vec<Moving> = Vec::new();
+        let mut data = Vec::new();
+        for (slot, segment) in &victims {
+            let head = self.head_of(&segment.id)?;
+            let live = lock(&self.state).live_of(*slot, &head);
+            self.read_moving(&segment.id, segment.head, &live, &mut data)?;
+            moving.extend(live);
+        }
+        if moving.is_empty() {
+            return Ok(false);
+        }
+        let (id, head) = {
+            let mut state = lock(&self.state);
+            let id = state.begin();
+            let head = SegmentHead {
+                id,
+                log_seq: 0,
+                blocks: moving.iter().map(|moving| moving.block).collect(),
+                sums: moving.iter().map(|moving| moving.sum).collect(),
+                origins: moving.iter().map(|moving| state.origin_of(moving.from)).collect(),
+                freed: crate::segment::Freed::default(),
+            };
+            (id, head)
+        };
+        let mut bytes = head.bytes();
+        bytes.extend_from_slice(&data);
+        let put = self.put_segment(&id, bytes);
+        let mut state = lock(&self.state);
+        match put {
+            Ok(()) => state.moved(id, head.pages() as u32, &moving),
+            Err(error) => {
+                state.give_up(&id);
+                return Err(error);
+            }
+        }
+        drop(state);
+        self.counters.cleaned(data.len() as u64);
+        Ok(true)
+    }
+
+    /// The header of a segment.
+    pub(crate) fn head_of(&self, id: &SegmentId) -> Result<SegmentHead> {
+        let object = self.object(id)?;
+        read_head(&self.rim, &object, id).ok_or_else(|| {
+            let what = format!("the header of {} cannot be read", id.name());
+            VolumeError::Damaged { name: self.name.clone(), what }
+        })
+    }
+
+    /// Adds the bytes of blocks that are to be moved; adjacent ones are read together.
+    fn read_moving(
+        &self,
+        id: &SegmentId,
+        head: u32,
+        live: &[Moving],
+        data: &mut Vec<u8>,
+    ) -> Result<()> {
+        let object = self.object(id)?;
+        let mut rest = live;
+        while let Some(first) = rest.first() {
+            let index = first.from.index;
+            let run =
+                (index..).zip(rest).take_while(|(at, moving)| *at == moving.from.index).count();
+            let (now, later) = rest.split_at(run);
+            let (start, len) = (u64::from(head + index) * BLOCK as u64, run * BLOCK);
+            let mut bytes = vec![0; len];
+            let right = |bytes: &[u8]| {
+                bytes.chunks_exact(BLOCK).zip(now).all(|(b, moving)| checksum(b) == moving.sum)
+            };
+            let pool = self.rim.pool();
+            if !(object.read_unchecked(&pool, start, &mut bytes) && right(&bytes)) {
+                let settings = self.rim.settings(&Silent);
+                let range = start..start + len as u64;
+                bytes = self.rim.with(|pool| object.read(pool, range.clone(), &settings))?;
+            }
+            if !right(&bytes) {
+                let what = format!("{} does not have the bytes that were written", id.name());
+                return Err(VolumeError::Damaged { name: self.name.clone(), what });
+            }
+            data.extend_from_slice(&bytes);
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Writes the map into the pool, and names it in the description.
+    pub(crate) fn checkpoint(&self, kept: &mut Kept) -> Result<()> {
+        let moment = lock(&self.state).moment();
+        kept.checkpoints += 1;
+        let name = {
+            let held = lock(&self.held);
+            let (id, generation) = (&held.descriptor.id, held.descriptor.generation);
+            format!("{DATA}/{id}/map/{generation:08x}-{:08x}", kept.checkpoints)
+        };
+        let bytes = self.put_checkpoint(&name, &moment)?;
+        self.counters.checkpointed(bytes);
+        let before = self.describe(|new| {
+            let before = new.checkpoint.replace(name.clone());
+            (new.next_number, new.size) = (moment.head.next_number, moment.head.size);
+            // What came before is in the map.
+            let first = new.era.iter().rposition(|era| era.first <= new.next_number);
+            new.era.drain(..first.unwrap_or(0));
+            before
+        })?;
+        if let Some(before) = before {
+            self.rim.remove(&before)?;
+        }
+        kept.covered = moment.head.next_number;
+        self.remove_segments(&moment.dead)
+    }
+
+    fn put_checkpoint(&self, name: &str, moment: &crate::state::Moment) -> Result<u64> {
+        let mut bytes = 0;
+        self.rim
+            .with(|pool| {
+                let (run, now_ms) = (self.rim.id(), self.rim.now_ms());
+                let req = kiln_pool::PutRequest { name, run, now_ms, replace: true };
+                let reader = CheckpointReader::new(&moment.head, &moment.segments, &moment.map);
+                let size = reader.size();
+                let mut source = StreamSource::new(reader).with_size(size);
+                pool.put(&req, &mut source, &self.rim.settings(&Silent)).map(|_| size)
+            })
+            .map(|size| bytes = size)?;
+        Ok(bytes)
+    }
+
+    /// Changes what the pool says of the volume; gives the map that is named no more, unless a
+    /// snapshot names it.
+    pub(crate) fn describe(
+        &self,
+        change: impl FnOnce(&mut Descriptor) -> Option<String>,
+    ) -> Result<Option<String>> {
+        let mut held = lock(&self.held);
+        let mut new = held.descriptor.clone();
+        let before = change(&mut new);
+        let version = match swap(&self.rim, &self.name, held.version, &new) {
+            Err(VolumeError::Deposed { .. }) => return Err(self.depose()),
+            version => version?,
+        };
+        let kept = |map: &String| !new.snapshot.iter().any(|entry| entry.map == *map);
+        // A clone begins with a map that is its origin's.
+        let own = |map: &String| map.starts_with(&format!("{DATA}/{}/", new.id));
+        let before = before.filter(|map| kept(map) && own(map));
+        (held.descriptor, held.version) = (new, version);
+        Ok(before)
+    }
+
+    /// Removes segments that neither the map nor the checkpoint needs. That this writer still is
+    /// the one is made sure first, after all blocks were moved: whoever comes next begins with them
+    /// where they are now.
+    fn remove_dead(&self, kept: &Kept) -> Result<Worked> {
+        let dead = lock(&self.state).dead(kept.covered);
+        self.describe(|_| None)?;
+        self.remove_segments(&dead)?;
+        Ok(Worked::Removed)
+    }
+
+    fn remove_segments(&self, dead: &[u32]) -> Result<()> {
+        for &at in dead {
+            let id = lock(&self.state).slots[at as usize].id;
+            self.rim.remove(&id.name())?;
+            self.forget(&id);
+            self.counters.removed();
+            lock(&self.state).slots[at as usize].stage = Stage::Removed;
+        }
+        Ok(())
+    }
+
+    /// Makes all that is in memory into segments.
+    pub(crate) fn seal_all(&self) -> Result<()> {
+        {
+            let mut state = lock(&self.state);
+            let (seq, head) = (state.seq, state.ring.head());
+            state.close(seq, head);
+        }
+        while self.seal()? == Worked::Sealed {}
+        Ok(())
+    }
+
+    /// Ends: all is made into segments, a checkpoint is made, and the log is given back. A volume
+    /// that is not closed keeps its log, and is opened from that.
+    ///
+    /// # Errors
+    /// The pool cannot take it; the log stays then.
+    pub fn close(&self) -> Result<()> {
+        let mut generation = lock(&self.generation);
+        if self.closed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if self.deposed.load(Ordering::Acquire) {
+            return Err(VolumeError::Deposed { name: self.name.clone() });
+        }
+        self.seal_all()?;
+        let mut kept = lock(&self.keeper);
+        self.checkpoint(&mut kept)?;
+        let seq = lock(&self.state).seq;
+        self.describe(|new| {
+            new.log.clear();
+            new.writer.clear();
+            new.first_seq = seq + 1;
+            None
+        })?;
+        self.closed.store(true, Ordering::Release);
+        generation.logs = crate::logs::Logs::default();
+        crate::generation::remove_logs(&self.rim, generation.places.iter());
+        Ok(())
+    }
+}
+
+/// The header of a segment; `None`: it cannot be had.
+pub(crate) fn read_head(
+    rim: &crate::Rim,
+    object: &kiln_pool::OpenObject,
+    id: &SegmentId,
+) -> Option<SegmentHead> {
+    let settings = rim.settings(&Silent);
+    let pool = rim.pool();
+    let whole = |start: &[u8]| {
+        let pages = SegmentHead::pages_of(start)?;
+        let mut bytes = vec![0; pages * BLOCK];
+        let read = object.read_unchecked(&pool, 0, &mut bytes);
+        read.then(|| SegmentHead::parse(&bytes)).flatten()
+    };
+    let mut first = vec![0; BLOCK];
+    let found = match object.read_unchecked(&pool, 0, &mut first) {
+        true => whole(&first),
+        false => None,
+    };
+    let found = found.or_else(|| {
+        let first = object.read(&pool, 0..BLOCK as u64, &settings).ok()?;
+        let pages = SegmentHead::pages_of(&first)? as u64;
+        let bytes = object.read(&pool, 0..pages * BLOCK as u64, &settings).ok()?;
+        SegmentHead::parse(&bytes)
+    });
+    found.filter(|head| head.id == *id)
+}

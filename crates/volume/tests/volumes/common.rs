@@ -1,0 +1,148 @@
+//! A pool of disks in memory, and a model of what a volume on it must hold.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, Sequence};
+use kiln_store::{
+    Backend, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, StoreError,
+};
+use kiln_volume::{CreateRequest, Op, OpenRequest, Rim, Volume};
+
+pub const BLOCK: usize = 4096;
+
+/// Numbers from a seed.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let seed = self.next();
+        (0..len)
+            .map(|i| ((i as u64 * 167 + i as u64 / 256 * 13) ^ seed ^ (seed >> 17)) as u8)
+            .collect()
+    }
+}
+
+/// Disks and the pool on them.
+pub struct Cluster {
+    pub config: PoolConfig,
+    pub memory: BTreeMap<String, MemoryBackend>,
+    pub disks: BTreeMap<String, FaultyBackend>,
+    ids: Arc<AtomicU64>,
+}
+
+impl Cluster {
+    pub fn new(code: &str, nodes: usize) -> Cluster {
+        let mut config = PoolConfig::new([1; 16], "test", Policy::for_code(code).unwrap());
+        let mut memory = BTreeMap::new();
+        for at in 0..nodes {
+            let id = format!("n{at:02}");
+            config.node.push(NodeConfig::new(&id, &format!("memory://{id}")));
+            memory.insert(id, MemoryBackend::new());
+        }
+        let disks = wrapped(&memory);
+        let open = |node: &NodeConfig| Ok(Arc::new(disks[&node.id].clone()) as Arc<dyn Backend>);
+        let config = Pool::create(config, &open).unwrap().config().clone();
+        Cluster { config, memory, disks, ids: Arc::default() }
+    }
+
+    /// The pool without some nodes, all on one thread.
+    pub fn rim(&self, without: &[&str], seed: u64) -> Arc<Rim> {
+        let without: Vec<String> = without.iter().map(|id| (*id).to_owned()).collect();
+        let (config, disks) = (self.config.clone(), self.disks.clone());
+        let random = Arc::new(Mutex::new(Random(seed)));
+        let open = move || {
+            let open = |node: &NodeConfig| {
+                if without.contains(&node.id) {
+                    let (op, name) = (Operation::OpenPlace, String::new());
+                    let (place, source) = (node.url.clone(), ErrorKind::NotFound.into());
+                    return Err(StoreError::Io { op, place, name, source });
+                }
+                Ok(Arc::new(disks[&node.id].clone()) as Arc<dyn Backend>)
+            };
+            let random = Arc::clone(&random);
+            let pick = move |n| random.lock().unwrap().below(n as u64) as usize;
+            Ok(Pool::open(config.clone(), &open)?.in_sequence(Sequence::new(pick)))
+        };
+        let pool = open().unwrap();
+        let ids = Arc::clone(&self.ids);
+        let id = move || {
+            let mut id = [0x77; 16];
+            id[..8].copy_from_slice(&ids.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+            id
+        };
+        let rim = Rim::new(pool, id, || 1_700_000_000_000).in_sequence();
+        Arc::new(rim.reopening(Box::new(open)))
+    }
+
+    /// What is left after a power cut.
+    pub fn crash(&mut self, seed: u64) {
+        for (at, disk) in (0..).zip(self.memory.values_mut()) {
+            *disk = disk.crash(seed + at);
+        }
+        self.disks = wrapped(&self.memory);
+    }
+
+    /// Everything on a node fails from now on.
+    pub fn kill(&self, node: &str) {
+        self.disks[node].inject(Fault::new(FaultAction::Fail(ErrorKind::Other)).always());
+    }
+
+    pub fn nodes(&self) -> Vec<String> {
+        self.memory.keys().cloned().collect()
+    }
+}
+
+fn wrapped(memory: &BTreeMap<String, MemoryBackend>) -> BTreeMap<String, FaultyBackend> {
+    memory
+        .iter()
+        .map(|(id, disk)| (id.clone(), FaultyBackend::new(Arc::new(disk.clone()))))
+        .collect()
+}
+
+/// The bytes that a volume must have.
+pub struct Model(pub Vec<u8>);
+
+impl Model {
+    pub fn apply(&mut self, ops: &[Op<'_>]) {
+        for op in ops {
+            match op {
+                Op::Write { offset, bytes } => {
+                    self.0[*offset as usize..*offset as usize + bytes.len()].copy_from_slice(bytes);
+                }
+                Op::Zero { offset, len } => {
+                    self.0[*offset as usize..(*offset + *len) as usize].fill(0);
+                }
+            }
+        }
+    }
+
+    pub fn check(&self, volume: &Volume, what: &str) {
+        let mut bytes = vec![0xaa; self.0.len()];
+        volume.read(0, &mut bytes).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let wrong = bytes.chunks(BLOCK).zip(self.0.chunks(BLOCK)).position(|(a, b)| a != b);
+        assert_eq!(wrong, None, "{what}: block");
+    }
+}
+
+pub fn small(size: u64) -> CreateRequest {
+    CreateRequest { size, segment: 64 << 10, log: 256 << 10 }
+}
+
+pub fn open(rim: &Arc<Rim>) -> Volume {
+    Volume::open(rim, "v", &OpenRequest::of("test")).unwrap()
+}

@@ -1,0 +1,83 @@
+//! Failures while a volume is written.
+
+use std::sync::Arc;
+
+use kiln_volume::{Op, OpenRequest, Rim, Volume, VolumeError};
+
+use crate::common::*;
+
+fn begun(code: &str, nodes: usize) -> (Cluster, Arc<Rim>, Volume) {
+    let cluster = Cluster::new(code, nodes);
+    let rim = cluster.rim(&[], 1);
+    Volume::create(&rim, "v", &small(1 << 20)).unwrap();
+    let volume = open(&rim);
+    (cluster, rim, volume)
+}
+
+#[test]
+fn a_log_node_that_fails_is_replaced_and_nothing_acknowledged_is_lost() {
+    let (mut cluster, _, volume) = begun("rs:4+2", 9);
+    let (mut model, mut random) = (Model(vec![0; 1 << 20]), Random(5));
+    for step in 0..40u64 {
+        let bytes = random.bytes(3 * BLOCK);
+        let op = Op::Write { offset: (step * 5 % 200) * BLOCK as u64, bytes: &bytes };
+        volume.write(&[op]).unwrap();
+        model.apply(&[op]);
+        if step == 20 {
+            // All files of a node with a copy of the log.
+            let with_log = |disk: &kiln_store::MemoryBackend| {
+                kiln_store::Backend::list(disk).unwrap().iter().any(|name| name.ends_with(".log"))
+            };
+            let node = cluster.memory.iter().find(|(_, disk)| with_log(disk)).unwrap().0;
+            cluster.kill(node);
+        }
+    }
+    drop(volume);
+    cluster.crash(3);
+    model.check(&open(&cluster.rim(&[], 2)), "after the crash");
+}
+
+#[test]
+fn one_writer_at_a_time_and_a_deposed_one_writes_nothing() {
+    let (cluster, rim, first) = begun("rs:4+2", 9);
+    let write =
+        |volume: &Volume, byte: u8| volume.write(&[Op::Write { offset: 0, bytes: &[byte; BLOCK] }]);
+    write(&first, 1).unwrap();
+    let error = Volume::open(&rim, "v", &OpenRequest::of("second")).unwrap_err();
+    assert!(matches!(&error, VolumeError::InUse { writer, .. } if writer == "test"), "{error}");
+    write(&first, 2).unwrap();
+    let take = OpenRequest { take_over: true, ..OpenRequest::of("second") };
+    let second = Volume::open(&cluster.rim(&[], 7), "v", &take).unwrap();
+    let mut bytes = vec![0; BLOCK];
+    second.read(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [2; BLOCK]);
+    for _ in 0..2 {
+        assert!(matches!(write(&first, 3), Err(VolumeError::Deposed { .. })));
+    }
+    assert!(matches!(first.close(), Err(VolumeError::Deposed { .. })));
+    write(&second, 4).unwrap();
+    second.close().unwrap();
+    let third = open(&rim);
+    third.read(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [4; BLOCK]);
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let (_, rim, volume) = begun("rs:2+1", 5);
+    let error = Volume::create(&rim, "v", &small(1 << 20)).unwrap_err();
+    assert!(matches!(error, VolumeError::Exists { .. }), "{error}");
+    for (size, name) in [(5, "w"), (1 << 20, "a/b"), (1 << 20, ""), (0, "w")] {
+        let error = Volume::create(&rim, name, &small(size)).unwrap_err();
+        assert!(matches!(error, VolumeError::Usage { .. }), "{error}");
+    }
+    let error = Volume::open(&rim, "w", &OpenRequest::of("test")).unwrap_err();
+    assert!(matches!(error, VolumeError::NoVolume { .. }), "{error}");
+    for (offset, len) in [(1 << 20, 1), ((1 << 20) - 4096, 4097), (u64::MAX, 2)] {
+        let error = volume.read(offset, &mut vec![0; len]).unwrap_err();
+        assert!(matches!(error, VolumeError::Usage { .. }), "{error}");
+    }
+    volume.close().unwrap();
+    let error = volume.write(&[Op::Zero { offset: 0, len: 4096 }]).unwrap_err();
+    assert!(error.to_string().contains("closed"), "{error}");
+}

@@ -1,0 +1,99 @@
+//! Any sequence of writes, zeros, work, crashes and lost nodes gives what was acknowledged.
+
+use kiln_volume::{Op, Volume};
+
+use crate::common::*;
+
+/// A write or a range of zeros somewhere, mostly in whole blocks, mostly in a part that is hot.
+pub enum Planned {
+    Write(u64, Vec<u8>),
+    Zero(u64, u64),
+}
+
+impl Planned {
+    pub fn random(random: &mut Random, size: u64) -> Planned {
+        let block = BLOCK as u64;
+        let blocks = size / block;
+        let hot = if random.below(3) == 0 { blocks } else { (blocks / 8).max(1) };
+        let first = random.below(hot) * block;
+        let (offset, len) = match random.below(8) {
+            0 => (first + random.below(block), 1 + random.below(3 * block)),
+            1 => (first, (1 + random.below(40)) * block),
+            _ => (first, (1 + random.below(3)) * block),
+        };
+        let offset = offset.min(size - 1);
+        let len = len.min(size - offset);
+        match random.below(6) {
+            0 => Planned::Zero(offset, len),
+            _ => Planned::Write(offset, random.bytes(len as usize)),
+        }
+    }
+
+    pub fn op(&self) -> Op<'_> {
+        match self {
+            Planned::Write(offset, bytes) => Op::Write { offset: *offset, bytes },
+            Planned::Zero(offset, len) => Op::Zero { offset: *offset, len: *len },
+        }
+    }
+}
+
+fn work(volume: &Volume, random: &mut Random) {
+    for _ in 0..random.below(3) {
+        volume.seal().unwrap();
+    }
+    for _ in 0..random.below(3) {
+        volume.keep().unwrap();
+    }
+}
+
+fn play(code: &str, nodes: usize, m: usize, seed: u64) {
+    let (mut random, size) = (Random(seed), 3 << 20);
+    let mut cluster = Cluster::new(code, nodes);
+    let mut model = Model(vec![0; size as usize]);
+    Volume::create(&cluster.rim(&[], seed), "v", &small(size)).unwrap();
+    let mut volume = open(&cluster.rim(&[], seed));
+    for step in 0..600 {
+        let what = format!("{code}, seed {seed}, step {step}");
+        let planned: Vec<Planned> =
+            (0..1 + random.below(4)).map(|_| Planned::random(&mut random, size)).collect();
+        let ops: Vec<Op<'_>> = planned.iter().map(Planned::op).collect();
+        volume.write(&ops).unwrap_or_else(|error| panic!("{what}: {error}"));
+        model.apply(&ops);
+        work(&volume, &mut random);
+        match random.below(60) {
+            0..=2 => {
+                if random.below(3) == 0 {
+                    volume.close().unwrap_or_else(|error| panic!("{what}: {error}"));
+                }
+                drop(volume);
+                cluster.crash(random.next());
+                // Some nodes do not come back for a while.
+                let all = cluster.nodes();
+                let mut away: Vec<&str> = Vec::new();
+                for _ in 0..random.below(m as u64 + 1) {
+                    away.push(&all[random.below(all.len() as u64) as usize]);
+                }
+                volume = open(&cluster.rim(&away, random.next()));
+                model.check(&volume, &what);
+            }
+            3..=8 => model.check(&volume, &what),
+            _ => {}
+        }
+    }
+    model.check(&volume, "in the end");
+}
+
+#[test]
+fn what_was_acknowledged_is_read() {
+    let seeds: u64 = std::env::var("KILN_VOLUME_SEEDS").map_or(4, |text| text.parse().unwrap());
+    let first: u64 = std::env::var("KILN_VOLUME_FIRST").map_or(0, |text| text.parse().unwrap());
+    for seed in first..first + seeds {
+        // With 2 m + 1 nodes more, so that a log has other nodes to go to.
+        match seed % 4 {
+            0 => play("rs:4+2", 9, 2, seed),
+            1 => play("clay:4+2", 9, 2, seed),
+            2 => play("rep:3", 7, 2, seed),
+            _ => play("rs:2+1", 5, 1, seed),
+        }
+    }
+}
