@@ -67,11 +67,7 @@ impl History {
         let Some(changes) = self.objects.get(name) else { return found.is_none() };
         let matches = |change: &Change| match (&change.bytes, found, range) {
             (None, None, _) => true,
-            (Some(bytes), Some(found), None) => bytes == found,
-            (Some(bytes), Some(found), Some(range)) => {
-                let (start, end) = (range.start as usize, range.end as usize);
-                bytes[start.min(bytes.len())..end.min(bytes.len())] == *found
-            }
+            (Some(bytes), Some(found), range) => part(bytes, range) == found,
             _ => false,
         };
         // Not what was replaced, by something acknowledged, before the reader began.
@@ -119,10 +115,20 @@ impl History {
     }
 
     /// Whether these are the bytes of some version, be it an old one.
-    pub fn knows(&self, name: &str, found: &[u8]) -> bool {
+    pub fn knows(&self, name: &str, found: &[u8], range: Option<&Range<u64>>) -> bool {
         let changes = self.objects.get(name).into_iter().flatten();
-        changes.filter_map(|change| change.bytes.as_deref()).any(|bytes| bytes == found)
+        changes
+            .filter_map(|change| change.bytes.as_deref())
+            .any(|bytes| part(bytes, range) == found)
     }
+}
+
+/// What a reader of a range finds of some bytes.
+fn part<'a>(bytes: &'a [u8], range: Option<&Range<u64>>) -> &'a [u8] {
+    let all = 0..bytes.len() as u64;
+    let range = range.unwrap_or(&all);
+    let (start, end) = (range.start as usize, range.end as usize);
+    &bytes[start.min(bytes.len())..end.min(bytes.len())]
 }
 
 #[test]
@@ -149,6 +155,6 @@ fn what_a_reader_may_find() {
     assert!(see(Some(b"aa"), 7, 8) && see(Some(b"bbb"), 7, 9) && see(Some(b"bbb"), 10, 11));
     assert!(see(Some(b"aa"), 8, 12) && !see(Some(b"aa"), 13, 14) && !see(None, 13, 14));
     history.refused("x", b);
-    assert!(!reads(&history, Some(b"bbb"), 90, 91) && history.knows("x", b"bbb"));
+    assert!(!reads(&history, Some(b"bbb"), 90, 91) && history.knows("x", b"bbb", None));
     assert!(history.allows("y", None, None, at(0), at(1)) && history.names() == ["x"]);
 }
