@@ -14,10 +14,12 @@ mod targets {
     pub mod device;
     pub mod interface;
     pub mod link;
+    pub mod nbd;
     pub mod pool;
     pub mod set;
     pub mod shard;
     pub mod spec;
+    pub mod volume;
     pub mod wire;
 }
 
@@ -41,10 +43,12 @@ pub const TARGETS: &[Target] = &[
     targets::device::TARGET,
     targets::interface::TARGET,
     targets::link::TARGET,
+    targets::nbd::TARGET,
     targets::pool::TARGET,
     targets::set::TARGET,
     targets::shard::TARGET,
     targets::spec::TARGET,
+    targets::volume::TARGET,
     targets::wire::TARGET,
 ];
 

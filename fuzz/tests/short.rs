@@ -50,4 +50,4 @@ macro_rules! targets {
     };
 }
 
-targets!(assignment changes device interface link pool set shard spec wire);
+targets!(assignment changes device interface link nbd pool set shard spec volume wire);

@@ -23,6 +23,8 @@ mod description;
 mod descriptor;
 mod error;
 mod generation;
+#[cfg(feature = "hostile")]
+pub mod hostile;
 mod kept;
 mod logs;
 mod map;

@@ -1,0 +1,6 @@
+//! What a volume is made of: batches of its log, headers of segments, maps, descriptions.
+
+use crate::Target;
+
+pub const TARGET: Target =
+    Target { name: "volume", run: kiln_volume::hostile::read, seeds: kiln_volume::hostile::seeds };
