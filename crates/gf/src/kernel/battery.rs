@@ -6,10 +6,10 @@ use crate::{AlignedBuf, Matrix};
 use crate::{Block, Buffers, Call, Factor, Product, ProgramSource, Routine, TemporalHint};
 use crate::{KernelProgram, Shift, Side, Unit, Value};
 
-mod blocks;
+pub(super) mod blocks;
 #[cfg(unix)]
 mod guard;
-mod lists;
+pub(super) mod lists;
 
 /// Position-dependent bytes that differ from operand to operand.
 fn bytes(operand: usize, len: usize) -> Vec<u8> {

@@ -2,10 +2,10 @@
 
 use super::*;
 
-pub(super) struct Random(pub(super) u64);
+pub(in crate::kernel) struct Random(pub(in crate::kernel) u64);
 
 impl Random {
-    pub(super) fn below(&mut self, limit: usize) -> usize {
+    pub(in crate::kernel) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         (self.0 >> 33) as usize % limit
     }
@@ -21,7 +21,12 @@ impl Random {
 
 /// A block that loads `loads` operands, computes `xor_only` values of up to `terms` terms each, and
 /// stores some of them; scratch operands are loaded and stored.
-pub(super) fn random_block(random: &mut Random, loads: usize, sums: usize, terms: usize) -> Block {
+pub(in crate::kernel) fn random_block(
+    random: &mut Random,
+    loads: usize,
+    sums: usize,
+    terms: usize,
+) -> Block {
     let mut block = Block::new();
     let others = 1 + random.below(40);
     let mut values = Vec::new();

@@ -5,7 +5,7 @@ use super::*;
 
 /// The block with some factors left open, equal ones by one place, and operands put behind others
 /// of their side.
-fn opened(random: &mut Random, block: &Block) -> Block {
+pub(in crate::kernel) fn opened(random: &mut Random, block: &Block) -> Block {
     let places = 1 + random.below(6) as u32;
     let factors: Vec<Factor> = block
         .factors()

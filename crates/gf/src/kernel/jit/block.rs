@@ -65,21 +65,30 @@ impl BlockCode {
         variant: CodeVariant,
         addressing: Addressing,
     ) -> Option<BlockCode> {
-        // Repetitions are told apart by where their lists are.
-        if addressing == Addressing::Listed && block.named().next().is_none() {
-            return None;
-        }
-        let straight = allocate::allocate(block, variant, addressing)?;
-        let turns = turns(&straight);
-        if variant == CodeVariant::Unrolled && (addressing == Addressing::Listed || turns == 1) {
-            return None; // it is what `Cached` is
-        }
-        if frame(addressing, block, &straight) > MOST_STACK {
-            return None;
-        }
-        let bytes = Assembler::new(variant, addressing, block).all(&straight, turns).ok()?;
+        let bytes = assemble(block, variant, addressing)?;
         Some(BlockCode { pages: Pages::new(&bytes)?, maps: maps(engine) })
     }
+}
+
+/// The bytes of a block's code; nothing where there is none.
+pub(super) fn assemble(
+    block: &Block,
+    variant: CodeVariant,
+    addressing: Addressing,
+) -> Option<Vec<u8>> {
+    // Repetitions are told apart by where their lists are.
+    if addressing == Addressing::Listed && block.named().next().is_none() {
+        return None;
+    }
+    let straight = allocate::allocate(block, variant, addressing)?;
+    let turns = turns(&straight);
+    if variant == CodeVariant::Unrolled && (addressing == Addressing::Listed || turns == 1) {
+        return None; // it is what `Cached` is
+    }
+    if frame(addressing, block, &straight) > MOST_STACK {
+        return None;
+    }
+    Assembler::new(variant, addressing, block).all(&straight, turns).ok()
 }
 
 impl engine::BlockCode for BlockCode {
