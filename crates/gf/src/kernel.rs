@@ -27,6 +27,8 @@ mod avx512;
 mod gfni;
 #[cfg(all(target_arch = "x86_64", unix))]
 mod jit;
+#[cfg(all(target_arch = "x86_64", unix))]
+mod jit_avx2;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -110,6 +112,11 @@ pub static KERNELS: &[KernelRow] = &[
         name: "avx2",
         about: "x86-64 with AVX2: 32 bytes at once, two table look-ups of nibbles per product",
         detect: detect!(avx2 where target_arch = "x86_64"),
+    },
+    KernelRow {
+        name: "jit-avx2",
+        about: "as avx2, by machine code made at run time for every matrix",
+        detect: detect!(jit_avx2 where all(target_arch = "x86_64", unix)),
     },
     KernelRow {
         name: "avx512",

@@ -14,9 +14,14 @@ const WIDTH: usize = 32;
 
 /// A value of this type proves that the CPU has AVX2.
 #[derive(Debug)]
-struct Avx2(());
+pub(super) struct Avx2(());
 
 pub(super) fn detect() -> Option<&'static dyn Kernel> {
+    proof().map(|avx2| avx2 as &dyn Kernel)
+}
+
+/// The kernel as what it proves.
+pub(super) fn proof() -> Option<&'static Avx2> {
     static AVX2: Avx2 = Avx2(());
     is_x86_feature_detected!("avx2").then_some(&AVX2)
 }
@@ -41,28 +46,38 @@ impl Engine for Avx2 {
     }
 
     unsafe fn pass(&self, pass: &Pass<'_>) {
+        // SAFETY: promised by the caller.
+        unsafe { self.pass_from(pass, 0) };
+    }
+}
+
+impl Avx2 {
+    /// A pass from byte `from` of every operand on.
+    ///
+    /// # Safety
+    /// As [`Engine::pass`].
+    pub(super) unsafe fn pass_from(&self, pass: &Pass<'_>, from: usize) {
         // SAFETY: the caller vouches for the operands, `self` for the CPU.
         unsafe {
             match pass.dsts.len() {
-                _ if xor_only::only_adds(pass) => xor_only::avx2(pass),
-                1 => all::<1>(pass),
-                2 => all::<2>(pass),
-                3 => all::<3>(pass),
-                4 => all::<4>(pass),
+                _ if xor_only::only_adds(pass) => xor_only::avx2(pass, from),
+                1 => all::<1>(pass, from),
+                2 => all::<2>(pass, from),
+                3 => all::<3>(pass, from),
+                4 => all::<4>(pass, from),
                 rows => unreachable!("{rows} rows in one pass"),
             }
         }
     }
 }
 
-/// All bytes of a pass with R rows, two vectors at a time: at most 8 sums, 4 halves, their mask
+/// All bytes from `at` on of a pass with R rows, two vectors at a time: at most 8 sums, 4 halves, their mask
 /// and two tables, which just fit in 16 registers.
 ///
 /// # Safety
 /// As [`Engine::pass`]; `dsts` has R elements.
 #[target_feature(enable = "avx2")]
-unsafe fn all<const R: usize>(pass: &Pass<'_>) {
-    let mut at = 0;
+unsafe fn all<const R: usize>(pass: &Pass<'_>, mut at: usize) {
     // SAFETY: every step lies within `len`, which is at least one vector where steps are made.
     unsafe {
         if pass.len < WIDTH {

@@ -48,7 +48,7 @@ impl Engine for Avx512 {
         // SAFETY: the caller vouches for the operands, `self` for the CPU.
         unsafe {
             match pass.dsts.len() {
-                _ if xor_only::only_adds(pass) => xor_only::avx512(pass),
+                _ if xor_only::only_adds(pass) => xor_only::avx512(pass, 0),
                 1 => all::<1, 4>(pass),
                 2 => all::<2, 4>(pass),
                 3 => all::<3, 4>(pass),

@@ -8,13 +8,16 @@
 //! executable memory can be had.
 
 mod allocate;
-mod block;
+pub(super) mod avx2;
+mod avx512;
+pub(super) mod block;
 mod emit;
-mod pages;
+pub(super) mod pages;
 mod places;
+pub(super) mod target;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::avx512::WIDTH;
 use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
@@ -106,8 +109,7 @@ impl Engine for Jit {
     }
 
     fn code_gen(&self) -> Option<&dyn CodeGen> {
-        static ALLOWED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-        ALLOWED.get_or_init(|| Pages::new(&[0xc3]).is_some()).then_some(self)
+        pages::are_allowed().then_some(self)
     }
 
     unsafe fn pass(&self, pass: &Pass<'_>) {
@@ -125,6 +127,18 @@ impl Engine for Jit {
     }
 }
 
+/// The maps of all factors.
+fn maps(jit: &Jit) -> &'static [u8] {
+    static MAPS: OnceLock<Vec<u8>> = OnceLock::new();
+    MAPS.get_or_init(|| {
+        let mut maps = vec![0; 256 * jit.table_len()];
+        for (factor, map) in (0..=255).zip(maps.chunks_mut(jit.table_len())) {
+            jit.tabulate(factor, map);
+        }
+        maps
+    })
+}
+
 impl CodeGen for Jit {
     fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<dyn PassCode>> {
         Some(Arc::new(Code::new(shape)?))
@@ -136,7 +150,7 @@ impl CodeGen for Jit {
         variant: CodeVariant,
         addressing: Addressing,
     ) -> Option<Box<dyn engine::BlockCode>> {
-        Some(Box::new(BlockCode::new(self, block, variant, addressing)?))
+        Some(Box::new(BlockCode::new((&avx512::Avx512, maps(self)), block, variant, addressing)?))
     }
 }
 

@@ -43,13 +43,12 @@ mod x86 {
     macro_rules! sums {
         ($name:ident, $row:ident, $feature:literal, $width:literal, $load:ident, $store:ident,
          $xor:ident, $zero:ident) => {
-            /// A pass that only adds.
+            /// A pass that only adds, from byte `at` on.
             ///
             /// # Safety
             /// As [`super::super::engine::Engine::pass`], and the CPU has the feature.
             #[target_feature(enable = $feature)]
-            pub(in super::super) unsafe fn $name(pass: &Pass<'_>) {
-                let mut at = 0;
+            pub(in super::super) unsafe fn $name(pass: &Pass<'_>, mut at: usize) {
                 // SAFETY: all vectors lie within `len`, and so do the bytes after the last one.
                 unsafe {
                     // All rows of a stretch while its sources are in the nearest cache.

@@ -253,7 +253,7 @@ fn code_is_made_of_blocks() {
     each_kernel(|kernel| {
         let mut random = Random(13);
         // Small enough to be unrolled as well.
-        let block = random_block(&mut random, 20, 30, 5);
+        let block = random_block(&mut random, 10, 12, 4);
         for variant in CodeVariant::ALL {
             for addressing in [Addressing::Moved, Addressing::Ordered, Addressing::Listed] {
                 let made = kernel

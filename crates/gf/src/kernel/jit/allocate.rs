@@ -5,15 +5,18 @@
 //! its operand still holds it, and kept on the stack otherwise. Maps of coefficients take the
 //! registers that are left over, most used first; the others are operands in memory.
 
-use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
+mod halves;
+mod maps;
 
-use super::super::avx512::XOR3;
+use iced_x86::{Code, IcedError, Instruction, MemoryOperand};
+
 use super::super::engine::{Addressing, CodeVariant};
 use super::places::Places;
+use super::target::{Products, Store, Target, Term};
 use crate::block::{Block, Factor, Op, Side, Value};
 
-/// Vector registers of the CPU.
-const REGISTERS: usize = 32;
+/// Registers that values have at least beside maps that are kept.
+const LEAST: usize = 8;
 /// Code is made for blocks with at most so many operations and terms: all of it should stay in a
 /// cache of instructions.
 const MOST_WORK: usize = 4096;
@@ -30,10 +33,20 @@ pub(super) struct StraightLine {
     pub body: Vec<Instruction>,
     /// Values that need room on the stack.
     pub spilled: usize,
+    /// Bytes of each operand that it takes.
+    pub width: usize,
+}
+
+impl StraightLine {
+    /// How many times it takes to do 64 bytes.
+    pub fn parts(&self) -> usize {
+        64 / self.width
+    }
 }
 
 /// The instructions of a block; `None` where it is too long or needs too much room.
 pub(super) fn allocate(
+    target: &dyn Target,
     block: &Block,
     variant: CodeVariant,
     addressing: Addressing,
@@ -42,11 +55,15 @@ pub(super) fn allocate(
     if terms.sum::<usize>() > MOST_WORK {
         return None;
     }
-    let maps = coefficients(block);
-    let mut best = Allocator::new(block, variant, addressing, &maps[..0]).all().ok()?;
+    let maps = match target.products() {
+        Products::Maps(_) => coefficients(block),
+        Products::Halves(_) => Vec::new(),
+    };
+    let with = |kept| Allocator::new(target, block, variant, addressing, kept).all().ok();
+    let mut best = with(&maps[..0])?;
     // As many maps in registers as values leave room for.
-    for kept in (1..=maps.len().min(REGISTERS - 8)).rev() {
-        let straight = Allocator::new(block, variant, addressing, &maps[..kept]).all().ok()?;
+    for kept in (1..=maps.len().min(target.registers().saturating_sub(LEAST))).rev() {
+        let straight = with(&maps[..kept])?;
         if straight.moves <= best.moves {
             best = straight;
             break;
@@ -93,17 +110,22 @@ enum Place {
 }
 
 struct Allocator<'a> {
+    target: &'a dyn Target,
     block: &'a Block,
     variant: CodeVariant,
     addressing: Addressing,
     /// Factors whose maps stay in the last registers.
     kept: &'a [u8],
-    /// Values of the block; then the maps of factors that it leaves open.
+    /// Values of the block; then the maps of factors that it leaves open, or the halves of all
+    /// values.
     place: Vec<Place>,
     /// The operand that a loaded value can be loaded from again.
     source: Vec<Option<u32>>,
     /// Positions at which each value is used, the next one last.
     uses: Vec<Vec<usize>>,
+    /// Which values are only multiplied by two, which is done without halves; none where products
+    /// have maps.
+    doubled: Vec<bool>,
     /// What each register holds.
     holds: Vec<Option<Value>>,
     /// Registers that this operation needs.
@@ -129,61 +151,83 @@ impl From<IcedError> for NoCode {
 
 type Step<T> = Result<T, NoCode>;
 
-/// A term in a form that an instruction takes: a register, or memory as the last operand.
-enum Term {
-    Register(usize),
-    Memory(MemoryOperand),
-}
-
 impl<'a> Allocator<'a> {
     fn new(
+        target: &'a dyn Target,
         block: &'a Block,
         variant: CodeVariant,
         addressing: Addressing,
         kept: &'a [u8],
     ) -> Allocator<'a> {
-        let (values, given) = (block.values(), block.given());
-        let mut uses: Vec<Vec<usize>> = vec![Vec::new(); values + given];
-        for (at, op) in block.ops().iter().enumerate() {
-            for value in op.sources() {
-                uses[value.0 as usize].push(at);
-            }
-            if let Op::Sum { terms } = op {
-                for &(_, factor) in terms {
-                    if let Factor::Given(index) = factor {
-                        uses[values + index as usize].push(at);
-                    }
-                }
-            }
-        }
-        uses.iter_mut().for_each(|uses| uses.reverse());
+        let values = block.values();
+        let (has_maps, given) = match target.products() {
+            Products::Maps(_) => (true, block.given()),
+            Products::Halves(_) => (false, 0),
+        };
+        let extras = if has_maps { given } else { 2 * values };
         let mut place = vec![Place::Nowhere; values];
         place.extend((0..given as u32).map(Place::Map));
-        Allocator {
+        place.resize(values + extras, Place::Nowhere);
+        let rest_slots = if variant == CodeVariant::Rest { target.rest_slots() } else { 0 };
+        let mut allocator = Allocator {
+            target,
             block,
             variant,
             addressing,
             kept,
             place,
-            source: vec![None; values + given],
-            uses,
-            holds: vec![None; REGISTERS - kept.len()],
+            source: vec![None; values + extras],
+            uses: vec![Vec::new(); values + extras],
+            doubled: if has_maps { Vec::new() } else { halves::doubled(block) },
+            holds: vec![None; target.registers() - kept.len()],
             locked: Vec::new(),
             free_slots: Vec::new(),
-            spilled: 0,
+            spilled: rest_slots,
             moves: 0,
             places: Places::new(block, addressing),
             code: Vec::new(),
+        };
+        allocator.note_uses();
+        allocator
+    }
+
+    /// Notes where every value is used, the next use last.
+    fn note_uses(&mut self) {
+        let live = live(self.block);
+        for (at, op) in self.block.ops().iter().enumerate() {
+            let Op::Sum { terms } = op else {
+                op.sources().for_each(|value| self.uses[value.0 as usize].push(at));
+                continue;
+            };
+            // The first product cuts a value: it must not be one that is never computed.
+            if !self.has_maps() && !live[at] {
+                continue;
+            }
+            for &(value, factor) in terms {
+                let extras = self.extras(value, factor);
+                // A value that is cut into halves is not used itself any more.
+                let cut = !self.has_maps() && !extras.is_empty();
+                if !cut || self.uses[extras[0].0 as usize].is_empty() {
+                    self.uses[value.0 as usize].push(at);
+                }
+                extras.iter().for_each(|extra| self.uses[extra.0 as usize].push(at));
+            }
         }
+        self.uses.iter_mut().for_each(|uses| uses.reverse());
+    }
+
+    fn has_maps(&self) -> bool {
+        matches!(self.target.products(), Products::Maps(_))
     }
 
     fn all(mut self) -> Step<Found> {
         let mut before = Vec::new();
-        for (index, &factor) in self.kept.iter().enumerate() {
-            let to = zmm(self.kept_map(index));
-            let code = Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64;
-            let from = MemoryOperand { is_broadcast: false, ..Places::map(factor) };
-            before.push(Instruction::with2(code, to, from)?);
+        self.target.enter(self.variant != CodeVariant::Rest, &mut before)?;
+        if let Products::Maps(maps) = self.target.products() {
+            for (index, &factor) in self.kept.iter().enumerate() {
+                let from = MemoryOperand { is_broadcast: false, ..Places::map(factor) };
+                maps.broadcast(self.kept_map(index), from, &mut before)?;
+            }
         }
         let (block, mut next) = (self.block, 0);
         for (at, op) in block.ops().iter().enumerate() {
@@ -217,56 +261,24 @@ impl<'a> Allocator<'a> {
             Addressing::Listed => self.places.own_entries(self.block)?,
             _ => Vec::new(),
         };
-        let Allocator { code, spilled, moves, .. } = self;
-        let straight = StraightLine { before, repetition, body: code, spilled };
+        let Allocator { code, spilled, moves, target, .. } = self;
+        let width = target.width();
+        let straight = StraightLine { before, repetition, body: code, spilled, width };
         Ok(Found { straight, moves })
     }
 
     /// Computes a sum into a register.
     fn sum(&mut self, value: Value, terms: &[(Value, Factor)], at: usize) -> Step<()> {
         if self.uses[value.0 as usize].is_empty() {
-            for &(term, factor) in terms {
-                self.used(term, at);
-                if let Factor::Given(index) = factor {
-                    self.used(self.map_value(index), at);
-                }
+            for extra in self.all_sources(terms) {
+                self.used(extra, at);
             }
             return Ok(());
         }
-        let mut terms = terms.to_vec();
-        // A value that nobody needs any more becomes the sum.
-        let dies = |&(term, factor): &(Value, Factor)| {
-            let in_register = matches!(self.place[term.0 as usize], Place::Register(_));
-            factor == ONE && in_register && self.uses[term.0 as usize] == [at]
+        let sum = match self.target.products() {
+            Products::Maps(maps) => self.sum_by_maps(maps, terms, at)?,
+            Products::Halves(halves) => self.sum_by_halves(halves, terms, at)?,
         };
-        let mut sum = None;
-        if let Some(index) = terms.iter().position(dies) {
-            let (term, _) = terms.remove(index);
-            let register = self.register(term)?;
-            self.used(term, at);
-            self.locked.push(register);
-            sum = Some(register);
-        }
-        // Memory can only be the last operand of an instruction: what is in registers goes first.
-        terms.sort_by_key(|&(term, factor)| (self.in_memory(term, factor), factor == ONE));
-        let mut terms = terms.into_iter();
-        while let Some(first) = terms.next() {
-            let (sum_now, second) = (sum, terms.next());
-            sum = Some(match (sum_now, second) {
-                (None, None) => self.product(first, at)?,
-                (None, Some(second)) => self.two(first, second, at)?,
-                (Some(sum), None) => {
-                    let term = self.term(first, at)?;
-                    self.xor(sum, sum, &term)?;
-                    self.done(first.0, &term, at);
-                    sum
-                }
-                (Some(sum), Some(second)) => {
-                    self.three(sum, first, second, at)?;
-                    sum
-                }
-            });
-        }
         let sum = match sum {
             Some(sum) => sum,
             None => {
@@ -280,67 +292,36 @@ impl<'a> Allocator<'a> {
         Ok(())
     }
 
-    /// The first term alone: a product, in a register that becomes the sum.
-    fn product(&mut self, (value, factor): (Value, Factor), at: usize) -> Step<usize> {
-        let map = self.map(factor)?;
-        let from = self.register(value)?;
-        let to = self.target(value, from, at)?;
-        match factor {
-            ONE => {
-                let copy = Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512;
-                self.code.push(Instruction::with2(copy, zmm(to), zmm(from))?);
-            }
-            _ => self.multiply(to, from, factor, map, at)?,
-        }
-        Ok(to)
+    /// A term that nobody needs any more becomes the sum.
+    fn dying(&mut self, terms: &mut Vec<(Value, Factor)>, at: usize) -> Step<Option<usize>> {
+        let dies = |&(term, factor): &(Value, Factor)| {
+            let in_register = matches!(self.place[term.0 as usize], Place::Register(_));
+            factor == ONE && in_register && self.uses[term.0 as usize] == [at]
+        };
+        let Some(index) = terms.iter().position(dies) else { return Ok(None) };
+        let (term, _) = terms.remove(index);
+        let register = self.register(term)?;
+        self.used(term, at);
+        self.locked.push(register);
+        Ok(Some(register))
     }
 
-    /// The sum of the first two terms, in a register that becomes the sum.
-    fn two(&mut self, a: (Value, Factor), b: (Value, Factor), at: usize) -> Step<usize> {
-        let first = self.term(a, at)?;
-        let second = self.term(b, at)?;
-        let Term::Register(left) = first else {
-            // Both are in memory, or the order above has put a register first.
-            let left = self.free_register()?;
-            if let Term::Memory(place) = first {
-                self.load(left, place)?;
-            }
-            self.xor(left, left, &second)?;
-            self.done(a.0, &first, at);
-            self.done(b.0, &second, at);
-            self.lock(left);
-            return Ok(left);
-        };
-        self.done(a.0, &first, at);
-        self.done(b.0, &second, at);
-        let sum = match self.holds[left] {
-            None => left,
-            Some(_) => self.free_register()?,
-        };
-        self.lock(sum);
-        self.xor(sum, left, &second)?;
-        Ok(sum)
+    /// What the terms of a sum use.
+    fn all_sources(&self, terms: &[(Value, Factor)]) -> Vec<Value> {
+        let extras = |&(value, factor): &(Value, Factor)| self.extras(value, factor);
+        let values = terms.iter().map(|&(value, _)| value);
+        values.chain(terms.iter().flat_map(extras)).collect()
     }
 
-    fn three(&mut self, sum: usize, a: (Value, Factor), b: (Value, Factor), at: usize) -> Step<()> {
-        let first = self.term(a, at)?;
-        let second = self.term(b, at)?;
-        let code = Code::EVEX_Vpternlogq_zmm_k1z_zmm_zmmm512b64_imm8;
-        match (&first, &second) {
-            (Term::Register(a), Term::Register(b)) => {
-                self.code.push(Instruction::with4(code, zmm(sum), zmm(*a), zmm(*b), XOR3)?);
+    /// What a term uses beside its value.
+    fn extras(&self, value: Value, factor: Factor) -> Vec<Value> {
+        match (self.target.products(), factor) {
+            (Products::Maps(_), Factor::Given(index)) => vec![self.map_value(index)],
+            (Products::Halves(_), _) if self.by_halves(value, factor) => {
+                self.half_values(value).to_vec()
             }
-            (Term::Register(a), Term::Memory(b)) | (Term::Memory(b), Term::Register(a)) => {
-                self.code.push(Instruction::with4(code, zmm(sum), zmm(*a), *b, XOR3)?);
-            }
-            _ => {
-                self.xor(sum, sum, &first)?;
-                self.xor(sum, sum, &second)?;
-            }
+            _ => Vec::new(),
         }
-        self.done(a.0, &first, at);
-        self.done(b.0, &second, at);
-        Ok(())
     }
 
     /// Whether a term can be an operand in memory: it is only used here, as it is, and lies in
@@ -349,38 +330,6 @@ impl<'a> Allocator<'a> {
         let index = value.0 as usize;
         let here = matches!(self.place[index], Place::Operand(_)) && self.source[index].is_some();
         here && factor == ONE && self.uses[index].len() == 1 && self.variant != CodeVariant::Rest
-    }
-
-    /// Makes a term ready: a product lies in a register that holds nothing else.
-    fn term(&mut self, (value, factor): (Value, Factor), at: usize) -> Step<Term> {
-        if self.in_memory(value, factor)
-            && let Place::Operand(operand) = self.place[value.0 as usize]
-        {
-            return Ok(Term::Memory(self.operand(operand)?));
-        }
-        let map = self.map(factor)?;
-        let from = self.register(value)?;
-        if factor == ONE {
-            return Ok(Term::Register(from));
-        }
-        let to = self.target(value, from, at)?;
-        self.multiply(to, from, factor, map, at)?;
-        Ok(Term::Register(to))
-    }
-
-    /// The register for a product of a value: its own if this is its last use.
-    fn target(&mut self, value: Value, from: usize, at: usize) -> Step<usize> {
-        let last = self.uses[value.0 as usize] == [at];
-        if !last {
-            let to = self.free_register()?;
-            self.used(value, at);
-            self.locked.retain(|&locked| locked != from);
-            self.lock(to);
-            return Ok(to);
-        }
-        self.used(value, at);
-        self.lock(from);
-        Ok(from)
     }
 
     /// After the instruction that takes a term.
@@ -423,13 +372,12 @@ impl<'a> Allocator<'a> {
                 self.load(register, from)?;
             }
             Place::Map(index) => {
+                let Products::Maps(maps) = self.target.products() else { return Err(NoCode) };
                 let from = Places::given_map(self.block, index, &mut self.code)?;
-                let code = Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64;
-                self.code.push(Instruction::with2(code, zmm(register), from)?);
+                maps.broadcast(register, from, &mut self.code)?;
             }
             Place::Stack(slot) => {
-                let code = Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512;
-                self.code.push(Instruction::with2(code, zmm(register), Places::spilled(slot))?);
+                self.target.load(register, Places::spilled(slot), true, &mut self.code)?;
                 self.free_slots.push(slot);
                 self.moves += 1;
             }
@@ -464,7 +412,7 @@ impl<'a> Allocator<'a> {
             let index = value.0 as usize;
             self.place[index] = match self.source[index] {
                 Some(operand) => Place::Operand(operand),
-                None if index >= self.block.values() => {
+                None if index >= self.block.values() && self.has_maps() => {
                     Place::Map((index - self.block.values()) as u32)
                 }
                 None => {
@@ -472,8 +420,8 @@ impl<'a> Allocator<'a> {
                         self.spilled += 1;
                         self.spilled - 1
                     });
-                    let code = Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm;
-                    self.code.push(Instruction::with2(code, Places::spilled(slot), zmm(victim))?);
+                    let place = Places::spilled(slot);
+                    self.target.store(place, victim, Store::Whole, &mut self.code)?;
                     Place::Stack(slot)
                 }
             };
@@ -498,88 +446,44 @@ impl<'a> Allocator<'a> {
         Value(self.block.values() as u32 + index)
     }
 
-    fn kept_map(&self, index: usize) -> usize {
-        REGISTERS - self.kept.len() + index
-    }
-
-    /// The register with the map of a factor, locked until it is used; none where it is not in one.
-    fn map(&mut self, factor: Factor) -> Step<Option<usize>> {
-        Ok(match factor {
-            Factor::Given(index) => Some(self.register(self.map_value(index))?),
-            Factor::Fixed(factor) => {
-                let kept = self.kept.iter().position(|&kept| kept == factor);
-                kept.map(|index| self.kept_map(index))
-            }
-        })
-    }
-
     fn load(&mut self, to: usize, from: MemoryOperand) -> Step<()> {
-        let load = match self.variant {
-            CodeVariant::Rest => {
-                let code = Code::EVEX_Vmovdqu8_zmm_k1z_zmmm512;
-                let mut load = Instruction::with2(code, zmm(to), from)?;
-                load.set_op_mask(Register::K1);
-                load.set_zeroing_masking(true);
-                load
-            }
-            _ => Instruction::with2(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, zmm(to), from)?,
-        };
-        self.code.push(load);
-        Ok(())
+        let whole = self.variant != CodeVariant::Rest;
+        Ok(self.target.load(to, from, whole, &mut self.code)?)
     }
 
     fn store(&mut self, operand: u32, from: usize) -> Step<()> {
         let to = self.places.operand(self.block, operand, &mut self.code)?;
         let output = self.block.sides()[operand as usize] == Side::Output;
-        let code = match self.variant {
-            CodeVariant::Memory if output => Code::EVEX_Vmovntdq_m512_zmm,
-            CodeVariant::Rest => Code::EVEX_Vmovdqu8_zmmm512_k1z_zmm,
-            _ => Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm,
+        let how = match self.variant {
+            CodeVariant::Memory if output => Store::Streamed,
+            CodeVariant::Rest => Store::Rest,
+            _ => Store::Whole,
         };
-        let mut store = Instruction::with2(code, to, zmm(from))?;
-        if self.variant == CodeVariant::Rest {
-            store.set_op_mask(Register::K1);
-        }
-        self.code.push(store);
-        Ok(())
-    }
-
-    fn multiply(
-        &mut self,
-        to: usize,
-        from: usize,
-        factor: Factor,
-        map: Option<usize>,
-        at: usize,
-    ) -> Step<()> {
-        let code = Code::EVEX_Vgf2p8affineqb_zmm_k1z_zmm_zmmm512b64_imm8;
-        let multiply = match (map, factor) {
-            (Some(map), _) => Instruction::with4(code, zmm(to), zmm(from), zmm(map), 0)?,
-            (None, Factor::Fixed(factor)) => {
-                Instruction::with4(code, zmm(to), zmm(from), Places::map(factor), 0)?
-            }
-            (None, Factor::Given(_)) => return Err(NoCode),
-        };
-        self.code.push(multiply);
-        if let (Some(map), Factor::Given(index)) = (map, factor) {
-            self.locked.retain(|&locked| locked != map);
-            self.used(self.map_value(index), at);
-        }
-        Ok(())
+        Ok(self.target.store(to, from, how, &mut self.code)?)
     }
 
     fn xor(&mut self, to: usize, a: usize, b: &Term) -> Step<()> {
-        let code = Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64;
-        let xor = match b {
-            Term::Register(b) => Instruction::with3(code, zmm(to), zmm(a), zmm(*b))?,
-            Term::Memory(b) => Instruction::with3(code, zmm(to), zmm(a), *b)?,
-        };
-        self.code.push(xor);
-        Ok(())
+        Ok(self.target.xor(to, a, b, &mut self.code)?)
     }
 }
 
-fn zmm(index: usize) -> Register {
-    debug_assert!(index < REGISTERS);
-    Register::ZMM0 + index as u32
+/// Which operations make something that is stored in the end, or store it.
+fn live(block: &Block) -> Vec<bool> {
+    let mut needed = vec![false; block.values()];
+    let mut next = block.values();
+    let mut live: Vec<bool> = Vec::with_capacity(block.ops().len());
+    for op in block.ops().iter().rev() {
+        live.push(match op {
+            Op::Store { .. } => true,
+            _ => {
+                next -= 1;
+                needed[next]
+            }
+        });
+        if live.last() == Some(&true) {
+            op.sources().for_each(|source| needed[source.0 as usize] = true);
+        }
+    }
+    live.reverse();
+    live
 }

@@ -3,17 +3,17 @@
 use std::fmt;
 use std::mem::offset_of;
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
-use super::super::engine::{self, Addressing, CodeVariant, Engine, Job, Operands, Slot};
+use super::super::engine::{self, Addressing, CodeVariant, Job, Operands, Slot};
 use super::allocate::{self, StraightLine};
 use super::pages::Pages;
 use super::places::{
-    AHEAD, AHEAD_AT, AHEAD_LEFT, AHEAD_SHIFTS, AHEAD_SLOTS, AT, Arguments, BASES, DONE, END,
-    HEADER, LEFT, LEN, MAPS, NEXT, RECORDS, REGIONS, SHIFTS, SLOTS, SPARE, TABLE, low,
+    AHEAD, AHEAD_AT, AHEAD_LEFT, AHEAD_SHIFTS, AHEAD_SLOTS, ARGUMENTS, AT, Arguments, BASES, DONE,
+    END, HEADER, LEFT, LEN, MAPS, NEXT, RECORDS, REGIONS, SHIFTS, SLOTS, SPARE, TABLE, low,
 };
+use super::target::Target;
 use crate::block::{Block, Side};
 
 type Entry = unsafe extern "sysv64" fn(*const Arguments);
@@ -26,16 +26,16 @@ const UNROLLED: usize = 1100;
 /// Vectors that one turn of a loop takes, at most: half a kilobyte of every operand.
 const TURNS: usize = 8;
 
-const ARGUMENTS: Register = Register::RDI;
 /// The registers that belong to the caller.
 const SAVED: [Register; 6] =
     [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
 
 /// Machine code for one block and one way.
-pub(super) struct BlockCode {
+pub(in super::super) struct BlockCode {
     pages: Pages,
+    target: &'static dyn Target,
     /// By factor.
-    maps: &'static [u64; 256],
+    maps: &'static [u8],
 }
 
 impl fmt::Debug for BlockCode {
@@ -44,58 +44,23 @@ impl fmt::Debug for BlockCode {
     }
 }
 
-/// The maps of all factors.
-fn maps(engine: &dyn Engine) -> &'static [u64; 256] {
-    static MAPS: OnceLock<[u64; 256]> = OnceLock::new();
-    MAPS.get_or_init(|| {
-        let mut factor = 0;
-        [0; 256].map(|_: u8| {
-            let mut map = [0; 8];
-            engine.tabulate(factor, &mut map);
-            factor = factor.wrapping_add(1);
-            u64::from_le_bytes(map)
-        })
-    })
-}
-
 impl BlockCode {
-    pub(super) fn new(
-        engine: &dyn Engine,
+    /// `maps` are what the target's code takes for all factors.
+    pub(in super::super) fn new(
+        (target, maps): (&'static dyn Target, &'static [u8]),
         block: &Block,
         variant: CodeVariant,
         addressing: Addressing,
     ) -> Option<BlockCode> {
-        let bytes = assemble(block, variant, addressing)?;
-        Some(BlockCode { pages: Pages::new(&bytes)?, maps: maps(engine) })
+        let bytes = assemble(target, block, variant, addressing)?;
+        Some(BlockCode { pages: Pages::new(&bytes)?, target, maps })
     }
-}
 
-/// The bytes of a block's code; nothing where there is none.
-pub(super) fn assemble(
-    block: &Block,
-    variant: CodeVariant,
-    addressing: Addressing,
-) -> Option<Vec<u8>> {
-    // Repetitions are told apart by where their lists are.
-    if addressing == Addressing::Listed && block.named().next().is_none() {
-        return None;
-    }
-    let straight = allocate::allocate(block, variant, addressing)?;
-    let turns = turns(&straight);
-    if variant == CodeVariant::Unrolled && (addressing == Addressing::Listed || turns == 1) {
-        return None; // it is what `Cached` is
-    }
-    if frame(addressing, block, &straight) > MOST_STACK {
-        return None;
-    }
-    Assembler::new(variant, addressing, block).all(&straight, turns).ok()
-}
-
-impl engine::BlockCode for BlockCode {
-    unsafe fn run(&self, job: &Job<'_>, bytes: Range<usize>) {
-        if job.operands.repetitions() == 0 || bytes.is_empty() {
-            return;
-        }
+    /// Runs on whole vectors, or on as much of one as the target takes at once.
+    ///
+    /// # Safety
+    /// As [`engine::BlockCode::run`].
+    unsafe fn run_some(&self, job: &Job<'_>, bytes: Range<usize>) {
         let (len, mut moved): (usize, Vec<*mut u8>) = (bytes.len(), Vec::new());
         let mut slots_moved: Vec<Slot> = Vec::new();
         let places: *const u8 = match (job.operands, bytes.start) {
@@ -144,8 +109,9 @@ impl engine::BlockCode for BlockCode {
                 rest = [inputs, outputs, stride];
             }
         }
-        let (maps, mask) = (self.maps.as_ptr(), !0 >> (64 - len.min(64)));
-        let arguments = Arguments { operands, second, end, len, maps, mask, rest };
+        let rest_bytes = self.target.rest_bytes(len.min(self.target.width()));
+        let maps = self.maps.as_ptr();
+        let arguments = Arguments { operands, second, end, len, maps, rest_bytes, rest };
         // SAFETY: the pages hold what `Assembler::all` made, an `Entry`, and live as long as
         // `self`.
         let entry: Entry = unsafe { std::mem::transmute(self.pages.address(0)) };
@@ -154,9 +120,47 @@ impl engine::BlockCode for BlockCode {
     }
 }
 
+impl engine::BlockCode for BlockCode {
+    unsafe fn run(&self, job: &Job<'_>, bytes: Range<usize>) {
+        if job.operands.repetitions() == 0 || bytes.is_empty() {
+            return;
+        }
+        let step = match bytes.len() {
+            less if less < 64 => self.target.width(),
+            whole => whole,
+        };
+        for start in bytes.clone().step_by(step) {
+            // SAFETY: there is at least one repetition and one byte; the caller promises the rest.
+            unsafe { self.run_some(job, start..bytes.end.min(start + step)) };
+        }
+    }
+}
+
+/// The bytes of a block's code; nothing where there is none.
+pub(super) fn assemble(
+    target: &dyn Target,
+    block: &Block,
+    variant: CodeVariant,
+    addressing: Addressing,
+) -> Option<Vec<u8>> {
+    // Repetitions are told apart by where their lists are.
+    if addressing == Addressing::Listed && block.named().next().is_none() {
+        return None;
+    }
+    let straight = allocate::allocate(target, block, variant, addressing)?;
+    let turns = turns(&straight);
+    if variant == CodeVariant::Unrolled && (addressing == Addressing::Listed || turns == 1) {
+        return None; // it is what `Cached` is
+    }
+    if frame(addressing, block, &straight) > MOST_STACK {
+        return None;
+    }
+    Assembler::new(variant, addressing, block).all(&straight, turns).ok()
+}
+
 /// How many vectors of every operand an unrolled loop takes in one turn.
 fn turns(straight: &StraightLine) -> usize {
-    (UNROLLED / straight.body.len().max(1)).clamp(1, TURNS)
+    (UNROLLED / (straight.body.len() * straight.parts()).max(1)).clamp(1, TURNS)
 }
 
 /// A jump forward that has no target yet; its last four bytes are to hold the distance.
@@ -251,15 +255,21 @@ impl<'a> Assembler<'a> {
 
     /// The next vectors of all operands that are moved, one after the other.
     fn vectors(&mut self, straight: &StraightLine, turns: usize) -> Result<(), IcedError> {
-        for turn in 0..turns as u64 {
+        let parts = if self.variant == CodeVariant::Rest { 1 } else { straight.parts() };
+        for part in 0..turns * parts {
+            let at = (part * straight.width) as u64;
             for instruction in &straight.body {
                 let mut instruction = *instruction;
                 // Only operands have an index: where the code is in them.
                 if instruction.memory_index() != Register::None {
-                    instruction.set_memory_displacement64(64 * turn);
-                    instruction.set_memory_displ_size(u32::from(turn > 0));
+                    let at = instruction.memory_displacement64() + at;
+                    instruction.set_memory_displacement64(at);
+                    instruction.set_memory_displ_size(u32::from(at > 0));
                 }
-                self.emit(instruction)?;
+                // A line is fetched once.
+                if at.is_multiple_of(64) || instruction.code() != Code::Prefetcht0_m8 {
+                    self.emit(instruction)?;
+                }
             }
         }
         let [inputs, outputs, scratch] = AT;
@@ -283,7 +293,7 @@ impl<'a> Assembler<'a> {
             self.emit(*instruction)?;
         }
         if self.variant != CodeVariant::Rest {
-            self.add(DONE, 64)?;
+            self.add(DONE, straight.width as i32)?;
             self.argument(Code::Cmp_r64_rm64, DONE, offset_of!(Arguments, len))?;
             self.emit(Instruction::with_branch(Code::Jb_rel32_64, vector)?)?;
         }
@@ -339,11 +349,6 @@ impl<'a> Assembler<'a> {
             for (index, ahead) in [AHEAD_SHIFTS, AHEAD_AT, AHEAD_LEFT].into_iter().enumerate() {
                 self.load(ahead, ARGUMENTS, rest + 8 * index)?;
             }
-        }
-        if self.variant == CodeVariant::Rest {
-            let mask =
-                MemoryOperand::with_base_displ(ARGUMENTS, offset_of!(Arguments, mask) as i64);
-            self.emit(Instruction::with2(Code::VEX_Kmovq_kr_km64, Register::K1, mask)?)?;
         }
         for instruction in &straight.before {
             self.emit(*instruction)?;

@@ -1,6 +1,7 @@
 //! Memory for machine code: written first, then made executable, never both.
 
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of code that this process keeps at most.
@@ -57,6 +58,12 @@ impl Pages {
         assert!(offset < self.len);
         self.mapping.cast::<u8>().cast_const().wrapping_add(offset)
     }
+}
+
+/// Whether the system lets memory be executed; asked once.
+pub(in super::super) fn are_allowed() -> bool {
+    static ALLOWED: OnceLock<bool> = OnceLock::new();
+    *ALLOWED.get_or_init(|| Pages::new(&[0xc3]).is_some())
 }
 
 impl Drop for Pages {

@@ -7,6 +7,7 @@ use std::mem::offset_of;
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::super::engine::Addressing;
+use super::super::nibbles::TABLE_LEN;
 use crate::block::{Block, Side};
 
 /// What the code gets: it takes everything from here into registers.
@@ -21,9 +22,9 @@ pub(super) struct Arguments {
     /// Bytes of each operand: whole vectors, or less than one.
     pub len: usize,
     /// The maps of all factors.
-    pub maps: *const u64,
-    /// Which bytes of a vector less than whole.
-    pub mask: u64,
+    pub maps: *const u8,
+    /// Which bytes of a vector less than whole, as the target wants to know it.
+    pub rest_bytes: u64,
     /// What is fetched next: the repetition, how far it is in, and what is left of it; or the
     /// tables of inputs and of outputs, and how far in a repetition the next one is fetched, or,
     /// with records, the bytes from unit to unit of scratch.
@@ -33,6 +34,11 @@ pub(super) struct Arguments {
 // Where code with records finds the table of outputs, and the bytes from unit to unit of scratch.
 const OUTPUTS: usize = offset_of!(Arguments, rest) + 8;
 const SCRATCH: usize = OUTPUTS + 8;
+/// Where code finds which bytes of a vector are less than whole.
+pub(super) const REST_BYTES: usize = offset_of!(Arguments, rest_bytes);
+
+/// Where the arguments are when the code begins.
+pub(super) const ARGUMENTS: Register = Register::RDI;
 
 // Registers that both kinds of code use alike.
 pub(super) const MAPS: Register = Register::RDX;
@@ -282,11 +288,38 @@ impl Places {
         index: u32,
         code: &mut Vec<Instruction>,
     ) -> Result<MemoryOperand, IcedError> {
-        let at = 8 * block.named().count() as i64 + i64::from(index);
-        let factor = MemoryOperand::with_base_displ_size(RECORDS, at, 1);
-        code.push(Instruction::with2(Code::Movzx_r32_rm8, low(SPARE), factor)?);
+        given(block, index, code)?;
         Ok(MemoryOperand::with_base_index_scale(MAPS, SPARE, 8))
     }
+
+    /// The tables of a factor, of lower and of upper halves.
+    pub(super) fn tables(factor: u8) -> [MemoryOperand; 2] {
+        let first = (TABLE_LEN * usize::from(factor)) as i64;
+        [0, TABLE_LEN as i64 / 2]
+            .map(|half| MemoryOperand::with_base_displ_size(MAPS, first + half, 1))
+    }
+
+    /// As [`Places::given_map`], the tables.
+    pub(super) fn given_tables(
+        block: &Block,
+        index: u32,
+        code: &mut Vec<Instruction>,
+    ) -> Result<[MemoryOperand; 2], IcedError> {
+        given(block, index, code)?;
+        let places = TABLE_LEN.trailing_zeros();
+        code.push(Instruction::with2(Code::Shl_rm32_imm8, low(SPARE), places)?);
+        let first = MemoryOperand::with_base_index(MAPS, SPARE);
+        let second = MemoryOperand { displacement: TABLE_LEN as i64 / 2, displ_size: 1, ..first };
+        Ok([first, second])
+    }
+}
+
+/// Loads a factor of a repetition into the spare register.
+fn given(block: &Block, index: u32, code: &mut Vec<Instruction>) -> Result<(), IcedError> {
+    let at = 8 * block.named().count() as i64 + i64::from(index);
+    let factor = MemoryOperand::with_base_displ_size(RECORDS, at, 1);
+    code.push(Instruction::with2(Code::Movzx_r32_rm8, low(SPARE), factor)?);
+    Ok(())
 }
 
 /// How far behind a unit the operands of a side lie that have it or are behind it.

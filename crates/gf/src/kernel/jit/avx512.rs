@@ -1,0 +1,119 @@
+//! Vectors of AVX-512 with GFNI: 32 registers of 64 bytes, a product by one instruction, masks for
+//! what is less than whole.
+
+use iced_x86::{Code, Instruction, MemoryOperand, Register};
+
+use super::super::avx512::{WIDTH, XOR3};
+use super::places::{ARGUMENTS, REST_BYTES};
+use super::target::{Listing, Maps, Products, Store, Target, Term, Written};
+
+/// Vector registers of the CPU.
+const REGISTERS: usize = 32;
+
+/// The target that `jit` makes code for.
+pub(super) struct Avx512;
+
+impl Target for Avx512 {
+    fn width(&self) -> usize {
+        WIDTH
+    }
+
+    fn registers(&self) -> usize {
+        REGISTERS
+    }
+
+    fn products(&self) -> Products<'_> {
+        Products::Maps(self)
+    }
+
+    fn enter(&self, whole: bool, code: &mut Listing) -> Written {
+        if !whole {
+            let mask = MemoryOperand::with_base_displ(ARGUMENTS, REST_BYTES as i64);
+            code.push(Instruction::with2(Code::VEX_Kmovq_kr_km64, Register::K1, mask)?);
+        }
+        Ok(())
+    }
+
+    fn rest_slots(&self) -> usize {
+        0
+    }
+
+    /// Which bytes, as a mask.
+    fn rest_bytes(&self, bytes: usize) -> u64 {
+        !0 >> (WIDTH - bytes)
+    }
+
+    fn load(&self, to: usize, from: MemoryOperand, whole: bool, code: &mut Listing) -> Written {
+        code.push(match whole {
+            true => Instruction::with2(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, zmm(to), from)?,
+            false => {
+                let code = Code::EVEX_Vmovdqu8_zmm_k1z_zmmm512;
+                let mut load = Instruction::with2(code, zmm(to), from)?;
+                load.set_op_mask(Register::K1);
+                load.set_zeroing_masking(true);
+                load
+            }
+        });
+        Ok(())
+    }
+
+    fn store(&self, to: MemoryOperand, from: usize, how: Store, code: &mut Listing) -> Written {
+        let store = match how {
+            Store::Streamed => Code::EVEX_Vmovntdq_m512_zmm,
+            Store::Rest => Code::EVEX_Vmovdqu8_zmmm512_k1z_zmm,
+            Store::Whole => Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm,
+        };
+        let mut store = Instruction::with2(store, to, zmm(from))?;
+        if how == Store::Rest {
+            store.set_op_mask(Register::K1);
+        }
+        code.push(store);
+        Ok(())
+    }
+
+    fn copy(&self, to: usize, from: usize, code: &mut Listing) -> Written {
+        let copy = Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512;
+        code.push(Instruction::with2(copy, zmm(to), zmm(from))?);
+        Ok(())
+    }
+
+    fn xor(&self, to: usize, a: usize, b: &Term, code: &mut Listing) -> Written {
+        let xor = Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64;
+        code.push(match b {
+            Term::Register(b) => Instruction::with3(xor, zmm(to), zmm(a), zmm(*b))?,
+            Term::Memory(b) => Instruction::with3(xor, zmm(to), zmm(a), *b)?,
+        });
+        Ok(())
+    }
+}
+
+impl Maps for Avx512 {
+    fn broadcast(&self, to: usize, from: MemoryOperand, code: &mut Listing) -> Written {
+        let broadcast = Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64;
+        code.push(Instruction::with2(broadcast, zmm(to), from)?);
+        Ok(())
+    }
+
+    fn multiply(&self, to: usize, from: usize, map: &Term, code: &mut Listing) -> Written {
+        let multiply = Code::EVEX_Vgf2p8affineqb_zmm_k1z_zmm_zmmm512b64_imm8;
+        code.push(match map {
+            Term::Register(map) => Instruction::with4(multiply, zmm(to), zmm(from), zmm(*map), 0)?,
+            Term::Memory(map) => Instruction::with4(multiply, zmm(to), zmm(from), *map, 0)?,
+        });
+        Ok(())
+    }
+
+    fn three(&self, sum: usize, a: usize, b: &Term, code: &mut Listing) -> Written {
+        let three = Code::EVEX_Vpternlogq_zmm_k1z_zmm_zmmm512b64_imm8;
+        code.push(match b {
+            Term::Register(b) => Instruction::with4(three, zmm(sum), zmm(a), zmm(*b), XOR3)?,
+            Term::Memory(b) => Instruction::with4(three, zmm(sum), zmm(a), *b, XOR3)?,
+        });
+        Ok(())
+    }
+}
+
+fn zmm(index: usize) -> Register {
+    debug_assert!(index < REGISTERS);
+    Register::ZMM0 + index as u32
+}
