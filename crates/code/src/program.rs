@@ -107,33 +107,33 @@ impl LazyCompiled {
 impl Compiled {
     /// Output-stationary blocks.
     fn output_stationary(
-        source: &Relabelled,
+        relabelled: &Relabelled,
         kernel: &'static dyn Kernel,
     ) -> Result<Option<Compiled>, CodeError> {
         let Some((mut source, buffers)) =
-            blocks::compile(&source.dag, kernel, Dataflow::OutputStationary)?
+            blocks::compile(&relabelled.dag, kernel, Dataflow::OutputStationary)?
         else {
             return Ok(None);
         };
         let units = buffers.inputs.iter().chain(&buffers.outputs).sum::<usize>() + buffers.scratch;
         let slice = slice(SCRATCH_CACHED, units, SLICE_OUTPUT_STATIONARY_MIN..=SLICE_CACHED);
-        source.order = source.order.clone();
+        source.order = relabelled.order.clone();
         let kernel_program = KernelProgram::new(source, buffers)?;
         Ok(Some(Compiled { kernel_program, slices: [slice; 2] }))
     }
 
     /// Input-stationary blocks.
     fn input_stationary(
-        source: &Relabelled,
+        relabelled: &Relabelled,
         kernel: &'static dyn Kernel,
     ) -> Result<Option<Compiled>, CodeError> {
         let Some((mut source, buffers)) =
-            blocks::compile(&source.dag, kernel, Dataflow::InputStationary)?
+            blocks::compile(&relabelled.dag, kernel, Dataflow::InputStationary)?
         else {
             return Ok(None);
         };
         let slots = buffers.scratch;
-        source.order = source.order.clone();
+        source.order = relabelled.order.clone();
         memory_order::sort(&mut source);
         let kernel_program = KernelProgram::new(source, buffers)?;
         let cached = slice(SCRATCH_CACHED, slots, SLICE_MIN..=SLICE_CACHED);
