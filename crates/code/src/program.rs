@@ -176,6 +176,13 @@ impl Program {
         }
         if kernel.compiles_blocks() {
             let source = by_layers(dag);
+            if Dataflow::in_caches(kernel) == Dataflow::InputStationary {
+                let made = Compiled::input_stationary(&source, kernel)?;
+                return alone(match made {
+                    Some(made) => Compiled { slices: [made.slices[1]; 2], ..made },
+                    None => Compiled::of_products(&*fused(dag)?, kernel)?,
+                });
+            }
             if let Some(cached) = Compiled::output_stationary(&source, kernel)? {
                 let streaming = LazyCompiled { source, kernel, made: OnceLock::new() };
                 return Ok(Program { cached, streaming: Some(Box::new(streaming)), packets: None });

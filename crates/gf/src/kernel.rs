@@ -62,6 +62,12 @@ pub trait Kernel: engine::Engine + Sync + Send + Debug {
         self.code_gen().is_some()
     }
 
+    /// How many sums a block of this kernel should have at most, so that they stay in registers
+    /// while it adds to them; none where blocks do not become code.
+    fn block_sums(&self) -> usize {
+        self.code_gen().map_or(0, |code_gen| code_gen.block_sums())
+    }
+
     /// One line for people.
     fn about(&self) -> &'static str {
         let row = KERNELS.iter().find(|row| row.name == self.name());

@@ -47,6 +47,16 @@ pub(super) enum Dataflow {
     OutputStationary,
 }
 
+impl Dataflow {
+    /// What the kernel runs faster where data is in the caches.
+    pub(super) fn in_caches(kernel: &dyn Kernel) -> Dataflow {
+        match kernel.block_sums() < ROWS_MAX {
+            true => Dataflow::InputStationary,
+            false => Dataflow::OutputStationary,
+        }
+    }
+}
+
 /// Compiles a DAG to blocks; nothing where it has no accumulators that share subexpressions.
 pub(super) fn compile(
     dag: &Dag,

@@ -217,6 +217,9 @@ pub struct Pass<'a> {
 
 /// Makes machine code of matrices and blocks.
 pub trait CodeGen {
+    /// As [`super::Kernel::block_sums`].
+    fn block_sums(&self) -> usize;
+
     /// Code for passes with these coefficients, unless there are too many.
     fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<dyn PassCode>>;
 

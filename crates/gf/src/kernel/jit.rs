@@ -140,6 +140,11 @@ fn maps(jit: &Jit) -> &'static [u8] {
 }
 
 impl CodeGen for Jit {
+    /// Half of the registers: sources, products and maps take the others.
+    fn block_sums(&self) -> usize {
+        16
+    }
+
     fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<dyn PassCode>> {
         Some(Arc::new(Code::new(shape)?))
     }

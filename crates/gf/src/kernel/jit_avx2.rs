@@ -93,6 +93,11 @@ impl Engine for JitAvx2 {
 }
 
 impl CodeGen for JitAvx2 {
+    /// Of seven places for values the halves of one take two, and the next one takes one.
+    fn block_sums(&self) -> usize {
+        4
+    }
+
     fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<dyn PassCode>> {
         if shape.rows == 0 || shape.cols == 0 || shape.coefficients.len() > MOST_COEFFICIENTS {
             return None;

@@ -13,6 +13,8 @@ pub(super) struct Emitter<'a> {
     view: &'a AccumulatorView<'a>,
     places: Places,
     kernel: &'static dyn Kernel,
+    /// Whether registers do not hold the sums of a block.
+    few_sums: bool,
     /// Results of accumulators that later blocks read.
     kept: Vec<bool>,
     /// Accumulators that have been begun.
@@ -36,6 +38,7 @@ impl<'a> Emitter<'a> {
             view,
             places,
             kernel,
+            few_sums: kernel.block_sums() < super::ROWS_MAX,
             kept: vec![false; view.dag.vertices()],
             begun: vec![false; view.accs.len()],
             kinds: HashMap::default(),
@@ -93,18 +96,22 @@ impl<'a> Emitter<'a> {
             let step = self.view.steps[self.view.accs[acc]];
             let columns: Vec<(usize, u32)> =
                 step.sources.iter().copied().enumerate().filter(|&(_, s)| columns(s)).collect();
-            let values: Vec<(usize, Value)> =
-                columns.iter().map(|&(c, source)| (c, self.value(&mut line, source))).collect();
-            let begun = std::mem::replace(&mut self.begun[acc], true);
+            let totals = match self.few_sums {
+                true => self.by_column(&mut line, acc, &columns),
+                false => Vec::new(),
+            };
+            let values: Vec<(usize, Value)> = match self.few_sums {
+                true => Vec::new(),
+                false => columns.iter().map(|&(c, s)| (c, self.value(&mut line, s))).collect(),
+            };
             for (row, vertex) in step.vertices().enumerate() {
                 let slot = self.slot(acc, row);
-                let mut terms: Vec<(Value, u8)> = Vec::with_capacity(values.len() + 1);
-                if begun {
-                    let operand = self.operand(&mut line, slot);
-                    terms.push((line.block.load(operand), 1));
-                }
-                terms.extend(values.iter().map(|&(c, value)| (value, step.matrix.at(row, c))));
-                let total = line.block.sum(&terms);
+                let total = totals.get(row).copied().unwrap_or_else(|| {
+                    let before = self.begun[acc].then(|| self.loaded(&mut line, slot));
+                    let terms = values.iter().map(|&(c, value)| (value, step.matrix.at(row, c)));
+                    let before = before.map(|before| (before, 1));
+                    line.block.sum(&before.into_iter().chain(terms).collect::<Vec<(Value, u8)>>())
+                });
                 match ends(acc) {
                     true => self.result(&mut line, vertex, slot, total),
                     false => {
@@ -113,8 +120,34 @@ impl<'a> Emitter<'a> {
                     }
                 }
             }
+            self.begun[acc] = true;
         }
         self.end(line, made, tile);
+    }
+
+    /// The rows of an accumulator with some columns added, each column to all rows at once: so few
+    /// values are wanted at a time.
+    fn by_column(&self, line: &mut Line, acc: usize, columns: &[(usize, u32)]) -> Vec<Value> {
+        let step = self.view.steps[self.view.accs[acc]];
+        let rows = 0..step.matrix.rows();
+        let mut totals: Vec<Option<Value>> = rows
+            .map(|row| self.begun[acc].then(|| self.loaded(line, self.slot(acc, row))))
+            .collect();
+        for &(column, source) in columns {
+            let value = self.value(line, source);
+            for (row, total) in totals.iter_mut().enumerate() {
+                let before = total.map(|total| (total, 1)).into_iter();
+                let terms = before.chain([(value, step.matrix.at(row, column))]);
+                *total = Some(line.block.sum(&terms.collect::<Vec<(Value, u8)>>()));
+            }
+        }
+        totals.into_iter().map(|total| total.unwrap_or_else(|| line.block.sum(&[]))).collect()
+    }
+
+    /// The value of an operand that stands for a unit.
+    fn loaded(&self, line: &mut Line, unit: Unit) -> Value {
+        let operand = self.operand(line, unit);
+        line.block.load(operand)
     }
 
     /// Adds an output-stationary block: completes accumulators, two sources at a time, so that only
