@@ -262,7 +262,10 @@ impl<'a> Emitter<'a> {
                     .enumerate()
                     .map(|(c, &source)| (self.value(line, source), step.matrix.at(row, c)))
                     .collect();
-                line.block.sum(&terms)
+                match self.few_sums {
+                    true => line.cheapest(&terms),
+                    false => line.block.sum(&terms),
+                }
             }
             _ => match self.places.get(vertex as usize) {
                 Some(place) => {
@@ -326,5 +329,33 @@ struct Line {
     units: Vec<Unit>,
     operands: HashMap<Unit, u32>,
     values: HashMap<u32, Value>,
+    /// Sums of two values and their multiples, so that they are made once.
+    sums: HashMap<[Value; 2], Value>,
+    multiples: HashMap<(Value, u8), Value>,
     missing: Option<u32>,
+}
+
+impl Line {
+    /// A sum of few terms by the fewest multiplications. Of the symbols of a pair factors are often
+    /// equal or differ by one: a x + a y = a (x + y), and (a + 1) x + a y = a (x + y) + x.
+    fn cheapest(&mut self, terms: &[(Value, u8)]) -> Value {
+        let &[(x, a), (y, b)] = terms else { return self.block.sum(terms) };
+        if a < 2 || b < 2 || x == y || a ^ b > 1 {
+            return self.block.sum(terms);
+        }
+        // Twice is cheaper than other multiples.
+        let (factor, rest) = match (a ^ b, a) {
+            (0, _) => (a, None),
+            (_, 2) => (a, Some(y)),
+            _ => (b, Some(x)),
+        };
+        let block = &mut self.block;
+        let sum = *self.sums.entry([x, y]).or_insert_with(|| block.sum(&[(x, 1), (y, 1)]));
+        let multiple = self.multiples.entry((sum, factor));
+        let multiple = *multiple.or_insert_with(|| block.sum(&[(sum, factor)]));
+        match rest {
+            Some(rest) => self.block.sum(&[(multiple, 1), (rest, 1)]),
+            None => multiple,
+        }
+    }
 }
