@@ -28,6 +28,7 @@ help:
 	@echo 'make bench-ceph  what recovery and coding cost inside Ceph (QUICK=1: 4+2 only)'
 	@echo 'make bench-core  coding speed against other libraries (QUICK=1: headline ratios)'
 	@echo 'make bench-xor   XOR codes: orders, schedules and Jerasure (QUICK=1: headline ratios)'
+	@echo '    both with ISA=avx2: everybody held to AVX2, so on any x86 machine'
 	@echo 'make bench-order  orders of sub-chunks: runs, and what they cost at write and read'
 	@echo 'make bench-devices  reads of repairs on emulated disks, by order (QUICK=1; as root)'
 	@echo 'make bench-plan  where repairs are computed: load and traffic (QUICK=1: few blocks)'
@@ -249,18 +250,20 @@ demo: build
 
 # Speed against other libraries, on one core. Fetches and builds the peers as packages.
 PEERS := $(TARGET)/peers
+# With ISA=avx2 everybody is held to AVX2: kiln by its kernel, peers as their drivers say.
+HELD = $(if $(ISA),KILN_BENCH_ISA='$(ISA)' KILN_KERNEL='jit-$(ISA)')
 
 bench-core: setup
 	sh bench/peers/build.sh '$(PEERS)'
 	$(CARGO) build --release -p kiln-bench
-	'$(TARGET)/release/kiln-bench' $(if $(QUICK),--quick,core) --peers '$(PEERS)' \
+	$(HELD) '$(TARGET)/release/kiln-bench' $(if $(QUICK),--quick,core) --peers '$(PEERS)' \
 	    --out '$(TARGET)/bench' $(BENCH_ARGS)
 
 # XOR codes as in the paper on their scheduling, with kiln and Jerasure beside its orders.
 bench-xor: setup
 	sh bench/peers/build.sh '$(PEERS)'
 	$(CARGO) build --release -p kiln-bench
-	'$(TARGET)/release/kiln-bench' xor $(if $(QUICK),--quick) --peers '$(PEERS)' \
+	$(HELD) '$(TARGET)/release/kiln-bench' xor $(if $(QUICK),--quick) --peers '$(PEERS)' \
 	    --out '$(TARGET)/bench' $(BENCH_ARGS)
 
 # Reads of repairs on emulated disks: loop devices, throttled. Skips loudly what is not permitted.

@@ -57,6 +57,12 @@ pub enum BenchError {
         /// The system's words.
         source: std::io::Error,
     },
+    /// Not everybody is held to the same instructions.
+    #[error("{reason}")]
+    Isa {
+        /// What does not fit.
+        reason: String,
+    },
     /// kiln itself refuses a code of the matrix.
     #[error(transparent)]
     Code(#[from] kiln_code::CodeError),

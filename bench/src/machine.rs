@@ -14,6 +14,9 @@ pub struct Machine {
     pub cores: usize,
     /// The coding kernel that kiln chose.
     pub kernel: String,
+    /// The class of CPU that everybody was held to.
+    #[serde(default)]
+    pub held_to: Option<String>,
     /// The operating system.
     pub system: String,
     /// The Rust compiler.
@@ -44,6 +47,7 @@ impl Machine {
             cpu: cpu.map_or("unknown".into(), |(_, model)| model.to_string()),
             cores: crate::measure::cores(),
             kernel: kernel.to_string(),
+            held_to: crate::isa::held().map(str::to_owned),
             system: first_line("/proc/sys/kernel/osrelease").unwrap_or_else(unknown),
             compiler: output("rustc", &["--version"]).unwrap_or("unknown".into()),
             commit: commit + if dirty.is_some_and(|d| !d.is_empty()) { "+" } else { "" },
@@ -56,8 +60,10 @@ impl Machine {
 
     /// What pages and pictures say of it.
     pub fn line(&self) -> String {
+        let held = self.held_to.as_ref();
+        let held = held.map_or(String::new(), |class| format!(", everybody held to {class}"));
         format!(
-            "{}, {} cores, kernel `{}`, Linux {}, {}, commit {}, load {}, {:?} clock",
+            "{}, {} cores, kernel `{}`{held}, Linux {}, {}, commit {}, load {}, {:?} clock",
             self.cpu,
             self.cores,
             self.kernel,

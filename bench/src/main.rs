@@ -13,6 +13,7 @@ mod engine;
 mod error;
 mod figures;
 mod headline;
+mod isa;
 mod kiln;
 mod machine;
 mod measure;
@@ -163,6 +164,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), BenchError> {
+    isa::check()?;
     if let Some(bench) = BENCHES.iter().find(|bench| bench.name == args.case) {
         return (bench.run)(args);
     }
@@ -178,11 +180,11 @@ fn run(args: &Args) -> Result<(), BenchError> {
         tiny: false,
         parts: Parts::default(),
     };
-    let mut report = Report::new(case.name, &setup, core);
+    let mut report = Report::new(&isa::named(case.name), &setup, core);
     // The headline is measured in a minute, of one piece.
     let kept = args.out.as_deref().filter(|_| !args.quick);
     let kind = format!("{}-{}", report.machine.commit, report.machine.kernel);
-    setup.parts = Parts::new(kept, case.name, &kind);
+    setup.parts = Parts::new(kept, &isa::named(case.name), &kind);
     (case.run)(&setup, &mut report)?;
     if let Some(file) = &args.json {
         write(file, report.json().unwrap_or_default())?;

@@ -46,8 +46,8 @@ pub struct Options<'a> {
 
 impl Options<'_> {
     /// Of the report.
-    fn name(&self) -> &'static str {
-        if self.quick { "bench-xor-quick" } else { "bench-xor" }
+    fn name(&self) -> String {
+        crate::isa::named(if self.quick { "bench-xor-quick" } else { "bench-xor" })
     }
 }
 
@@ -73,7 +73,8 @@ pub struct Report {
 pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
     let report = measure(options)?;
     if let Some(folder) = options.out {
-        crate::figures::write(folder, options.name(), &report, &report.markdown(options.name()))?;
+        let name = options.name();
+        crate::figures::write(folder, &name, &report, &report.markdown(&name))?;
     }
     println!("{}", report.headline());
     Ok(())
@@ -212,7 +213,7 @@ mod tests {
         };
         let report = measure(&options)?;
         assert_eq!(report.points.len(), CODES.len() * 2 * 3 * 2 * 5); // two packets, no Jerasure
-        let page = report.markdown(options.name());
+        let page = report.markdown(&options.name());
         for code in CODES {
             assert!(page.contains(code.spec), "{page}");
         }

@@ -8,6 +8,7 @@ package main
 import "C"
 
 import (
+	"os"
 	"runtime"
 	"runtime/cgo"
 	"slices"
@@ -74,7 +75,12 @@ func kp_open(name, code *C.char, k, m, d C.uint32_t, chunk C.uint64_t, message *
 		}
 		goroutines = 2
 	}
-	encoder, err := reedsolomon.New(int(k), int(m), reedsolomon.WithMaxGoroutines(goroutines))
+	options := []reedsolomon.Option{reedsolomon.WithMaxGoroutines(goroutines)}
+	if os.Getenv("KILN_BENCH_ISA") == "avx2" {
+		options = append(options, reedsolomon.WithAVX512(false), reedsolomon.WithGFNI(false),
+			reedsolomon.WithAVXGFNI(false))
+	}
+	encoder, err := reedsolomon.New(int(k), int(m), options...)
 	if err != nil {
 		complain(err.Error(), message, size)
 		return nil

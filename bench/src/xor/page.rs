@@ -19,16 +19,17 @@ impl Report {
             Err(reason) => format!("**Jerasure is missing**: {reason}"),
         };
         let promise = |promise: &Promise| {
+            let (key, bar) = promise.bars.of_run(promise.key)?;
             let ratios = self.ratios(promise);
             let worst = ratios.iter().map(|(_, ratio)| *ratio).min_by(f64::total_cmp);
             let worst = worst.map_or("not measured".into(), |ratio| format!("**{ratio:.2}**"));
             let each = ratios.iter().map(|(spec, r)| format!("{} {r:.2}", short(spec)));
             let each = each.collect::<Vec<_>>().join(", ");
-            let Promise { key, about, bar, .. } = promise;
-            format!("`{key}`: {about} | {bar} | {worst} | {each}")
+            let about = promise.about;
+            Some(format!("`{key}`: {about} | {bar} | {worst} | {each}"))
         };
         let mut out = format!("{}. {jerasure}.\n", self.machine.line());
-        out += &table("promise | bar | worst | of each code", PROMISES.iter().map(promise));
+        out += &table("promise | bar | worst | of each code", PROMISES.iter().filter_map(promise));
         for operation in ["encode", "decode 2"] {
             out.extend(PLACES.map(|place| self.peaks(operation, place)));
         }

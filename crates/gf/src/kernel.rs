@@ -68,6 +68,9 @@ pub trait Kernel: engine::Engine + Sync + Send + Debug {
         self.code_gen().map_or(0, |code_gen| code_gen.block_sums())
     }
 
+    /// Bytes of a vector of this kernel.
+    fn vector_len(&self) -> usize;
+
     /// One line for people.
     fn about(&self) -> &'static str {
         let row = KERNELS.iter().find(|row| row.name == self.name());

@@ -10,7 +10,7 @@ use super::xor_only;
 use super::{Kernel, prefetch};
 
 /// Bytes of a vector.
-const WIDTH: usize = 32;
+pub(super) const WIDTH: usize = 32;
 
 /// A value of this type proves that the CPU has AVX2.
 #[derive(Debug)]
@@ -29,6 +29,10 @@ pub(super) fn proof() -> Option<&'static Avx2> {
 impl Kernel for Avx2 {
     fn name(&self) -> &'static str {
         "avx2"
+    }
+
+    fn vector_len(&self) -> usize {
+        WIDTH
     }
 }
 

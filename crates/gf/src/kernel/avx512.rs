@@ -28,6 +28,10 @@ impl Kernel for Avx512 {
     fn name(&self) -> &'static str {
         "avx512"
     }
+
+    fn vector_len(&self) -> usize {
+        WIDTH
+    }
 }
 
 impl Engine for Avx512 {

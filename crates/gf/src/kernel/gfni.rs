@@ -30,6 +30,10 @@ impl Kernel for Gfni {
     fn name(&self) -> &'static str {
         "gfni"
     }
+
+    fn vector_len(&self) -> usize {
+        WIDTH
+    }
 }
 
 impl Engine for Gfni {

@@ -40,6 +40,10 @@ impl Kernel for Jit {
     fn name(&self) -> &'static str {
         "jit"
     }
+
+    fn vector_len(&self) -> usize {
+        WIDTH
+    }
 }
 
 /// What the code calls: addresses of sources and destinations, bit-matrices, bytes of each

@@ -38,6 +38,10 @@ impl Kernel for JitAvx2 {
     fn name(&self) -> &'static str {
         "jit-avx2"
     }
+
+    fn vector_len(&self) -> usize {
+        avx2::WIDTH
+    }
 }
 
 /// Code for one matrix: for data in the caches, and in memory.

@@ -25,6 +25,10 @@ impl Kernel for Neon {
     fn name(&self) -> &'static str {
         "neon"
     }
+
+    fn vector_len(&self) -> usize {
+        WIDTH
+    }
 }
 
 impl Engine for Neon {

@@ -20,6 +20,10 @@ impl Kernel for Scalar {
     fn name(&self) -> &'static str {
         "scalar"
     }
+
+    fn vector_len(&self) -> usize {
+        1
+    }
 }
 
 impl Engine for Scalar {

@@ -155,12 +155,15 @@ impl Prepared {
     }
 }
 
-/// The loop for C copies and S sums with the widest vectors of this CPU.
+/// The loop for C copies and S sums with vectors as wide as those of this process's kernel: where a
+/// narrower one is forced, orders are compared with it on equal terms.
 fn choose<const C: usize, const S: usize>() -> Loop {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512f") {
+    let width = crate::active().map_or(0, |kernel| kernel.vector_len());
+    #[cfg(target_arch = "x86_64")]
+    if width >= 64 && is_x86_feature_detected!("avx512f") {
         return x86::avx512::<C, S>;
-    } else if is_x86_feature_detected!("avx2") {
+    } else if width >= 32 && is_x86_feature_detected!("avx2") {
         return x86::avx2::<C, S>;
     }
     |from, to, len| {
