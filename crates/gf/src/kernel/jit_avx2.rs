@@ -13,7 +13,7 @@ use super::avx2::{self, Avx2};
 use super::engine::{
     self, Addressing, CodeGen, CodeVariant, Engine, Job, Operands, Pass, PassCode, Shape,
 };
-use super::jit::avx2::{PRODUCTS, SUMS, tables};
+use super::jit::avx2::{LINES, PRODUCTS, SUMS, tables};
 use super::jit::block::BlockCode;
 use super::jit::pages;
 use super::jit::target::Target;
@@ -108,7 +108,7 @@ impl CodeGen for JitAvx2 {
         }
         let block = product(shape);
         let make = |variant| {
-            BlockCode::new((target(&block), tables()), &block, variant, Addressing::Moved)
+            BlockCode::new((target(&block, variant), tables()), &block, variant, Addressing::Moved)
         };
         let cached = make(CodeVariant::Unrolled).or_else(|| make(CodeVariant::Cached))?;
         Some(Arc::new(Code([cached, make(CodeVariant::Memory)?])))
@@ -120,18 +120,22 @@ impl CodeGen for JitAvx2 {
         variant: CodeVariant,
         addressing: Addressing,
     ) -> Option<Box<dyn engine::BlockCode>> {
-        let made = BlockCode::new((target(block), tables()), block, variant, addressing)?;
+        let made = BlockCode::new((target(block, variant), tables()), block, variant, addressing)?;
         Some(Box::new(made))
     }
 }
 
 /// How the registers are used for a block.
-fn target(block: &Block) -> &'static dyn Target {
+fn target(block: &Block, variant: CodeVariant) -> &'static dyn Target {
     let multiplies = block.ops().iter().any(|op| match op {
         Op::Sum { terms } => terms.iter().any(|&(_, factor)| factor != Factor::Fixed(1)),
         _ => false,
     });
-    if multiplies { &PRODUCTS } else { &SUMS }
+    match variant {
+        _ if multiplies => &PRODUCTS,
+        CodeVariant::Memory => &LINES,
+        _ => &SUMS,
+    }
 }
 
 /// A matrix as a block: all rows of one column after the other.

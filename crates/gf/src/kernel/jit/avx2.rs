@@ -32,6 +32,10 @@ pub(in super::super) static PRODUCTS: Avx2 = Avx2 { parts: 2, registers: 7 };
 /// Blocks that only add.
 pub(in super::super) static SUMS: Avx2 = Avx2 { parts: 1, registers: REGISTERS };
 
+/// Blocks that only add, past the caches: both halves of a line are stored one after the other, so
+/// that it leaves the processor as a whole.
+pub(in super::super) static LINES: Avx2 = Avx2 { parts: 2, registers: REGISTERS / 2 };
+
 /// A way to use the registers.
 #[derive(Debug)]
 pub(in super::super) struct Avx2 {
