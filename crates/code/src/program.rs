@@ -136,9 +136,17 @@ impl Compiled {
         source.order = relabelled.order.clone();
         memory_order::sort(&mut source);
         let kernel_program = KernelProgram::new(source, buffers)?;
-        let cached = slice(SCRATCH_CACHED, slots, SLICE_MIN..=SLICE_CACHED);
-        let memory = slice(SCRATCH_MEMORY, slots, SLICE_MIN..=SLICE_MEMORY);
-        Ok(Some(Compiled { kernel_program, slices: [cached, memory] }))
+        let slices = match Dataflow::in_caches(kernel) {
+            // Such a kernel computes for longer than it waits for scratch.
+            Dataflow::InputStationary => {
+                [slice(SCRATCH_MEMORY, slots, SLICE_MIN..=SLICE_CACHED); 2]
+            }
+            Dataflow::OutputStationary => [
+                slice(SCRATCH_CACHED, slots, SLICE_MIN..=SLICE_CACHED),
+                slice(SCRATCH_MEMORY, slots, SLICE_MIN..=SLICE_MEMORY),
+            ],
+        };
+        Ok(Some(Compiled { kernel_program, slices }))
     }
 
     /// A product for every step.
@@ -177,9 +185,8 @@ impl Program {
         if kernel.compiles_blocks() {
             let source = by_layers(dag);
             if Dataflow::in_caches(kernel) == Dataflow::InputStationary {
-                let made = Compiled::input_stationary(&source, kernel)?;
-                return alone(match made {
-                    Some(made) => Compiled { slices: [made.slices[1]; 2], ..made },
+                return alone(match Compiled::input_stationary(&source, kernel)? {
+                    Some(made) => made,
                     None => Compiled::of_products(&*fused(dag)?, kernel)?,
                 });
             }
