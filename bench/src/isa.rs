@@ -1,5 +1,5 @@
-//! Everybody held to the instructions of one class of CPU, so that a machine that has more says what
-//! those users see who have no more.
+//! Everybody held to the instructions of one class of CPU, so that a machine that has more says
+//! what those users see who have no more.
 //!
 //! The variable `KILN_BENCH_ISA` says which, since the peers' drivers must know it too: with `avx2`
 //! klauspost gets its options, ISA-L is called by its `_avx2` entry points, and kiln's kernel must

@@ -75,8 +75,8 @@ impl Avx2 {
     }
 }
 
-/// All bytes from `at` on of a pass with R rows, two vectors at a time: at most 8 sums, 4 halves, their mask
-/// and two tables, which just fit in 16 registers.
+/// All bytes from `at` on of a pass with R rows, two vectors at a time: at most 8 sums, 4 halves,
+/// their mask and two tables, which just fit in 16 registers.
 ///
 /// # Safety
 /// As [`Engine::pass`]; `dsts` has R elements.
