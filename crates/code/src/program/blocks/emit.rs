@@ -343,14 +343,14 @@ impl Line {
         if a < 2 || b < 2 || x == y || a ^ b > 1 {
             return self.block.sum(terms);
         }
-        // Twice is cheaper than other multiples.
-        let (factor, rest) = match (a ^ b, a) {
-            (0, _) => (a, None),
-            (_, 2) => (a, Some(y)),
-            _ => (b, Some(x)),
-        };
         let block = &mut self.block;
         let sum = *self.sums.entry([x, y]).or_insert_with(|| block.sum(&[(x, 1), (y, 1)]));
+        // A multiple that is there is cheapest, then twice; else always the same one of both, since
+        // the other symbol of the pair may want it too.
+        let cost = |factor: u8| (!self.multiples.contains_key(&(sum, factor)), factor != 2, factor);
+        let factor = if cost(a) < cost(b) { a } else { b };
+        let rest = if factor == a { y } else { x };
+        let rest = (a != b).then_some(rest);
         let multiple = self.multiples.entry((sum, factor));
         let multiple = *multiple.or_insert_with(|| block.sum(&[(sum, factor)]));
         match rest {
