@@ -47,6 +47,8 @@ pub type JobId = u64;
 /// Number of an open file or lock, given by the agent; unlike handles never used again.
 pub type Slot = u64;
 
+/// Bytes of a log, at most.
+const MAX_LOG: u64 = 1 << 30;
 /// How often a lock that another one holds is tried again.
 const LOCK_RETRY: Duration = Duration::from_millis(50);
 
@@ -264,6 +266,7 @@ impl Agent {
         let carries = matches!(
             frame.message,
             Message::Write { .. }
+                | Message::WriteAt { .. }
                 | Message::Assign { .. }
                 | Message::Push { .. }
                 | Message::Bundle { .. }
@@ -309,7 +312,15 @@ impl Agent {
             Message::Space {} => Disk::Space,
             Message::Rename { from, to } => Disk::Rename { from, to },
             Message::Remove { name } => Disk::Remove { name },
-            Message::Open { .. } | Message::Append { .. } | Message::Lock { .. } => {
+            Message::CloseLog { name, to, force } => Disk::CloseLog { name, to, force },
+            Message::CreateLog { size, .. } if size > MAX_LOG => {
+                self.answer(pending, failure::refused("a log of more than 1 GiB"));
+                return Ok(None);
+            }
+            Message::Open { .. }
+            | Message::Append { .. }
+            | Message::CreateLog { .. }
+            | Message::Lock { .. } => {
                 if connection.handles.len() >= self.limits.handles {
                     let text = format!("{} files are open already", connection.handles.len());
                     self.answer(pending, failure::busy(&text));
@@ -330,6 +341,12 @@ impl Agent {
             Message::Write { handle, at } => {
                 self.counts.bytes_received += frame.payload.len() as u64;
                 connection.write(handle, Write::Bytes { at, bytes: frame.payload }, pending)?;
+                return Ok(None);
+            }
+            Message::WriteAt { handle, offset } => {
+                self.counts.bytes_received += frame.payload.len() as u64;
+                let write = Write::At { offset, bytes: frame.payload };
+                connection.write(handle, write, pending)?;
                 return Ok(None);
             }
             Message::Sync { handle } => {

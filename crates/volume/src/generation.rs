@@ -72,19 +72,20 @@ fn make_logs(
         let chosen = place(&key, &candidates, need - made.len(), &taken);
         if chosen.len() + made.len() < need {
             let have = made.len() + chosen.len();
+            let places: Vec<LogCopy> = made.into_iter().map(|(copy, _)| copy).collect();
+            remove_logs(rim, places.iter());
             let lacks = |node: &&kiln_pool::NodeConfig| {
                 let store = pool.place(&node.id);
                 store.is_some_and(|store| able.lacking(store.capabilities()).is_some())
             };
             if let Some(node) = config.node.iter().find(lacks) {
                 let what = format!(
-                    "volume {volume:?}: its log needs folders of this machine in {need} failure \
+                    "volume {volume:?}: its log needs nodes that can keep one in {need} failure \
                      domains, and there are {have}; node {} cannot keep one",
                     node.id
                 );
                 return Err(VolumeError::Usage { what });
             }
-            remove_logs(rim, made.into_iter().map(|(copy, _)| copy).collect::<Vec<_>>().iter());
             return Err(VolumeError::TooFewNodes { name: volume.to_owned(), need, have });
         }
         for at in chosen {

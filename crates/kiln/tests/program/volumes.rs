@@ -4,6 +4,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStderr, Stdio};
 
+use crate::agent_pool::Scene;
 use crate::pool::create;
 use crate::rig::{Random, Rig, data, seed};
 
@@ -131,7 +132,7 @@ fn acknowledged_writes_survive_kills_and_lost_nodes() {
         });
         drop(server);
         // Two nodes are lost for good, two others come in their place.
-        let lost = [random.below(9), random.below(9)];
+        let lost = std::collections::BTreeSet::from([random.below(9), random.below(9)]);
         lost.iter().for_each(|at| rig.remove(format!("d{at:02}")));
         let server = Server::start(&rig, "");
         let found = Client::new(&rig).read(offset as u64, bytes.len());
@@ -146,7 +147,7 @@ fn acknowledged_writes_survive_kills_and_lost_nodes() {
         } else {
             drop(server);
         }
-        for at in std::collections::BTreeSet::from(lost) {
+        for at in lost {
             std::fs::create_dir(rig.path(format!("d{at:02}"))).unwrap();
             rig.kiln(&format!("pool add-node n{at:02} --replace -q")).ok();
         }
@@ -156,6 +157,32 @@ fn acknowledged_writes_survive_kills_and_lost_nodes() {
     assert_eq!(report["damaged_count"], 0);
     rig.kiln("scrub --deep -q");
     rig.kiln("status -q").ok();
+}
+
+#[test]
+fn volumes_of_agents_survive_agents_and_servers_that_are_killed() {
+    let mut scene = Scene::new("clay:4+2", 9, &[]);
+    scene.ok("volume create disk 4MiB --segment 64KiB -q");
+    let mut model = vec![0; 1 << 20];
+    let server = Server::start(&scene.rig, "--key cluster.key");
+    let mut client = Client::new(&scene.rig);
+    for step in 0..40 {
+        if step % 16 == 8 {
+            // One with a copy of the log: the writer goes on with another one.
+            let stat = scene.ok("volume stat disk --json -q").json();
+            let node = stat["log_nodes"][0].as_str().unwrap()[1..].parse().unwrap();
+            scene.kill(node);
+        }
+        let (offset, bytes) = (step * 37 % 240 * BLOCK, data(5 * BLOCK, step as u64));
+        client.write(offset as u64, &bytes).unwrap();
+        model[offset..offset + bytes.len()].copy_from_slice(&bytes);
+    }
+    let second = "nbd disk --socket other.sock --key cluster.key -q";
+    scene.rig.kiln(second).fails(5, &["in use by kiln nbd on"]);
+    drop(server);
+    let server = Server::start(&scene.rig, "--key cluster.key");
+    assert!(Client::new(&scene.rig).read(0, model.len()) == model);
+    server.end();
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub(super) struct Pending {
 #[derive(Debug)]
 pub(super) enum Write {
     Bytes { at: u64, bytes: Bytes },
+    At { offset: u64, bytes: Bytes },
     Sync,
     Close,
 }
@@ -51,6 +52,8 @@ pub(super) struct Handle {
     /// The disk said that it is open.
     pub opened: bool,
     lock: bool,
+    /// A log: what fails is told of each write and sync, and nothing is to follow.
+    log: bool,
     name: String,
     /// Length, everything appended included.
     end: u64,
@@ -143,14 +146,18 @@ impl Connection {
         let handle = self.next_handle;
         self.next_handle += 1;
         let lock = matches!(message, Message::Lock { .. });
+        let log = matches!(message, Message::CreateLog { .. });
         let (name, end, disk) = match message {
             Message::Append { name, at } => (name.clone(), at, Disk::Append { slot, name, at }),
             Message::Open { name } => (name.clone(), 0, Disk::Open { slot, name }),
+            Message::CreateLog { name, size } => {
+                (name.clone(), 0, Disk::CreateLog { slot, name, size })
+            }
             _ => (String::new(), 0, Disk::Lock { slot }),
         };
         let writes = VecDeque::new();
         let (opened, broken, busy) = (false, false, true);
-        let new = Handle { slot, opened, lock, name, end, broken, busy, writes };
+        let new = Handle { slot, opened, lock, log, name, end, broken, busy, writes };
         self.handles.insert(handle, new);
         (handle, disk)
     }
@@ -159,9 +166,9 @@ impl Connection {
     pub fn name(&mut self, slot: Slot, name: &str) -> u32 {
         let handle = self.next_handle;
         self.next_handle += 1;
-        let (lock, name, writes) = (false, name.to_owned(), VecDeque::new());
+        let (lock, log, name, writes) = (false, false, name.to_owned(), VecDeque::new());
         let (opened, broken, busy, end) = (true, false, false, 0);
-        let new = Handle { slot, opened, lock, name, end, broken, busy, writes };
+        let new = Handle { slot, opened, lock, log, name, end, broken, busy, writes };
         self.handles.insert(handle, new);
         handle
     }
@@ -204,6 +211,7 @@ impl Connection {
                 open.end += bytes.len() as u64;
                 Next::Disk(Disk::Write { slot, bytes })
             }
+            Write::At { offset, bytes } => Next::Disk(Disk::WriteAt { slot, offset, bytes }),
             Write::Sync => Next::Disk(Disk::Sync { slot }),
         };
         open.busy = matches!(next, Next::Disk(_));
@@ -219,7 +227,7 @@ impl Connection {
             Ok(DiskDone::Opened { .. } | DiskDone::Locked(true)) => open.opened = true,
             Ok(DiskDone::Locked(false)) => self.abandoned(pending),
             Ok(_) => {}
-            Err(_) if open.opened => open.broken = true,
+            Err(_) if open.opened => open.broken = !open.log,
             Err(_) => self.abandoned(pending),
         }
     }

@@ -153,7 +153,34 @@ pub enum Disk {
         /// The bytes.
         bytes: Bytes,
     },
-    /// Make appended bytes durable.
+    /// Make a log and open it.
+    CreateLog {
+        /// The log's number from now on.
+        slot: Slot,
+        /// Its name.
+        name: String,
+        /// Its length in bytes.
+        size: u64,
+    },
+    /// Write to a log.
+    WriteAt {
+        /// The log.
+        slot: Slot,
+        /// The first byte.
+        offset: u64,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// Take a log from its writer.
+    CloseLog {
+        /// Its name.
+        name: String,
+        /// Its name from now on.
+        to: String,
+        /// Even if its writer lives.
+        force: bool,
+    },
+    /// Make appended bytes, or what was written to a log, durable.
     Sync {
         /// The open file.
         slot: Slot,

@@ -20,6 +20,9 @@ const CANCELLED: u8 = 8;
 const MISUSE: u8 = 9;
 const REFUSED: u8 = 10;
 const GONE: u8 = 11;
+const EXISTS: u8 = 12;
+const FENCED: u8 = 13;
+const IN_USE: u8 = 14;
 
 /// The message that tells a failure of storage.
 ///
@@ -38,6 +41,7 @@ pub fn failed(error: &StoreError) -> Message {
                 _ if error.is_full() => FULL,
                 io::ErrorKind::NotFound => NOT_FOUND,
                 io::ErrorKind::PermissionDenied => DENIED,
+                io::ErrorKind::AlreadyExists => EXISTS,
                 _ if error.is_retryable() => BUSY,
                 _ => OTHER,
             };
@@ -46,10 +50,13 @@ pub fn failed(error: &StoreError) -> Message {
         StoreError::BadName { name, .. } => (BAD_NAME, "use", name.as_str()),
         StoreError::Truncated { name, .. } => (TRUNCATED, "read", name.as_str()),
         StoreError::Misuse { op, name, .. } => (MISUSE, *op, name.as_str()),
+        StoreError::Fenced { name, .. } => (FENCED, "sync", name.as_str()),
+        StoreError::InUse { name, .. } => (IN_USE, "use", name.as_str()),
         _ => (OTHER, "use", ""),
     };
     let text = match error {
         StoreError::Io { source, .. } => source.to_string(),
+        StoreError::InUse { holder, .. } => holder.clone().unwrap_or_default(),
         other => other.to_string(),
     };
     let (need, have) = match error {
@@ -75,6 +82,11 @@ pub fn store_error(message: Message, place: &str, what: &str, name: &str) -> Nod
             return known.unwrap_or(other).into();
         }
         MISUSE => return StoreError::Misuse { op: op.verb(), name, what: text }.into(),
+        FENCED => return StoreError::Fenced { place, name }.into(),
+        IN_USE => {
+            let holder = Some(text).filter(|text| !text.is_empty());
+            return StoreError::InUse { place, name, holder }.into();
+        }
         LATE | CANCELLED => {
             return NodeError::GaveUp { what: what.to_owned(), place, why: text };
         }
@@ -82,6 +94,7 @@ pub fn store_error(message: Message, place: &str, what: &str, name: &str) -> Nod
         NOT_FOUND => io::ErrorKind::NotFound,
         FULL => io::ErrorKind::StorageFull,
         DENIED => io::ErrorKind::PermissionDenied,
+        EXISTS => io::ErrorKind::AlreadyExists,
         BUSY => io::ErrorKind::ResourceBusy,
         _ => io::ErrorKind::Other,
     };

@@ -46,6 +46,9 @@ impl PeerRole {
             | Message::Read { .. }
             | Message::Append { .. }
             | Message::Write { .. }
+            | Message::CreateLog { .. }
+            | Message::WriteAt { .. }
+            | Message::CloseLog { .. }
             | Message::Sync { .. }
             | Message::Close { .. }
             | Message::Rename { .. }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kiln_store::{Append, Backend, Operation, ReadAt, StoreError, WriteLock, valid_segments};
+use kiln_store::{
+    Append, Backend, LogFile, Operation, ReadAt, StoreError, WriteLock, valid_segments,
+};
 
 use super::buffers;
 use crate::agent::{Disk, DiskDone, Slot, TaskId};
@@ -23,6 +25,7 @@ pub(crate) struct DiskSet {
 enum Open {
     Reader(Arc<dyn ReadAt>),
     Writer(Arc<Mutex<Box<dyn Append>>>),
+    Log(Arc<Mutex<Box<dyn LogFile>>>),
     Lock(#[expect(dead_code, reason = "held until it is dropped")] Arc<WriteLock>),
 }
 
@@ -120,11 +123,23 @@ impl DiskSet {
                 locked(&writer).append(&bytes)?;
                 Ok(DiskDone::Done)
             }
-            Disk::Sync { slot } => {
-                let writer = self.writer(slot)?;
-                locked(&writer).sync()?;
+            Disk::CreateLog { slot, name, size } => {
+                let log = self.backend.create_log(&name, size)?;
+                let len = log.len();
+                locked(&self.open).insert(slot, Open::Log(Arc::new(Mutex::new(log))));
+                Ok(DiskDone::Opened { len })
+            }
+            Disk::WriteAt { slot, offset, bytes } => {
+                let Some(Open::Log(log)) = self.find(slot) else {
+                    return Err(misuse("write", "it is no log"));
+                };
+                locked(&log).write_at(offset, &bytes)?;
                 Ok(DiskDone::Done)
             }
+            Disk::CloseLog { name, to, force } => {
+                self.backend.close_log(&name, &to, force).map(|()| DiskDone::Done)
+            }
+            Disk::Sync { slot } => self.sync(slot).map(|()| DiskDone::Done),
             Disk::Rename { from, to } => self.backend.rename(&from, &to).map(|()| DiskDone::Done),
             Disk::Remove { name } => self.backend.remove(&name).map(|()| DiskDone::Done),
             Disk::Resume { part, info } => {
@@ -141,6 +156,14 @@ impl DiskSet {
             }
             task => self.run_task(task),
         }
+    }
+
+    fn sync(&self, slot: Slot) -> Result<(), StoreError> {
+        if let Some(Open::Log(log)) = self.find(slot) {
+            return locked(&log).sync();
+        }
+        let writer = self.writer(slot)?;
+        locked(&writer).sync()
     }
 
     fn find(&self, slot: Slot) -> Option<Open> {

@@ -1,6 +1,7 @@
 //! An agent's place as a [`Backend`]: blocking calls over the asynchronous core.
 
 mod files;
+mod log;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,10 +13,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kiln_store::{
     Append, Backend, BackendKind, Capabilities, Capability, LOCK_RETRY, Location, LockAttempt,
-    Opening, Operation, ReadAt, Space, StoreError, WriteLock, check_name,
+    LogFile, Opening, Operation, ReadAt, Space, StoreError, WriteLock, check_name,
 };
 
 use self::files::{RemoteAppender, RemoteReader};
+use self::log::RemoteLog;
 use super::dial::Peer;
 #[cfg(any(test, feature = "sim"))]
 use super::runtime::VirtualRuntime;
@@ -398,7 +400,7 @@ impl Backend for RemoteBackend {
     /// What every agent serves: it takes no place that can do less ([`Network::open`] does not
     /// ask it).
     fn capabilities(&self) -> Capabilities {
-        SERVED
+        SERVED.and(&[Capability::Log])
     }
 
     fn list(&self) -> Result<Vec<String>, StoreError> {
@@ -465,6 +467,22 @@ impl Backend for RemoteBackend {
         let changes =
             names.iter().map(|name| (*name, Ok(Message::Remove { name: (*name).to_owned() })));
         self.remote.change_all(Operation::Remove, changes)
+    }
+
+    fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>, StoreError> {
+        check_name(name)?;
+        let log = RemoteLog::create(Arc::clone(&self.remote), name, size);
+        let fail = |error| self.remote.store_error(error, Operation::Create, name);
+        Ok(Box::new(log.map_err(fail)?))
+    }
+
+    fn close_log(&self, name: &str, to: &str, force: bool) -> Result<(), StoreError> {
+        check_name(name)?;
+        check_name(to)?;
+        let (from, to) = (name.to_owned(), to.to_owned());
+        // Once more does no harm: it is closed already then.
+        let asked = self.remote.ask_again(&Message::CloseLog { name: from, to, force });
+        asked.map(drop).map_err(|error| self.remote.store_error(error, Operation::Rename, name))
     }
 
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {

@@ -58,11 +58,12 @@ macro_rules! messages {
             /// The version of the protocol in which it came.
             #[must_use]
             pub fn since(&self) -> u8 {
-                let second = matches!(
-                    self,
-                    Self::Claim { .. } | Self::Held { .. } | Self::Space {} | Self::Room { .. }
-                );
-                1 + u8::from(second)
+                match self {
+                    Self::CreateLog { .. } | Self::WriteAt { .. } | Self::CloseLog { .. } => 3,
+                    Self::Claim { .. } | Self::Held { .. } => 2,
+                    Self::Space {} | Self::Room { .. } => 2,
+                    _ => 1,
+                }
             }
 
             /// Appends the fields.
@@ -373,5 +374,30 @@ messages! {
         total: u64,
         /// Bytes that can still be written.
         free: u64,
+    }
+    /// Makes a log: a file of its full length that this connection writes in place, until the
+    /// connection ends or somebody else closes it.
+    39 Request CreateLog {
+        /// Its name.
+        name: String,
+        /// Its length in bytes.
+        size: u64,
+    }
+    /// Writes the payload at an offset of a log. Writes and syncs of one handle are done in the
+    /// order in which they arrive.
+    40 Request WriteAt {
+        /// The log.
+        handle: u32,
+        /// The first byte.
+        offset: u64,
+    }
+    /// Takes a log from whoever writes it; no sync of that one succeeds any more.
+    41 Request CloseLog {
+        /// Its name.
+        name: String,
+        /// Its name from now on.
+        to: String,
+        /// Even if its writer lives.
+        force: bool,
     }
 }
