@@ -117,17 +117,11 @@ pub enum PoolError {
         /// Object that was to be written.
         object: String,
     },
-    /// Another version of an object is in force than the caller knows of.
-    #[error(
-        "object {name:?} was changed by somebody else: version {found} is in force, not {expected}"
-    )]
+    /// Another object is there than the caller knows of.
+    #[error("object {name:?} was changed by somebody else")]
     Conflict {
         /// The object.
         name: String,
-        /// The version that was to be replaced; 0: none.
-        expected: u64,
-        /// The one found.
-        found: u64,
     },
     /// The pool has no object of that name.
     #[error("no object {name:?} in the pool")]

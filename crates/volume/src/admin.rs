@@ -184,7 +184,7 @@ impl Volume {
         let map = new.checkpoint.clone().unwrap_or_default();
         let (created_ms, size, clones) = (rim.now_ms(), new.size, Vec::new());
         new.snapshot.push(SnapshotEntry { name: snapshot.into(), created_ms, size, map, clones });
-        swap(rim, name, held.version, &new).map(drop)
+        swap(rim, name, Some(held.run), &new).map(drop)
     }
 
     /// Removes a snapshot; what only it needed is removed when the volume is next written to.
@@ -200,7 +200,7 @@ impl Volume {
             return Err(VolumeError::Usage { what });
         }
         let map = new.snapshot.remove(at).map;
-        swap(rim, name, held.version, &new)?;
+        swap(rim, name, Some(held.run), &new)?;
         let named = new.checkpoint.as_ref() == Some(&map);
         if !named && !new.snapshot.iter().any(|entry| entry.map == map) {
             rim.remove(&map)?;
@@ -228,7 +228,7 @@ impl Volume {
         new.origin = format!("{name}@{snapshot}");
         // First of all nobody may remove what it needs.
         origin.snapshot[at].clones.push(clone.to_owned());
-        swap(rim, name, held.version, &origin)?;
+        swap(rim, name, Some(held.run), &origin)?;
         create_from(rim, clone, &new)
     }
 
@@ -261,7 +261,7 @@ impl Volume {
         // Whoever opens it now loses, or this does.
         let mut last = found.clone();
         last.generation += 1;
-        swap(rim, name, held.version, &last)?;
+        swap(rim, name, Some(held.run), &last)?;
         rim.remove(&name_of(name)?)?;
         for object in objects(&format!("{DATA}/{}/", found.id))? {
             rim.remove(&object)?;
@@ -381,5 +381,5 @@ fn release_origin(rim: &Rim, origin: &str, snapshot: &str, clone: &str) -> Resul
     if let Some(entry) = new.snapshot.iter_mut().find(|entry| entry.name == snapshot) {
         entry.clones.retain(|other| other != clone);
     }
-    swap(rim, origin, held.version, &new).map(drop)
+    swap(rim, origin, Some(held.run), &new).map(drop)
 }

@@ -1,15 +1,15 @@
 //! What the pool says of a volume, read and replaced.
 
-use kiln_pool::{Key, PoolError, PutRequest, Silent, StreamSource};
+use kiln_pool::{GetRequest, Key, PoolError, PutRequest, Silent, StreamSource};
 
 use crate::descriptor::Descriptor;
 use crate::{NAMES, Result, Rim, VolumeError};
 
-/// What is written about a volume in the pool, and which version of that is in force.
+/// What is written about a volume in the pool, and the identity of that.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub descriptor: Descriptor,
-    pub version: u64,
+    pub run: [u8; 16],
 }
 
 /// The name of the object that describes a volume.
@@ -25,45 +25,53 @@ pub(crate) fn name_of(volume: &str) -> Result<String> {
 /// What the pool says of a volume now.
 pub(crate) fn look_up(rim: &Rim, volume: &str) -> Result<Held> {
     let object = name_of(volume)?;
-    let mut text = Vec::new();
-    let req = kiln_pool::GetRequest { name: &object, range: None };
     let settings = rim.settings(&Silent);
-    let text = std::cell::RefCell::new(&mut text);
-    let got = rim.with(|pool| {
-        let mut text = text.borrow_mut();
-        text.clear();
-        pool.get(&req, &mut **text, &settings)
+    let found = rim.with(|pool| {
+        loop {
+            let manifest = pool.manifest(&object)?;
+            let mut text = Vec::new();
+            pool.get(&GetRequest { name: &object, range: None }, &mut text, &settings)?;
+            // It may have been replaced between the two.
+            if pool.manifest(&object)?.run == manifest.run {
+                return Ok((manifest.run, text));
+            }
+        }
     });
-    let version = match got {
-        Ok(report) => report.version,
+    let (run, text) = match found {
         Err(PoolError::NoObject { .. }) => {
             return Err(VolumeError::NoVolume { name: volume.to_owned() });
         }
-        Err(error) => return Err(error.into()),
+        found => found?,
     };
-    let descriptor = Descriptor::parse(volume, &String::from_utf8_lossy(&text.borrow()))?;
-    Ok(Held { descriptor, version })
+    let descriptor = Descriptor::parse(volume, &String::from_utf8_lossy(&text))?;
+    Ok(Held { descriptor, run })
 }
 
-/// Replaces what the pool says of a volume, if it is what the caller knows; 0: there was nothing.
+/// Replaces what the pool says of a volume, if it is what the caller knows (`None`: nothing); gives
+/// the identity of what is there then.
 ///
 /// # Errors
 /// [`VolumeError::Deposed`]: somebody else changed it.
-pub(crate) fn swap(rim: &Rim, volume: &str, version: u64, new: &Descriptor) -> Result<u64> {
+pub(crate) fn swap(
+    rim: &Rim,
+    volume: &str,
+    over: Option<[u8; 16]>,
+    new: &Descriptor,
+) -> Result<[u8; 16]> {
     let object = name_of(volume)?;
     let text = new.to_text()?;
+    let run = rim.id();
     let put = rim.with(|pool| {
-        let (run, now_ms) = (rim.id(), rim.now_ms());
-        let req = PutRequest { name: &object, run, now_ms, replace: true };
+        let req = PutRequest { name: &object, run, now_ms: rim.now_ms(), replace: true };
         let mut source = StreamSource::new(text.as_bytes()).with_size(text.len() as u64);
-        pool.put_over(&req, version, &mut source, &rim.settings(&Silent))
+        pool.put_over(&req, over, &mut source, &rim.settings(&Silent))
     });
     match put {
-        Ok(report) => Ok(report.version),
-        // It may be there all the same: then it is ours, or of somebody who wants just this.
+        Ok(_) => Ok(run),
+        // It may be there all the same: then it is ours.
         Err(error @ (PoolError::Conflict { .. } | PoolError::UnderReplicated { .. })) => {
             match look_up(rim, volume) {
-                Ok(held) if held.descriptor == *new => Ok(held.version),
+                Ok(held) if held.run == run => Ok(run),
                 Ok(_) => Err(VolumeError::Deposed { name: volume.to_owned() }),
                 Err(_) => Err(error.into()),
             }

@@ -197,10 +197,10 @@ pub(crate) fn begin(
         change(&mut new);
         (new.generation, new.first_seq) = (number, first);
         new.log.clone_from(&generation.places);
-        let version = swap(rim, volume, held.version, &new).inspect_err(|_| {
+        let run = swap(rim, volume, Some(held.run), &new).inspect_err(|_| {
             remove_logs(rim, generation.places.iter());
         })?;
-        let before = std::mem::replace(held, Held { descriptor: new, version });
+        let before = std::mem::replace(held, Held { descriptor: new, run });
         state.relogged(ring, &starts);
         remove_logs(rim, before.descriptor.log.iter());
         return Ok(generation);

@@ -12,7 +12,7 @@
 //! One writer at a time: the volume's description in the pool is replaced only by who knows the
 //! version in force, and whoever takes a volume over closes its log first.
 //!
-//! No clock, no randomness and no sockets live here, and no thread but in [`Running`] and those
+//! No randomness and no sockets live here, and no clock and no thread but in [`Running`] and those
 //! that write the copies of the log.
 #![forbid(unsafe_code)]
 

@@ -102,7 +102,7 @@ impl Volume {
 
 /// Puts the description of a new volume.
 pub(crate) fn create_from(rim: &Rim, name: &str, new: &Descriptor) -> Result<()> {
-    match swap(rim, name, 0, new) {
+    match swap(rim, name, None, new) {
         Ok(_) => Ok(()),
         Err(VolumeError::Deposed { .. } | VolumeError::Pool(PoolError::Conflict { .. })) => {
             Err(VolumeError::Exists { name: name.to_owned() })

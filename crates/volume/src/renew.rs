@@ -1,8 +1,9 @@
-//! A writer goes on after a node of its log has failed, or learns that it is deposed.
+//! A writer goes on after a node of its log has failed or left, or learns that it is deposed.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use crate::descriptor::{Descriptor, Era};
+use crate::descriptor::{Descriptor, Era, LogCopy};
 use crate::generation::{Failed, Generation, begin};
 use crate::kept::lock;
 use crate::volume::Volume;
@@ -17,7 +18,32 @@ impl Volume {
         if failed.iter().any(|(_, error)| error.is_fenced()) {
             return Err(self.depose());
         }
-        let without = failed.iter().map(|(node, _)| node.clone()).collect();
+        self.move_log(generation, failed.iter().map(|(node, _)| node.clone()).collect())
+    }
+
+    /// Looks whether the pool has changed. A log must not stay on a node that is being emptied, or
+    /// is no part of the pool any more: whoever opens the volume later would not look there.
+    /// Whether the log was moved.
+    ///
+    /// # Errors
+    /// As [`Volume::write`].
+    pub fn attend(&self) -> Result<bool> {
+        self.rim.with(kiln_pool::Pool::check_map)?;
+        let pool = self.rim.pool();
+        let nodes = &pool.config().node;
+        let stays =
+            |copy: &LogCopy| nodes.iter().any(|node| node.id == copy.node && !node.is_leaving());
+        let mut generation = lock(&self.generation);
+        let gone: BTreeSet<String> =
+            generation.places.iter().filter(|copy| !stays(copy)).map(|c| c.node.clone()).collect();
+        if gone.is_empty() || self.closed.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        self.move_log(&mut generation, gone).map(|()| true)
+    }
+
+    /// Goes on with a new log, not on these nodes.
+    fn move_log(&self, generation: &mut Generation, without: BTreeSet<String>) -> Result<()> {
         // What is on its way into the pool gets there, or not, before its number is given up. Reads
         // wait meanwhile, too.
         let (_sealer, _keeper) = (lock(&self.sealer), lock(&self.keeper));

@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::kept::lock;
 use crate::{Op, Result, Volume, VolumeError, Worked};
 
 /// How long a thread with nothing to do rests.
 const REST: Duration = Duration::from_millis(200);
+/// How often it is looked whether the pool has changed.
+const ATTEND: Duration = Duration::from_secs(5);
 /// How long after a failure.
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Bytes that are committed together at most.
@@ -174,7 +176,13 @@ fn seal_all(volume: &Volume, ending: &AtomicBool) {
 }
 
 fn keep_all(volume: &Volume, ending: &AtomicBool) {
+    let mut attended = Instant::now();
     while !ending.load(Ordering::Acquire) {
+        if attended.elapsed() >= ATTEND {
+            attended = Instant::now();
+            // What fails here fails at the next write too, and is said there.
+            let _ = volume.attend();
+        }
         match volume.keep() {
             Ok(Worked::Nothing) => std::thread::sleep(REST),
             Ok(_) => {}

@@ -274,15 +274,15 @@ impl Volume {
         let mut held = lock(&self.held);
         let mut new = held.descriptor.clone();
         let before = change(&mut new);
-        let version = match swap(&self.rim, &self.name, held.version, &new) {
+        let run = match swap(&self.rim, &self.name, Some(held.run), &new) {
             Err(VolumeError::Deposed { .. }) => return Err(self.depose()),
-            version => version?,
+            run => run?,
         };
         let kept = |map: &String| !new.snapshot.iter().any(|entry| entry.map == *map);
         // A clone begins with a map that is its origin's.
         let own = |map: &String| map.starts_with(&format!("{DATA}/{}/", new.id));
         let before = before.filter(|map| kept(map) && own(map));
-        (held.descriptor, held.version) = (new, version);
+        (held.descriptor, held.run) = (new, run);
         Ok(before)
     }
 

@@ -186,6 +186,35 @@ fn volumes_of_agents_survive_agents_and_servers_that_are_killed() {
 }
 
 #[test]
+fn a_log_leaves_nodes_that_leave_the_pool() {
+    let rig = Rig::new();
+    small(&rig);
+    let server = Server::start(&rig, "");
+    let bytes = data(9 * BLOCK, 7);
+    Client::new(&rig).write(0, &bytes).unwrap();
+    let log_nodes = || {
+        let stat = rig.kiln("volume stat disk --json -q").ok().json();
+        let nodes = stat["log_nodes"].as_array().unwrap().clone();
+        nodes.iter().map(|node| node.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for node in log_nodes() {
+        rig.kiln(&format!("pool drain {node} -q")).ok();
+        for _ in 0..1200 {
+            if !log_nodes().contains(&node) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        assert!(!log_nodes().contains(&node), "{node}");
+        rig.remove(node.replace('n', "d"));
+    }
+    drop(server);
+    let server = Server::start(&rig, "");
+    assert!(Client::new(&rig).read(0, bytes.len()) == bytes);
+    server.end();
+}
+
+#[test]
 fn one_server_at_a_time_and_the_deposed_one_writes_nothing() {
     let rig = Rig::new();
     small(&rig);

@@ -81,8 +81,8 @@ struct Staged<'a> {
 enum Before {
     /// As [`PutRequest::replace`] says.
     AsAsked,
-    /// An object of just this version; with 0 none.
-    Version(u64),
+    /// An object with data of just this identity, or none.
+    Run(Option<[u8; 16]>),
 }
 
 /// A source of which the start was read to see how long it is.
@@ -153,9 +153,10 @@ impl Pool {
         self.put_one(req, Before::AsAsked, source, settings)
     }
 
-    /// As [`Pool::put`], but only over the version that the caller knows (0: none): of several who
-    /// change an object, each knowing what the others did, one succeeds. [`PutRequest::replace`]
-    /// is of no account.
+    /// As [`Pool::put`], but only over the data that the caller knows (`None`: none), by its
+    /// identity: of several who change an object, each knowing what the others did, one succeeds. A
+    /// repair that moves an object leaves its identity as it is. [`PutRequest::replace`] is of no
+    /// account.
     ///
     /// ```
     /// # use std::{collections::BTreeMap, sync::Arc};
@@ -170,26 +171,27 @@ impl Pool {
     /// # }
     /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
     /// let settings = Settings::new(&Silent);
-    /// let put = |run, version| {
+    /// let put = |run, over| {
     ///     let req = PutRequest { name: "a", run: [run; 16], now_ms: 0, replace: false };
-    ///     pool.put_over(&req, version, &mut StreamSource::new(&b"bytes"[..]), &settings)
+    ///     pool.put_over(&req, over, &mut StreamSource::new(&b"bytes"[..]), &settings)
     /// };
-    /// let first = put(1, 0)?;
-    /// assert!(matches!(put(2, 0), Err(PoolError::Conflict { .. })));
-    /// assert!(put(3, first.version)?.version > first.version);
+    /// put(1, None)?;
+    /// assert!(matches!(put(2, None), Err(PoolError::Conflict { .. })));
+    /// put(3, Some([1; 16]))?;
+    /// assert!(matches!(put(4, Some([1; 16])), Err(PoolError::Conflict { .. })));
     /// # Ok::<(), kiln_pool::PoolError>(())
     /// ```
     ///
     /// # Errors
-    /// [`PoolError::Conflict`]: another version is in force; as [`Pool::put`].
+    /// [`PoolError::Conflict`]: it is other data; as [`Pool::put`].
     pub fn put_over(
         &self,
         req: &PutRequest<'_>,
-        version: u64,
+        over: Option<[u8; 16]>,
         source: &mut dyn Source,
         settings: &Settings<'_>,
     ) -> Result<PutReport> {
-        self.put_one(req, Before::Version(version), source, settings)
+        self.put_one(req, Before::Run(over), source, settings)
     }
 
     fn put_one(
@@ -497,7 +499,6 @@ fn check_together(puts: &[(PutRequest<'_>, &mut dyn Source)]) -> Result<()> {
 }
 
 fn refuse_existing(req: &PutRequest<'_>, before: Before, there: Option<&Manifest>) -> Result<()> {
-    let found = there.map_or(0, |there| there.version);
     match (before, there) {
         (Before::AsAsked, Some(there)) if !req.replace => {
             let what = format!(
@@ -506,8 +507,8 @@ fn refuse_existing(req: &PutRequest<'_>, before: Before, there: Option<&Manifest
             );
             Err(PoolError::Refused { what })
         }
-        (Before::Version(expected), _) if expected != found => {
-            Err(PoolError::Conflict { name: req.name.to_owned(), expected, found })
+        (Before::Run(expected), there) if expected != there.map(|there| there.run) => {
+            Err(PoolError::Conflict { name: req.name.to_owned() })
         }
         _ => Ok(()),
     }
