@@ -20,23 +20,14 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from tools import Unable, run  # noqa: E402
+from where import about  # noqa: E402
+
 NODES = 10
 MIB = 1 << 20
 TOOLS = ("fio", "losetup", "mkfs.ext4", "mount")
-
-
-class Unable(Exception):
-    """This machine cannot do it."""
-
-
-def run(*words, **options):
-    """Runs a command to its end; what it printed."""
-    ended = subprocess.run(
-        [str(word) for word in words], capture_output=True, text=True, check=False, **options)
-    if ended.returncode != 0:
-        words = " ".join(str(word) for word in words)
-        raise SystemExit(f"bench-volume: {words}: {ended.returncode}\n{ended.stderr}")
-    return ended.stdout
 
 
 class Disks:
@@ -210,16 +201,6 @@ def headline(found, seconds):
     }
 
 
-def machine():
-    """What it was measured on."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                            check=False).stdout.strip()
-    return {"cpu": cpu, "cores": os.cpu_count(), "kernel": os.uname().release, "commit": commit,
-            "load": os.getloadavg()}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", metavar="FOLDER", type=Path)
@@ -235,12 +216,13 @@ def main():
     options.size = (512 if options.quick else 4096) * MIB
     options.short = (64 if options.quick else 512) * MIB
     options.seconds, rounds = (10, 2) if options.quick else (30, 5)
-    before = machine()
+    before = about(options.kiln)
     found = {code: one(options, code, rounds) for code in ("clay:6+3", "rep:3")}
     seconds = put(options, "clay:6+3", options.size)
     numbers = headline(found, seconds)
-    report = {"bench": "volume", "quick": options.quick, "machine": before, "end": machine(),
-              "put_seconds": seconds, "cells": found, "headline": numbers}
+    report = {"bench": "volume", "quick": options.quick, "machine": before,
+              "end": about(options.kiln), "put_seconds": seconds, "cells": found,
+              "headline": numbers}
     options.out.mkdir(parents=True, exist_ok=True)
     name = "volume-quick.json" if options.quick else "volume.json"
     (options.out / name).write_text(json.dumps(report, indent=1) + "\n")

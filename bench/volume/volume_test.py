@@ -20,24 +20,12 @@ import sys
 import time
 from pathlib import Path
 
+from tools import Unable, run
+
 NODES = 9
 LOST = 2
 TOOLS = ("nbdinfo", "nbdcopy", "nbdfuse", "qemu-img", "fio", "losetup", "mkfs.ext4")
 MIB = 1 << 20
-
-
-class Unable(Exception):
-    """This machine cannot do it."""
-
-
-def run(*words, **options):
-    """Runs a command to its end; what it printed."""
-    ended = subprocess.run(
-        [str(word) for word in words], capture_output=True, text=True, check=False, **options)
-    if ended.returncode != 0:
-        words = " ".join(str(word) for word in words)
-        raise SystemExit(f"volume_test: {words}: {ended.returncode}\n{ended.stdout}{ended.stderr}")
-    return ended.stdout
 
 
 def wait_for(what, is_there, seconds=60):

@@ -11,7 +11,7 @@ use crate::error::{Result, protocol};
 use crate::handshake::{Handshake, Next};
 use crate::stream::{Incoming, Outgoing, Socket, encrypt, halves};
 use crate::wire::{self, Command, Errno, MAX_OPTION, REQUEST, Request, Style, flag};
-use crate::{Change, Export};
+use crate::{About, Change, Export};
 
 /// How long a client may take to say what it wants.
 const NEGOTIATION: Duration = Duration::from_secs(15);
@@ -64,7 +64,8 @@ pub(crate) fn serve(
     let ends = socket.try_clone()?;
     let (mut incoming, mut outgoing) = halves(socket)?;
     incoming.set_timeout(Some(NEGOTIATION))?;
-    let mut handshake = Handshake::new(export.about(), tls.is_some());
+    let about = export.about();
+    let mut handshake = Handshake::new(about.clone(), tls.is_some());
     outgoing.write_all(&wire::HELLO)?;
     outgoing.write_all(&wire::GREETING_FLAGS.to_be_bytes())?;
     let mut flags = [0; 4];
@@ -90,7 +91,7 @@ pub(crate) fn serve(
                 }
             });
         }
-        let client = Client { export, style, context, replies, todo, budget: &budget };
+        let client = Client { export, about, style, context, replies, todo, budget: &budget };
         client.requests(incoming)
     })
 }
@@ -189,6 +190,8 @@ fn cost(request: &Request) -> u64 {
 /// A client that sends requests.
 struct Client<'a> {
     export: &'a Arc<dyn Export>,
+    /// As it was when the client came, which is what the client was told.
+    about: About,
     style: Style,
     context: Option<u32>,
     replies: Sender<Reply>,
@@ -209,8 +212,7 @@ impl Client<'_> {
             if request.command == Command::Disconnect {
                 return Ok(());
             }
-            let about = self.export.about();
-            let checked = request.check(about.size, about.read_only);
+            let checked = request.check(self.about.size, self.about.read_only);
             if request.command == Command::Write && request.len > wire::MAX_PAYLOAD {
                 return protocol("a write of more than 32 MiB");
             }

@@ -100,31 +100,12 @@ pub(crate) fn encrypt(
 ) -> crate::Result<()> {
     let mut session = ServerConnection::new(Arc::clone(config))?;
     while session.is_handshaking() {
-        session.complete_io(&mut Both(&mut incoming.socket))?;
+        session.complete_io(&mut incoming.socket)?;
     }
     let session = Arc::new(Mutex::new(session));
     incoming.session = Some(Arc::clone(&session));
     outgoing.session = Some(session);
     Ok(())
-}
-
-/// A socket that is read and written by one.
-struct Both<'a>(&'a mut Socket);
-
-impl Read for Both<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buf)
-    }
-}
-
-impl Write for Both<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 impl Incoming {

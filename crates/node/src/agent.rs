@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kiln_store::{Space, StoreError};
+use kiln_store::{MAX_LOG, Space, StoreError};
 
 use self::claims::Claims;
 use self::connection::{Connection, Handle, Pending, Write};
@@ -47,8 +47,6 @@ pub type JobId = u64;
 /// Number of an open file or lock, given by the agent; unlike handles never used again.
 pub type Slot = u64;
 
-/// Bytes of a log, at most.
-const MAX_LOG: u64 = 1 << 30;
 /// How often a lock that another one holds is tried again.
 const LOCK_RETRY: Duration = Duration::from_millis(50);
 

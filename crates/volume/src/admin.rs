@@ -285,7 +285,7 @@ impl Volume {
             log_used: state.ring.used(),
             map_bytes: state.map.memory(),
             map_bytes_per_block: BYTES_PER_BLOCK,
-            statistics: self.counters.so_far(),
+            statistics: lock(&self.statistics).clone(),
         }
     }
 

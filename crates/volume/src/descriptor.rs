@@ -1,6 +1,7 @@
 //! What a pool says of a volume: a small object that is replaced as a whole, by whoever knows the
 //! version in force. So of two writers one learns that it is deposed.
 
+use kiln_store::MAX_LOG;
 use serde::{Deserialize, Serialize};
 
 use crate::{BLOCK, Result, VolumeError};
@@ -156,7 +157,7 @@ pub(crate) fn check_sizes(size: u64, segment: u64, log_size: u64) -> Result<()> 
     if !SEGMENT.contains(&segment) || !segment.is_multiple_of(block) {
         return wrong(format!("a segment has 64 KiB to 128 MiB, in whole blocks; not {segment}"));
     }
-    if log_size < 4 * segment || log_size > 1 << 30 || !log_size.is_multiple_of(block) {
+    if log_size < 4 * segment || log_size > MAX_LOG || !log_size.is_multiple_of(block) {
         return wrong(format!("a log has 4 segments to 1 GiB, in whole blocks; not {log_size}"));
     }
     Ok(())

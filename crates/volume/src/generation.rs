@@ -24,7 +24,6 @@ use crate::{BLOCK, Result, Rim, VolumeError};
 pub(crate) struct Generation {
     pub volume: [u8; 16],
     pub number: u64,
-    pub copies: usize,
     pub logs: Logs,
     pub places: Vec<LogCopy>,
     pub scratch: Vec<u8>,
@@ -171,10 +170,8 @@ pub(crate) fn begin(
     loop {
         let made = make_logs(rim, volume, id, number, log_size, &without)?;
         let places: Vec<LogCopy> = made.iter().map(|(copy, _)| copy.clone()).collect();
-        let copies = made.len();
         let logs = Logs::new(made, rim.threads);
-        let mut generation =
-            Generation { volume: id, number, copies, logs, places, scratch: Vec::new() };
+        let mut generation = Generation { volume: id, number, logs, places, scratch: Vec::new() };
         let (mut ring, mut seq) = (Ring::new(log_size), state.seq);
         let mut starts = Vec::new();
         let written = state.unsealed().try_for_each(|buffer| {

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kiln_pool::{GetRequest, PoolError, Silent};
-use kiln_store::{ReadAt, StoreError};
+use kiln_store::{MAX_LOG, ReadAt, StoreError};
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::description::{Held, look_up, name_of, swap};
 use crate::descriptor::{Descriptor, Era, LogCopy, check_sizes};
 use crate::generation::{begin, closed_name};
-use crate::record::Change;
 use crate::replay::{Batches, collect, hole};
 use crate::segment::SegmentId;
 use crate::state::State;
@@ -20,8 +19,6 @@ use crate::{Result, Rim, VolumeError, record};
 /// Numbers that are looked for after the last segment that is there: more than were ever on their
 /// way at once.
 const GAP: u64 = 16;
-/// Most bytes of a log, whatever its file says.
-const MAX_LOG: u64 = 1 << 30;
 
 /// A volume that is to be.
 ///
@@ -248,14 +245,7 @@ fn replay_log(name: &str, found: &Descriptor, copies: &[Vec<u8>], state: &mut St
     }
     for (seq, bytes) in &batches {
         let Some(batch) = record::parse(bytes) else { continue };
-        let whole = |change: &Change<'_>| match change {
-            Change::Data { bytes, .. } => {
-                bytes.chunks_exact(crate::BLOCK).map(kiln_store::checksum).collect()
-            }
-            Change::Freed { .. } => Vec::new(),
-        };
-        let sums: Vec<u32> = batch.changes.iter().flat_map(whole).collect();
-        state.take_up(*seq, 0, &batch.changes, &sums);
+        state.take_up(*seq, 0, &batch.changes, &batch.sums);
     }
     Ok(())
 }

@@ -126,6 +126,8 @@ fn head_sum(head: &[u8]) -> u32 {
 pub(crate) struct Batch<'a> {
     pub id: BatchId,
     pub changes: Vec<Change<'a>>,
+    /// Checksums of its blocks of data, which were compared.
+    pub sums: Vec<u32>,
     /// Bytes of it.
     pub len: usize,
 }
@@ -166,9 +168,9 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Batch<'_>> {
             _ => return None,
         });
     }
-    let whole = bytes[start..end].chunks_exact(BLOCK);
-    let right = whole.map(checksum).all(|sum| table.u32() == Some(sum));
-    (right && data.is_empty() && table.is_empty()).then_some(Batch { id, changes, len })
+    let sums: Vec<u32> = bytes[start..end].chunks_exact(BLOCK).map(checksum).collect();
+    let right = sums.iter().all(|sum| table.u32() == Some(*sum));
+    (right && data.is_empty() && table.is_empty()).then_some(Batch { id, changes, sums, len })
 }
 
 #[cfg(test)]
@@ -193,7 +195,7 @@ mod tests {
         assert_eq!((sums.len(), bytes.len()), (4, batch_len(&changes)));
         let batch = parse(&bytes).unwrap();
         assert_eq!((batch.id, batch.len), (id, bytes.len()));
-        assert_eq!(batch.changes, changes);
+        assert_eq!((&batch.changes[..], batch.sums), (&changes[..], sums));
         let used = HEADER + 3 * ENTRY + 4 * (4 + BLOCK);
         for at in (0..used).filter(|at| !(56..64).contains(at)).step_by(7).chain(0..56) {
             let mut bad = bytes.clone();

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use kiln_pool::{Observer, Pool, PoolError, PutReport, PutRequest, Settings, Silent, Source};
+use kiln_pool::{Observer, Pool, PoolError, PutRequest, Settings, Silent, Source};
 use kiln_store::StoreError;
 
 /// Opens a pool again, after its map has changed or a node has failed.
@@ -107,18 +107,16 @@ impl Rim {
         Settings { threads: settings.threads.min(2), memory: 64 << 20, ..settings }
     }
 
-    /// Puts an object, over whatever has its name.
-    pub(crate) fn put(
+    /// Puts an object, over whatever has its name; `source` gives its bytes from the start.
+    pub(crate) fn put<S: Source>(
         &self,
         name: &str,
-        source: &mut dyn FnMut() -> Box<dyn Source + 'static>,
-    ) -> Result<PutReport, PoolError> {
-        let source = std::cell::RefCell::new(source);
+        source: impl Fn() -> S,
+    ) -> Result<(), PoolError> {
         self.with(|pool| {
             let (run, now_ms) = (self.id(), self.now_ms());
             let req = PutRequest { name, run, now_ms, replace: true };
-            let mut source = (source.borrow_mut())();
-            pool.put(&req, &mut *source, &self.settings(&Silent))
+            pool.put(&req, &mut source(), &self.settings(&Silent)).map(drop)
         })
     }
 

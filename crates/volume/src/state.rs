@@ -406,6 +406,17 @@ impl State {
         self.bury(closed.buffer.slot);
     }
 
+    /// Blocks that a segment has at most.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The segment of a block that is in the pool, and where in its object the block begins.
+    pub fn place_of(&self, at: Location) -> (SegmentId, u64) {
+        let slot = &self.slots[at.slot as usize];
+        (slot.id, u64::from(slot.head + at.index) * BLOCK as u64)
+    }
+
     /// The bytes of a block that is not yet in the pool.
     pub fn in_memory(&self, at: Location) -> Option<&[u8]> {
         let buffer = if at.slot == self.hot.slot {

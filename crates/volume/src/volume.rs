@@ -15,8 +15,7 @@ use crate::map::{Location, Mapped};
 use crate::record::{self, BatchId, Change, MAX_BLOCKS, MAX_ENTRIES};
 use crate::segment::SegmentId;
 use crate::state::State;
-use crate::statistics::Counters;
-use crate::{BLOCK, Result, Rim, VolumeError};
+use crate::{BLOCK, Result, Rim, Statistics, VolumeError};
 
 /// How often a read looks again because what it was to read was moved.
 const RETRIES: usize = 20;
@@ -107,7 +106,7 @@ pub struct Volume {
     pub(crate) closed: AtomicBool,
     /// What keeps buffers from being sealed, and whether it is that there is no room.
     pub(crate) failure: Mutex<Option<(String, bool)>>,
-    pub(crate) counters: Counters,
+    pub(crate) statistics: Mutex<Statistics>,
 }
 
 /// Adjacent blocks of one segment that are to be read.
@@ -144,7 +143,7 @@ impl Volume {
             deposed: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             failure: Mutex::new(None),
-            counters: Counters::default(),
+            statistics: Mutex::default(),
         }
     }
 
@@ -178,10 +177,7 @@ impl Volume {
         let size = self.size();
         ops.iter().try_for_each(|op| self.check_range(op.range(), size))?;
         let mut generation = lock(&self.generation);
-        let most = {
-            let capacity = lock(&self.held).descriptor.segment as usize / BLOCK;
-            MAX_BLOCKS.min(capacity)
-        };
+        let most = MAX_BLOCKS.min(lock(&self.state).capacity());
         let mut changes: Vec<Change<'_>> = Vec::new();
         let mut blocks = 0;
         for op in ops {
@@ -266,7 +262,10 @@ impl Volume {
             let sums = record::encode(&id, changes, &mut bytes);
             let bytes = Arc::new(bytes);
             let end = generation.logs.write(room.offset, &bytes);
-            self.counters.logged(bytes.len() as u64 * generation.copies as u64);
+            self.count(|so_far| {
+                so_far.log_bytes += (bytes.len() * generation.places.len()) as u64;
+                so_far.commits += 1;
+            });
             // Nobody else has it any more, or it is made anew.
             generation.scratch = Arc::try_unwrap(bytes).unwrap_or_default();
             match end {
@@ -274,7 +273,7 @@ impl Volume {
                     let mut state = lock(&self.state);
                     state.apply(seq, &room, changes, &sums);
                     drop(state);
-                    self.counters.written(sums.len() as u64 * BLOCK as u64);
+                    self.count(|so_far| so_far.bytes_written += (sums.len() * BLOCK) as u64);
                     self.moved_on.notify_all();
                     return Ok(());
                 }
@@ -293,7 +292,7 @@ impl Volume {
                 return Ok((state.seq + 1, room));
             }
             drop(state);
-            self.counters.waited();
+            self.count(|so_far| so_far.waits += 1);
             match self.sealer.try_lock() {
                 Ok(mut sealer) => {
                     self.seal_one(&mut sealer)?;
@@ -319,7 +318,7 @@ impl Volume {
     /// [`VolumeError::Usage`] past the end; more of the pool is lost than its codes bear.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         self.check_range((offset, bytes.len() as u64), self.size())?;
-        self.counters.read(bytes.len() as u64);
+        self.count(|so_far| so_far.bytes_read += bytes.len() as u64);
         for part in Parts::of(offset, bytes.len() as u64, u64::MAX) {
             let start = (part.offset - offset) as usize;
             let target = &mut bytes[start..start + part.len as usize];
@@ -381,9 +380,8 @@ impl Volume {
                     *end = place;
                 }
                 _ => {
-                    let slot = &state.slots[place.slot as usize];
-                    let start = u64::from(slot.head + place.index) * BLOCK as u64;
-                    runs.push((place, Run { id: slot.id, start, sums: vec![sum], first: at }));
+                    let (id, start) = state.place_of(place);
+                    runs.push((place, Run { id, start, sums: vec![sum], first: at }));
                 }
             }
         }
@@ -394,36 +392,51 @@ impl Volume {
         let state = lock(&self.state);
         runs.iter().all(|run| {
             let mapped = state.map.get(first + run.first as u64);
-            mapped.is_some_and(|mapped| {
-                let slot = &state.slots[mapped.at.slot as usize];
-                let start = u64::from(slot.head + mapped.at.index) * BLOCK as u64;
-                (slot.id, start) == (run.id, run.start)
-            })
+            mapped.is_some_and(|mapped| state.place_of(mapped.at) == (run.id, run.start))
         })
     }
 
     fn read_run(&self, run: &Run, target: &mut [u8]) -> Result<()> {
-        let object = self.object(&run.id)?;
+        let rebuilt = self.read_segment(&run.id, run.start, &run.sums, target)?;
+        self.count(|so_far| match rebuilt {
+            true => so_far.rebuilt_reads += 1,
+            false => so_far.segment_bytes_read += target.len() as u64,
+        });
+        Ok(())
+    }
+
+    /// Reads blocks of a segment that have these checksums, from a byte of its object on; whether
+    /// the pool had to look for them.
+    pub(crate) fn read_segment(
+        &self,
+        id: &SegmentId,
+        start: u64,
+        sums: &[u32],
+        target: &mut [u8],
+    ) -> Result<bool> {
+        let object = self.object(id)?;
         let right = |bytes: &[u8]| {
-            bytes.chunks_exact(BLOCK).zip(&run.sums).all(|(block, sum)| checksum(block) == *sum)
+            bytes.chunks_exact(BLOCK).zip(sums).all(|(block, sum)| checksum(block) == *sum)
         };
-        let pool = self.rim.pool();
-        if object.read_unchecked(&pool, run.start, target) && right(target) {
-            self.counters.device_read(target.len() as u64);
-            return Ok(());
+        if object.read_unchecked(&self.rim.pool(), start, target) && right(target) {
+            return Ok(false);
         }
         // A node is lost, or has something else: the pool finds it out, and around it.
-        self.counters.rebuilt();
-        let range = run.start..run.start + target.len() as u64;
+        let range = start..start + target.len() as u64;
         let settings = self.rim.settings(&Silent);
         let found = self.rim.with(|pool| object.read(pool, range.clone(), &settings));
-        let found = found.inspect_err(|_| self.forget(&run.id))?;
+        let found = found.inspect_err(|_| self.forget(id))?;
         if !right(&found) {
-            let what = format!("{} does not have the bytes that were written", run.id.name());
+            let what = format!("{} does not have the bytes that were written", id.name());
             return Err(VolumeError::Damaged { name: self.name.clone(), what });
         }
         target.copy_from_slice(&found);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Counts what was done.
+    pub(crate) fn count(&self, note: impl FnOnce(&mut Statistics)) {
+        note(&mut lock(&self.statistics));
     }
 
     /// A segment's object, looked up once.

@@ -1,11 +1,9 @@
 //! What is done behind writers: sealing, cleaning, checkpoints, and removing what is not needed.
 
-use std::io::Read;
-use std::sync::Arc;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use kiln_pool::{Silent, Source, StreamSource};
-use kiln_store::checksum;
+use kiln_pool::{Silent, StreamSource};
 
 use crate::checkpoint::CheckpointReader;
 use crate::description::swap;
@@ -43,26 +41,6 @@ pub enum Worked {
     Removed,
 }
 
-/// A segment's bytes, whole, to be read from the start.
-fn source(bytes: Arc<Vec<u8>>) -> Box<dyn Source> {
-    let len = bytes.len() as u64;
-    Box::new(StreamSource::new(Shared { bytes, at: 0 }).with_size(len))
-}
-
-struct Shared {
-    bytes: Arc<Vec<u8>>,
-    at: usize,
-}
-
-impl Read for Shared {
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let mut rest = &self.bytes[self.at..];
-        let got = rest.read(buf)?;
-        self.at += got;
-        Ok(got)
-    }
-}
-
 impl Volume {
     /// Seals one buffer, if one is closed. Buffers become segments one after the other.
     ///
@@ -89,16 +67,18 @@ impl Volume {
         let head = closed.head();
         let mut bytes = head.bytes();
         bytes.extend_from_slice(&closed.buffer.data);
-        self.put_segment(&closed.id, bytes)?;
-        self.counters.sealed(closed.buffer.data.len() as u64);
+        self.put_segment(&closed.id, &bytes)?;
+        self.count(|so_far| {
+            so_far.sealed += 1;
+            so_far.sealed_bytes += closed.buffer.data.len() as u64;
+        });
         lock(&self.state).sealed(head.pages() as u32);
         Ok(())
     }
 
-    fn put_segment(&self, id: &SegmentId, bytes: Vec<u8>) -> Result<()> {
-        let bytes = Arc::new(bytes);
-        self.rim.put(&id.name(), &mut || source(Arc::clone(&bytes)))?;
-        Ok(())
+    fn put_segment(&self, id: &SegmentId, bytes: &[u8]) -> Result<()> {
+        let source = || StreamSource::new(bytes).with_size(bytes.len() as u64);
+        Ok(self.rim.put(&id.name(), source)?)
     }
 
     /// Cleans segments, makes a checkpoint, or removes what is not needed: what is due first. Only
@@ -115,7 +95,7 @@ impl Volume {
             let state = lock(&self.state);
             let made = state.next_number().saturating_sub(kept.covered);
             let every = CHECKPOINT_EVERY * state.map.mapped() * BYTES_PER_BLOCK
-                / (lock(&self.held).descriptor.segment.max(1));
+                / (state.capacity() * BLOCK) as u64;
             let due = made >= every.max(CHECKPOINT_LEAST);
             (state.wants_cleaning(), state.dead(kept.covered).len(), due)
         };
@@ -165,7 +145,7 @@ impl Volume {
         };
         let mut bytes = head.bytes();
         bytes.extend_from_slice(&data);
-        let put = self.put_segment(&id, bytes);
+        let put = self.put_segment(&id, &bytes);
         let mut state = lock(&self.state);
         match put {
             Ok(()) => state.moved(id, head.pages() as u32, &moving),
@@ -175,7 +155,10 @@ impl Volume {
             }
         }
         drop(state);
-        self.counters.cleaned(data.len() as u64);
+        self.count(|so_far| {
+            so_far.cleaned += 1;
+            so_far.moved_bytes += data.len() as u64;
+        });
         Ok(true)
     }
 
@@ -196,29 +179,16 @@ impl Volume {
         live: &[Moving],
         data: &mut Vec<u8>,
     ) -> Result<()> {
-        let object = self.object(id)?;
         let mut rest = live;
         while let Some(first) = rest.first() {
             let index = first.from.index;
             let run =
                 (index..).zip(rest).take_while(|(at, moving)| *at == moving.from.index).count();
             let (now, later) = rest.split_at(run);
-            let (start, len) = (u64::from(head + index) * BLOCK as u64, run * BLOCK);
-            let mut bytes = vec![0; len];
-            let right = |bytes: &[u8]| {
-                bytes.chunks_exact(BLOCK).zip(now).all(|(b, moving)| checksum(b) == moving.sum)
-            };
-            let pool = self.rim.pool();
-            if !(object.read_unchecked(&pool, start, &mut bytes) && right(&bytes)) {
-                let settings = self.rim.settings(&Silent);
-                let range = start..start + len as u64;
-                bytes = self.rim.with(|pool| object.read(pool, range.clone(), &settings))?;
-            }
-            if !right(&bytes) {
-                let what = format!("{} does not have the bytes that were written", id.name());
-                return Err(VolumeError::Damaged { name: self.name.clone(), what });
-            }
-            data.extend_from_slice(&bytes);
+            let sums: Vec<u32> = now.iter().map(|moving| moving.sum).collect();
+            let (start, begin) = (u64::from(head + index) * BLOCK as u64, data.len());
+            data.resize(begin + run * BLOCK, 0);
+            self.read_segment(id, start, &sums, &mut data[begin..])?;
             rest = later;
         }
         Ok(())
@@ -234,7 +204,10 @@ impl Volume {
             format!("{DATA}/{id}/map/{generation:08x}-{:08x}", kept.checkpoints)
         };
         let bytes = self.put_checkpoint(&name, &moment)?;
-        self.counters.checkpointed(bytes);
+        self.count(|so_far| {
+            so_far.checkpoints += 1;
+            so_far.checkpoint_bytes += bytes;
+        });
         let before = self.describe(|new| {
             let before = new.checkpoint.replace(name.clone());
             (new.next_number, new.size) = (moment.head.next_number, moment.head.size);
@@ -250,19 +223,16 @@ impl Volume {
         self.remove_segments(&moment.dead)
     }
 
+    /// Puts a map into the pool; gives its bytes.
     fn put_checkpoint(&self, name: &str, moment: &crate::state::Moment) -> Result<u64> {
-        let mut bytes = 0;
-        self.rim
-            .with(|pool| {
-                let (run, now_ms) = (self.rim.id(), self.rim.now_ms());
-                let req = kiln_pool::PutRequest { name, run, now_ms, replace: true };
-                let reader = CheckpointReader::new(&moment.head, &moment.segments, &moment.map);
-                let size = reader.size();
-                let mut source = StreamSource::new(reader).with_size(size);
-                pool.put(&req, &mut source, &self.rim.settings(&Silent)).map(|_| size)
-            })
-            .map(|size| bytes = size)?;
-        Ok(bytes)
+        let size = Cell::new(0);
+        let source = || {
+            let reader = CheckpointReader::new(&moment.head, &moment.segments, &moment.map);
+            size.set(reader.size());
+            StreamSource::new(reader).with_size(size.get())
+        };
+        self.rim.put(name, source)?;
+        Ok(size.get())
     }
 
     /// Changes what the pool says of the volume; gives the map that is named no more, unless a
@@ -301,7 +271,7 @@ impl Volume {
             let id = lock(&self.state).slots[at as usize].id;
             self.rim.remove(&id.name())?;
             self.forget(&id);
-            self.counters.removed();
+            self.count(|so_far| so_far.removed += 1);
             lock(&self.state).slots[at as usize].stage = Stage::Removed;
         }
         Ok(())

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use clap::Args;
 use kiln_pool::{Listed, Observer, PoolError};
+use kiln_volume::OBJECTS;
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
@@ -49,7 +50,7 @@ impl Command for Ls {
         if setup.json {
             out.write_all(b"{\"objects\":[").map_err(closed)?;
         }
-        let hidden = |name: &str| !self.prefix.starts_with('.') && name.starts_with(".volumes/");
+        let hidden = |name: &str| !self.prefix.starts_with('.') && name.starts_with(OBJECTS);
         index.each(&self.prefix, None, |listed| {
             if hidden(&listed.name) {
                 return Ok(true);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
-use kiln_volume::{CheckReport, CreateRequest, OpenRequest, Volume, VolumeInfo, volume_of};
+use kiln_volume::{CheckReport, CreateRequest, NAMES, OpenRequest, Volume, VolumeInfo, volume_of};
 use serde::Serialize;
 
 use crate::args::size;
@@ -193,7 +193,7 @@ impl Create {
 impl Ls {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let rim = volumes::rim(&self.pool, setup)?;
-        let names = volumes::listed(&self.pool, &rim.pool(), setup, ".volumes/names/")?;
+        let names = volumes::listed(&self.pool, &rim.pool(), setup, &format!("{NAMES}/"))?;
         setup.observer.finish();
         let names = names.iter().filter_map(|name| volume_of(name));
         let volumes: Vec<VolumeInfo> =
@@ -262,13 +262,7 @@ impl One {
             return done(setup, &Changed { volume: name, snapshot, done: "removed" });
         }
         let pool = rim.pool();
-        let index = self.pool.index(&pool, setup)?;
-        let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let objects = |prefix: &str| {
-            // What was sealed since is to go as well.
-            index.refresh(&pool, &boot, &setup.observer)?;
-            volumes::names(&index, prefix)
-        };
+        let objects = |prefix: &str| volumes::listed(&self.pool, &pool, setup, prefix);
         Volume::remove(&rim, &self.name, &objects, &writer)?;
         done(setup, &Changed { volume: &self.name, snapshot: None, done: "removed" })
     }
@@ -278,12 +272,7 @@ impl One {
         let request = OpenRequest::of(&volumes::writer("kiln volume check"));
         let volume = Volume::open(&rim, &self.name, &request)?;
         let pool = rim.pool();
-        let index = self.pool.index(&pool, setup)?;
-        let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let objects = |prefix: &str| {
-            index.refresh(&pool, &boot, &setup.observer)?;
-            volumes::names(&index, prefix)
-        };
+        let objects = |prefix: &str| volumes::listed(&self.pool, &pool, setup, prefix);
         let report = volume.check(&objects, &setup.observer)?;
         volume.close()?;
         setup.observer.finish();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kiln_pool::{Index, Pool, PoolError};
+use kiln_pool::{Pool, PoolError};
 use kiln_volume::Rim;
 
 use crate::exit::Failure;
@@ -16,22 +16,8 @@ pub fn rim(flags: &PoolFlags, setup: &Setup) -> Result<Arc<Rim>, Failure> {
     let pool = flags.open(setup)?;
     setup.observer.finish();
     let (flags, beside) = (flags.clone(), setup.beside());
-    let reopen = move || match flags.open_quietly(&beside) {
-        Ok(pool) => Ok(pool),
-        Err(Failure::Pool(error)) => Err(error),
-        Err(error) => Err(PoolError::Internal { what: error.to_string() }),
-    };
+    let reopen = move || flags.open_quietly(&beside).map_err(of_pool);
     Ok(Arc::new(Rim::new(pool, fresh_run, now_ms).reopening(Box::new(reopen))))
-}
-
-/// Names of objects in an index that begin with a prefix.
-pub fn names(index: &Index, prefix: &str) -> Result<Vec<String>, PoolError> {
-    let mut names = Vec::new();
-    index.each(prefix, None, |listed| {
-        names.push(listed.name);
-        Ok(true)
-    })?;
-    Ok(names)
 }
 
 /// Who writes a volume, for messages to others.
@@ -40,7 +26,7 @@ pub fn writer(command: &str) -> String {
     format!("{command} on {}, process {}", host.trim(), std::process::id())
 }
 
-/// The objects of a pool that begin with a prefix, looked for on its nodes.
+/// The objects of a pool that begin with a prefix, as its nodes have them now.
 ///
 /// # Errors
 /// As [`PoolFlags::index`].
@@ -49,6 +35,19 @@ pub fn listed(
     pool: &Pool,
     setup: &Setup,
     prefix: &str,
-) -> Result<Vec<String>, Failure> {
-    Ok(names(&flags.index(pool, setup)?, prefix)?)
+) -> Result<Vec<String>, PoolError> {
+    let mut names = Vec::new();
+    flags.index(pool, setup).map_err(of_pool)?.each(prefix, None, |listed| {
+        names.push(listed.name);
+        Ok(true)
+    })?;
+    Ok(names)
+}
+
+/// A failure where the pool's own errors are wanted.
+fn of_pool(failure: Failure) -> PoolError {
+    match failure {
+        Failure::Pool(error) => error,
+        other => PoolError::Internal { what: other.to_string() },
+    }
 }

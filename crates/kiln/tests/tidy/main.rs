@@ -58,8 +58,11 @@ fn files_and_lines_are_short() {
         if lines > FILE_LINES && source.path != "LICENSE" {
             complaints.at(source, lines, &format!("{lines} lines, the limit is {FILE_LINES}"));
         }
-        // Prose, tables and links in Markdown may not be breakable.
         for (number, line) in source.text.lines().enumerate() {
+            if line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ") {
+                complaints.at(source, number, "what a merge left behind");
+            }
+            // Prose, tables and links in Markdown may not be breakable.
             if line.chars().count() > COLUMNS && !source.path.ends_with(".md") {
                 complaints.at(source, number, &format!("longer than {COLUMNS} columns"));
             }

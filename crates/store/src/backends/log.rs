@@ -8,6 +8,9 @@
 
 use crate::Result;
 
+/// Most bytes of a log: whoever takes it over reads it as a whole, and agents make no longer ones.
+pub const MAX_LOG: u64 = 1 << 30;
+
 /// A log that its writer holds open.
 pub trait LogFile: Send {
     /// Bytes, as they were asked for.

@@ -1,0 +1,17 @@
+"""What the scripts about volumes share."""
+
+import subprocess
+
+
+class Unable(Exception):
+    """This machine cannot do it."""
+
+
+def run(*words, **options):
+    """Runs a command to its end; what it printed."""
+    ended = subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, check=False, **options)
+    if ended.returncode != 0:
+        words = " ".join(str(word) for word in words)
+        raise SystemExit(f"{words}: {ended.returncode}\n{ended.stdout}{ended.stderr}")
+    return ended.stdout
