@@ -15,6 +15,7 @@ mod targets {
     pub mod interface;
     pub mod link;
     pub mod nbd;
+    pub mod pack;
     pub mod pool;
     pub mod set;
     pub mod shard;
@@ -44,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     targets::interface::TARGET,
     targets::link::TARGET,
     targets::nbd::TARGET,
+    targets::pack::TARGET,
     targets::pool::TARGET,
     targets::set::TARGET,
     targets::shard::TARGET,

@@ -9,14 +9,15 @@ pub mod direct;
 pub mod faulty;
 pub mod file;
 mod file_log;
+mod file_system;
 mod holder;
 pub mod log;
 pub mod memory;
 pub mod paced;
+pub mod pack;
 pub mod place;
 pub mod space;
 pub mod upload;
-mod volume;
 
 #[cfg(any(test, feature = "battery"))]
 pub mod battery;
@@ -149,6 +150,18 @@ pub trait Backend: Send + Sync + Debug {
     /// ```
     fn remove_all(&self, names: &[&str]) -> Vec<Result<()>> {
         names.iter().map(|name| self.remove(name)).collect()
+    }
+
+    /// Gives space back that files which are gone still take, where they shared it with others that
+    /// are not; the bytes given back, about. The caller keeps other writers out.
+    ///
+    /// ```
+    /// use kiln_store::{Backend, MemoryBackend};
+    /// assert_eq!(MemoryBackend::new().compact()?, 0);
+    /// # Ok::<(), kiln_store::StoreError>(())
+    /// ```
+    fn compact(&self) -> Result<u64> {
+        Ok(0)
     }
 
     /// As [`Backend::rename`], but fails where `to` is there already, with an error that is

@@ -55,6 +55,7 @@ pub use backends::file::FileBackend;
 pub use backends::log::{LogFile, MAX_LOG};
 pub use backends::memory::MemoryBackend;
 pub use backends::paced::PacedBackend;
+pub use backends::pack::SHARES;
 pub use backends::place::{Absent, BACKENDS, BackendKind, Location, Opening, open_place};
 pub use backends::space::Space;
 pub use backends::upload::{Existing, NewFile, Upload};

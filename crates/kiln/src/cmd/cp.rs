@@ -23,8 +23,8 @@ const MAX_TOLD: usize = 50;
 /// Most files that are copied together, and most bytes of them; a larger one is copied alone. Small
 /// ones wait for disks most of the time: together they wait once. All of them are open meanwhile,
 /// and many systems allow 1,024.
-const TOGETHER: usize = 256;
-const TOGETHER_BYTES: u64 = 8 << 20;
+const TOGETHER: usize = 768;
+const TOGETHER_BYTES: u64 = 16 << 20;
 
 const EXAMPLES: &str = "\
 Examples:

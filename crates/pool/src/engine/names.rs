@@ -23,8 +23,9 @@ pub(crate) const PART: &str = ".part";
 /// parts of an encode as shards, but never a repair's before it is verified and in place.
 const REPAIR_PART: &str = ".repair.part";
 
-/// What names of manifests end with, between the object's key and [`PART`].
-pub(crate) const MANIFEST: &str = ".manifest";
+/// What names of manifests end with, between the object's key and [`PART`]. Those that are written
+/// together may share a file.
+pub(crate) const MANIFEST: &str = kiln_store::SHARES;
 
 /// What names of files in quarantine end with.
 pub(crate) const QUARANTINE: &str = ".quarantine";

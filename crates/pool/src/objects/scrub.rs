@@ -1,5 +1,6 @@
 //! Scrub: looks at everything a pool has, tells what is wrong, and tidies up.
 
+use kiln_store::Backend;
 use serde::Serialize;
 
 use super::config::is_zero;
@@ -79,6 +80,10 @@ pub struct ScrubReport {
     pub unproven: u64,
     /// Tombstones that are no longer needed and were dropped.
     pub forgotten: u64,
+    /// Bytes given back that objects which are gone still took, in files that they shared with
+    /// others.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub compacted: u64,
     /// Ids of unavailable nodes.
     pub away: Vec<String>,
     /// So many nodes are unavailable that there may be objects which only they know.
@@ -146,12 +151,32 @@ impl Pool {
             self.scrub_unlisted(&strays, index, req, queue, &mut report, settings)?;
             self.restore(&strays, index, req, &mut report, settings)?;
             self.finish_scrub(index, req, &mut report, settings)?;
+            if !req.dry_run {
+                report.compacted = self.compact(settings);
+            }
         }
         report.clean =
             report.damaged + report.unreadable + report.under_replicated + report.unproven == 0
                 && report.away.is_empty()
                 && report.leftovers == report.leftovers_removed;
         Ok(report)
+    }
+
+    /// Has nodes give back the space of what is gone, one after the other.
+    fn compact(&self, settings: &Settings<'_>) -> u64 {
+        let one = |at: usize, store: &dyn Backend| {
+            let _lock = self.lock(std::iter::once(at), settings)?;
+            Ok::<_, PoolError>(store.compact()?)
+        };
+        let mut compacted = 0;
+        for (at, store) in self.present() {
+            match one(at, store) {
+                Ok(bytes) => compacted += bytes,
+                // Everything is there all the same.
+                Err(error) => settings.observer.warn(&error.to_string()),
+            }
+        }
+        compacted
     }
 
     fn scrub_object(

@@ -82,6 +82,11 @@ pub static CHECKS: &[Check] = {
             of_many_written_each_has_its_own_end,
         ),
         check(
+            "files that are written together are independent",
+            &[Append, Rename, List],
+            files_that_are_written_together_are_independent,
+        ),
+        check(
             "of many renamed or removed each has its own end",
             &[Append, Rename, List],
             of_many_renamed_or_removed_each_has_its_own_end,
@@ -227,6 +232,53 @@ fn of_many_written_each_has_its_own_end(disk: &dyn Backend) {
         assert!(names.iter().zip(&bytes).all(|(name, bytes)| read(disk, name) == *bytes));
     }
     assert!(disk.write_all(&[]).is_empty());
+}
+
+/// As pools write copies of manifests: written together, renamed together, then each by itself.
+fn files_that_are_written_together_are_independent(disk: &dyn Backend) {
+    let part = |at: usize| format!(".k{at}.run.manifest.part");
+    let name = |at: usize| format!("k{at}.manifest");
+    let write = |range: std::ops::Range<usize>, more: usize| {
+        let parts: Vec<String> = range.clone().map(part).collect();
+        let bytes: Vec<Vec<u8>> = range.clone().map(|at| pattern(70 * at + more)).collect();
+        let files: Vec<(&str, &[u8])> =
+            parts.iter().zip(&bytes).map(|(part, bytes)| (&part[..], &bytes[..])).collect();
+        assert!(disk.write_all(&files).iter().all(Result::is_ok));
+        assert!(range.clone().all(|at| read(disk, &part(at)) == pattern(70 * at + more)));
+        let names: Vec<String> = range.map(name).collect();
+        let renames: Vec<(&str, &str)> =
+            parts.iter().zip(&names).map(|(part, name)| (&part[..], &name[..])).collect();
+        assert!(disk.rename_all(&renames).iter().all(Result::is_ok));
+    };
+    write(0..30, 1);
+    assert_eq!(disk.list().unwrap().len(), 30);
+    assert!((0..30).all(|at| read(disk, &name(at)) == pattern(70 * at + 1)));
+    let before = disk.open(&name(7)).unwrap();
+    // Some anew together, some by itself, renamed, written to, removed: no other one changes.
+    write(5..12, 2);
+    crate::write_whole(disk, &name(0), b"alone").unwrap();
+    disk.append(&name(1), 0).unwrap().append(b"more").unwrap();
+    disk.rename(&name(2), ".k2.manifest.5.quarantine").unwrap();
+    disk.rename(&name(3), "other").unwrap();
+    disk.rename(&name(4), "k99.manifest").unwrap();
+    assert!(disk.remove_all(&[&name(12), &name(13)]).iter().all(Result::is_ok));
+    assert!((5..12).all(|at| read(disk, &name(at)) == pattern(70 * at + 2)));
+    assert_eq!((read(disk, &name(0)), read(disk, &name(1))), (b"alone".into(), b"more".into()));
+    assert_eq!(read(disk, ".k2.manifest.5.quarantine"), pattern(141));
+    assert_eq!((read(disk, "other"), read(disk, "k99.manifest")), (pattern(211), pattern(281)));
+    assert!((14..30).all(|at| read(disk, &name(at)) == pattern(70 * at + 1)));
+    let mut old = vec![0; before.len() as usize];
+    before.read_at(0, &mut old).unwrap();
+    assert_eq!(old, pattern(7 * 70 + 1));
+    // Space comes back, and what is left stays.
+    let gone: Vec<String> = (14..27).map(name).collect();
+    let gone: Vec<&str> = gone.iter().map(|name| &name[..]).collect();
+    assert!(disk.remove_all(&gone).iter().all(Result::is_ok));
+    let names = disk.list().unwrap();
+    disk.compact().unwrap();
+    assert_eq!(disk.list().unwrap(), names);
+    assert!((27..30).all(|at| read(disk, &name(at)) == pattern(70 * at + 1)));
+    assert_eq!(disk.compact().unwrap(), 0);
 }
 
 fn of_many_renamed_or_removed_each_has_its_own_end(disk: &dyn Backend) {

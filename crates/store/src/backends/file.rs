@@ -2,8 +2,11 @@
 //!
 //! Durability is that of POSIX: bytes after fsync of the file, names after fsync of the folder.
 //! Many files that are written together share a sync of their file system instead, where that one
-//! tells of failures as fsync does (see `volume.rs`).
+//! tells of failures as fsync does (see `file_system.rs`).
+//! Small files that are written together may share a file (see `pack.rs`).
 //! All files are opened with `O_CLOEXEC` (the standard library's default).
+
+mod packs;
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -17,11 +20,11 @@ use rustix::io::Errno;
 use super::capability::{Capabilities, Capability};
 use super::direct::{self, BatchContexts, DirectReader, Meter, ReadMode};
 use super::file_log::FileLog;
+use super::file_system::FileSystem;
 use super::log::LogFile;
 use super::place::{Absent, BackendKind, Location, Opening};
 use super::space::Space;
-use super::volume::Volume;
-use super::{Append, Backend, ReadAt, WriteLock, check_name, holder};
+use super::{Append, Backend, ReadAt, WriteLock, check_name, holder, pack};
 use crate::{Operation, Result, StoreError};
 
 /// From so many files on that are written together, one sync of their file system takes the place
@@ -196,6 +199,11 @@ impl FileBackend {
         Err(self.error(op, name, io::Error::new(io::ErrorKind::InvalidInput, what)))
     }
 
+    /// Opens a file of the folder for reading, by way of the page cache.
+    fn reader(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).custom_flags(self.flags()).open(path)
+    }
+
     /// Flags for opening files: between a look and the opening somebody may plant a link.
     fn flags(&self) -> i32 {
         if self.confined { OFlags::NOFOLLOW.bits() as i32 } else { 0 }
@@ -203,6 +211,20 @@ impl FileBackend {
 
     fn sync_names(&self, name: &str) -> Result<()> {
         sync_folder(&self.folder).map_err(|error| self.error(Operation::Sync, name, error))
+    }
+
+    /// What syncs the file system for so many files, if that is worth it; to be had before the
+    /// first of them changes.
+    fn shared_sync(&self, files: usize) -> Option<FileSystem> {
+        if files >= SYNC_TOGETHER { FileSystem::open(&self.folder) } else { None }
+    }
+
+    /// Makes names durable, with those of others where there is something that does.
+    fn sync_shared(&self, shared: Option<&FileSystem>) -> io::Result<()> {
+        match shared {
+            Some(shared) => shared.sync(),
+            None => sync_folder(&self.folder),
+        }
     }
 
     /// Makes durable what was done to several files, by one sync for all of them; where that fails,
@@ -214,9 +236,7 @@ impl FileBackend {
     ) -> Vec<Result<()>> {
         if let Err(error) = sync() {
             for end in ends.iter_mut().filter(|end| end.is_ok()) {
-                let same = error.raw_os_error().map(io::Error::from_raw_os_error);
-                let same = same.unwrap_or_else(|| error.kind().into());
-                *end = Err(self.error(Operation::Sync, "", same));
+                *end = Err(self.error(Operation::Sync, "", packs::again(&error)));
             }
         }
         ends
@@ -237,6 +257,15 @@ impl FileBackend {
         let path = self.path(name)?;
         self.make()?;
         let (place, fail) = (self.place(), |error| self.error(Operation::Create, name, error));
+        if let Some(stem) = pack::stem(name) {
+            // Others may share the file: nothing is written into it.
+            if at == 0 {
+                self.take_name(&path).map_err(fail)?;
+            } else if self.window(name, stem, &path).is_ok_and(|found| found.shared) {
+                let what = "it shares its file with others, and is only written as a whole";
+                return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, what)));
+            }
+        }
         if at == 0
             && let Some(file) = self.make_file(name, &path)?
         {
@@ -364,7 +393,15 @@ impl Backend for FileBackend {
         let path = self.path(name)?;
         self.check_regular(Operation::Open, name, &path)?;
         let fail = |error| self.error(Operation::Open, name, error);
-        let (place, name, meter) = (self.place(), name.to_string(), Arc::clone(&self.meter));
+        let (place, meter) = (self.place(), Arc::clone(&self.meter));
+        if let Some(stem) = pack::stem(name) {
+            let found = self.window(name, stem, &path)?;
+            if found.shared || self.mode == ReadMode::Cached {
+                let (file, start, len, name) = (found.file, found.start, found.len, name.into());
+                return Ok(Box::new(FileReader { file, start, len, meter, place, name }));
+            }
+        }
+        let name = name.to_string();
         if let ReadMode::Direct { together } = self.mode
             && let Some((file, align)) = direct::open(&path, self.flags()).map_err(fail)?
         {
@@ -375,10 +412,9 @@ impl Backend for FileBackend {
                 DirectReader { file, len, align, longest, together, contexts, meter, place, name };
             return Ok(Box::new(reader));
         }
-        let options = OpenOptions::new().read(true).custom_flags(self.flags()).open(path);
-        let file = options.map_err(fail)?;
-        let len = file.metadata().map_err(fail)?.len();
-        Ok(Box::new(FileReader { file, len, meter, place, name }))
+        let file = self.reader(&path).map_err(fail)?;
+        let (start, len) = (0, file.metadata().map_err(fail)?.len());
+        Ok(Box::new(FileReader { file, start, len, meter, place, name }))
     }
 
     fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
@@ -386,23 +422,28 @@ impl Backend for FileBackend {
     }
 
     fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<()>> {
-        // Opened before the first byte is written: it tells of what fails from then on.
-        let many = files.len() >= SYNC_TOGETHER;
-        let volume = if many { Volume::open(&self.folder) } else { None };
+        let shared = self.shared_sync(files.len());
+        if files.len() > 1
+            && pack::fits(files)
+            && let Some(ends) = self.write_pack(files, shared.as_ref())
+        {
+            return ends;
+        }
         let write = |(name, bytes): &(&str, &[u8])| {
             let mut file = self.appender(name, 0)?;
             file.append(bytes)?;
-            if volume.is_some() { Ok(()) } else { file.sync() }
+            if shared.is_some() { Ok(()) } else { file.sync() }
         };
         let ends = files.iter().map(write).collect();
-        match &volume {
-            Some(volume) => self.sync_once(ends, || volume.sync()),
+        match &shared {
+            Some(shared) => self.sync_once(ends, || shared.sync()),
             None => ends,
         }
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let (source, target) = (self.path(from)?, self.path(to)?);
+        self.unshare(from, to)?;
         fs::rename(source, target).map_err(|error| self.error(Operation::Rename, from, error))?;
         self.sync_names(to)
     }
@@ -410,19 +451,26 @@ impl Backend for FileBackend {
     fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<()>> {
         let rename = |(from, to): &(&str, &str)| {
             let (source, target) = (self.path(from)?, self.path(to)?);
+            self.unshare(from, to)?;
             fs::rename(source, target).map_err(|error| self.error(Operation::Rename, from, error))
         };
-        self.sync_once(names.iter().map(rename).collect(), || sync_folder(&self.folder))
+        let shared = self.shared_sync(names.len());
+        self.sync_once(names.iter().map(rename).collect(), || self.sync_shared(shared.as_ref()))
     }
 
     /// By a second name for the file: not every file system renames without replacing.
     fn rename_new(&self, from: &str, to: &str) -> Result<()> {
         let (source, target) = (self.path(from)?, self.path(to)?);
+        self.unshare(from, to)?;
         let linked = fs::hard_link(&source, target);
         linked.map_err(|error| self.error(Operation::Rename, from, error))?;
         // The file is there now: a first name that stays is no failure.
         let _ = fs::remove_file(source);
         self.sync_names(to)
+    }
+
+    fn compact(&self) -> Result<u64> {
+        self.compact_packs()
     }
 
     fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>> {
@@ -473,12 +521,15 @@ impl Backend for FileBackend {
             }
             _ => Ok(()),
         };
-        self.sync_once(names.iter().map(remove).collect(), || sync_folder(&self.folder))
+        let shared = self.shared_sync(names.len());
+        self.sync_once(names.iter().map(remove).collect(), || self.sync_shared(shared.as_ref()))
     }
 }
 
 struct FileReader {
     file: File,
+    /// Where it begins in a file that it shares with others.
+    start: u64,
     len: u64,
     meter: Arc<Meter>,
     place: String,
@@ -494,11 +545,14 @@ impl ReadAt for FileReader {
         super::check_range(&self.place, &self.name, offset, buf.len(), self.len)?;
         self.meter.add(1, buf.len() as u64);
         self.file
-            .read_exact_at(buf, offset)
+            .read_exact_at(buf, self.start + offset)
             .map_err(|error| StoreError::io(Operation::Read, &self.place, &self.name, error))
     }
 
     fn next_data(&self, offset: u64) -> Option<u64> {
+        if self.start > 0 {
+            return Some(offset);
+        }
         direct::next_data(&self.file, offset)
     }
 }
@@ -599,6 +653,39 @@ mod tests {
         assert_eq!(disk.list().unwrap(), ["other"]);
         assert_eq!(fs::read(&secret).unwrap(), b"secret");
         assert!(!outside.path().join("new").exists());
+    }
+
+    #[test]
+    fn small_files_share_one_and_give_its_space_back() {
+        use std::os::unix::fs::MetadataExt;
+        let root = tempfile::tempdir().unwrap();
+        let disk = FileBackend::open(root.path()).unwrap();
+        let names: Vec<String> = (0..20).map(|at| format!("k{at}.manifest")).collect();
+        let bytes: Vec<Vec<u8>> = (0..20).map(|at| vec![at as u8; 3000 + at]).collect();
+        let files: Vec<(&str, &[u8])> =
+            names.iter().zip(&bytes).map(|(name, bytes)| (&name[..], &bytes[..])).collect();
+        assert!(disk.write_all(&files).iter().all(Result::is_ok));
+        let look = |name: &str| fs::metadata(root.path().join(name)).unwrap();
+        assert_eq!(look("k0.manifest").nlink(), 20);
+        assert_eq!(look("k0.manifest").ino(), look("k7.manifest").ino());
+        for name in &names[..12] {
+            disk.remove(name).unwrap();
+        }
+        assert!(disk.compact().unwrap() >= 12 * 3000);
+        assert_eq!((look("k12.manifest").nlink(), disk.list().unwrap().len()), (8, 8));
+        assert!(look("k12.manifest").len() < 9 * 3200);
+        // Damage of the table is every name's; a name that it does not have is an error, too.
+        fs::rename(root.path().join("k19.manifest"), root.path().join("x.manifest")).unwrap();
+        assert!(
+            disk.open("x.manifest").err().unwrap().to_string().contains("no file of this name")
+        );
+        let shared = root.path().join("k12.manifest");
+        fs::OpenOptions::new().write(true).open(shared).unwrap().write_at(b"?", 30).unwrap();
+        let text = disk.open("k13.manifest").err().unwrap().to_string();
+        assert!(text.contains("k13.manifest") && text.contains("pack file is damaged"), "{text}");
+        // Written again it is whole, and shares nothing.
+        crate::write_whole(&disk, "k13.manifest", b"new").unwrap();
+        assert_eq!(disk.open("k13.manifest").unwrap().len(), 3);
     }
 
     #[test]

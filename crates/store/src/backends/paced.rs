@@ -105,6 +105,10 @@ impl Backend for PacedBackend {
         self.inner.rename_all(names)
     }
 
+    fn compact(&self) -> Result<u64> {
+        self.inner.compact()
+    }
+
     fn remove_all(&self, names: &[&str]) -> Vec<Result<()>> {
         self.inner.remove_all(names)
     }

@@ -1,0 +1,204 @@
+//! Files of a folder that share one, see `backends/pack.rs`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use super::FileBackend;
+use crate::backends::file_system::FileSystem;
+use crate::backends::{Backend, check_name, pack};
+use crate::{Operation, Result, StoreError};
+
+/// From what share of a pack file on that nobody has a name for it is worth being written again.
+const WASTE: u64 = 2;
+
+/// A file of the folder, and the bytes of it that a name stands for.
+pub(super) struct Window {
+    pub file: File,
+    pub start: u64,
+    pub len: u64,
+    /// There may be other names for other bytes of it.
+    pub shared: bool,
+}
+
+/// Whether a file system has no second names, or no more of them for this file.
+fn lacks_links(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::Unsupported, io::ErrorKind::PermissionDenied];
+    kinds.contains(&error.kind()) || error.kind() == io::ErrorKind::TooManyLinks
+}
+
+/// The same error once more.
+pub(super) fn again(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+}
+
+impl FileBackend {
+    /// Opens a file that may share one.
+    pub(super) fn window(&self, name: &str, stem: &str, path: &Path) -> Result<Window> {
+        let fail = |error| self.error(Operation::Open, name, error);
+        let file = self.reader(path).map_err(fail)?;
+        let len = file.metadata().map_err(fail)?.len();
+        let found = pack::find(stem, len, |at, buf| file.read_exact_at(buf, at)).map_err(fail)?;
+        let shared = found.is_some();
+        let (start, len) = found.unwrap_or((0, len));
+        Ok(Window { file, start, len, shared })
+    }
+
+    /// Writes files that can share one as one; `None`: the file system has no second names, and
+    /// nothing was written. Names of files that were there are taken from these, which may share
+    /// theirs with others.
+    pub(super) fn write_pack(
+        &self,
+        files: &[(&str, &[u8])],
+        shared: Option<&FileSystem>,
+    ) -> Option<Vec<Result<()>>> {
+        let (first, rest) = files.split_first()?;
+        if files.iter().any(|(name, _)| check_name(name).is_err()) || self.make().is_err() {
+            return None;
+        }
+        let all = |op, error: io::Error| {
+            files.iter().map(|(name, _)| Err(self.error(op, name, again(&error)))).collect()
+        };
+        let (file, path) = match self.new_pack(first.0, &pack::bytes(files)) {
+            Ok(made) => made,
+            Err(error) => return Some(all(Operation::Write, error)),
+        };
+        let mut ends = vec![Ok(())];
+        for (at, (name, bytes)) in rest.iter().enumerate() {
+            match self.second_name(&path, name) {
+                Err(error) if lacks_links(&error) && at == 0 => {
+                    let _ = fs::remove_file(&path);
+                    return None;
+                }
+                Err(error) if lacks_links(&error) => ends.push(self.write_alone(name, bytes)),
+                end => ends.push(end.map_err(|error| self.error(Operation::Create, name, error))),
+            }
+        }
+        let synced = match shared {
+            Some(shared) => shared.sync(),
+            None => file.sync_all(),
+        };
+        Some(match synced {
+            Ok(()) => ends,
+            Err(error) => all(Operation::Sync, error),
+        })
+    }
+
+    /// Makes a pack file under the first of its names.
+    fn new_pack(&self, name: &str, bytes: &[u8]) -> io::Result<(File, std::path::PathBuf)> {
+        let path = self.folder.join(name);
+        self.take_name(&path)?;
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.write(true).create_new(true).open(&path)?;
+        if let Err(error) = file.write_all(bytes) {
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok((file, path))
+    }
+
+    fn second_name(&self, path: &Path, name: &str) -> io::Result<()> {
+        let second = self.folder.join(name);
+        match fs::hard_link(path, &second) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.take_name(&second)?;
+                fs::hard_link(path, &second)
+            }
+            end => end,
+        }
+    }
+
+    fn write_alone(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let mut file = self.append(name, 0)?;
+        file.append(bytes)?;
+        file.sync()
+    }
+
+    /// Takes a name from the file that has it, which stays as it is where it has others.
+    pub(super) fn take_name(&self, path: &Path) -> io::Result<()> {
+        if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
+            return Ok(());
+        }
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Before a file gets a name of another stem: from now on it shares nothing.
+    pub(super) fn unshare(&self, name: &str, to: &str) -> Result<()> {
+        let Some(stem) = pack::stem(name).filter(|stem| pack::stem(to) != Some(stem)) else {
+            return Ok(());
+        };
+        let (fail, path) = (|error| self.error(Operation::Rename, name, error), self.path(name)?);
+        let Some(window) = self.window(name, stem, &path).ok().filter(|found| found.shared) else {
+            return Ok(());
+        };
+        let mut bytes = vec![0; window.len as usize];
+        window.file.read_exact_at(&mut bytes, window.start).map_err(fail)?;
+        let part = format!(".{stem}.{}.0{}.part", "0".repeat(32), pack::SHARES);
+        self.write_alone(&part, &bytes)?;
+        fs::rename(self.folder.join(part), path).map_err(fail)
+    }
+
+    /// Writes pack files again of which at least half is of files that are gone. The caller keeps
+    /// other writers out.
+    pub(super) fn compact_packs(&self) -> Result<u64> {
+        let mut names: BTreeMap<u64, (u64, u64, Vec<String>)> = BTreeMap::new();
+        self.each_name(&mut |name| {
+            if pack::stem(name).is_some()
+                && let Ok(found) = fs::symlink_metadata(self.folder.join(name))
+            {
+                let file = names.entry(found.ino()).or_default();
+                (file.0, file.1) = (found.len(), found.nlink());
+                file.2.push(name.to_owned());
+            }
+            Ok(())
+        })?;
+        let mut freed = 0;
+        for (len, links, names) in names.into_values() {
+            // Names that are not listed here, or new ones, are somebody else's.
+            if names.len() as u64 == links {
+                freed += self.compact_pack(len, &names)?;
+            }
+        }
+        Ok(freed)
+    }
+
+    fn compact_pack(&self, len: u64, names: &[String]) -> Result<u64> {
+        let mut live = 0;
+        let mut files = Vec::new();
+        for name in names {
+            let Some(stem) = pack::stem(name) else { continue };
+            let window = self.window(name, stem, &self.folder.join(name))?;
+            if !window.shared {
+                return Ok(0);
+            }
+            live += window.len + stem.len() as u64;
+            files.push((name, stem, window));
+        }
+        if live.saturating_mul(WASTE) > len {
+            return Ok(0);
+        }
+        let mut parts = Vec::new();
+        for (name, stem, window) in &files {
+            let mut bytes = vec![0; window.len as usize];
+            let read = window.file.read_exact_at(&mut bytes, window.start);
+            read.map_err(|error| self.error(Operation::Read, name, error))?;
+            // As the parts of manifests are called, so that a crash leaves what is cleared away.
+            let part = format!(".{stem}.{}.0{}.part", "0".repeat(32), pack::SHARES);
+            parts.push((part, bytes));
+        }
+        let new: Vec<(&str, &[u8])> = parts.iter().map(|(part, b)| (&part[..], &b[..])).collect();
+        self.write_all(&new).into_iter().collect::<Result<Vec<()>>>()?;
+        let renames: Vec<(&str, &str)> = parts
+            .iter()
+            .zip(&files)
+            .map(|((part, _), (name, _, _))| (&part[..], &name[..]))
+            .collect();
+        self.rename_all(&renames).into_iter().collect::<Result<Vec<()>, StoreError>>()?;
+        Ok(len.saturating_sub(live))
+    }
+}
