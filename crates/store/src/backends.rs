@@ -32,7 +32,7 @@ use std::time::Duration;
 use self::capability::{Capabilities, Capability};
 use self::log::LogFile;
 use self::space::Space;
-use self::upload::{NewFile, Upload};
+use self::upload::{NewFile, Tag, Upload};
 use crate::{Result, StoreError};
 
 /// How often a lock that another one holds is tried again.
@@ -94,6 +94,44 @@ pub trait Backend: Send + Sync + Debug {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let _ = from;
         Err(self.incapable(Capability::Rename, &format!("naming a file {to:?}")))
+    }
+
+    /// Begins a file that is written from its start to its end, and never gone on with:
+    /// [`Append::complete`] ends it. By itself this is [`Backend::append`] at 0. A place without
+    /// [`Capability::Append`] shows the file when it is completed, whole; what is dropped before
+    /// leaves what has the name as it is.
+    ///
+    /// ```
+    /// use kiln_store::{Append, Backend, MemoryBackend};
+    /// let disk = MemoryBackend::new();
+    /// let mut file = disk.write_once("a")?;
+    /// file.append(b"bytes")?;
+    /// file.complete()?;
+    /// assert_eq!(disk.bytes("a").unwrap(), b"bytes");
+    /// # Ok::<(), kiln_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Backend::append`].
+    fn write_once(&self, name: &str) -> Result<Box<dyn Append>> {
+        self.append(name, 0)
+    }
+
+    /// Makes a copy of a file under another name, replacing what has it, atomically; durable when
+    /// it returns. The bytes do not leave the place. Needs [`Capability::Copy`].
+    fn copy(&self, from: &str, to: &str) -> Result<()> {
+        let _ = from;
+        Err(self.incapable(Capability::Copy, &format!("copying to {to:?}")))
+    }
+
+    /// When a file was written, in ms since 1970 by the place's clock; `None`: the place cannot
+    /// tell. For decisions of hours and days.
+    ///
+    /// # Errors
+    /// The file is absent, or the place cannot be asked.
+    fn modified(&self, name: &str) -> Result<Option<u64>> {
+        let _ = name;
+        Ok(None)
     }
 
     /// Removes a file; durable when it returns. Removing an absent file is success.
@@ -306,6 +344,30 @@ pub trait Backend: Send + Sync + Debug {
     }
 }
 
+/// Gives a file another name, replacing what has it: by [`Backend::rename`], or where a place
+/// has none by a copy and a removal. A crash between these leaves both names, so this is for files
+/// of which it does no harm that they are there twice.
+///
+/// ```
+/// use kiln_store::{Backend, MemoryBackend, move_file, write_whole};
+/// let disk = MemoryBackend::new();
+/// write_whole(&disk, "a", b"bytes")?;
+/// move_file(&disk, "a", "b")?;
+/// assert_eq!(disk.list()?, ["b"]);
+/// # Ok::<(), kiln_store::StoreError>(())
+/// ```
+///
+/// # Errors
+/// [`StoreError::Incapable`]; as [`Backend::rename`], [`Backend::copy`], [`Backend::remove`].
+pub fn move_file(store: &dyn Backend, from: &str, to: &str) -> Result<()> {
+    let can = store.capabilities();
+    if from == to || can.has(Capability::Rename) || !can.has(Capability::Copy) {
+        return store.rename(from, to);
+    }
+    store.copy(from, to)?;
+    store.remove(from)
+}
+
 /// Writes a small file whole, see [`Backend::create`] and [`NewFile::named`].
 ///
 /// ```
@@ -387,6 +449,12 @@ pub trait ReadAt: Send + Sync {
     /// As [`ReadAt::read_at`]; all buffers are then undefined.
     fn read_batch(&self, reads: &mut [BatchRead<'_>]) -> Result<()> {
         reads.iter_mut().try_for_each(|read| self.read_at(read.offset, read.buf))
+    }
+
+    /// What tells these bytes from all others that ever had the name, where the place has that:
+    /// for [`upload::Existing::Same`].
+    fn tag(&self) -> Option<Tag> {
+        None
     }
 
     /// What offsets and lengths of the device's reads are multiples of: 1 unless reads go past
@@ -502,6 +570,12 @@ pub trait Append: Send {
 
     /// Makes all appended bytes durable. An error here is final: never retry it.
     fn sync(&mut self) -> Result<()>;
+
+    /// Ends a file of [`Backend::write_once`]: it is there, whole and durable. Nothing may be
+    /// appended afterwards. By itself this is [`Append::sync`].
+    fn complete(&mut self) -> Result<()> {
+        self.sync()
+    }
 }
 
 /// Refuses names that are not plain: empty, longer than 255 bytes, `.`, `..`, or with a slash or

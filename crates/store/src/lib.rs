@@ -58,10 +58,10 @@ pub use backends::paced::PacedBackend;
 pub use backends::pack::SHARES;
 pub use backends::place::{Absent, BACKENDS, BackendKind, Location, Opening, open_place};
 pub use backends::space::Space;
-pub use backends::upload::{Existing, NewFile, Upload};
+pub use backends::upload::{Existing, NewFile, Tag, Upload};
 pub use backends::{
     Append, Backend, BatchRead, LOCK_RETRY, LockAttempt, ReadAt, WriteLock, check_name, issued,
-    read_ranges, write_whole,
+    move_file, read_ranges, write_whole,
 };
 pub use checksum::{Digest, DigestBuilder, SumKind, checksum, checksums};
 pub use error::StoreError;

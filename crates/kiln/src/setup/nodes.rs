@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use kiln_node::net::{Address, Agents, SERVED};
 use kiln_pool::{Node, NodeConfig};
+use kiln_s3::Buckets;
 use kiln_store::{
-    Absent, BACKENDS, Backend, BackendKind, Capabilities, Location, Opening, PacedBackend,
-    ReadMode, StoreError, open_place,
+    Absent, BACKENDS, Backend, BackendKind, Capabilities, Capability, Location, Opening,
+    PacedBackend, ReadMode, StoreError, open_place,
 };
 
 use crate::exit::Failure;
@@ -17,7 +18,7 @@ use crate::setup::Setup;
 
 /// The program's table of all kinds of places.
 fn kinds(agents: &dyn BackendKind) -> Vec<&dyn BackendKind> {
-    [BACKENDS, &[agents]].concat()
+    [BACKENDS, &[&Buckets as &dyn BackendKind, agents]].concat()
 }
 
 /// The table, for help texts: a line for each kind.
@@ -25,6 +26,12 @@ pub fn kinds_of_places() -> String {
     let agents = Agents(|_: &Address| Err(String::new()));
     let line = |kind: &&dyn BackendKind| format!("  {:<16} {}\n", kind.examples()[0], kind.about());
     kinds(&agents).iter().map(line).collect()
+}
+
+/// Refuses a place that shards cannot be written to, or that does not keep them.
+fn require_kept(store: &dyn Backend, what: &str) -> Result<(), StoreError> {
+    Capabilities::require_writable(store, what)?;
+    Capabilities::of(&[Capability::Durable]).require(store, what)
 }
 
 impl Setup {
@@ -53,7 +60,7 @@ impl Setup {
         what: &str,
     ) -> Result<Arc<dyn Backend>, StoreError> {
         let store = self.open(place, Opening { absent, ..Opening::default() })?;
-        SERVED.require(&*store, what)?;
+        require_kept(&*store, what)?;
         Ok(store)
     }
 
@@ -107,7 +114,7 @@ impl Folders {
     ) -> Result<Folders, Failure> {
         let folders = Folders::new(setup, flag, paths, ReadMode::Cached)?;
         for node in &folders.nodes {
-            SERVED.require(&*node.store, "a command that writes shards")?;
+            require_kept(&*node.store, "a command that writes shards")?;
         }
         Ok(folders)
     }

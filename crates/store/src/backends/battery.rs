@@ -48,7 +48,7 @@ const fn check(name: &'static str, needs: &'static [Capability], run: fn(&dyn Ba
 
 /// The whole contract. Every check wants an empty place of its own.
 pub static CHECKS: &[Check] = {
-    use Capability::{Append, CreateIfAbsent, List, Lock, Log, RangedRead, Rename};
+    use Capability::{Append, Copy, CreateIfAbsent, List, Lock, Log, RangedRead, Rename};
     &[
         check(
             "what it cannot do it says, and does not do",
@@ -96,6 +96,17 @@ pub static CHECKS: &[Check] = {
             "what is there already stays where that is wanted",
             &[CreateIfAbsent, List],
             what_is_there_already_stays_where_that_is_wanted,
+        ),
+        check("a copy has the same bytes", &[Copy, List], a_copy_has_the_same_bytes),
+        check(
+            "what is written once appears when it is complete",
+            &[List],
+            what_is_written_once_appears_when_it_is_complete,
+        ),
+        check(
+            "a tag tells whether a file is still the same",
+            &[Copy, CreateIfAbsent, List],
+            a_tag_tells_whether_a_file_is_still_the_same,
         ),
         check(
             "remove is idempotent and open says not found",
@@ -301,9 +312,10 @@ fn of_many_renamed_or_removed_each_has_its_own_end(disk: &dyn Backend) {
 fn what_it_cannot_do_it_says_and_does_not_do(disk: &dyn Backend) {
     write(disk, "a", b"a");
     let keep = NewFile { existing: Existing::Keep, ..NewFile::named("b") };
-    let attempts: [(Capability, &dyn Fn() -> Option<StoreError>); 6] = [
+    let attempts: [(Capability, &dyn Fn() -> Option<StoreError>); 7] = [
         (Capability::Append, &|| disk.append("b", 0).err()),
         (Capability::Rename, &|| disk.rename("a", "b").err()),
+        (Capability::Copy, &|| disk.copy("a", "b").err()),
         (Capability::Lock, &|| disk.lock(false).err()),
         (Capability::CreateIfAbsent, &|| disk.create(&keep).err()),
         (Capability::Log, &|| disk.create_log("b", 512).err()),
@@ -376,6 +388,64 @@ fn what_is_there_already_stays_where_that_is_wanted(disk: &dyn Backend) {
     assert_eq!(won.len(), 1);
     assert_eq!(read(disk, "a"), vec![won[0] as u8; 700]);
     assert_eq!(disk.list().unwrap(), ["a"]);
+}
+
+fn a_copy_has_the_same_bytes(disk: &dyn Backend) {
+    write(disk, "a", &pattern(5000));
+    write(disk, "b", b"other");
+    disk.copy("a", "b").unwrap();
+    disk.copy("a", "c d+e%f").unwrap();
+    assert_eq!((read(disk, "b"), read(disk, "c d+e%f")), (pattern(5000), pattern(5000)));
+    assert!(disk.copy("absent", "d").unwrap_err().is_not_found());
+    super::move_file(disk, "b", "d").unwrap();
+    assert_eq!(disk.list().unwrap(), ["a", "c d+e%f", "d"]);
+    for (from, to) in [("a", "../a"), ("a/b", "b")] {
+        assert!(matches!(disk.copy(from, to), Err(StoreError::BadName { .. })));
+    }
+}
+
+fn what_is_written_once_appears_when_it_is_complete(disk: &dyn Backend) {
+    let whole = !disk.capabilities().has(Capability::Append);
+    write(disk, "a", b"old");
+    let mut file = disk.write_once("a").unwrap();
+    for piece in pattern(70_000).chunks(9_999) {
+        file.append(piece).unwrap();
+    }
+    file.sync().unwrap();
+    assert_eq!(file.len(), 70_000);
+    if whole {
+        assert_eq!(read(disk, "a"), b"old");
+        let mut dropped = disk.write_once("b").unwrap();
+        dropped.append(b"x").unwrap();
+        drop(dropped);
+        assert_eq!(disk.list().unwrap(), ["a"]);
+    }
+    file.append(b"end").unwrap();
+    file.complete().unwrap();
+    let mut expected = pattern(70_000);
+    expected.extend(b"end");
+    assert_eq!(read(disk, "a"), expected);
+    disk.write_once("empty").unwrap().complete().unwrap();
+    assert_eq!(disk.list().unwrap(), ["a", "empty"]);
+}
+
+fn a_tag_tells_whether_a_file_is_still_the_same(disk: &dyn Backend) {
+    write(disk, "a", b"first");
+    let Some(first) = disk.open("a").unwrap().tag() else { return };
+    let over = |tag, bytes: &[u8]| {
+        let mut file =
+            disk.create(&NewFile { existing: Existing::Same(tag), ..NewFile::named("a") })?;
+        file.write(bytes)?;
+        file.complete()
+    };
+    over(first, b"second").unwrap();
+    assert!(over(first, b"third").unwrap_err().is_exists());
+    assert_eq!(read(disk, "a"), b"second");
+    let second = disk.open("a").unwrap().tag().unwrap();
+    assert_ne!(first, second);
+    disk.remove("a").unwrap();
+    assert!(over(second, b"fourth").unwrap_err().is_exists());
+    assert!(disk.list().unwrap().is_empty());
 }
 
 fn remove_is_idempotent_and_open_says_not_found(disk: &dyn Backend) {

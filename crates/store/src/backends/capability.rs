@@ -18,6 +18,8 @@ pub enum Capability {
     Append,
     /// A file takes another one's name atomically: [`Backend::rename`].
     Rename,
+    /// A file is copied within the place: [`Backend::copy`].
+    Copy,
     /// A new file appears only where there is none of its name: [`crate::Existing::Keep`].
     CreateIfAbsent,
     /// One writer at a time: [`Backend::lock`].
@@ -34,9 +36,10 @@ pub enum Capability {
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 8] = [
+    pub const ALL: [Capability; 9] = [
         Self::Append,
         Self::Rename,
+        Self::Copy,
         Self::CreateIfAbsent,
         Self::Lock,
         Self::RangedRead,
@@ -52,6 +55,7 @@ impl fmt::Display for Capability {
         f.write_str(match self {
             Self::Append => "append to files",
             Self::Rename => "rename files",
+            Self::Copy => "copy files",
             Self::CreateIfAbsent => "create files only where there are none",
             Self::Lock => "lock out other writers",
             Self::RangedRead => "read parts of files",
@@ -81,6 +85,29 @@ impl Capabilities {
     /// a rename, and writers take turns.
     pub const FILES: Capabilities =
         Capabilities::READ.and(&[Capability::Append, Capability::Rename, Capability::Lock]);
+
+    /// What writing shards and objects needs of a place of objects: they appear whole under their
+    /// names, conditionally, are copied, and writers take turns.
+    pub const OBJECTS: Capabilities =
+        Capabilities::READ.and(&[Capability::Copy, Capability::CreateIfAbsent, Capability::Lock]);
+
+    /// Refuses a place that shards cannot be written to: it must meet [`Capabilities::FILES`] or
+    /// [`Capabilities::OBJECTS`].
+    ///
+    /// ```
+    /// use kiln_store::{Capabilities, MemoryBackend};
+    /// Capabilities::require_writable(&MemoryBackend::new(), "encode")?;
+    /// # Ok::<(), kiln_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::Incapable`].
+    pub fn require_writable(place: &dyn Backend, what: &str) -> Result<()> {
+        match Capabilities::OBJECTS.lacking(place.capabilities()) {
+            None => Ok(()),
+            Some(_) => Capabilities::FILES.require(place, what),
+        }
+    }
 
     /// These.
     #[must_use]

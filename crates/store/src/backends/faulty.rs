@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::capability::{Capabilities, Capability};
 use super::log::LogFile;
 use super::space::Space;
-use super::upload::{self, NewFile, Upload};
+use super::upload::{self, NewFile, Tag, Upload};
 use super::{Append, Backend, ReadAt, WriteLock};
 use crate::{Operation, Result, StoreError};
 
@@ -290,6 +290,21 @@ impl Backend for FaultyBackend {
         Ok(Box::new(self.appender(name, at)?))
     }
 
+    fn write_once(&self, name: &str) -> Result<Box<dyn Append>> {
+        self.pass(Operation::Create, name)?;
+        let inner = self.inner.write_once(name)?;
+        Ok(Box::new(FaultyAppender { inner, backend: self.clone(), name: name.to_string() }))
+    }
+
+    fn copy(&self, from: &str, to: &str) -> Result<()> {
+        self.pass(Operation::Rename, from)?;
+        self.inner.copy(from, to)
+    }
+
+    fn modified(&self, name: &str) -> Result<Option<u64>> {
+        self.inner.modified(name)
+    }
+
     /// One sync is for all of them: before it none is durable, and where it fails none is.
     fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<()>> {
         let write = |(name, bytes): &(&str, &[u8])| {
@@ -364,6 +379,10 @@ impl ReadAt for FaultyReader {
         Ok(())
     }
 
+    fn tag(&self) -> Option<Tag> {
+        self.inner.tag()
+    }
+
     fn next_data(&self, offset: u64) -> Option<u64> {
         self.inner.next_data(offset)
     }
@@ -421,6 +440,14 @@ impl Append for FaultyAppender {
     fn sync(&mut self) -> Result<()> {
         self.backend.pass(Operation::Sync, &self.name)?;
         self.inner.sync()
+    }
+
+    fn complete(&mut self) -> Result<()> {
+        if self.backend.capabilities().has(Capability::Append) {
+            return self.sync();
+        }
+        self.backend.pass(Operation::Complete, &self.name)?;
+        self.inner.complete()
     }
 }
 

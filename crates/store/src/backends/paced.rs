@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::capability::Capabilities;
 use super::log::LogFile;
 use super::space::Space;
-use super::upload::{NewFile, Upload};
+use super::upload::{NewFile, Tag, Upload};
 use super::{Append, Backend, BatchRead, LockAttempt, ReadAt, WriteLock};
 use crate::Result;
 
@@ -90,6 +90,19 @@ impl Backend for PacedBackend {
     fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
         let inner = self.inner.append(name, at)?;
         Ok(Box::new(PacedAppender { inner, pace: Arc::clone(&self.pace) }))
+    }
+
+    fn write_once(&self, name: &str) -> Result<Box<dyn Append>> {
+        let inner = self.inner.write_once(name)?;
+        Ok(Box::new(PacedAppender { inner, pace: Arc::clone(&self.pace) }))
+    }
+
+    fn copy(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.copy(from, to)
+    }
+
+    fn modified(&self, name: &str) -> Result<Option<u64>> {
+        self.inner.modified(name)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -179,6 +192,10 @@ impl ReadAt for PacedReader {
         self.inner.read_batch(reads)
     }
 
+    fn tag(&self) -> Option<Tag> {
+        self.inner.tag()
+    }
+
     fn alignment(&self) -> u64 {
         self.inner.alignment()
     }
@@ -205,6 +222,10 @@ impl Append for PacedAppender {
 
     fn sync(&mut self) -> Result<()> {
         self.inner.sync()
+    }
+
+    fn complete(&mut self) -> Result<()> {
+        self.inner.complete()
     }
 }
 

@@ -12,6 +12,51 @@ pub enum Existing {
     /// It stays, and the new one fails with an error that is [`StoreError::is_exists`]. Of several
     /// that are completed at once one appears. Needs [`Capability::CreateIfAbsent`].
     Keep,
+    /// The new file takes its place if it is the one that has this tag, or fails with an error that
+    /// is [`StoreError::is_exists`]. Needs a place that gives tags ([`super::ReadAt::tag`]).
+    Same(Tag),
+}
+
+/// What a place tells the bytes of a file by (an entity tag); see [`super::ReadAt::tag`].
+///
+/// ```
+/// use kiln_store::Tag;
+/// let tag = Tag::new("\"9a0364b9e99bb480dd25e1f0284c8555\"").unwrap();
+/// assert_eq!(tag.text(), "\"9a0364b9e99bb480dd25e1f0284c8555\"");
+/// assert_eq!(Tag::new(&"x".repeat(65)), None);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Tag([u8; Tag::MAX]);
+
+impl Tag {
+    /// Longest tag in bytes.
+    pub const MAX: usize = 64;
+
+    /// A tag as the place writes it; `None`: it is empty, too long, or has other characters than
+    /// visible ones of ASCII.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Tag> {
+        let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+        if text.is_empty() || text.len() > Tag::MAX || !plain {
+            return None;
+        }
+        let mut bytes = [0; Tag::MAX];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        Some(Tag(bytes))
+    }
+
+    /// As the place writes it.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(Tag::MAX);
+        std::str::from_utf8(&self.0[..end]).unwrap_or("")
+    }
+}
+
+impl std::fmt::Debug for Tag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.text())
+    }
 }
 
 /// A file that is to be, see [`Backend::create`].
@@ -92,6 +137,8 @@ pub(super) fn by_rename<'a, B: Backend + ?Sized>(
     let needs = match file.existing {
         Existing::Replace => [Capability::Append, Capability::Rename],
         Existing::Keep => [Capability::Append, Capability::CreateIfAbsent],
+        // A place with files has no tags.
+        Existing::Same(_) => [Capability::Copy, Capability::CreateIfAbsent],
     };
     if let Some(lacks) = Capabilities::of(&needs).lacking(store.capabilities()) {
         let what = format!("a new file {:?}", file.name);
@@ -134,7 +181,9 @@ impl<B: Backend + ?Sized> Upload for Renamed<'_, B> {
         self.sync()?;
         match self.existing {
             Existing::Replace => self.store.rename(&self.part, &self.name)?,
-            Existing::Keep => self.store.rename_new(&self.part, &self.name)?,
+            Existing::Keep | Existing::Same(_) => {
+                self.store.rename_new(&self.part, &self.name)?;
+            }
         }
         self.state = State::Done;
         Ok(())

@@ -5,7 +5,9 @@
 //! digest. Only then may it be committed, which is the caller's: by a rename, or by a manifest.
 
 use super::reader::digest_of;
-use crate::{Backend, Digest, Result, ShardReader, ShardState, ShardWriter, StoreError};
+use crate::{
+    Backend, Capability, Digest, Result, ShardReader, ShardState, ShardWriter, StoreError,
+};
 
 impl ShardWriter {
     /// Completes a rebuilt shard: its digest must be the one among `digests` (of all n shards, by
@@ -47,7 +49,10 @@ impl ShardWriter {
             false => Err(mismatch(backend, &part, false)),
         };
         result.inspect_err(|error| {
-            if matches!(error, StoreError::Mismatch { .. }) {
+            // Where a part appears only when it is finished there is nothing to remove, but what
+            // had the name before.
+            let there = backend.capabilities().has(Capability::Append);
+            if there && matches!(error, StoreError::Mismatch { .. }) {
                 // The mismatch is what the user must hear of.
                 let _ = backend.remove(&part);
             }

@@ -7,13 +7,16 @@ use super::layout::{BLOCK, LAST_STRIPE_ALIGN};
 use super::reader::read_header;
 use super::table::{self, Origin};
 use crate::{
-    Append, Backend, Digest, DigestBuilder, Layout, ReadAt, Result, ShardInfo, StoreError, SumKind,
+    Append, Backend, Capability, Digest, DigestBuilder, Layout, ReadAt, Result, ShardInfo,
+    StoreError, SumKind,
 };
 
 /// Data is read for verification in pieces of about this many bytes.
 const VERIFY_PIECE: usize = 1 << 20;
 
 /// Writes one shard, append only.
+///
+/// In a place without [`Capability::Append`] the file appears when it is finished.
 ///
 /// The order is: chunks of stripe 0, 1, ..., then [`ShardWriter::seal`], then
 /// [`ShardWriter::finish`]. Write under a temporary name and rename after `finish`: a shard with
@@ -68,7 +71,7 @@ impl ShardWriter {
     /// [`StoreError::BadField`] when `info` is outside the format's limits; I/O errors.
     pub fn create(backend: &dyn Backend, name: &str, info: &ShardInfo) -> Result<Self> {
         info.check()?;
-        let mut file = backend.append(name, 0)?;
+        let mut file = backend.write_once(name)?;
         file.append(&encode_header(info))?;
         Self::over(file, name, info)
     }
@@ -109,7 +112,8 @@ impl ShardWriter {
     ) -> Result<Self> {
         info.check()?;
         let layout = info.layout()?;
-        let most = max_stripes / layout.segment_stripes();
+        let appends = backend.capabilities().has(Capability::Append);
+        let most = if appends { max_stripes / layout.segment_stripes() } else { 0 };
         let mut digest = info.digest_builder();
         let kept = scan(backend, name, info, most, deep, |entries| digest.add(entries))?;
         if kept == 0 {
@@ -239,7 +243,7 @@ impl ShardWriter {
             return Err(self.misuse("finish", what));
         }
         self.file.append(&encode_trailer(&info, digests, layout.trailer_offset()))?;
-        self.file.sync()
+        self.file.complete()
     }
 
     fn write_table(&mut self) -> Result<()> {
@@ -299,12 +303,16 @@ impl ShardWriter {
 /// `info`, and their tables and all their data verify. 0 for an absent or foreign file.
 ///
 /// Reads everything it counts. Segments are whole when they have all their stripes at full
-/// length; a shorter last one never counts.
+/// length; a shorter last one never counts. A place without [`Capability::Append`] keeps none:
+/// nothing can be added to what is there.
 ///
 /// # Errors
 /// When the file exists and cannot be opened. Unreadable data only ends the count.
 pub fn valid_segments(backend: &dyn Backend, name: &str, info: &ShardInfo) -> Result<u64> {
     info.check()?;
+    if !backend.capabilities().has(Capability::Append) {
+        return Ok(0);
+    }
     scan(backend, name, info, u64::MAX, true, |_| {})
 }
 

@@ -1,0 +1,289 @@
+//! The backend: objects under a prefix of a bucket.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kiln_store::{
+    Append, Backend, Capabilities, Capability, Existing, Location, LockAttempt, NewFile, Operation,
+    ReadAt, StoreError, Upload, WriteLock, check_name,
+};
+use rusty_s3::S3Action;
+use rusty_s3::actions::ListObjectsV2;
+
+use crate::client::{Ask, Client};
+use crate::date::milliseconds;
+use crate::lease::{LOCK, Lease, Seen};
+use crate::place::Place;
+use crate::read::{Object, head};
+use crate::reply::Reply;
+use crate::settings::{Access, access, with_credentials};
+use crate::upload::Put;
+
+/// The longest object that is copied by one request; longer ones are copied in parts.
+const COPY_PART: u64 = 1 << 30;
+/// Pauses between tries to get a lock.
+const LOCK_RETRY: Duration = Duration::from_millis(500);
+/// Made and removed to see whether the server heeds conditions.
+const PROBE: &str = ".kiln-probe";
+
+/// What is under a prefix of a bucket, as a place of files; clones share it.
+#[derive(Debug, Clone)]
+pub struct BucketBackend {
+    pub(crate) client: Arc<Client>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// The lock that is held.
+    lease: Mutex<Weak<Lease>>,
+    seen: Mutex<Seen>,
+    /// Whether the server refuses conditional puts that must be refused.
+    conditional: OnceLock<bool>,
+}
+
+impl BucketBackend {
+    /// A place as a user writes it. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`StoreError::BadPlace`]: it is not written as it should be, or there are no credentials.
+    pub fn open(place: &Location<'_>) -> Result<BucketBackend, StoreError> {
+        let found = Place::of(place)?;
+        let access = access(&found).map_err(|why| place.bad(&why))?;
+        BucketBackend::by(place, found, access)
+    }
+
+    /// As [`BucketBackend::open`], with these credentials: a key's id and its secret.
+    ///
+    /// # Errors
+    /// [`StoreError::BadPlace`]: it is not written as it should be.
+    pub fn with_credentials(
+        place: &Location<'_>,
+        key: &str,
+        secret: &str,
+    ) -> Result<BucketBackend, StoreError> {
+        let found = Place::of(place)?;
+        let access = with_credentials(&found, rusty_s3::Credentials::new(key, secret));
+        BucketBackend::by(place, found, access)
+    }
+
+    fn by(place: &Location<'_>, found: Place, access: Access) -> Result<BucketBackend, StoreError> {
+        let client = Client::new(found, access).map_err(|why| place.bad(&why))?;
+        Ok(BucketBackend { client: Arc::new(client), shared: Arc::default() })
+    }
+
+    /// Removes an object.
+    pub(crate) fn delete(&self, name: &str) -> Result<(), StoreError> {
+        let client = &self.client;
+        let key = client.key(name);
+        let action = client.bucket.delete_object(client.credentials(), &key);
+        let absent = |reply: &Reply| reply.status == 404 && !reply.lacks_bucket();
+        client.send(&Ask::new(Operation::Remove, name), &action, None, absent).map(drop)
+    }
+
+    /// Refuses to write if a lock was held and may be lost.
+    pub(crate) fn check_lease(&self) -> Result<(), StoreError> {
+        let lease = self.shared.lease.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        lease.map_or(Ok(()), |lease| lease.check())
+    }
+
+    /// Makes sure that the server heeds conditions: one that does not would let two writers
+    /// replace each other's files. Asked once, before the first write that relies on it.
+    fn check_conditions(&self, what: &str) -> Result<(), StoreError> {
+        let refused = || self.incapable(Capability::CreateIfAbsent, what);
+        if let Some(heeded) = self.shared.conditional.get() {
+            return if *heeded { Ok(()) } else { Err(refused()) };
+        }
+        let name = format!("{PROBE}-{:016x}", crate::client::random());
+        let put = |existing, bytes: &[u8]| Put::new(self.clone(), &name, existing).put(bytes);
+        let first = put(Existing::Keep, b"first");
+        let second = first.and_then(|_| match put(Existing::Keep, b"second") {
+            Ok(_) => Ok(false),
+            Err(error) if error.is_exists() => Ok(true),
+            Err(error) => Err(error),
+        });
+        let removed = self.delete(&name);
+        let heeded = second?;
+        removed?;
+        let heeded = *self.shared.conditional.get_or_init(|| heeded);
+        if heeded { Ok(()) } else { Err(refused()) }
+    }
+
+    /// Shows all names, page by page.
+    fn names(&self, see: &mut dyn FnMut(&str) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let client = &self.client;
+        let bad =
+            |why: &str| client.error(Operation::List, "", std::io::Error::other(why.to_owned()));
+        let mut token: Option<String> = None;
+        loop {
+            let mut action = client.bucket.list_objects_v2(client.credentials());
+            action.with_prefix(&client.place.prefix[..]);
+            action.with_delimiter("/");
+            if let Some(token) = &token {
+                action.with_continuation_token(&token[..]);
+            }
+            let reply = client.send(&Ask::new(Operation::List, ""), &action, None, |_| false)?;
+            let page = ListObjectsV2::parse_response(&reply.text)
+                .map_err(|error| bad(&format!("its listing cannot be read: {error}")))?;
+            for object in &page.contents {
+                let name = object.key.strip_prefix(&client.place.prefix[..]);
+                let name = name.ok_or_else(|| bad("its listing has names from elsewhere"))?;
+                if check_name(name).is_ok() && name != LOCK && !name.starts_with(PROBE) {
+                    see(name)?;
+                }
+            }
+            match page.next_continuation_token {
+                None => return Ok(()),
+                next if next == token => return Err(bad("its listing does not go on")),
+                next => token = next,
+            }
+        }
+    }
+
+    /// Copies a long object in parts.
+    fn copy_parts(&self, from: &str, to: &str, source: &str) -> Result<(), StoreError> {
+        let client = &self.client;
+        let len = head(client, Operation::Open, from)?.length.unwrap_or(0);
+        let mut put = Put::new(self.clone(), to, Existing::Replace);
+        let mut at = 0;
+        while at < len {
+            let end = len.min(at + COPY_PART);
+            put.copy_part(source, at..end)?;
+            at = end;
+        }
+        Append::complete(&mut put)
+    }
+}
+
+impl Backend for BucketBackend {
+    fn place(&self) -> String {
+        self.client.place.text.clone()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::OBJECTS.and(&[Capability::Durable])
+    }
+
+    fn list(&self) -> Result<Vec<String>, StoreError> {
+        let mut names = Vec::new();
+        self.names(&mut |name| {
+            names.push(name.to_owned());
+            Ok(())
+        })?;
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
+
+    fn each_name(
+        &self,
+        see: &mut dyn FnMut(&str) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.names(see)
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
+        check_name(name)?;
+        Ok(Box::new(Object::open(&self.client, name)?))
+    }
+
+    fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>, StoreError> {
+        check_name(file.name)?;
+        if file.existing != Existing::Replace {
+            self.check_conditions(&format!("a new file {:?}", file.name))?;
+        }
+        Ok(Box::new(Put::new(self.clone(), file.name, file.existing)))
+    }
+
+    fn write_once(&self, name: &str) -> Result<Box<dyn Append>, StoreError> {
+        check_name(name)?;
+        Ok(Box::new(Put::new(self.clone(), name, Existing::Replace)))
+    }
+
+    fn copy(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        check_name(from)?;
+        check_name(to)?;
+        self.check_lease()?;
+        let client = &self.client;
+        let key = client.key(to);
+        let source = format!("/{}/{}", client.place.bucket, encoded(&client.key(from)));
+        let mut action = client.bucket.put_object(client.credentials(), &key);
+        action.headers_mut().insert("x-amz-copy-source", source.clone());
+        let ask = Ask::new(Operation::Rename, from).header("x-amz-copy-source", source.clone());
+        let reply = client.send(&ask, &action, None, |reply| reply.status == 400)?;
+        if reply.status == 400 {
+            // It may be too long for one request.
+            return self.copy_parts(from, to, &source);
+        }
+        match reply.code() {
+            "" => Ok(()),
+            _ => {
+                let reply = Reply { status: 500, ..reply };
+                Err(reply.error(Operation::Rename, &client.place.text, from))
+            }
+        }
+    }
+
+    fn modified(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        check_name(name)?;
+        let reply = head(&self.client, Operation::Open, name)?;
+        Ok(reply.modified.and_then(|text| milliseconds(&text)))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        check_name(name)?;
+        self.check_lease()?;
+        self.delete(name)
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
+        self.check_conditions("keeping other writers out")?;
+        loop {
+            if let Some((guard, lease)) = Lease::acquire(self, &self.shared.seen)? {
+                *self.shared.lease.lock().unwrap_or_else(PoisonError::into_inner) = lease;
+                return Ok(Some(WriteLock::on(guard)));
+            }
+            if !wait {
+                return Ok(None);
+            }
+            thread::sleep(LOCK_RETRY);
+        }
+    }
+
+    fn lock_within(&self, time: Duration) -> Result<LockAttempt, StoreError> {
+        let begin = Instant::now();
+        loop {
+            let lock = self.lock(false)?;
+            let waited = begin.elapsed();
+            if let Some(lock) = lock {
+                return Ok(LockAttempt::Granted { lock, waited });
+            }
+            if waited >= time {
+                return Ok(LockAttempt::Busy { holder: self.lock_holder() });
+            }
+            thread::sleep(LOCK_RETRY.min(time - waited));
+        }
+    }
+
+    fn lock_holder(&self) -> Option<String> {
+        self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner).holder.clone()
+    }
+
+    fn issued(&self) -> (u64, u64) {
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        (count(&self.client.reads), count(&self.client.bytes))
+    }
+}
+
+/// A key as the header of a copy has it: what is not plain as %XX.
+fn encoded(key: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
+    key.bytes()
+        .map(|byte| match plain(byte) {
+            true => char::from(byte).to_string(),
+            false => format!("%{byte:02X}"),
+        })
+        .collect()
+}

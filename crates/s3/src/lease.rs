@@ -1,0 +1,204 @@
+//! The lock of a place: an object that one writer at a time has, and keeps by writing it again.
+//!
+//! It is made by a conditional put (only where there is none), and kept by others (only over the
+//! one that was written last). Whoever waits looks whether it changes: one that stays the same for
+//! [`LEASE`], by the clock of who waits, is of somebody who is gone, and is taken over the same
+//! way. So no two clocks are ever compared. Of two who take it over one succeeds.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kiln_store::{Backend, Capability, Existing, Operation, ReadAt, StoreError, Tag, check_name};
+
+use crate::backend::BucketBackend;
+use crate::client::random;
+use crate::read::Object;
+use crate::upload::Put;
+
+/// The name of the lock.
+pub(crate) const LOCK: &str = ".kiln-lock";
+/// After this time without a sign of life a lock is taken over.
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+/// How often a holder gives one.
+const RENEW: Duration = Duration::from_secs(8);
+/// A holder that could give none for so long writes no more: others may think it gone soon.
+const STALE: Duration = Duration::from_secs(20);
+/// Longest lock that is read, in bytes.
+const MAX_LOCK: u64 = 4096;
+
+/// A lock that is held.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    backend: BucketBackend,
+    /// What no other lock says.
+    id: String,
+    state: Mutex<LeaseState>,
+    wake: Condvar,
+}
+
+#[derive(Debug)]
+struct LeaseState {
+    count: u64,
+    tag: Option<Tag>,
+    /// Before the last sign of life that arrived.
+    renewed: Instant,
+    lost: bool,
+    released: bool,
+}
+
+/// What others hold, as it was seen first.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    held: Option<(Tag, Instant)>,
+    pub holder: Option<String>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The guard of a lock: when it goes, so does the lock.
+#[derive(Debug)]
+pub(crate) struct Guard(Arc<Lease>);
+
+impl Lease {
+    /// Tries to get the lock; `None`: somebody else has it.
+    pub(crate) fn acquire(
+        backend: &BucketBackend,
+        seen: &Mutex<Seen>,
+    ) -> Result<Option<(Guard, Weak<Lease>)>, StoreError> {
+        check_name(LOCK)?;
+        let id = format!("{:016x}{:016x}", random(), random());
+        let state = LeaseState {
+            count: 0,
+            tag: None,
+            renewed: Instant::now(),
+            lost: false,
+            released: false,
+        };
+        let (state, wake) = (Mutex::new(state), Condvar::new());
+        let lease = Lease { backend: backend.clone(), id, state, wake };
+        let mut existing = Existing::Keep;
+        for _ in 0..2 {
+            match lease.write(existing) {
+                Ok(()) => {
+                    locked(seen).held = None;
+                    return lease.begin().map(Some);
+                }
+                Err(error) if error.is_exists() => {}
+                Err(error) => return Err(error),
+            }
+            match gone(backend, seen)? {
+                Held::No => existing = Existing::Keep,
+                Held::Abandoned(tag) => existing = Existing::Same(tag),
+                Held::Yes => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// From now on the lock is kept by a thread.
+    fn begin(self) -> Result<(Guard, Weak<Lease>), StoreError> {
+        let lease = Arc::new(self);
+        let (guard, weak) = (Guard(Arc::clone(&lease)), Arc::downgrade(&lease));
+        let thread = thread::Builder::new().name("kiln-s3-lease".into());
+        let spawned = thread.spawn(move || lease.keep());
+        spawned.map_err(|error| guard.0.backend.client.error(Operation::Lock, "", error))?;
+        Ok((guard, weak))
+    }
+
+    /// Writes it, and notes what its server calls it.
+    fn write(&self, existing: Existing) -> Result<(), StoreError> {
+        let before = Instant::now();
+        let count = locked(&self.state).count + 1;
+        let holder = holder();
+        let text = format!("{}\n{count}\n{holder}\n", self.id);
+        let tag = Put::new(self.backend.clone(), LOCK, existing).put(text.as_bytes())?;
+        let mut state = locked(&self.state);
+        (state.count, state.tag, state.renewed) = (count, tag, before);
+        Ok(())
+    }
+
+    fn keep(&self) {
+        let mut state = locked(&self.state);
+        while !state.released && !state.lost {
+            let rest = RENEW.saturating_sub(state.renewed.elapsed());
+            let rest = rest.max(Duration::from_millis(200));
+            let wait = self.wake.wait_timeout(state, rest);
+            state = wait.unwrap_or_else(PoisonError::into_inner).0;
+            if state.released || state.renewed.elapsed() < RENEW {
+                continue;
+            }
+            let Some(tag) = state.tag else { return };
+            drop(state);
+            let end = self.write(Existing::Same(tag));
+            state = locked(&self.state);
+            // Anything else may pass; what counts is the time since the last success.
+            state.lost |= end.is_err_and(|error| error.is_exists());
+        }
+    }
+
+    /// Refuses to write where others may have the lock by now.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        let state = locked(&self.state);
+        if state.lost || state.renewed.elapsed() >= STALE {
+            let (place, name) = (self.backend.place(), LOCK.to_owned());
+            return Err(StoreError::Fenced { place, name });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let ours = self.0.check().is_ok();
+        locked(&self.0.state).released = true;
+        self.0.wake.notify_all();
+        if ours {
+            // If it stays, the next one waits until it is clear that nobody has it.
+            let _ = self.0.backend.delete(LOCK);
+        }
+    }
+}
+
+/// What is known of a lock that somebody has.
+enum Held {
+    No,
+    Abandoned(Tag),
+    Yes,
+}
+
+fn gone(backend: &BucketBackend, seen: &Mutex<Seen>) -> Result<Held, StoreError> {
+    let object = match Object::open(&backend.client, LOCK) {
+        Ok(object) => object,
+        Err(error) if error.is_not_found() => return Ok(Held::No),
+        Err(error) => return Err(error),
+    };
+    let mut text = vec![0; object.len().min(MAX_LOCK) as usize];
+    // It may be written again just now; the holder is for messages only.
+    let read = object.read_at(0, &mut text);
+    let text = String::from_utf8_lossy(&text);
+    let no_tags = || backend.incapable(Capability::CreateIfAbsent, "a lock");
+    let tag = object.tag().ok_or_else(no_tags)?;
+    let mut seen = locked(seen);
+    if read.is_ok() {
+        seen.holder = text.lines().nth(2).map(|line| line.chars().take(200).collect());
+    }
+    match seen.held {
+        Some((known, since)) if known == tag && since.elapsed() >= LEASE => {
+            Ok(Held::Abandoned(tag))
+        }
+        Some((known, _)) if known == tag => Ok(Held::Yes),
+        _ => {
+            seen.held = Some((tag, Instant::now()));
+            Ok(Held::Yes)
+        }
+    }
+}
+
+/// Who this is, for the messages of others.
+fn holder() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("process {} on {}", std::process::id(), host.trim())
+}

@@ -1,0 +1,49 @@
+//! Buckets of S3 servers as places for shards: `s3://bucket/prefix`.
+//!
+//! A place is what is under a prefix of a bucket; a file is an object. What the crate does is in
+//! `docs/S3.md` for users, and why it is safe to keep pools there in `crates/pool/DESIGN.md`. Here
+//! are sockets, clocks and threads: the rim.
+//!
+//! ```
+//! use kiln_s3::Buckets;
+//! use kiln_store::{BackendKind, Opening, open_place};
+//! let kinds = [&Buckets as &dyn BackendKind];
+//! let error = open_place(&kinds, "s3://UPPER/x".as_ref(), Opening::default()).unwrap_err();
+//! assert!(error.is_usage() && error.to_string().contains("bucket"));
+//! ```
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod backend;
+mod client;
+mod date;
+mod lease;
+mod place;
+mod read;
+mod reply;
+mod settings;
+mod upload;
+
+use std::sync::Arc;
+
+use kiln_store::{Backend, BackendKind, Location, Opening, StoreError};
+
+pub use backend::BucketBackend;
+
+/// The row of the table of places; see [`BackendKind`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Buckets;
+
+impl BackendKind for Buckets {
+    fn examples(&self) -> &'static [&'static str] {
+        &["s3://bucket/prefix"]
+    }
+
+    fn about(&self) -> &'static str {
+        "objects in a bucket of an S3 server; ?endpoint=http://host:port for others than AWS"
+    }
+
+    fn open(&self, place: &Location<'_>, _: Opening) -> Result<Arc<dyn Backend>, StoreError> {
+        Ok(Arc::new(BucketBackend::open(place)?))
+    }
+}
