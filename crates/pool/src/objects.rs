@@ -3,6 +3,7 @@
 mod changes;
 mod commit;
 mod config;
+mod direct;
 mod disk_usage;
 mod get;
 mod heal;

@@ -80,7 +80,7 @@ pub(crate) fn lock(
     without: bool,
 ) -> Result<(Vec<WriteLock>, bool)> {
     for node in nodes {
-        Capabilities::FILES.require(&*node.store, "writing shards")?;
+        Capabilities::require_writable(&*node.store, "writing shards")?;
     }
     let mut waiting = Waiting { settings, waited: Duration::ZERO, lockless: BTreeSet::new() };
     let mut had_to_wait = false;

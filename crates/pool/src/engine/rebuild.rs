@@ -2,7 +2,7 @@
 //! shards that are made of them.
 
 use kiln_store::device::Devices;
-use kiln_store::{Digest, ShardWriter, digest_of, valid_segments};
+use kiln_store::{Capability, Digest, ShardWriter, digest_of, valid_segments};
 
 use crate::engine::chunks::{Chunks, Shards};
 use crate::engine::frame::Frame;
@@ -102,8 +102,10 @@ pub(crate) fn rebuild_shards(
 ) -> Result<Rebuilt> {
     let result = write_parts(shards, parts, discard, devices, settings);
     result.inspect_err(|_| {
-        // The failure itself is what the user must see.
-        parts.iter().for_each(|part| drop(part.store.remove(&part.name)));
+        // The failure itself is what the user must see. Where a file appears only when it is
+        // complete there is no part: what has the name is what the part was to replace.
+        let appends = |part: &&Part<'_>| part.store.capabilities().has(Capability::Append);
+        parts.iter().filter(appends).for_each(|part| drop(part.store.remove(&part.name)));
     })
 }
 

@@ -1,7 +1,7 @@
 //! The log of changes on every node: which objects were touched, so that an index elsewhere can
 //! follow without looking at everything. It is a hint only: never synced, cut at will.
 
-use kiln_store::Backend;
+use kiln_store::{Backend, Capability, write_whole};
 
 use crate::engine::names::CHANGES as LOG;
 use crate::{Key, Result};
@@ -10,6 +10,8 @@ use crate::{Key, Result};
 const RECORD: u64 = 32;
 /// Beyond this the log starts anew.
 const MAX_LOG: u64 = 1 << 20;
+/// The same where every change writes all of it.
+const MAX_WHOLE: u64 = 16 << 10;
 
 /// A place in a log: everything before it is known.
 ///
@@ -44,10 +46,26 @@ pub(crate) fn note(store: &dyn Backend, changes: &[(Key, [u8; 16])]) {
         changes.iter().flat_map(|(key, mark)| [key.0, *mark]).flatten().collect();
     let len = store.open(LOG).map_or(0, |file| file.len());
     let whole = len - len % RECORD;
+    if !store.capabilities().has(Capability::Append) {
+        note_whole(store, whole.min(len), records);
+        return;
+    }
     let at = if whole + records.len() as u64 > MAX_LOG { 0 } else { whole };
     if let Ok(mut file) = store.append(LOG, at) {
         let _ = file.append(&records);
     }
+}
+
+/// As [`note`], where nothing can be appended: the log is written whole, and starts anew sooner.
+fn note_whole(store: &dyn Backend, len: u64, records: Vec<u8>) {
+    let keep = if len + records.len() as u64 > MAX_WHOLE { 0 } else { len };
+    let mut log = vec![0; keep as usize];
+    let read = store.open(LOG).and_then(|file| file.read_at(0, &mut log));
+    if read.is_err() {
+        log.clear();
+    }
+    log.extend(records);
+    let _ = write_whole(store, LOG, &log);
 }
 
 /// The end of the log, and the keys noted since `known`; `None` for the keys when they cannot be

@@ -182,7 +182,7 @@ impl Pool {
         self.write_copies(steps)?;
         let mut shards = ByNode::new();
         for (of, step) in live(steps) {
-            for shard in step.change.staged_shards {
+            for shard in step.change.staged_shards.iter().filter(|shard| shard.part != shard.name) {
                 let (from, to) = (shard.part.clone(), shard.name.clone());
                 shards.entry(shard.node).or_default().push(Rename { of, from, to });
             }
@@ -191,8 +191,9 @@ impl Pool {
             end.unwrap_or_else(|error| steps[of].fail(error));
         }
         let mut manifests = ByNode::new();
+        let direct = self.put_directly(steps)?;
         for (of, step) in live(steps) {
-            for &at in &step.holders {
+            for &at in step.holders.iter().filter(|at| !self.is_direct(**at)) {
                 let (from, to) = (step.part_name(), step.manifest_name());
                 manifests.entry(at).or_default().push(Rename { of, from, to });
             }
@@ -202,7 +203,7 @@ impl Pool {
         }
         let mut have = vec![0; steps.len()];
         let mut errors: Vec<Option<PoolError>> = steps.iter().map(|_| None).collect();
-        for (of, end) in self.rename_all(manifests)? {
+        for (of, end) in self.rename_all(manifests)?.into_iter().chain(direct) {
             match end {
                 Ok(()) => have[of] += 1,
                 Err(error) => errors[of] = Some(error),
@@ -215,6 +216,23 @@ impl Pool {
             }
         }
         Ok(())
+    }
+
+    /// Puts the manifests of nodes without renames, each over what was found there; how it ended,
+    /// with the steps that they are of.
+    fn put_directly(&self, steps: &[Step<'_>]) -> Result<Vec<(usize, Result<()>)>> {
+        let seals = self.config.seals();
+        let mut puts = Vec::new();
+        for (of, step) in live(steps) {
+            let bytes = step.manifest.sealed_bytes(&seals);
+            for &at in step.holders.iter().filter(|at| self.is_direct(**at)) {
+                puts.push((of, at, bytes.clone()));
+            }
+        }
+        in_parallel(self.sequence.as_ref(), puts, |_, (of, at, bytes)| {
+            let (manifest, expected) = (&steps[of].manifest, &steps[of].found.expected);
+            Ok((of, self.put_manifest(at, manifest, &bytes, expected)))
+        })
     }
 
     /// What it means that only some copies of a new manifest got their names. It counts as in force
@@ -282,7 +300,7 @@ impl Pool {
             .collect();
         let mut copies = ByNode::new();
         for (&of, file) in todo.iter().zip(&files) {
-            for &at in &steps[of].holders {
+            for &at in steps[of].holders.iter().filter(|at| !self.is_direct(**at)) {
                 copies.entry(at).or_default().push((of, file));
             }
         }
@@ -326,7 +344,7 @@ impl Pool {
 
     /// Removes what a step that failed wrote under part names.
     fn remove_parts(&self, step: &Step<'_>) {
-        for &at in &step.holders {
+        for &at in step.holders.iter().filter(|at| !self.is_direct(**at)) {
             if let Ok(store) = self.nodes[at].store() {
                 // The failure itself is what the user must see.
                 let _ = store.remove(&step.part_name());

@@ -245,7 +245,7 @@ impl Pool {
             };
             targets.push(Target::new(key, manifest.run, index, node));
         }
-        Ok(targets)
+        Ok(self.named_directly(targets))
     }
 
     /// Rebuilds shards as parts, without reading those that are `wrong`; returns indices of others

@@ -3,12 +3,13 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use kiln_store::{Backend, write_whole};
+use kiln_store::{Backend, Existing};
 
 use super::Pool;
+use super::direct::Expected;
 use super::map::Homes;
 use super::seal::Seals;
-use super::small::{epoch_of, read_small};
+use super::small::{epoch_of, read_tagged};
 use crate::engine::sinks::in_parallel;
 use crate::{Body, Key, MAX_MANIFEST, Manifest, NodeFile, PoolError, Result, Settings, Silent};
 
@@ -35,6 +36,8 @@ pub(crate) struct Found {
     pub stable: bool,
     /// So many homes have no manifest at all that none was ever acknowledged.
     pub denied: bool,
+    /// What a conditional write to a home that was asked expects there.
+    pub expected: Expected,
 }
 
 impl Found {
@@ -53,6 +56,8 @@ impl Found {
 #[derive(Debug)]
 struct Answer {
     copy: Copy,
+    /// What a conditional write that puts something in its place expects.
+    expected: Option<Existing>,
     /// The node's copy of the map is of a time before removals were last forgotten: its disk was
     /// rolled back, and may have what was removed.
     rolled_back: bool,
@@ -97,15 +102,41 @@ pub(crate) fn read_copy(
     pool: &[u8; 16],
     seals: &Seals,
 ) -> std::result::Result<Option<Manifest>, String> {
+    read_copy_tagged(store, key, pool, seals, &mut None)
+}
+
+/// As [`read_copy`]; notes also what a conditional write expects that puts something in its place.
+fn read_copy_tagged(
+    store: &dyn Backend,
+    key: &Key,
+    pool: &[u8; 16],
+    seals: &Seals,
+    expected: &mut Option<Existing>,
+) -> std::result::Result<Option<Manifest>, String> {
     let name = NodeFile::Manifest { key: *key }.name();
-    let bytes = read_small(store, &name, MAX_MANIFEST as u64).map_err(|e| e.to_string())?;
-    let Some(bytes) = bytes else { return Ok(None) };
+    let found = read_tagged(store, &name, MAX_MANIFEST as u64).map_err(|e| e.to_string())?;
+    *expected = Some(found.1);
+    let Some(bytes) = found.0 else { return Ok(None) };
     let at = |why: String| format!("{name} in {}: {why}", store.place());
     let manifest = Manifest::unseal(&bytes, seals).map_err(at)?;
     if manifest.pool != *pool || Key::of(&manifest.name).ok() != Some(*key) {
         return Err(at("it is the manifest of something else".into()));
     }
     Ok(Some(manifest))
+}
+
+/// The newest of these copies. Of two of one version, which only writers without a common lock can
+/// have made, the one that was acknowledged, if any.
+fn newest_of<'m>(held: &[(usize, &'m Manifest)], homes: &[Homes<'_>]) -> Option<&'m Manifest> {
+    let newest = held.iter().map(|(_, manifest)| *manifest).max_by(|a, b| a.order(b))?;
+    let is_held = |manifest: &Manifest| {
+        let has = |at: usize| held.iter().any(|(of, other)| *of == at && *other == manifest);
+        homes.iter().any(|homes| homes.hold(has))
+    };
+    let rivals = held.iter().map(|(_, manifest)| *manifest).filter(|manifest| {
+        manifest.version == newest.version && manifest.order(newest) != Ordering::Equal
+    });
+    Some(rivals.into_iter().find(|rival| is_held(rival)).unwrap_or(newest))
 }
 
 /// Which homes to ask first, of every epoch that counts: as many as have a copy of what is in
@@ -199,12 +230,13 @@ impl Pool {
             self.refuse_newer(at, epoch)?;
             let rolled_back = epoch < self.config.floored;
             let answer = |of: usize| {
-                let copy = match read_copy(store, &wanted[of].0, &pool, &seals) {
+                let (key, mut expected) = (&wanted[of].0, None);
+                let copy = match read_copy_tagged(store, key, &pool, &seals, &mut expected) {
                     Ok(Some(manifest)) => Copy::Some(manifest),
                     Ok(None) => Copy::None,
                     Err(why) => Copy::Corrupt(why),
                 };
-                Answer { copy, rolled_back, blind }
+                Answer { copy, expected, rolled_back, blind }
             };
             let told: Vec<(usize, Answer)> =
                 objects.into_iter().map(|of| (of, answer(of))).collect();
@@ -242,6 +274,8 @@ impl Pool {
     /// What follows from the answers.
     fn judge_answers(&self, homes: &[Homes<'_>], answers: &Answers) -> Found {
         let mut found = Found::default();
+        let expected = answers.iter().filter_map(|(at, answer)| Some((*at, answer.expected?)));
+        found.expected = expected.collect();
         let seeing = |at: usize| answers.get(&at).filter(|answer| !answer.blind);
         let sure = |homes: &Homes<'_>, at: usize| match seeing(at).map(|answer| &answer.copy) {
             Some(Copy::Some(_)) => true,
@@ -257,7 +291,7 @@ impl Pool {
         // A version that was given out before the floor, and that nearly nobody has, on disks alone
         // that were rolled back, was removed, and its removal forgotten. Had it been acknowledged
         // and not been removed, more homes would have it, or one that was not rolled back.
-        while let Some(newest) = held.iter().map(|(_, m)| *m).max_by(|a, b| a.order(b)) {
+        while let Some(newest) = newest_of(&held, homes) {
             let older = |other: &Manifest| other.order(newest) == Ordering::Less;
             let denies = |homes: &Homes<'_>, at: usize| {
                 let answer = answers.get(&at).filter(|answer| !answer.rolled_back);
@@ -291,7 +325,7 @@ impl Pool {
             && !homes.iter().any(|homes| homes.hold(has))
         {
             held = all().collect();
-            found.newest = held.iter().map(|(_, m)| *m).max_by(|a, b| a.order(b)).cloned();
+            found.newest = newest_of(&held, homes).cloned();
             found.ghosts.clear();
         }
         for (at, manifest) in held {
@@ -305,6 +339,12 @@ impl Pool {
             }
         }
         found.stable = homes.iter().any(|homes| homes.hold(|at| found.copies.contains(&at)));
+        let same = |other: &Manifest| found.newest.as_ref().map(|new| new.version == other.version);
+        let rivals = found.older.iter().any(|older| same(older) == Some(true));
+        // Elsewhere nobody goes on after another one has taken the lock.
+        let rivals = rivals && homes.iter().flat_map(Homes::positions).any(|at| self.is_direct(at));
+        let all = homes.iter().flat_map(Homes::positions).all(|at| answers.contains_key(&at));
+        found.settle_rivals(rivals, all);
         found.corrupt = corrupt(answers);
         found.away = self.silent_domains(homes, answers, sure);
         found
@@ -374,13 +414,12 @@ impl Pool {
         let lacking =
             homes.copies.saturating_sub(here.iter().filter(|at| found.copies.contains(at)).count());
         let bytes = newest.sealed_bytes(&self.config.seals());
-        let file = NodeFile::Manifest { key: *key }.name();
         // Those first that it names itself.
         let mut here = here;
         here.sort_by_key(|at| !newest.copies.contains(&self.nodes[*at].config.id));
         let to = here.into_iter().filter(|at| !found.copies.contains(at)).take(lacking).collect();
         let written = in_parallel(self.sequence.as_ref(), to, |_, at: usize| {
-            write_whole(self.usable(at)?, &file, &bytes)?;
+            self.put_manifest(at, &newest, &bytes, &found.expected)?;
             Ok::<_, PoolError>(at)
         })?;
         found.stale.retain(|at| !written.contains(at));

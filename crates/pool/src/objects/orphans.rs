@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kiln_store::ShardReader;
+use kiln_store::{ShardReader, move_file};
 
 use super::commit::{Change, places};
 use super::index::Index;
@@ -36,7 +36,7 @@ impl Pool {
             let shard = NodeFile::Shard { key: *key, run: *run, index: *index }.name();
             let members = ObjectShards::open(self, manifest)?.members;
             if matches!(members[usize::from(*index)], Member::Lost(_)) {
-                store.rename(&file.name(), &shard)?;
+                move_file(store, &file.name(), &shard)?;
                 return Ok(());
             }
         }
@@ -86,7 +86,7 @@ impl Pool {
             for &(at_index, at) in shards {
                 let file = NodeFile::Shard { key: *key, run: *run, index: at_index };
                 if let Some(kept) = file.quarantined(req.now_ms) {
-                    self.usable(at)?.rename(&kept.name(), &file.name())?;
+                    move_file(self.usable(at)?, &kept.name(), &file.name())?;
                 }
             }
             let committed = self.commit(&change, settings, |now| {

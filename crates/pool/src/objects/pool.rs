@@ -324,7 +324,8 @@ fn enter(
     node: &NodeConfig,
     store: Arc<dyn Backend>,
 ) -> std::result::Result<Entered, String> {
-    Capabilities::FILES.require(&*store, "a node of a pool").map_err(|error| error.to_string())?;
+    Capabilities::require_writable(&*store, "a node of a pool")
+        .map_err(|error| error.to_string())?;
     let place = store.place();
     match identity(&*store).map_err(|error| error.to_string())? {
         None => Err(format!("{place} is no node of this pool ({IDENTITY} is missing)")),
@@ -343,7 +344,7 @@ fn enter(
 /// Opens a node's place, and refuses one that cannot do what pools do with nodes.
 pub(super) fn opened(node: &NodeConfig, open: Opener<'_>) -> Result<Arc<dyn Backend>, StoreError> {
     let store = open(node)?;
-    Capabilities::FILES.require(&*store, "a node of a pool")?;
+    Capabilities::require_writable(&*store, "a node of a pool")?;
     Ok(store)
 }
 

@@ -74,6 +74,8 @@ struct Staged<'a> {
     size: u64,
     body: Body,
     shards: Vec<StagedShard>,
+    /// What says that the put has begun, where shards have their names already.
+    announced: Option<(usize, String)>,
 }
 
 /// What may be there already.
@@ -263,7 +265,9 @@ impl Pool {
         let good: Vec<&Staged<'_>> = staged.iter().filter_map(|end| end.as_ref().ok()).collect();
         let ends = self.commit_staged(&good, before, settings).inspect_err(|_| {
             good.iter().for_each(|staged| self.remove_staged_shards(&staged.shards));
+            good.iter().for_each(|staged| self.withdraw(staged.announced.as_ref()));
         })?;
+        good.iter().for_each(|staged| self.withdraw(staged.announced.as_ref()));
         let mut ends = ends.into_iter();
         let end = |staged: Result<Staged<'_>>| {
             let staged = staged?;
@@ -336,8 +340,12 @@ impl Pool {
             StagedShard { node: nodes[part.index], part: part.name.clone(), name }
         };
         let shards: Vec<StagedShard> = parts.iter().flatten().map(staged_shard).collect();
+        let announced = self.announce(key, req.run, req.now_ms, &shards)?;
         let result = encode_shards(&codec, &info, &parts, 0, source, settings);
-        let (size, digests) = result.inspect_err(|_| self.remove_staged_shards(&shards))?;
+        let (size, digests) = result.inspect_err(|_| {
+            self.remove_staged_shards(&shards);
+            self.withdraw(announced.as_ref());
+        })?;
         let places = nodes
             .iter()
             .zip(digests)
@@ -351,7 +359,7 @@ impl Pool {
             sums: info.sums,
             places: places.collect(),
         });
-        Ok(Staged { req, key, size, body, shards })
+        Ok(Staged { req, key, size, body, shards, announced })
     }
 
     /// Makes what was staged the newest versions.
@@ -444,7 +452,11 @@ impl Pool {
         let (run, started) = (req.run, req.now_ms);
         let part = |(index, &node): (usize, &usize)| {
             let store = &**self.nodes[node].store().ok()?;
-            let name = NodeFile::ShardPart { key, run, index: index as u16, started }.name();
+            let index16 = index as u16;
+            let name = match self.is_direct(node) {
+                true => NodeFile::Shard { key, run, index: index16 }.name(),
+                false => NodeFile::ShardPart { key, run, index: index16, started }.name(),
+            };
             Some(Part { index, store, name })
         };
         nodes.iter().enumerate().map(part).collect()
@@ -479,7 +491,8 @@ fn stage_inline<'a>(
     }
     check_unchanged(source, req.name)?;
     settings.observer.advance(size);
-    Ok(Staged { req, key, size, body: Body::Inline(bytes), shards: Vec::new() })
+    let (body, shards) = (Body::Inline(bytes), Vec::new());
+    Ok(Staged { req, key, size, body, shards, announced: None })
 }
 
 /// Refuses what cannot be put together.

@@ -2,6 +2,8 @@
 //! told. One whose copy is from before removals were last forgotten was rolled back: all nodes were
 //! there then. What was removed meanwhile may be on it again, and goes first.
 
+use kiln_store::move_file;
+
 use super::small::epoch_of;
 use super::{Pool, ScrubReport, ScrubRequest};
 use crate::{Key, NodeFile, Result, Settings};
@@ -57,7 +59,7 @@ impl Pool {
             clean &= found.certain;
             let file = NodeFile::Manifest { key };
             if let (true, Some(kept)) = (found.ghosts.contains(&at), file.quarantined(req.now_ms)) {
-                store.rename(&file.name(), &kept.name())?;
+                move_file(store, &file.name(), &kept.name())?;
                 report.quarantined += 1;
             }
         }

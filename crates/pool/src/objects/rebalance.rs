@@ -198,6 +198,6 @@ impl Pool {
                 }
             }
         }
-        Ok(targets)
+        Ok(self.named_directly(targets))
     }
 }

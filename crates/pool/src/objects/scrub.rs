@@ -1,6 +1,6 @@
 //! Scrub: looks at everything a pool has, tells what is wrong, and tidies up.
 
-use kiln_store::Backend;
+use kiln_store::{Backend, move_file};
 use serde::Serialize;
 
 use super::config::is_zero;
@@ -370,6 +370,9 @@ impl Pool {
         if is_data && !found.away.is_empty() {
             return Ok(());
         }
+        if self.may_be_arriving(at, file, req)? {
+            return Ok(());
+        }
         let node = &self.nodes[at].config.id;
         if let NodeFile::Shard { run, index, .. } = file
             && found.newest.is_none()
@@ -406,7 +409,7 @@ impl Pool {
         let store = self.usable(at)?;
         match file.quarantined(req.now_ms) {
             Some(kept) => {
-                store.rename(&file.name(), &kept.name())?;
+                move_file(store, &file.name(), &kept.name())?;
                 report.quarantined += 1;
             }
             None => store.remove(&file.name())?,

@@ -1,6 +1,6 @@
 //! Small files, read whole.
 
-use kiln_store::{Backend, checksum, write_whole};
+use kiln_store::{Backend, Existing, ReadAt, checksum, write_whole};
 
 use crate::engine::names::DESCRIPTION;
 use crate::{PoolConfig, PoolError, Result};
@@ -14,13 +14,33 @@ pub(crate) fn read_small(store: &dyn Backend, name: &str, limit: u64) -> Result<
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error.into()),
     };
+    Ok(Some(whole(store, &*file, name, limit)?))
+}
+
+fn whole(store: &dyn Backend, file: &dyn ReadAt, name: &str, limit: u64) -> Result<Vec<u8>> {
     if file.len() > limit {
         let what = format!("{name} in {} has {} bytes", store.place(), file.len());
         return Err(PoolError::Refused { what: format!("{what}, more than the limit of {limit}") });
     }
     let mut bytes = vec![0; file.len() as usize];
     file.read_at(0, &mut bytes)?;
-    Ok(Some(bytes))
+    Ok(bytes)
+}
+
+/// As [`read_small`], with what a conditional write expects that puts something in its place.
+pub(super) fn read_tagged(
+    store: &dyn Backend,
+    name: &str,
+    limit: u64,
+) -> Result<(Option<Vec<u8>>, Existing)> {
+    let file = match store.open(name) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok((None, Existing::Keep)),
+        Err(error) => return Err(error.into()),
+    };
+    // Where there are no tags nothing is conditional.
+    let existing = file.tag().map_or(Existing::Replace, Existing::Same);
+    Ok((Some(whole(store, &*file, name, limit)?), existing))
 }
 
 /// Most bytes of a description, and of what tells whose disk it is.

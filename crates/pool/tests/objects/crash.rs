@@ -97,7 +97,7 @@ fn cut_everywhere(
 }
 
 #[test]
-fn a_put_is_whole_or_nothing() {
+pub fn a_put_is_whole_or_nothing() {
     let bytes = data(6_000, 1);
     cut_everywhere(
         |_| (),
@@ -112,7 +112,7 @@ fn a_put_is_whole_or_nothing() {
 }
 
 #[test]
-fn an_overwrite_is_the_old_or_the_new() {
+pub fn an_overwrite_is_the_old_or_the_new() {
     let (old, new) = (data(7_000, 2), data(5_500, 3));
     cut_everywhere(
         |world| drop(world.put("x", &old).unwrap()),
@@ -127,7 +127,7 @@ fn an_overwrite_is_the_old_or_the_new() {
 }
 
 #[test]
-fn a_removal_is_done_or_not() {
+pub fn a_removal_is_done_or_not() {
     let old = data(6_500, 4);
     cut_everywhere(
         |world| drop(world.put("x", &old).unwrap()),
@@ -137,7 +137,7 @@ fn a_removal_is_done_or_not() {
 }
 
 #[test]
-fn a_repair_never_makes_it_worse() {
+pub fn a_repair_never_makes_it_worse() {
     let old = data(6_500, 5);
     cut_everywhere(
         |world| {
@@ -173,7 +173,7 @@ fn put_together(world: &World, pool: &Pool, puts: &[BeforeAfter<'_>]) -> Vec<boo
 }
 
 #[test]
-fn of_objects_put_together_each_is_the_old_or_the_new_and_what_was_acknowledged_stays() {
+pub fn of_objects_put_together_each_is_the_old_or_the_new_and_what_was_acknowledged_stays() {
     // In manifests and in shards, new and in place of older ones of either kind.
     let puts: [BeforeAfter<'_>; 5] = [
         ("a", None, data(60, 1)),

@@ -7,7 +7,7 @@ use crate::world::*;
 const SIZES: [usize; 9] = [0, 1, 99, 100, 1_000, 4_999, 5_000, 70_001, 300_000];
 
 #[test]
-fn objects_of_all_sizes_come_back_whole_and_in_ranges() {
+pub fn objects_of_all_sizes_come_back_whole_and_in_ranges() {
     for code in ["clay:4+2", "rs:3+2", "rep:3", "rdp:4+2"] {
         let world = World::new(code, 8);
         for (at, size) in SIZES.into_iter().enumerate() {
@@ -29,7 +29,7 @@ fn objects_of_all_sizes_come_back_whole_and_in_ranges() {
 }
 
 #[test]
-fn a_range_reads_only_the_sub_chunks_that_it_needs() {
+pub fn a_range_reads_only_the_sub_chunks_that_it_needs() {
     let world = World::new("clay:4+2", 6);
     let bytes = data(200_000, 1);
     world.put("x", &bytes).unwrap();
@@ -40,7 +40,7 @@ fn a_range_reads_only_the_sub_chunks_that_it_needs() {
 }
 
 #[test]
-fn a_lost_range_is_rebuilt_by_the_cheapest_plan() {
+pub fn a_lost_range_is_rebuilt_by_the_cheapest_plan() {
     let mut world = World::new("clay:4+2", 6);
     let bytes = data(200_000, 2);
     let put = world.put("x", &bytes).unwrap();
@@ -55,7 +55,7 @@ fn a_lost_range_is_rebuilt_by_the_cheapest_plan() {
 }
 
 #[test]
-fn any_m_nodes_may_be_lost_for_data_and_manifests() {
+pub fn any_m_nodes_may_be_lost_for_data_and_manifests() {
     let mut world = World::new("clay:3+2", 5);
     let objects: Vec<(String, Vec<u8>)> =
         [10, 3_000, 60_000].map(|size| (format!("object-{size}"), data(size, size as u64))).into();
@@ -76,7 +76,7 @@ fn any_m_nodes_may_be_lost_for_data_and_manifests() {
 }
 
 #[test]
-fn an_overwrite_replaces_and_leaves_nothing_behind() {
+pub fn an_overwrite_replaces_and_leaves_nothing_behind() {
     let world = World::new("clay:4+2", 9);
     for (round, size) in [60_000, 50, 3_000, 70_000, 0].into_iter().enumerate() {
         let bytes = data(size, round as u64);
@@ -96,7 +96,7 @@ fn an_overwrite_replaces_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn replacing_must_be_asked_for() {
+pub fn replacing_must_be_asked_for() {
     let world = World::new("rs:2+1", 3);
     world.put("x", b"first").unwrap();
     let req = PutRequest { name: "x", run: [1; 16], now_ms: 0, replace: false };
@@ -106,7 +106,7 @@ fn replacing_must_be_asked_for() {
 }
 
 #[test]
-fn a_put_goes_on_with_few_nodes_away_and_refuses_with_more() {
+pub fn a_put_goes_on_with_few_nodes_away_and_refuses_with_more() {
     let mut world = World::new("clay:4+2", 6);
     let bytes = data(50_000, 3);
     world.away = [2].into();
@@ -122,7 +122,7 @@ fn a_put_goes_on_with_few_nodes_away_and_refuses_with_more() {
 }
 
 #[test]
-fn a_node_that_was_away_cannot_bring_old_versions_back() {
+pub fn a_node_that_was_away_cannot_bring_old_versions_back() {
     let mut world = World::new("rs:2+2", 7);
     for round in 0..20 {
         let name = format!("object-{round}");
@@ -149,7 +149,7 @@ fn a_node_that_was_away_cannot_bring_old_versions_back() {
 }
 
 #[test]
-fn an_empty_mount_point_is_no_node_and_a_strange_disk_is_refused() {
+pub fn an_empty_mount_point_is_no_node_and_a_strange_disk_is_refused() {
     let mut world = World::new("rs:2+1", 3);
     world.put("x", &data(3_000, 1)).unwrap();
     world.disks[1] = Disk::new(kiln_store::MemoryBackend::new());
@@ -170,7 +170,7 @@ fn an_empty_mount_point_is_no_node_and_a_strange_disk_is_refused() {
 }
 
 #[test]
-fn two_writers_of_one_name_leave_one_whole_object() {
+pub fn two_writers_of_one_name_leave_one_whole_object() {
     let world = World::new("clay:4+2", 8);
     let versions: Vec<Vec<u8>> = (0..4).map(|at| data(40_000 + at, at as u64)).collect();
     std::thread::scope(|scope| {

@@ -37,7 +37,7 @@ fn repair(world: &World, index: &Index) {
 /// nobody has the manifest does not say that there is no object: a scrub that thought so removed
 /// its shards.
 #[test]
-fn a_new_disk_does_not_testify_that_there_is_no_object() {
+pub fn a_new_disk_does_not_testify_that_there_is_no_object() {
     let mut world = World::new("rs:2+1", 5);
     let bytes = data(6_000, 1);
     let put = world.put("x", &bytes).unwrap();
@@ -61,7 +61,7 @@ fn a_new_disk_does_not_testify_that_there_is_no_object() {
 
 /// With a silent loss instead nobody can know; but shards are not removed on such a word.
 #[test]
-fn shards_that_nobody_names_stay_while_somebody_is_away() {
+pub fn shards_that_nobody_names_stay_while_somebody_is_away() {
     let mut world = World::new("rs:2+1", 5);
     let bytes = data(6_000, 2);
     let put = world.put("x", &bytes).unwrap();
@@ -77,7 +77,7 @@ fn shards_that_nobody_names_stay_while_somebody_is_away() {
 /// A commit that is cut short among its renames leaves the new manifest on one node and the old
 /// one on others that both name. An index made then may follow the old one; a scrub corrects it.
 #[test]
-fn a_scrub_corrects_an_index_that_follows_an_old_manifest() {
+pub fn a_scrub_corrects_an_index_that_follows_an_old_manifest() {
     let world = World::new("clay:3+2", 6);
     let put = world.put("x", &data(6_000, 3)).unwrap();
     let mut holders = holders(&world, &put);

@@ -5,8 +5,10 @@ use std::io::{Error, ErrorKind};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use kiln_store::backends::upload::by_rename;
 use kiln_store::{
-    Append, Backend, Capabilities, MemoryBackend, Operation, ReadAt, StoreError, WriteLock,
+    Append, Backend, Capabilities, Capability, MemoryBackend, NewFile, Operation, ReadAt,
+    StoreError, Tag, Upload, WriteLock,
 };
 
 use crate::world::World;
@@ -164,6 +166,30 @@ impl Backend for Fused {
         Ok(Box::new(FusedFile { inner: self.inner.append(&name, at)?, fuse, disk, name }))
     }
 
+    fn write_once(&self, name: &str) -> Result<Box<dyn Append>, StoreError> {
+        self.pass(Operation::Create, name)?;
+        let (fuse, disk, name) = (Arc::clone(&self.fuse), self.disk, name.to_owned());
+        Ok(Box::new(FusedFile { inner: self.inner.write_once(&name)?, fuse, disk, name }))
+    }
+
+    fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>, StoreError> {
+        if self.capabilities().has(Capability::Append) {
+            return by_rename(self, file);
+        }
+        self.pass(Operation::Create, file.name)?;
+        let (fuse, disk, name) = (Arc::clone(&self.fuse), self.disk, file.name.to_owned());
+        Ok(Box::new(FusedFile { inner: self.inner.create(file)?, fuse, disk, name }))
+    }
+
+    fn copy(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        self.pass(Operation::Rename, from)?;
+        self.inner.copy(from, to)
+    }
+
+    fn modified(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        self.inner.modified(name)
+    }
+
     fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
         self.pass(Operation::Rename, from)?;
         self.inner.rename(from, to)
@@ -210,6 +236,26 @@ impl ReadAt for FusedFile<Box<dyn ReadAt>> {
         pass(&self.fuse, self.disk, Operation::Read, &self.name)?;
         self.inner.read_at(offset, buf)
     }
+
+    fn tag(&self) -> Option<Tag> {
+        self.inner.tag()
+    }
+}
+
+impl<'a> Upload for FusedFile<Box<dyn Upload + 'a>> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        pass(&self.fuse, self.disk, Operation::Write, &self.name)?;
+        self.inner.write(bytes)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.inner.sync()
+    }
+
+    fn complete(self: Box<Self>) -> Result<(), StoreError> {
+        pass(&self.fuse, self.disk, Operation::Rename, &self.name)?;
+        self.inner.complete()
+    }
 }
 
 impl Append for FusedFile<Box<dyn Append>> {
@@ -225,5 +271,10 @@ impl Append for FusedFile<Box<dyn Append>> {
     fn sync(&mut self) -> Result<(), StoreError> {
         pass(&self.fuse, self.disk, Operation::Sync, &self.name)?;
         self.inner.sync()
+    }
+
+    fn complete(&mut self) -> Result<(), StoreError> {
+        pass(&self.fuse, self.disk, Operation::Sync, &self.name)?;
+        self.inner.complete()
     }
 }

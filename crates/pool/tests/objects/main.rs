@@ -1,5 +1,6 @@
 //! Pools over memory nodes.
 
+mod buckets;
 mod crash;
 mod everyday;
 mod forged;

@@ -188,7 +188,7 @@ impl Play {
 }
 
 #[test]
-fn what_was_acknowledged_is_what_is_read() {
+pub fn what_was_acknowledged_is_what_is_read() {
     for seed in 0..25 {
         let mut play = Play::new(seed);
         for _ in 0..70 {

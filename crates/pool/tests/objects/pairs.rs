@@ -99,7 +99,7 @@ fn any_further_losses_are_survived(code: &str, nodes: usize, first: &Action, the
 }
 
 #[test]
-fn after_every_pair_of_actions_m_further_losses_are_survived() {
+pub fn after_every_pair_of_actions_m_further_losses_are_survived() {
     for (code, nodes) in [("rs:2+1", 6), ("rs:3+2", 8)] {
         for first in &ACTIONS {
             for then in &ACTIONS {

@@ -70,7 +70,7 @@ fn forgeries(world: &World, name: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_forged_manifest_is_found_and_never_believed() {
+pub fn a_forged_manifest_is_found_and_never_believed() {
     for size in [50, 20_000] {
         let world = sealed_world("rs:4+2", 8);
         let bytes = data(size, 3);
@@ -100,7 +100,7 @@ fn a_forged_manifest_is_found_and_never_believed() {
 }
 
 #[test]
-fn without_a_key_nothing_is_promised_of_forgeries() {
+pub fn without_a_key_nothing_is_promised_of_forgeries() {
     let world = World::new("rs:4+2", 8);
     world.put("x", &data(50, 3)).unwrap();
     let right = world.pool().manifest("x").unwrap();
@@ -137,7 +137,7 @@ fn forged_shard(right: Vec<u8>, hide: bool) -> Vec<u8> {
 }
 
 #[test]
-fn a_forged_shard_is_never_read_and_never_repaired_from() {
+pub fn a_forged_shard_is_never_read_and_never_repaired_from() {
     for code in ["rs:4+2", "clay:4+2", "lrc:4+2+2", "rep:3"] {
         let world = sealed_world(code, 9);
         let bytes = data(20_000, 3);
@@ -180,7 +180,7 @@ fn a_forged_shard_is_never_read_and_never_repaired_from() {
 }
 
 #[test]
-fn keys_are_exchanged_while_the_pool_is_used() {
+pub fn keys_are_exchanged_while_the_pool_is_used() {
     let mut world = World::new("rs:4+2", 8);
     let (small, large) = (data(60, 1), data(20_000, 2));
     world.put("before/small", &small).unwrap();
@@ -211,7 +211,7 @@ fn keys_are_exchanged_while_the_pool_is_used() {
 }
 
 #[test]
-fn without_the_key_of_the_pool_it_is_not_opened() {
+pub fn without_the_key_of_the_pool_it_is_not_opened() {
     let world = sealed_world("rs:2+1", 4);
     for at_hand in [PoolKeys::default(), keys(&[9])] {
         let config = PoolConfig { keys: at_hand, ..world.config.clone() };
@@ -231,7 +231,7 @@ fn without_the_key_of_the_pool_it_is_not_opened() {
 }
 
 #[test]
-fn a_forged_map_is_no_map() {
+pub fn a_forged_map_is_no_map() {
     let world = sealed_world("rs:4+2", 8);
     let bytes = data(20_000, 3);
     world.put("x", &bytes).unwrap();
@@ -251,7 +251,7 @@ fn a_forged_map_is_no_map() {
 }
 
 #[test]
-fn shards_without_a_manifest_prove_nothing() {
+pub fn shards_without_a_manifest_prove_nothing() {
     let world = sealed_world("rs:4+2", 8);
     world.put("x", &data(20_000, 3)).unwrap();
     let file = NodeFile::Manifest { key: Key::of("x").unwrap() }.name();

@@ -77,7 +77,7 @@ fn all_in_place(world: &World) -> bool {
 }
 
 #[test]
-fn a_full_node_is_passed_over() {
+pub fn a_full_node_is_passed_over() {
     for full in 0..6 {
         let world = World::new("rs:2+1", 6);
         let before = objects(&world, 6);
@@ -94,7 +94,7 @@ fn a_full_node_is_passed_over() {
 }
 
 #[test]
-fn too_many_full_nodes_are_named_and_nothing_is_changed() {
+pub fn too_many_full_nodes_are_named_and_nothing_is_changed() {
     let world = World::new("rs:2+1", 4);
     let objects = objects(&world, 9);
     world.disks[0].faulty.limit_space(10);
@@ -110,7 +110,7 @@ fn too_many_full_nodes_are_named_and_nothing_is_changed() {
 }
 
 #[test]
-fn shards_move_to_nodes_that_joined_and_no_others_do() {
+pub fn shards_move_to_nodes_that_joined_and_no_others_do() {
     let mut world = World::new("rs:3+2", 7);
     let objects = objects(&world, 60);
     assert_eq!(rebalance(&world, false).shards_misplaced, 0);
@@ -137,7 +137,7 @@ fn shards_move_to_nodes_that_joined_and_no_others_do() {
 }
 
 #[test]
-fn an_interrupted_rebalance_goes_on() {
+pub fn an_interrupted_rebalance_goes_on() {
     let mut world = World::new("rs:3+2", 7);
     let objects = objects(&world, 40);
     join(&mut world, 2.0);

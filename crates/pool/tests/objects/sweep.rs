@@ -241,7 +241,8 @@ fn moments(row: &Row, start: &World) -> i64 {
 }
 
 #[test]
-fn a_fault_at_every_operation() {
+pub fn a_fault_at_every_operation() {
+    let buckets = BUCKETS.get();
     let mut trials = Vec::new();
     let starts: Vec<World> = ROWS.iter().map(fresh).collect();
     for (row, start) in ROWS.iter().zip(&starts) {
@@ -255,6 +256,7 @@ fn a_fault_at_every_operation() {
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
+                BUCKETS.set(buckets);
                 while let Some((row, start, failing, at)) =
                     trials.get(next.fetch_add(1, Ordering::Relaxed))
                 {

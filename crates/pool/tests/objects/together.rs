@@ -24,7 +24,7 @@ fn together(
 }
 
 #[test]
-fn objects_put_together_have_their_own_ends() {
+pub fn objects_put_together_have_their_own_ends() {
     let world = World::new("clay:3+2", 6);
     world.put("old", &data(50, 1)).unwrap();
     let puts = [
@@ -50,7 +50,7 @@ fn objects_put_together_have_their_own_ends() {
 }
 
 #[test]
-fn what_cannot_be_put_together_is_refused_before_anything_changes() {
+pub fn what_cannot_be_put_together_is_refused_before_anything_changes() {
     let world = World::new("rs:2+1", 4);
     let twice = [("a", data(10, 1), false), ("b", data(10, 2), false), ("a", data(10, 3), false)];
     let error = together(&world, &twice).unwrap_err();
@@ -60,7 +60,7 @@ fn what_cannot_be_put_together_is_refused_before_anything_changes() {
 }
 
 #[test]
-fn a_batch_asks_and_syncs_less_than_its_objects_one_by_one() {
+pub fn a_batch_asks_and_syncs_less_than_its_objects_one_by_one() {
     let names: Vec<String> = (0..20).map(|at| format!("o{at:02}")).collect();
     let operations =
         |world: &World| -> u64 { world.disks.iter().map(|disk| disk.faulty.operations()).sum() };
@@ -100,7 +100,7 @@ fn walk(folder: &std::path::Path) -> Vec<std::fs::DirEntry> {
 }
 
 #[test]
-fn what_an_object_takes_is_what_was_computed_and_the_least() {
+pub fn what_an_object_takes_is_what_was_computed_and_the_least() {
     for code in ["clay:10+4", "clay:4+2", "rs:2+1", "rs:10+4", "rep:3"] {
         let root = tempfile::tempdir().unwrap();
         let policy = Policy::for_code(code).unwrap();

@@ -1,5 +1,6 @@
 //! A pool over memory nodes that can go away, rot and come back.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use kiln_pool::{
     GetReport, GetRequest, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PoolError, PutReport,
     PutRequest, Settings, Silent, StreamSource,
 };
+use kiln_store::backends::bucket::Bucket;
 use kiln_store::{Backend, FaultyBackend, MemoryBackend, StoreError};
 
 /// Position-dependent bytes.
@@ -27,6 +29,11 @@ pub fn settings() -> Settings<'static> {
     Settings { threads: 2, memory: 8 << 20, ..*DEFAULT }
 }
 
+thread_local! {
+    /// Whether the disks of this test are as object stores are: without renames and appending.
+    pub static BUCKETS: Cell<bool> = const { Cell::new(false) };
+}
+
 /// One node's disk.
 #[derive(Clone)]
 pub struct Disk {
@@ -37,7 +44,11 @@ pub struct Disk {
 impl Disk {
     pub fn new(memory: MemoryBackend) -> Disk {
         let memory = Arc::new(memory);
-        Disk { faulty: FaultyBackend::new(memory.clone()), memory }
+        let place: Arc<dyn Backend> = match BUCKETS.get() {
+            true => Arc::new(Bucket::over(memory.clone())),
+            false => memory.clone(),
+        };
+        Disk { faulty: FaultyBackend::new(place), memory }
     }
 }
 

@@ -166,9 +166,9 @@ fn a_lost_shard_goes_back_to_its_node_or_where_it_is_told() {
     assert!(world.stores[5].list().unwrap().is_empty());
 }
 
-/// Six nodes, one of which is as object stores are: no appending, renaming or locking.
-fn with_a_bucket() -> (World, Vec<Node>, Bucket) {
-    let (world, bucket) = (World::new("rs:4+2", 64), Bucket::default());
+/// Six nodes, one of which is a bucket.
+fn with_a_bucket(bucket: Bucket) -> (World, Vec<Node>, Bucket) {
+    let world = World::new("rs:4+2", 64);
     let stores = (0..5).map(|_| Arc::new(MemoryBackend::new()) as Arc<dyn Backend>);
     let stores = stores.chain([Arc::new(bucket.clone()) as Arc<dyn Backend>]).enumerate();
     let nodes = stores.map(|(at, store)| Node::new(format!("n{at}"), store)).collect();
@@ -183,8 +183,48 @@ fn assert_incapable(error: &PoolError) {
 }
 
 #[test]
+fn shards_live_in_buckets_that_copy_and_lock() {
+    let (mut world, _, _) = with_a_bucket(Bucket::default());
+    let buckets: Vec<Bucket> = (0..6).map(|_| Bucket::default()).collect();
+    let node =
+        |(at, bucket): (usize, &Bucket)| Node::new(format!("b{at}"), Arc::new(bucket.clone()));
+    world.nodes = buckets.iter().enumerate().map(node).collect();
+    for seed in [1, 2] {
+        // The second time over what is there.
+        let bytes: Vec<u8> = data(3000).into_iter().map(|byte| byte ^ seed).collect();
+        let req = EncodeRequest { run: [seed; 16], replace: true, ..world.request() };
+        let ears = Ears::default();
+        encode(&req, &mut Known::new(&bytes), &world.nodes, &settings(&ears)).unwrap();
+        assert!(world.decode().unwrap().0 == bytes);
+        for (at, bucket) in buckets.iter().enumerate() {
+            assert_eq!(bucket.list().unwrap(), [name(at)]);
+        }
+        let shard = |at: usize| {
+            let file = buckets[at].open(&name(at)).unwrap();
+            let mut bytes = vec![0; file.len() as usize];
+            file.read_at(0, &mut bytes).unwrap();
+            bytes
+        };
+        // One is gone, one is damaged, two have each other's names.
+        let whole: Vec<Vec<u8>> = (0..6).map(shard).collect();
+        buckets[3].remove(&name(3)).unwrap();
+        let mut bad = whole[4].clone();
+        bad[5000.min(whole[4].len() / 2)] ^= 1;
+        write_whole(&buckets[4], &name(4), &bad).unwrap();
+        write_whole(&buckets[0], "elsewhere", &whole[0]).unwrap();
+        buckets[0].remove(&name(0)).unwrap();
+        assert!(world.decode().unwrap().0 == bytes);
+        let report = world.repair(&RepairRequest { scan: true, ..Default::default() }).unwrap();
+        assert_eq!(report.lost, [3, 4]);
+        assert!((0..6).map(shard).collect::<Vec<_>>() == whole);
+        assert!(world.verify(Depth::Parity).unwrap().clean);
+        assert_eq!(buckets[0].list().unwrap(), [name(0)]);
+    }
+}
+
+#[test]
 fn a_place_that_cannot_hold_shards_is_refused_before_a_byte_moves() {
-    let (world, nodes, _) = with_a_bucket();
+    let (world, nodes, _) = with_a_bucket(Bucket::reads_only());
     let (bytes, ears) = (data(3000), Ears::default());
     let req = world.request();
     let error = encode(&req, &mut Known::new(&bytes), &nodes, &settings(&ears)).unwrap_err();
@@ -194,7 +234,7 @@ fn a_place_that_cannot_hold_shards_is_refused_before_a_byte_moves() {
 
 #[test]
 fn shards_are_read_from_a_place_that_cannot_hold_new_ones() {
-    let (mut world, nodes, bucket) = with_a_bucket();
+    let (mut world, nodes, bucket) = with_a_bucket(Bucket::reads_only());
     let bytes = data(3000);
     world.encode(&bytes);
     for (index, node) in nodes.iter().enumerate() {
@@ -213,7 +253,7 @@ fn shards_are_read_from_a_place_that_cannot_hold_new_ones() {
 
 #[test]
 fn a_pool_takes_no_node_that_it_could_not_write_to() {
-    let (_, nodes, _) = with_a_bucket();
+    let (_, nodes, _) = with_a_bucket(Bucket::reads_only());
     let mut config = PoolConfig::new([7; 16], "test", Policy::for_code("rs:4+2").unwrap());
     let config_of = |at: usize| NodeConfig::new(&format!("n{at}"), &format!("memory://{at}"));
     config.node = (0..6).map(config_of).collect();

@@ -1,13 +1,12 @@
 //! A place as object stores are, for tests of what such a place lacks.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::capability::Capabilities;
+use super::capability::{Capabilities, Capability};
+use super::memory::MemoryBackend;
 use super::upload::{Existing, NewFile, Tag, Upload};
-use super::{Append, Backend, LOCK_RETRY, ReadAt, WriteLock, check_name, check_range};
+use super::{Append, Backend, ReadAt, WriteLock, check_name, check_range};
 use crate::{Operation, Result, StoreError};
 
 const PLACE: &str = "bucket";
@@ -26,34 +25,28 @@ const PLACE: &str = "bucket";
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Bucket {
-    objects: Arc<Mutex<BTreeMap<String, Arc<[u8]>>>>,
-    locked: Arc<AtomicBool>,
-}
-
-/// The lock of a bucket, until it is dropped.
-#[derive(Debug)]
-struct Locked(Arc<AtomicBool>);
-
-impl Drop for Locked {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::SeqCst);
-    }
+    objects: Arc<MemoryBackend>,
+    /// Held while a condition is looked at and what it allows is done.
+    turn: Arc<Mutex<()>>,
+    /// It neither locks nor copies.
+    reads_only: bool,
 }
 
 impl Bucket {
-    /// The bytes of an object.
+    /// A bucket whose objects are the files of this memory, for tests that look into it.
     #[must_use]
-    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
-        self.objects().get(name).map(|bytes| bytes.to_vec())
+    pub fn over(objects: Arc<MemoryBackend>) -> Bucket {
+        Bucket { objects, ..Bucket::default() }
     }
 
-    /// Puts an object in place, whatever is there: for what others do to a bucket.
-    pub fn put(&self, name: &str, bytes: Vec<u8>) {
-        self.objects().insert(name.to_owned(), bytes.into());
+    /// A bucket that can neither be locked nor copy its objects: no shards are written to it.
+    #[must_use]
+    pub fn reads_only() -> Bucket {
+        Bucket { reads_only: true, ..Bucket::default() }
     }
 
-    fn objects(&self) -> MutexGuard<'_, BTreeMap<String, Arc<[u8]>>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -63,16 +56,19 @@ impl Backend for Bucket {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::OBJECTS
+        match self.reads_only {
+            true => Capabilities::READ.and(&[Capability::CreateIfAbsent]),
+            false => Capabilities::OBJECTS.and(&[Capability::Durable]),
+        }
     }
 
     fn list(&self) -> Result<Vec<String>> {
-        Ok(self.objects().keys().cloned().collect())
+        self.objects.list()
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
         check_name(name)?;
-        let bytes = self.objects().get(name).cloned().ok_or_else(|| absent(name))?;
+        let bytes = self.objects.bytes(name).ok_or_else(|| absent(name))?.into();
         Ok(Box::new(Object { bytes, name: name.to_owned() }))
     }
 
@@ -91,35 +87,31 @@ impl Backend for Bucket {
     }
 
     fn copy(&self, from: &str, to: &str) -> Result<()> {
+        if self.reads_only {
+            return Err(self.incapable(Capability::Copy, &format!("copying to {to:?}")));
+        }
         check_name(from)?;
         check_name(to)?;
-        let mut objects = self.objects();
-        let bytes = objects.get(from).cloned().ok_or_else(|| absent(from))?;
-        objects.insert(to.to_owned(), bytes);
+        let bytes = self.objects.bytes(from).ok_or_else(|| absent(from))?;
+        self.objects.put(to, bytes);
         Ok(())
     }
 
     /// Always long ago: there is no clock here.
     fn modified(&self, name: &str) -> Result<Option<u64>> {
-        self.objects().get(name).map(|_| Some(0)).ok_or_else(|| absent(name))
+        self.objects.bytes(name).map(|_| Some(0)).ok_or_else(|| absent(name))
     }
 
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
-        loop {
-            if !self.locked.swap(true, Ordering::SeqCst) {
-                return Ok(Some(WriteLock::on(Locked(Arc::clone(&self.locked)))));
-            }
-            if !wait {
-                return Ok(None);
-            }
-            std::thread::sleep(LOCK_RETRY);
+        match self.reads_only {
+            true => Err(self.incapable(Capability::Lock, "writing to it")),
+            false => self.objects.lock(wait),
         }
     }
 
     fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
-        self.objects().remove(name);
-        Ok(())
+        self.objects.remove(name)
     }
 }
 
@@ -164,18 +156,18 @@ struct Put {
 
 impl Put {
     fn put(&mut self) -> Result<()> {
-        let mut objects = self.bucket.objects();
-        let there = objects.get(&self.name);
+        let _turn = self.bucket.turn();
+        let there = self.bucket.objects.bytes(&self.name);
         let refused = match self.existing {
             Existing::Replace => false,
             Existing::Keep => there.is_some(),
-            Existing::Same(tag) => there.and_then(|bytes| tag_of(bytes)) != Some(tag),
+            Existing::Same(tag) => there.and_then(|bytes| tag_of(&bytes)) != Some(tag),
         };
         if refused {
             let source = io::ErrorKind::AlreadyExists.into();
             return Err(StoreError::io(Operation::Complete, PLACE, &self.name, source));
         }
-        objects.insert(self.name.clone(), std::mem::take(&mut self.bytes).into());
+        self.bucket.objects.put(&self.name, std::mem::take(&mut self.bytes));
         self.done = true;
         Ok(())
     }

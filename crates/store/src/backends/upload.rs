@@ -129,8 +129,12 @@ enum State {
     Done,
 }
 
-/// Begins a file in a place that appends and renames.
-pub(super) fn by_rename<'a, B: Backend + ?Sized>(
+/// Begins a file in a place that appends and renames: what [`Backend::create`] does by itself, for
+/// wrappers around other backends.
+///
+/// # Errors
+/// As [`Backend::create`].
+pub fn by_rename<'a, B: Backend + ?Sized>(
     store: &'a B,
     file: &NewFile<'_>,
 ) -> Result<Box<dyn Upload + 'a>> {

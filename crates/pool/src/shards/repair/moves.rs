@@ -1,5 +1,7 @@
 //! Putting misnamed shards where their names belong.
 
+use kiln_store::move_file;
+
 use super::again_discovered;
 use crate::engine::names;
 use crate::engine::repair_statistics::RepairStatistics;
@@ -20,7 +22,7 @@ pub(super) fn settle(
     }
     for rename in plan(&fresh) {
         let node = &nodes[rename.node];
-        node.store.rename(&rename.from, &rename.to)?;
+        move_file(&*node.store, &rename.from, &rename.to)?;
         totals.note_move(&rename, node);
     }
     again_discovered(&fresh, nodes)

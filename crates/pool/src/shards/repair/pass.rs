@@ -1,5 +1,7 @@
 //! One pass of a repair: some shards are rebuilt side by side.
 
+use kiln_store::move_file;
+
 use super::RepairRequest;
 use super::place::{Target, target};
 use crate::engine::names::{self, Kind};
@@ -37,7 +39,7 @@ impl Job<'_> {
         let found = self.rebuild(&targets, totals, settings)?;
         for target in &targets {
             if let Some(aside) = &target.aside {
-                target.node.store.rename(&target.name, aside)?;
+                move_file(&*target.node.store, &target.name, aside)?;
                 totals.moved.push(Moved {
                     index: target.index,
                     node: target.node.name.clone(),
@@ -45,7 +47,7 @@ impl Job<'_> {
                     to: aside.clone(),
                 });
             }
-            target.node.store.rename(&target.part, &target.name)?;
+            move_file(&*target.node.store, &target.part, &target.name)?;
         }
         self.remove_replaced(&targets)?;
         Ok(found)

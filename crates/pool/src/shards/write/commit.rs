@@ -1,5 +1,7 @@
 //! The renames that make parts shards.
 
+use kiln_store::{Capability, move_file};
+
 use crate::engine::names;
 use crate::engine::node::node_of;
 use crate::engine::sinks::in_parallel;
@@ -33,6 +35,10 @@ impl Rename {
 /// store makes names durable with every rename and removal; so a file is made and removed.
 pub(crate) fn secure_names(object: &str, nodes: &[Node], settings: &Settings<'_>) -> Result<()> {
     in_parallel(settings.sequence, nodes.iter().collect(), |_, node: &Node| {
+        if !node.store.capabilities().has(Capability::Append) {
+            // A file has its name there when it is there at all.
+            return Ok(());
+        }
         let marker = names::marker(object);
         drop(node.store.append(&marker, 0)?);
         node.store.remove(&marker)
@@ -50,7 +56,7 @@ pub(crate) fn commit(
     leftovers: &[(usize, String)],
     nodes: &[Node],
 ) -> Result<()> {
-    let rename = |rename: &Rename| nodes[rename.node].store.rename(&rename.from, &rename.to);
+    let rename = |rename: &Rename| move_file(&*nodes[rename.node].store, &rename.from, &rename.to);
     let Some((last, rest)) = renames.split_last() else { return Ok(()) };
     rest.iter().try_for_each(rename)?;
     for (node, name) in leftovers {
