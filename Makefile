@@ -11,8 +11,8 @@ KILN   := $(TARGET)/release/kiln
 .PHONY: help setup build install test check doc msrv miri portable package lint demo kernels \
     ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
-    bench-average numbers pictures simulate testbed-up testbed-down testbed-test volume-test fuzz \
-    clean
+    bench-average numbers pictures simulate testbed-up testbed-down testbed-test volume-test s3-test \
+    bench-s3 fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -39,6 +39,8 @@ help:
 	@echo 'make bench-repair  repairs over shaped links on this machine (QUICK=1: 12+4; as root)'
 	@echo 'make testbed-up, testbed-down  N hosts here with links of RATE and agents (as root)'
 	@echo 'make volume-test  volumes under nbdcopy, qemu-img, fio, and a database (as root)'
+	@echo 'make s3-test  files and a pool in 14 buckets of an S3 server here; one bucket is lost'
+	@echo 'make bench-s3  what repairs download and ask for, and what faults do (QUICK=1)'
 	@echo 'make simulate  clusters in virtual time while everything goes wrong (SEEDS=10000, FIRST=0)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each), guided by coverage'
 	@echo 'make lint    formatting, clippy, and a look at what we depend on'
@@ -112,6 +114,7 @@ test: lint doc
 	        '$(SUB) ceph-cluster RELEASE=$(release)') \
 	    --beside testbed '$(SUB) testbed-test' \
 	    --beside volumes '$(SUB) volume-test' \
+	    --beside s3 '$(SUB) s3-test' \
 	    --beside migrate '$(PYTHON) bindings/ceph/migration_test.py' \
 	    '$(CARGO) test --workspace && $(SUB) kernels'
 
@@ -219,6 +222,15 @@ volume-test: setup
 	echo '== volumes' && { packages $(VOLUME_PACKAGES) || true; } && \
 	{ $(PYTHON) bench/volume/volume_test.py '$(TARGET)/volume-test' --kiln "$$kiln" || \
 	    [ $$? = 3 ]; }
+
+bench-s3: build
+	@$(PYTHON) bench/s3/bench.py '$(TARGET)/bench-s3' --kiln '$(KILN)' $(if $(QUICK),--quick) \
+	    --out '$(TARGET)/s3.json'
+
+# Files and a pool in buckets of an S3 server of this machine. Exit code 3: none can be had.
+s3-test: setup
+	@kiln=$$($(BUILT) kiln:kiln) && echo '== s3' && \
+	{ $(PYTHON) bench/s3/s3_test.py '$(TARGET)/s3-test' --kiln "$$kiln" || [ $$? = 3 ]; }
 
 # The bounded form, part of `make test`. Exit code 3: not possible here, which was said.
 testbed-test: setup

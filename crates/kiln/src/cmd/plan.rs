@@ -2,6 +2,7 @@
 
 mod orders;
 mod place;
+mod price;
 mod reads;
 mod recover;
 
@@ -38,6 +39,16 @@ Examples:
   kiln plan -c clay:10+4 --recover --cluster nodes.toml --layout stripes.txt --failed n3 --to n21
   kiln plan --code clay:16+2,order=gray --device-model disk.json --lost 17
                                                reads on a device that kiln probe measured
+  kiln plan -c clay:10+4,order=gray --chunk 64MiB --price prices.toml
+                                               what a repair costs in money, e.g. from S3
+
+Prices of --price, where zones may be left out:
+  currency = \"USD\"
+  gets_1000 = 0.0004                    for 1000 requests
+  gigabyte = 0.09                       for 10^9 bytes downloaded
+  [zone.near]
+  chunks = [0, 1, 2]                    what is kept there
+  gigabyte = 0.01                       what is not said is as above
 
 A machine of --cluster, where everything but the id may be left out:
   [[node]]
@@ -78,6 +89,9 @@ pub struct Plan {
 
     #[command(flatten)]
     reads: reads::DeviceFlags,
+
+    #[command(flatten)]
+    price: price::PriceFlags,
 
     #[command(flatten)]
     place: place::Placing,
@@ -171,6 +185,10 @@ impl Command for Plan {
         if let Some(model) = self.reads.model()? {
             let lost = self.lost.map(|Indices(lost)| lost);
             return reads::run(&codec, lost.as_deref(), sub_chunk, &model, setup);
+        }
+        if self.price.wanted() {
+            let lost = self.lost.map(|Indices(lost)| lost);
+            return self.price.run(&codec, lost.as_deref(), sub_chunk, setup);
         }
         match (self.lost, self.average) {
             (Some(Indices(lost)), _) if self.place.wanted() => {

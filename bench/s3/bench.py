@@ -1,0 +1,238 @@
+"""Pools and files on S3: what a repair downloads and asks, and what faults do.
+
+    bench.py FOLDER --kiln PROGRAM [--quick] [--out FILE]
+
+Prints one line of JSON; with --out also writes it, with the machine and all rows. The server is
+moto on this machine, behind a proxy that counts and injects faults, so times mean nothing here:
+what is counted are requests and bytes. Exit code 3: there is no S3 server to be had.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from proxy import Proxy
+from rig import Failed, Rig
+from servers import Moto, Unable
+
+NODES = 14
+CODE = "clay:10+4"
+# Bytes of the file whose repair is weighed: so large that what is read beside chunks is little.
+LARGE = 160_000_000
+# One stripe of chunks of 1 MiB.
+STRIPE = 10 << 20
+ORDERS = ("natural", "gray", "fewest")
+# Names that each worker of the fault run has to itself.
+NAMES = 4
+WORKERS = 3
+
+
+def spread(rig, name, size, code):
+    """Encodes a file into 14 new buckets."""
+    buckets = rig.buckets(name, NODES)
+    places = [rig.place(at, bucket, "x") for at, bucket in enumerate(buckets)]
+    rig.write(f"{name}.bin", size, name)
+    outputs = [word for place in places for word in ("-o", place)]
+    rig.run("encode", f"{name}.bin", "--code", code, *outputs)
+    return buckets, places
+
+
+def repair(rig, name, buckets, places, lost):
+    """Loses a shard and repairs it; what that took."""
+    rig.delete(lost, f"{buckets[lost]}/x/{name}.bin.{lost:02}.kiln")
+    rig.proxy.clear()
+    report = rig.json("repair", *places)
+    assert report["lost"] == [lost] and report["verified"], report
+    total = rig.proxy.total
+    return {
+        "lost": lost, "gets": total("requests", "GET"), "heads": total("requests", "HEAD"),
+        "lists": total("requests", "LIST"), "puts": total("requests", "PUT"),
+        "down": total("down", "GET"), "chunk_bytes_read": report["bytes_read"],
+        "runs": report["read_runs"], "lost_bytes": report["bytes_written"],
+    }
+
+
+def weigh(rig, quick):
+    """Bytes downloaded for each byte lost."""
+    buckets, places = spread(rig, "large", LARGE, CODE)
+    losses = (0, 5) if quick else range(NODES)
+    rows = [repair(rig, "large", buckets, places, lost) for lost in losses]
+    ratio = sum(row["down"] for row in rows) / sum(row["lost_bytes"] for row in rows)
+    return round(ratio, 4), rows
+
+
+def orders(rig, quick):
+    """Requests of all single repairs of one stripe, by order."""
+    rows = {}
+    for order in ORDERS[:2] if quick else ORDERS:
+        buckets, places = spread(rig, f"{order}-stripe", STRIPE, f"{CODE},order={order}")
+        name = f"{order}-stripe"
+        rows[order] = [repair(rig, name, buckets, places, lost) for lost in range(NODES)]
+    return rows
+
+
+class Worker:
+    """Does random things with names of its own, and knows what may be found there."""
+
+    def __init__(self, rig, at):
+        self.rig, self.at = rig, at
+        self.random = random.Random(at)
+        self.allowed = {f"w{at}/{name}": {None} for name in range(NAMES)}
+        self.wrong, self.done, self.failed, self.serial = [], 0, 0, 0
+
+    def step(self):
+        name = self.random.choice(list(self.allowed))
+        act = self.random.choice(("put", "put", "get", "get", "get", "rm", "ls"))
+        self.done += 1
+        try:
+            getattr(self, act)(name)
+        except Failed:
+            self.failed += 1
+        except subprocess.TimeoutExpired:
+            self.wrong.append(f"{act} {name}: no end")
+
+    def put(self, name):
+        self.serial += 1
+        size = self.random.choice((40, 5_000, 300_000, 1_200_000))
+        file = f"in-{self.at}"
+        data = self.rig.write(file, size, f"{self.at}/{self.serial}")
+        self.allowed[name].add(data)
+        self.rig.run("put", file, name, "--force")
+        self.allowed[name] = {data}
+
+    def rm(self, name):
+        self.allowed[name].add(None)
+        try:
+            self.rig.run("rm", name)
+        except Failed as error:
+            if "no object" not in str(error):
+                raise
+        self.allowed[name] = {None}
+
+    def get(self, name):
+        found = f"out-{self.at}"
+        try:
+            self.rig.run("get", name, "-o", found, "--force")
+            data = self.rig.read(found)
+        except Failed as error:
+            if "no object" not in str(error):
+                raise
+            data = None
+        if data not in self.allowed[name]:
+            what = None if data is None else len(data)
+            self.wrong.append(f"{name}: {what} bytes that were never put")
+
+    def ls(self, _):
+        self.rig.run("ls")
+
+
+def faults(rig, wanted, longest):
+    """Random work while requests go wrong; then everything must be as it was acknowledged."""
+    buckets = rig.buckets("faults", 6)
+    nodes = [f"--node={rig.place(at, bucket, 'p')},id=n{at}" for at, bucket in enumerate(buckets)]
+    rig.run("pool", "create", "--code", "rs:4+2", *nodes)
+    workers = [Worker(rig, at) for at in range(WORKERS)]
+    proxy, end = rig.proxy, time.monotonic() + longest
+    proxy.faults = 0.12
+
+    def work(worker):
+        while sum(proxy.tried.values()) < wanted and time.monotonic() < end:
+            worker.step()
+
+    with ThreadPoolExecutor(WORKERS) as threads:
+        list(threads.map(work, workers))
+    proxy.faults = 0.0
+    tried = dict(proxy.tried)
+    wrong = [text for worker in workers for text in worker.wrong]
+    # Locks of commands that were cut off are taken over when they were silent for long enough.
+    for command in ("scrub", "repair", "scrub"):
+        try:
+            rig.run(command, "--lock-wait", "120")
+        except Failed as error:
+            if command != "scrub":
+                wrong.append(f"{command} at the end: {error}")
+    for worker in workers:
+        worker.wrong = []
+        for name in worker.allowed:
+            try:
+                worker.get(name)
+            except Failed as error:
+                worker.wrong.append(f"{name} at the end: {error}")
+        wrong += worker.wrong
+    counts = {"steps": sum(w.done for w in workers), "refused": sum(w.failed for w in workers)}
+    return tried, wrong, counts
+
+
+def machine():
+    """What this ran on."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        models = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
+    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True,
+                            text=True, check=False).stdout.strip()
+    return {"cpu": models[0] if models else platform.machine(), "cores": os.cpu_count(),
+            "load": os.getloadavg()[0], "commit": commit, "python": platform.python_version(),
+            "server": "moto 5.2.1, emulated S3 on this machine"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("--kiln", required=True)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    shutil.rmtree(options.folder, ignore_errors=True)
+    os.makedirs(options.folder)
+    try:
+        with Moto(os.path.join(options.folder, "..", "moto")) as server:
+            report = measure(options, server)
+    except Unable as why:
+        print(f"SKIPPED: {why}")
+        sys.exit(3)
+    if options.out:
+        with open(options.out, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+            file.write("\n")
+    print(json.dumps(report["headline"]))
+
+
+def tell(text):
+    """How far it is."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def measure(options, server):
+    """All of it."""
+    proxy = Proxy(server.port, NODES)
+    rig = Rig(options.kiln, os.path.join(options.folder, "work"), server, proxy)
+    ratio, weighed = weigh(rig, options.quick)
+    tell(f"download_per_lost_byte {ratio}")
+    ordered = orders(rig, options.quick)
+    gets = {order: sum(row["gets"] for row in rows) for order, rows in ordered.items()}
+    tell(f"gets {gets}")
+    rig.timeout = 1
+    wanted, longest = (1_000, 150) if options.quick else (10_000, 2_400)
+    tried, wrong, counts = faults(rig, wanted, longest)
+    proxy.close()
+    for text in wrong[:20]:
+        print(f"WRONG: {text}", file=sys.stderr)
+    headline = {
+        "download_per_lost_byte": ratio,
+        "gets_gray_over_natural": round(gets["gray"] / gets["natural"], 4),
+        "faults_tried": sum(tried.values()), "faults_wrong": len(wrong),
+    }
+    if "fewest" in gets:
+        headline["gets_fewest_over_natural"] = round(gets["fewest"] / gets["natural"], 4)
+    return {"headline": headline, "machine": machine(), "code": CODE, "weighed": weighed,
+            "orders": ordered, "faults": {"by_kind": tried, "wrong": wrong, **counts}}
+
+
+if __name__ == "__main__":
+    main()

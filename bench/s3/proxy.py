@@ -1,0 +1,204 @@
+"""A proxy before an S3 server on this machine: it counts, and it lies where it is told to.
+
+Each of its ports is an endpoint. A request is passed on with its own Host, so signatures hold.
+"""
+
+import collections
+import http.client
+import random
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+# What can go wrong with a request; see Port.fault.
+KINDS = ("500", "slowdown", "truncate", "flip", "lost", "cut", "stale") * 3 + ("stall",)
+# How long a stalled answer is held, in seconds: longer than clients here wait.
+STALL = 1.6
+
+
+class Counts:
+    """Requests and bytes of one endpoint, by what they do."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.clear()
+
+    def clear(self):
+        with self.lock:
+            self.requests = collections.Counter()
+            self.down = collections.Counter()
+            self.up = collections.Counter()
+
+    def add(self, verb, up, down):
+        with self.lock:
+            self.requests[verb] += 1
+            self.up[verb] += up
+            self.down[verb] += down
+
+
+class Proxy:
+    """So many endpoints before one server. `faults` is the share of requests that go wrong."""
+
+    def __init__(self, server_port, endpoints, seed=1):
+        self.server_port = server_port
+        self.faults = 0.0
+        self.kinds = KINDS
+        self.tried = collections.Counter()
+        self.random = random.Random(seed)
+        self.lock = threading.Lock()
+        self.listings = {}
+        self.ports = [self.serve() for _ in range(endpoints)]
+
+    def serve(self):
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        server.proxy, server.counts = self, Counts()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+    def endpoint(self, at):
+        return f"http://127.0.0.1:{self.ports[at].server_port}"
+
+    def counts(self, at):
+        return self.ports[at].counts
+
+    def clear(self):
+        for port in self.ports:
+            port.counts.clear()
+
+    def total(self, what, verb):
+        return sum(getattr(port.counts, what)[verb] for port in self.ports)
+
+    def strike(self, verb):
+        """The kind of fault that hits this request, if any."""
+        with self.lock:
+            if self.random.random() >= self.faults:
+                return None
+            fits = [kind for kind in self.kinds if can(kind, verb)]
+            kind = self.random.choice(fits)
+            self.tried[kind] += 1
+            return kind
+
+    def close(self):
+        for port in self.ports:
+            port.shutdown()
+            port.server_close()
+
+
+def can(kind, verb):
+    """Whether a kind of fault is one of this kind of request."""
+    if kind in ("truncate", "flip"):
+        return verb == "GET"
+    if kind == "stale":
+        return verb == "LIST"
+    if kind == "lost":
+        return verb in ("PUT", "POST", "DELETE")
+    return True
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Passes a request on."""
+
+    protocol_version = "HTTP/1.1"
+    # Head and body of an answer go out together.
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_):
+        pass
+
+    def handle(self):
+        try:
+            super().handle()
+        except OSError:
+            pass  # The client hung up.
+
+    def forward(self):
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        verb = verb_of(self.command, self.path)
+        proxy = self.server.proxy
+        fault = proxy.strike(verb)
+        answer = None
+        if fault in ("500", "slowdown"):
+            code = "InternalError" if fault == "500" else "SlowDown"
+            text = f"<Error><Code>{code}</Code><Message>on purpose</Message></Error>".encode()
+            answer = (500 if fault == "500" else 503, [], text)
+        elif fault == "cut":
+            self.close_connection = True
+            return
+        else:
+            answer = self.ask(body)
+        if verb == "LIST":
+            answer = self.stale(answer, fault == "stale")
+        if fault in ("lost", "stall"):
+            # Done, and nobody hears of it.
+            if fault == "stall":
+                time.sleep(STALL)
+            self.close_connection = True
+            return
+        self.answer(verb, answer, fault, len(body))
+
+    def ask(self, body):
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.proxy.server_port)
+        try:
+            connection.putrequest(
+                self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in self.headers.items():
+                if name.lower() not in ("connection", "expect"):
+                    connection.putheader(name, value)
+            connection.endheaders(body if body else None)
+            reply = connection.getresponse()
+            text = reply.read()
+            return (reply.status, reply.getheaders(), text)
+        finally:
+            connection.close()
+
+    def stale(self, answer, old):
+        """The listing of before instead of this one."""
+        proxy = self.server.proxy
+        query = parse_qs(urlsplit(self.path).query)
+        key = (urlsplit(self.path).path, tuple(query.get("prefix", [])),
+               tuple(query.get("continuation-token", [])))
+        with proxy.lock:
+            before = proxy.listings.get(key)
+            if old and before is not None:
+                return before
+            if answer[0] == 200:
+                proxy.listings[key] = answer
+        return answer
+
+    def answer(self, verb, answer, fault, up):
+        status, headers, body = answer
+        declared = len(body)
+        if fault == "truncate" and body:
+            body = body[: len(body) // 2]
+        elif fault == "flip" and body and status < 300:
+            at = len(body) // 3
+            body = body[:at] + bytes([body[at] ^ 4]) + body[at + 1:]
+        self.send_response(status)
+        for name, value in headers:
+            lower = name.lower()
+            if lower == "content-length" and self.command == "HEAD":
+                declared = int(value)
+            if lower not in ("content-length", "transfer-encoding", "connection", "date", "server"):
+                self.send_header(name, value)
+        if status != 204:
+            self.send_header("Content-Length", str(declared))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+        self.wfile.flush()
+        if fault == "truncate":
+            self.close_connection = True
+        down = 0 if self.command == "HEAD" or status >= 300 else len(body)
+        self.server.counts.add(verb, up, down)
+
+    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = forward
+
+
+def verb_of(command, path):
+    """GET, HEAD, PUT, POST, DELETE, or LIST."""
+    query = parse_qs(urlsplit(path).query, keep_blank_values=True)
+    return "LIST" if command == "GET" and "list-type" in query else command

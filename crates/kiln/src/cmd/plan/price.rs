@@ -1,0 +1,280 @@
+//! `kiln plan --price`: what a repair costs where requests and bytes are paid for.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kiln_code::Codec;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::{Exit, Failure};
+use crate::lists;
+use crate::print::{Stream, table};
+use crate::setup::Setup;
+use crate::sizes;
+
+/// Longest price table that is read, in bytes.
+const MAX_TABLE: u64 = 1 << 20;
+const GB: f64 = 1e9;
+const TIB: f64 = (1u64 << 40) as f64;
+
+// Flags of `kiln plan` that are about prices. No doc comment: clap would print it.
+#[derive(Debug, Args)]
+pub struct PriceFlags {
+    /// What requests and bytes cost where the shards are, as TOML (see below): what each way to
+    /// rebuild a loss costs, and which is cheapest
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["orders", "average", "strategy", "recover", "picture", "device_model"]
+    )]
+    price: Option<PathBuf>,
+}
+
+/// A table of prices: those of the zones, and of what is in no zone.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Prices {
+    /// For messages only.
+    #[serde(default)]
+    currency: String,
+    /// For 1000 reads.
+    gets_1000: f64,
+    /// For 10^9 bytes read.
+    gigabyte: f64,
+    #[serde(default)]
+    zone: BTreeMap<String, Zone>,
+}
+
+/// Where other prices hold: for the chunks of these indices.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Zone {
+    chunks: Vec<usize>,
+    gets_1000: Option<f64>,
+    gigabyte: Option<f64>,
+}
+
+/// One way to rebuild a loss.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+struct Way {
+    gets: u64,
+    bytes: u64,
+    cost: f64,
+}
+
+#[derive(Serialize)]
+struct Loss {
+    lost: Vec<usize>,
+    /// Every run by itself.
+    runs: Way,
+    /// Runs joined where the bytes between them cost less than another request.
+    joined: Way,
+    /// Whole chunks of as many helpers as are enough.
+    decode: Way,
+    /// The cheapest of them.
+    chosen: &'static str,
+    /// What the chosen one costs for 2^40 lost bytes.
+    cost_per_lost_tib: f64,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    code: String,
+    order: String,
+    chunk: u64,
+    prices: &'a Prices,
+    losses: Vec<Loss>,
+}
+
+impl Prices {
+    fn read(path: &Path) -> Result<Prices, Failure> {
+        let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
+        if std::fs::metadata(path).map_err(failed)?.len() > MAX_TABLE {
+            return Err(bad(path, "it is too long for a price table"));
+        }
+        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let prices: Prices =
+            toml::from_str(&text).map_err(|error| bad(path, error.to_string().trim()))?;
+        let zones = prices.zone.values().flat_map(|zone| [zone.gets_1000, zone.gigabyte]);
+        let mut all = zones.flatten().chain([prices.gets_1000, prices.gigabyte]);
+        match all.all(|price| price.is_finite() && price >= 0.0) {
+            true => Ok(prices),
+            false => Err(bad(path, "prices are numbers from 0 on")),
+        }
+    }
+
+    /// For one read, and for one byte, of a chunk.
+    fn of(&self, chunk: usize) -> (f64, f64) {
+        let zone = self.zone.values().find(|zone| zone.chunks.contains(&chunk));
+        let get = zone.and_then(|zone| zone.gets_1000).unwrap_or(self.gets_1000);
+        let byte = zone.and_then(|zone| zone.gigabyte).unwrap_or(self.gigabyte);
+        (get / 1000.0, byte / GB)
+    }
+}
+
+fn bad(path: &Path, why: &str) -> Failure {
+    let why = why.lines().last().unwrap_or("").to_owned();
+    Failure::Flag { flag: "--price", problem: format!("{}: {why}", path.display()) }
+}
+
+impl Way {
+    fn add(&mut self, gets: u64, bytes: u64, (get, byte): (f64, f64)) {
+        self.gets += gets;
+        self.bytes += bytes;
+        self.cost += gets as f64 * get + bytes as f64 * byte;
+    }
+}
+
+/// Reads that cost the least for these runs (ascending, of sub-chunks): a gap is read through where
+/// its bytes cost less than another request.
+fn joined(runs: &[Range<u32>], sub_chunk: u64, (get, byte): (f64, f64)) -> (u64, u64) {
+    let (mut gets, mut subs) = (0, 0);
+    let mut end: Option<u32> = None;
+    for run in runs {
+        let gap = end.map(|end| u64::from(run.start - end));
+        match gap.filter(|gap| (gap * sub_chunk) as f64 * byte <= get) {
+            Some(gap) => subs += gap,
+            None => gets += 1,
+        }
+        subs += u64::from(run.end - run.start);
+        end = Some(run.end);
+    }
+    (gets, subs * sub_chunk)
+}
+
+impl PriceFlags {
+    /// Whether `kiln plan` is about prices.
+    pub fn wanted(&self) -> bool {
+        self.price.is_some()
+    }
+
+    /// Says what a loss, or every single one, costs.
+    pub fn run(
+        &self,
+        codec: &Codec,
+        lost: Option<&[usize]>,
+        sub_chunk: u64,
+        setup: &Setup,
+    ) -> Result<Exit, Failure> {
+        let Some(path) = &self.price else { return Ok(Exit::Done) };
+        let prices = Prices::read(path)?;
+        let all: Vec<Vec<usize>> = match lost {
+            Some(lost) => vec![lost.to_vec()],
+            None => (0..codec.shape().n()).map(|index| vec![index]).collect(),
+        };
+        let loss = |lost: &Vec<usize>| priced(codec, lost, sub_chunk, &prices);
+        let report = Report {
+            code: codec.spec().to_string(),
+            order: codec.order().to_owned(),
+            chunk: sub_chunk * codec.shape().alpha as u64,
+            prices: &prices,
+            losses: all.iter().map(loss).collect::<Result<_, _>>()?,
+        };
+        match setup.json {
+            true => Stream::Stdout.json(&report)?,
+            false => Stream::Stdout.text(&show(&report))?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn priced(codec: &Codec, lost: &[usize], sub_chunk: u64, prices: &Prices) -> Result<Loss, Failure> {
+    let shape = codec.shape();
+    let mut available: Vec<usize> = (0..shape.n()).filter(|index| !lost.contains(index)).collect();
+    let repair = codec.repair_plan(lost, &available)?;
+    let (mut runs, mut fewer, mut decode) = (Way::default(), Way::default(), Way::default());
+    for helper in repair.helpers() {
+        let price = prices.of(helper.chunk);
+        let bytes = helper.sub_chunks() as u64 * sub_chunk;
+        runs.add(helper.runs.len() as u64, bytes, price);
+        let (gets, bytes) = joined(&helper.runs, sub_chunk, price);
+        fewer.add(gets, bytes, price);
+    }
+    // Of what is enough for a decode the cheapest are taken, where any k are enough.
+    let whole = sub_chunk * shape.alpha as u64;
+    let cost = |chunk: usize| prices.of(chunk).0 + whole as f64 * prices.of(chunk).1;
+    available.sort_by(|a, b| cost(*a).total_cmp(&cost(*b)).then(a.cmp(b)));
+    let mut cheapest = available[..shape.k.min(available.len())].to_vec();
+    cheapest.sort_unstable();
+    available.sort_unstable();
+    let plan =
+        codec.decode_plan(lost, &cheapest).or_else(|_| codec.decode_plan(lost, &available))?;
+    for helper in plan.helpers() {
+        decode.add(1, whole, prices.of(helper.chunk));
+    }
+    let ways = [("runs", runs), ("joined", fewer), ("decode", decode)];
+    let (chosen, best) = ways
+        .into_iter()
+        .min_by(|(_, a), (_, b)| a.cost.total_cmp(&b.cost).then(a.gets.cmp(&b.gets)))
+        .unwrap_or(("runs", runs));
+    let lost_bytes = (lost.len() as u64 * whole) as f64;
+    let cost_per_lost_tib = best.cost / lost_bytes * TIB;
+    Ok(Loss { lost: lost.to_vec(), runs, joined: fewer, decode, chosen, cost_per_lost_tib })
+}
+
+fn show(report: &Report<'_>) -> String {
+    let currency = match &report.prices.currency[..] {
+        "" => "money",
+        named => named,
+    };
+    let mut text = format!(
+        "{}: one stripe of chunks of {}, and what the cheapest way costs for 1 TiB lost, in \
+         {currency}\n",
+        report.code,
+        sizes::show(report.chunk)
+    );
+    let way = |way: &Way| format!("{} x {}", way.gets, sizes::show(way.bytes));
+    let row = |loss: &Loss| {
+        vec![
+            lists::show(&loss.lost),
+            way(&loss.runs),
+            way(&loss.joined),
+            way(&loss.decode),
+            loss.chosen.to_owned(),
+            format!("{:.4}", loss.cost_per_lost_tib),
+        ]
+    };
+    let rows: Vec<Vec<String>> = report.losses.iter().map(row).collect();
+    text += &table(&["lost", "as runs", "joined", "decode", "cheapest", "1 TiB lost"], &rows);
+    text += "each way: reads x bytes\n";
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_read_through_where_that_is_cheaper() {
+        let runs = [0..2, 3..4, 10..12];
+        // A request costs as much as 2 sub-chunks of 100 bytes.
+        assert_eq!(joined(&runs, 100, (200.0, 1.0)), (2, 600));
+        assert_eq!(joined(&runs, 100, (0.0, 1.0)), (3, 500));
+        assert_eq!(joined(&runs, 100, (1.0, 0.0)), (1, 1200));
+    }
+
+    #[test]
+    fn the_cheapest_way_follows_the_prices() {
+        let codec = Codec::new(&"clay:4+2".parse().unwrap()).unwrap();
+        let prices = |gets: f64, gigabyte: f64, zone: BTreeMap<String, Zone>| Prices {
+            currency: String::new(),
+            gets_1000: gets,
+            gigabyte,
+            zone,
+        };
+        // Bytes alone: the runs of the repair; requests alone: a read for each of k helpers.
+        let bytes = priced(&codec, &[5], 1000, &prices(0.0, 1.0, BTreeMap::new())).unwrap();
+        assert_eq!((bytes.chosen, bytes.runs.bytes), ("runs", 5 * 4 * 1000));
+        assert!(bytes.runs.bytes == bytes.joined.bytes && bytes.runs.gets >= bytes.joined.gets);
+        let gets = priced(&codec, &[5], 1000, &prices(1.0, 0.0, BTreeMap::new())).unwrap();
+        assert_eq!((gets.chosen, gets.decode.gets, gets.joined.gets), ("decode", 4, 5));
+        // One helper far away: a decode does without it.
+        let far = Zone { chunks: vec![0], gets_1000: None, gigabyte: Some(1000.0) };
+        let zones = BTreeMap::from([("far".to_owned(), far)]);
+        let near = priced(&codec, &[5], 1000, &prices(0.0, 1.0, zones)).unwrap();
+        assert_eq!((near.chosen, near.decode.bytes), ("decode", 4 * 8 * 1000));
+        assert!((near.decode.cost - 32_000.0 / GB).abs() < 1e-12);
+    }
+}
