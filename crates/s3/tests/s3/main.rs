@@ -2,10 +2,13 @@
 
 mod server;
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use kiln_store::backends::battery::check_all;
-use kiln_store::{Backend, BatchRead, Existing, NewFile, write_whole};
+use kiln_store::{Backend, BatchRead, Existing, LockAttempt, NewFile, write_whole};
 
 use server::{open, servers};
 
@@ -131,4 +134,73 @@ fn a_missing_bucket_and_wrong_credentials_are_said() {
             assert!(error.to_string().contains("no such bucket"), "{name}: {error}");
         }
     }
+}
+
+#[test]
+fn a_lock_whose_holder_is_gone_is_taken_over_and_the_late_one_writes_no_more() {
+    for (_, server) in servers().into_iter().filter(|(name, _)| *name == "moto") {
+        let disk = server.place("gone");
+        // As a process that was killed leaves it.
+        write_whole(&server.place("gone"), ".kiln-lock", b"id\n1\nprocess 7 on elsewhere\n")
+            .unwrap();
+        assert!(disk.lock(false).unwrap().is_none());
+        assert_eq!(disk.lock_holder().unwrap(), "process 7 on elsewhere");
+        let attempt = disk.lock_within(Duration::from_secs(120)).unwrap();
+        assert!(matches!(attempt, LockAttempt::Granted { .. }), "{attempt:?}");
+        write_whole(&disk, "a", b"mine").unwrap();
+        // Somebody else has it, who believed that this one was gone: at the next sign of life that
+        // is noticed, and nothing more is written.
+        write_whole(&server.place("gone"), ".kiln-lock", b"other\n1\nprocess 8\n").unwrap();
+        let begin = Instant::now();
+        let fenced = loop {
+            match write_whole(&disk, "a", b"late") {
+                Err(error) => break error,
+                Ok(()) => assert!(begin.elapsed() < Duration::from_secs(120), "never fenced"),
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        };
+        assert!(fenced.is_fenced(), "{fenced}");
+        drop(attempt);
+        // The other's lock was left alone.
+        assert!(server.place("gone").lock(false).unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_server_that_ignores_conditions_is_refused_before_anything_is_written() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut line, mut length, mut first) = (String::new(), 0, String::new());
+            while stream.read_line(&mut line).unwrap() > 2 {
+                if first.is_empty() {
+                    first = line.split('?').next().unwrap().to_owned();
+                }
+                let lower = line.to_ascii_lowercase();
+                if let Some(value) = lower.strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            stream.read_exact(&mut vec![0; length]).unwrap();
+            tell.send(first).unwrap();
+            let answer = "HTTP/1.1 200 OK\r\nETag: \"x\"\r\nContent-Length: 0\r\n\
+                          Connection: close\r\n\r\n";
+            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let disk = open(&format!("s3://abc/p?endpoint=http://127.0.0.1:{port}"), "x").unwrap();
+    for error in [
+        disk.lock(false).unwrap_err(),
+        disk.create(&NewFile { existing: Existing::Keep, ..NewFile::named("a") }).err().unwrap(),
+    ] {
+        assert!(error.is_usage(), "{error}");
+        assert!(error.to_string().contains("cannot create files only where there are none"));
+    }
+    let asked: Vec<String> = told.try_iter().collect();
+    assert!(asked.iter().all(|line| line.contains("/abc/p/.kiln-probe-")), "{asked:?}");
+    assert!(asked.last().unwrap().starts_with("DELETE"), "{asked:?}");
 }
