@@ -11,8 +11,8 @@ KILN   := $(TARGET)/release/kiln
 .PHONY: help setup build install test check doc msrv miri portable package lint demo kernels \
     ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
-    bench-average numbers pictures simulate testbed-up testbed-down testbed-test volume-test s3-test \
-    bench-s3 fuzz clean
+    bench-average numbers pictures simulate testbed-up testbed-down testbed-test volume-test \
+    s3-test bench-s3 fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'

@@ -1,6 +1,6 @@
 """Pools and files on S3: what a repair downloads and asks, and what faults do.
 
-    bench.py FOLDER --kiln PROGRAM [--quick] [--out FILE]
+    bench.py FOLDER --kiln PROGRAM [--quick] [--faults N] [--seconds N] [--out FILE]
 
 Prints one line of JSON; with --out also writes it, with the machine and all rows. The server is
 moto on this machine, behind a proxy that counts and injects faults, so times mean nothing here:
@@ -186,6 +186,8 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--kiln", required=True)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--faults", type=int, help="faults to inject, at least")
+    parser.add_argument("--seconds", type=int, help="for how long they are injected at most")
     parser.add_argument("--out")
     options = parser.parse_args()
     shutil.rmtree(options.folder, ignore_errors=True)
@@ -218,7 +220,8 @@ def measure(options, server):
     gets = {order: sum(row["gets"] for row in rows) for order, rows in ordered.items()}
     tell(f"gets {gets}")
     rig.timeout = 1
-    wanted, longest = (1_000, 150) if options.quick else (10_000, 2_400)
+    quick = (1_000, 150) if options.quick else (10_000, 2_400)
+    wanted, longest = options.faults or quick[0], options.seconds or quick[1]
     tried, wrong, counts = faults(rig, wanted, longest)
     proxy.close()
     for text in wrong[:20]:

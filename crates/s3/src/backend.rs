@@ -1,7 +1,7 @@
 //! The backend: objects under a prefix of a bucket.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,8 @@ use rusty_s3::actions::ListObjectsV2;
 
 use crate::client::{Ask, Client};
 use crate::date::milliseconds;
-use crate::lease::{LOCK, Lease, Seen};
+use crate::fence::LOCK;
+use crate::lease::{Lease, Seen};
 use crate::place::Place;
 use crate::read::{Object, head};
 use crate::reply::Reply;
@@ -31,14 +32,12 @@ const PROBE: &str = ".kiln-probe";
 /// What is under a prefix of a bucket, as a place of files; clones share it.
 #[derive(Debug, Clone)]
 pub struct BucketBackend {
-    pub(crate) client: Arc<Client>,
+    client: Arc<Client>,
     shared: Arc<Shared>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// The lock that is held.
-    lease: Mutex<Weak<Lease>>,
     seen: Mutex<Seen>,
     /// Whether the server refuses conditional puts that must be refused.
     conditional: OnceLock<bool>,
@@ -74,21 +73,6 @@ impl BucketBackend {
         Ok(BucketBackend { client: Arc::new(client), shared: Arc::default() })
     }
 
-    /// Removes an object.
-    pub(crate) fn delete(&self, name: &str) -> Result<(), StoreError> {
-        let client = &self.client;
-        let key = client.key(name);
-        let action = client.bucket.delete_object(client.credentials(), &key);
-        let absent = |reply: &Reply| reply.status == 404 && !reply.lacks_bucket();
-        client.send(&Ask::new(Operation::Remove, name), &action, None, absent).map(drop)
-    }
-
-    /// Refuses to write if a lock was held and may be lost.
-    pub(crate) fn check_lease(&self) -> Result<(), StoreError> {
-        let lease = self.shared.lease.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        lease.map_or(Ok(()), |lease| lease.check())
-    }
-
     /// Makes sure that the server heeds conditions: one that does not would let two writers
     /// replace each other's files. Asked once, before the first write that relies on it.
     fn check_conditions(&self, what: &str) -> Result<(), StoreError> {
@@ -97,14 +81,14 @@ impl BucketBackend {
             return if *heeded { Ok(()) } else { Err(refused()) };
         }
         let name = format!("{PROBE}-{:016x}", crate::client::random());
-        let put = |existing, bytes: &[u8]| Put::new(self.clone(), &name, existing).put(bytes);
+        let put = |existing, bytes: &[u8]| Put::new(&self.client, &name, existing).put(bytes);
         let first = put(Existing::Keep, b"first");
         let second = first.and_then(|_| match put(Existing::Keep, b"second") {
             Ok(_) => Ok(false),
             Err(error) if error.is_exists() => Ok(true),
             Err(error) => Err(error),
         });
-        let removed = self.delete(&name);
+        let removed = self.client.delete(&name);
         let heeded = second?;
         removed?;
         let heeded = *self.shared.conditional.get_or_init(|| heeded);
@@ -146,7 +130,7 @@ impl BucketBackend {
     fn copy_parts(&self, from: &str, to: &str, source: &str) -> Result<(), StoreError> {
         let client = &self.client;
         let len = head(client, Operation::Open, from)?.length.unwrap_or(0);
-        let mut put = Put::new(self.clone(), to, Existing::Replace);
+        let mut put = Put::new(&self.client, to, Existing::Replace);
         let mut at = 0;
         while at < len {
             let end = len.min(at + COPY_PART);
@@ -194,18 +178,18 @@ impl Backend for BucketBackend {
         if file.existing != Existing::Replace {
             self.check_conditions(&format!("a new file {:?}", file.name))?;
         }
-        Ok(Box::new(Put::new(self.clone(), file.name, file.existing)))
+        Ok(Box::new(Put::new(&self.client, file.name, file.existing)))
     }
 
     fn write_once(&self, name: &str) -> Result<Box<dyn Append>, StoreError> {
         check_name(name)?;
-        Ok(Box::new(Put::new(self.clone(), name, Existing::Replace)))
+        Ok(Box::new(Put::new(&self.client, name, Existing::Replace)))
     }
 
     fn copy(&self, from: &str, to: &str) -> Result<(), StoreError> {
         check_name(from)?;
         check_name(to)?;
-        self.check_lease()?;
+        self.client.check_fence()?;
         let client = &self.client;
         let key = client.key(to);
         let source = format!("/{}/{}", client.place.bucket, encoded(&client.key(from)));
@@ -234,15 +218,14 @@ impl Backend for BucketBackend {
 
     fn remove(&self, name: &str) -> Result<(), StoreError> {
         check_name(name)?;
-        self.check_lease()?;
-        self.delete(name)
+        self.client.check_fence()?;
+        self.client.delete(name)
     }
 
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
         self.check_conditions("keeping other writers out")?;
         loop {
-            if let Some((guard, lease)) = Lease::acquire(self, &self.shared.seen)? {
-                *self.shared.lease.lock().unwrap_or_else(PoisonError::into_inner) = lease;
+            if let Some(guard) = Lease::acquire(&self.client, &self.shared.seen)? {
                 return Ok(Some(WriteLock::on(guard)));
             }
             if !wait {

@@ -1,8 +1,8 @@
 //! Requests to one bucket: signed, tried again after faults that pass, with an end.
 
 use std::io::Read;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -11,6 +11,7 @@ use rusty_s3::{Bucket, Credentials, Method, S3Action, UrlStyle};
 use ureq::Agent;
 use ureq::http::{HeaderMap, Request, Response};
 
+use crate::fence::Fence;
 use crate::place::Place;
 use crate::reply::{Reply, io_error};
 use crate::settings::Access;
@@ -56,6 +57,8 @@ pub(crate) struct Client {
     pub place: Place,
     /// Whether the bucket is there, once that was asked.
     there: OnceLock<bool>,
+    /// What says whether the lock that is held still is.
+    pub fence: Mutex<Weak<Fence>>,
     pub reads: AtomicU64,
     pub bytes: AtomicU64,
 }
@@ -93,7 +96,8 @@ impl Client {
         }
         let agent = config.build().new_agent();
         let (reads, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Client { agent, bucket, credentials, place, there: OnceLock::new(), reads, bytes })
+        let (there, fence) = (OnceLock::new(), Mutex::default());
+        Ok(Client { agent, bucket, credentials, place, there, fence, reads, bytes })
     }
 
     pub(crate) fn credentials(&self) -> Option<&Credentials> {
@@ -144,6 +148,26 @@ impl Client {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         Err(self.error(ask.op, ask.name, io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Removes an object.
+    pub(crate) fn delete(&self, name: &str) -> Result<(), StoreError> {
+        let key = self.key(name);
+        let action = self.bucket.delete_object(self.credentials(), &key);
+        let absent = |reply: &Reply| reply.status == 404 && !reply.lacks_bucket();
+        self.send(&Ask::new(Operation::Remove, name), &action, None, absent).map(drop)
+    }
+
+    /// Refuses to write if a lock was held and may be lost.
+    pub(crate) fn check_fence(&self) -> Result<(), StoreError> {
+        let fence = self.fence.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        match fence.is_none_or(|fence| fence.holds()) {
+            true => Ok(()),
+            false => {
+                let (place, name) = (self.place.text.clone(), crate::fence::LOCK.to_owned());
+                Err(StoreError::Fenced { place, name })
+            }
+        }
     }
 
     /// Tells a bucket that is missing from an object that is: a HEAD is answered without a word.

@@ -9,28 +9,25 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kiln_store::{Backend, Capability, Existing, Operation, ReadAt, StoreError, Tag, check_name};
+use kiln_store::{Capability, Existing, Operation, ReadAt, StoreError, Tag};
 
-use crate::backend::BucketBackend;
-use crate::client::random;
+use crate::client::{Client, random};
+use crate::fence::{Fence, LOCK};
 use crate::read::Object;
 use crate::upload::Put;
 
-/// The name of the lock.
-pub(crate) const LOCK: &str = ".kiln-lock";
 /// After this time without a sign of life a lock is taken over.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 /// How often a holder gives one.
 const RENEW: Duration = Duration::from_secs(8);
-/// A holder that could give none for so long writes no more: others may think it gone soon.
-const STALE: Duration = Duration::from_secs(20);
 /// Longest lock that is read, in bytes.
 const MAX_LOCK: u64 = 4096;
 
 /// A lock that is held.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    backend: BucketBackend,
+    client: Arc<Client>,
+    fence: Arc<Fence>,
     /// What no other lock says.
     id: String,
     state: Mutex<LeaseState>,
@@ -41,9 +38,6 @@ pub(crate) struct Lease {
 struct LeaseState {
     count: u64,
     tag: Option<Tag>,
-    /// Before the last sign of life that arrived.
-    renewed: Instant,
-    lost: bool,
     released: bool,
 }
 
@@ -65,20 +59,13 @@ pub(crate) struct Guard(Arc<Lease>);
 impl Lease {
     /// Tries to get the lock; `None`: somebody else has it.
     pub(crate) fn acquire(
-        backend: &BucketBackend,
+        client: &Arc<Client>,
         seen: &Mutex<Seen>,
-    ) -> Result<Option<(Guard, Weak<Lease>)>, StoreError> {
-        check_name(LOCK)?;
+    ) -> Result<Option<Guard>, StoreError> {
         let id = format!("{:016x}{:016x}", random(), random());
-        let state = LeaseState {
-            count: 0,
-            tag: None,
-            renewed: Instant::now(),
-            lost: false,
-            released: false,
-        };
-        let (state, wake) = (Mutex::new(state), Condvar::new());
-        let lease = Lease { backend: backend.clone(), id, state, wake };
+        let state = Mutex::new(LeaseState { count: 0, tag: None, released: false });
+        let (client, fence) = (Arc::clone(client), Arc::new(Fence::new()));
+        let lease = Lease { client, fence, id, state, wake: Condvar::new() };
         let mut existing = Existing::Keep;
         for _ in 0..2 {
             match lease.write(existing) {
@@ -89,7 +76,7 @@ impl Lease {
                 Err(error) if error.is_exists() => {}
                 Err(error) => return Err(error),
             }
-            match gone(backend, seen)? {
+            match gone(&lease.client, seen)? {
                 Held::No => existing = Existing::Keep,
                 Held::Abandoned(tag) => existing = Existing::Same(tag),
                 Held::Yes => return Ok(None),
@@ -99,13 +86,14 @@ impl Lease {
     }
 
     /// From now on the lock is kept by a thread.
-    fn begin(self) -> Result<(Guard, Weak<Lease>), StoreError> {
+    fn begin(self) -> Result<Guard, StoreError> {
         let lease = Arc::new(self);
-        let (guard, weak) = (Guard(Arc::clone(&lease)), Arc::downgrade(&lease));
+        let guard = Guard(Arc::clone(&lease));
         let thread = thread::Builder::new().name("kiln-s3-lease".into());
         let spawned = thread.spawn(move || lease.keep());
-        spawned.map_err(|error| guard.0.backend.client.error(Operation::Lock, "", error))?;
-        Ok((guard, weak))
+        spawned.map_err(|error| guard.0.client.error(Operation::Lock, "", error))?;
+        *locked(&guard.0.client.fence) = Arc::downgrade(&guard.0.fence);
+        Ok(guard)
     }
 
     /// Writes it, and notes what its server calls it.
@@ -114,20 +102,21 @@ impl Lease {
         let count = locked(&self.state).count + 1;
         let holder = holder();
         let text = format!("{}\n{count}\n{holder}\n", self.id);
-        let tag = Put::new(self.backend.clone(), LOCK, existing).put(text.as_bytes())?;
+        let tag = Put::new(&self.client, LOCK, existing).put(text.as_bytes())?;
         let mut state = locked(&self.state);
-        (state.count, state.tag, state.renewed) = (count, tag, before);
+        (state.count, state.tag) = (count, tag);
+        self.fence.renew(before);
         Ok(())
     }
 
     fn keep(&self) {
         let mut state = locked(&self.state);
-        while !state.released && !state.lost {
-            let rest = RENEW.saturating_sub(state.renewed.elapsed());
+        while !state.released && !self.fence.is_lost() {
+            let rest = RENEW.saturating_sub(self.fence.age());
             let rest = rest.max(Duration::from_millis(200));
             let wait = self.wake.wait_timeout(state, rest);
             state = wait.unwrap_or_else(PoisonError::into_inner).0;
-            if state.released || state.renewed.elapsed() < RENEW {
+            if state.released || self.fence.age() < RENEW {
                 continue;
             }
             let Some(tag) = state.tag else { return };
@@ -135,29 +124,22 @@ impl Lease {
             let end = self.write(Existing::Same(tag));
             state = locked(&self.state);
             // Anything else may pass; what counts is the time since the last success.
-            state.lost |= end.is_err_and(|error| error.is_exists());
+            if end.is_err_and(|error| error.is_exists()) {
+                self.fence.lose();
+            }
         }
-    }
-
-    /// Refuses to write where others may have the lock by now.
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
-        let state = locked(&self.state);
-        if state.lost || state.renewed.elapsed() >= STALE {
-            let (place, name) = (self.backend.place(), LOCK.to_owned());
-            return Err(StoreError::Fenced { place, name });
-        }
-        Ok(())
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let ours = self.0.check().is_ok();
+        let ours = self.0.fence.holds();
+        *locked(&self.0.client.fence) = Weak::new();
         locked(&self.0.state).released = true;
         self.0.wake.notify_all();
         if ours {
             // If it stays, the next one waits until it is clear that nobody has it.
-            let _ = self.0.backend.delete(LOCK);
+            let _ = self.0.client.delete(LOCK);
         }
     }
 }
@@ -169,8 +151,8 @@ enum Held {
     Yes,
 }
 
-fn gone(backend: &BucketBackend, seen: &Mutex<Seen>) -> Result<Held, StoreError> {
-    let object = match Object::open(&backend.client, LOCK) {
+fn gone(client: &Arc<Client>, seen: &Mutex<Seen>) -> Result<Held, StoreError> {
+    let object = match Object::open(client, LOCK) {
         Ok(object) => object,
         Err(error) if error.is_not_found() => return Ok(Held::No),
         Err(error) => return Err(error),
@@ -179,7 +161,10 @@ fn gone(backend: &BucketBackend, seen: &Mutex<Seen>) -> Result<Held, StoreError>
     // It may be written again just now; the holder is for messages only.
     let read = object.read_at(0, &mut text);
     let text = String::from_utf8_lossy(&text);
-    let no_tags = || backend.incapable(Capability::CreateIfAbsent, "a lock");
+    let no_tags = || {
+        let (place, what) = (client.place.text.clone(), "a lock".to_owned());
+        StoreError::Incapable { place, lacks: Capability::CreateIfAbsent, what }
+    };
     let tag = object.tag().ok_or_else(no_tags)?;
     let mut seen = locked(seen);
     if read.is_ok() {

@@ -17,6 +17,7 @@
 mod backend;
 mod client;
 mod date;
+mod fence;
 mod lease;
 mod place;
 mod read;

@@ -1,4 +1,5 @@
-//! Writing an object: by one request where it is short, else in parts that count when all are there.
+//! Writing an object: by one request where it is short, else in parts that count when all are
+//! there.
 
 use std::io;
 use std::ops::Range;
@@ -8,8 +9,7 @@ use kiln_store::{Append, Existing, Operation, StoreError, Tag, Upload};
 use rusty_s3::S3Action;
 use rusty_s3::actions::CreateMultipartUpload;
 
-use crate::backend::BucketBackend;
-use crate::client::Ask;
+use crate::client::{Ask, Client};
 use crate::read::{Object, head};
 use crate::reply::Reply;
 
@@ -23,7 +23,7 @@ const MAX_PARTS: usize = 10_000;
 
 /// An object on its way.
 pub(crate) struct Put {
-    backend: BucketBackend,
+    client: Arc<Client>,
     name: String,
     existing: Existing,
     /// What is not yet with the server.
@@ -49,9 +49,10 @@ enum State {
 }
 
 impl Put {
-    pub(crate) fn new(backend: BucketBackend, name: &str, existing: Existing) -> Put {
+    pub(crate) fn new(client: &Arc<Client>, name: &str, existing: Existing) -> Put {
+        let client = Arc::clone(client);
         let (buffer, name) = (Vec::new(), name.to_owned());
-        Put { backend, name, existing, buffer, len: 0, parts: None, state: State::Open, tag: None }
+        Put { client, name, existing, buffer, len: 0, parts: None, state: State::Open, tag: None }
     }
 
     fn misuse(&self, op: &'static str) -> StoreError {
@@ -92,7 +93,7 @@ impl Put {
 
     /// Begins an upload in parts, if none is begun.
     fn begin_parts(&mut self) -> Result<(), StoreError> {
-        let client = &self.backend.client;
+        let client = &self.client;
         let key = client.key(&self.name);
         if self.parts.is_none() {
             let action = client.bucket.create_multipart_upload(client.credentials(), &key);
@@ -109,7 +110,7 @@ impl Put {
     /// Has the server take a range of another object as the next part.
     pub(crate) fn copy_part(&mut self, source: &str, range: Range<u64>) -> Result<(), StoreError> {
         self.begin_parts()?;
-        let client = &self.backend.client;
+        let client = &self.client;
         let key = client.key(&self.name);
         let Some(parts) = &mut self.parts else { return Ok(()) };
         let number = (parts.tags.len() + 1) as u16;
@@ -134,7 +135,7 @@ impl Put {
 
     fn send_part(&mut self) -> Result<(), StoreError> {
         self.begin_parts()?;
-        let client = &self.backend.client;
+        let client = &self.client;
         let key = client.key(&self.name);
         let Some(parts) = &mut self.parts else { return Ok(()) };
         let fail = |why: &str| {
@@ -163,7 +164,7 @@ impl Put {
     }
 
     fn finish(&mut self) -> Result<(), StoreError> {
-        self.backend.check_lease()?;
+        self.client.check_fence()?;
         let reply = match self.parts {
             None => self.put_whole()?,
             Some(_) => {
@@ -183,13 +184,13 @@ impl Put {
                 // What was to be replaced is gone: it is another state than expected, too.
                 let status = if reply.status == 404 { 412 } else { reply.status };
                 let reply = Reply { status, text: reply.text, ..Reply::default() };
-                Err(reply.error(Operation::Complete, &self.backend.client.place.text, &self.name))
+                Err(reply.error(Operation::Complete, &self.client.place.text, &self.name))
             }
         }
     }
 
     fn put_whole(&self) -> Result<Reply, StoreError> {
-        let client = &self.backend.client;
+        let client = &self.client;
         let key = client.key(&self.name);
         let action = client.bucket.put_object(client.credentials(), &key);
         let ask = Ask { body: &self.buffer, ..Ask::new(Operation::Complete, &self.name) };
@@ -198,7 +199,7 @@ impl Put {
     }
 
     fn complete_parts(&self) -> Result<Reply, StoreError> {
-        let client = &self.backend.client;
+        let client = &self.client;
         let key = client.key(&self.name);
         let Some(parts) = &self.parts else { return Err(self.misuse("complete")) };
         let tags = || parts.tags.iter().map(|tag| &tag[..]);
@@ -225,7 +226,7 @@ impl Put {
 
     /// Whether what is there now are the bytes of this upload, whose answer was lost.
     fn is_ours(&self) -> Result<bool, StoreError> {
-        let client = &self.backend.client;
+        let client = &self.client;
         if let Some(parts) = &self.parts {
             // The server has the bytes only; what it calls them ends with the count of parts.
             let there = head(client, Operation::Complete, &self.name)?;
@@ -248,7 +249,7 @@ impl Put {
         self.complete_now()?;
         let tag = match self.tag.take() {
             // The answer was lost.
-            None => head(&self.backend.client, Operation::Complete, &self.name)?.tag,
+            None => head(&self.client, Operation::Complete, &self.name)?.tag,
             tag => tag,
         };
         Ok(tag.and_then(|tag| Tag::new(&tag)))
@@ -303,7 +304,7 @@ impl Append for Put {
 impl Drop for Put {
     fn drop(&mut self) {
         if let (Some(parts), false) = (&self.parts, self.state == State::Done) {
-            let client = Arc::clone(&self.backend.client);
+            let client = Arc::clone(&self.client);
             let key = client.key(&self.name);
             let action =
                 client.bucket.abort_multipart_upload(client.credentials(), &key, &parts.id);

@@ -1,18 +1,15 @@
 //! Places without renames, object stores: files are written under the names that they keep.
 //!
-//! Nobody looks for a shard before a manifest names it, so shards need no hidden names. A manifest is
-//! put over just the copy that was found when the change was decided (or where there was none), so a
-//! writer whose lock was taken over while it stood still changes nothing any more. What else that
-//! needs is in `DESIGN.md`.
+//! Nobody looks for a shard before a manifest names it, so shards need no hidden names. A manifest
+//! is put over just the copy that was found when the change was decided (or where there was none),
+//! so a writer whose lock was taken over while it stood still changes nothing any more. What else
+//! that needs is in `DESIGN.md`.
 
 use std::collections::BTreeMap;
 
 use kiln_store::{Backend, Capability, Existing, NewFile, write_whole};
 
 use super::Pool;
-use super::heal::Target;
-use super::look::Found;
-use super::scrub::ScrubRequest;
 use super::small::read_tagged;
 use crate::{Key, MAX_MANIFEST, Manifest, NodeFile, PoolError, Result};
 
@@ -75,9 +72,9 @@ impl Pool {
         key: Key,
         run: [u8; 16],
         started: u64,
-        shards: &[super::commit::StagedShard],
+        mut nodes: impl Iterator<Item = usize>,
     ) -> Result<Option<(usize, String)>> {
-        if !shards.iter().any(|shard| self.is_direct(shard.node)) {
+        if !nodes.any(|at| self.is_direct(at)) {
             return Ok(None);
         }
         let homes = self.config.homes_now(&key);
@@ -104,33 +101,13 @@ impl Pool {
         &self,
         at: usize,
         file: &NodeFile,
-        req: &ScrubRequest<'_>,
+        (grace_ms, now_ms): (u64, u64),
     ) -> Result<bool> {
         let store = self.usable(at)?;
         if !matches!(file, NodeFile::Shard { .. }) || !is_direct(store) {
             return Ok(false);
         }
         let written = store.modified(&file.name())?;
-        Ok(written.is_none_or(|at| at.saturating_add(req.grace_ms) > req.now_ms))
-    }
-
-    /// Targets with the names under which their shards are written.
-    pub(super) fn named_directly(&self, mut targets: Vec<Target>) -> Vec<Target> {
-        for target in &mut targets {
-            if self.is_direct(target.node) {
-                target.part.clone_from(&target.name);
-            }
-        }
-        targets
-    }
-}
-
-impl Found {
-    /// Whether two versions were written at once, of which it cannot be said which one counts: a
-    /// writer stood still for longer than its lock lasts, and another one was at work meanwhile.
-    pub(super) fn settle_rivals(&mut self, rivals: bool, all: bool) {
-        if rivals && !self.stable && !all {
-            self.certain = false;
-        }
+        Ok(written.is_none_or(|at| at.saturating_add(grace_ms) > now_ms))
     }
 }

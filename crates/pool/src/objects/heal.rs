@@ -248,6 +248,17 @@ impl Pool {
         Ok(self.named_directly(targets))
     }
 
+    /// Targets with the names under which their shards are written: where there are no renames
+    /// those that they keep.
+    pub(super) fn named_directly(&self, mut targets: Vec<Target>) -> Vec<Target> {
+        for target in &mut targets {
+            if self.is_direct(target.node) {
+                target.part.clone_from(&target.name);
+            }
+        }
+        targets
+    }
+
     /// Rebuilds shards as parts, without reading those that are `wrong`; returns indices of others
     /// that turned out to be damaged.
     pub(super) fn write_parts(

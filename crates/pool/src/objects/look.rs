@@ -86,6 +86,11 @@ impl Answer {
     }
 }
 
+/// What conditional writes to homes that were asked expect there.
+fn expected(answers: &Answers) -> Expected {
+    answers.iter().filter_map(|(at, answer)| Some((*at, answer.expected?))).collect()
+}
+
 /// Nodes whose copy cannot be read, and why.
 fn corrupt(answers: &Answers) -> Vec<(usize, String)> {
     let why = |answer: &Answer| match &answer.copy {
@@ -273,9 +278,7 @@ impl Pool {
 
     /// What follows from the answers.
     fn judge_answers(&self, homes: &[Homes<'_>], answers: &Answers) -> Found {
-        let mut found = Found::default();
-        let expected = answers.iter().filter_map(|(at, answer)| Some((*at, answer.expected?)));
-        found.expected = expected.collect();
+        let mut found = Found { expected: expected(answers), ..Found::default() };
         let seeing = |at: usize| answers.get(&at).filter(|answer| !answer.blind);
         let sure = |homes: &Homes<'_>, at: usize| match seeing(at).map(|answer| &answer.copy) {
             Some(Copy::Some(_)) => true,
@@ -339,15 +342,23 @@ impl Pool {
             }
         }
         found.stable = homes.iter().any(|homes| homes.hold(|at| found.copies.contains(&at)));
-        let same = |other: &Manifest| found.newest.as_ref().map(|new| new.version == other.version);
-        let rivals = found.older.iter().any(|older| same(older) == Some(true));
-        // Elsewhere nobody goes on after another one has taken the lock.
-        let rivals = rivals && homes.iter().flat_map(Homes::positions).any(|at| self.is_direct(at));
-        let all = homes.iter().flat_map(Homes::positions).all(|at| answers.contains_key(&at));
-        found.settle_rivals(rivals, all);
+        found.certain &= !self.are_rivals(&found, homes, answers);
         found.corrupt = corrupt(answers);
         found.away = self.silent_domains(homes, answers, sure);
         found
+    }
+
+    /// Whether two versions were written at once, of which it cannot be said which one counts: a
+    /// writer stood still for longer than its lock lasts, and another one was at work meanwhile.
+    /// Where places have renames nobody goes on after another one has taken the lock.
+    fn are_rivals(&self, found: &Found, homes: &[Homes<'_>], answers: &Answers) -> bool {
+        let newest = found.newest.as_ref().map(|newest| newest.version);
+        let rivals = found.older.iter().any(|older| Some(older.version) == newest);
+        if !rivals || found.stable {
+            return false;
+        }
+        let positions = || homes.iter().flat_map(Homes::positions);
+        positions().any(|at| self.is_direct(at)) && !positions().all(|at| answers.contains_key(&at))
     }
 
     /// Asks homes and makes sure that no newer version can hide, and that every later reader will

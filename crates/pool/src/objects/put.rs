@@ -340,7 +340,7 @@ impl Pool {
             StagedShard { node: nodes[part.index], part: part.name.clone(), name }
         };
         let shards: Vec<StagedShard> = parts.iter().flatten().map(staged_shard).collect();
-        let announced = self.announce(key, req.run, req.now_ms, &shards)?;
+        let announced = self.announce(key, req.run, req.now_ms, nodes.iter().copied())?;
         let result = encode_shards(&codec, &info, &parts, 0, source, settings);
         let (size, digests) = result.inspect_err(|_| {
             self.remove_staged_shards(&shards);

@@ -370,7 +370,7 @@ impl Pool {
         if is_data && !found.away.is_empty() {
             return Ok(());
         }
-        if self.may_be_arriving(at, file, req)? {
+        if self.may_be_arriving(at, file, (req.grace_ms, req.now_ms))? {
             return Ok(());
         }
         let node = &self.nodes[at].config.id;
