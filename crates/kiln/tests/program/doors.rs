@@ -5,7 +5,7 @@ use std::fs;
 use crate::rig::Rig;
 
 /// Places of no kind that there is.
-const UNKNOWN: [&str; 3] = ["s3://bucket/x", "klin://x", "hdfs:///x"];
+const UNKNOWN: [&str; 3] = ["s4://bucket/x", "klin://x", "hdfs:///x"];
 
 /// Every command that takes the name of a place, a folder or a file.
 const COMMANDS: [&str; 21] = [
@@ -61,9 +61,33 @@ fn a_place_of_an_unknown_kind_is_told_what_is_known_and_makes_no_folder() {
 }
 
 #[test]
+fn a_bucket_that_cannot_be_meant_is_refused_before_anything_is_made() {
+    let rig = furnished();
+    let before = rig.names(".");
+    for (place, why) in [
+        ("s3://Upper/x", "3 to 63 characters"),
+        ("s3://bucket/a//b", "single '/'"),
+        ("s3://bucket/x?endpoint=ftp://host", "endpoint"),
+        ("s3://bucket/x?pasword=1", "known: endpoint, region, profile, timeout"),
+        ("s3://bucket/x?profile=nobody-here", "AWS_ACCESS_KEY_ID"),
+    ] {
+        let keyed = |words: &str| {
+            let mut command = rig.command(words);
+            command.env("AWS_ACCESS_KEY_ID", "k").env("AWS_SECRET_ACCESS_KEY", "s");
+            Rig::end(command)
+        };
+        keyed(&format!("encode object -c rs:2+1 -o a -o b -o {place}")).fails(3, &[why]);
+        keyed(&format!("inspect {place}")).fails(3, &[why]);
+        keyed(&format!("pool create new.toml -c rs:2+1 --node c --node d --node {place}"))
+            .fails(3, &[why]);
+    }
+    assert_eq!(rig.names("."), before);
+}
+
+#[test]
 fn help_lists_the_kinds_of_places() {
     let help = Rig::new().kiln("--help").ok().stdout;
-    for word in ["file:///folder", "kiln://host:port", "./odd://name"] {
+    for word in ["file:///folder", "kiln://host:port", "s3://bucket/prefix", "./odd://name"] {
         assert!(help.contains(word), "{word} is not in {help}");
     }
 }

@@ -102,6 +102,11 @@ impl Rig {
         Ended::new(self.command(words).output().unwrap())
     }
 
+    /// Runs a command to its end.
+    pub fn end(mut command: Command) -> Ended {
+        Ended::new(command.output().unwrap())
+    }
+
     /// Starts the program.
     pub fn start(&self, words: &str) -> Child {
         self.command(words).spawn().unwrap()

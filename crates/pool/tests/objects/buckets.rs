@@ -1,7 +1,7 @@
 //! What holds for pools on disks holds for pools in buckets, which neither rename nor append: the
 //! same tests, over nodes that are as object stores are.
 
-use crate::world::BUCKETS;
+use crate::world::{BUCKETS, World, data};
 use crate::{everyday, found, model, sealed, space, sweep, together, trust};
 
 /// Runs a test of another file over buckets.
@@ -164,4 +164,45 @@ fn an_old_map_is_refused() {
 #[test]
 fn a_description_that_was_edited_is_agreed_on() {
     over_buckets(trust::a_description_that_was_edited_is_agreed_on);
+}
+
+/// Two writers put one version: one stood still for longer than its lock lasts. What was
+/// acknowledged, on W homes, is read, whatever the order of the two; where homes that do not answer
+/// could decide it, nothing is.
+#[test]
+fn of_two_writers_without_a_common_lock_the_acknowledged_one_is_read() {
+    BUCKETS.set(true);
+    let (first, late) = (data(3_000, 1), data(3_500, 2));
+    for late_has_the_larger_run in [true, false] {
+        let world = World::new("rs:3+2", 6);
+        world.put("x", &data(2_000, 3)).unwrap();
+        // What each of them does by itself, from the same start.
+        let mut mine = world.copy();
+        let other = world.copy();
+        let puts = if late_has_the_larger_run { [&mine, &other] } else { [&other, &mine] };
+        let dummy = puts[1].run();
+        assert_ne!(dummy, [0; 16]);
+        mine.put("x", &first).unwrap();
+        let report = other.put("x", &late).unwrap();
+        let name = kiln_pool::NodeFile::Manifest { key: kiln_pool::Key::of("x").unwrap() }.name();
+        let at = |id: &String| other.config.position(id).unwrap();
+        let homes: Vec<usize> = report.manifests.iter().map(at).collect();
+        assert_eq!(homes.len(), 3);
+        let free = (0..6).filter(|at| mine.disks[*at].memory.bytes(&name).is_none());
+        // The late one got homes that the other did not need, and lost all others.
+        let taken: Vec<usize> = free.take(2).collect();
+        let manifest = other.disks[homes[0]].memory.bytes(&name).unwrap();
+        taken.iter().for_each(|at| mine.disks[*at].memory.put(&name, manifest.clone()));
+        assert!(mine.get("x").unwrap() == first);
+        for at in homes {
+            mine.away = [at].into();
+            match mine.get("x") {
+                Ok(bytes) => assert!(bytes == first),
+                Err(error) => {
+                    assert!(matches!(error, kiln_pool::PoolError::Uncertain { .. }), "{error}");
+                }
+            }
+        }
+    }
+    BUCKETS.set(false);
 }
