@@ -1,6 +1,7 @@
 //! What the user typed: the command line, parsed but not yet acted upon.
 
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
@@ -84,6 +85,15 @@ pub struct Common {
 /// [`sizes::parse`] in the form that clap takes.
 pub fn size(text: &str) -> Result<u64, String> {
     sizes::parse(text)
+}
+
+/// A range of bytes as people write it: START+LENGTH.
+pub fn byte_range(text: &str) -> Result<Range<u64>, String> {
+    let Some((start, len)) = text.split_once('+') else {
+        return Err(format!("'{text}' is no range: write START+LENGTH, e.g. 1MiB+64KiB"));
+    };
+    let (start, len) = (sizes::parse(start)?, sizes::parse(len)?);
+    Ok(start..start.saturating_add(len))
 }
 
 /// A command line that asks for a command.

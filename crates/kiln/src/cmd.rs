@@ -1,6 +1,7 @@
 //! The table of commands. To add one: write `cmd/x.rs` and one row in [`COMMANDS`].
 
 pub(crate) mod agent;
+mod all;
 mod codes;
 mod coordinator;
 mod cp;

@@ -28,6 +28,8 @@ pub enum Exit {
     Io = 4,
     /// 5: refused, because data would be lost.
     Refused = 5,
+    /// 6: a salvage gave what can be had, and that is not all.
+    Partial = 6,
 }
 
 impl From<Exit> for ExitCode {
@@ -44,7 +46,8 @@ Exit codes:
   2  not recoverable: too much is lost
   3  wrong usage
   4  a disk, file or pipe failed
-  5  refused, because data would be lost";
+  5  refused, because data would be lost
+  6  not everything could be had: kiln decode --salvage says what is missing";
 
 /// Everything that can stop a command.
 #[derive(Debug, Error)]
@@ -98,6 +101,12 @@ pub enum Failure {
     #[error("{path} exists already; give --force to replace it")]
     Exists {
         /// The file that is in the way.
+        path: PathBuf,
+    },
+    /// Something is where a folder is to be made.
+    #[error("{path} exists already; name a place that is not there yet")]
+    InTheWay {
+        /// What is in the way.
         path: PathBuf,
     },
     /// Another process writes the same output.
@@ -154,7 +163,9 @@ impl Failure {
             | Failure::Store(_)
             | Failure::Io { .. }
             | Failure::NotUsable { .. } => Exit::Io,
-            Failure::Exists { .. } | Failure::Busy { .. } => Exit::Refused,
+            Failure::Exists { .. } | Failure::InTheWay { .. } | Failure::Busy { .. } => {
+                Exit::Refused
+            }
         }
     }
 }

@@ -6,10 +6,12 @@
 //! * `args.rs` what the user typed; `cmd.rs` the table of commands; `cmd/` one file per command
 //! * `setup.rs` ready parts (threads, rate limit, observer, nodes), so commands see no raw flag
 //! * `observer.rs` progress, warnings and throttling; `sizes.rs` and `lists.rs` small parsers
+//! * `archive.rs` folders as a stream of bytes and back
 //! * `exit.rs` the exit codes and the one error type of the program
 
 #![forbid(unsafe_code)]
 
+mod archive;
 mod args;
 mod cmd;
 mod exit;

@@ -1,11 +1,13 @@
 //! From what the user typed to ready parts: commands never see a raw flag.
 
 pub mod device;
+mod holes;
 mod limits;
 mod nodes;
 mod order;
 mod output;
 mod pool;
+mod privacy;
 mod raw;
 mod reads;
 pub mod volumes;
@@ -22,6 +24,7 @@ pub use limits::LimitFile;
 pub use nodes::{Folders, kinds_of_places, local};
 pub use output::{Output, Place, write_file};
 pub use pool::{PoolFlags, fresh_run, now_ms};
+pub use privacy::{as_private_as, as_private_as_shards};
 pub use raw::{Format, RawFlags, RawSetup};
 pub use reads::{ReadFlags, direct};
 

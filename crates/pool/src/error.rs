@@ -63,7 +63,10 @@ pub enum PoolError {
         places: String,
     },
     /// Several objects are there and none was named.
-    #[error("several objects here, name one of them: {}", objects.join(", "))]
+    #[error(
+        "several objects here, name one of them by --object, or all by --all: {}",
+        some_of(objects)
+    )]
     SeveralObjects {
         /// Their names.
         objects: Vec<String>,
@@ -243,6 +246,16 @@ pub enum PoolError {
         /// Details of it.
         what: String,
     },
+}
+
+/// A list of names, its end as a number where it is long.
+fn some_of(names: &[String]) -> String {
+    const SHOWN: usize = 10;
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 impl PoolError {

@@ -51,5 +51,6 @@ pub use objects::{
     SealReport, Seals, ShardState, StatReport, place, queue, ranked,
 };
 pub use shards::{
-    EncodeRequest, RepairRequest, ShardSet, decode, discover, encode, repair, verify,
+    EncodeRequest, Missing, RepairRequest, Salvaged, ShardSet, decode, decode_range, discover,
+    discover_any, encode, object_names, repair, salvage, verify,
 };

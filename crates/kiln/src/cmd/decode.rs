@@ -1,23 +1,34 @@
 //! `kiln decode`
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kiln_pool::raw::decode_raw;
-use kiln_pool::{DecodeReport, Observer, discover};
+use kiln_pool::{DecodeReport, Missing, Observer, Salvaged, discover, discover_any};
+use serde::Serialize;
 
-use crate::cmd::Command;
+use crate::archive::Unpacking;
+use crate::args::byte_range;
+use crate::cmd::{Command, all};
 use crate::exit::{Exit, Failure};
 use crate::lists;
-use crate::print::{Stream, pace, worked_around};
-use crate::setup::{Folders, Output, Place, RawFlags, RawSetup, ReadFlags, Setup};
+use crate::print::{Stream, count, pace, worked_around};
+use crate::setup::{
+    Folders, Output, Place, RawFlags, RawSetup, ReadFlags, Setup, as_private_as_shards, local,
+};
 use crate::sizes;
 
 const EXAMPLES: &str = "\
 Examples:
   kiln decode shards -o photos.tar
   kiln decode /disk0 /disk2 /disk3 /disk5 -o photos.tar
-  kiln decode shards -o - | tar -x
+  kiln decode shards -o - | less
+  kiln decode shards --unpack -o photos        an encoded folder, as a folder again
+  kiln decode backups --all -o restored        all objects in the folder and in all folders below
+  kiln decode shards --range 1GiB+64KiB -o part
+  kiln decode shards --salvage -o rest.tar     what can be had, when not all can; exit code 6
   kiln decode chunks --format raw --code rs:4+2 --size 1234567 -o photos.tar
 
 The file appears under its name only when it is complete.";
@@ -36,6 +47,24 @@ pub struct Decode {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
+    /// Make the folder again that was encoded (any tar archive will do), as FILE
+    #[arg(long, conflicts_with_all = ["range", "salvage"])]
+    unpack: bool,
+
+    /// Only LENGTH bytes, beginning at START; sizes as in 64KiB
+    #[arg(long, value_name = "START+LENGTH", value_parser = byte_range)]
+    range: Option<Range<u64>>,
+
+    /// Where not everything can be decoded, write what can be had, with zeros for the rest, and say
+    /// which bytes are missing (exit code 6)
+    #[arg(long, conflicts_with = "range")]
+    salvage: bool,
+
+    /// All objects in the folders and in all folders below them, as files of their names below the
+    /// folder FILE
+    #[arg(long, conflicts_with_all = ["object", "range", "unpack"])]
+    all: bool,
+
     #[command(flatten)]
     reads: ReadFlags,
 
@@ -53,71 +82,205 @@ impl Command for Decode {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let raw = self.raw.setup()?;
+        if self.all {
+            all::refuse_raw(raw.is_some())?;
+            return self.decode_all(setup);
+        }
         let folders = Folders::to_read(setup, &self.folders, self.reads.mode())?;
+        as_private_as_shards(&folders, self.raw.object.as_deref());
         let place = Place::new(&self.output)?;
-        let outcome = self.decode(raw.as_ref(), &folders, &place, setup);
+        let outcome = match &raw {
+            Some(raw) => self.decode_raw(raw, &folders, &place, setup),
+            None => self.decode(&folders, self.raw.object.as_deref(), &place, setup),
+        };
         setup.observer.finish();
-        let mut report = outcome?;
-        report.seconds = setup.seconds();
+        let mut answer = outcome?;
+        answer.report.seconds = setup.seconds();
         let stream = match place {
             Place::Stdout => Stream::Stderr,
             Place::File(_) => Stream::Stdout,
         };
-        warn(&report, setup);
-        show(&report, stream, setup)?;
-        Ok(Exit::Done)
+        warn(&answer, setup);
+        if setup.json {
+            stream.json(&answer)?;
+        } else if !setup.quiet {
+            stream.text(&text(&answer, setup))?;
+        }
+        Ok(answer.exit())
+    }
+}
+
+/// What was done, with what a salvage says beyond.
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    report: DecodeReport,
+    #[serde(flatten)]
+    salvaged: Option<Salvage>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
+}
+
+/// The part of a salvage that a decode does not have.
+#[derive(Serialize)]
+struct Salvage {
+    missing: Vec<Missing>,
+    missing_bytes: u64,
+    lost_stripes: u64,
+    solved_bytes: u64,
+}
+
+impl Answer {
+    fn of(report: DecodeReport) -> Answer {
+        Answer { report, salvaged: None, left_out: Vec::new() }
+    }
+
+    fn exit(&self) -> Exit {
+        match &self.salvaged {
+            Some(salvaged) if salvaged.missing_bytes > 0 => Exit::Partial,
+            _ => Exit::Done,
+        }
+    }
+}
+
+impl From<Salvaged> for Answer {
+    fn from(all: Salvaged) -> Answer {
+        let salvaged = Salvage {
+            missing: all.missing,
+            missing_bytes: all.missing_bytes,
+            lost_stripes: all.lost_stripes,
+            solved_bytes: all.solved_bytes,
+        };
+        Answer { salvaged: Some(salvaged), ..Answer::of(all.decoded) }
     }
 }
 
 impl Decode {
-    fn decode(
+    fn decode_raw(
         &self,
-        raw: Option<&RawSetup>,
+        raw: &RawSetup,
         folders: &Folders,
         place: &Place,
         setup: &Setup,
-    ) -> Result<DecodeReport, Failure> {
-        let (nodes, settings) = (folders.nodes(), setup.settings());
-        let (report, output) = match raw {
-            Some(raw) => {
-                let mut output = Output::open(place, self.force)?;
-                (decode_raw(&raw.request(), nodes, &mut output, &settings)?, output)
-            }
-            None => {
-                // Check that there is something to decode before the output is created.
-                let set = discover(nodes, self.raw.object.as_deref())?;
-                let mut output = Output::open(place, self.force)?;
-                (kiln_pool::decode(&set, &mut output, &settings)?, output)
-            }
+    ) -> Result<Answer, Failure> {
+        let given = [("--salvage", self.salvage), ("--range", self.range.is_some())];
+        if let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) {
+            let problem = "bare chunks have no checksums to tell good bytes by".to_owned();
+            return Err(Failure::Flag { flag, problem });
+        }
+        let settings = setup.settings();
+        self.into_place(place, |out| {
+            let report = decode_raw(&raw.request(), folders.nodes(), out, &settings)?;
+            Ok(Answer::of(report))
+        })
+    }
+
+    fn decode(
+        &self,
+        folders: &Folders,
+        object: Option<&str>,
+        place: &Place,
+        setup: &Setup,
+    ) -> Result<Answer, Failure> {
+        let settings = setup.settings();
+        // Check that there is something to decode before the output is created.
+        let set = match self.salvage {
+            true => discover_any(folders.nodes(), object)?,
+            false => discover(folders.nodes(), object)?,
         };
-        output.finish()?;
-        Ok(report)
+        self.into_place(place, |out| {
+            Ok(match &self.range {
+                _ if self.salvage => kiln_pool::salvage(&set, out, &settings)?.into(),
+                Some(range) => {
+                    Answer::of(kiln_pool::decode_range(&set, range.clone(), out, &settings)?)
+                }
+                None => Answer::of(kiln_pool::decode(&set, out, &settings)?),
+            })
+        })
+    }
+
+    /// Opens the output, has it written, and gives it its name.
+    fn into_place(
+        &self,
+        place: &Place,
+        body: impl FnOnce(&mut dyn Write) -> Result<Answer, Failure>,
+    ) -> Result<Answer, Failure> {
+        match (self.unpack, place) {
+            (true, Place::File(path)) => {
+                let mut output = Unpacking::new(path)?;
+                let mut answer = body(&mut output)?;
+                answer.left_out = output.finish()?;
+                Ok(answer)
+            }
+            (true, Place::Stdout) => {
+                let problem =
+                    "a folder cannot go to standard output; without --unpack the archive \
+                               can"
+                    .to_owned();
+                Err(Failure::Flag { flag: "--unpack", problem })
+            }
+            (false, _) => {
+                let mut output = Output::open(place, self.force)?;
+                let answer = body(&mut output)?;
+                output.finish()?;
+                Ok(answer)
+            }
+        }
+    }
+
+    fn decode_all(&self, setup: &Setup) -> Result<Exit, Failure> {
+        let into = local(&self.output)?;
+        let groups = all::groups(setup, &self.folders, self.reads.mode())?;
+        all::each(&groups, setup, |group| {
+            let folder = into.join(&group.below);
+            make_folder(&folder)?;
+            as_private_as_shards(&group.folders, Some(&group.object));
+            let place = Place::File(folder.join(&group.object));
+            let mut answer = self.decode(&group.folders, Some(&group.object), &place, setup)?;
+            answer.report.seconds = setup.seconds() - group.begun.get();
+            warn(&answer, setup);
+            Ok((answer.exit(), text(&answer, setup), answer))
+        })
     }
 }
 
+fn make_folder(path: &Path) -> Result<(), Failure> {
+    let failed = |source| Failure::Io { action: "create", path: path.to_owned(), source };
+    std::fs::create_dir_all(path).map_err(failed)
+}
+
+/// Ranges of missing bytes that are printed; --json has them all.
+const SHOWN: usize = 20;
+
 /// The output is correct despite the damage, but the shards should be repaired.
-fn warn(report: &DecodeReport, setup: &Setup) {
-    if let Some(found) = worked_around(&report.lost, report.damaged_count) {
+fn warn(answer: &Answer, setup: &Setup) {
+    let report = &answer.report;
+    for what in &answer.left_out {
+        setup.observer.warn(&format!("left out: {what}"));
+    }
+    if let (Exit::Done, Some(found)) =
+        (answer.exit(), worked_around(&report.lost, report.damaged_count))
+    {
         let object = &report.object;
         let message = format!("{object}: {found}; the output is complete, but run kiln repair");
         setup.observer.warn(&message);
     }
 }
 
-fn show(report: &DecodeReport, stream: Stream, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return stream.json(report);
-    }
-    if setup.quiet {
-        return Ok(());
-    }
+fn text(answer: &Answer, setup: &Setup) -> String {
+    let report = &answer.report;
     let how = match report.strategy.as_str() {
         "direct" => "data shards joined",
         "mixed" => "some stripes rebuilt from parity",
         _ => "rebuilt from parity",
     };
-    let mut text =
-        format!("{} ({}) decoded: {how}\n", report.object, sizes::show(report.bytes_written));
+    let mut text = match &answer.salvaged {
+        Some(salvaged) => salvage_text(report, salvaged),
+        None => {
+            let bytes = sizes::show(report.bytes_written);
+            format!("{} ({bytes}) decoded: {how}\n", report.object)
+        }
+    };
     if setup.verbose {
         text += &format!(
             "read {} in {} runs from {}\n",
@@ -133,5 +296,30 @@ fn show(report: &DecodeReport, stream: Stream, setup: &Setup) -> Result<(), Fail
         text += &format!("note: {note}\n");
     }
     text += &format!("{}\n", pace(report.bytes_written, report.seconds));
-    stream.text(&text)
+    text
+}
+
+fn salvage_text(report: &DecodeReport, salvaged: &Salvage) -> String {
+    let (object, size) = (&report.object, sizes::show(report.size));
+    let mut text = match salvaged.missing_bytes {
+        0 => format!("{object} ({size}) salvaged: all of it\n"),
+        bytes => format!(
+            "{object} ({size}) salvaged: {} MISSING, with zeros in their place; all else is \
+             verified\n",
+            sizes::show(bytes)
+        ),
+    };
+    if salvaged.solved_bytes > 0 {
+        let bytes = sizes::show(salvaged.solved_bytes);
+        let stripes = count(salvaged.lost_stripes, "stripe");
+        text += &format!("  {bytes} of {stripes} followed from single sub-chunks\n");
+    }
+    for gap in salvaged.missing.iter().take(SHOWN) {
+        text += &format!("  missing: {} bytes from {}\n", gap.length, gap.start);
+    }
+    let more = salvaged.missing.len().saturating_sub(SHOWN);
+    if more > 0 {
+        text += &format!("  and {} more; --json lists them\n", count(more as u64, "range"));
+    }
+    text
 }

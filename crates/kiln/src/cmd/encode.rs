@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kiln_code::Codec;
 use kiln_pool::raw::{RawRequest, encode_raw};
-use kiln_pool::{EncodeReport, EncodeRequest, FileSource, Source, StreamSource};
+use kiln_pool::{EncodeReport, EncodeRequest, FileSource, Observer, Source, StreamSource};
+use serde::Serialize;
 use uuid::Uuid;
 
+use crate::archive::Packed;
 use crate::args::size;
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, pace};
-use crate::setup::{self, Folders, Format, Setup, local};
+use crate::setup::{self, Folders, Format, Setup, as_private_as, local};
 use crate::sizes;
 
 const EXAMPLES: &str = "\
@@ -23,20 +25,27 @@ Examples:
       6 shard files in the folder shards; any 2 may be lost
   kiln encode photos.tar -c clay:4+2 -o /disk0 -o /disk1 -o /disk2 -o /disk3 -o /disk4 -o /disk5
       one shard on each of six disks
-  tar -c photos | kiln encode - --name photos.tar -c clay:10+4 -o shards
+  kiln encode photos -c clay:10+4 -o shards
+      a folder, as the object photos.tar: a tar archive with modes, times, links, empty folders;
+      kiln decode shards --unpack -o photos makes the folder again
+  pg_dump shop | kiln encode - --name shop.sql -c clay:10+4 -o shards
       from a pipe
 
 An interrupted encode of a file resumes where it was when the same command is given again.";
 
-/// Cut a file into shards, some of which may be lost later
+/// Cut a file or folder into shards, some of which may be lost later
 ///
 /// The code (-c) says how many data and parity shards there are: rs:10+4 makes 14, any 10 of which
 /// give the file back. `kiln codes` lists the codes. Shards carry checksums and say what they
 /// are, so nothing else has to be kept.
 #[derive(Debug, Args)]
 pub struct Encode {
-    /// File to encode; - reads standard input
+    /// File or folder to encode; - reads standard input
     input: PathBuf,
+
+    /// Encode a file as an archive, as folders are: its mode and time are kept
+    #[arg(long)]
+    archive: bool,
 
     /// The code, e.g. clay:10+4 or rs:4+2, or a Ceph profile string
     #[arg(short, long, value_name = "SPEC")]
@@ -85,21 +94,67 @@ impl Command for Encode {
         }
         let folders = Folders::to_write(setup, "--output", &self.output)?;
         let sub_chunk = setup::sub_chunk(codec.shape().alpha, self.sub_chunk, self.chunk)?;
-        let mut source = source(&self.input)?;
-        let outcome = self.encode(&codec, &name, sub_chunk, &mut *source, &folders, setup);
+        self.refuse_inside()?;
+        let (mut source, mut packed) = match self.archived()? {
+            Some(path) => (None, Some(self.pack(&path)?)),
+            None => (Some(source(&self.input)?), None),
+        };
+        let input: &mut dyn Source = match (&mut source, &mut packed) {
+            (Some(source), _) => &mut **source,
+            (None, Some(packed)) => packed,
+            (None, None) => unreachable!("one of both was made"),
+        };
+        let outcome = self.encode(&codec, &name, sub_chunk, input, &folders, setup);
         setup.observer.finish();
-        match outcome {
-            Ok(mut report) => {
-                report.seconds = setup.seconds();
-                show(&report, setup)?;
-                Ok(Exit::Done)
-            }
-            Err(failure) => Err(failure),
+        let mut report = outcome?;
+        report.seconds = setup.seconds();
+        let left_out = packed.map(|packed| packed.left_out()).unwrap_or_default();
+        for what in &left_out {
+            setup.observer.warn(&format!("left out: {what}"));
         }
+        show(&Shown { report: &report, left_out }, setup)?;
+        Ok(Exit::Done)
     }
 }
 
 impl Encode {
+    /// What is to be encoded as an archive.
+    fn archived(&self) -> Result<Option<PathBuf>, Failure> {
+        if self.input == Path::new("-") {
+            return Ok(None);
+        }
+        let input = local(&self.input)?;
+        as_private_as(input);
+        Ok((self.archive || input.is_dir()).then(|| input.to_owned()))
+    }
+
+    /// Shards that are written into the folder that is read would be packed again without end.
+    fn refuse_inside(&self) -> Result<(), Failure> {
+        let Some(input) = self.archived()?.and_then(|input| input.canonicalize().ok()) else {
+            return Ok(());
+        };
+        for output in self.output.iter().filter_map(|output| local(output).ok()) {
+            // As far as there is something: the rest is made below it.
+            let there = output.ancestors().find_map(|path| match path.as_os_str().is_empty() {
+                true => Path::new(".").canonicalize().ok(),
+                false => path.canonicalize().ok(),
+            });
+            if there.is_some_and(|there| there.starts_with(&input)) {
+                let problem = format!("{} lies in the folder that is encoded", output.display());
+                return Err(Failure::Flag { flag: "--output", problem });
+            }
+        }
+        Ok(())
+    }
+
+    fn pack(&self, path: &Path) -> Result<Packed, Failure> {
+        let failed = |source| Failure::Io { action: "pack", path: path.to_owned(), source };
+        // `photos/..` is a folder too, and has a name.
+        let whole = path.canonicalize().map_err(failed)?;
+        let root = whole.file_name().map_or_else(|| "root".into(), PathBuf::from);
+        Packed::new(path, &root).map_err(failed)
+    }
+
     fn encode(
         &self,
         codec: &Codec,
@@ -134,7 +189,19 @@ impl Encode {
             (Some(name), _) => name.clone(),
             (None, true) => "stdin".to_owned(),
             (None, false) => {
-                self.input.file_name().unwrap_or_default().to_string_lossy().into_owned()
+                let input = self.input.canonicalize().unwrap_or_else(|_| self.input.clone());
+                // The last word of a link's own name counts, not of what it names.
+                let name = self.input.file_name().or(input.file_name()).unwrap_or_default();
+                let Some(name) = name.to_str() else {
+                    let problem = format!(
+                        "{} cannot name an object, since it is not UTF-8; choose a name by --name \
+                         (names inside of folders may have any bytes)",
+                        self.input.display()
+                    );
+                    return Err(Failure::Flag { flag: "--name", problem });
+                };
+                let archived = self.archive || local(&self.input).is_ok_and(Path::is_dir);
+                if archived { format!("{name}.tar") } else { name.to_owned() }
             }
         };
         let plain = !name.is_empty()
@@ -154,7 +221,7 @@ impl Encode {
     }
 }
 
-/// Opens the input. A folder is refused with what to do instead.
+/// Opens the input.
 fn source(input: &Path) -> Result<Box<dyn Source>, Failure> {
     if input == Path::new("-") {
         return Ok(Box::new(StreamSource::new(io::stdin())));
@@ -162,27 +229,28 @@ fn source(input: &Path) -> Result<Box<dyn Source>, Failure> {
     let input = local(input)?;
     let failed = |source| Failure::Io { action: "open", path: input.to_owned(), source };
     let meta = input.metadata().map_err(failed)?;
-    if meta.is_dir() {
-        let problem = format!(
-            "{} is a folder; pack it first: tar -c {} | kiln encode - ...",
-            input.display(),
-            input.display()
-        );
-        return Err(Failure::Flag { flag: "INPUT", problem });
-    }
     if meta.is_file() {
         return Ok(Box::new(FileSource::open(input).map_err(failed)?));
     }
     Ok(Box::new(StreamSource::new(File::open(input).map_err(failed)?)))
 }
 
-fn show(report: &EncodeReport, setup: &Setup) -> Result<(), Failure> {
+/// The report, and what of a folder is not in it.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    report: &'a EncodeReport,
+    left_out: Vec<String>,
+}
+
+fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
     if setup.json {
-        return Stream::Stdout.json(report);
+        return Stream::Stdout.json(shown);
     }
     if setup.quiet {
         return Ok(());
     }
+    let report = shown.report;
     let largest = report.shards.iter().map(|shard| shard.bytes).max().unwrap_or(0);
     let mut text = format!(
         "{} ({}) encoded as {}: {} of {}; any {} may be lost\n",

@@ -8,6 +8,7 @@ use kiln_node::net::{Address, HelpingAgents};
 use kiln_plan::Basis;
 use kiln_pool::{GetReport, GetRequest, Helpers, Observer, Pool};
 
+use crate::args::byte_range;
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, pace, worked_around};
@@ -42,7 +43,7 @@ pub struct Get {
     output: Option<PathBuf>,
 
     /// Only LENGTH bytes, beginning at START; sizes as in 64KiB
-    #[arg(long, value_name = "START+LENGTH", value_parser = range)]
+    #[arg(long, value_name = "START+LENGTH", value_parser = byte_range)]
     range: Option<Range<u64>>,
 
     /// How lost chunks are rebuilt: auto, central (on this machine), or by agents, with a strategy
@@ -56,14 +57,6 @@ pub struct Get {
 
     #[command(flatten)]
     pool: PoolFlags,
-}
-
-fn range(text: &str) -> Result<Range<u64>, String> {
-    let Some((start, len)) = text.split_once('+') else {
-        return Err(format!("'{text}' is no range: write START+LENGTH, e.g. 1MiB+64KiB"));
-    };
-    let (start, len) = (sizes::parse(start)?, sizes::parse(len)?);
-    Ok(start..start.saturating_add(len))
 }
 
 impl Command for Get {

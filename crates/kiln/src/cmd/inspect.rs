@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kiln_code::Codec;
-use kiln_pool::{PoolError, SetReport, discover};
+use kiln_pool::{PoolError, SetReport, discover_any, object_names};
 use kiln_store::{FileBackend, ReadMode, ShardReader, ShardState};
 use serde::Serialize;
 
@@ -89,15 +89,18 @@ impl Command for Inspect {
     }
 }
 
-/// All objects of the folders, or the one asked for.
+/// All objects of the folders, or the one asked for, with whatever is left of them.
 fn objects(folders: &Folders, object: Option<&str>) -> Result<Vec<SetReport>, Failure> {
-    match discover(folders.nodes(), object) {
-        Ok(set) => Ok(vec![set.report()]),
-        Err(PoolError::SeveralObjects { objects }) => {
-            objects.iter().map(|name| Ok(discover(folders.nodes(), Some(name))?.report())).collect()
-        }
-        Err(error) => Err(error.into()),
+    let nodes = folders.nodes();
+    let names = match object {
+        Some(name) => vec![name.to_owned()],
+        None => object_names(nodes)?,
+    };
+    if names.is_empty() {
+        let places: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+        return Err(PoolError::NotFound { object: None, places: places.join(", ") }.into());
     }
+    names.iter().map(|name| Ok(discover_any(nodes, Some(name))?.report())).collect()
 }
 
 fn file(path: &Path) -> Result<FileReport, Failure> {
@@ -143,6 +146,10 @@ fn object_text(report: &SetReport) -> String {
         ("chunk", sizes::show(report.chunk)),
         ("sub-chunk", format!("{} ({} a chunk)", sizes::show(report.sub_chunk), report.alpha)),
     ]);
+    if !report.recoverable {
+        text += "NOT RECOVERABLE: too few shards are left; kiln decode --salvage gives what can be \
+                 had\n";
+    }
     let rows: Vec<Vec<String>> = report
         .shards
         .iter()

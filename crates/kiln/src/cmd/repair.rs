@@ -8,13 +8,16 @@ use std::path::PathBuf;
 use clap::Args;
 use kiln_pool::raw::repair_raw;
 use kiln_pool::{RepairReport, RepairRequest, discover};
+use kiln_store::ReadMode;
 use kiln_store::device::Devices;
 
-use crate::cmd::Command;
+use crate::cmd::{Command, all};
 use crate::exit::{Exit, Failure};
 use crate::lists::{self, Indices};
 use crate::print::{Stream, pace, table};
-use crate::setup::{self, Folders, Format, PoolFlags, RawFlags, ReadFlags, Setup, device};
+use crate::setup::{
+    self, Folders, Format, PoolFlags, RawFlags, ReadFlags, Setup, as_private_as_shards, device,
+};
 use crate::sizes;
 
 pub use pool::show as show_recovery;
@@ -28,6 +31,7 @@ Examples:
   kiln repair /disk0 /disk1 /disk2 /disk3 /disk4 /disk5
       give the folders in the order used for encode: a lost shard goes back to its own
   kiln repair shards --lost 3 --to /newdisk   rebuild shard 3 there
+  kiln repair backups --all                   all objects in the folder and in all folders below
   kiln repair shards --dry-run                say what it would read and write
   kiln repair shards --direct                 read past the page cache, runs submitted together
   kiln probe /disk0; ...; kiln repair /disk0 ...   reads planned for what the disks are good at
@@ -76,6 +80,10 @@ pub struct Repair {
     #[command(flatten)]
     reads: ReadFlags,
 
+    /// All objects in the folders, and in all folders below them
+    #[arg(long, conflicts_with_all = ["object", "lost", "to"])]
+    all: bool,
+
     /// Of a pool: rebuild the shards of unavailable nodes on other nodes
     #[arg(long, conflicts_with = "folders")]
     away: bool,
@@ -101,7 +109,12 @@ impl Command for Repair {
         // A model is of the device, not of the page cache.
         let mode = self.reads.mode();
         let mode = if devices.is_some() { setup::direct() } else { mode };
+        if self.all {
+            all::refuse_raw(raw.is_some())?;
+            return self.repair_all(devices.as_ref(), mode, setup);
+        }
         let folders = Folders::to_read(setup, &self.folders, mode)?;
+        as_private_as_shards(&folders, self.raw.object.as_deref());
         let to = Folders::to_write(setup, "--to", self.to.as_slice())?;
         let targets: BTreeMap<_, _> = to
             .nodes()
@@ -131,6 +144,31 @@ impl Command for Repair {
 }
 
 impl Repair {
+    fn repair_all(
+        &self,
+        devices: Option<&Devices>,
+        mode: ReadMode,
+        setup: &Setup,
+    ) -> Result<Exit, Failure> {
+        let groups = all::groups(setup, &self.folders, mode)?;
+        for group in &groups {
+            as_private_as_shards(&group.folders, Some(&group.object));
+        }
+        let settings = setup.settings();
+        all::each(&groups, setup, |group| {
+            let request = RepairRequest {
+                scan: self.scan,
+                dry_run: self.dry_run,
+                devices: devices.cloned(),
+                ..RepairRequest::default()
+            };
+            let set = discover(group.folders.nodes(), Some(&group.object))?;
+            let mut report = kiln_pool::repair(&set, &request, &settings)?;
+            report.seconds = setup.seconds() - group.begun.get();
+            Ok((Exit::Done, text(&report, setup), report))
+        })
+    }
+
     /// What is known of the folders' devices.
     fn devices(&self) -> Result<Option<Devices>, Failure> {
         if self.as_runs {
@@ -148,6 +186,7 @@ impl Repair {
             ("--lost", self.lost.is_some()),
             ("--to", self.to.is_some()),
             ("--scan", self.scan),
+            ("--all", self.all),
             ("--device-model", self.device_model.is_some()),
             ("--as-runs", self.as_runs),
             ("--format raw", self.raw.format == Format::Raw),
@@ -169,6 +208,10 @@ fn show(report: &RepairReport, setup: &Setup) -> Result<(), Failure> {
     if setup.quiet {
         return Ok(());
     }
+    Stream::Stdout.text(&text(report, setup))
+}
+
+fn text(report: &RepairReport, setup: &Setup) -> String {
     let mut text = summary(report);
     for damage in &report.damaged {
         text += &format!("  {damage}\n");
@@ -183,7 +226,7 @@ fn show(report: &RepairReport, setup: &Setup) -> Result<(), Failure> {
         text += &nodes(report);
     }
     text += &format!("{}\n", pace(report.bytes_written, report.seconds));
-    Stream::Stdout.text(&text)
+    text
 }
 
 fn summary(report: &RepairReport) -> String {

@@ -6,7 +6,7 @@ use clap::Args;
 use kiln_pool::raw::verify_raw;
 use kiln_pool::{Depth, VerifyReport, discover};
 
-use crate::cmd::Command;
+use crate::cmd::{Command, all};
 use crate::exit::{Exit, Failure};
 use crate::lists;
 use crate::print::{Stream, count, pace};
@@ -18,6 +18,7 @@ Examples:
   kiln verify shards              reads every byte and compares it with its checksum
   kiln verify shards --deep       and computes parity again from the data
   kiln verify shards --quick      what headers, checksum tables and trailers tell
+  kiln verify backups --all       all objects in the folder and in all folders below
   kiln verify /disk0 /disk1 /disk2 /disk3 /disk4 /disk5 --json";
 
 /// Check whether all shards are there and intact
@@ -38,6 +39,10 @@ pub struct Verify {
     #[arg(long)]
     quick: bool,
 
+    /// All objects in the folders, and in all folders below them
+    #[arg(long, conflicts_with = "object")]
+    all: bool,
+
     #[command(flatten)]
     reads: ReadFlags,
 
@@ -51,6 +56,10 @@ impl Command for Verify {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let raw = self.raw.setup()?;
+        if self.all {
+            all::refuse_raw(raw.is_some())?;
+            return self.verify_all(setup);
+        }
         let folders = Folders::to_read(setup, &self.folders, self.reads.mode())?;
         let settings = setup.settings();
         let outcome = match raw {
@@ -67,6 +76,17 @@ impl Command for Verify {
 }
 
 impl Verify {
+    fn verify_all(&self, setup: &Setup) -> Result<Exit, Failure> {
+        let groups = all::groups(setup, &self.folders, self.reads.mode())?;
+        let settings = setup.settings();
+        all::each(&groups, setup, |group| {
+            let set = discover(group.folders.nodes(), Some(&group.object))?;
+            let mut report = kiln_pool::verify(&set, self.depth(), &settings)?;
+            report.seconds = setup.seconds() - group.begun.get();
+            Ok((exit(&report), text(&report, setup), report))
+        })
+    }
+
     fn depth(&self) -> Depth {
         match (self.quick, self.deep) {
             (true, _) => Depth::Headers,
@@ -91,6 +111,10 @@ fn show(report: &VerifyReport, setup: &Setup) -> Result<(), Failure> {
     if setup.quiet {
         return Ok(());
     }
+    Stream::Stdout.text(&text(report, setup))
+}
+
+fn text(report: &VerifyReport, setup: &Setup) -> String {
     let mut text = format!(
         "{} ({}, {}): {}\n",
         report.object,
@@ -121,7 +145,7 @@ fn show(report: &VerifyReport, setup: &Setup) -> Result<(), Failure> {
         text += &format!("read {}\n", sizes::show(read));
     }
     text += &format!("{}\n", pace(report.bytes_read, report.seconds));
-    Stream::Stdout.text(&text)
+    text
 }
 
 fn verdict(report: &VerifyReport) -> String {

@@ -9,6 +9,7 @@ use std::sync::Once;
 
 use kiln_store::{FileBackend, write_whole};
 
+use super::holes::Holes;
 use super::local;
 use crate::exit::Failure;
 use crate::names::output_part;
@@ -44,7 +45,7 @@ static UNLOCKED: Once = Once::new();
 
 /// An open output. Dropped without [`Output::finish`] it removes what it wrote.
 pub struct Output {
-    writer: BufWriter<File>,
+    writer: BufWriter<Holes>,
     replaces: Option<Replacement>,
 }
 
@@ -65,7 +66,8 @@ impl Output {
             Place::Stdout => {
                 let fd = io::stdout().as_fd().try_clone_to_owned();
                 let file = File::from(fd.map_err(failed("open", Path::new("standard output")))?);
-                Ok(Output { writer: BufWriter::with_capacity(BUFFER, file), replaces: None })
+                let writer = BufWriter::with_capacity(BUFFER, Holes::none(file));
+                Ok(Output { writer, replaces: None })
             }
             Place::File(path) => Output::file(path, force),
         }
@@ -82,7 +84,7 @@ impl Output {
                 let file = OpenOptions::new().write(true).open(path);
                 let file = file.map_err(failed("open", path))?;
                 return Ok(Output {
-                    writer: BufWriter::with_capacity(BUFFER, file),
+                    writer: BufWriter::with_capacity(BUFFER, Holes::none(file)),
                     replaces: None,
                 });
             }
@@ -126,7 +128,7 @@ impl Output {
         }
         file.set_len(0).map_err(failed("empty", &temporary))?;
         let replaces = Some(Replacement { temporary, path, done: false });
-        Ok(Output { writer: BufWriter::with_capacity(BUFFER, file), replaces })
+        Ok(Output { writer: BufWriter::with_capacity(BUFFER, Holes::in_file(file)), replaces })
     }
 
     /// Makes everything durable and visible under the final name.
@@ -138,7 +140,8 @@ impl Output {
         let path = self.replaces.as_ref().map_or(stdout, |r| r.path.clone());
         self.writer.flush().map_err(failed("write", &path))?;
         let Some(replaces) = &mut self.replaces else { return Ok(()) };
-        self.writer.get_ref().sync_all().map_err(failed("sync", &path))?;
+        self.writer.get_ref().end().map_err(failed("write", &path))?;
+        self.writer.get_ref().file.sync_all().map_err(failed("sync", &path))?;
         std::fs::rename(&replaces.temporary, &path).map_err(failed("rename to", &path))?;
         replaces.done = true;
         let folder = path.parent().filter(|folder| *folder != Path::new(""));

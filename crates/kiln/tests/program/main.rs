@@ -13,6 +13,7 @@ mod damage;
 mod disk;
 mod doors;
 mod everyday;
+mod files;
 mod flags;
 mod havoc;
 mod index;

@@ -1,6 +1,7 @@
 //! Decoding all stripes of an object to a stream.
 
 use std::io::Write;
+use std::ops::Range;
 
 use super::chunks::Chunks;
 use super::frame::{Frame, Held};
@@ -14,31 +15,61 @@ use crate::{DecodeReport, PoolError, Result, Settings};
 pub(crate) fn decode_stripes(
     chunks: &dyn Chunks,
     sums_of: &[usize],
+    seen: impl FnMut(&Frame),
+    out: &mut dyn Write,
+    settings: &Settings<'_>,
+) -> Result<StripeStatistics> {
+    decode_bytes(chunks, 0..chunks.object_bytes(), sums_of, seen, out, settings)
+}
+
+/// The same for some bytes of the object, which must lie within it; only chunks that have some of
+/// them are read, or rebuilt.
+pub(crate) fn decode_bytes(
+    chunks: &dyn Chunks,
+    bytes: Range<u64>,
+    sums_of: &[usize],
     mut seen: impl FnMut(&Frame),
     out: &mut dyn Write,
     settings: &Settings<'_>,
 ) -> Result<StripeStatistics> {
+    let stripe_len = chunks.stripe_bytes(0).max(1);
+    let stripes = match bytes.is_empty() {
+        true => 0..0,
+        false => bytes.start / stripe_len..(bytes.end - 1) / stripe_len + 1,
+    };
+    let within = |stripe: u64| {
+        let start = stripe * stripe_len;
+        let end = (bytes.end - start).min(chunks.stripe_bytes(stripe));
+        (bytes.start.saturating_sub(start) as usize)..end as usize
+    };
     let shape = chunks.codec().shape();
     let reader = StripeReader::new(chunks, Planner::Decode, &[], settings);
-    let wanted: Vec<usize> = (0..shape.k).collect();
     let mut statistics = StripeStatistics::new(shape.n());
-    settings.observer.begin("decode", Some(chunks.object_bytes()));
+    settings.observer.begin("decode", Some(bytes.end.saturating_sub(bytes.start)));
     pipeline::run(
         frames(chunks, 0, settings),
         settings,
-        0,
-        |stripe, _| Ok(stripe < chunks.stripes()),
+        stripes.start,
+        |stripe, _| Ok(stripe < stripes.end),
         |stripe, frame: &mut Frame| {
             reader.begin(stripe, frame);
-            reader.read_whole(stripe, frame, 0..shape.k);
+            let bytes = within(stripe);
+            let chunk_len = frame.chunk_len.max(1);
+            // All of them where the whole stripe is wanted: zeros that fill it up have digests too.
+            let wanted: Vec<usize> = match bytes.len() as u64 == frame.object_bytes {
+                true => (0..shape.k).collect(),
+                false => (bytes.start / chunk_len..bytes.end.div_ceil(chunk_len)).collect(),
+            };
+            reader.read_whole(stripe, frame, wanted.iter().copied());
             reader.rebuild(stripe, frame, &wanted)?;
             sums_of.iter().for_each(|&index| frame.checksum(index));
             Ok(())
         },
         |stripe, frame| {
-            write_data(frame, shape.k, out)?;
+            let bytes = within(stripe);
+            write_data(frame, shape.k, &bytes, out)?;
             seen(frame);
-            settings.observer.advance(frame.object_bytes);
+            settings.observer.advance(bytes.len() as u64);
             for index in (0..shape.k).filter(|&i| frame.held[i] == Held::Whole) {
                 statistics.helped[index] |= frame.costs[index].bytes > 0;
             }
@@ -50,13 +81,21 @@ pub(crate) fn decode_stripes(
     Ok(statistics)
 }
 
-fn write_data(frame: &Frame, k: usize, out: &mut dyn Write) -> Result<()> {
-    let mut left = frame.object_bytes as usize;
+/// Writes some bytes of the stripe's data.
+pub(crate) fn write_data(
+    frame: &Frame,
+    k: usize,
+    bytes: &Range<usize>,
+    out: &mut dyn Write,
+) -> Result<()> {
     for index in 0..k {
-        let chunk = frame.chunk(index);
-        let bytes = left.min(chunk.len());
-        out.write_all(&chunk[..bytes]).map_err(|source| PoolError::Output { source })?;
-        left -= bytes;
+        let start = index * frame.chunk_len;
+        let from = bytes.start.max(start);
+        let to = bytes.end.min(start + frame.chunk_len);
+        if from < to {
+            let part = &frame.chunk(index)[from - start..to - start];
+            out.write_all(part).map_err(|source| PoolError::Output { source })?;
+        }
     }
     Ok(())
 }

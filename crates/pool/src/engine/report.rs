@@ -402,6 +402,8 @@ pub struct SetReport {
     pub chunk: u64,
     /// Bytes of one whole shard file.
     pub shard_bytes: u64,
+    /// Whether the shards that are there are enough, as far as headers and trailers tell.
+    pub recoverable: bool,
     /// One entry for each index.
     pub shards: Vec<ShardReport>,
     /// What is wrong, as far as headers and trailers tell.

@@ -1,11 +1,12 @@
 //! Decode: shards become the object again.
 
 use std::io::Write;
+use std::ops::Range;
 
 use kiln_store::DigestBuilder;
 
 use crate::engine::chunks::Shards;
-use crate::engine::decode::{decode_stripes, report};
+use crate::engine::decode::{decode_bytes, decode_stripes, report};
 use crate::{DecodeReport, PoolError, Result, Settings, ShardSet};
 
 /// Writes the object's bytes to `out`, rebuilding around whatever is missing or damaged.
@@ -47,12 +48,43 @@ pub fn decode(
             }
         }
     }
-    let mut report = report(set, &statistics);
+    let mut report = filled(set, report(set, &statistics));
+    report.verified = set.digests.is_some() || suspects.is_empty();
+    Ok(report)
+}
+
+/// What a report says of the set itself.
+pub(super) fn filled(set: &ShardSet, mut report: DecodeReport) -> DecodeReport {
     report.lost = set.missing();
     report.metadata_bytes_read += set.metadata_bytes;
-    report.verified = set.digests.is_some() || suspects.is_empty();
     report.notes.clone_from(&set.notes);
     report.damaged_count += set.damage.len() as u64;
     report.damaged.splice(0..0, set.damage.iter().cloned());
+    report
+}
+
+/// Writes some bytes of the object to `out`, as far as it has them, and reads no chunk that has
+/// none of them. Every byte was verified against a checksum or computed from bytes that were; what
+/// is rebuilt of a shard is not compared with its digest, which is of the whole shard.
+///
+/// # Errors
+/// As [`decode`]; [`PoolError::Usage`] where the object ends before the range begins.
+pub fn decode_range(
+    set: &ShardSet,
+    range: Range<u64>,
+    out: &mut dyn Write,
+    settings: &Settings<'_>,
+) -> Result<DecodeReport> {
+    let size = set.size();
+    if range.start > size {
+        let what = format!("{} ends after {size} bytes, before the range begins", set.object());
+        return Err(PoolError::Usage { what });
+    }
+    let range = range.start..range.end.clamp(range.start, size);
+    let len = range.end - range.start;
+    let statistics = decode_bytes(set, range, &[], |_| {}, out, settings)?;
+    let mut report = filled(set, report(set, &statistics));
+    report.bytes_written = len;
+    report.verified = true;
     Ok(report)
 }

@@ -84,9 +84,32 @@ pub struct ShardSet {
 /// several, [`PoolError::NotRecoverable`] when no run has k usable shards, [`PoolError::Refused`]
 /// when two runs could be decoded.
 pub fn discover(nodes: &[Node], object: Option<&str>) -> Result<ShardSet> {
-    let scan = Scan::new(nodes, object)?;
-    let runs = EncodeRuns::new(scan, nodes, object)?;
-    runs.choose(nodes)
+    EncodeRuns::new(Scan::new(nodes, object)?, nodes, object)?.choose(nodes, false)
+}
+
+/// As [`discover`], but where no run has enough shards, the one that has most of them is taken: for
+/// looking at what is left, and for [`crate::salvage`].
+///
+/// # Errors
+/// As [`discover`]; [`PoolError::NotRecoverable`] when not even the size of the object is known.
+pub fn discover_any(nodes: &[Node], object: Option<&str>) -> Result<ShardSet> {
+    EncodeRuns::new(Scan::new(nodes, object)?, nodes, object)?.choose(nodes, true)
+}
+
+/// The names of all objects that have a shard on the nodes, in order: as shards tell them, or, where
+/// a file is so damaged that it tells none, its own name.
+///
+/// # Errors
+/// None of the nodes can be listed.
+pub fn object_names(nodes: &[Node]) -> Result<Vec<String>> {
+    let scan = Scan::new(nodes, None)?;
+    let finals = scan.found.iter().filter(|(found, _)| found.kind == names::Kind::Final);
+    let told = |(found, opened): &scan::Opened| match opened {
+        Ok(reader) => Some(reader.info().object.clone()),
+        Err(_) => found.named.as_ref().map(|(object, _)| object.clone()),
+    };
+    let names: std::collections::BTreeSet<String> = finals.filter_map(told).collect();
+    Ok(names.into_iter().collect())
 }
 
 impl ShardSet {
@@ -123,6 +146,7 @@ impl ShardSet {
             sub_chunk: u64::from(self.info.sub_chunk),
             chunk: u64::from(self.info.sub_chunk) * shape.alpha as u64,
             shard_bytes: expected.map_or(0, |m| m.reader.file_len()),
+            recoverable: self.codec.tolerates(&self.missing()),
             shards: (0..shape.n()).map(|index| self.shard_report(index)).collect(),
             damaged: self.damage.clone(),
             notes: self.notes.clone(),

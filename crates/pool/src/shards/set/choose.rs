@@ -121,8 +121,8 @@ impl EncodeRuns {
         Ok(runs)
     }
 
-    /// Chooses the run to work with.
-    pub(crate) fn choose(mut self, nodes: &[Node]) -> Result<ShardSet> {
+    /// Chooses the run to work with; with `any`, the one with most shards where none is decodable.
+    pub(crate) fn choose(mut self, nodes: &[Node], any: bool) -> Result<ShardSet> {
         let decodable: Vec<[u8; 16]> =
             (self.runs.iter()).filter(|(_, run)| run.is_decodable()).map(|(id, _)| *id).collect();
         let lines = |ids: &mut dyn Iterator<Item = &EncodeRun>| {
@@ -136,6 +136,7 @@ impl EncodeRuns {
             decodable.iter().copied().filter(|id| self.runs[id].pending).collect();
         let id = match (&decodable[..], &pending[..]) {
             ([only], _) | (_, [only]) => *only,
+            ([], _) if any && self.fullest().is_some() => self.fullest().unwrap_or_default(),
             ([], _) => {
                 let mut detail = lines(&mut self.runs.values());
                 if detail.is_empty() {
@@ -155,6 +156,14 @@ impl EncodeRuns {
         };
         let run = self.runs.remove(&id).unwrap_or_default();
         Builder::new(run, self)?.build(nodes)
+    }
+}
+
+impl EncodeRuns {
+    /// The run with most shards.
+    fn fullest(&self) -> Option<[u8; 16]> {
+        let there = self.runs.iter().filter(|(_, run)| !run.shards.is_empty());
+        there.max_by_key(|(_, run)| run.indices().len()).map(|(id, _)| *id)
     }
 }
 

@@ -1,0 +1,188 @@
+//! A folder as the input of an encode.
+
+use std::collections::HashMap;
+use std::fs::{self, File, Metadata};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use kiln_pool::Source;
+use tar::{Builder, EntryType, Header};
+
+use super::TIME;
+
+/// What was left out is told one by one up to here.
+const MAX_LEFT_OUT: usize = 1000;
+
+/// A folder, or a file, that is read as a tar archive, packed by a thread of its own.
+pub struct Packed {
+    bytes: PipeReader,
+    worker: Option<JoinHandle<io::Result<()>>>,
+    left_out: Arc<Mutex<Vec<String>>>,
+}
+
+impl Packed {
+    /// Begins to pack what is at `path`; in the archive it has the name `root`.
+    ///
+    /// # Errors
+    /// No pipe.
+    pub fn new(path: &Path, root: &Path) -> io::Result<Packed> {
+        let (bytes, pipe) = io::pipe()?;
+        let left_out = Arc::new(Mutex::new(Vec::new()));
+        let mut packing = Packing {
+            tar: Builder::new(io::BufWriter::with_capacity(1 << 20, pipe)),
+            links: HashMap::new(),
+            left_out: left_out.clone(),
+        };
+        let (path, root) = (path.to_owned(), root.to_owned());
+        let worker = std::thread::spawn(move || {
+            packing.add(&path, &root)?;
+            packing.tar.into_inner()?.flush()
+        });
+        Ok(Packed { bytes, worker: Some(worker), left_out })
+    }
+
+    /// What is in the folder and not in the archive, and why.
+    pub fn left_out(&self) -> Vec<String> {
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Read for Packed {
+    /// The end comes only when all was packed; otherwise the reason.
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let count = self.bytes.read(buf)?;
+        if count == 0 && !buf.is_empty() {
+            if let Some(worker) = self.worker.take() {
+                worker.join().map_err(|_| io::Error::other("packing the folder panicked"))??;
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl Source for Packed {
+    fn size(&self) -> Option<u64> {
+        None
+    }
+
+    fn identity(&self) -> Option<[u8; 16]> {
+        None
+    }
+
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let skipped = io::copy(&mut self.take(bytes), &mut io::sink())?;
+        if skipped == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    fn changed(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+struct Packing {
+    tar: Builder<io::BufWriter<PipeWriter>>,
+    /// Files with several names: the name under which each is in the archive.
+    links: HashMap<(u64, u64), PathBuf>,
+    left_out: Arc<Mutex<Vec<String>>>,
+}
+
+impl Packing {
+    fn add(&mut self, path: &Path, name: &Path) -> io::Result<()> {
+        let meta = path.symlink_metadata().map_err(|error| at(path, &error))?;
+        let kind = meta.file_type();
+        if kind.is_dir() {
+            self.folder(path, name, &meta)
+        } else if kind.is_file() {
+            self.file(path, name, &meta)
+        } else if kind.is_symlink() {
+            let target = fs::read_link(path).map_err(|error| at(path, &error))?;
+            let mut header = self.header(&meta, EntryType::Symlink, 0)?;
+            self.tar.append_link(&mut header, name, target)
+        } else {
+            let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+            if left_out.len() < MAX_LEFT_OUT {
+                left_out.push(format!("{}: no file, folder or link", path.display()));
+            }
+            Ok(())
+        }
+    }
+
+    fn folder(&mut self, path: &Path, name: &Path, meta: &Metadata) -> io::Result<()> {
+        let mut header = self.header(meta, EntryType::Directory, 0)?;
+        self.tar.append_data(&mut header, name, io::empty())?;
+        let entries = fs::read_dir(path).map_err(|error| at(path, &error))?;
+        let names: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.file_name())).collect();
+        let mut names = names.map_err(|error| at(path, &error))?;
+        names.sort();
+        names.iter().try_for_each(|inside| self.add(&path.join(inside), &name.join(inside)))
+    }
+
+    fn file(&mut self, path: &Path, name: &Path, meta: &Metadata) -> io::Result<()> {
+        let identity = (meta.dev(), meta.ino());
+        if let Some(first) = self.links.get(&identity).cloned() {
+            let mut header = self.header(meta, EntryType::Link, 0)?;
+            return self.tar.append_link(&mut header, name, first);
+        }
+        let file = File::open(path).map_err(|error| at(path, &error))?;
+        let mut header = self.header(meta, EntryType::Regular, meta.len())?;
+        let mut bytes = Exactly { file, path, left: meta.len() };
+        self.tar.append_data(&mut header, name, &mut bytes)?;
+        if meta.nlink() > 1 {
+            self.links.insert(identity, name.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The header of an entry; a fraction of its time goes before it.
+    fn header(&mut self, meta: &Metadata, kind: EntryType, size: u64) -> io::Result<Header> {
+        let mut header = Header::new_gnu();
+        header.set_metadata(meta);
+        header.set_entry_type(kind);
+        header.set_size(size);
+        header.set_mtime(meta.mtime().max(0) as u64);
+        if meta.mtime_nsec() != 0 || meta.mtime() < 0 {
+            // Before 1970 the fraction counts forward all the same, so the whole is subtracted.
+            let nanos = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
+            let sign = if nanos < 0 { "-" } else { "" };
+            let (whole, part) = (nanos.abs() / 1_000_000_000, nanos.abs() % 1_000_000_000);
+            let text = format!("{sign}{whole}.{part:09}");
+            self.tar.append_pax_extensions([(TIME, text.as_bytes())])?;
+        }
+        Ok(header)
+    }
+}
+
+/// As many bytes of a file as its header in the archive says: fewer or more would shift all that
+/// comes after.
+struct Exactly<'a> {
+    file: File,
+    path: &'a Path,
+    left: u64,
+}
+
+impl Read for Exactly<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buf.len());
+        if most == 0 {
+            return Ok(0);
+        }
+        match self.file.read(&mut buf[..most]) {
+            Ok(0) => {
+                let problem = format!("{} became shorter meanwhile", self.path.display());
+                Err(io::Error::other(problem))
+            }
+            Ok(count) => {
+                self.left -= count as u64;
+                Ok(count)
+            }
+            Err(error) => Err(at(self.path, &error)),
+        }
+    }
+}
+
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,193 @@
+//! An archive as the output of a decode: unpacked beside the final place, which it takes when all
+//! of it is there.
+
+use std::fs::{self, File, FileTimes, Permissions};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use tar::{Archive, Entry, EntryType};
+
+use super::TIME;
+use crate::exit::Failure;
+use crate::names::output_part;
+
+/// Unpacks what is written to it.
+pub struct Unpacking {
+    pipe: Option<PipeWriter>,
+    worker: Option<JoinHandle<io::Result<Vec<String>>>>,
+    part: PathBuf,
+    place: PathBuf,
+}
+
+/// What a folder gets when all that is in it is there.
+struct Folder {
+    path: PathBuf,
+    mode: u32,
+    time: SystemTime,
+}
+
+impl Unpacking {
+    /// Begins to unpack into `place`, which must not be there.
+    ///
+    /// # Errors
+    /// It is there; its parent is not, or cannot be written.
+    pub fn new(place: &Path) -> Result<Unpacking, Failure> {
+        if place.symlink_metadata().is_ok() {
+            return Err(Failure::InTheWay { path: place.to_owned() });
+        }
+        let Some(name) = place.file_name() else {
+            let problem = format!("{} is no name for a folder", place.display());
+            return Err(Failure::Flag { flag: "--output", problem });
+        };
+        let part = place.with_file_name(output_part(name));
+        let failed = |source| Failure::Io { action: "create", path: part.clone(), source };
+        // Of a decode that was killed: it was never the final one.
+        if part.symlink_metadata().is_ok() {
+            fs::remove_dir_all(&part).map_err(failed)?;
+        }
+        fs::create_dir(&part).map_err(failed)?;
+        let (bytes, pipe) = io::pipe().map_err(failed)?;
+        let folder = part.clone();
+        let worker = std::thread::spawn(move || unpack(bytes, &folder));
+        let place = place.to_owned();
+        Ok(Unpacking { pipe: Some(pipe), worker: Some(worker), part, place })
+    }
+
+    /// Waits for the end, makes all durable and gives it its name. Gives what was left out.
+    ///
+    /// # Errors
+    /// It is no archive, or cannot be written; then nothing has the name.
+    pub fn finish(mut self) -> Result<Vec<String>, Failure> {
+        drop(self.pipe.take());
+        let failed = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| Failure::Io { action, path, source }
+        };
+        let unpacked = self.worker.take().map(JoinHandle::join);
+        let left_out = match unpacked {
+            Some(Ok(end)) => end.map_err(failed("unpack into", &self.part))?,
+            _ => {
+                let source = io::Error::other("the thread that unpacks panicked");
+                return Err(failed("unpack into", &self.part)(source));
+            }
+        };
+        let only = self.only().map_err(failed("read", &self.part))?;
+        let part = File::open(&self.part).map_err(failed("open", &self.part))?;
+        rustix::fs::syncfs(&part).map_err(io::Error::from).map_err(failed("sync", &self.part))?;
+        fs::rename(&only, &self.place).map_err(failed("rename to", &self.place))?;
+        let parent = self.place.parent().filter(|parent| *parent != Path::new(""));
+        let parent = parent.unwrap_or(Path::new("."));
+        let sync = File::open(parent).and_then(|parent| parent.sync_all());
+        sync.map_err(failed("sync", parent))?;
+        Ok(left_out)
+    }
+
+    /// What the archive holds: one thing, unless another program made it.
+    fn only(&self) -> io::Result<PathBuf> {
+        let mut entries = fs::read_dir(&self.part)?;
+        match (entries.next().transpose()?, entries.next()) {
+            (Some(entry), None) => Ok(entry.path()),
+            _ => Ok(self.part.clone()),
+        }
+    }
+}
+
+impl Write for Unpacking {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.pipe {
+            Some(pipe) => match pipe.write(bytes) {
+                // The thread ended early: its reason is the one to tell.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    self.pipe = None;
+                    match self.worker.take().map(JoinHandle::join) {
+                        Some(Ok(Err(reason))) => Err(reason),
+                        _ => Err(error),
+                    }
+                }
+                written => written,
+            },
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Unpacking {
+    fn drop(&mut self) {
+        drop(self.pipe.take());
+        drop(self.worker.take().map(JoinHandle::join));
+        // Report the error that brought us here, not this one.
+        let _ = fs::remove_dir_all(&self.part);
+    }
+}
+
+fn unpack(mut bytes: PipeReader, into: &Path) -> io::Result<Vec<String>> {
+    let (mut folders, mut left_out) = (Vec::new(), Vec::new());
+    let mut archive = Archive::new(&mut bytes);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let name = entry.path()?.into_owned();
+        let time = time(&mut entry)?;
+        let kind = entry.header().entry_type();
+        match kind {
+            EntryType::Directory => {
+                let mode = entry.header().mode()? & 0o7777;
+                folders.push(Folder { path: into.join(&name), mode, time });
+                // Until all is in it, its owner may write to it.
+                if !entry.unpack_in(into)? {
+                    folders.pop();
+                    left_out.push(format!("{}: it lies outside", name.display()));
+                    continue;
+                }
+                fs::set_permissions(into.join(&name), Permissions::from_mode(0o700))?;
+            }
+            EntryType::Regular | EntryType::Symlink | EntryType::Link | EntryType::GNUSparse => {
+                if !entry.unpack_in(into)? {
+                    left_out.push(format!("{}: it lies outside", name.display()));
+                } else if kind == EntryType::Regular {
+                    // Whole seconds are there; a file that may not be opened keeps these.
+                    if let Ok(file) = File::open(into.join(&name)) {
+                        file.set_times(FileTimes::new().set_modified(time))?;
+                    }
+                }
+            }
+            _ => left_out.push(format!("{}: no file, folder or link", name.display())),
+        }
+    }
+    for folder in folders.iter().rev() {
+        File::open(&folder.path)?.set_times(FileTimes::new().set_modified(folder.time))?;
+        fs::set_permissions(&folder.path, Permissions::from_mode(folder.mode))?;
+    }
+    // What fills the archive's last block.
+    io::copy(&mut bytes, &mut io::sink())?;
+    Ok(left_out)
+}
+
+/// When an entry was changed, to the nanosecond where the archive says so.
+fn time<R: Read>(entry: &mut Entry<'_, R>) -> io::Result<SystemTime> {
+    let mut text = None;
+    if let Some(extensions) = entry.pax_extensions()? {
+        for extension in extensions.flatten().filter(|e| e.key() == Ok(TIME)) {
+            text = extension.value().ok().map(str::to_owned);
+        }
+    }
+    let whole = Duration::from_secs(entry.header().mtime()?);
+    let since = SystemTime::UNIX_EPOCH;
+    let told = text.as_deref().and_then(|text| {
+        let (before, digits) = match text.strip_prefix('-') {
+            Some(digits) => (true, digits),
+            None => (false, text),
+        };
+        let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+        let nanos = format!("{:0<9.9}", part).parse().ok()?;
+        let far = Duration::new(whole.parse().ok()?, nanos);
+        if before { since.checked_sub(far) } else { since.checked_add(far) }
+    });
+    Ok(told.or_else(|| since.checked_add(whole)).unwrap_or(since))
+}

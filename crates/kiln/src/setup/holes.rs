@@ -1,0 +1,88 @@
+//! A file in which long zeros are holes: they take no room on the disk.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+
+/// What becomes a hole at least, and what holes are multiples of: file systems know no smaller ones.
+const BLOCK: usize = 4096;
+
+/// A file that is written from its beginning on.
+pub struct Holes {
+    /// The file itself.
+    pub file: File,
+    /// Where the next byte goes; `None` where there can be no holes, as in pipes and devices.
+    at: Option<u64>,
+}
+
+impl Holes {
+    /// An empty regular file.
+    pub fn in_file(file: File) -> Holes {
+        Holes { file, at: Some(0) }
+    }
+
+    /// Something else, where zeros must be written.
+    pub fn none(file: File) -> Holes {
+        Holes { file, at: None }
+    }
+
+    /// Gives the file its length, which a hole at its end does not.
+    pub fn end(&self) -> io::Result<()> {
+        self.at.map_or(Ok(()), |at| self.file.set_len(at))
+    }
+}
+
+impl Write for Holes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(at) = self.at else { return self.file.write(bytes) };
+        // Up to the next block's beginning nothing can be a hole.
+        let odd = (BLOCK - (at % BLOCK as u64) as usize) % BLOCK;
+        let zeros = match odd {
+            0 => bytes.chunks_exact(BLOCK).take_while(|block| is_zero(block)).count() * BLOCK,
+            _ => 0,
+        };
+        let count = if zeros > 0 {
+            self.file.seek(SeekFrom::Current(zeros as i64))?;
+            zeros
+        } else {
+            let (first, rest) = bytes.split_at(odd.min(bytes.len()));
+            let blocks = rest.chunks(BLOCK);
+            let full = blocks.take_while(|block| block.len() < BLOCK || !is_zero(block));
+            let len = first.len() + full.map(<[u8]>::len).sum::<usize>();
+            self.file.write(&bytes[..len])?
+        };
+        self.at = Some(at + count as u64);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn is_zero(block: &[u8]) -> bool {
+    let (words, rest) = block.as_chunks::<8>();
+    rest.iter().all(|&byte| byte == 0) && words.iter().all(|word| u64::from_ne_bytes(*word) == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        // Zeros at the beginning, in the middle, at odd places, at the end, and nothing else.
+        let mut bytes = vec![0; 100_000];
+        bytes[8191..20_001].fill(7);
+        bytes[50_000..50_003].fill(9);
+        for (len, step) in [(100_000, 100_000), (100_000, 977), (50_001, 4096), (8000, 1), (0, 1)] {
+            let mut file = Holes::in_file(File::create(&path).unwrap());
+            for piece in bytes[..len].chunks(step) {
+                file.write_all(piece).unwrap();
+            }
+            file.end().unwrap();
+            assert!(std::fs::read(&path).unwrap() == bytes[..len], "{len} by {step}");
+        }
+    }
+}
