@@ -11,6 +11,7 @@ mod get;
 mod inspect;
 mod key;
 mod ls;
+mod mv;
 mod nbd;
 mod plan;
 mod pool;
@@ -21,6 +22,8 @@ mod rm;
 mod scrub;
 mod stat;
 mod status;
+mod sync;
+mod transfer;
 mod verify;
 mod volume;
 
@@ -35,6 +38,9 @@ pub trait Command: Args {
     const NAME: &'static str;
     /// Shown at the end of its help.
     const EXAMPLES: &'static str;
+    /// What somebody who interrupts it is told: what stays, and how to go on. Empty: it deals with
+    /// signals by itself.
+    const INTERRUPTED: &'static str = "nothing was changed";
 
     /// Does it.
     fn run(self, setup: &Setup) -> Result<Exit, Failure>;
@@ -46,6 +52,8 @@ pub struct Row {
     pub name: &'static str,
     /// Shown at the end of its help.
     pub examples: &'static str,
+    /// Said when it is interrupted; see [`Command::INTERRUPTED`].
+    pub interrupted: &'static str,
     /// Adds its arguments and summary to a clap command.
     pub augment: fn(clap::Command) -> clap::Command,
     /// Reads its arguments and runs it.
@@ -65,7 +73,9 @@ pub static COMMANDS: &[Row] = &[
     row::<ls::Ls>(),
     row::<stat::Stat>(),
     row::<rm::Rm>(),
+    row::<mv::Mv>(),
     row::<cp::Cp>(),
+    row::<sync::Sync>(),
     row::<scrub::Scrub>(),
     row::<status::Status>(),
     row::<volume::VolumeCommand>(),
@@ -79,7 +89,13 @@ pub static COMMANDS: &[Row] = &[
 ];
 
 const fn row<C: Command>() -> Row {
-    Row { name: C::NAME, examples: C::EXAMPLES, augment: C::augment_args, run: run::<C> }
+    Row {
+        name: C::NAME,
+        examples: C::EXAMPLES,
+        interrupted: C::INTERRUPTED,
+        augment: C::augment_args,
+        run: run::<C>,
+    }
 }
 
 fn run<C: Command>(matches: &ArgMatches, setup: &Setup) -> Result<Exit, Failure> {

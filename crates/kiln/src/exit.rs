@@ -7,10 +7,12 @@ use std::process::ExitCode;
 use kiln_code::CodeError;
 use kiln_nbd::NbdError;
 use kiln_node::NodeError;
+use kiln_node::net::WRONG_KEY;
 use kiln_plan::PlanError;
 use kiln_pool::{ErrorKind, PoolError};
 use kiln_store::StoreError;
 use kiln_volume::VolumeError;
+use serde::Serialize;
 use thiserror::Error;
 
 /// What the process tells its caller. The numbers are a contract with scripts: never renumber.
@@ -30,6 +32,38 @@ pub enum Exit {
     Refused = 5,
     /// 6: a salvage gave what can be had, and that is not all.
     Partial = 6,
+    /// 7: there is nothing of that name.
+    NotFound = 7,
+    /// 8: the key is not the one that is needed.
+    WrongKey = 8,
+    /// 9: the system, or an agent, does not permit it.
+    NotPermitted = 9,
+}
+
+impl Exit {
+    /// The kind of an error, for scripts, and what to do about any of that kind.
+    fn told(self) -> (&'static str, &'static str) {
+        match self {
+            Exit::Done => ("done", ""),
+            Exit::Damaged => ("damaged", "run kiln repair"),
+            Exit::NotRecoverable => (
+                "not-recoverable",
+                "bring back disks or nodes that are missing; of shards in folders, kiln decode \
+                 --salvage gives what is left",
+            ),
+            Exit::Usage => ("usage", "see kiln COMMAND --help"),
+            Exit::Io => ("io", "look at the disk, file or machine that is named, and run it again"),
+            Exit::Refused => ("refused", "nothing was changed; remove what is in the way"),
+            Exit::Partial => ("partial", "the report says which bytes are missing"),
+            Exit::NotFound => ("not-found", "kiln ls and kiln inspect say what is there"),
+            Exit::WrongKey => {
+                ("wrong-key", "name the right key: --key for agents, --pool-key for sealed pools")
+            }
+            Exit::NotPermitted => {
+                ("not-permitted", "run it as somebody who may read and write there")
+            }
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -47,7 +81,11 @@ Exit codes:
   3  wrong usage
   4  a disk, file or pipe failed
   5  refused, because data would be lost
-  6  not everything could be had: kiln decode --salvage says what is missing";
+  6  not everything could be had: kiln decode --salvage says what is missing
+  7  there is nothing of that name
+  8  the key is not the one that is needed
+  9  the system, or an agent, does not permit it
+With --json an error is a JSON object on standard output too: error, kind, exit, todo";
 
 /// Everything that can stop a command.
 #[derive(Debug, Error)]
@@ -87,6 +125,14 @@ pub enum Failure {
     /// An agent, or the way to it.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// A pool of which no node can be used, for a reason that has an exit code of its own.
+    #[error("{error}")]
+    Denied {
+        /// What the pool says.
+        error: PoolError,
+        /// What the first of the nodes says.
+        exit: Exit,
+    },
     /// A file that is neither a shard nor in a node folder.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -152,17 +198,16 @@ impl Failure {
             Failure::Code(CodeError::NotRecoverable { .. }) => Exit::NotRecoverable,
             Failure::Plan(PlanError::NotRecoverable { .. }) => Exit::NotRecoverable,
             Failure::Code(_) | Failure::Plan(_) => Exit::Usage,
-            Failure::Pool(error) => of_pool(error.kind()),
+            Failure::Denied { exit, .. } => *exit,
+            Failure::Io { source, .. } => of_file(source),
+            Failure::Pool(error) | Failure::Node(NodeError::Pool(error)) => of_pool(error),
             Failure::Node(NodeError::Setup { .. }) => Exit::Usage,
-            Failure::Store(error) if error.is_usage() => Exit::Usage,
-            Failure::Node(NodeError::Pool(error)) => of_pool(error.kind()),
             Failure::Node(NodeError::Taken { .. }) => Exit::Refused,
+            Failure::Node(NodeError::Refused { .. }) => Exit::NotPermitted,
+            Failure::Node(NodeError::Io { source, .. }) => of_io(source),
+            Failure::Store(error) | Failure::Node(NodeError::Store(error)) => of_store(error),
             Failure::Volume(error) => of_volume(error),
-            Failure::Node(_)
-            | Failure::Nbd(_)
-            | Failure::Store(_)
-            | Failure::Io { .. }
-            | Failure::NotUsable { .. } => Exit::Io,
+            Failure::Node(_) | Failure::Nbd(_) | Failure::NotUsable { .. } => Exit::Io,
             Failure::Exists { .. } | Failure::InTheWay { .. } | Failure::Busy { .. } => {
                 Exit::Refused
             }
@@ -184,7 +229,8 @@ impl Failure {
 
 fn of_volume(error: &VolumeError) -> Exit {
     match error {
-        VolumeError::NoVolume { .. } | VolumeError::Usage { .. } => Exit::Usage,
+        VolumeError::NoVolume { .. } => Exit::NotFound,
+        VolumeError::Usage { .. } => Exit::Usage,
         VolumeError::Damaged { .. } | VolumeError::NoLog { .. } => Exit::NotRecoverable,
         VolumeError::Exists { .. }
         | VolumeError::InUse { .. }
@@ -194,8 +240,15 @@ fn of_volume(error: &VolumeError) -> Exit {
     }
 }
 
-fn of_pool(kind: ErrorKind) -> Exit {
-    match kind {
+fn of_pool(error: &PoolError) -> Exit {
+    match error {
+        PoolError::NoObject { .. } | PoolError::NotFound { .. } => return Exit::NotFound,
+        PoolError::NoKey { .. } => return Exit::WrongKey,
+        PoolError::Store(error) => return of_store(error),
+        PoolError::Input { source } | PoolError::Output { source } => return of_file(source),
+        _ => {}
+    }
+    match error.kind() {
         ErrorKind::Usage => Exit::Usage,
         ErrorKind::NotRecoverable => Exit::NotRecoverable,
         ErrorKind::Io => Exit::Io,
@@ -203,10 +256,48 @@ fn of_pool(kind: ErrorKind) -> Exit {
     }
 }
 
-/// Prints the one line that a failure deserves and returns its exit code.
-pub fn report(failure: &Failure) -> Exit {
-    if !failure.is_closed_pipe() {
-        crate::print::error_line(&failure.to_string());
+/// The end of a place that cannot be used.
+pub fn of_store(error: &StoreError) -> Exit {
+    match error {
+        StoreError::Io { source, .. } => of_io(source),
+        error if error.is_usage() => Exit::Usage,
+        _ => Exit::Io,
     }
-    failure.exit()
+}
+
+fn of_io(error: &io::Error) -> Exit {
+    if error.kind() == WRONG_KEY { Exit::WrongKey } else { of_file(error) }
+}
+
+fn of_file(error: &io::Error) -> Exit {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Exit::NotPermitted,
+        _ => Exit::Io,
+    }
+}
+
+/// An error as scripts get it.
+#[derive(Serialize)]
+struct Told {
+    error: String,
+    kind: &'static str,
+    exit: u8,
+    todo: &'static str,
+}
+
+/// Prints the one line that a failure deserves, and with `json` an object on standard output too,
+/// unless data goes there; gives its exit code.
+pub fn report(failure: &Failure, json: bool) -> Exit {
+    let exit = failure.exit();
+    if !failure.is_closed_pipe() {
+        let error = failure.to_string();
+        crate::print::error_line(&error);
+        if json && !crate::print::data_goes_to_stdout(false) {
+            let (kind, todo) = exit.told();
+            let told = Told { error, kind, exit: exit as u8, todo };
+            // Nobody is left to tell that nobody listens.
+            let _ = crate::print::Stream::Stdout.json(&told);
+        }
+    }
+    exit
 }

@@ -7,6 +7,7 @@
 //! * `setup.rs` ready parts (threads, rate limit, observer, nodes), so commands see no raw flag
 //! * `observer.rs` progress, warnings and throttling; `sizes.rs` and `lists.rs` small parsers
 //! * `archive.rs` folders as a stream of bytes and back
+//! * `interrupt.rs` what Ctrl-C says
 //! * `exit.rs` the exit codes and the one error type of the program
 
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ mod archive;
 mod args;
 mod cmd;
 mod exit;
+mod interrupt;
 mod lists;
 mod names;
 mod observer;
@@ -28,8 +30,10 @@ use std::process::ExitCode;
 use exit::{Exit, Failure};
 
 fn main() -> ExitCode {
+    // Asked before the words are understood: what is wrong may be the words.
+    let json = std::env::args_os().any(|word| word == "--json");
     let outcome = run(std::env::args_os());
-    outcome.unwrap_or_else(|failure| exit::report(&failure)).into()
+    outcome.unwrap_or_else(|failure| exit::report(&failure, json)).into()
 }
 
 /// Parse, set up, run.
@@ -39,5 +43,6 @@ fn run(words: impl Iterator<Item = OsString>) -> Result<Exit, Failure> {
         args::Parsed::Run(parsed) => parsed,
     };
     let setup = setup::Setup::new(&parsed.common)?;
+    interrupt::watch(parsed.row.interrupted);
     (parsed.row.run)(&parsed.matches, &setup)
 }

@@ -11,7 +11,8 @@ use crate::print;
 /// A disk full of corrupt data would otherwise scroll every other message away; --json lists more.
 const MAX_WARNINGS: u64 = 50;
 
-const KNOWN: &str = "{msg:>8} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {left} left";
+/// The bar takes what the words leave of the terminal's width.
+const KNOWN: &str = "{msg:>8} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}, {left} left";
 const UNKNOWN: &str = "{msg:>8} {spinner} {bytes}, {bytes_per_sec}";
 
 /// The observer of the program.

@@ -1,8 +1,11 @@
 //! What people and scripts see: lines, JSON, small tables.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use kiln_pool::Damage;
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -15,6 +18,14 @@ pub enum Stream {
     Stdout,
     /// When stdout carries the object.
     Stderr,
+}
+
+/// Standard output carries an object, so reports and errors must not.
+static DATA_TO_STDOUT: AtomicBool = AtomicBool::new(false);
+
+/// Whether standard output carries an object; with `begins` it does from now on.
+pub fn data_goes_to_stdout(begins: bool) -> bool {
+    DATA_TO_STDOUT.fetch_or(begins, Ordering::Relaxed)
 }
 
 impl Stream {
@@ -141,6 +152,34 @@ pub fn brief(name: &str) -> String {
 pub const INCOMPLETE: &str =
     "  so many nodes are UNAVAILABLE that there may be objects which only they know\n";
 
+/// Damaged places, a line each; many of one shard are summed up.
+pub fn damages(list: &[Damage], all: u64) -> String {
+    const ONE_BY_ONE: usize = 5;
+    let mut groups: BTreeMap<Option<usize>, Vec<&Damage>> = BTreeMap::new();
+    for damage in list {
+        groups.entry(damage.index).or_default().push(damage);
+    }
+    let mut text = String::new();
+    for (index, group) in groups {
+        let (whole, stripes): (Vec<&Damage>, Vec<&Damage>) =
+            group.into_iter().partition(|damage| damage.stripe.is_none());
+        let few = stripes.len() <= ONE_BY_ONE || index.is_none();
+        for damage in whole.iter().chain(stripes.iter().filter(|_| few)) {
+            text += &format!("  {damage}\n");
+        }
+        let ends = (stripes.first().and_then(|d| d.stripe), stripes.last().and_then(|d| d.stripe));
+        if let (false, Some(index), (Some(first), Some(last))) = (few, index, ends) {
+            let count = stripes.len();
+            text += &format!("  shard {index}: {count} damaged stripes, {first} to {last}\n");
+        }
+    }
+    let untold = all.saturating_sub(list.len() as u64);
+    if untold > 0 {
+        text += &format!("  and {untold} more damaged places\n");
+    }
+    text
+}
+
 /// `1 shard`, `3 shards`.
 pub fn count(number: u64, one: &str) -> String {
     match number {
@@ -155,6 +194,21 @@ pub fn worked_around(lost: &[usize], damaged: u64) -> Option<String> {
     let damaged = (damaged > 0).then(|| format!("{} found", count(damaged, "damaged place")));
     let found: Vec<String> = lost.into_iter().chain(damaged).collect();
     (!found.is_empty()).then(|| found.join(" and "))
+}
+
+/// A moment in UTC, as 2024-05-31 17:04; by the civil calendar, whose years begin in March here, so
+/// that a leap day is the last of its year.
+pub fn date(seconds: u64) -> String {
+    const ERA: u64 = 146_097; // days of 400 years
+    let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day) = (days / ERA, days % ERA);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = era * 400 + year + next;
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", rest / 3600, rest % 3600 / 60)
 }
 
 /// Seconds and bytes per second, for the last line of a summary.
@@ -177,8 +231,36 @@ mod tests {
     }
 
     #[test]
+    fn many_damages_become_one_line() {
+        let damage = |index, stripe| Damage { index, stripe, reason: "corrupt".into() };
+        let mut list: Vec<Damage> = (0..712).map(|stripe| damage(Some(3), Some(stripe))).collect();
+        list.push(damage(Some(4), Some(8)));
+        list.push(damage(None, None));
+        let text = damages(&list, 800);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let summed = "shard 3: 712 damaged stripes, 0 to 711";
+        let few = ["corrupt", summed, "shard 4, stripe 8: corrupt", "and 86 more damaged places"];
+        assert_eq!(lines, few);
+    }
+
+    #[test]
     fn a_message_is_one_line() {
         assert_eq!(flat("a\nb\tc"), "a b c");
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let cases = [
+            (0, "1970-01-01 00:00"),
+            (951_782_400, "2000-02-29 00:00"),
+            (951_868_800, "2000-03-01 00:00"),
+            (1_709_251_199, "2024-02-29 23:59"),
+            (1_767_225_599, "2025-12-31 23:59"),
+            (4_107_542_400, "2100-03-01 00:00"),
+        ];
+        for (seconds, text) in cases {
+            assert_eq!(date(seconds), text);
+        }
     }
 
     #[test]

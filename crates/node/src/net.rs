@@ -19,6 +19,7 @@ mod stream;
 
 pub use address::{Address, DEFAULT_PORT};
 pub use degraded::HelpingAgents;
+pub use dial::WRONG_KEY;
 #[cfg(any(test, feature = "sim"))]
 pub(crate) use disk::DiskSet;
 pub use key::ClusterKey;

@@ -70,6 +70,7 @@ struct Started {
 impl Command for Agent {
     const NAME: &'static str = "agent";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str = "";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         if self.init {

@@ -82,6 +82,7 @@ struct Card {
 impl Command for Codes {
     const NAME: &'static str = "codes";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str = "";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         match (self.spec, self.compare) {

@@ -116,6 +116,7 @@ pub struct PoolRecover {
 impl Command for Coordinator {
     const NAME: &'static str = "coordinator";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str = "";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         if self.agents.is_empty() { pool::run(&self, setup) } else { object::run(&self, setup) }

@@ -14,7 +14,7 @@ use crate::args::byte_range;
 use crate::cmd::{Command, all};
 use crate::exit::{Exit, Failure};
 use crate::lists;
-use crate::print::{Stream, count, pace, worked_around};
+use crate::print::{Stream, count, damages, pace, worked_around};
 use crate::setup::{
     Folders, Output, Place, RawFlags, RawSetup, ReadFlags, Setup, as_private_as_shards, local,
 };
@@ -79,6 +79,8 @@ pub struct Decode {
 impl Command for Decode {
     const NAME: &'static str = "decode";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str =
+        "nothing has the name of the output yet; the same command begins again";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let raw = self.raw.setup()?;
@@ -86,9 +88,14 @@ impl Command for Decode {
             all::refuse_raw(raw.is_some())?;
             return self.decode_all(setup);
         }
+        let place = Place::new(&self.output)?;
+        if self.unpack && place == Place::Stdout {
+            let problem = "a folder cannot go to standard output; without --unpack the archive can"
+                .to_owned();
+            return Err(Failure::Flag { flag: "--unpack", problem });
+        }
         let folders = Folders::to_read(setup, &self.folders, self.reads.mode())?;
         as_private_as_shards(&folders, self.raw.object.as_deref());
-        let place = Place::new(&self.output)?;
         let outcome = match &raw {
             Some(raw) => self.decode_raw(raw, &folders, &place, setup),
             None => self.decode(&folders, self.raw.object.as_deref(), &place, setup),
@@ -212,14 +219,7 @@ impl Decode {
                 answer.left_out = output.finish()?;
                 Ok(answer)
             }
-            (true, Place::Stdout) => {
-                let problem =
-                    "a folder cannot go to standard output; without --unpack the archive \
-                               can"
-                    .to_owned();
-                Err(Failure::Flag { flag: "--unpack", problem })
-            }
-            (false, _) => {
+            _ => {
                 let mut output = Output::open(place, self.force)?;
                 let answer = body(&mut output)?;
                 output.finish()?;
@@ -288,9 +288,7 @@ fn text(answer: &Answer, setup: &Setup) -> String {
             report.read_runs,
             lists::named(&report.helpers),
         );
-        for damage in &report.damaged {
-            text += &format!("  {damage}\n");
-        }
+        text += &damages(&report.damaged, report.damaged_count);
     }
     for note in &report.notes {
         text += &format!("note: {note}\n");

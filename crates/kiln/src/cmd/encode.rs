@@ -79,6 +79,9 @@ pub struct Encode {
 impl Command for Encode {
     const NAME: &'static str = "encode";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str = "\
+         no shard has its name yet; hidden parts (.*.part) stay beside them, and the same \
+         command goes on with them (from a pipe or a folder it begins again and replaces them)";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let codec = setup::codec(&self.code)?;

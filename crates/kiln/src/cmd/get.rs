@@ -11,7 +11,7 @@ use kiln_pool::{GetReport, GetRequest, Helpers, Observer, Pool};
 use crate::args::byte_range;
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, pace, worked_around};
+use crate::print::{Stream, damages, pace, worked_around};
 use crate::setup::{Output, Place, PoolFlags, Setup, fresh_run};
 use crate::sizes;
 
@@ -62,6 +62,8 @@ pub struct Get {
 impl Command for Get {
     const NAME: &'static str = "get";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str =
+        "nothing has the name of the output yet; the same command begins again";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
@@ -140,9 +142,7 @@ fn show(report: &GetReport, stream: Stream, setup: &Setup) -> Result<(), Failure
     if setup.verbose {
         text += &format!("read {} in {} runs\n", sizes::show(report.bytes_read), report.read_runs);
         text += &format!("received {} in all\n", sizes::show(report.bytes_received));
-        for damage in &report.damaged {
-            text += &format!("  {damage}\n");
-        }
+        text += &damages(&report.damaged, report.damaged_count);
     }
     text += &format!("{}\n", pace(report.bytes_written, report.seconds));
     stream.text(&text)

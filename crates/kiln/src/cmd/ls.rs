@@ -7,7 +7,9 @@ use kiln_pool::{Listed, Observer, PoolError};
 use kiln_volume::OBJECTS;
 
 use crate::cmd::Command;
+use crate::cmd::transfer::attributes::{ATTRIBUTES, is_one};
 use crate::exit::{Exit, Failure};
+use crate::print::date;
 use crate::setup::{PoolFlags, Setup};
 use crate::sizes;
 
@@ -28,7 +30,7 @@ pub struct Ls {
     #[arg(default_value = "")]
     prefix: String,
 
-    /// Also size, version and code
+    /// Also size, when it was put (UTC), version and code
     #[arg(short, long)]
     long: bool,
 
@@ -39,6 +41,7 @@ pub struct Ls {
 impl Command for Ls {
     const NAME: &'static str = "ls";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str = "";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
@@ -50,7 +53,10 @@ impl Command for Ls {
         if setup.json {
             out.write_all(b"{\"objects\":[").map_err(closed)?;
         }
-        let hidden = |name: &str| !self.prefix.starts_with('.') && name.starts_with(OBJECTS);
+        let own = |name: &str| name.starts_with(OBJECTS) || is_one(name);
+        let hidden = |name: &str| {
+            !self.prefix.starts_with('.') && !self.prefix.contains(ATTRIBUTES) && own(name)
+        };
         index.each(&self.prefix, None, |listed| {
             if hidden(&listed.name) {
                 return Ok(true);
@@ -91,6 +97,7 @@ impl Ls {
         }
         let code = listed.code.split(',').next().unwrap_or_default();
         let size = sizes::show(listed.size);
-        format!("{size:>12}  {:>3}  {code:<12}  {name}\n", listed.version)
+        let put = date(listed.created_ms / 1000);
+        format!("{size:>12}  {put}  {:>3}  {code:<12}  {name}\n", listed.version)
     }
 }

@@ -147,6 +147,7 @@ fn errno(error: &VolumeError) -> Errno {
 impl Command for Nbd {
     const NAME: &'static str = "nbd";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str = "";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let tls = match (&self.tls_certificate, &self.tls_key) {

@@ -159,6 +159,7 @@ struct Losses {
 impl Command for Plan {
     const NAME: &'static str = "plan";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str = "";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let codec = setup::codec(&self.code)?;

@@ -6,6 +6,7 @@ mod drain;
 mod forget;
 mod limit;
 mod rebalance;
+mod restore;
 mod seal;
 
 use clap::{Args, Subcommand};
@@ -32,6 +33,7 @@ Examples:
                                             also to exchange the key: the new one goes before the
                                             old one in its file
   kiln pool limit --rate 20MiB              of repairs by kiln coordinator, at each node
+  kiln pool restore /disk0                  pool.toml is lost: written again as a node has it
   kiln pool status";
 
 /// Make and change pools: many objects over many disks
@@ -61,6 +63,8 @@ enum Action {
     Rebalance(rebalance::Rebalance),
     /// Seal a pool with a key of its own, or with another one
     Seal(seal::Seal),
+    /// Write a lost pool.toml again, from a copy that every node has
+    Restore(restore::Restore),
     /// Limit the traffic of repairs, also of a coordinator that runs
     Limit(limit::Limit),
 }
@@ -68,6 +72,9 @@ enum Action {
 impl Command for Pool {
     const NAME: &'static str = "pool";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str = "\
+         a change of the pool is made as a whole or not at all; kiln status says which, and the \
+         same command goes on";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         match self.action {
@@ -78,6 +85,7 @@ impl Command for Pool {
             Action::Forget(forget) => forget.run(setup),
             Action::Rebalance(rebalance) => rebalance.run(setup),
             Action::Seal(seal) => seal.run(setup),
+            Action::Restore(restore) => restore.run(setup),
             Action::Limit(limit) => limit.run(setup),
         }
     }

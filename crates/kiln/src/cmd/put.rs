@@ -8,6 +8,7 @@ use clap::Args;
 use kiln_pool::{FileSource, Observer, PutReport, PutRequest, Source, StreamSource};
 
 use crate::cmd::Command;
+use crate::cmd::transfer::refuse_nested;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, local, now_ms};
@@ -42,6 +43,9 @@ pub struct Put {
 impl Command for Put {
     const NAME: &'static str = "put";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str = "\
+         nothing was put; kiln scrub removes its parts a day later, and the same command begins \
+         again";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let name = match (&self.name, self.input.file_name()) {
@@ -58,6 +62,7 @@ impl Command for Put {
         let pool = self.pool.open(setup)?;
         let req =
             PutRequest { name: &name, run: fresh_run(), now_ms: now_ms(), replace: self.force };
+        refuse_nested(&pool, self.pool.index(&pool, setup).ok().as_ref(), &name)?;
         let outcome = pool.put(&req, &mut *source, &setup.settings());
         setup.observer.finish();
         let mut report = outcome?;

@@ -14,7 +14,7 @@ use kiln_store::device::Devices;
 use crate::cmd::{Command, all};
 use crate::exit::{Exit, Failure};
 use crate::lists::{self, Indices};
-use crate::print::{Stream, pace, table};
+use crate::print::{Stream, damages, pace, table};
 use crate::setup::{
     self, Folders, Format, PoolFlags, RawFlags, ReadFlags, Setup, as_private_as_shards, device,
 };
@@ -98,6 +98,9 @@ pub struct Repair {
 impl Command for Repair {
     const NAME: &'static str = "repair";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str = "\
+         what was rebuilt before stays; hidden parts (.*.part) stay, and the same command goes \
+         on with them";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         if self.folders.is_empty() {
@@ -213,9 +216,7 @@ fn show(report: &RepairReport, setup: &Setup) -> Result<(), Failure> {
 
 fn text(report: &RepairReport, setup: &Setup) -> String {
     let mut text = summary(report);
-    for damage in &report.damaged {
-        text += &format!("  {damage}\n");
-    }
+    text += &damages(&report.damaged, report.damaged.len() as u64);
     for moved in &report.moved {
         text += &format!("  renamed {} to {} in {}\n", moved.from, moved.to, moved.node);
     }
@@ -240,10 +241,14 @@ fn summary(report: &RepairReport) -> String {
     };
     let ratio = report.bytes_read as f64 / report.bytes_written.max(1) as f64;
     let mut text = format!(
-        "{object} ({code}): {} {did} from {}\n\
+        "{object} ({code}): {} {did}{}\n\
          {read} {} in {} runs, {ratio:.2} bytes for each of the {} rebuilt\n",
         lists::named(&report.lost),
-        lists::named(&report.helpers),
+        // An earlier run may have read all that was needed.
+        match &report.helpers[..] {
+            [] => String::new(),
+            helpers => format!(" from {}", lists::named(helpers)),
+        },
         sizes::show(report.bytes_read),
         report.read_runs,
         sizes::show(report.bytes_written),

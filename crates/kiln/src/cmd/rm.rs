@@ -40,6 +40,8 @@ struct Report {
 impl Command for Rm {
     const NAME: &'static str = "rm";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str =
+        "what was removed before stays removed; the same command removes the rest";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;

@@ -51,6 +51,8 @@ pub struct Scrub {
 impl Command for Scrub {
     const NAME: &'static str = "scrub";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str =
+        "what was found and set right stays so; the same command begins again";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;

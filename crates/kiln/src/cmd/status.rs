@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use clap::Args;
-use kiln_pool::PoolStatus;
 use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::{PoolError, PoolStatus};
+use serde::Serialize;
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
+use crate::names::lock;
 use crate::print::{INCOMPLETE, Stream, count, table};
 use crate::setup::{PoolFlags, Setup, now_ms};
 use crate::sizes;
@@ -36,11 +38,22 @@ pub struct Status {
 impl Command for Status {
     const NAME: &'static str = "status";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str = "";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let mut first: Option<(f64, u64)> = None;
         loop {
             let status = self.look(setup)?;
-            show(&status, setup)?;
+            let now = setup.seconds();
+            let work = Work {
+                repair_here: self.repair_here(),
+                seconds_left: left(first, now, status.to_rebuild),
+            };
+            // What is done is measured from the most that there was to do.
+            if first.is_none_or(|(_, bytes)| bytes <= status.to_rebuild) {
+                first = Some((now, status.to_rebuild));
+            }
+            show(&Shown { status: &status, work }, setup)?;
             let Some(seconds) = self.watch else { return Ok(exit(&status)) };
             std::thread::sleep(Duration::from_secs(seconds.max(1)));
         }
@@ -48,6 +61,12 @@ impl Command for Status {
 }
 
 impl Status {
+    /// Whether somebody holds the lock that one takes who repairs. Nothing is made to find out.
+    fn repair_here(&self) -> bool {
+        lock(&self.pool.path(), "repair").exists()
+            && matches!(self.pool.lock("repair"), Err(Failure::Pool(PoolError::Refused { .. })))
+    }
+
     fn look(&self, setup: &Setup) -> Result<PoolStatus, Failure> {
         let start = setup.seconds();
         let pool = self.pool.open_quietly(setup)?;
@@ -70,13 +89,69 @@ fn exit(status: &PoolStatus) -> Exit {
     }
 }
 
-fn show(status: &PoolStatus, setup: &Setup) -> Result<(), Failure> {
+/// What goes on.
+#[derive(Serialize)]
+struct Work {
+    /// A repair, scrub or coordinator works on this description, on this machine.
+    repair_here: bool,
+    /// Seconds until all is rebuilt, at the pace since the first look; `--watch` knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds_left: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    status: &'a PoolStatus,
+    #[serde(flatten)]
+    work: Work,
+}
+
+fn left(first: Option<(f64, u64)>, now: f64, bytes: u64) -> Option<u64> {
+    let (then, before) = first?;
+    let done = before.checked_sub(bytes).filter(|done| *done > 0)?;
+    Some((bytes as f64 / done as f64 * (now - then)).ceil() as u64)
+}
+
+/// What an operator asks first: is all data safe, what is being done, when is it finished.
+fn answers(status: &PoolStatus, work: &Work) -> String {
+    let endangered = status.objects.saturating_sub(status.whole);
+    let least = status.endangered.keys().next().copied().unwrap_or(0);
+    let safe = match (status.unreadable, status.incomplete, endangered) {
+        (0, false, 0) => "is all data safe?    yes".to_owned(),
+        (0, false, _) => format!(
+            "is all data safe?    all can be read; the most endangered object bears {least} more \
+             losses"
+        ),
+        (0, true, _) => "is all data safe?    NOT KNOWN: too many nodes are unavailable".to_owned(),
+        (lost, ..) => format!("is all data safe?    NO: {} cannot be read", count(lost, "object")),
+    };
+    let doing = match (work.repair_here, status.to_rebuild) {
+        (true, _) => "a repair, scrub or coordinator works on it, on this machine",
+        (false, 0) => "nothing, and nothing has to be",
+        (false, _) => {
+            "nothing on this machine; run kiln repair, unless a coordinator elsewhere does"
+        }
+    };
+    let end = match (status.to_rebuild, work.seconds_left) {
+        (0, _) => "nothing is to be rebuilt".to_owned(),
+        (bytes, Some(seconds)) => {
+            let minutes = (seconds / 60, seconds % 60);
+            format!("in {}:{:02} min; {} to go", minutes.0, minutes.1, sizes::show(bytes))
+        }
+        (bytes, None) => format!("{} to go; --watch 5 measures the pace", sizes::show(bytes)),
+    };
+    format!("{safe}\nwhat is being done?  {doing}\nwhen is it finished? {end}\n")
+}
+
+fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
     if setup.json {
-        return Stream::Stdout.json(status);
+        return Stream::Stdout.json(shown);
     }
     if setup.quiet {
         return Ok(());
     }
+    let status = shown.status;
     let mut text = format!(
         "pool {}: {}, {}; {} whole\n",
         status.pool,
@@ -105,6 +180,7 @@ fn show(status: &PoolStatus, setup: &Setup) -> Result<(), Failure> {
     if status.to_rebuild > 0 {
         text += &format!("  {} to rebuild; run kiln repair\n", sizes::show(status.to_rebuild));
     }
+    text += &answers(status, &shown.work);
     let head = ["node", "domain", "state", "free", "of", "shards", "missing", "manifests"];
     let rows: Vec<Vec<String>> = (status.nodes.iter())
         .map(|node| {

@@ -9,7 +9,7 @@ use kiln_pool::{Depth, VerifyReport, discover};
 use crate::cmd::{Command, all};
 use crate::exit::{Exit, Failure};
 use crate::lists;
-use crate::print::{Stream, count, pace};
+use crate::print::{Stream, count, damages, pace};
 use crate::setup::{Folders, RawFlags, ReadFlags, Setup};
 use crate::sizes;
 
@@ -125,13 +125,7 @@ fn text(report: &VerifyReport, setup: &Setup) -> String {
     if !report.missing.is_empty() {
         text += &format!("  missing: {}\n", lists::named(&report.missing));
     }
-    for damage in &report.damaged {
-        text += &format!("  {damage}\n");
-    }
-    let untold = report.damaged_count.saturating_sub(report.damaged.len() as u64);
-    if untold > 0 {
-        text += &format!("  and {untold} more\n");
-    }
+    text += &damages(&report.damaged, report.damaged_count);
     for note in &report.notes {
         text += &format!("  note: {note}\n");
     }
@@ -158,7 +152,7 @@ fn verdict(report: &VerifyReport) -> String {
         (true, _) => format!("all shards intact, {depth}"),
         (false, true) => {
             let lost = match report.lost.len() as u64 {
-                0 => "no shard to rebuild".to_owned(),
+                0 => "only names to put right".to_owned(),
                 lost => format!("{} to rebuild", count(lost, "shard")),
             };
             format!("damaged but recoverable, {lost}; run kiln repair ({depth})")

@@ -153,6 +153,8 @@ struct Listing {
 impl Command for VolumeCommand {
     const NAME: &'static str = "volume";
     const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str =
+        "kiln volume stat says what was done; the same command goes on";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         match self.action {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 
-/// What becomes a hole at least, and what holes are multiples of: file systems know no smaller ones.
+/// What holes are multiples of: file systems know no smaller ones.
 const BLOCK: usize = 4096;
 
 /// A file that is written from its beginning on.

@@ -12,8 +12,9 @@ use kiln_store::{FileBackend, write_whole};
 use super::holes::Holes;
 use super::local;
 use crate::exit::Failure;
+use crate::interrupt::{keep, remove_when_interrupted};
 use crate::names::output_part;
-use crate::print::warning_line;
+use crate::print::{data_goes_to_stdout, warning_line};
 
 /// Small last stripes would otherwise become small writes.
 const BUFFER: usize = 1 << 20;
@@ -64,6 +65,7 @@ impl Output {
     pub fn open(place: &Place, force: bool) -> Result<Output, Failure> {
         match place {
             Place::Stdout => {
+                data_goes_to_stdout(true);
                 let fd = io::stdout().as_fd().try_clone_to_owned();
                 let file = File::from(fd.map_err(failed("open", Path::new("standard output")))?);
                 let writer = BufWriter::with_capacity(BUFFER, Holes::none(file));
@@ -127,6 +129,7 @@ impl Output {
             return Err(Failure::Busy { path });
         }
         file.set_len(0).map_err(failed("empty", &temporary))?;
+        remove_when_interrupted(&temporary);
         let replaces = Some(Replacement { temporary, path, done: false });
         Ok(Output { writer: BufWriter::with_capacity(BUFFER, Holes::in_file(file)), replaces })
     }
@@ -163,6 +166,7 @@ impl Write for Output {
 
 impl Drop for Replacement {
     fn drop(&mut self) {
+        keep(&self.temporary);
         if !self.done {
             // Report the error that brought us here, not this one.
             let _ = std::fs::remove_file(&self.temporary);

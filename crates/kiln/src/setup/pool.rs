@@ -11,7 +11,7 @@ use kiln_pool::{Index, NodeConfig, Observer, Pool, PoolConfig, PoolError, PoolKe
 use kiln_store::Absent;
 use uuid::Uuid;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, of_store};
 use crate::names;
 use crate::setup::{Setup, write_file};
 
@@ -123,7 +123,11 @@ impl PoolFlags {
     /// As [`PoolFlags::open_quietly`]; by `force` even by a map that too few nodes can be given.
     pub fn open_at_newest(&self, force: bool, setup: &Setup) -> Result<Pool, Failure> {
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Refuse);
-        let pool = Pool::open(self.config()?, &open)?;
+        let config = self.config()?;
+        let pool = match Pool::open(config.clone(), &open) {
+            Err(error @ PoolError::NoNodes { .. }) => return Err(denied(error, &config, setup)),
+            pool => pool?,
+        };
         match pool.check_map() {
             Ok(()) => match pool.edited(&setup.settings())? {
                 None => Ok(pool),
@@ -204,6 +208,15 @@ impl PoolFlags {
     /// The disk is full or failed.
     pub fn write(&self, config: &PoolConfig) -> Result<(), Failure> {
         write_file(&self.path(), config.to_toml()?.as_bytes())
+    }
+}
+
+/// A pool of which no node can be used: where the first says that we may not, that is why.
+fn denied(error: PoolError, config: &PoolConfig, setup: &Setup) -> Failure {
+    let look = |node: &NodeConfig| setup.open_node(node, Absent::Refuse)?.list();
+    match config.node.first().map(look) {
+        Some(Err(why)) => Failure::Denied { error, exit: of_store(&why) },
+        _ => error.into(),
     }
 }
 

@@ -131,10 +131,10 @@ fn whoever_has_no_key_or_another_one_is_refused() {
     rig.data("object", 1000, 1);
     let encode = format!("encode object -c rs:2+1 -o {}", agent.address);
     rig.kiln(&encode).fails(3, &["--key"]);
-    rig.kiln(&format!("{encode} --key other.key")).fails(4, &["certificate"]);
+    rig.kiln(&format!("{encode} --key other.key")).fails(8, &["certificate"]);
     let elsewhere = agent.address.replace("/d0", "/d1");
     rig.kiln(&format!("encode object -c rs:2+1 -o {elsewhere} --key cluster.key"))
-        .fails(4, &["this is \"d0\""]);
+        .fails(9, &["this is \"d0\""]);
     let plain = agent.address.replace("kiln:", "kiln+plain:");
     rig.kiln(&format!("encode object -c rs:2+1 -o {plain}")).code(4);
     assert!(rig.names("d0").is_empty());

@@ -120,7 +120,7 @@ fn what_is_private_stays_private() {
 }
 
 #[test]
-fn a_stranger_archive_stays_inside() {
+fn an_archive_of_others_stays_inside() {
     let rig = Rig::new();
     let tar = |words: &str| {
         let script = format!("mkdir -p sub; echo evil > evil; cd sub; {words}");

@@ -74,7 +74,7 @@ fn raw_needs_to_be_told() {
     rig.data("object", 10_000, 1);
     rig.kiln("encode object -c rs:2+1 --format raw -o chunks").ok();
     let before = rig.snapshot("chunks");
-    rig.kiln("decode chunks -o back").fails(2, &["no shards"]);
+    rig.kiln("decode chunks -o back").fails(7, &["no shards"]);
     rig.kiln("decode chunks -o back --format raw").fails(3, &["--code"]);
     rig.kiln("decode chunks -o back --format raw -c rs:2+1").fails(3, &["size"]);
     rig.kiln("decode chunks -o back --format raw -c rs:2+1 --size 1GiB").fails(2, &["536870912"]);

@@ -36,12 +36,12 @@ fn a_sealed_pool_needs_its_key_and_believes_nothing_else() {
 
     // Without the key, and with another pool's.
     fs::rename(rig.path("pool.seal.key"), rig.path("safe")).unwrap();
-    rig.kiln("get small -o back --force").fails(3, &["sealed with key", ".seal.key"]);
+    rig.kiln("get small -o back --force").fails(8, &["sealed with key", ".seal.key"]);
     rig.kiln("get small -o back --force --pool-key none").fails(4, &["none"]);
     fs::write(rig.path("bad"), "secret").unwrap();
     rig.kiln("get small -o back --force --pool-key bad").fails(3, &["64 hex digits"]);
     fs::write(rig.path("other"), format!("{}\n", "5a".repeat(32))).unwrap();
-    rig.kiln("get small -o back --force --pool-key other").fails(3, &["sealed with key"]);
+    rig.kiln("get small -o back --force --pool-key other").fails(8, &["sealed with key"]);
     rig.kiln("status --pool-key safe").ok();
     fs::rename(rig.path("safe"), rig.path("pool.seal.key")).unwrap();
 
@@ -77,5 +77,5 @@ fn a_pool_gets_a_key_and_another_one() {
     comes_back(&rig, &objects);
     rig.kiln("scrub --deep").ok();
     fs::write(rig.path("pool.seal.key"), old).unwrap();
-    rig.kiln("get small -o back --force").fails(3, &["sealed with key"]);
+    rig.kiln("get small -o back --force").fails(8, &["sealed with key"]);
 }

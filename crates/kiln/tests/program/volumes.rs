@@ -299,7 +299,7 @@ fn what_cannot_be_is_said() {
     rig.kiln("volume create a/b 1MiB").fails(3, &["without slashes"]);
     rig.kiln("volume create odd 5").fails(3, &["blocks of 4096"]);
     rig.kiln("volume create odd 1MiB --segment 1KiB").fails(3, &["64 KiB to 128 MiB"]);
-    rig.kiln("nbd none --socket x.sock").fails(3, &["no volume \"none\""]);
+    rig.kiln("nbd none --socket x.sock").fails(7, &["no volume \"none\""]);
     rig.kiln("nbd disk --listen 0.0.0.0:0").fails(3, &["--tls-certificate", "--insecure"]);
     std::fs::write(rig.path("bad.pem"), "no certificate").unwrap();
     rig.kiln("nbd disk --listen 127.0.0.1:0 --tls-certificate bad.pem --tls-key bad.pem")
@@ -309,7 +309,7 @@ fn what_cannot_be_is_said() {
     assert_eq!(rig.read("x.sock"), b"a file");
     let stat = rig.kiln("volume stat disk --json").ok().json();
     assert_eq!((&stat["size"], &stat["log"]), (&(4 << 20).into(), &(256 << 10).into()));
-    rig.kiln("volume stat none").fails(3, &["no volume"]);
+    rig.kiln("volume stat none").fails(7, &["no volume"]);
     // Beyond the end, and a request that is none.
     let server = Server::start(&rig, "");
     let mut client = Client::new(&rig);

@@ -192,9 +192,21 @@ impl Dialer {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         };
         let name = ClusterKey::name().map_err(io::Error::other)?;
-        let stream = TlsConnector::from(key.client()).connect(name, stream).await?;
+        let stream = TlsConnector::from(key.client()).connect(name, stream).await;
+        let stream = stream.map_err(|error| match is_of_another_key(&error) {
+            true => io::Error::new(WRONG_KEY, error),
+            false => error,
+        })?;
         Ok(Box::new(stream))
     }
+}
+
+/// The kind of errors of connections where each side holds a key and they do not belong together.
+pub const WRONG_KEY: io::ErrorKind = io::ErrorKind::InvalidInput;
+
+fn is_of_another_key(error: &io::Error) -> bool {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
 }
 
 /// Questions under way and the way out.

@@ -96,8 +96,8 @@ pub fn discover_any(nodes: &[Node], object: Option<&str>) -> Result<ShardSet> {
     EncodeRuns::new(Scan::new(nodes, object)?, nodes, object)?.choose(nodes, true)
 }
 
-/// The names of all objects that have a shard on the nodes, in order: as shards tell them, or, where
-/// a file is so damaged that it tells none, its own name.
+/// The names of all objects that have a shard on the nodes, in order: as shards tell them, or,
+/// where a file is so damaged that it tells none, its own name.
 ///
 /// # Errors
 /// None of the nodes can be listed.

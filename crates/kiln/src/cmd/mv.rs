@@ -1,0 +1,132 @@
+//! `kiln mv`
+
+use std::io;
+
+use clap::Args;
+use kiln_pool::{GetRequest, Pool, PoolError, PutRequest, Settings, Silent, StreamSource};
+use serde::Serialize;
+
+use crate::cmd::Command;
+use crate::cmd::transfer::attributes::is_one;
+use crate::cmd::transfer::refuse_nested;
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, count};
+use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln mv beach.jpg photos/2024/beach.jpg
+  kiln mv -r photos/2024 archive/photos-2024     all objects below photos/2024/";
+
+/// Give objects of a pool other names
+///
+/// An object is written again under the new name, complete and on disk, before the old one is
+/// removed, so it takes as much room and time as a copy. One that was interrupted may leave both;
+/// the same command with --force goes on.
+#[derive(Debug, Args)]
+pub struct Mv {
+    /// The object's name
+    from: String,
+
+    /// Its new name
+    to: String,
+
+    /// FROM and TO are folders: move all objects in the first into the second
+    #[arg(short, long)]
+    recursive: bool,
+
+    /// Replace objects of the new names
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+#[derive(Serialize)]
+struct Report {
+    moved: u64,
+    bytes: u64,
+    seconds: f64,
+}
+
+impl Command for Mv {
+    const NAME: &'static str = "mv";
+    const EXAMPLES: &'static str = EXAMPLES;
+    const INTERRUPTED: &'static str = "what was moved stays moved, and nothing is lost; the same \
+                                       command with --force goes on";
+
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let pool = self.pool.open(setup)?;
+        let index = self.pool.index(&pool, setup)?;
+        let (from, to) = (self.from.trim_end_matches('/'), self.to.trim_end_matches('/'));
+        if from == to || (self.recursive && to.starts_with(&format!("{from}/"))) {
+            let problem = format!("{to} is {from} itself, or lies in it");
+            return Err(Failure::Flag { flag: "TO", problem });
+        }
+        let mut names = Vec::new();
+        match self.recursive {
+            false => names.push((self.from.clone(), self.to.clone())),
+            true => index.each(&format!("{from}/"), None, |listed| {
+                let inside = listed.name[from.len()..].to_owned();
+                names.push((listed.name, format!("{to}{inside}")));
+                Ok(true)
+            })?,
+        }
+        if names.is_empty() {
+            return Err(PoolError::NoObject { name: format!("{from}/") }.into());
+        }
+        let mut report = Report { moved: 0, bytes: 0, seconds: 0.0 };
+        for (from, to) in &names {
+            refuse_nested(&pool, Some(&index), to)?;
+            // Of a folder the attributes of both would have to be joined; the newer ones count.
+            let replace = self.force || is_one(to);
+            report.bytes += one(&pool, from, to, replace, &setup.settings())?;
+            report.moved += 1;
+        }
+        setup.observer.finish();
+        report.seconds = setup.seconds();
+        if setup.json {
+            Stream::Stdout.json(&report)?;
+        } else if !setup.quiet {
+            Stream::Stdout.text(&format!("{} moved\n", count(report.moved, "object")))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn one(
+    pool: &Pool,
+    from: &str,
+    to: &str,
+    replace: bool,
+    settings: &Settings<'_>,
+) -> Result<u64, Failure> {
+    let manifest = pool.manifest(from)?;
+    let failed = |source| Failure::Io { action: "make", path: "a pipe".into(), source };
+    let (bytes, mut pipe) = io::pipe().map_err(failed)?;
+    let quiet = Settings { observer: &Silent, ..*settings };
+    let put = std::thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            let req = GetRequest { name: from, range: None };
+            pool.get(&req, &mut pipe, &quiet)
+        });
+        let mut source = StreamSource::new(bytes).with_size(manifest.size);
+        let req = PutRequest { name: to, run: fresh_run(), now_ms: now_ms(), replace };
+        let put = pool.put(&req, &mut source, settings);
+        drop(source);
+        match (reading.join(), put) {
+            (_, Ok(put)) => Ok(put),
+            // A put that fails closes the pipe; what the read says of that is no reason.
+            (Ok(Err(error)), Err(_)) if !matches!(error, PoolError::Output { .. }) => Err(error),
+            (_, Err(error)) => Err(error),
+        }
+    })?;
+    // Somebody may have put another version meanwhile: that one stays.
+    let now = pool.manifest(from)?;
+    if (now.version, now.run) != (manifest.version, manifest.run) {
+        return Err(PoolError::Conflict { name: from.to_owned() }.into());
+    }
+    pool.remove(from, fresh_run(), now_ms(), settings)?;
+    Ok(put.size)
+}

@@ -1,0 +1,171 @@
+//! What a file system knows of files beside their bytes, kept in a pool: one object for each folder
+//! that was copied, with modes, times, symbolic links and the folders in it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, FileTimes, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use kiln_pool::{GetRequest, Pool, PoolError, PutRequest, Settings, StreamSource};
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Failure;
+use crate::setup::{fresh_run, now_ms};
+
+/// The last part of the name of such an object.
+pub const ATTRIBUTES: &str = ".kiln-attributes";
+/// The version that is written; later ones are not understood, and left alone.
+const VERSION: u32 = 1;
+/// More bytes are no attributes of ours.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// What is known of one folder's entries, by name.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Attributes {
+    version: u32,
+    /// Entries by their names.
+    pub entries: BTreeMap<String, Entry>,
+}
+
+/// One entry of a folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Entry {
+    /// A file; what is said holds for this version of its object only.
+    File {
+        /// Permission bits.
+        mode: u32,
+        /// Seconds since 1970, and nanoseconds.
+        time: (i64, u32),
+        /// The object's version.
+        object: u64,
+    },
+    /// A folder, which may be empty.
+    Folder {
+        /// Permission bits.
+        mode: u32,
+        /// As of a file.
+        time: (i64, u32),
+    },
+    /// A symbolic link.
+    Link {
+        /// What it names.
+        target: String,
+    },
+}
+
+impl Entry {
+    /// Of a file or folder; files get the version of their object.
+    pub fn of(meta: &Metadata, object: u64) -> Entry {
+        let (mode, time) = (meta.mode() & 0o777, time_of(meta));
+        match meta.is_dir() {
+            true => Entry::Folder { mode, time },
+            false => Entry::File { mode, time, object },
+        }
+    }
+
+    /// Gives a file or folder that is there its mode and time.
+    ///
+    /// # Errors
+    /// The system does not permit it.
+    pub fn apply(&self, path: &Path) -> io::Result<()> {
+        let (Entry::File { mode, time, .. } | Entry::Folder { mode, time }) = self else {
+            return Ok(());
+        };
+        let far = Duration::new(time.0.unsigned_abs(), 0);
+        let whole = match time.0 < 0 {
+            true => SystemTime::UNIX_EPOCH.checked_sub(far),
+            false => SystemTime::UNIX_EPOCH.checked_add(far),
+        };
+        let nanos = Duration::from_nanos(u64::from(time.1 % 1_000_000_000));
+        if let Some(time) = whole.and_then(|whole| whole.checked_add(nanos)) {
+            File::open(path)?.set_times(FileTimes::new().set_modified(time))?;
+        }
+        fs::set_permissions(path, Permissions::from_mode(mode & 0o777))
+    }
+
+    /// Makes a link, unless something has its name.
+    ///
+    /// # Errors
+    /// The system does not permit it.
+    pub fn link(&self, path: &Path) -> io::Result<()> {
+        match self {
+            Entry::Link { target } if path.symlink_metadata().is_err() => symlink(target, path),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// When a file was changed: seconds since 1970, and nanoseconds.
+pub fn time_of(meta: &Metadata) -> (i64, u32) {
+    (meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or(0))
+}
+
+/// The name of the object with a folder's attributes; the pool itself has an empty name.
+pub fn name_in(folder: &str) -> String {
+    match folder.is_empty() {
+        true => ATTRIBUTES.to_owned(),
+        false => format!("{folder}/{ATTRIBUTES}"),
+    }
+}
+
+/// Whether an object is one of these.
+pub fn is_one(name: &str) -> bool {
+    name.rsplit('/').next() == Some(ATTRIBUTES)
+}
+
+impl Attributes {
+    /// Those of a folder; none where there are none, or none that this version understands.
+    ///
+    /// # Errors
+    /// The object cannot be read now.
+    pub fn load(
+        pool: &Pool,
+        folder: &str,
+        settings: &Settings<'_>,
+    ) -> Result<Option<Attributes>, Failure> {
+        let name = name_in(folder);
+        match pool.manifest(&name) {
+            Err(PoolError::NoObject { .. }) => return Ok(Some(Attributes::default())),
+            Err(error) => return Err(error.into()),
+            Ok(manifest) if manifest.size > MAX_BYTES => return Ok(None),
+            Ok(_) => {}
+        }
+        let mut bytes = Vec::new();
+        pool.get(&GetRequest { name: &name, range: None }, &mut bytes, settings)?;
+        let read: Option<Attributes> = serde_json::from_slice(&bytes).ok();
+        Ok(read.filter(|read| read.version <= VERSION))
+    }
+
+    /// Adds entries to those of a folder, in place of those of the same names.
+    ///
+    /// # Errors
+    /// They cannot be put; those of a later version are left alone and make no error.
+    pub fn add(
+        pool: &Pool,
+        folder: &str,
+        entries: BTreeMap<String, Entry>,
+        settings: &Settings<'_>,
+    ) -> Result<(), Failure> {
+        let Some(mut all) = Attributes::load(pool, folder, settings)? else { return Ok(()) };
+        let new = |(name, entry): (&String, &Entry)| all.entries.get(name) != Some(entry);
+        if !entries.iter().any(new) {
+            return Ok(());
+        }
+        all.entries.extend(entries);
+        all.version = VERSION;
+        let text = serde_json::to_vec(&all).map_err(|error| Failure::Io {
+            action: "write",
+            path: name_in(folder).into(),
+            source: error.into(),
+        })?;
+        let name = name_in(folder);
+        let req = PutRequest { name: &name, run: fresh_run(), now_ms: now_ms(), replace: true };
+        let size = text.len() as u64;
+        let mut source = StreamSource::new(&text[..]).with_size(size);
+        pool.put(&req, &mut source, settings)?;
+        Ok(())
+    }
+}
