@@ -11,14 +11,16 @@ KILN   := $(TARGET)/release/kiln
 .PHONY: help setup build install test check doc msrv miri portable package lint demo kernels \
     ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
-    bench-average numbers pictures simulate testbed-up testbed-down testbed-test volume-test \
-    s3-test bench-s3 fuzz clean
+    dist dist-test bench-average numbers pictures simulate testbed-up testbed-down testbed-test \
+    volume-test s3-test bench-s3 fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
 	@echo 'make check   in minutes, as any user: format, lints, docs, all tests but the slowest'
 	@echo 'make test    all checks and tests, as CI runs them'
 	@echo 'make build   the program, as $(KILN)'
+	@echo 'make dist    what is shipped: static binary, .deb, tarball, checksums, bill of materials'
+	@echo 'make dist-test  makes it and tries it'
 	@echo 'make install  the program and the C library for others (PREFIX=/usr/local)'
 	@echo 'make ceph-plugin  libec_kiln.so for the Ceph of this machine, in $(CEPH)'
 	@echo 'make ceph-up, ceph-test, ceph-down  a cluster of 16 OSDs here, with the plugin'
@@ -66,6 +68,21 @@ install: build
 	$(CARGO) build --release -p kiln-c
 	sh bindings/c/install.sh '$(TARGET)/release/libkiln_c.a' '$(PREFIX)' '$(DESTDIR)'
 	install -D -m 755 '$(KILN)' '$(DESTDIR)$(PREFIX)/bin/kiln'
+
+# What is shipped, in $(TARGET)/dist-out: binary, tarball, .deb, bill of materials, checksums.
+# TRIPLE=aarch64-unknown-linux-musl with a C compiler for it (MUSL_CC) makes those of aarch64.
+DIST := $(TARGET)/dist-out
+
+dist: setup
+	CARGO='$(CARGO)' sh dist/dist.sh '$(TARGET)' '$(DIST)'
+
+# Exit code 3 of the build: not possible here, which was said.
+dist-test: setup
+	@CARGO='$(CARGO)' sh dist/dist.sh '$(TARGET)' '$(DIST)'; status=$$?; case $$status in \
+	    0) sh dist/dist_test.sh '$(DIST)' ;; \
+	    3) ;; \
+	    *) exit $$status ;; \
+	esac
 
 lint: setup
 	$(CARGO) fmt --all --check

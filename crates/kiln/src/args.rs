@@ -137,7 +137,7 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Parsed, Failure> {
 }
 
 /// The whole program as clap knows it, put together from the table of commands.
-fn program() -> Command {
+pub fn program() -> Command {
     let mut program = Command::new("kiln")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Erasure coding of files, with cheap repair")

@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 mod all;
 mod codes;
+mod completions;
 mod coordinator;
 mod cp;
 mod decode;
@@ -11,6 +12,7 @@ mod get;
 mod inspect;
 mod key;
 mod ls;
+mod man;
 mod mv;
 mod nbd;
 mod plan;
@@ -86,6 +88,8 @@ pub static COMMANDS: &[Row] = &[
     row::<key::Key>(),
     row::<coordinator::Coordinator>(),
     row::<probe::Probe>(),
+    row::<man::Man>(),
+    row::<completions::Completions>(),
 ];
 
 const fn row<C: Command>() -> Row {

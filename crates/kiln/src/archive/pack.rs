@@ -54,10 +54,11 @@ impl Read for Packed {
     /// The end comes only when all was packed; otherwise the reason.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let count = self.bytes.read(buf)?;
-        if count == 0 && !buf.is_empty() {
-            if let Some(worker) = self.worker.take() {
-                worker.join().map_err(|_| io::Error::other("packing the folder panicked"))??;
-            }
+        if count == 0
+            && !buf.is_empty()
+            && let Some(worker) = self.worker.take()
+        {
+            worker.join().map_err(|_| io::Error::other("packing the folder panicked"))??;
         }
         Ok(count)
     }

@@ -176,7 +176,7 @@ impl Decode {
             return Err(Failure::Flag { flag, problem });
         }
         let settings = setup.settings();
-        self.into_place(place, |out| {
+        self.write_to(place, |out| {
             let report = decode_raw(&raw.request(), folders.nodes(), out, &settings)?;
             Ok(Answer::of(report))
         })
@@ -195,7 +195,7 @@ impl Decode {
             true => discover_any(folders.nodes(), object)?,
             false => discover(folders.nodes(), object)?,
         };
-        self.into_place(place, |out| {
+        self.write_to(place, |out| {
             Ok(match &self.range {
                 _ if self.salvage => kiln_pool::salvage(&set, out, &settings)?.into(),
                 Some(range) => {
@@ -207,7 +207,7 @@ impl Decode {
     }
 
     /// Opens the output, has it written, and gives it its name.
-    fn into_place(
+    fn write_to(
         &self,
         place: &Place,
         body: impl FnOnce(&mut dyn Write) -> Result<Answer, Failure>,

@@ -23,6 +23,7 @@ mod local;
 mod memory;
 mod meter;
 mod orders;
+mod pages;
 mod place;
 mod pool;
 mod pool_kill;

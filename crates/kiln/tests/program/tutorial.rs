@@ -1,4 +1,5 @@
-//! The tutorial's commands do what it says. What its author elided as `...` may be anything.
+//! The commands of the tutorial, and of the page for operators, do what these say.
+//! What their author elided as `...` may be anything.
 
 use std::env;
 use std::os::unix::fs::symlink;
@@ -7,12 +8,13 @@ use std::process::Command;
 use crate::rig::{Rig, program};
 
 const TUTORIAL: &str = include_str!("../../../../docs/TUTORIAL.md");
+const OPERATORS: &str = include_str!("../../../../docs/OPERATORS.md");
 
 /// Commands with what they print, from lines that are indented; `$ ` begins a command.
-fn steps() -> Vec<(&'static str, String)> {
+fn steps(page: &str) -> Vec<(&str, String)> {
     let mut steps: Vec<(&str, String)> = Vec::new();
     let mut inside = false;
-    for line in TUTORIAL.lines() {
+    for line in page.lines() {
         match (line.strip_prefix("    $ "), line.strip_prefix("    ")) {
             (Some(command), _) => steps.push((command, String::new())),
             (None, Some(output)) if inside => {
@@ -47,12 +49,21 @@ fn fits(wanted: &str, said: &str) -> bool {
 
 #[test]
 fn the_tutorial_is_true() {
+    check(TUTORIAL);
+}
+
+#[test]
+fn what_operators_read_is_true() {
+    check(OPERATORS);
+}
+
+fn check(page: &str) {
     let rig = Rig::new();
     symlink(program().get_program(), rig.path("kiln")).unwrap();
     let old = env::var_os("PATH").unwrap_or_default();
     let path = env::join_paths([rig.path("")].into_iter().chain(env::split_paths(&old))).unwrap();
-    let steps = steps();
-    assert!(steps.len() > 10, "where are the commands of the tutorial?");
+    let steps = steps(page);
+    assert!(steps.len() > 10, "where are the commands of the page?");
     let script: String =
         steps.iter().map(|(command, _)| format!("{command}\necho '=='\n")).collect();
     let mut shell = Command::new("sh");
@@ -60,6 +71,6 @@ fn the_tutorial_is_true() {
     let output = String::from_utf8(shell.output().unwrap().stdout).unwrap();
     let said: Vec<&str> = output.split("==\n").collect();
     for ((command, wanted), said) in steps.iter().zip(said) {
-        assert!(fits(wanted, said), "$ {command}\n{said}\nthe tutorial says\n{wanted}");
+        assert!(fits(wanted, said), "$ {command}\n{said}\nthe page says\n{wanted}");
     }
 }

@@ -1,4 +1,5 @@
-//! Metrics of an agent over HTTP, in the text format of Prometheus.
+//! An agent over HTTP: metrics in the text format of Prometheus, whether it lives, and whether it
+//! can serve.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ const REQUEST_MAX: usize = 4096;
 /// A client that sends no request within this time is disconnected.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Answers `GET /metrics`; dropping it ends that.
+/// Answers `GET /metrics`, `/health` and `/ready`; dropping it ends that.
 #[derive(Debug)]
 pub struct Monitor {
     address: SocketAddr,
@@ -49,7 +50,7 @@ impl Monitor {
             while let Ok((stream, _)) = listener.accept().await {
                 let report = watcher.report().await;
                 // One look at a file system.
-                let space = store.space().ok().flatten();
+                let space = store.space().map_err(|error| error.to_string());
                 let _ = timeout(PATIENCE, answer(stream, &place, report, space)).await;
             }
         });
@@ -73,7 +74,7 @@ async fn answer(
     mut stream: TcpStream,
     place: &str,
     report: Report,
-    space: Option<Space>,
+    space: Result<Option<Space>, String>,
 ) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_MAX {
@@ -81,13 +82,22 @@ async fn answer(
             return Ok(());
         }
     }
-    let (status, body) = match request.starts_with(b"GET /metrics ") {
-        true => ("200 OK", metrics(place, &report, space)),
-        false => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
+    let asked = |path: &str| request.starts_with(format!("GET {path} ").as_bytes());
+    let (status, body) = match (&space, asked("/ready")) {
+        _ if asked("/metrics") => ("200 OK", metrics(place, &report, space.ok().flatten())),
+        // Whoever is answered knows that the agent lives.
+        _ if asked("/health") => ("200 OK", "lives\n".to_owned()),
+        (Ok(_), true) => ("200 OK", "serves\n".to_owned()),
+        (Err(why), true) => ("503 Service Unavailable", format!("{why}\n")),
+        _ => ("404 Not Found", "there are /metrics, /health and /ready\n".to_owned()),
+    };
+    let kind = match asked("/metrics") {
+        true => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        false => "text/plain; charset=utf-8",
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: application/openmetrics-text; version=1.0.0; \
-         charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes()).await?;

@@ -1,0 +1,35 @@
+//! `kiln man`
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::args::program;
+use crate::cmd::Command;
+use crate::exit::{Exit, Failure};
+use crate::setup::{Setup, local};
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln man /usr/local/share/man/man1     then: man kiln, man kiln-encode, ...";
+
+/// Write man pages, one for each command, made of what --help says
+#[derive(Debug, Args)]
+pub struct Man {
+    /// Folder for the pages; created when absent
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+impl Command for Man {
+    const NAME: &'static str = "man";
+    const EXAMPLES: &'static str = EXAMPLES;
+
+    fn run(self, _: &Setup) -> Result<Exit, Failure> {
+        let folder = local(&self.folder)?;
+        let failed = |source| Failure::Io { action: "write to", path: folder.to_owned(), source };
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        clap_mangen::generate_to(program(), folder).map_err(failed)?;
+        Ok(Exit::Done)
+    }
+}
