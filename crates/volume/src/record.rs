@@ -1,7 +1,8 @@
 //! What a log holds: batches of writes, each valid as a whole or not there.
 //!
-//! A batch begins at a multiple of 512 bytes and has a header of 64 bytes, a table of entries, a
-//! checksum for every block of data, and the data. All numbers are little-endian:
+//! A batch begins at a multiple of 4096 bytes, so that no page of a disk is ever written by two of
+//! them. It has a header of 64 bytes, a table of entries, a checksum for every block of data, and
+//! the data. All numbers are little-endian:
 //!
 //! | at | bytes | what |
 //! |---|---|---|
@@ -11,7 +12,7 @@
 //! | 32 | 8 | sequence number, one more than the batch before has |
 //! | 40 | 4 | entries |
 //! | 44 | 4 | blocks of data |
-//! | 48 | 4 | bytes of the batch, a multiple of 512 |
+//! | 48 | 4 | bytes of the batch, a multiple of 4096 |
 //! | 52 | 4 | CRC-32C of the 52 bytes before and of the table |
 //! | 56 | 8 | zeros |
 //! | 64 | 24 each | entries: first block (8), blocks (8), 1: data, 2: freed (4), zeros (4) |
@@ -26,8 +27,8 @@ use kiln_store::checksum;
 use crate::BLOCK;
 use crate::bytes::{Fields, Push};
 
-/// Batches begin at multiples of this many bytes.
-pub(crate) const ALIGN: usize = 512;
+/// Batches begin at multiples of this many bytes: whole pages, which need not be read first.
+pub(crate) const ALIGN: usize = BLOCK;
 /// Most blocks of data in a batch.
 pub(crate) const MAX_BLOCKS: usize = 1024;
 /// Most entries in a batch.
@@ -213,7 +214,7 @@ mod tests {
         let changes = [Change::Freed { block: 0, count: 1 }];
         let mut bytes = Vec::new();
         encode(&id, &changes, &mut bytes);
-        assert_eq!((bytes.len(), &parse(&bytes).unwrap().changes[..]), (512, &changes[..]));
-        assert_eq!(batch_len(&[]), 512);
+        assert_eq!((bytes.len(), &parse(&bytes).unwrap().changes[..]), (ALIGN, &changes[..]));
+        assert_eq!(batch_len(&[]), ALIGN);
     }
 }
