@@ -27,6 +27,8 @@ pub(crate) struct Generation {
     pub logs: Logs,
     pub places: Vec<LogCopy>,
     pub scratch: Vec<u8>,
+    /// The description may name another log: nothing is acknowledged with this one any more.
+    pub unsure: bool,
 }
 
 impl std::fmt::Debug for Generation {
@@ -171,7 +173,8 @@ pub(crate) fn begin(
         let made = make_logs(rim, volume, id, number, log_size, &without)?;
         let places: Vec<LogCopy> = made.iter().map(|(copy, _)| copy.clone()).collect();
         let logs = Logs::new(made, rim.threads);
-        let mut generation = Generation { volume: id, number, logs, places, scratch: Vec::new() };
+        let mut generation =
+            Generation { volume: id, number, logs, places, ..Generation::default() };
         let (mut ring, mut seq) = (Ring::new(log_size), state.seq);
         let mut starts = Vec::new();
         let written = state.unsealed().try_for_each(|buffer| {
@@ -194,9 +197,9 @@ pub(crate) fn begin(
         change(&mut new);
         (new.generation, new.first_seq) = (number, first);
         new.log.clone_from(&generation.places);
-        let run = swap(rim, volume, Some(held.run), &new).inspect_err(|_| {
-            remove_logs(rim, generation.places.iter());
-        })?;
+        // Where that fails it may be there all the same, seen by whoever comes next: the new log
+        // stays, with all that it has.
+        let run = swap(rim, volume, Some(held.run), &new)?;
         let before = std::mem::replace(held, Held { descriptor: new, run });
         state.relogged(ring, &starts);
         remove_logs(rim, before.descriptor.log.iter());

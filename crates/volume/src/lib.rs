@@ -27,6 +27,7 @@ mod generation;
 pub mod hostile;
 mod kept;
 mod logs;
+mod long;
 mod map;
 mod open;
 mod record;

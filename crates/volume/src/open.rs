@@ -119,12 +119,17 @@ fn open_version(rim: &Arc<Rim>, name: &str, req: &OpenRequest, mut held: Held) -
         state.load(map, &segments, &head);
         state.skip_to(found.next_number);
     }
-    let absent = replay_segments(rim, name, found, &mut state)?;
+    let mut batches = Batches::new();
+    for copy in &copies {
+        collect(copy, id, found.generation, found.first_seq, &mut batches);
+    }
+    drop(copies);
+    let last = batches.last_key_value().map_or(found.first_seq.saturating_sub(1), |last| *last.0);
+    let absent = replay_segments(rim, name, found, last, &mut state)?;
     let number = found.generation + 1;
     (state.generation, state.seq) = (number, state.log_seq.max(found.first_seq.saturating_sub(1)));
     let first = state.next_number();
-    replay_log(name, found, &copies, &mut state)?;
-    drop(copies);
+    replay_log(name, batches, &mut state)?;
     state.pin(&pins(rim, name, found)?);
     let change = |new: &mut Descriptor| {
         new.writer.clone_from(&req.writer);
@@ -193,11 +198,13 @@ pub(crate) fn load(rim: &Rim, name: &str, map: &str) -> Result<Checkpoint> {
 }
 
 /// Takes over segments that are newer than the map; gives the numbers between them that are not
-/// there.
+/// there, or do not count: what was written without the log does up to its batch `last`, since
+/// only then it was acknowledged.
 fn replay_segments(
     rim: &Rim,
     name: &str,
     found: &Descriptor,
+    last: u64,
     state: &mut State,
 ) -> Result<Vec<u64>> {
     let (mut absent, mut missing) = (Vec::new(), Vec::new());
@@ -220,8 +227,13 @@ fn replay_segments(
                     let what = format!("the header of {} cannot be read", id.name());
                     VolumeError::Damaged { name: name.to_owned(), what }
                 })?;
-                state.replay_segment(&head);
-                absent.append(&mut missing);
+                let current = id.generation == found.generation;
+                if current && head.seq.is_some_and(|seq| seq > last) {
+                    missing.push(number);
+                } else {
+                    state.replay_segment(&head);
+                    absent.append(&mut missing);
+                }
             }
         }
         number += 1;
@@ -230,12 +242,9 @@ fn replay_segments(
 }
 
 /// Takes up what the log has beyond segments.
-fn replay_log(name: &str, found: &Descriptor, copies: &[Vec<u8>], state: &mut State) -> Result<()> {
+fn replay_log(name: &str, mut batches: Batches, state: &mut State) -> Result<()> {
     let first = state.seq + 1;
-    let mut batches = Batches::new();
-    for copy in copies {
-        collect(copy, state.volume, found.generation, first, &mut batches);
-    }
+    let batches = batches.split_off(&first);
     if let Some(missing) = hole(&batches, first) {
         let what = format!(
             "batch {missing} of its log was acknowledged, and no copy at hand has it whole; bring \

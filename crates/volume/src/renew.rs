@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use crate::descriptor::{Descriptor, Era, LogCopy};
-use crate::generation::{Failed, Generation, begin};
+use crate::generation::{Failed, Generation, begin, closed_name};
 use crate::kept::lock;
 use crate::volume::Volume;
 use crate::{Result, VolumeError};
@@ -15,10 +15,20 @@ impl Volume {
     /// # Errors
     /// [`VolumeError::Deposed`]; [`VolumeError::TooFewNodes`].
     pub(crate) fn renew(&self, generation: &mut Generation, failed: &Failed) -> Result<()> {
-        if failed.iter().any(|(_, error)| error.is_fenced()) {
+        if failed.iter().any(|(node, error)| error.is_fenced() && self.was_closed(generation, node))
+        {
             return Err(self.depose());
         }
         self.move_log(generation, failed.iter().map(|(node, _)| node.clone()).collect())
+    }
+
+    /// Whether somebody took the log on a node over. A file that is merely gone was lost with its
+    /// disk: should there be another writer all the same, its description cannot be replaced.
+    fn was_closed(&self, generation: &Generation, node: &str) -> bool {
+        let copy = generation.places.iter().find(|copy| copy.node == node);
+        let store = self.rim.pool().place(node);
+        let closed = copy.zip(store).map(|(copy, store)| store.open(&closed_name(&copy.file)));
+        closed.is_some_and(|closed| closed.is_ok())
     }
 
     /// Looks whether the pool has changed. A log must not stay on a node that is being emptied, or
@@ -50,7 +60,7 @@ impl Volume {
         let (mut held, mut state) = (lock(&self.held), lock(&self.state));
         let number = held.descriptor.generation + 1;
         let first = state.next_number();
-        let absent = state.renumber(number);
+        let absent: Vec<u64> = state.closed.iter().map(|closed| closed.id.number).collect();
         let change = |new: &mut Descriptor| {
             if let Some(era) = new.era.last_mut() {
                 era.absent.extend(&absent);
@@ -58,6 +68,9 @@ impl Volume {
             new.era.push(Era { generation: number, first, absent: Vec::new() });
         };
         let begun = begin(&self.rim, &self.name, &mut held, &mut state, change, &without);
+        if begun.is_ok() {
+            state.renumber(number);
+        }
         drop((state, held));
         match begun {
             Ok(fresh) => {
@@ -65,7 +78,10 @@ impl Volume {
                 Ok(())
             }
             Err(VolumeError::Deposed { .. }) => Err(self.depose()),
-            Err(error) => Err(error),
+            Err(error) => {
+                generation.unsure = true;
+                Err(error)
+            }
         }
     }
 

@@ -16,8 +16,8 @@ const REST: Duration = Duration::from_millis(200);
 const ATTEND: Duration = Duration::from_secs(5);
 /// How long after a failure.
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// Bytes that are committed together at most.
-const TOGETHER: usize = 2 << 20;
+/// Bytes that are committed together at most: much at once goes past the log.
+const TOGETHER: usize = 16 << 20;
 
 /// A change with bytes of its own.
 ///

@@ -14,9 +14,10 @@
 //! | 40 | 8 | last batch of the log that is wholly in this segment and those before |
 //! | 48 | 4 | blocks |
 //! | 52 | 4 | freed ranges |
-//! | 56 | 4 | 1: from the log, 2: moved from other segments |
+//! | 56 | 4 | 1: from the log, 2: moved from other segments, 3: written without the log |
 //! | 60 | 4 | blocks of 4096 bytes that the header has |
-//! | 64 | 16 | zeros |
+//! | 64 | 8 | of one without the log: the batch that says that it counts; else zeros |
+//! | 72 | 8 | zeros |
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,7 @@ const MAGIC: [u8; 8] = *b"kilnvseg";
 const HEADER: usize = 80;
 const FROM_LOG: u32 = 1;
 const MOVED: u32 = 2;
+const LONG: u32 = 3;
 /// Most blocks of a segment.
 pub(crate) const MAX_BLOCKS: usize = 1 << 16;
 /// Most freed ranges of a segment.
@@ -67,6 +69,8 @@ pub(crate) struct SegmentHead {
     pub id: SegmentId,
     /// Batches up to this one are wholly in this segment and those before it.
     pub log_seq: u64,
+    /// Of one that was written without the log: the batch that says that it counts.
+    pub seq: Option<u64>,
     /// Numbers of its blocks.
     pub blocks: Vec<u64>,
     pub sums: Vec<u32>,
@@ -87,8 +91,13 @@ impl SegmentHead {
         out.put64(self.log_seq);
         out.put32(self.blocks.len() as u32);
         out.put32(self.freed.len() as u32);
-        out.put32(if self.origins.is_empty() { FROM_LOG } else { MOVED });
+        out.put32(match (self.seq, self.origins.is_empty()) {
+            (Some(_), _) => LONG,
+            (None, true) => FROM_LOG,
+            (None, false) => MOVED,
+        });
         out.put32(pages as u32);
+        out.put64(self.seq.unwrap_or_default());
         out.resize(HEADER, 0);
         self.blocks.iter().for_each(|block| out.put64(*block));
         self.sums.iter().for_each(|sum| out.put32(*sum));
@@ -134,8 +143,11 @@ impl SegmentHead {
         let log_seq = fields.u64()?;
         let (count, freed) = (fields.u32()? as usize, fields.u32()? as usize);
         let kind = fields.u32()?;
-        fields.take(20)?;
-        if count > MAX_BLOCKS || freed > MAX_FREED || !matches!(kind, FROM_LOG | MOVED) {
+        fields.u32()?;
+        let seq = fields.u64()?;
+        fields.u64()?;
+        let known = matches!(kind, FROM_LOG | MOVED | LONG);
+        if count > MAX_BLOCKS || freed > MAX_FREED || !known {
             return None;
         }
         let each = if kind == MOVED { 24 } else { 12 };
@@ -156,7 +168,8 @@ impl SegmentHead {
             ranges.add(block, count);
         }
         let id = SegmentId { volume, generation, number };
-        Some(SegmentHead { id, log_seq, blocks, sums, origins, freed: ranges })
+        let seq = (kind == LONG).then_some(seq);
+        Some(SegmentHead { id, log_seq, seq, blocks, sums, origins, freed: ranges })
     }
 }
 
@@ -215,7 +228,7 @@ mod tests {
     #[test]
     fn headers_are_read_back_and_no_flipped_byte_passes() {
         let id = SegmentId { volume: [9; 16], generation: 4, number: 77 };
-        for moved in [false, true] {
+        for (moved, seq) in [(false, None), (true, None), (false, Some(6))] {
             let blocks: Vec<u64> = (0..500).map(|i| i * 7919 % 100_003).collect();
             let sums = blocks.iter().map(|b| (b * 31 + 5) as u32).collect();
             let origin = |i: u64| Origin { number: i % 13, index: i as u32 * 3 };
@@ -223,7 +236,7 @@ mod tests {
             let mut freed = Freed::default();
             freed.add(1 << 40, 5);
             freed.add(10, 1 << 33);
-            let head = SegmentHead { id, log_seq: 5, blocks, sums, origins, freed };
+            let head = SegmentHead { id, log_seq: 5, seq, blocks, sums, origins, freed };
             let bytes = head.bytes();
             assert_eq!(bytes.len(), head.pages() * BLOCK);
             assert_eq!(SegmentHead::pages_of(&bytes[..BLOCK]), Some(head.pages()));

@@ -104,6 +104,7 @@ impl Closed {
         SegmentHead {
             id: self.id,
             log_seq: self.log_seq,
+            seq: None,
             blocks: self.buffer.blocks.clone(),
             sums: self.buffer.sums.clone(),
             origins: Vec::new(),
@@ -309,6 +310,13 @@ impl State {
 
     /// Changes that lie in the log at `start`.
     pub fn take_up(&mut self, seq: u64, start: u64, changes: &[Change<'_>], sums: &[u32]) {
+        // A batch is in one buffer: what is in segments is never replayed from the log, over what
+        // went past it since.
+        let blocks: usize = changes.iter().map(Change::data_blocks).sum();
+        let ranges = self.hot.freed.len() + changes.len() + blocks;
+        if self.hot.blocks.len() + blocks > self.capacity || ranges > MAX_FREED {
+            self.close(seq - 1, start);
+        }
         self.seq = seq;
         let mut sums = sums.iter();
         for change in changes {
@@ -316,17 +324,10 @@ impl State {
                 Change::Data { block, bytes } => {
                     for (block, bytes) in (*block..).zip(bytes.chunks_exact(BLOCK)) {
                         let sum = sums.next().copied().unwrap_or_default();
-                        if self.hot.blocks.len() == self.capacity {
-                            // A part of this batch is in the next buffer.
-                            self.close(seq - 1, start);
-                        }
                         self.write(block, bytes, sum);
                     }
                 }
                 Change::Freed { block, count } => {
-                    if self.hot.freed.len() >= MAX_FREED {
-                        self.close(seq - 1, start);
-                    }
                     self.free(*block, *count);
                     self.hot.freed.add(*block, *count);
                 }
@@ -352,6 +353,62 @@ impl State {
                 self.hot.freed.remove(block);
                 self.put(block, Mapped { at: Location { slot, index }, sum });
             }
+        }
+    }
+
+    /// Whether blocks can go into a segment while others wait in the log: replaying these must
+    /// change nothing of those. If not, what is in the way will be in a segment soon.
+    pub fn may_go_past_the_log(&mut self, mut blocks: impl Iterator<Item = u64>) -> bool {
+        let waits = |at: Location| {
+            matches!(self.slots[at.slot as usize].stage, Stage::Forming | Stage::Closed)
+        };
+        let freed = self.unsealed().any(|buffer| buffer.freed.len() > 0);
+        let apart = !freed
+            && !blocks.any(|block| self.map.get(block).is_some_and(|mapped| waits(mapped.at)));
+        if !apart && self.has_room() {
+            self.close(self.seq, self.ring.head());
+        }
+        apart
+    }
+
+    fn all_in_segments(&self) -> bool {
+        self.closed.is_empty() && self.hot.blocks.is_empty() && self.hot.freed.len() == 0
+    }
+
+    /// Begins a segment that is written without the log: its slot, its number, and the last batch
+    /// that is wholly in segments.
+    pub fn begin_long(&mut self) -> (u32, SegmentId, u64) {
+        let (id, slot) = (self.begin(), self.new_slot(Stage::Closed));
+        self.slots[slot as usize].id = id;
+        (slot, id, if self.all_in_segments() { self.seq } else { self.log_seq })
+    }
+
+    /// The pool has not taken it.
+    pub fn give_up_long(&mut self, slot: u32) {
+        let slot = &mut self.slots[slot as usize];
+        slot.stage = Stage::Removed;
+        self.in_flight.remove(&slot.id.number);
+    }
+
+    /// It is in the pool, and the batch that says so is durable in the log.
+    pub fn took_long(&mut self, seq: u64, room: &Room, slot: u32, head: &SegmentHead) {
+        self.ring.take(room);
+        self.seq = seq;
+        self.clock += head.blocks.len() as u64;
+        let this = &mut self.slots[slot as usize];
+        (this.stage, this.head, this.age) = (Stage::Sealed, head.pages() as u32, self.clock);
+        this.blocks = head.blocks.len() as u32;
+        for (index, (&block, &sum)) in (0..).zip(head.blocks.iter().zip(&head.sums)) {
+            self.put(block, Mapped { at: Location { slot, index }, sum });
+        }
+        self.in_flight.remove(&head.id.number);
+        self.bury(slot);
+        if self.all_in_segments() && head.log_seq + 1 == seq {
+            self.log_seq = head.log_seq;
+            self.hot.log_start = room.start;
+            self.ring.release(room.start);
+        } else if self.ring.head() - self.hot.log_start > self.ring.size() / 3 {
+            self.close(seq, room.end);
         }
     }
 
@@ -434,19 +491,16 @@ impl State {
     }
 
     /// Buffers that were closed get numbers of this generation: what a put of an earlier one may
-    /// still bring into the pool counts for nothing. Gives the numbers that they had.
-    pub fn renumber(&mut self, generation: u64) -> Vec<u64> {
+    /// still bring into the pool counts for nothing.
+    pub fn renumber(&mut self, generation: u64) {
         self.generation = generation;
-        let mut before = Vec::new();
         for one in std::mem::take(&mut self.closed) {
-            before.push(one.id.number);
             self.in_flight.remove(&one.id.number);
             let id = self.begin();
             self.slots[one.buffer.slot as usize].id = id;
             let (buffer, log_seq) = (one.buffer.clone(), one.log_seq);
             self.closed.push_back(Arc::new(Closed { buffer, id, log_seq }));
         }
-        before
     }
 
     /// All that is not in the pool lies in a new log, one buffer after the other: where each begins

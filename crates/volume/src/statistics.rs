@@ -23,6 +23,10 @@ pub struct Statistics {
     pub sealed: u64,
     /// Bytes of those.
     pub sealed_bytes: u64,
+    /// Segments that long writes went into, past the log.
+    pub long: u64,
+    /// Bytes of those.
+    pub long_bytes: u64,
     /// Segments made of blocks that were moved.
     pub cleaned: u64,
     /// Bytes read and written again for that.

@@ -13,6 +13,7 @@ use crate::generation::Generation;
 use crate::kept::{Kept, lock};
 use crate::map::{Location, Mapped};
 use crate::record::{self, BatchId, Change, MAX_BLOCKS, MAX_ENTRIES};
+use crate::ring::Room;
 use crate::segment::SegmentId;
 use crate::state::State;
 use crate::{BLOCK, Result, Rim, Statistics, VolumeError};
@@ -177,6 +178,9 @@ impl Volume {
         let size = self.size();
         ops.iter().try_for_each(|op| self.check_range(op.range(), size))?;
         let mut generation = lock(&self.generation);
+        if self.write_long(&mut generation, ops)? {
+            return Ok(());
+        }
         let most = MAX_BLOCKS.min(lock(&self.state).capacity());
         let mut changes: Vec<Change<'_>> = Vec::new();
         let mut blocks = 0;
@@ -248,13 +252,37 @@ impl Volume {
         if changes.is_empty() {
             return Ok(());
         }
+        self.commit_batch(generation, changes, |state, seq, room, sums| {
+            state.apply(seq, room, changes, sums);
+        })?;
+        let blocks: usize = changes.iter().map(Change::data_blocks).sum();
+        self.count(|so_far| so_far.bytes_written += (blocks * BLOCK) as u64);
+        Ok(())
+    }
+
+    /// Whether this writer can still write.
+    pub(crate) fn still_writes(&self) -> Result<()> {
+        if self.deposed.load(Ordering::Acquire) {
+            return Err(VolumeError::Deposed { name: self.name.clone() });
+        }
+        if self.closed.load(Ordering::Acquire) {
+            let what = format!("volume {:?} was closed", self.name);
+            return Err(VolumeError::Usage { what });
+        }
+        Ok(())
+    }
+
+    /// Makes a batch durable in all copies of the log, and then does what follows from it.
+    pub(crate) fn commit_batch(
+        &self,
+        generation: &mut Generation,
+        changes: &[Change<'_>],
+        apply: impl FnOnce(&mut State, u64, &Room, &[u32]),
+    ) -> Result<()> {
         loop {
-            if self.deposed.load(Ordering::Acquire) {
-                return Err(VolumeError::Deposed { name: self.name.clone() });
-            }
-            if self.closed.load(Ordering::Acquire) {
-                let what = format!("volume {:?} was closed", self.name);
-                return Err(VolumeError::Usage { what });
+            self.still_writes()?;
+            if generation.unsure {
+                self.renew(generation, &Vec::new())?;
             }
             let (seq, room) = self.wait_for_room(record::batch_len(changes) as u64)?;
             let id = BatchId { volume: generation.volume, generation: generation.number, seq };
@@ -270,10 +298,7 @@ impl Volume {
             generation.scratch = Arc::try_unwrap(bytes).unwrap_or_default();
             match end {
                 Ok(()) => {
-                    let mut state = lock(&self.state);
-                    state.apply(seq, &room, changes, &sums);
-                    drop(state);
-                    self.count(|so_far| so_far.bytes_written += (sums.len() * BLOCK) as u64);
+                    apply(&mut lock(&self.state), seq, &room, &sums);
                     self.moved_on.notify_all();
                     return Ok(());
                 }
@@ -283,7 +308,7 @@ impl Volume {
     }
 
     /// Waits until a batch can be taken up; where nobody seals, this one does.
-    fn wait_for_room(&self, len: u64) -> Result<(u64, crate::ring::Room)> {
+    pub(crate) fn wait_for_room(&self, len: u64) -> Result<(u64, Room)> {
         loop {
             let state = lock(&self.state);
             if state.has_room()

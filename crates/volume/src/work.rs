@@ -136,6 +136,7 @@ impl Volume {
             let head = SegmentHead {
                 id,
                 log_seq: 0,
+                seq: None,
                 blocks: moving.iter().map(|moving| moving.block).collect(),
                 sums: moving.iter().map(|moving| moving.sum).collect(),
                 origins: moving.iter().map(|moving| state.origin_of(moving.from)).collect(),
@@ -305,12 +306,14 @@ impl Volume {
         let mut kept = lock(&self.keeper);
         self.checkpoint(&mut kept)?;
         let seq = lock(&self.state).seq;
-        self.describe(|new| {
+        let said = self.describe(|new| {
             new.log.clear();
             new.writer.clear();
             new.first_seq = seq + 1;
             None
-        })?;
+        });
+        // It may be said all the same: then the log counts for nothing.
+        said.inspect_err(|_| generation.unsure = true)?;
         self.closed.store(true, Ordering::Release);
         generation.logs = crate::logs::Logs::default();
         crate::generation::remove_logs(&self.rim, generation.places.iter());

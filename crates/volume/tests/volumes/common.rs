@@ -82,7 +82,8 @@ impl Cluster {
         let ids = Arc::clone(&self.ids);
         let id = move || {
             let mut id = [0x77; 16];
-            id[..8].copy_from_slice(&ids.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+            // Names have only the first of these.
+            id[..8].copy_from_slice(&ids.fetch_add(1, Ordering::Relaxed).to_le_bytes());
             id
         };
         let rim = Rim::new(pool, id, || 1_700_000_000_000).in_sequence();
@@ -95,6 +96,14 @@ impl Cluster {
             *disk = disk.crash(seed + at);
         }
         self.disks = wrapped(&self.memory);
+    }
+
+    /// Every disk fails for good after some more operations, each after as many as it likes.
+    pub fn cut(&self, random: &mut Random, most: u64) {
+        for disk in self.disks.values() {
+            let fault = Fault::new(FaultAction::Fail(ErrorKind::Other));
+            disk.inject(fault.after(random.below(most)).always());
+        }
     }
 
     /// Everything on a node fails from now on.
@@ -129,6 +138,25 @@ impl Model {
                 }
             }
         }
+    }
+
+    /// Takes over what is there after a write that was not acknowledged: every block is what it
+    /// was, or what some of the changes, in their order, made of it.
+    pub fn settle(&mut self, ops: &[Op<'_>], volume: &Volume, what: &str) {
+        let mut versions = vec![Model(self.0.clone())];
+        for op in ops {
+            let mut next = Model(versions[versions.len() - 1].0.clone());
+            next.apply(std::slice::from_ref(op));
+            versions.push(next);
+        }
+        let mut found = vec![0xaa; self.0.len()];
+        volume.read(0, &mut found).unwrap_or_else(|error| panic!("{what}: {error}"));
+        for (at, block) in found.chunks(BLOCK).enumerate() {
+            let range = at * BLOCK..(at * BLOCK + block.len());
+            let known = versions.iter().any(|version| version.0[range.clone()] == *block);
+            assert!(known, "{what}: block {at} is none that was ever to be there");
+        }
+        self.0 = found;
     }
 
     pub fn check(&self, volume: &Volume, what: &str) {

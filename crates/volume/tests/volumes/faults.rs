@@ -38,6 +38,31 @@ fn a_log_node_that_fails_is_replaced_and_nothing_acknowledged_is_lost() {
 }
 
 #[test]
+fn a_disk_that_is_wiped_under_its_log_deposes_nobody() {
+    let (mut cluster, _, volume) = begun("rs:4+2", 9);
+    let (mut model, mut random) = (Model(vec![0; 1 << 20]), Random(5));
+    for step in 0..40u64 {
+        let bytes = random.bytes(3 * BLOCK);
+        let op = Op::Write { offset: (step * 5 % 200) * BLOCK as u64, bytes: &bytes };
+        volume.write(&[op]).unwrap();
+        model.apply(&[op]);
+        let logs = |disk: &kiln_store::MemoryBackend| {
+            let names = kiln_store::Backend::list(disk).unwrap();
+            names.into_iter().filter(|name| name.ends_with(".log")).collect::<Vec<_>>()
+        };
+        if step == 20 {
+            let disk = cluster.memory.values().find(|disk| !logs(disk).is_empty()).unwrap();
+            for name in logs(disk) {
+                kiln_store::Backend::remove(disk, &name).unwrap();
+            }
+        }
+    }
+    drop(volume);
+    cluster.crash(3);
+    model.check(&open(&cluster.rim(&[], 2)), "after the crash");
+}
+
+#[test]
 fn one_writer_at_a_time_and_a_deposed_one_writes_nothing() {
     let (cluster, rim, first) = begun("rs:4+2", 9);
     let write =

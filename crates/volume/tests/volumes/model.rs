@@ -83,10 +83,61 @@ fn play(code: &str, nodes: usize, m: usize, seed: u64) {
     model.check(&volume, "in the end");
 }
 
+/// Power cuts that meet a write, at any operation of any disk.
+fn play_cuts(code: &str, nodes: usize, seed: u64) {
+    let (mut random, size) = (Random(seed), 1 << 20);
+    let mut cluster = Cluster::new(code, nodes);
+    let mut model = Model(vec![0; size as usize]);
+    Volume::create(&cluster.rim(&[], seed), "v", &small(size)).unwrap();
+    for turn in 0..25 {
+        let what = format!("{code}, cuts, seed {seed}, turn {turn}");
+        let volume = open(&cluster.rim(&[], random.next()));
+        model.check(&volume, &what);
+        let cut = random.below(8);
+        for step in 0.. {
+            if step == cut {
+                cluster.cut(&mut random, 80);
+            }
+            let planned: Vec<Planned> =
+                (0..1 + random.below(3)).map(|_| Planned::random(&mut random, size)).collect();
+            let ops: Vec<Op<'_>> = planned.iter().map(Planned::op).collect();
+            if volume.write(&ops).is_ok() {
+                model.apply(&ops);
+                // What fails behind is nobody's loss.
+                let _ = (volume.seal(), volume.keep());
+                continue;
+            }
+            drop(volume);
+            cluster.crash(random.next());
+            model.settle(&ops, &open(&cluster.rim(&[], random.next())), &what);
+            break;
+        }
+        // The log of whoever looked is left as after a crash.
+        cluster.crash(random.next());
+    }
+}
+
+#[test]
+fn a_cut_that_meets_a_write_leaves_old_or_new_blocks() {
+    let (seeds, first) = seeds();
+    for seed in first..first + seeds {
+        match seed % 3 {
+            0 => play_cuts("rs:2+1", 5, seed),
+            1 => play_cuts("rep:3", 7, seed),
+            _ => play_cuts("clay:4+2", 9, seed),
+        }
+    }
+}
+
+/// How many seeds, and the first.
+fn seeds() -> (u64, u64) {
+    let number = |name, usual| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
+    (number("KILN_VOLUME_SEEDS", 4), number("KILN_VOLUME_FIRST", 0))
+}
+
 #[test]
 fn what_was_acknowledged_is_read() {
-    let seeds: u64 = std::env::var("KILN_VOLUME_SEEDS").map_or(4, |text| text.parse().unwrap());
-    let first: u64 = std::env::var("KILN_VOLUME_FIRST").map_or(0, |text| text.parse().unwrap());
+    let (seeds, first) = seeds();
     for seed in first..first + seeds {
         // With 2 m + 1 nodes more, so that a log has other nodes to go to.
         match seed % 4 {
