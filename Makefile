@@ -11,8 +11,8 @@ KILN   := $(TARGET)/release/kiln
 .PHONY: help setup build install test check doc msrv miri portable package lint demo kernels \
     ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
-    dist dist-test bench-average numbers pictures simulate testbed-up testbed-down testbed-test \
-    volume-test s3-test bench-s3 fuzz clean
+    dist dist-test bench-average bench-volume numbers pictures simulate testbed-up testbed-down \
+    testbed-test volume-test s3-test bench-s3 fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -40,6 +40,7 @@ help:
 	@echo 'make pictures    the pictures of docs/results again, from the data beside them'
 	@echo 'make bench-repair  repairs over shaped links on this machine (QUICK=1: 12+4; as root)'
 	@echo 'make testbed-up, testbed-down  N hosts here with links of RATE and agents (as root)'
+	@echo 'make bench-volume  what volumes cost at devices and links (QUICK=1; as root)'
 	@echo 'make volume-test  volumes under nbdcopy, qemu-img, fio, and a database (as root)'
 	@echo 'make s3-test  files and a pool in 14 buckets of an S3 server here; one bucket is lost'
 	@echo 'make bench-s3  what repairs download and ask for, and what faults do (QUICK=1)'
@@ -255,6 +256,12 @@ testbed-test: setup
 	    $(PYTHON) bench/testbed/$${test}_test.py '$(TESTBED)-test' --kiln "$$kiln" || \
 	        [ $$? = 3 ] || exit 1; \
 	done
+
+# What volumes cost, at loop devices and links. As root.
+bench-volume: build
+	$(PYTHON) bench/volume/bench.py '$(TARGET)/volume-bench' --kiln '$(KILN)' \
+	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
+	$(DRAW) '$(TARGET)/bench/volume$(if $(QUICK),-quick).json'
 
 # Repairs over shaped links: degraded reads, recoveries, encoding. As root.
 bench-repair: build

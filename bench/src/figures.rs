@@ -9,6 +9,7 @@ mod order;
 mod plan;
 mod pool;
 mod repair;
+mod volume;
 mod xor;
 
 use crate::BenchError;
@@ -42,6 +43,7 @@ static REPORTS: &[Row] = &[
     Row { member: "pools", figures: pool::figures },
     Row { member: "osds", figures: ceph::figures },
     Row { member: "rows", figures: repair::figures },
+    Row { member: "volumes", figures: volume::figures },
     // A figure as it stands.
     Row {
         member: "panels",

@@ -2,9 +2,15 @@
 
 import subprocess
 
+MIB = 1 << 20
+
 
 class Unable(Exception):
     """This machine cannot do it."""
+
+
+class Failed(Exception):
+    """Ends a run with what went wrong."""
 
 
 def run(*words, **options):
@@ -13,5 +19,5 @@ def run(*words, **options):
         [str(word) for word in words], capture_output=True, text=True, check=False, **options)
     if ended.returncode != 0:
         words = " ".join(str(word) for word in words)
-        raise SystemExit(f"{words}: {ended.returncode}\n{ended.stdout}{ended.stderr}")
+        raise Failed(f"{words}: {ended.returncode}\n{ended.stdout}{ended.stderr}")
     return ended.stdout
