@@ -33,8 +33,7 @@ const PANELS: [(&str, &[(&str, &str)]); 2] = [
 pub(super) fn figures(report: &Value) -> Figures {
     let about = &report["machine"];
     let (cpu, commit) = (word(about, "cpu"), word(about, "commit"));
-    let subtitle =
-        format!("{cpu}, commit {commit}; clay:6+3, 10 loop devices; medians of rounds");
+    let subtitle = format!("{cpu}, commit {commit}; clay:6+3, 10 loop devices; medians of rounds");
     let panel = |(title, rows): &(&str, &[(&str, &str)])| {
         let mut panel = Panel::new(Kind::Dots, *title, Axis::new(""));
         for (key, name) in *rows {

@@ -23,7 +23,7 @@ pub use dial::WRONG_KEY;
 #[cfg(any(test, feature = "sim"))]
 pub(crate) use disk::DiskSet;
 pub use key::ClusterKey;
-pub use monitor::Monitor;
+pub use monitor::{Metric, Metrics, Monitor};
 pub use pool::{Control, PoolRecovery};
 pub use recover::RepairWatcher;
 pub use remote::{Agents, Network, RemoteBackend, SERVED};

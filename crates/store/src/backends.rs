@@ -457,6 +457,9 @@ pub trait ReadAt: Send + Sync {
         None
     }
 
+    /// Reads will be short and anywhere: nothing is worth reading ahead. Only advice.
+    fn expect_random(&self) {}
+
     /// What offsets and lengths of the device's reads are multiples of: 1 unless reads go past
     /// the page cache. See [`issued`].
     fn alignment(&self) -> u64 {

@@ -24,7 +24,7 @@ const GAP: u64 = 16;
 ///
 /// ```
 /// let create = kiln_volume::CreateRequest::of(1 << 30);
-/// assert_eq!((create.size, create.segment, create.log), (1 << 30, 16 << 20, 64 << 20));
+/// assert_eq!((create.size, create.segment, create.log), (1 << 30, 32 << 20, 128 << 20));
 /// ```
 #[derive(Clone, Debug)]
 pub struct CreateRequest {
@@ -39,7 +39,7 @@ pub struct CreateRequest {
 impl CreateRequest {
     /// The usual volume of a size.
     pub fn of(size: u64) -> CreateRequest {
-        CreateRequest { size, segment: 16 << 20, log: 64 << 20 }
+        CreateRequest { size, segment: 32 << 20, log: 128 << 20 }
     }
 }
 

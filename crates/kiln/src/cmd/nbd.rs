@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use kiln_nbd::{About, Change, Errno, Export, Listener, Server};
+use kiln_node::net::{Metrics, Monitor};
 use kiln_volume::{OpenRequest, OwnedOp, Running, Volume, VolumeError, VolumeStatus};
 use serde::Serialize;
 
@@ -74,6 +75,10 @@ pub struct Nbd {
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_clients: Option<PathBuf>,
 
+    /// Address for metrics in Prometheus' format, e.g. 127.0.0.1:9441
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
+
     /// Serve other machines without encryption: whoever reaches the port can read and write
     #[arg(long)]
     insecure: bool,
@@ -87,6 +92,8 @@ pub struct Nbd {
 struct Started {
     uri: String,
     size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -177,13 +184,28 @@ impl Command for Nbd {
             Some(path) => format!("{scheme}+unix:///{name}?socket={}", path.display()),
             None => format!("{scheme}://{place}/{name}"),
         };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|source| Failure::Io {
+            action: "wait for signals on",
+            path: place.into(),
+            source,
+        })?;
+        let monitor = match &self.metrics {
+            Some(listen) => Some(runtime.block_on(monitor(listen, &self.volume, &served))?),
+            None => None,
+        };
+        let metrics =
+            monitor.as_ref().map(|monitor| format!("http://{}/metrics", monitor.address()));
         match setup.json {
-            true => Stream::Stdout.json(&Started { uri, size })?,
+            true => Stream::Stdout.json(&Started { uri, size, metrics })?,
             false => {
-                Stream::Stdout.text(&format!("serving {uri} ({})\n", sizes::show(size)))?;
+                let metrics = metrics.map_or(String::new(), |url| format!(", metrics at {url}"));
+                let size = sizes::show(size);
+                Stream::Stdout.text(&format!("serving {uri} ({size}){metrics}\n"))?;
             }
         }
-        wait_for_the_end(&place)?;
+        runtime.block_on(agent::until_told());
+        drop((monitor, runtime));
         server.end();
         let status = served.running.volume().status();
         match Arc::into_inner(served) {
@@ -256,10 +278,39 @@ fn allow_open_files() {
     }
 }
 
-/// Returns when the process is told to end.
-fn wait_for_the_end(place: &str) -> Result<(), Failure> {
-    let failed = |source| Failure::Io { action: "wait for signals on", path: place.into(), source };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(failed)?.block_on(agent::until_told());
-    Ok(())
+/// Tells how a volume is to whoever asks over HTTP.
+async fn monitor(listen: &str, volume: &str, served: &Arc<Served>) -> Result<Monitor, Failure> {
+    let (served, name) = (Arc::downgrade(served), volume.to_owned());
+    let text = move || {
+        let status = served.upgrade().map(|served| served.running.volume().status());
+        status.map_or(String::new(), |status| metrics(status).text("volume", &name))
+    };
+    Ok(Monitor::telling(listen, text).await?)
+}
+
+fn metrics(status: VolumeStatus) -> Metrics {
+    let so_far = status.statistics;
+    Metrics {
+        counters: vec![
+            ("kiln_volume_written_bytes", "Bytes that clients wrote", so_far.bytes_written),
+            ("kiln_volume_read_bytes", "Bytes that clients read", so_far.bytes_read),
+            ("kiln_volume_log_bytes", "Bytes written to copies of the log", so_far.log_bytes),
+            ("kiln_volume_commits", "Commits to the log", so_far.commits),
+            ("kiln_volume_waits", "Commits that waited for room", so_far.waits),
+            ("kiln_volume_sealed_bytes", "Bytes made into segments", so_far.sealed_bytes),
+            ("kiln_volume_long_bytes", "Bytes that went past the log", so_far.long_bytes),
+            ("kiln_volume_moved_bytes", "Bytes moved by cleaning", so_far.moved_bytes),
+            ("kiln_volume_rebuilt_reads", "Reads that rebuilt something", so_far.rebuilt_reads),
+            ("kiln_volume_checkpoint_bytes", "Bytes of checkpoints", so_far.checkpoint_bytes),
+            ("kiln_volume_removed_segments", "Segments removed", so_far.removed),
+        ],
+        gauges: vec![
+            ("kiln_volume_size_bytes", "Bytes for clients", status.size),
+            ("kiln_volume_mapped_bytes", "Bytes that are not zeros", status.mapped_bytes),
+            ("kiln_volume_segment_bytes", "Bytes in segments", status.segment_bytes),
+            ("kiln_volume_live_bytes", "Of those, bytes that are live", status.live_bytes),
+            ("kiln_volume_log_used_bytes", "Bytes of the log in use", status.log_used),
+            ("kiln_volume_map_bytes", "Bytes of memory of the map", status.map_bytes),
+        ],
+    }
 }

@@ -68,7 +68,7 @@ struct Create {
     size: u64,
 
     /// Bytes that are made into whole stripes together
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "16MiB")]
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "32MiB")]
     segment: u64,
 
     /// Bytes of each copy of the log [default: four segments]

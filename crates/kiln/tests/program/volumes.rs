@@ -1,6 +1,7 @@
 //! Volumes, served by the program to a client that speaks as little of the protocol as it can.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStderr, Stdio};
 
@@ -14,6 +15,7 @@ const BLOCK: usize = 4096;
 struct Server {
     child: Child,
     errors: Option<ChildStderr>,
+    line: String,
 }
 
 impl Server {
@@ -30,7 +32,7 @@ impl Server {
             errors.take().unwrap().read_to_string(&mut said).unwrap();
             panic!("{line}{said}");
         }
-        Server { child, errors }
+        Server { child, errors, line }
     }
 
     /// Ends it as a person would; what it said on standard error.
@@ -215,6 +217,33 @@ fn a_log_leaves_nodes_that_leave_the_pool() {
 }
 
 #[test]
+fn a_server_tells_its_metrics_and_long_writes_go_past_the_log() {
+    let rig = Rig::new();
+    small(&rig);
+    let server = Server::start(&rig, "--metrics 127.0.0.1:0");
+    let mut client = Client::new(&rig);
+    let long = data(40 * BLOCK, seed("metrics"));
+    client.write(8 * BLOCK as u64, &long).unwrap();
+    client.write(0, &long[..BLOCK]).unwrap();
+    assert!(client.read(8 * BLOCK as u64, long.len()) == long);
+    let host = server.line.split("http://").nth(1).unwrap().split('/').next().unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let value = |name: &str| -> usize {
+        let wanted = format!("{name}{{volume=\"disk\"}} ");
+        let line = answer.lines().find_map(|line| line.strip_prefix(&wanted));
+        line.unwrap_or_else(|| panic!("{name}: {answer}")).parse().unwrap()
+    };
+    assert_eq!(value("kiln_volume_long_bytes_total"), long.len());
+    assert_eq!(value("kiln_volume_written_bytes_total"), long.len() + BLOCK);
+    assert_eq!(value("kiln_volume_mapped_bytes"), long.len() + BLOCK);
+    drop(client);
+    server.end();
+}
+
+#[test]
 fn one_server_at_a_time_and_the_deposed_one_writes_nothing() {
     let rig = Rig::new();
     small(&rig);
@@ -265,7 +294,7 @@ fn snapshots_and_clones_keep_what_they_are_of() {
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         let bytes = client.read(0, old.len());
         drop(client);
-        Server { child, errors: None }.child.kill().unwrap();
+        Server { child, errors: None, line: String::new() }.child.kill().unwrap();
         bytes
     };
     assert!(served("other") == old);

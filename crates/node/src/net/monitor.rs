@@ -40,10 +40,7 @@ impl Monitor {
         (place, store): (&str, Arc<dyn Backend>),
         listen: &str,
     ) -> Result<Monitor> {
-        let failed =
-            |source| NodeError::Io { op: NodeOperation::Listen, place: listen.to_owned(), source };
-        let listener = TcpListener::bind(listen).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let (listener, address) = bind(listen).await?;
         let place = place.to_owned();
         let task = tokio::spawn(async move {
             // One at a time: whoever asks for metrics does so every few seconds.
@@ -51,7 +48,28 @@ impl Monitor {
                 let report = watcher.report().await;
                 // One look at a file system.
                 let space = store.space().map_err(|error| error.to_string());
-                let _ = timeout(PATIENCE, answer(stream, &place, report, space)).await;
+                let ready = space.as_ref().map(drop).map_err(Clone::clone);
+                let text = metrics(&place, &report, space.ok().flatten());
+                let _ = timeout(PATIENCE, answer(stream, &text, ready)).await;
+            }
+        });
+        Ok(Monitor { address, task })
+    }
+
+    /// As [`Monitor::start`], with the text of whoever else has something to tell; see
+    /// [`Metrics::text`].
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub async fn telling(
+        listen: &str,
+        text: impl Fn() -> String + Send + 'static,
+    ) -> Result<Monitor> {
+        let (listener, address) = bind(listen).await?;
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let text = text();
+                let _ = timeout(PATIENCE, answer(stream, &text, Ok(()))).await;
             }
         });
         Ok(Monitor { address, task })
@@ -70,11 +88,18 @@ impl Drop for Monitor {
     }
 }
 
+async fn bind(listen: &str) -> Result<(TcpListener, SocketAddr)> {
+    let failed =
+        |source| NodeError::Io { op: NodeOperation::Listen, place: listen.to_owned(), source };
+    let listener = TcpListener::bind(listen).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}
+
 async fn answer(
     mut stream: TcpStream,
-    place: &str,
-    report: Report,
-    space: Result<Option<Space>, String>,
+    text: &str,
+    ready: std::result::Result<(), String>,
 ) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_MAX {
@@ -83,12 +108,12 @@ async fn answer(
         }
     }
     let asked = |path: &str| request.starts_with(format!("GET {path} ").as_bytes());
-    let (status, body) = match (&space, asked("/ready")) {
-        _ if asked("/metrics") => ("200 OK", metrics(place, &report, space.ok().flatten())),
+    let (status, body) = match ready {
+        _ if asked("/metrics") => ("200 OK", text.to_owned()),
         // Whoever is answered knows that the agent lives.
         _ if asked("/health") => ("200 OK", "lives\n".to_owned()),
-        (Ok(_), true) => ("200 OK", "serves\n".to_owned()),
-        (Err(why), true) => ("503 Service Unavailable", format!("{why}\n")),
+        Ok(()) if asked("/ready") => ("200 OK", "serves\n".to_owned()),
+        Err(why) if asked("/ready") => ("503 Service Unavailable", format!("{why}\n")),
         _ => ("404 Not Found", "there are /metrics, /health and /ready\n".to_owned()),
     };
     let kind = match asked("/metrics") {
@@ -107,10 +132,8 @@ async fn answer(
 
 /// The report as text.
 fn metrics(place: &str, report: &Report, space: Option<Space>) -> String {
-    let mut registry =
-        Registry::with_labels([("place".into(), place.to_owned().into())].into_iter());
     let counts = &report.counts;
-    let counters = [
+    let counters = vec![
         ("kiln_requests", "Requests that arrived", counts.requests),
         ("kiln_requests_failed", "Requests that failed", counts.failed),
         ("kiln_requests_late", "Requests dropped since their deadline had passed", counts.late),
@@ -122,9 +145,6 @@ fn metrics(place: &str, report: &Report, space: Option<Space>) -> String {
             counts.expelled,
         ),
     ];
-    for (name, help, value) in counters {
-        registry.register(name, help, ConstCounter::new(value));
-    }
     let (connections, waiting, running) = report.load;
     let mut gauges = vec![
         ("kiln_connections", "Connections", connections as u64),
@@ -135,11 +155,44 @@ fn metrics(place: &str, report: &Report, space: Option<Space>) -> String {
         gauges.push(("kiln_disk_total_bytes", "Bytes of the file system", space.total));
         gauges.push(("kiln_disk_free_bytes", "Bytes that can still be written", space.free));
     }
-    for (name, help, value) in gauges {
-        registry.register(name, help, ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)));
+    Metrics { counters, gauges }.text("place", place)
+}
+
+/// A number with its name and what it counts.
+pub type Metric = (&'static str, &'static str, u64);
+
+/// What is told at one moment.
+///
+/// ```
+/// use kiln_node::net::Metrics;
+/// let counters = vec![("kiln_reads", "Reads", 7)];
+/// let text = Metrics { counters, gauges: Vec::new() }.text("volume", "disk");
+/// assert!(text.contains("kiln_reads_total{volume=\"disk\"} 7"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    /// What only grows.
+    pub counters: Vec<Metric>,
+    /// What also falls.
+    pub gauges: Vec<Metric>,
+}
+
+impl Metrics {
+    /// In the text format, each with this label.
+    #[must_use]
+    pub fn text(self, label: &'static str, value: &str) -> String {
+        let labels = [(label.into(), value.to_owned().into())];
+        let mut registry = Registry::with_labels(labels.into_iter());
+        for (name, help, value) in self.counters {
+            registry.register(name, help, ConstCounter::new(value));
+        }
+        for (name, help, value) in self.gauges {
+            let value = i64::try_from(value).unwrap_or(i64::MAX);
+            registry.register(name, help, ConstGauge::new(value));
+        }
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = encode(&mut text, &registry);
+        text
     }
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = encode(&mut text, &registry);
-    text
 }

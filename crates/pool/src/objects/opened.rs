@@ -135,7 +135,8 @@ impl OpenObject {
         let store = pool.store(&placed.places[index].node)?;
         let key = Key::of(&self.manifest.name).ok()?;
         let name = NodeFile::Shard { key, run: self.manifest.run, index: index as u16 }.name();
-        store.open(&name).ok()
+        // Blocks anywhere, and those of a segment that are live: the kernel would read all of it.
+        store.open(&name).ok().inspect(|shard| shard.expect_random())
     }
 }
 

@@ -549,6 +549,11 @@ impl ReadAt for FileReader {
             .map_err(|error| StoreError::io(Operation::Read, &self.place, &self.name, error))
     }
 
+    fn expect_random(&self) {
+        // Where it is not taken, more is read than asked for.
+        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::Random);
+    }
+
     fn next_data(&self, offset: u64) -> Option<u64> {
         if self.start > 0 {
             return Some(offset);
