@@ -83,10 +83,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let id = SegmentId { volume: [1; 16], generation: 2, number: 5 };
     let mut freed = Freed::default();
     freed.add(100, 7);
-    let segment = |moved: bool| {
+    let segment = |moved: bool, seq: Option<u64>| {
         let origins = if moved { vec![Origin { number: 4, index: 1 }; 2] } else { Vec::new() };
         let (blocks, sums, freed) = (vec![4, 9], vec![1, 2], freed.clone());
-        SegmentHead { id, log_seq: 8, blocks, sums, origins, freed }.bytes()
+        SegmentHead { id, log_seq: 8, seq, blocks, sums, origins, freed }.bytes()
     };
     let mut map = crate::map::BlockMap::new(600);
     let at = crate::map::Location { slot: 0, index: 1 };
@@ -99,5 +99,12 @@ pub fn seeds() -> Vec<Vec<u8>> {
     // Reading from memory cannot fail.
     let _ = std::io::Read::read_to_end(&mut reader, &mut bytes);
     let text = Descriptor::new([1; 16], 1 << 20, 64 << 10, 256 << 10, 3).to_text();
-    vec![batch, segment(false), segment(true), bytes, text.unwrap_or_default().into_bytes()]
+    vec![
+        batch,
+        segment(false, None),
+        segment(true, None),
+        segment(false, Some(6)),
+        bytes,
+        text.unwrap_or_default().into_bytes(),
+    ]
 }
