@@ -56,7 +56,8 @@ fn encode_survives_kills() {
         // 0 or 1: the encode had been committed, so the object must be there in full.
         match verify {
             Some(0 | 1) => rig.decodes_to(&data),
-            Some(2) | None => {}
+            // No shards, or parts of them.
+            Some(2 | 7) | None => {}
             Some(code) => panic!("round {round}: verify said {code}"),
         }
         let again = rig.kiln(&words);
@@ -162,7 +163,7 @@ fn an_interrupted_encode_resumes() {
     wait_for_parts(&rig, size as u64);
     child.kill().unwrap();
     child.wait().unwrap();
-    rig.kiln("verify shards").fails(2, &[]);
+    rig.kiln("verify shards").fails(7, &["no shards"]);
     let report = rig.kiln(&format!("{words} --json")).ok().json();
     let resumed = report["resumed_bytes"].as_u64().unwrap();
     assert!(resumed > size as u64 / 4, "only {resumed} bytes were kept");

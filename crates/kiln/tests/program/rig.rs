@@ -52,7 +52,9 @@ impl Ended {
     #[track_caller]
     pub fn fails(self, code: i32, words: &[&str]) -> Ended {
         let ended = self.code(code);
-        assert_eq!(ended.stdout, "", "a failure prints nothing on stdout");
+        if !ended.stdout.is_empty() {
+            assert_eq!(ended.json()["exit"], code, "a failure's report: {}", ended.stdout);
+        }
         let lines: Vec<&str> =
             ended.stderr.lines().filter(|line| !line.starts_with("kiln: warning: ")).collect();
         assert_eq!(lines.len(), 1, "one line expected: {}", ended.stderr);
