@@ -5,6 +5,7 @@ use super::{Options, failed};
 use crate::BenchError;
 use crate::measure::Spread;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -199,12 +200,19 @@ fn write_files(folder: &Path, count: usize, mut size: impl FnMut(usize) -> u64) 
 
 /// Bytes of blocks that the files of a pool's objects take.
 fn allocated(folder: &Path) -> io::Result<u64> {
+    allocated_but(folder, &mut BTreeSet::new())
+}
+
+/// The same, of files that were not seen yet: several names may be one file.
+fn allocated_but(folder: &Path, seen: &mut BTreeSet<(u64, u64)>) -> io::Result<u64> {
     let mut all = 0;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let meta = entry.metadata()?;
         if meta.is_dir() {
-            all += allocated(&entry.path())?;
+            all += allocated_but(&entry.path(), seen)?;
+        } else if !seen.insert((meta.dev(), meta.ino())) {
+            // Counted already.
         } else if kiln_pool::NodeFile::parse(&entry.file_name().to_string_lossy()).is_some() {
             all += 512 * meta.blocks();
         }

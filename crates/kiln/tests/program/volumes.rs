@@ -286,15 +286,17 @@ fn snapshots_and_clones_keep_what_they_are_of() {
     let served = |name: &str| {
         let words = format!("nbd {name} --export disk --socket disk.sock --read-only");
         let mut command = rig.command(&words);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let errors = child.stderr.take();
         let mut client = Client::new(&rig);
         let refused = client.write(0, &[1; BLOCK]).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         let bytes = client.read(0, old.len());
         drop(client);
-        Server { child, errors: None, line: String::new() }.child.kill().unwrap();
+        // One that is killed leaves files of what it was removing, until a scrub.
+        Server { child, errors, line }.end();
         bytes
     };
     assert!(served("other") == old);

@@ -84,6 +84,33 @@ fn it_follows_changes_without_reading_everything() {
     assert_eq!(names(&index, "").len(), 40);
 }
 
+/// Whoever removed it died between that and the note; the next one who asks notes it.
+#[test]
+fn a_removal_that_was_not_noted_is_noted_by_the_next() {
+    let world = World::new(5);
+    let index = Index::in_memory().unwrap();
+    world.put("a", 1, b"some");
+    world.put("b", 2, b"more");
+    index.refresh(&world.pool(), b"boot", &Silent).unwrap();
+    let logs = || world.disks.iter().map(|disk| disk.bytes(".kiln-changes")).collect::<Vec<_>>();
+    let before = logs();
+    world.remove("a");
+    for (disk, log) in world.disks.iter().zip(before) {
+        match log {
+            Some(log) => disk.put(".kiln-changes", log),
+            None => disk.remove(".kiln-changes").unwrap(),
+        }
+    }
+    index.refresh(&world.pool(), b"boot", &Silent).unwrap();
+    assert_eq!(names(&index, ""), ["a", "b"]);
+    let again = world.pool().remove("a", [98; 16], 7, &Settings::new(&Silent));
+    assert!(matches!(again, Err(PoolError::NoObject { .. })));
+    index.refresh(&world.pool(), b"boot", &Silent).unwrap();
+    assert_eq!(names(&index, ""), ["b"]);
+    let never = world.pool().remove("c", [97; 16], 8, &Settings::new(&Silent));
+    assert!(matches!(never, Err(PoolError::NoObject { .. })));
+}
+
 #[test]
 fn stale_copies_do_not_win() {
     let world = World::new(6);
