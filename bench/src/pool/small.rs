@@ -47,7 +47,8 @@ pub struct Small {
     /// Of the same round.
     pub put_over_cp: Spread,
     pub get_over_cp: Spread,
-    /// Bytes that objects of [`DISK_SIZE`] take on disk, over their size.
+    /// Bytes that objects of [`DISK_SIZE`] take on disk, with those of what is kept of their one
+    /// folder, over their size.
     pub disk_over_size: f64,
     /// The same of all the files.
     pub files_disk_over_size: f64,
@@ -81,13 +82,13 @@ impl Rig {
             _ => (3_000, 15),
         };
         let five = self.root.join("five");
-        write_files(&five, DISK_OBJECTS as usize, |_| DISK_SIZE)?;
+        write_files(&five, (DISK_OBJECTS as usize, 1), |_| DISK_SIZE)?;
         let pool = self.pool("disk")?;
         self.kiln(&pool, &["cp", "-q", path(&five), "pool:five"])?;
         let disk_over_size = allocated(&pool)? as f64 / (DISK_OBJECTS * DISK_SIZE) as f64;
         let source = self.root.join("source");
         let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-        let bytes = write_files(&source, files, |_| {
+        let bytes = write_files(&source, (files, 30), |_| {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
@@ -183,11 +184,15 @@ fn path(path: &Path) -> &str {
     path.to_str().unwrap_or_default()
 }
 
-/// Files in 30 folders; their bytes in all.
-fn write_files(folder: &Path, count: usize, mut size: impl FnMut(usize) -> u64) -> io::Result<u64> {
+/// Files in so many folders; their bytes in all.
+fn write_files(
+    folder: &Path,
+    (count, folders): (usize, usize),
+    mut size: impl FnMut(usize) -> u64,
+) -> io::Result<u64> {
     let mut all = 0;
     for at in 0..count {
-        let below = folder.join(format!("{:02}", at % 30));
+        let below = folder.join(format!("{:02}", at % folders));
         fs::create_dir_all(&below)?;
         let size = size(at);
         let byte = |offset: u64| (offset.wrapping_mul(offset + at as u64) >> 3) as u8 ^ at as u8;
