@@ -103,7 +103,10 @@ impl Write for Unpacking {
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                     self.pipe = None;
                     match self.worker.take().map(JoinHandle::join) {
-                        Some(Ok(Err(reason))) => Err(reason),
+                        Some(Ok(Err(reason))) => {
+                            let what = format!("unpack into {}: {reason}", self.part.display());
+                            Err(io::Error::new(reason.kind(), what))
+                        }
                         _ => Err(error),
                     }
                 }
@@ -131,7 +134,11 @@ fn unpack(mut bytes: PipeReader, into: &Path) -> io::Result<Vec<String>> {
     let (mut folders, mut left_out) = (Vec::new(), Vec::new());
     let mut archive = Archive::new(&mut bytes);
     for entry in archive.entries()? {
-        let mut entry = entry?;
+        // The bytes that are no header are not for a terminal.
+        let none = |error: io::Error| {
+            io::Error::new(error.kind(), "it is no archive, or one that was cut off")
+        };
+        let mut entry = entry.map_err(none)?;
         let name = entry.path()?.into_owned();
         let time = time(&mut entry)?;
         let kind = entry.header().entry_type();
