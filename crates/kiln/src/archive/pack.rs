@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use kiln_pool::Source;
 use tar::{Builder, EntryType, Header};
 
 use super::TIME;
@@ -61,25 +60,6 @@ impl Read for Packed {
             worker.join().map_err(|_| io::Error::other("packing the folder panicked"))??;
         }
         Ok(count)
-    }
-}
-
-impl Source for Packed {
-    fn size(&self) -> Option<u64> {
-        None
-    }
-
-    fn identity(&self) -> Option<[u8; 16]> {
-        None
-    }
-
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        let skipped = io::copy(&mut self.take(bytes), &mut io::sink())?;
-        if skipped == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-    }
-
-    fn changed(&mut self) -> io::Result<bool> {
-        Ok(false)
     }
 }
 

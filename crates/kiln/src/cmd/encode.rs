@@ -98,16 +98,13 @@ impl Command for Encode {
         let folders = Folders::to_write(setup, "--output", &self.output)?;
         let sub_chunk = setup::sub_chunk(codec.shape().alpha, self.sub_chunk, self.chunk)?;
         self.refuse_inside()?;
-        let (mut source, mut packed) = match self.archived()? {
-            Some(path) => (None, Some(self.pack(&path)?)),
-            None => (Some(source(&self.input)?), None),
+        let mut packed = self.archived()?.map(|path| self.pack(&path)).transpose()?;
+        let mut input: Box<dyn Source + '_> = match &mut packed {
+            Some(packed) => Box::new(StreamSource::new(packed)),
+            None => source(&self.input)?,
         };
-        let input: &mut dyn Source = match (&mut source, &mut packed) {
-            (Some(source), _) => &mut **source,
-            (None, Some(packed)) => packed,
-            (None, None) => unreachable!("one of both was made"),
-        };
-        let outcome = self.encode(&codec, &name, sub_chunk, input, &folders, setup);
+        let outcome = self.encode(&codec, &name, sub_chunk, &mut *input, &folders, setup);
+        drop(input);
         setup.observer.finish();
         let mut report = outcome?;
         report.seconds = setup.seconds();

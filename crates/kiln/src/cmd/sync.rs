@@ -136,10 +136,10 @@ impl Sync {
         if objects.is_empty() && folders.is_empty() {
             return Err(PoolError::NoObject { name: from.to_owned() }.into());
         }
-        let mut there: BTreeMap<PathBuf, ()> = match to.exists() {
+        let mut there: BTreeMap<PathBuf, u64> = match to.exists() {
             true => {
                 let files = Walked::new(to, "")?.files;
-                files.into_iter().map(|file| (file.path, ())).collect()
+                files.into_iter().map(|file| (file.path, file.bytes)).collect()
             }
             false => BTreeMap::new(),
         };
@@ -148,10 +148,7 @@ impl Sync {
             let path = path_below(to, prefix, &object.name);
             let why = match there.remove(&path) {
                 None => Some("new"),
-                Some(()) => {
-                    let bytes = path.metadata().map_or(0, |meta| meta.len());
-                    self.differs(transfer, &path, bytes, &object, false)?
-                }
+                Some(bytes) => self.differs(transfer, &path, bytes, &object, false)?,
             };
             match why {
                 None => report.skipped += 1,

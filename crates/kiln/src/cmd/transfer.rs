@@ -3,15 +3,16 @@
 pub mod attributes;
 pub mod walk;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fs;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use kiln_pool::{
     FileSource, GetRequest, Index, Observer, Pool, PoolError, PutRequest, Settings, Source,
-    in_parallel,
+    StreamSource, in_parallel,
 };
 use serde::Serialize;
 
@@ -169,12 +170,7 @@ impl<'a> Transfer<'a> {
 
     /// Whether objects have names in this folder.
     pub fn is_folder(&self, name: &str) -> Result<bool, Failure> {
-        let mut any = false;
-        self.index.each(&format!("{name}/"), None, |_| {
-            any = true;
-            Ok(false)
-        })?;
-        Ok(any)
+        Ok(first_in(self.index, name)?.is_some())
     }
 
     /// What is known of a file, as far as it is of this version of its object.
@@ -200,8 +196,10 @@ impl<'a> Transfer<'a> {
         let whole = Whole(&self.setup.observer);
         let settings = Settings { observer: &whole, ..self.setup.settings() };
         let mut folders: BTreeMap<String, BTreeMap<String, Entry>> = BTreeMap::new();
+        let mut free = BTreeSet::new();
         for items in together(&items) {
-            for (item, version) in self.put_together(items, &settings, report) {
+            self.find_free(items, &mut free);
+            for (item, version) in self.put_together(items, &free, &settings, report) {
                 if let Ok(meta) = item.path.metadata() {
                     let (folder, word) = split(&item.name);
                     let entries = folders.entry(folder.to_owned()).or_default();
@@ -212,25 +210,77 @@ impl<'a> Transfer<'a> {
         for (folder, word, entry) in walked.others {
             folders.entry(folder).or_default().insert(word, entry);
         }
-        for (folder, entries) in folders {
-            if let Err(failure) = Attributes::add(self.pool, &folder, entries, &settings) {
-                report.fail(&format!("attributes of {folder}/"), &failure);
+        self.put_attributes(&folders.into_iter().collect::<Vec<_>>(), &settings, report);
+        Ok(())
+    }
+
+    /// Adds the folders of files that are no objects: asked once for many files.
+    fn find_free<'i>(&self, items: &'i [Item], free: &mut BTreeSet<&'i str>) {
+        let folders: BTreeSet<&str> =
+            items.iter().flat_map(|item| folders_of(&item.name)).collect();
+        let unknown: Vec<&str> = folders.into_iter().filter(|name| !free.contains(name)).collect();
+        let asked = at_once(&unknown, |folder| is_object(self.pool, folder));
+        // What failed is asked again, and said, for each of its files.
+        let known = unknown.iter().zip(asked).filter(|(_, is)| matches!(is, Ok(false)));
+        free.extend(known.map(|(folder, _)| *folder));
+    }
+
+    /// Adds what is known of entries to the attributes of their folders.
+    fn put_attributes(
+        &self,
+        folders: &[(String, BTreeMap<String, Entry>)],
+        settings: &Settings<'_>,
+        report: &mut Report,
+    ) {
+        let fail = |report: &mut Report, folder: &str, failure: &Failure| {
+            report.fail(&format!("attributes of {folder}/"), failure);
+        };
+        for folders in folders.chunks(TOGETHER) {
+            let texts = at_once(folders, |(folder, entries)| {
+                Attributes::with(self.pool, folder, entries, settings)
+            });
+            let mut new = Vec::new();
+            for ((folder, _), text) in folders.iter().zip(texts) {
+                match text {
+                    Ok(Some(text)) => new.push((folder, attributes::name_in(folder), text)),
+                    Ok(None) => {}
+                    Err(failure) => fail(report, folder, &failure),
+                }
+            }
+            let mut sources: Vec<_> = new
+                .iter()
+                .map(|(_, _, text)| StreamSource::new(&text[..]).with_size(text.len() as u64))
+                .collect();
+            let puts = new.iter().zip(&mut sources).map(|((_, name, _), source)| {
+                let req = PutRequest { name, run: fresh_run(), now_ms: now_ms(), replace: true };
+                (req, source as &mut dyn Source)
+            });
+            match self.pool.put_all(puts.collect(), settings) {
+                Ok(ends) => {
+                    for ((folder, _, _), end) in new.iter().zip(ends) {
+                        let _ = end.map_err(|error| fail(report, folder, &error.into()));
+                    }
+                }
+                Err(error) => {
+                    let failure = Failure::from(error);
+                    new.iter().for_each(|(folder, _, _)| fail(report, folder, &failure));
+                }
             }
         }
-        Ok(())
     }
 
     /// Puts files at once; gives those that were put, with the versions of their objects.
     fn put_together<'i>(
         &self,
         items: &'i [Item],
+        free: &BTreeSet<&str>,
         settings: &Settings<'_>,
         report: &mut Report,
     ) -> Vec<(&'i Item, u64)> {
         let opened = at_once(items, |item| self.source(item, settings));
         let (mut sources, mut put) = (Vec::new(), Vec::new());
         for (item, source) in items.iter().zip(opened) {
-            let nested = || refuse_nested(self.pool, Some(self.index), &item.name);
+            let nested = || refuse_nested_but(free, self.pool, Some(self.index), &item.name);
             match source.and_then(|source| nested().map(|()| source)) {
                 Ok(Some(source)) => sources.push((item, source)),
                 Ok(None) => report.count(&item.name, Ok(None)),
@@ -373,32 +423,53 @@ pub struct Listing {
 /// # Errors
 /// [`PoolError::Refused`]; what keeps the pool from being asked.
 pub fn refuse_nested(pool: &Pool, index: Option<&Index>, name: &str) -> Result<(), Failure> {
-    let mut folder = split(name).0;
-    while !folder.is_empty() {
-        match pool.manifest(folder) {
-            Ok(_) => {
-                let what =
-                    format!("{folder:?} is an object, so it cannot be a folder with {name:?}");
-                return Err(PoolError::Refused { what }.into());
-            }
-            Err(PoolError::NoObject { .. }) => folder = split(folder).0,
-            Err(error) => return Err(error.into()),
+    refuse_nested_but(&BTreeSet::new(), pool, index, name)
+}
+
+/// As [`refuse_nested`], but does not ask for folders that are known to be no objects.
+fn refuse_nested_but(
+    free: &BTreeSet<&str>,
+    pool: &Pool,
+    index: Option<&Index>,
+    name: &str,
+) -> Result<(), Failure> {
+    for folder in folders_of(name).filter(|folder| !free.contains(folder)) {
+        if is_object(pool, folder)? {
+            let what = format!("{folder:?} is an object, so it cannot be a folder with {name:?}");
+            return Err(PoolError::Refused { what }.into());
         }
     }
-    let mut inside = None;
-    if let Some(index) = index {
-        index.each(&format!("{name}/"), None, |listed| {
-            inside = Some(listed.name);
-            Ok(false)
-        })?;
-    }
-    match inside {
+    match index.map(|index| first_in(index, name)).transpose()?.flatten() {
         Some(inside) => {
             let what = format!("{name:?} is a folder with {inside:?}, so it cannot be an object");
             Err(PoolError::Refused { what }.into())
         }
         None => Ok(()),
     }
+}
+
+/// The folder that a name is in, the one that this is in, and so on.
+fn folders_of(name: &str) -> impl Iterator<Item = &str> {
+    iter::successors(Some(split(name).0), |folder| Some(split(folder).0))
+        .take_while(|folder| !folder.is_empty())
+}
+
+fn is_object(pool: &Pool, name: &str) -> Result<bool, Failure> {
+    match pool.manifest(name) {
+        Ok(_) => Ok(true),
+        Err(PoolError::NoObject { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The first object of a folder, if it has any.
+fn first_in(index: &Index, folder: &str) -> Result<Option<String>, Failure> {
+    let mut first = None;
+    index.each(&format!("{folder}/"), None, |listed| {
+        first = Some(listed.name);
+        Ok(false)
+    })?;
+    Ok(first)
 }
 
 /// Whether a file is as it was when an object was made of it.
@@ -434,7 +505,7 @@ pub fn name_of_file(transfer: &Transfer<'_>, path: &Path, to: &str) -> Result<St
 /// Items that are copied together, in order.
 fn together(items: &[Item]) -> impl Iterator<Item = &[Item]> {
     let mut rest = items;
-    std::iter::from_fn(move || {
+    iter::from_fn(move || {
         let mut bytes = 0;
         let fits = |item: &&Item| {
             bytes += item.bytes;
@@ -448,7 +519,7 @@ fn together(items: &[Item]) -> impl Iterator<Item = &[Item]> {
 }
 
 /// Does something for each item, many at a time; results come in their order.
-fn at_once<R: Send>(items: &[Item], body: impl Fn(&Item) -> R + Sync) -> Vec<R> {
+fn at_once<T: Sync, R: Send>(items: &[T], body: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let done = in_parallel(None, items.iter().collect(), |_, item| Ok::<_, Infallible>(body(item)));
     done.unwrap_or_else(|never| match never {})
 }

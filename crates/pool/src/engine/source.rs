@@ -20,8 +20,14 @@ pub trait Source: Read + Send {
     /// streams, which cannot be read again from the start.
     fn identity(&self) -> Option<[u8; 16]>;
 
-    /// Moves forward by `bytes` without handing them out.
-    fn skip(&mut self, bytes: u64) -> io::Result<()>;
+    /// Moves forward by `bytes` without handing them out: reads them, unless there is a shorter way.
+    ///
+    /// # Errors
+    /// It ends before.
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let skipped = io::copy(&mut self.take(bytes), &mut io::sink())?;
+        if skipped == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
 
     /// True when the input was changed since it was opened.
     fn changed(&mut self) -> io::Result<bool>;
@@ -142,11 +148,6 @@ impl<R: Read + Send> Source for StreamSource<R> {
 
     fn identity(&self) -> Option<[u8; 16]> {
         None
-    }
-
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        let skipped = io::copy(&mut (&mut self.inner).take(bytes), &mut io::sink())?;
-        if skipped == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
     fn changed(&mut self) -> io::Result<bool> {

@@ -128,11 +128,6 @@ impl Source for Peeked<'_> {
         None
     }
 
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        let skipped = io::copy(&mut self.take(bytes), &mut io::sink())?;
-        if skipped == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-    }
-
     fn changed(&mut self) -> io::Result<bool> {
         self.rest.changed()
     }

@@ -65,27 +65,40 @@ pub(super) fn fits(files: &[(&str, &[u8])]) -> bool {
 /// ```
 #[must_use]
 pub fn bytes(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut out = Vec::new();
+    // A vector takes all that is written to it.
+    let _ = write(files, &mut out);
+    out
+}
+
+/// Writes the bytes of a pack file, as [`bytes`] gives them, piece by piece.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(files: &[(&str, &[u8])], out: &mut impl io::Write) -> io::Result<()> {
     let files: Vec<(&str, &[u8])> =
         files.iter().filter_map(|(name, bytes)| Some((stem(name)?, *bytes))).collect();
     let mut table = (files.len() as u32).to_le_bytes().to_vec();
-    let mut data = Vec::new();
-    let start = HEAD + files.len() * ENTRY;
+    let mut at = (HEAD + files.len() * ENTRY) as u64;
     for (stem, bytes) in &files {
-        data.extend_from_slice(&(stem.len() as u16).to_le_bytes());
-        data.extend_from_slice(stem.as_bytes());
+        at += 2 + stem.len() as u64;
         table.extend_from_slice(&checksum(stem.as_bytes()).to_le_bytes());
         table.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-        table.extend_from_slice(&((start + data.len()) as u64).to_le_bytes());
-        data.extend_from_slice(bytes);
+        table.extend_from_slice(&at.to_le_bytes());
+        at += bytes.len() as u64;
     }
-    let mut out = MAGIC.to_vec();
-    out.extend_from_slice(&VERSION.to_le_bytes());
-    out.extend_from_slice(&table[..4]);
-    out.extend_from_slice(&checksum(&table).to_le_bytes());
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&table[4..]);
-    out.extend_from_slice(&data);
-    out
+    out.write_all(&MAGIC)?;
+    out.write_all(&VERSION.to_le_bytes())?;
+    out.write_all(&table[..4])?;
+    out.write_all(&checksum(&table).to_le_bytes())?;
+    out.write_all(&[0; 4])?;
+    out.write_all(&table[4..])?;
+    for (stem, bytes) in files {
+        out.write_all(&(stem.len() as u16).to_le_bytes())?;
+        out.write_all(stem.as_bytes())?;
+        out.write_all(bytes)?;
+    }
+    Ok(())
 }
 
 /// Offset and length of a stem's bytes in a file of `len` bytes, which `read` reads; `None`: that

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kiln_store::Backend;
 use kiln_volume::{Op, OpenRequest, Rim, Volume, VolumeError};
 
 use crate::common::*;
@@ -14,8 +15,8 @@ fn begun(code: &str, nodes: usize) -> (Cluster, Arc<Rim>, Volume) {
     (cluster, rim, volume)
 }
 
-#[test]
-fn a_log_node_that_fails_is_replaced_and_nothing_acknowledged_is_lost() {
+/// Writes, loses something half way, goes on, and finds all after a crash.
+fn writes_go_on(lose: impl Fn(&mut Cluster)) {
     let (mut cluster, _, volume) = begun("rs:4+2", 9);
     let (mut model, mut random) = (Model(vec![0; 1 << 20]), Random(5));
     for step in 0..40u64 {
@@ -24,12 +25,7 @@ fn a_log_node_that_fails_is_replaced_and_nothing_acknowledged_is_lost() {
         volume.write(&[op]).unwrap();
         model.apply(&[op]);
         if step == 20 {
-            // All files of a node with a copy of the log.
-            let with_log = |disk: &kiln_store::MemoryBackend| {
-                kiln_store::Backend::list(disk).unwrap().iter().any(|name| name.ends_with(".log"))
-            };
-            let node = cluster.memory.iter().find(|(_, disk)| with_log(disk)).unwrap().0;
-            cluster.kill(node);
+            lose(&mut cluster);
         }
     }
     drop(volume);
@@ -37,29 +33,31 @@ fn a_log_node_that_fails_is_replaced_and_nothing_acknowledged_is_lost() {
     model.check(&open(&cluster.rim(&[], 2)), "after the crash");
 }
 
+/// A node with a copy of the log, and its names there.
+fn with_log(cluster: &Cluster) -> (&str, Vec<String>) {
+    let each = cluster.memory.iter().map(|(node, disk)| {
+        let names = Backend::list(disk).unwrap();
+        (&node[..], names.into_iter().filter(|name| name.ends_with(".log")).collect::<Vec<_>>())
+    });
+    each.into_iter().find(|(_, logs)| !logs.is_empty()).unwrap()
+}
+
+#[test]
+fn a_log_node_that_fails_is_replaced_and_nothing_acknowledged_is_lost() {
+    writes_go_on(|cluster| {
+        let node = with_log(cluster).0;
+        cluster.kill(node);
+    });
+}
+
 #[test]
 fn a_disk_that_is_wiped_under_its_log_deposes_nobody() {
-    let (mut cluster, _, volume) = begun("rs:4+2", 9);
-    let (mut model, mut random) = (Model(vec![0; 1 << 20]), Random(5));
-    for step in 0..40u64 {
-        let bytes = random.bytes(3 * BLOCK);
-        let op = Op::Write { offset: (step * 5 % 200) * BLOCK as u64, bytes: &bytes };
-        volume.write(&[op]).unwrap();
-        model.apply(&[op]);
-        let logs = |disk: &kiln_store::MemoryBackend| {
-            let names = kiln_store::Backend::list(disk).unwrap();
-            names.into_iter().filter(|name| name.ends_with(".log")).collect::<Vec<_>>()
-        };
-        if step == 20 {
-            let disk = cluster.memory.values().find(|disk| !logs(disk).is_empty()).unwrap();
-            for name in logs(disk) {
-                kiln_store::Backend::remove(disk, &name).unwrap();
-            }
+    writes_go_on(|cluster| {
+        let (node, logs) = with_log(cluster);
+        for name in logs {
+            Backend::remove(&cluster.memory[node], &name).unwrap();
         }
-    }
-    drop(volume);
-    cluster.crash(3);
-    model.check(&open(&cluster.rim(&[], 2)), "after the crash");
+    });
 }
 
 #[test]

@@ -8,11 +8,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use kiln_pool::{GetRequest, Pool, PoolError, PutRequest, Settings, StreamSource};
+use kiln_pool::{GetRequest, Pool, PoolError, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
-use crate::setup::{fresh_run, now_ms};
 
 /// The last part of the name of such an object.
 pub const ATTRIBUTES: &str = ".kiln-attributes";
@@ -139,33 +138,28 @@ impl Attributes {
         Ok(read.filter(|read| read.version <= VERSION))
     }
 
-    /// Adds entries to those of a folder, in place of those of the same names.
+    /// Those of a folder with entries added in place of those of the same names, as text; nothing
+    /// where that changes nothing, or a later version wrote them, which are left alone.
     ///
     /// # Errors
-    /// They cannot be put; those of a later version are left alone and make no error.
-    pub fn add(
+    /// The object cannot be read now.
+    pub fn with(
         pool: &Pool,
         folder: &str,
-        entries: BTreeMap<String, Entry>,
+        entries: &BTreeMap<String, Entry>,
         settings: &Settings<'_>,
-    ) -> Result<(), Failure> {
-        let Some(mut all) = Attributes::load(pool, folder, settings)? else { return Ok(()) };
-        let new = |(name, entry): (&String, &Entry)| all.entries.get(name) != Some(entry);
-        if !entries.iter().any(new) {
-            return Ok(());
+    ) -> Result<Option<Vec<u8>>, Failure> {
+        let Some(mut all) = Attributes::load(pool, folder, settings)? else { return Ok(None) };
+        if entries.iter().all(|(name, entry)| all.entries.get(name) == Some(entry)) {
+            return Ok(None);
         }
-        all.entries.extend(entries);
+        all.entries.extend(entries.iter().map(|(name, entry)| (name.clone(), entry.clone())));
         all.version = VERSION;
         let text = serde_json::to_vec(&all).map_err(|error| Failure::Io {
             action: "write",
             path: name_in(folder).into(),
             source: error.into(),
         })?;
-        let name = name_in(folder);
-        let req = PutRequest { name: &name, run: fresh_run(), now_ms: now_ms(), replace: true };
-        let size = text.len() as u64;
-        let mut source = StreamSource::new(&text[..]).with_size(size);
-        pool.put(&req, &mut source, settings)?;
-        Ok(())
+        Ok(Some(text))
     }
 }

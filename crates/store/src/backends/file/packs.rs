@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::FileBackend;
 use crate::backends::file_system::FileSystem;
@@ -13,6 +13,8 @@ use crate::{Operation, Result, StoreError};
 
 /// From what share of a pack file on that nobody has a name for it is worth being written again.
 const WASTE: u64 = 2;
+/// Bytes of a pack file that are written at once.
+const WRITE_BYTES: usize = 64 << 10;
 
 /// A file of the folder, and the bytes of it that a name stands for.
 pub(super) struct Window {
@@ -32,6 +34,12 @@ fn lacks_links(error: &io::Error) -> bool {
 /// The same error once more.
 pub(super) fn again(error: &io::Error) -> io::Error {
     error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+}
+
+/// What a file is called until it has its name again: as the parts of manifests are, so that a crash
+/// leaves what is cleared away.
+fn part_of(stem: &str) -> String {
+    format!(".{stem}.{}.0{}.part", "0".repeat(32), pack::SHARES)
 }
 
 impl FileBackend {
@@ -61,7 +69,7 @@ impl FileBackend {
         let all = |op, error: io::Error| {
             files.iter().map(|(name, _)| Err(self.error(op, name, again(&error)))).collect()
         };
-        let (file, path) = match self.new_pack(first.0, &pack::bytes(files)) {
+        let (file, path) = match self.new_pack(first.0, files) {
             Ok(made) => made,
             Err(error) => return Some(all(Operation::Write, error)),
         };
@@ -87,12 +95,15 @@ impl FileBackend {
     }
 
     /// Makes a pack file under the first of its names.
-    fn new_pack(&self, name: &str, bytes: &[u8]) -> io::Result<(File, std::path::PathBuf)> {
+    fn new_pack(&self, name: &str, files: &[(&str, &[u8])]) -> io::Result<(File, PathBuf)> {
         let path = self.folder.join(name);
         self.take_name(&path)?;
         let mut options = fs::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).open(&path)?;
-        if let Err(error) = file.write_all(bytes) {
+        let file = options.write(true).create_new(true).open(&path)?;
+        let mut buffered = BufWriter::with_capacity(WRITE_BYTES, &file);
+        let written = pack::write(files, &mut buffered).and_then(|()| buffered.flush());
+        drop(buffered);
+        if let Err(error) = written {
             let _ = fs::remove_file(&path);
             return Err(error);
         }
@@ -138,7 +149,7 @@ impl FileBackend {
         };
         let mut bytes = vec![0; window.len as usize];
         window.file.read_exact_at(&mut bytes, window.start).map_err(fail)?;
-        let part = format!(".{stem}.{}.0{}.part", "0".repeat(32), pack::SHARES);
+        let part = part_of(stem);
         self.write_alone(&part, &bytes)?;
         fs::rename(self.folder.join(part), path).map_err(fail)
     }
@@ -187,9 +198,7 @@ impl FileBackend {
             let mut bytes = vec![0; window.len as usize];
             let read = window.file.read_exact_at(&mut bytes, window.start);
             read.map_err(|error| self.error(Operation::Read, name, error))?;
-            // As the parts of manifests are called, so that a crash leaves what is cleared away.
-            let part = format!(".{stem}.{}.0{}.part", "0".repeat(32), pack::SHARES);
-            parts.push((part, bytes));
+            parts.push((part_of(stem), bytes));
         }
         let new: Vec<(&str, &[u8])> = parts.iter().map(|(part, b)| (&part[..], &b[..])).collect();
         self.write_all(&new).into_iter().collect::<Result<Vec<()>>>()?;
