@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -97,6 +98,7 @@ impl PoolFlags {
         if !config.sealed.is_empty() || self.key_path().1 {
             config.keys = self.keys()?;
         }
+        config.repairer = repairer(&self.path());
         Ok(config)
     }
 
@@ -212,6 +214,16 @@ impl PoolFlags {
 }
 
 /// A pool of which no node can be used: where the first says that we may not, that is why.
+/// Who repairs by the description at this path: of two on one machine, or of two machines, each has
+/// another number, and has it again later. (Those who use one description take turns by its lock.)
+fn repairer(path: &Path) -> u64 {
+    let of = |path: &str| std::fs::read(path).unwrap_or_default();
+    let host = [of("/etc/machine-id"), of("/proc/sys/kernel/hostname")].concat();
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let path = kiln_store::checksum(path.as_os_str().as_bytes());
+    u64::from(kiln_store::checksum(&host)) << 32 | u64::from(path)
+}
+
 fn denied(error: PoolError, config: &PoolConfig, setup: &Setup) -> Failure {
     let look = |node: &NodeConfig| setup.open_node(node, Absent::Refuse)?.list();
     match config.node.first().map(look) {

@@ -145,15 +145,19 @@ impl ClusterRun {
 
     /// The pool as a process that starts now sees it.
     pub fn open(&self, client: &Client, network: &Network) -> Result<Pool, PoolError> {
-        let known = locked(&self.configs).last().cloned();
-        self.open_checked(client, network, known.unwrap_or_else(|| unreachable!()))
+        self.open_checked(client, network, self.known(client))
     }
 
     /// As an operator has it who knows that nodes are gone for good: by the newest map that anybody
     /// has, be it that too few of them can be told.
     pub fn open_by_force(&self, client: &Client, network: &Network) -> Result<Pool, PoolError> {
+        self.open_newest(client, network, self.known(client), true)
+    }
+
+    /// The newest description, as this program has it: each repairs by its own.
+    fn known(&self, client: &Client) -> PoolConfig {
         let known = locked(&self.configs).last().cloned().unwrap_or_else(|| unreachable!());
-        self.open_newest(client, network, known, true)
+        PoolConfig { repairer: client.number() as u64 + 1, ..known }
     }
 
     /// As the commands of `kiln` do: it is asked whether there is a newer map.

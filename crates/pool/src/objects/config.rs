@@ -136,6 +136,10 @@ pub struct PoolConfig {
     /// written to a node.
     #[serde(skip)]
     pub keys: PoolKeys,
+    /// Who repairs by this description, as a number: repairs by another one never write into the
+    /// files of these, and these go on with their own. No part of the description either.
+    #[serde(skip)]
+    pub repairer: u64,
     /// Ids of nodes that are gone for good.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
@@ -233,6 +237,7 @@ impl PoolConfig {
             floored: 0,
             sealed: Vec::new(),
             keys: PoolKeys::default(),
+            repairer: 0,
             gone: Vec::new(),
             policy,
             node: Vec::new(),

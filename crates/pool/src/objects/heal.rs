@@ -206,6 +206,13 @@ impl Pool {
         Ok(false)
     }
 
+    /// A shard that is to be written on a node.
+    pub(super) fn target(&self, key: Key, run: [u8; 16], index: u16, node: usize) -> Target {
+        let part = NodeFile::RepairPart { key, run, index, by: self.config.repairer }.name();
+        let name = NodeFile::Shard { key, run, index }.name();
+        Target { index: usize::from(index), node, part, name }
+    }
+
     /// Where the shards in `todo`, of so many bytes each, go: to their own nodes, or to the best of
     /// the other domains that have room.
     fn targets(
@@ -243,7 +250,7 @@ impl Pool {
                 );
                 return Err(PoolError::Refused { what });
             };
-            targets.push(Target::new(key, manifest.run, index, node));
+            targets.push(self.target(key, manifest.run, index, node));
         }
         Ok(self.named_directly(targets))
     }
@@ -298,13 +305,5 @@ impl Pool {
             Change { key, name: &manifest.name, now_ms, thorough: true, staged_shards: &[] };
         self.commit(&change, settings, |found| Ok(found.newest.clone()))?;
         Ok(())
-    }
-}
-
-impl Target {
-    pub(super) fn new(key: Key, run: [u8; 16], index: u16, node: usize) -> Target {
-        let part = NodeFile::RepairPart { key, run, index }.name();
-        let name = NodeFile::Shard { key, run, index }.name();
-        Target { index: usize::from(index), node, part, name }
     }
 }

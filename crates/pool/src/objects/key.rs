@@ -111,7 +111,7 @@ pub enum NodeFile {
         /// When its writer began, in ms since 1970.
         started: u64,
     },
-    /// `.KEY.RUN.INDEX.kiln.repair.part`: a shard that a repair is writing.
+    /// `.KEY.RUN.INDEX.kiln.BY.repair.part`: a shard that a repair is writing.
     RepairPart {
         /// The object.
         key: Key,
@@ -119,6 +119,8 @@ pub enum NodeFile {
         run: [u8; 16],
         /// Index of the shard.
         index: u16,
+        /// Who repairs, see [`crate::PoolConfig::repairer`]; 0 is not in the name.
+        by: u64,
     },
     /// `.KEY.RUN.INDEX.kiln.SINCE.quarantine`: a shard that nothing seems to need, kept for a
     /// while.
@@ -166,8 +168,11 @@ impl NodeFile {
             NodeFile::ShardPart { key, run, index, started } => {
                 part_of(&format!("{}.{started:x}", shard_name(key, run, *index)))
             }
-            NodeFile::RepairPart { key, run, index } => {
+            NodeFile::RepairPart { key, run, index, by: 0 } => {
                 names::repair_part_of(&shard_name(key, run, *index))
+            }
+            NodeFile::RepairPart { key, run, index, by } => {
+                names::repair_part_of(&format!("{}.{by:x}", shard_name(key, run, *index)))
             }
             NodeFile::QuarantinedShard { key, run, index, since } => {
                 format!(".{}.{since:x}{QUARANTINE}", shard_name(key, run, *index))
@@ -197,6 +202,9 @@ impl NodeFile {
     }
 }
 
+/// Object, encode run and index.
+type ShardName = (Key, [u8; 16], u16);
+
 fn shard_name(key: &Key, run: &[u8; 16], index: u16) -> String {
     names::shard(&format!("{key}.{}", names::hex(run)), usize::from(index))
 }
@@ -220,18 +228,25 @@ fn parse(name: &str) -> Option<NodeFile> {
         let started = u64::from_str_radix(parts.next()?, 16).ok()?;
         return Some(NodeFile::ManifestPart { key, run, started });
     }
-    let (shard, tag) = inner.rsplit_once('.')?;
-    let (key, run, index) = parse_shard(shard)?;
-    match tag {
-        "repair" => Some(NodeFile::RepairPart { key, run, index }),
-        tag => {
-            let started = u64::from_str_radix(tag, 16).ok()?;
-            Some(NodeFile::ShardPart { key, run, index, started })
-        }
+    if let Some(inner) = inner.strip_suffix(".repair") {
+        let (shard, by) = match parse_shard(inner) {
+            Some(shard) => (shard, 0),
+            None => numbered(inner)?,
+        };
+        let (key, run, index) = shard;
+        return Some(NodeFile::RepairPart { key, run, index, by });
     }
+    let ((key, run, index), started) = numbered(inner)?;
+    Some(NodeFile::ShardPart { key, run, index, started })
 }
 
-fn parse_shard(name: &str) -> Option<(Key, [u8; 16], u16)> {
+/// A shard's name with a number behind it.
+fn numbered(name: &str) -> Option<(ShardName, u64)> {
+    let (shard, number) = name.rsplit_once('.')?;
+    Some((parse_shard(shard)?, u64::from_str_radix(number, 16).ok()?))
+}
+
+fn parse_shard(name: &str) -> Option<ShardName> {
     let mut parts = name.strip_suffix(SHARD)?.split('.');
     let (key, run) = (Key(unhex(parts.next()?)?), unhex(parts.next()?)?);
     let index = parts.next()?.parse().ok()?;
@@ -270,7 +285,8 @@ mod tests {
                 NodeFile::ManifestPart { key, run, started },
                 NodeFile::Shard { key, run, index },
                 NodeFile::ShardPart { key, run, index, started },
-                NodeFile::RepairPart { key, run, index },
+                NodeFile::RepairPart { key, run, index, by: started },
+                NodeFile::RepairPart { key, run, index, by: 0 },
                 NodeFile::QuarantinedShard { key, run, index, since: started },
                 NodeFile::QuarantinedManifest { key, since: started },
             ] {

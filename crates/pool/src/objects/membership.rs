@@ -31,7 +31,11 @@ fn map_of(store: &dyn Backend, known: &PoolConfig) -> Result<Option<PoolConfig>>
     }
     let config = PoolConfig::from_toml(&String::from_utf8_lossy(&bytes)).ok();
     let config = config.filter(|config| config.id == known.id);
-    Ok(config.map(|config| PoolConfig { keys: known.keys.clone(), ..config }))
+    Ok(config.map(|config| PoolConfig {
+        keys: known.keys.clone(),
+        repairer: known.repairer,
+        ..config
+    }))
 }
 
 impl Pool {

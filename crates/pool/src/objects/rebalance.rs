@@ -190,7 +190,7 @@ impl Pool {
                 Some(to) => {
                     let node = roomy.remove(to);
                     domains[index] = Some(domain(node));
-                    targets.push(Target::new(key, manifest.run, index as u16, node));
+                    targets.push(self.target(key, manifest.run, index as u16, node));
                 }
                 None => {
                     domains[index] = at.map(domain);

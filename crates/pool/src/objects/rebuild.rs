@@ -55,12 +55,14 @@ pub struct MissingShards {
     /// Further losses that it tolerates.
     pub margin: i32,
     key: Key,
+    /// Who repairs.
+    by: u64,
 }
 
 impl MissingShards {
     /// Name under which a rebuilt shard is written.
     pub fn part(&self, index: u16) -> String {
-        NodeFile::RepairPart { key: self.key, run: self.info.run, index }.name()
+        NodeFile::RepairPart { key: self.key, run: self.info.run, index, by: self.by }.name()
     }
 
     /// Name of the shard once it is in place.
@@ -125,6 +127,7 @@ impl Pool {
             margin: health.margin,
             lost,
             key,
+            by: self.config.repairer,
         })
     }
 
@@ -145,7 +148,7 @@ impl Pool {
         let target = |(index, id): &(u16, String)| {
             let what = || PoolError::Usage { what: format!("the pool has no node {id:?}") };
             let node = self.config.position(id).ok_or_else(what)?;
-            Ok(Target::new(lacking.key, lacking.info.run, *index, node))
+            Ok(self.target(lacking.key, lacking.info.run, *index, node))
         };
         let targets = rebuilt.iter().map(target).collect::<Result<Vec<_>>>()?;
         in_parallel(self.sequence.as_ref(), targets.iter().collect(), |_, target: &Target| {

@@ -386,17 +386,20 @@ impl Pool {
             return self.leave_quarantine(at, file, *since, &found, req, report);
         }
         let doomed = match (file, &found.newest) {
-            (NodeFile::Shard { run, index, .. }, Some(manifest)) if manifest.run == *run => {
+            (
+                NodeFile::Shard { run, index, .. } | NodeFile::RepairPart { run, index, .. },
+                Some(manifest),
+            ) if manifest.run == *run => {
                 let own = super::commit::places(manifest).nth(usize::from(*index));
-                // Not before the shard that replaced it is seen to be there.
-                own.is_some_and(|(_, id)| id != node)
+                // Not before the shard that replaced it is seen to be there: what a repair has
+                // begun it may go on with until then.
+                (matches!(file, NodeFile::RepairPart { .. })
+                    || own.is_some_and(|(_, id)| id != node))
                     && matches!(
                         ObjectShards::open(self, manifest)?.members[usize::from(*index)],
                         Member::Here { damage: None, .. }
                     )
             }
-            // A repair may resume it while that version is in force.
-            (NodeFile::RepairPart { run, .. }, Some(manifest)) => manifest.run != *run,
             _ => true,
         };
         if !doomed {

@@ -228,8 +228,8 @@ impl Pool {
                             group.unknown.insert(key);
                         }
                     }
-                    Some(NodeFile::RepairPart { key, index, .. })
-                        if unfinished.len() < MOST_UNFINISHED =>
+                    Some(NodeFile::RepairPart { key, index, by, .. })
+                        if by == self.config.repairer && unfinished.len() < MOST_UNFINISHED =>
                     {
                         unfinished.push((key, index, at));
                     }

@@ -7,6 +7,7 @@ use kiln_pool::{
 };
 
 use crate::world::*;
+use kiln_store::Backend;
 
 fn scrub(world: &World, index: &Index) -> ScrubReport {
     index.refresh(&world.pool(), b"", &Silent).unwrap();
@@ -98,4 +99,37 @@ pub fn a_scrub_corrects_an_index_that_follows_an_old_manifest() {
     assert_eq!((report.damaged, report.under_replicated, size()), (0, 0, 9_000), "{report:#?}");
     repair(&world, &index);
     assert!(scrub(&world, &index).clean && world.get("x").unwrap() == new);
+}
+
+/// Two machines repair one pool by descriptions of their own: neither writes into what the other
+/// has begun, and what one leaves behind goes when the shard is there (seed 6186).
+#[test]
+pub fn repairs_by_two_descriptions_have_files_of_their_own() {
+    let mut world = World::new("rs:2+1", 4);
+    let bytes = data(70_001, 3);
+    let put = world.put("o", &bytes).unwrap();
+    let manifest = world.pool().manifest("o").unwrap();
+    let node = world.config.position(&put.nodes[1]).unwrap();
+    let shard = NodeFile::Shard { key: Key::of("o").unwrap(), run: manifest.run, index: 1 }.name();
+    world.disks[node].memory.remove(&shard).unwrap();
+    let begun = data(900, 4);
+    let part = |by| {
+        let (key, run) = (Key::of("o").unwrap(), manifest.run);
+        NodeFile::RepairPart { key, run, index: 1, by }.name()
+    };
+    world.disks[node].memory.put(&part(1), begun.clone());
+    let index = Index::in_memory().unwrap();
+    world.config.repairer = 2;
+    scrub(&world, &index);
+    let there = || world.disks[node].memory.bytes(&part(1));
+    assert_eq!(there(), Some(begun.clone()), "the other one may go on with it");
+    let status = status(&world);
+    assert!(status.unfinished.is_empty(), "{status:?}");
+    repair(&world, &index);
+    assert_eq!(there(), Some(begun));
+    assert_eq!(world.get("o").unwrap(), bytes);
+    scrub(&world, &index);
+    let left = world.files(node);
+    assert!(!left.contains(&part(1)) && left.contains(&shard), "{left:?}");
+    assert_eq!(world.get("o").unwrap(), bytes);
 }
