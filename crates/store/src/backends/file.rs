@@ -7,6 +7,7 @@
 //! All files are opened with `O_CLOEXEC` (the standard library's default).
 
 mod packs;
+mod pending;
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -17,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use self::pending::Pending;
 use super::capability::{Capabilities, Capability};
 use super::direct::{self, BatchContexts, DirectReader, Meter, ReadMode};
 use super::file_log::FileLog;
@@ -78,6 +80,8 @@ pub struct FileBackend {
     lazy: Option<Arc<OnceLock<Option<Made>>>>,
     /// Symbolic links are not followed.
     confined: bool,
+    /// Files that wait for their names.
+    pending: Arc<Pending>,
 }
 
 /// A folder that was made by the first write to it: removed in the end if it is still empty.
@@ -119,7 +123,8 @@ impl FileBackend {
 
     fn at(folder: PathBuf) -> Self {
         let (mode, contexts, meter) = (ReadMode::default(), Arc::default(), Arc::default());
-        Self { folder, mode, contexts, meter, lazy: None, confined: false }
+        let pending = Arc::default();
+        Self { folder, mode, contexts, meter, lazy: None, confined: false, pending }
     }
 
     /// Makes the folder if it may be absent and is.
@@ -178,6 +183,7 @@ impl FileBackend {
 
     fn path(&self, name: &str) -> Result<PathBuf> {
         check_name(name)?;
+        self.settle(name)?;
         Ok(self.folder.join(name))
     }
 
@@ -367,6 +373,7 @@ impl Backend for FileBackend {
 
     fn each_name(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
         let fail = |error| self.error(Operation::List, "", error);
+        self.pending.of(None).iter().try_for_each(|name| self.settle(name))?;
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.lazy.is_some() => {
                 return Ok(());
@@ -449,13 +456,18 @@ impl Backend for FileBackend {
     }
 
     fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<()>> {
-        let rename = |(from, to): &(&str, &str)| {
+        let rename = |at: usize| {
+            let (from, to) = names[at];
+            if self.name_pending(from, to) {
+                return Ok(());
+            }
             let (source, target) = (self.path(from)?, self.path(to)?);
             self.unshare(from, to)?;
             fs::rename(source, target).map_err(|error| self.error(Operation::Rename, from, error))
         };
         let shared = self.shared_sync(names.len());
-        self.sync_once(names.iter().map(rename).collect(), || self.sync_shared(shared.as_ref()))
+        let froms = names.iter().map(|(from, _)| *from);
+        self.sync_once(self.waiting_first(froms, rename), || self.sync_shared(shared.as_ref()))
     }
 
     /// By a second name for the file: not every file system renames without replacing.
@@ -507,6 +519,9 @@ impl Backend for FileBackend {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
+        if self.pending.take(name).is_some() {
+            return Ok(());
+        }
         match fs::remove_file(self.path(name)?) {
             Ok(()) => self.sync_names(name),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -515,14 +530,21 @@ impl Backend for FileBackend {
     }
 
     fn remove_all(&self, names: &[&str]) -> Vec<Result<()>> {
-        let remove = |name: &&str| match fs::remove_file(self.path(name)?) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(self.error(Operation::Remove, name, error))
+        let remove = |at: usize| {
+            let name = names[at];
+            if self.pending.take(name).is_some() {
+                return Ok(());
             }
-            _ => Ok(()),
+            match fs::remove_file(self.path(name)?) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(self.error(Operation::Remove, name, error))
+                }
+                _ => Ok(()),
+            }
         };
         let shared = self.shared_sync(names.len());
-        self.sync_once(names.iter().map(remove).collect(), || self.sync_shared(shared.as_ref()))
+        let ends = self.waiting_first(names.iter().copied(), remove);
+        self.sync_once(ends, || self.sync_shared(shared.as_ref()))
     }
 }
 
@@ -670,6 +692,7 @@ mod tests {
         let files: Vec<(&str, &[u8])> =
             names.iter().zip(&bytes).map(|(name, bytes)| (&name[..], &bytes[..])).collect();
         assert!(disk.write_all(&files).iter().all(Result::is_ok));
+        assert_eq!(disk.list().unwrap().len(), 20);
         let look = |name: &str| fs::metadata(root.path().join(name)).unwrap();
         assert_eq!(look("k0.manifest").nlink(), 20);
         assert_eq!(look("k0.manifest").ino(), look("k7.manifest").ino());

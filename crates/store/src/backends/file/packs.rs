@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::FileBackend;
 use crate::backends::file_system::FileSystem;
@@ -66,6 +67,10 @@ impl FileBackend {
         if files.iter().any(|(name, _)| check_name(name).is_err()) || self.make().is_err() {
             return None;
         }
+        files.iter().for_each(|(name, _)| drop(self.pending.take(name)));
+        if files.iter().any(|(name, _)| self.settle(name).is_err()) {
+            return None;
+        }
         let all = |op, error: io::Error| {
             files.iter().map(|(name, _)| Err(self.error(op, name, again(&error)))).collect()
         };
@@ -73,25 +78,86 @@ impl FileBackend {
             Ok(made) => made,
             Err(error) => return Some(all(Operation::Write, error)),
         };
-        let mut ends = vec![Ok(())];
-        for (at, (name, bytes)) in rest.iter().enumerate() {
-            match self.second_name(&path, name) {
-                Err(error) if lacks_links(&error) && at == 0 => {
-                    let _ = fs::remove_file(&path);
-                    return None;
-                }
-                Err(error) if lacks_links(&error) => ends.push(self.write_alone(name, bytes)),
-                end => ends.push(end.map_err(|error| self.error(Operation::Create, name, error))),
+        let pack = Arc::new(path);
+        // One name shows whether it can have more; the others wait.
+        let (second, others) = rest.split_first()?;
+        match self.second_name(&pack, second.0) {
+            Err(error) if lacks_links(&error) => {
+                let _ = fs::remove_file(&*pack);
+                return None;
             }
+            Err(error) => return Some(all(Operation::Create, error)),
+            Ok(()) => {}
         }
         let synced = match shared {
             Some(shared) => shared.sync(),
             None => file.sync_all(),
         };
-        Some(match synced {
-            Ok(()) => ends,
-            Err(error) => all(Operation::Sync, error),
+        if let Err(error) = synced {
+            return Some(all(Operation::Sync, error));
+        }
+        self.pending.add(&pack, others.iter().map(|(name, _)| *name));
+        Some(files.iter().map(|_| Ok(())).collect())
+    }
+
+    /// Does something with files, first with those that wait for their names: they need the one that
+    /// has a name.
+    pub(super) fn waiting_first<'a>(
+        &self,
+        names: impl Iterator<Item = &'a str>,
+        act: impl Fn(usize) -> Result<()>,
+    ) -> Vec<Result<()>> {
+        let (waiting, others): (Vec<_>, Vec<_>) =
+            names.enumerate().partition(|(_, name)| self.pending.has(name));
+        let all = waiting.into_iter().chain(others);
+        let mut ends: Vec<(usize, Result<()>)> = all.map(|(at, _)| (at, act(at))).collect();
+        ends.sort_unstable_by_key(|(at, _)| *at);
+        ends.into_iter().map(|(_, end)| end).collect()
+    }
+
+    /// Before something is done with a file: it gets the name that it waits for, and those that
+    /// wait for it get theirs.
+    pub(super) fn settle(&self, name: &str) -> Result<()> {
+        let Some(pack) = self.pending.take(name) else {
+            let waiting = self.pending.of(Some(&self.folder.join(name)));
+            return waiting.iter().try_for_each(|other| self.settle(other));
+        };
+        let named = match self.second_name(&pack, name) {
+            Err(error) if lacks_links(&error) => return self.copy_out(&pack, name),
+            named => named,
+        };
+        named.map_err(|error| {
+            self.pending.add(&pack, [name].into_iter());
+            self.error(Operation::Create, name, error)
         })
+    }
+
+    /// Gives a file that waits for its name the one that it is to have; `false`: it does not wait,
+    /// or cannot be had so shortly, since something has the name or the pack has too many.
+    pub(super) fn name_pending(&self, name: &str, to: &str) -> bool {
+        if check_name(to).is_err() || pack::stem(name) != pack::stem(to) {
+            return false;
+        }
+        let Some(pack) = self.pending.take(name) else { return false };
+        let named = fs::hard_link(&*pack, self.folder.join(to)).is_ok();
+        if !named {
+            self.pending.add(&pack, [name].into_iter());
+        }
+        named
+    }
+
+    /// Writes a file of a pack that can have no more names as one by itself.
+    fn copy_out(&self, pack: &Path, name: &str) -> Result<()> {
+        let window = self.window(name, pack::stem(name).unwrap_or_default(), pack)?;
+        let bytes = self.bytes_of(name, &window)?;
+        self.write_alone(name, &bytes)
+    }
+
+    fn bytes_of(&self, name: &str, window: &Window) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; window.len as usize];
+        let read = window.file.read_exact_at(&mut bytes, window.start);
+        read.map_err(|error| self.error(Operation::Read, name, error))?;
+        Ok(bytes)
     }
 
     /// Makes a pack file under the first of its names.
@@ -195,10 +261,7 @@ impl FileBackend {
         }
         let mut parts = Vec::new();
         for (name, stem, window) in &files {
-            let mut bytes = vec![0; window.len as usize];
-            let read = window.file.read_exact_at(&mut bytes, window.start);
-            read.map_err(|error| self.error(Operation::Read, name, error))?;
-            parts.push((part_of(stem), bytes));
+            parts.push((part_of(stem), self.bytes_of(name, window)?));
         }
         let new: Vec<(&str, &[u8])> = parts.iter().map(|(part, b)| (&part[..], &b[..])).collect();
         self.write_all(&new).into_iter().collect::<Result<Vec<()>>>()?;
