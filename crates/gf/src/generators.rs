@@ -84,6 +84,14 @@ pub static GENERATORS: &[Generator] = &[
         build: |k, m| systematic(k, &Matrix::from_fn(k + m, k, |i, j| pow(i as u8, j))),
         check: false,
     },
+    Generator {
+        name: "zfec",
+        about: "zfec's and Rizzo's: systematic Vandermonde, points 0, 2^0, 2^1, ...",
+        legal: "k >= 1, m >= 1, k + m <= 256",
+        exists: |_, _| true,
+        build: |k, m| systematic(k, &Matrix::from_fn(k + m, k, rizzo)),
+        check: false,
+    },
 ];
 
 /// Found by checking all minors; the tests repeat that.
@@ -145,6 +153,14 @@ impl Generator {
 fn cauchy(k: usize, m: usize) -> Matrix {
     let cross = |r: usize, j: usize| (255 - r) as u8 ^ j as u8;
     Matrix::from_fn(m, k, |r, j| div(mul(cross(0, j), cross(r, 0)), mul(cross(r, j), cross(0, 0))))
+}
+
+/// Element (i, j) of a Vandermonde matrix with the points 0, 2^0, 2^1, ...
+fn rizzo(i: usize, j: usize) -> u8 {
+    match i {
+        0 => u8::from(j == 0),
+        i => exp((i - 1) * j),
+    }
 }
 
 /// The parity part of V x inverse(top of V), for an n x k matrix whose every k rows are

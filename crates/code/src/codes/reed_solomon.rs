@@ -8,7 +8,7 @@ use crate::{CodeError, Dag, Shape};
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "rs",
     about: "Reed-Solomon: fastest to write, least overhead, but rebuilding one chunk reads k",
-    syntax: "rs:k+m[,matrix=cauchy|vandermonde|isa|isa-cauchy|jerasure|jerasure-r6|backblaze]",
+    syntax: "rs:k+m[,matrix=cauchy|vandermonde|isa|isa-cauchy|jerasure|jerasure-r6|backblaze|zfec]",
     example: "rs:10+4",
     examples: &[
         "rs:1+1",
@@ -18,6 +18,7 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
         "rs:6+3,matrix=vandermonde",
         "rs:6+4,matrix=isa-cauchy",
         "rs:7+3,matrix=backblaze",
+        "rs:7+4,matrix=zfec",
         "rs:8+2,matrix=jerasure-r6",
     ],
     numbers: K_PLUS_M,

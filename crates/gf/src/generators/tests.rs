@@ -34,6 +34,14 @@ fn values_of_backblaze() {
     assert_eq!(parity("backblaze", 4, 2).data(), rows.concat());
 }
 
+/// As zfec 1.6 encodes chunks of one byte, all zero but one.
+#[test]
+fn values_of_zfec() {
+    assert_eq!(parity("zfec", 2, 1).data(), [3, 2]);
+    assert_eq!(parity("zfec", 3, 2).data(), [15, 8, 6, 45, 48, 28]);
+    assert_eq!(parity("zfec", 4, 2).data(), [119, 64, 56, 14, 199, 167, 13, 108]);
+}
+
 #[test]
 fn values_of_vandermonde() {
     // Points 1, 2, 4: the line through (1, a) and (2, b), taken at 4.
@@ -77,7 +85,7 @@ fn small_matrices_are_mds() {
 /// few minors. (A matrix is MDS exactly when its transpose is.)
 #[test]
 fn matrices_at_the_limits_are_mds() {
-    for name in ["cauchy", "isa-cauchy", "jerasure", "backblaze", "isa"] {
+    for name in ["cauchy", "isa-cauchy", "jerasure", "backblaze", "zfec", "isa"] {
         for (k, m) in [(255, 1), (254, 2), (2, 254), (1, 255), (20, 4)] {
             assert_eq!(parity(name, k, m).check_mds(), Ok(()), "{name} {k}+{m}");
         }
