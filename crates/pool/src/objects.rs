@@ -15,6 +15,7 @@ mod look;
 mod manifest;
 mod map;
 mod membership;
+mod nested;
 mod opened;
 mod orphans;
 mod placement;

@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use crate::cmd::Command;
 use crate::cmd::transfer::attributes::is_one;
-use crate::cmd::transfer::refuse_nested;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
@@ -78,7 +77,7 @@ impl Command for Mv {
         }
         let mut report = Report { moved: 0, bytes: 0, seconds: 0.0 };
         for (from, to) in &names {
-            refuse_nested(&pool, Some(&index), to)?;
+            pool.refuse_nested(Some(&index), to)?;
             // Of a folder the attributes of both would have to be joined; the newer ones count.
             let replace = self.force || is_one(to);
             report.bytes += one(&pool, from, to, replace, &setup.settings())?;

@@ -8,7 +8,6 @@ use clap::Args;
 use kiln_pool::{FileSource, Observer, PutReport, PutRequest, Source, StreamSource};
 
 use crate::cmd::Command;
-use crate::cmd::transfer::refuse_nested;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, local, now_ms};
@@ -62,7 +61,7 @@ impl Command for Put {
         let pool = self.pool.open(setup)?;
         let req =
             PutRequest { name: &name, run: fresh_run(), now_ms: now_ms(), replace: self.force };
-        refuse_nested(&pool, self.pool.index(&pool, setup).ok().as_ref(), &name)?;
+        pool.refuse_nested(self.pool.index(&pool, setup).ok().as_ref(), &name)?;
         let outcome = pool.put(&req, &mut *source, &setup.settings());
         setup.observer.finish();
         let mut report = outcome?;

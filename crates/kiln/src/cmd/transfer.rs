@@ -280,7 +280,8 @@ impl<'a> Transfer<'a> {
         let opened = at_once(items, |item| self.source(item, settings));
         let (mut sources, mut put) = (Vec::new(), Vec::new());
         for (item, source) in items.iter().zip(opened) {
-            let nested = || refuse_nested_but(free, self.pool, Some(self.index), &item.name);
+            let nested =
+                || Ok(self.pool.refuse_nested_but(free, Some(self.index), &item.name)?);
             match source.and_then(|source| nested().map(|()| source)) {
                 Ok(Some(source)) => sources.push((item, source)),
                 Ok(None) => report.count(&item.name, Ok(None)),
@@ -416,36 +417,6 @@ pub struct Listing {
     pub version: u64,
     /// When it was put, in ms since 1970.
     pub put: u64,
-}
-
-/// No object may be a folder of others: such a pool could not be copied into a file system.
-///
-/// # Errors
-/// [`PoolError::Refused`]; what keeps the pool from being asked.
-pub fn refuse_nested(pool: &Pool, index: Option<&Index>, name: &str) -> Result<(), Failure> {
-    refuse_nested_but(&BTreeSet::new(), pool, index, name)
-}
-
-/// As [`refuse_nested`], but does not ask for folders that are known to be no objects.
-fn refuse_nested_but(
-    free: &BTreeSet<&str>,
-    pool: &Pool,
-    index: Option<&Index>,
-    name: &str,
-) -> Result<(), Failure> {
-    for folder in folders_of(name).filter(|folder| !free.contains(folder)) {
-        if is_object(pool, folder)? {
-            let what = format!("{folder:?} is an object, so it cannot be a folder with {name:?}");
-            return Err(PoolError::Refused { what }.into());
-        }
-    }
-    match index.map(|index| first_in(index, name)).transpose()?.flatten() {
-        Some(inside) => {
-            let what = format!("{name:?} is a folder with {inside:?}, so it cannot be an object");
-            Err(PoolError::Refused { what }.into())
-        }
-        None => Ok(()),
-    }
 }
 
 /// The folder that a name is in, the one that this is in, and so on.
