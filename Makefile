@@ -12,7 +12,7 @@ KILN   := $(TARGET)/release/kiln
     ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
     dist dist-test bench-average bench-volume numbers pictures simulate testbed-up testbed-down \
-    testbed-test volume-test s3-test bench-s3 fuzz clean
+    testbed-test volume-test s3-test bench-s3 python-test python-wheel fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -43,6 +43,8 @@ help:
 	@echo 'make bench-volume  what volumes cost at devices and links (QUICK=1; as root)'
 	@echo 'make volume-test  volumes under nbdcopy, qemu-img, fio, and a database (as root)'
 	@echo 'make s3-test  files and a pool in 14 buckets of an S3 server here; one bucket is lost'
+	@echo 'make python-test  kiln for Python, against Ceph and zfec (WHEEL=1: as pip installs it)'
+	@echo 'make python-wheel  a wheel of it, in target/wheels'
 	@echo 'make bench-s3  what repairs download and ask for, and what faults do (QUICK=1)'
 	@echo 'make simulate  clusters in virtual time while everything goes wrong (SEEDS=10000, FIRST=0)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each), guided by coverage'
@@ -133,6 +135,7 @@ test: lint doc
 	    --beside testbed '$(SUB) testbed-test' \
 	    --beside volumes '$(SUB) volume-test' \
 	    --beside s3 '$(SUB) s3-test' \
+	    --beside python '$(SUB) python-test' \
 	    --beside migrate '$(PYTHON) bindings/ceph/migration_test.py' \
 	    '$(CARGO) test --workspace && $(SUB) kernels'
 
@@ -262,6 +265,17 @@ bench-volume: build
 	$(PYTHON) bench/volume/bench.py '$(TARGET)/volume-bench' --kiln '$(KILN)' \
 	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
 	$(DRAW) '$(TARGET)/bench/volume$(if $(QUICK),-quick).json'
+
+# kiln for Python: the extension as the workspace builds it, in an environment of its own. With
+# WHEEL=1 a wheel that maturin builds (as `pip install .` does) is installed and tested instead.
+python-test: setup
+	@$(CARGO) build --workspace --lib --tests && kiln=$$($(BUILT) kiln:kiln) && \
+	echo '== python' && { PYTHON='$(PYTHON)' sh bindings/python/test.sh '$(TARGET)/python-test' \
+	    "$$kiln" $(if $(WHEEL),wheel,'$(TARGET)/debug/lib_kiln.so') || [ $$? = 3 ]; }
+
+# The wheel that is shipped, for every CPython from 3.11 on.
+python-wheel: setup
+	$(PYTHON) -m pip wheel bindings/python --no-deps -w '$(TARGET)/wheels'
 
 # Repairs over shaped links: degraded reads, recoveries, encoding. As root.
 bench-repair: build
