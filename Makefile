@@ -11,8 +11,8 @@ KILN   := $(TARGET)/release/kiln
 .PHONY: help setup build install test check doc msrv miri portable package lint demo kernels \
     ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
-    dist dist-test bench-average bench-volume numbers pictures simulate testbed-up testbed-down \
-    testbed-test volume-test s3-test bench-s3 python-test python-wheel fuzz clean
+    dist dist-test dist-twice bench-average bench-volume numbers pictures simulate testbed-up \
+    testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -21,6 +21,7 @@ help:
 	@echo 'make build   the program, as $(KILN)'
 	@echo 'make dist    what is shipped: static binary, .deb, tarball, checksums, bill of materials'
 	@echo 'make dist-test  makes it and tries it'
+	@echo 'make dist-twice  makes it twice, in different folders, and compares every byte'
 	@echo 'make install  the program and the C library for others (PREFIX=/usr/local)'
 	@echo 'make ceph-plugin  libec_kiln.so for the Ceph of this machine, in $(CEPH)'
 	@echo 'make ceph-up, ceph-test, ceph-down  a cluster of 16 OSDs here, with the plugin'
@@ -73,11 +74,16 @@ install: build
 	install -D -m 755 '$(KILN)' '$(DESTDIR)$(PREFIX)/bin/kiln'
 
 # What is shipped, in $(TARGET)/dist-out: binary, tarball, .deb, bill of materials, checksums.
-# TRIPLE=aarch64-unknown-linux-musl with a C compiler for it (MUSL_CC) makes those of aarch64.
+# TRIPLE=aarch64-unknown-linux-musl makes those of aarch64 (wants gcc-aarch64-linux-gnu and
+# qemu-user-static).
 DIST := $(TARGET)/dist-out
 
 dist: setup
 	CARGO='$(CARGO)' sh dist/dist.sh '$(TARGET)' '$(DIST)'
+
+# What is shipped, built twice in different folders: the same bytes.
+dist-twice: setup
+	@CARGO='$(CARGO)' sh dist/twice.sh '$(TARGET)/dist-twice' || [ $$? = 3 ]
 
 # Exit code 3 of the build: not possible here, which was said.
 dist-test: setup

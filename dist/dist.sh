@@ -4,31 +4,38 @@
 set -eu
 target=$1 out=$2
 cargo=${CARGO:-cargo} triple=${TRIPLE:-x86_64-unknown-linux-musl}
+# Foreign machines: a C compiler for the crate ring (headers of glibc do, nothing of it is linked),
+# tools for their binaries, and something that runs them.
+tools= run= linker=
 case $triple in
-    x86_64-*) arch=amd64 cc=${MUSL_CC:-musl-gcc} ;;
-    aarch64-*) arch=arm64 cc=${MUSL_CC:-aarch64-linux-musl-gcc} ;;
-    *) echo "no package for $triple"; exit 3 ;;
+    x86_64-*) arch=amd64 cc=${MUSL_CC:-musl-gcc} packages=musl-tools ;;
+    aarch64-*)
+        arch=arm64 cc=${MUSL_CC:-aarch64-linux-gnu-gcc} linker=rust-lld
+        tools=aarch64-linux-gnu- packages="gcc-aarch64-linux-gnu qemu-user-static"
+        [ "$(uname -m)" = aarch64 ] || run=qemu-aarch64-static ;;
+    *) echo "SKIPPED: no package for $triple"; exit 3 ;;
 esac
 here=$(cd "$(dirname "$0")/.." && pwd)
 cd "$here"
-# BUILT: a binary that is there already, to try the packing alone.
-if [ -n "${BUILT:-}" ]; then
-    :
-elif ! rustc --print target-libdir --target "$triple" 2> /dev/null | xargs test -d; then
-    rustup target add "$triple" > /dev/null 2>&1 ||
-        { echo "SKIPPED: no standard library for $triple (rustup target add $triple)"; exit 3; }
-fi
-[ -n "${BUILT:-}" ] || command -v "$cc" > /dev/null ||
-    { echo "SKIPPED: no C compiler $cc, which the crate ring needs (apt-get install musl-tools)"
-      exit 3; }
+skip() { echo "SKIPPED: $*"; exit 3; }
+[ -z "$run" ] || command -v $run > /dev/null ||
+    skip "no $run to make pages and completions with (apt-get install $packages)"
 
+# BUILT: a binary that is there already, to try the packing alone.
 if [ -z "${BUILT:-}" ]; then
-# Paths of this machine stay out of the binary.
-home=${CARGO_HOME:-$HOME/.cargo}
-RUSTFLAGS="--remap-path-prefix=$here=/kiln --remap-path-prefix=$home=/cargo" \
-    env "CC_$(echo "$triple" | tr - _)=$cc" \
-    "$cargo" build --locked --profile dist --target "$triple" -p kiln
-BUILT=$target/$triple/dist/kiln
+    if ! rustc --print target-libdir --target "$triple" 2> /dev/null | xargs test -d; then
+        rustup target add "$triple" > /dev/null 2>&1 ||
+            skip "no standard library for $triple (rustup target add $triple)"
+    fi
+    command -v "$cc" > /dev/null || skip "no C compiler $cc (apt-get install $packages)"
+    upper=$(echo "$triple" | tr a-z- A-Z_)
+    [ -z "$linker" ] || export "CARGO_TARGET_${upper}_LINKER=$linker"
+    # Paths of this machine stay out of the binary.
+    home=${CARGO_HOME:-$HOME/.cargo}
+    RUSTFLAGS="--remap-path-prefix=$here=/kiln --remap-path-prefix=$home=/cargo" \
+        env "CC_$(echo "$triple" | tr - _)=$cc" \
+        "$cargo" build --locked --profile dist --target "$triple" -p kiln
+    BUILT=$target/$triple/dist/kiln
 fi
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # All files are as old as the last commit; without git, as 1980, the oldest that all formats know.
@@ -42,14 +49,14 @@ mkdir -p "$stage/usr/bin" "$stage/usr/share/man/man1" "$stage/lib/systemd/system
     "$stage/etc/kiln" "$stage/usr/share/doc/kiln" "$stage/usr/share/kiln" \
     "$stage/usr/share/bash-completion/completions" "$stage/usr/share/zsh/vendor-completions" \
     "$stage/usr/share/fish/vendor_completions.d"
-objcopy --only-keep-debug "$BUILT" "$out/$name.debug"
-strip -o "$stage/usr/bin/kiln" "$BUILT"
+"${tools}objcopy" --only-keep-debug "$BUILT" "$out/$name.debug"
+"${tools}strip" -o "$stage/usr/bin/kiln" "$BUILT"
 kiln=$stage/usr/bin/kiln
-"$kiln" man "$stage/usr/share/man/man1"
+$run "$kiln" man "$stage/usr/share/man/man1"
 gzip -9n "$stage"/usr/share/man/man1/*.1
-"$kiln" completions bash > "$stage/usr/share/bash-completion/completions/kiln"
-"$kiln" completions zsh > "$stage/usr/share/zsh/vendor-completions/_kiln"
-"$kiln" completions fish > "$stage/usr/share/fish/vendor_completions.d/kiln.fish"
+$run "$kiln" completions bash > "$stage/usr/share/bash-completion/completions/kiln"
+$run "$kiln" completions zsh > "$stage/usr/share/zsh/vendor-completions/_kiln"
+$run "$kiln" completions fish > "$stage/usr/share/fish/vendor_completions.d/kiln.fish"
 cp dist/systemd/*.service "$stage/lib/systemd/system/"
 cp dist/config/*.conf "$stage/etc/kiln/"
 cp dist/monitoring/* "$stage/usr/share/kiln/"
@@ -87,5 +94,6 @@ END
     dpkg-deb --root-owner-group -Zxz --build "$stage" "$out/kiln_${version}_$arch.deb" > /dev/null
 fi
 rm -r "$stage"
-(cd "$out" && sha256sum -- *.tar.gz *.deb *.cdx.json *.debug > SHA256SUMS)
+(cd "$out" && sha256sum -- *) > "$out.sums"
+mv "$out.sums" "$out/SHA256SUMS"
 ls -l "$out"

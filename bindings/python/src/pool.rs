@@ -1,14 +1,14 @@
 //! `Pool`: objects by name, read from and written to buffers.
 
 use std::fs::File;
-use std::io::{self, Cursor, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kiln_node::net::HelpingAgents;
 use kiln_pool::{
     GetRequest, Helpers, Index, NodeConfig, Policy, PoolConfig, PoolError, PoolKeys, PutRequest,
-    Settings, Silent, Source,
+    Settings, Silent, StreamSource,
 };
 use kiln_store::{Absent, FileBackend, Location, write_whole};
 use kiln_volume::OBJECTS;
@@ -34,34 +34,6 @@ pub struct Pool {
     /// Its description.
     path: PathBuf,
     threads: usize,
-}
-
-/// Bytes of Python as what is put.
-struct Given<'a>(Cursor<&'a [u8]>);
-
-impl Read for Given<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buf)
-    }
-}
-
-impl Source for Given<'_> {
-    fn size(&self) -> Option<u64> {
-        Some(self.0.get_ref().len() as u64)
-    }
-
-    fn identity(&self) -> Option<[u8; 16]> {
-        None
-    }
-
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        self.0.set_position(self.0.position().saturating_add(bytes));
-        Ok(())
-    }
-
-    fn changed(&mut self) -> io::Result<bool> {
-        Ok(false)
-    }
 }
 
 /// A fresh identity.
@@ -322,7 +294,8 @@ impl Pool {
         let report = py.detach(|| -> Result<_, Failure> {
             self.pool.refuse_nested(self.index().ok().as_ref(), name)?;
             // SAFETY: callers promise not to write to the buffers of a call meanwhile.
-            let mut source = Given(Cursor::new(unsafe { bytes.slice() }));
+            let given = unsafe { bytes.slice() };
+            let mut source = StreamSource::new(given).with_size(given.len() as u64);
             let req = PutRequest { name, run: fresh_run(), now_ms: now_ms(), replace };
             Ok(self.pool.put(&req, &mut source, &self.settings())?)
         })?;

@@ -280,8 +280,7 @@ impl<'a> Transfer<'a> {
         let opened = at_once(items, |item| self.source(item, settings));
         let (mut sources, mut put) = (Vec::new(), Vec::new());
         for (item, source) in items.iter().zip(opened) {
-            let nested =
-                || Ok(self.pool.refuse_nested_but(free, Some(self.index), &item.name)?);
+            let nested = || Ok(self.pool.refuse_nested_but(free, Some(self.index), &item.name)?);
             match source.and_then(|source| nested().map(|()| source)) {
                 Ok(Some(source)) => sources.push((item, source)),
                 Ok(None) => report.count(&item.name, Ok(None)),

@@ -28,17 +28,12 @@ impl Pool {
         let parent = |name: &str| name.rfind('/').unwrap_or(0);
         let mut folder = &name[..parent(name)];
         while !folder.is_empty() {
-            match if free.contains(folder) { None } else { Some(self.manifest(folder)) } {
-                Some(Ok(_)) => {
-                    let what =
-                        format!("{folder:?} is an object, so it cannot be a folder with {name:?}");
-                    return Err(PoolError::Refused { what });
-                }
-                None | Some(Err(PoolError::NoObject { .. })) => {
-                    folder = &folder[..parent(folder)];
-                }
-                Some(Err(error)) => return Err(error),
+            if !free.contains(folder) && self.has(folder)? {
+                let what =
+                    format!("{folder:?} is an object, so it cannot be a folder with {name:?}");
+                return Err(PoolError::Refused { what });
             }
+            folder = &folder[..parent(folder)];
         }
         let mut inside = None;
         if let Some(index) = index {
@@ -54,6 +49,15 @@ impl Pool {
                 Err(PoolError::Refused { what })
             }
             None => Ok(()),
+        }
+    }
+
+    /// Whether there is an object of that name.
+    fn has(&self, name: &str) -> Result<bool> {
+        match self.manifest(name) {
+            Ok(_) => Ok(true),
+            Err(PoolError::NoObject { .. }) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 }
