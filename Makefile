@@ -12,7 +12,8 @@ KILN   := $(TARGET)/release/kiln
     ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
     dist dist-test dist-twice bench-average bench-volume numbers pictures simulate testbed-up \
-    testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel fuzz clean
+    testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel hdfs-up hdfs- \
+    down fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -47,6 +48,7 @@ help:
 	@echo 'make python-test  kiln for Python, against Ceph and zfec (WHEEL=1: as pip installs it)'
 	@echo 'make python-wheel  a wheel of it, in target/wheels'
 	@echo 'make bench-s3  what repairs download and ask for, and what faults do (QUICK=1)'
+	@echo 'make hdfs-up, hdfs-down  a NameNode and DATANODES=14 with links of RATE here (as root)'
 	@echo 'make simulate  clusters in virtual time while everything goes wrong (SEEDS=10000, FIRST=0)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each), guided by coverage'
 	@echo 'make lint    formatting, clippy, and a look at what we depend on'
@@ -258,6 +260,23 @@ bench-s3: build
 s3-test: setup
 	@kiln=$$($(BUILT) kiln:kiln) && echo '== s3' && \
 	{ $(PYTHON) bench/s3/s3_test.py '$(TARGET)/s3-test' --kiln "$$kiln" || [ $$? = 3 ]; }
+
+# A NameNode and DataNodes, each in a namespace with a shaped link. As root; Hadoop comes by Maven,
+# into Maven's own repository.
+DATANODES     ?= 14
+HDFS          := $(TARGET)/hdfs
+HDFS_PACKAGES := openjdk-17-jre-headless maven iproute2
+
+hdfs-packages = { command -v java >/dev/null && command -v mvn >/dev/null; } || \
+    { LOG_DIR='$(TARGET)' && . .ci/packages.sh && packages $(HDFS_PACKAGES); } || true
+
+hdfs-up: build
+	@$(hdfs-packages)
+	$(PYTHON) bench/hdfs/cluster.py up '$(HDFS)' --cache '$(TARGET)/hadoop' --kiln '$(KILN)' \
+	    --datanodes $(DATANODES) --rate $(RATE)
+
+hdfs-down:
+	$(PYTHON) bench/hdfs/cluster.py down '$(HDFS)'
 
 # The bounded form, part of `make test`. Exit code 3: not possible here, which was said.
 testbed-test: setup

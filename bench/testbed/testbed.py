@@ -106,7 +106,7 @@ class Testbed:
 
     # Life
 
-    def make(self, hosts, rate, kiln):
+    def make(self, hosts, rate, kiln, agents=True):
         """Makes hosts, links and agents; what was there before is taken down."""
         able()
         if not 1 <= hosts <= HOSTS_MAX:
@@ -118,10 +118,16 @@ class Testbed:
             (self.folder / sub).mkdir(parents=True)
         (self.folder / "testbed.json").write_text(
             json.dumps(dict(hosts=hosts, rate=rate, kiln=self.kiln)) + "\n")
-        run(self.kiln, "agent", "--init", "--key", self.key)
         self.make_switch()
         for host in range(hosts):
             self.make_host(host)
+        if agents:
+            self.make_agents()
+
+    def make_agents(self):
+        """The cluster's key, and an agent on every host."""
+        run(self.kiln, "agent", "--init", "--key", self.key)
+        hosts = self.hosts
         for host in range(hosts):
             self.start(host)
         for host in range(hosts):
