@@ -13,7 +13,7 @@ KILN   := $(TARGET)/release/kiln
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
     dist dist-test dist-twice bench-average bench-volume numbers pictures simulate testbed-up \
     testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel hdfs-up hdfs- \
-    down fuzz clean
+    down hdfs-down hdfs-test fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -49,6 +49,7 @@ help:
 	@echo 'make python-wheel  a wheel of it, in target/wheels'
 	@echo 'make bench-s3  what repairs download and ask for, and what faults do (QUICK=1)'
 	@echo 'make hdfs-up, hdfs-down  a NameNode and DATANODES=14 with links of RATE here (as root)'
+	@echo 'make hdfs-test  files and a pool on 14 DataNodes here, of which one is killed (as root)'
 	@echo 'make simulate  clusters in virtual time while everything goes wrong (SEEDS=10000, FIRST=0)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each), guided by coverage'
 	@echo 'make lint    formatting, clippy, and a look at what we depend on'
@@ -144,6 +145,7 @@ test: lint doc
 	    --beside volumes '$(SUB) volume-test' \
 	    --beside s3 '$(SUB) s3-test' \
 	    --beside python '$(SUB) python-test' \
+	    --beside hdfs '$(SUB) hdfs-test' \
 	    --beside migrate '$(PYTHON) bindings/ceph/migration_test.py' \
 	    '$(CARGO) test --workspace && $(SUB) kernels'
 
@@ -277,6 +279,13 @@ hdfs-up: build
 
 hdfs-down:
 	$(PYTHON) bench/hdfs/cluster.py down '$(HDFS)'
+
+# The bounded form, part of `make test`. Exit code 3: not possible here, which was said.
+hdfs-test: setup
+	@programs=$$($(BUILT) kiln:kiln kiln-hdfs:hdfs) && set -- $$programs && echo '== hdfs' && \
+	$(hdfs-packages); \
+	$(PYTHON) bench/hdfs/hdfs_test.py '$(HDFS)-test' --kiln "$$1" --battery "$$2" \
+	    --cache '$(TARGET)/hadoop' || [ $$? = 3 ]
 
 # The bounded form, part of `make test`. Exit code 3: not possible here, which was said.
 testbed-test: setup

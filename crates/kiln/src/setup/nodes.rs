@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kiln_hdfs::Folders as HdfsFolders;
 use kiln_node::net::{Address, Agents, SERVED};
 use kiln_pool::{Node, NodeConfig};
 use kiln_s3::Buckets;
@@ -18,7 +19,7 @@ use crate::setup::Setup;
 
 /// The program's table of all kinds of places.
 fn kinds(agents: &dyn BackendKind) -> Vec<&dyn BackendKind> {
-    [BACKENDS, &[&Buckets as &dyn BackendKind, agents]].concat()
+    [BACKENDS, &[&Buckets as &dyn BackendKind, &HdfsFolders, agents]].concat()
 }
 
 /// The table, for help texts: a line for each kind.

@@ -5,7 +5,7 @@ use std::fs;
 use crate::rig::Rig;
 
 /// Places of no kind that there is.
-const UNKNOWN: [&str; 3] = ["s4://bucket/x", "klin://x", "hdfs:///x"];
+const UNKNOWN: [&str; 3] = ["s4://bucket/x", "klin://x", "hdsf:///x"];
 
 /// Every command that takes the name of a place, a folder or a file.
 const COMMANDS: [&str; 21] = [

@@ -30,13 +30,16 @@ pub enum Capability {
     List,
     /// A file is written in place by one writer who can be deposed: [`Backend::create_log`].
     Log,
+    /// A file that is open for reading keeps its bytes when it is replaced or removed. Elsewhere
+    /// reading on is an error, never other bytes.
+    KeepOpen,
     /// What was synced or completed is there after this process has ended, and after a power cut.
     Durable,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 9] = [
+    pub const ALL: [Capability; 10] = [
         Self::Append,
         Self::Rename,
         Self::Copy,
@@ -45,6 +48,7 @@ impl Capability {
         Self::RangedRead,
         Self::List,
         Self::Log,
+        Self::KeepOpen,
         Self::Durable,
     ];
 }
@@ -61,6 +65,7 @@ impl fmt::Display for Capability {
             Self::RangedRead => "read parts of files",
             Self::List => "list its files",
             Self::Log => "keep a log that is written in place",
+            Self::KeepOpen => "keep the bytes of an open file that is replaced",
             Self::Durable => "keep files when this program ends",
         })
     }

@@ -316,8 +316,8 @@ impl Backend for FileBackend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let more = [Capability::CreateIfAbsent, Capability::Log, Capability::Durable];
-        Capabilities::FILES.and(&more)
+        use Capability::{CreateIfAbsent, Durable, KeepOpen, Log};
+        Capabilities::FILES.and(&[CreateIfAbsent, Log, KeepOpen, Durable])
     }
 
     fn folder(&self) -> Option<&Path> {

@@ -203,7 +203,8 @@ impl Backend for MemoryBackend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::FILES.and(&[Capability::CreateIfAbsent, Capability::Log])
+        use Capability::{CreateIfAbsent, KeepOpen, Log};
+        Capabilities::FILES.and(&[CreateIfAbsent, Log, KeepOpen])
     }
 
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {

@@ -1,0 +1,171 @@
+//! The backend: the files of a folder of HDFS.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kiln_store::{
+    Append, Backend, Capabilities, Capability, Location, LockAttempt, Operation, ReadAt,
+    StoreError, WriteLock, check_name,
+};
+
+use crate::client::Client;
+use crate::fence::LOCK;
+use crate::lease::{Seen, acquire};
+use crate::place::Place;
+use crate::read::File;
+use crate::write::Writer;
+
+/// Pauses between tries to get a lock.
+const LOCK_RETRY: Duration = Duration::from_millis(500);
+
+/// A folder of HDFS as a place of files; clones share it.
+#[derive(Debug, Clone)]
+pub struct FolderBackend {
+    client: Arc<Client>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl FolderBackend {
+    /// A place as a user writes it. Nothing is sent yet.
+    ///
+    /// ```
+    /// use kiln_hdfs::FolderBackend;
+    /// use kiln_store::{Backend, Location};
+    /// let disk = FolderBackend::open(&Location::of("hdfs://namenode/kiln".as_ref()))?;
+    /// assert_eq!(disk.place(), "hdfs://namenode/kiln");
+    /// # Ok::<(), kiln_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::BadPlace`]: it is not written as it should be.
+    pub fn open(place: &Location<'_>) -> Result<FolderBackend, StoreError> {
+        let client = Arc::new(Client::new(Place::of(place)?));
+        Ok(FolderBackend { client, seen: Arc::default() })
+    }
+
+    fn renamed(&self, from: &str, to: &str, over: bool) -> Result<(), StoreError> {
+        check_name(from)?;
+        check_name(to)?;
+        self.client.check_fence()?;
+        if from == to && over {
+            // HDFS refuses that.
+            let path = self.client.path(from);
+            return self.client.status(Operation::Rename, from, &path).map(drop);
+        }
+        self.client.rename(from, to, over)
+    }
+}
+
+impl Backend for FolderBackend {
+    fn place(&self) -> String {
+        self.client.place.text.clone()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FILES.and(&[Capability::CreateIfAbsent, Capability::Durable])
+    }
+
+    fn list(&self) -> Result<Vec<String>, StoreError> {
+        let mut names = Vec::new();
+        self.each_name(&mut |name| {
+            names.push(name.to_owned());
+            Ok(())
+        })?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn each_name(
+        &self,
+        see: &mut dyn FnMut(&str) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut after = String::new();
+        loop {
+            let (page, more) = self.client.page(&after)?;
+            for status in page.iter().filter(|status| status.is_file()) {
+                let name = &status.path_suffix;
+                if check_name(name).is_ok() && name != LOCK {
+                    see(name)?;
+                }
+            }
+            match page.last() {
+                Some(last) if more && last.path_suffix != after => {
+                    after.clone_from(&last.path_suffix);
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
+        check_name(name)?;
+        Ok(Box::new(File::open(&self.client, name)?))
+    }
+
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>, StoreError> {
+        check_name(name)?;
+        match at {
+            0 => Ok(Box::new(Writer::new(&self.client, name))),
+            _ => Ok(Box::new(Writer::resume(&self.client, name, at)?)),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        self.renamed(from, to, true)
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        self.renamed(from, to, false)
+    }
+
+    fn modified(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        check_name(name)?;
+        let path = self.client.path(name);
+        let status = self.client.status(Operation::Open, name, &path)?;
+        Ok(Some(status.modification_time))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        check_name(name)?;
+        self.client.check_fence()?;
+        self.client.delete(name, &self.client.path(name))
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
+        loop {
+            if let Some(guard) = acquire(&self.client, &self.seen)? {
+                return Ok(Some(WriteLock::on(guard)));
+            }
+            if !wait {
+                return Ok(None);
+            }
+            thread::sleep(LOCK_RETRY);
+        }
+    }
+
+    fn lock_within(&self, time: Duration) -> Result<LockAttempt, StoreError> {
+        let begin = Instant::now();
+        loop {
+            let lock = self.lock(false)?;
+            let waited = begin.elapsed();
+            if let Some(lock) = lock {
+                return Ok(LockAttempt::Granted { lock, waited });
+            }
+            if waited >= time {
+                return Ok(LockAttempt::Busy { holder: self.lock_holder() });
+            }
+            thread::sleep(LOCK_RETRY.min(time - waited));
+        }
+    }
+
+    fn lock_holder(&self) -> Option<String> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).holder.clone()
+    }
+
+    fn issued(&self) -> (u64, u64) {
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        (count(&self.client.reads), count(&self.client.bytes))
+    }
+}

@@ -1,0 +1,324 @@
+//! Requests to a NameNode and to DataNodes: tried again after faults that pass, with an end.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use std::{env, io, thread};
+
+use kiln_store::{Operation, StoreError};
+use ureq::http::{Request, Response};
+use ureq::{Agent, AsSendBody};
+
+use crate::fence::{Fence, LOCK};
+use crate::place::Place;
+use crate::reply::{Reply, io_error};
+
+/// Most tries of one request.
+pub(crate) const TRIES: u32 = 7;
+/// Pause after the first failure; each next one is twice as long, up to [`LONGEST_PAUSE`].
+const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// A DataNode that did not answer any try is then tried once for each request, for so long.
+const DOWN: Duration = Duration::from_secs(30);
+/// All tries of a request together take so many times what a server may be silent.
+const DEADLINE: u32 = 4;
+/// Most bytes of an answer that is text: a page of a listing has 1000 names.
+const MAX_TEXT: u64 = 8 << 20;
+
+/// A request to the NameNode.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub op: Operation,
+    /// The file, for messages; empty: the place.
+    pub name: &'a str,
+    pub method: &'static str,
+    /// The path in HDFS.
+    pub path: &'a str,
+    /// The operation of WebHDFS, and its parameters.
+    pub action: &'static str,
+    pub query: &'a [(&'static str, &'a str)],
+}
+
+/// Tries of one thing, with pauses that grow and an end.
+pub(crate) struct Tries {
+    begin: Instant,
+    pause: Duration,
+    count: u32,
+    longest: Duration,
+}
+
+impl Tries {
+    /// Whether there may be another one; waits for it.
+    pub(crate) fn again(&mut self) -> bool {
+        self.count += 1;
+        if self.count >= TRIES || self.begin.elapsed() >= self.longest {
+            return false;
+        }
+        // Pauses of many clients must not end together.
+        thread::sleep(self.pause.mul_f64(0.5 + 0.5 * (random() >> 11) as f64 / 2f64.powi(53)));
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        true
+    }
+}
+
+/// One folder, and how its servers are talked to.
+#[derive(Debug)]
+pub(crate) struct Client {
+    agent: Agent,
+    pub place: Place,
+    user: Option<String>,
+    /// Whether the folder is there, once that was seen.
+    there: OnceLock<()>,
+    /// What says whether the lock that is held still is.
+    pub fence: Mutex<Weak<Fence>>,
+    /// When a DataNode last did not answer, whatever was tried.
+    down: Mutex<Option<Instant>>,
+    pub reads: AtomicU64,
+    pub bytes: AtomicU64,
+}
+
+impl Client {
+    pub(crate) fn new(place: Place) -> Client {
+        let host = &place.namenode.host;
+        let near = host == "localhost" || host.starts_with("127.");
+        let patience = Some(place.patience);
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .timeout_connect(patience)
+            .timeout_per_read(patience)
+            .timeout_per_write(patience)
+            .timeout_recv_response(patience)
+            .max_idle_connections_per_host(16)
+            .max_idle_connections(64)
+            .user_agent(concat!("kiln/", env!("CARGO_PKG_VERSION")));
+        if near {
+            config = config.proxy(None);
+        }
+        let known = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+        let user = place.user.clone();
+        let user = user.or_else(|| {
+            ["HADOOP_USER_NAME", "USER", "LOGNAME"].iter().find_map(|name| known(name))
+        });
+        let (reads, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (there, fence) = (OnceLock::new(), Mutex::default());
+        let (agent, down) = (config.build().new_agent(), Mutex::default());
+        Client { agent, place, user, there, fence, down, reads, bytes }
+    }
+
+    /// The path of a file in HDFS.
+    pub(crate) fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.place.path)
+    }
+
+    /// An error of this place.
+    pub(crate) fn error(&self, op: Operation, name: &str, source: io::Error) -> StoreError {
+        io_error(op, &self.place.text, name, source)
+    }
+
+    /// As [`Client::error`], of these words.
+    pub(crate) fn fail(&self, op: Operation, name: &str, why: &str) -> StoreError {
+        self.error(op, name, io::Error::other(why.to_owned()))
+    }
+
+    pub(crate) fn tries(&self) -> Tries {
+        let longest = self.place.patience * DEADLINE;
+        Tries { begin: Instant::now(), pause: PAUSE, count: 0, longest }
+    }
+
+    /// As [`Client::tries`], of reads: where a DataNode is down for a while each waits once only.
+    pub(crate) fn read_tries(&self) -> Tries {
+        let mut tries = self.tries();
+        let down = *self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        if down.is_some_and(|since| since.elapsed() < DOWN) {
+            tries.count = TRIES - 1;
+        }
+        tries
+    }
+
+    /// Notes whether reads succeed.
+    pub(crate) fn note_reads(&self, succeed: bool) {
+        let down = if succeed { None } else { Some(Instant::now()) };
+        *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
+    }
+
+    /// Asks the NameNode until it answers, or the time is over. An answer that is no success is an
+    /// error, but for those that `accept` takes.
+    pub(crate) fn ask(
+        &self,
+        ask: &Ask<'_>,
+        accept: impl Fn(&Reply) -> bool,
+    ) -> Result<Reply, StoreError> {
+        let (url, mut tries, mut tried) = (self.url(ask), self.tries(), false);
+        loop {
+            let end = match self.once(ask.method, &url, None) {
+                Ok(mut reply) => {
+                    reply.tried = tried;
+                    if reply.is_success() || accept(&reply) {
+                        return Ok(reply);
+                    }
+                    if !reply.is_passing() {
+                        return Err(self.refusal(ask.op, ask.name, &reply));
+                    }
+                    self.refusal(ask.op, ask.name, &reply)
+                }
+                Err(error) => self.error(ask.op, ask.name, error),
+            };
+            // Of a try that was not answered nobody knows what it did.
+            tried = true;
+            if !tries.again() {
+                return Err(end);
+            }
+        }
+    }
+
+    /// The error of a refusal: tells a folder that is missing from a file that is.
+    pub(crate) fn refusal(&self, op: Operation, name: &str, reply: &Reply) -> StoreError {
+        if reply.is_absent() && !self.is_there() {
+            let path = &self.place.path;
+            let why = format!("there is no such folder; make it with: hdfs dfs -mkdir -p {path}");
+            return self.fail(op, name, &why);
+        }
+        reply.error(op, &self.place.text, name)
+    }
+
+    fn is_there(&self) -> bool {
+        if self.there.get().is_some() {
+            return true;
+        }
+        let op = Operation::OpenPlace;
+        let (path, action) = (&self.place.path, "GETFILESTATUS");
+        let ask = Ask { op, name: "", method: "GET", path, action, query: &[] };
+        let there = self.once("GET", &self.url(&ask), None);
+        let there = there.map_or(true, |reply| !reply.is_absent());
+        if there {
+            let _ = self.there.set(());
+        }
+        there
+    }
+
+    fn url(&self, ask: &Ask<'_>) -> String {
+        let (server, path) = (self.place.namenode.authority(), encoded(ask.path, b"/"));
+        let mut url = format!("http://{server}/webhdfs/v1{path}?op={}", ask.action);
+        let user = self.user.as_deref().map(|user| ("user.name", user));
+        for (name, value) in user.iter().chain(ask.query) {
+            url.push_str(&format!("&{name}={}", encoded(value, b"/,")));
+        }
+        url
+    }
+
+    /// Sends a request once. `into` is filled by the body of a success, which must have just its
+    /// length.
+    pub(crate) fn once(
+        &self,
+        method: &'static str,
+        url: &str,
+        into: Option<&mut [u8]>,
+    ) -> io::Result<Reply> {
+        let request = Request::builder().method(method).uri(url);
+        let sent = match method {
+            "PUT" | "POST" => self.agent.run(request.body(&[][..]).map_err(io::Error::other)?),
+            _ => self.agent.run(request.body(()).map_err(io::Error::other)?),
+        };
+        let mut response = sent.map_err(unanswered)?;
+        let mut reply = reply_of(&response);
+        match into {
+            Some(buf) if reply.status == 200 => self.fill(&reply, &mut response, buf)?,
+            _ => read_text(&mut reply, &mut response)?,
+        }
+        Ok(reply)
+    }
+
+    /// Sends bytes to a DataNode.
+    pub(crate) fn put(&self, url: &str, body: impl AsSendBody) -> io::Result<Reply> {
+        // DataNodes say that they wait for the bytes whether or not they are asked.
+        let request = Request::builder().method("PUT").uri(url).header("expect", "100-continue");
+        let request = request.header("content-type", "application/octet-stream");
+        let sent = self.agent.run(request.body(body).map_err(io::Error::other)?);
+        let mut response = sent.map_err(unanswered)?;
+        let mut reply = reply_of(&response);
+        read_text(&mut reply, &mut response)?;
+        Ok(reply)
+    }
+
+    /// Reads a body of just the length of the buffer.
+    fn fill(
+        &self,
+        reply: &Reply,
+        response: &mut Response<ureq::Body>,
+        buf: &mut [u8],
+    ) -> io::Result<()> {
+        if reply.length != Some(buf.len() as u64) {
+            // Nothing of it is read: it could be all of the file.
+            let why = format!("asked for {} bytes, got {:?}", buf.len(), reply.length);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        response.body_mut().with_config().limit(buf.len() as u64 + 1).reader().read_exact(buf)?;
+        self.count(buf.len());
+        Ok(())
+    }
+
+    /// Counts a read.
+    pub(crate) fn count(&self, bytes: usize) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Refuses to write if a lock was held and may be lost.
+    pub(crate) fn check_fence(&self) -> Result<(), StoreError> {
+        let fence = self.fence.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        match fence.is_none_or(|fence| fence.holds()) {
+            true => Ok(()),
+            false => {
+                let (place, name) = (self.place.text.clone(), LOCK.to_owned());
+                Err(StoreError::Fenced { place, name })
+            }
+        }
+    }
+}
+
+/// Says what a user can do about an answer that is none.
+fn unanswered(error: ureq::Error) -> io::Error {
+    match error {
+        ureq::Error::Protocol(error) => io::Error::other(format!(
+            "what answers there does not speak HTTP: give the port of HTTP (9870 for NameNodes and \
+             9864 for DataNodes unless set otherwise), not the port of Hadoop's RPC ({error})"
+        )),
+        other => other.into_io(),
+    }
+}
+
+fn reply_of(response: &Response<ureq::Body>) -> Reply {
+    let get = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+    Reply {
+        status: response.status().as_u16(),
+        location: get("location").map(str::to_owned),
+        length: get("content-length").and_then(|length| length.trim().parse().ok()),
+        ..Reply::default()
+    }
+}
+
+fn read_text(reply: &mut Reply, response: &mut Response<ureq::Body>) -> io::Result<()> {
+    let body = response.body_mut().with_config().limit(MAX_TEXT).lossy_utf8(true);
+    reply.text = body.read_to_string().map_err(ureq::Error::into_io)?;
+    Ok(())
+}
+
+/// A path or value as URLs have it: what is not plain, nor among `also`, as %XX.
+fn encoded(text: &str, also: &[u8]) -> String {
+    let plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || also.contains(&byte);
+    text.bytes()
+        .map(|byte| match plain(byte) {
+            true => char::from(byte).to_string(),
+            false => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+/// 64 bits that differ each time.
+pub(crate) fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}

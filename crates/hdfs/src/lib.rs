@@ -1,0 +1,52 @@
+//! Folders of HDFS as places for shards: `hdfs://namenode/path`.
+//!
+//! A place is a folder, a file a file of it with replication 1; with `?datanode=` each file is on
+//! that DataNode, which is looked at. All is asked for by WebHDFS, the HTTP interface that every
+//! HDFS has. What the crate does is in `docs/HDFS.md` for users, and why it is safe in its
+//! `DESIGN.md`. Here are sockets, clocks and threads: the rim.
+//!
+//! ```
+//! use kiln_hdfs::Folders;
+//! use kiln_store::{BackendKind, Opening, open_place};
+//! let kinds = [&Folders as &dyn BackendKind];
+//! let error = open_place(&kinds, "hdfs:///x".as_ref(), Opening::default()).unwrap_err();
+//! assert!(error.is_usage() && error.to_string().contains("NameNode"));
+//! ```
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod backend;
+mod blocks;
+mod client;
+mod fence;
+mod lease;
+mod operations;
+mod place;
+mod read;
+mod reply;
+mod stream;
+mod write;
+
+use std::sync::Arc;
+
+use kiln_store::{Backend, BackendKind, Location, Opening, StoreError};
+
+pub use backend::FolderBackend;
+
+/// The row of the table of places; see [`BackendKind`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Folders;
+
+impl BackendKind for Folders {
+    fn examples(&self) -> &'static [&'static str] {
+        &["hdfs://namenode/path"]
+    }
+
+    fn about(&self) -> &'static str {
+        "a folder of HDFS, by WebHDFS; ?datanode=host keeps its files on that DataNode"
+    }
+
+    fn open(&self, place: &Location<'_>, _: Opening) -> Result<Arc<dyn Backend>, StoreError> {
+        Ok(Arc::new(FolderBackend::open(place)?))
+    }
+}

@@ -1,0 +1,177 @@
+//! What a user writes: `hdfs://namenode:9870/path?datanode=host3&user=kiln`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kiln_store::{Location, StoreError};
+
+/// Where a NameNode answers HTTP when nobody says otherwise.
+const NAMENODE_PORT: u16 = 9870;
+/// Where a DataNode does.
+const DATANODE_PORT: u16 = 9864;
+/// Longest path of a folder in bytes.
+const MAX_PATH: usize = 4000;
+/// How long a server may be silent.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Longest silence that can be asked for.
+const MAX_PATIENCE: u64 = 600;
+
+/// A server's host and port of HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Server {
+    pub host: String,
+    pub port: u16,
+}
+
+impl Server {
+    /// As URLs have it.
+    pub(crate) fn authority(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    fn of(text: &str, port: u16) -> Option<Server> {
+        let (host, port) = match text.rsplit_once(':') {
+            None => (text, port),
+            Some((host, port)) => (host, port.parse().ok().filter(|port| *port > 0)?),
+        };
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let good = !host.is_empty() && host.len() <= 253 && host.bytes().all(plain);
+        good.then(|| Server { host: host.to_owned(), port })
+    }
+}
+
+/// A place, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// As it was written.
+    pub text: String,
+    pub namenode: Server,
+    /// The folder, with a slash before and none behind it; of the root empty.
+    pub path: String,
+    /// The one DataNode that the files are to be on.
+    pub datanode: Option<Server>,
+    /// What that DataNode has its blocks in, where it is this machine.
+    pub blocks: Option<PathBuf>,
+    /// Who asks.
+    pub user: Option<String>,
+    /// How long a server may be silent before a request is tried again.
+    pub patience: Duration,
+}
+
+impl Place {
+    pub(crate) fn of(location: &Location<'_>) -> Result<Place, StoreError> {
+        let text = location.rest.to_str().ok_or_else(|| location.bad("it is not UTF-8"))?;
+        let (rest, query) = text.split_once('?').unwrap_or((text, ""));
+        let (server, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let namenode = Server::of(server, NAMENODE_PORT).ok_or_else(|| {
+            location.bad(
+                "it names no NameNode; write hdfs://namenode/path, or hdfs://namenode:port/path \
+                 with the NameNode's port of HTTP, 9870 unless set otherwise",
+            )
+        })?;
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let good = |part: &str| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.=+".contains(&byte);
+            !part.is_empty() && part != "." && part != ".." && part.bytes().all(plain)
+        };
+        if path.is_empty() || path.len() > MAX_PATH || !path.split('/').all(good) {
+            return Err(location.bad(
+                "it names no folder below the root: a path has characters of a-z, A-Z, 0-9, '-', \
+                 '_', '.', '=', '+', with single '/' between its parts",
+            ));
+        }
+        let mut place = Place {
+            text: location.text.display().to_string(),
+            namenode,
+            path: format!("/{path}"),
+            datanode: None,
+            blocks: None,
+            user: None,
+            patience: PATIENCE,
+        };
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            place.set(name, value).map_err(|why| location.bad(&why))?;
+        }
+        if place.blocks.is_some() && place.datanode.is_none() {
+            return Err(location.bad("blocks= is of a DataNode: give datanode= too"));
+        }
+        Ok(place)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if value.is_empty() {
+            return Err(format!("{name:?} has no value; write {name}=VALUE"));
+        }
+        match name {
+            "datanode" => {
+                let server = Server::of(value, DATANODE_PORT);
+                let why = || format!("datanode={value}: give host or host:port");
+                self.datanode = Some(server.ok_or_else(why)?);
+            }
+            "blocks" => self.blocks = Some(value.into()),
+            "user" => {
+                let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+                if !value.bytes().all(plain) {
+                    return Err(format!("user={value}: a name has a-z, 0-9, '-', '_', '.'"));
+                }
+                self.user = Some(value.to_owned());
+            }
+            "timeout" => {
+                let seconds = value.parse().ok().filter(|at| (1..=MAX_PATIENCE).contains(at));
+                let why = || format!("timeout={value}: give 1 to {MAX_PATIENCE} seconds");
+                self.patience = Duration::from_secs(seconds.ok_or_else(why)?);
+            }
+            _ => {
+                let known = "datanode, blocks, user, timeout";
+                return Err(format!("{name:?} is no option of hdfs:// places; known: {known}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(text: &str) -> Result<Place, StoreError> {
+        Place::of(&Location::of(text.as_ref()))
+    }
+
+    #[test]
+    fn places_are_taken_apart() {
+        let found = place("hdfs://nn/a/b?datanode=d3:1234&user=me&timeout=5&blocks=/x").unwrap();
+        assert_eq!(found.namenode.authority(), "nn:9870");
+        assert_eq!((&found.path[..], found.user.as_deref()), ("/a/b", Some("me")));
+        assert_eq!(found.datanode.unwrap().authority(), "d3:1234");
+        assert_eq!(found.patience, Duration::from_secs(5));
+        let found = place("hdfs://nn.example.org:50070/a/?datanode=d").unwrap();
+        assert_eq!(found.namenode.authority(), "nn.example.org:50070");
+        assert_eq!(found.datanode.unwrap().authority(), "d:9864");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for wrong in [
+            "hdfs://",
+            "hdfs:///x",
+            "hdfs://nn",
+            "hdfs://nn/",
+            "hdfs://nn:0/x",
+            "hdfs://nn:port/x",
+            "hdfs://n n/x",
+            "hdfs://nn/a//b",
+            "hdfs://nn/a/../b",
+            "hdfs://nn/a b",
+            "hdfs://nn/x?datanode",
+            "hdfs://nn/x?datanode=a:b:c",
+            "hdfs://nn/x?user=a/b",
+            "hdfs://nn/x?timeout=0",
+            "hdfs://nn/x?blocks=/y",
+            "hdfs://nn/x?pasword=1",
+        ] {
+            assert!(place(wrong).unwrap_err().is_usage(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Reading ranges of a file.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kiln_store::{BatchRead, Operation, ReadAt, StoreError, Tag};
+
+use crate::blocks::Local;
+use crate::client::{Ask, Client};
+use crate::operations::by_id;
+use crate::reply::Reply;
+
+/// Ranges of one file that are asked for at the same time.
+const AT_ONCE: usize = 8;
+
+/// A file that was there when it was opened; if it is replaced, reading ends with an error.
+pub(crate) struct File {
+    client: Arc<Client>,
+    name: String,
+    path: String,
+    len: u64,
+    /// A DataNode that answered, as the URL of a read without its range.
+    source: Mutex<Option<String>>,
+    local: Option<Local>,
+}
+
+impl File {
+    pub(crate) fn open(client: &Arc<Client>, name: &str) -> Result<File, StoreError> {
+        let status = client.status(Operation::Open, name, &client.path(name))?;
+        if !status.is_file() {
+            let why = io::Error::new(io::ErrorKind::NotFound, "it is a folder");
+            return Err(client.error(Operation::Open, name, why));
+        }
+        let (path, len) = (by_id(status.file_id), status.length);
+        let mut local = None;
+        if let (Some(folder), Some(server)) = (&client.place.blocks, &client.place.datanode) {
+            // What HDFS moved elsewhere is read from there.
+            let located = client.blocks(Operation::Open, name, &path)?;
+            local = Local::open(folder, &located, server, len);
+        }
+        let (client, name, source) = (Arc::clone(client), name.to_owned(), Mutex::new(None));
+        Ok(File { client, name, path, len, source, local })
+    }
+
+    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        let need = offset.saturating_add(buf.len() as u64);
+        if need > self.len {
+            let (place, name) = (self.client.place.text.clone(), self.name.clone());
+            return Err(StoreError::Truncated { place, name, need, have: self.len });
+        }
+        if buf.is_empty() {
+            return Ok(());
+        }
+        if let Some(local) = &self.local
+            && local.read(offset, buf).is_ok()
+        {
+            self.client.count(buf.len());
+            return Ok(());
+        }
+        let mut tries = self.client.read_tries();
+        loop {
+            let known = self.source().clone();
+            let end = match self.ask(known.as_deref(), offset, buf) {
+                Ok(reply) if reply.status == 200 => {
+                    self.client.note_reads(true);
+                    return Ok(());
+                }
+                Ok(reply) if reply.is_absent() => {
+                    return Err(self.fail("it was replaced while it was read; try again"));
+                }
+                Ok(reply) => {
+                    let end = self.client.refusal(Operation::Read, &self.name, &reply);
+                    if known.is_none() && !reply.is_passing() {
+                        return Err(end);
+                    }
+                    end
+                }
+                Err(error) => self.client.error(Operation::Read, &self.name, error),
+            };
+            // Another DataNode may have it, or this one another time.
+            *self.source() = None;
+            if !tries.again() {
+                self.client.note_reads(false);
+                return Err(end);
+            }
+        }
+    }
+
+    fn source(&self) -> MutexGuard<'_, Option<String>> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fail(&self, why: &str) -> StoreError {
+        self.client.fail(Operation::Read, &self.name, why)
+    }
+
+    /// One try: asks the DataNode that is known, or the NameNode for one.
+    fn ask(&self, known: Option<&str>, offset: u64, buf: &mut [u8]) -> io::Result<Reply> {
+        let len = buf.len();
+        let source = match known {
+            Some(source) => source.to_owned(),
+            None => {
+                let (at, length) = (offset.to_string(), len.to_string());
+                let query = [("offset", &at[..]), ("length", &length[..])];
+                let (op, action, path) = (Operation::Read, "OPEN", &self.path[..]);
+                let ask = Ask { op, name: &self.name, method: "GET", path, action, query: &query };
+                let reply = self.client.ask(&ask, |_| true).map_err(io::Error::other)?;
+                match reply.location {
+                    Some(url) if reply.status == 307 => without_range(&url),
+                    _ => return Ok(reply),
+                }
+            }
+        };
+        let url = format!("{source}&offset={offset}&length={len}");
+        let reply = self.client.once("GET", &url, Some(buf))?;
+        if reply.status == 200 {
+            *self.source() = Some(source);
+        }
+        Ok(reply)
+    }
+}
+
+/// The URL of a read without which range it is of.
+fn without_range(url: &str) -> String {
+    let (path, query) = url.split_once('?').unwrap_or((url, ""));
+    let of_range = |part: &&str| part.starts_with("offset=") || part.starts_with("length=");
+    let rest: Vec<&str> = query.split('&').filter(|part| !of_range(part)).collect();
+    format!("{path}?{}", rest.join("&"))
+}
+
+impl ReadAt for File {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.read(offset, buf)
+    }
+
+    /// Ranges stay as they are, a request each: never is more asked for.
+    fn read_batch(&self, reads: &mut [BatchRead<'_>]) -> Result<(), StoreError> {
+        if self.local.is_some() {
+            return reads.iter_mut().try_for_each(|read| self.read(read.offset, read.buf));
+        }
+        for reads in reads.chunks_mut(AT_ONCE) {
+            let [first, rest @ ..] = reads else { continue };
+            std::thread::scope(|scope| {
+                let spawn = |read: &'_ mut BatchRead<'_>| self.read(read.offset, &mut *read.buf);
+                let others: Vec<_> =
+                    rest.iter_mut().map(|read| scope.spawn(move || spawn(read))).collect();
+                let mine = self.read(first.offset, first.buf);
+                others.into_iter().fold(mine, |end, other| {
+                    let other = other.join();
+                    end.and(other.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    fn tag(&self) -> Option<Tag> {
+        None
+    }
+}

@@ -1,0 +1,146 @@
+//! What a server answered, and what its refusals mean for a user.
+
+use std::io;
+
+use kiln_store::{Operation, StoreError};
+
+/// An answer, without what was read into the caller's buffer.
+#[derive(Debug, Default)]
+pub(crate) struct Reply {
+    pub status: u16,
+    /// Where the server sends the request on to.
+    pub location: Option<String>,
+    pub length: Option<u64>,
+    /// The body, where it is text.
+    pub text: String,
+    /// An earlier try of the same request may have done its work.
+    pub tried: bool,
+}
+
+impl Reply {
+    /// Done, or sent on to a DataNode.
+    pub(crate) fn is_success(&self) -> bool {
+        (200..400).contains(&self.status)
+    }
+
+    /// What the server calls its error; empty where it does not say.
+    pub(crate) fn exception(&self) -> String {
+        self.said("exception")
+    }
+
+    fn said(&self, field: &str) -> String {
+        let found: serde_json::Value = serde_json::from_str(&self.text).unwrap_or_default();
+        let text = found["RemoteException"][field].as_str().unwrap_or("");
+        // A message may go on with where it is thrown.
+        text.lines().next().unwrap_or("").chars().take(300).collect()
+    }
+
+    /// Whether another try may succeed: the server is overloaded, or just starts.
+    pub(crate) fn is_passing(&self) -> bool {
+        let exception = self.exception();
+        match self.status {
+            408 | 429 | 502 | 503 | 504 => true,
+            // A fault of its own, not one of those that it names.
+            500 => exception.is_empty(),
+            _ => ["RetriableException", "StandbyException", "ServerTooBusyException"]
+                .contains(&&exception[..]),
+        }
+    }
+
+    /// There is no such file.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.status == 404 && self.exception() == "FileNotFoundException"
+    }
+
+    /// There is one of that name already.
+    pub(crate) fn is_there(&self) -> bool {
+        let known = ["FileAlreadyExistsException", "AlreadyBeingCreatedException"];
+        known.contains(&&self.exception()[..])
+    }
+
+    /// The error that a refusal is, for a file (or with an empty name the place).
+    pub(crate) fn error(&self, op: Operation, place: &str, name: &str) -> StoreError {
+        let (kind, why) = self.why();
+        io_error(op, place, name, io::Error::new(kind, why))
+    }
+
+    fn why(&self) -> (io::ErrorKind, String) {
+        use io::ErrorKind::{AlreadyExists, NotFound, Other, PermissionDenied, StorageFull};
+        let (exception, said) = (self.exception(), self.said("message"));
+        if self.is_there() {
+            return (AlreadyExists, format!("another one is there ({said})"));
+        }
+        match (self.status, &exception[..]) {
+            (_, "SafeModeException") => (
+                Other,
+                "the NameNode is in safe mode, in which nothing is written; wait until it leaves \
+                 it, or look with: hdfs dfsadmin -safemode get"
+                    .into(),
+            ),
+            (_, "StandbyException") => {
+                (Other, "this NameNode is on standby; name the active one".into())
+            }
+            (_, "AccessControlException" | "SecurityException") | (401, _) => (
+                PermissionDenied,
+                format!(
+                    "HDFS does not permit it ({said}); set HADOOP_USER_NAME or ?user= to one that \
+                     may, or change the folder's owner (clusters with Kerberos are not supported)"
+                ),
+            ),
+            (404, "FileNotFoundException") => (NotFound, format!("there is none ({said})")),
+            (_, "DSQuotaExceededException" | "NSQuotaExceededException") => {
+                (StorageFull, format!("the quota is used up ({said})"))
+            }
+            (404, _) if self.text.contains("Hadoop IPC port") => (
+                Other,
+                "that is the port of Hadoop's RPC; give the one of HTTP, 9870 for NameNodes and \
+                 9864 for DataNodes unless set otherwise"
+                    .into(),
+            ),
+            (404, "") => (
+                Other,
+                "no WebHDFS answers there; look at host and port, and at dfs.webhdfs.enabled"
+                    .into(),
+            ),
+            _ => {
+                let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+                (Other, format!("the server answers {} {exception}{said}", self.status))
+            }
+        }
+    }
+}
+
+/// An error of this place.
+pub(crate) fn io_error(op: Operation, place: &str, name: &str, source: io::Error) -> StoreError {
+    StoreError::Io { op, place: place.to_owned(), name: name.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(status: u16, exception: &str) -> Reply {
+        let text = format!(
+            "{{\"RemoteException\":{{\"exception\":\"{exception}\",\"message\":\"why\\nat x\"}}}}"
+        );
+        Reply { status, text, ..Reply::default() }
+    }
+
+    #[test]
+    fn refusals_say_what_to_do() {
+        let error =
+            |status, exception| reply(status, exception).error(Operation::Open, "hdfs://n/p", "a");
+        assert!(error(404, "FileNotFoundException").is_not_found());
+        assert!(error(403, "FileAlreadyExistsException").is_exists());
+        assert!(error(403, "SafeModeException").to_string().contains("safe mode"));
+        let denied = error(403, "AccessControlException").to_string();
+        assert!(denied.contains("HADOOP_USER_NAME") && denied.contains("(why)"), "{denied}");
+        assert!(error(403, "DSQuotaExceededException").is_full());
+        let text = "It looks like you are making an HTTP request to a Hadoop IPC port.".to_owned();
+        let rpc = Reply { status: 404, text, ..Reply::default() };
+        assert!(rpc.error(Operation::Open, "p", "").to_string().contains("9870"));
+        assert!(!rpc.error(Operation::Open, "p", "").is_not_found());
+        assert!(reply(503, "").is_passing() && reply(403, "RetriableException").is_passing());
+        assert!(!reply(500, "X").is_passing() && !reply(403, "SafeModeException").is_passing());
+    }
+}

@@ -1,0 +1,273 @@
+//! Writing a file: by one request where it is short, else by one whose body goes on as long as the
+//! file is written. What is added after a sync is a file of its own first, which HDFS then makes a
+//! part of the other one, so at any time a file has what was synced and no half of more.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kiln_store::{Append, Operation, StoreError};
+
+use crate::client::{Ask, Client};
+use crate::operations::passing_name;
+use crate::reply::Reply;
+use crate::stream::Stream;
+
+/// Bytes up to which a file is sent as a whole, and can be sent again.
+const SMALL: usize = 1 << 20;
+/// Bytes of a piece that is handed to a stream.
+const PIECE: usize = 256 << 10;
+/// Between looks at whether a file that is cut is ready.
+const CUT_PAUSE: Duration = Duration::from_millis(200);
+
+/// How a file comes to be: synced to disks when its blocks end, with one replica.
+const OVER: &[(&str, &str)] = &[
+    ("createflag", "CREATE,OVERWRITE,SYNC_BLOCK"),
+    ("overwrite", "true"),
+    ("createparent", "false"),
+    ("replication", "1"),
+];
+const NEW: &[(&str, &str)] = &[
+    ("createflag", "CREATE,SYNC_BLOCK"),
+    ("overwrite", "false"),
+    ("createparent", "false"),
+    ("replication", "1"),
+];
+
+/// Where the NameNode sends a write on to; on the place's DataNode, where it has one.
+fn target(client: &Client, name: &str, new: bool) -> Result<String, StoreError> {
+    let (op, action, path) = (Operation::Create, "CREATE", client.path(name));
+    let query = if new { NEW } else { OVER };
+    let ask = Ask { op, name, method: "PUT", path: &path, action, query };
+    let reply = client.ask(&ask, |_| false)?;
+    let parts = reply.location.as_deref().and_then(|url| url.strip_prefix("http://"));
+    let parts = parts.and_then(|url| url.split_once('/'));
+    let Some((server, rest)) = parts else {
+        let why = "the NameNode names no DataNode to write to by HTTP";
+        return Err(client.fail(op, name, why));
+    };
+    let server = client.place.datanode.as_ref().map_or(server.to_owned(), |at| at.authority());
+    Ok(format!("http://{server}/{rest}"))
+}
+
+/// Refuses a file that is not where it should be, and removes it.
+fn check_place(client: &Client, name: &str) -> Result<(), StoreError> {
+    let Some(server) = &client.place.datanode else { return Ok(()) };
+    let path = client.path(name);
+    let located = client.blocks(Operation::Complete, name, &path)?;
+    let Some(other) = located.elsewhere(server) else { return Ok(()) };
+    client.delete(name, &path)?;
+    let why = format!(
+        "HDFS put it on {other}, not on {}: is that DataNode full, or passed over as busy (set \
+         dfs.namenode.redundancy.considerLoad to false)",
+        server.authority()
+    );
+    Err(client.fail(Operation::Complete, name, &why))
+}
+
+/// Writes a small file, over what has the name or only where nothing has.
+pub(crate) fn put(client: &Client, name: &str, bytes: &[u8], new: bool) -> Result<(), StoreError> {
+    let op = Operation::Complete;
+    let mut tries = client.tries();
+    loop {
+        let url = target(client, name, new)?;
+        let end = match client.put(&url, bytes) {
+            Ok(reply) if reply.is_success() => match check_place(client, name) {
+                Ok(()) => return Ok(()),
+                // The next try may have more luck; of a new file nobody else may be robbed.
+                Err(error) if new => return Err(error),
+                Err(error) => error,
+            },
+            Ok(reply) if reply.is_passing() => client.refusal(op, name, &reply),
+            Ok(reply) => return Err(client.refusal(op, name, &reply)),
+            Err(error) => client.error(op, name, unreachable(client, error)),
+        };
+        // Whether a try that was not answered made a new file nobody knows.
+        if new || !tries.again() {
+            return Err(end);
+        }
+    }
+}
+
+/// Says which DataNode does not answer.
+fn unreachable(client: &Client, error: io::Error) -> io::Error {
+    match &client.place.datanode {
+        Some(server) => {
+            io::Error::new(error.kind(), format!("DataNode {}: {error}", server.authority()))
+        }
+        None => error,
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum State {
+    Open,
+    Failed,
+    Done,
+}
+
+/// A file that is being written.
+pub(crate) struct Writer {
+    client: Arc<Client>,
+    name: String,
+    len: u64,
+    /// Whether the file is there and has all that was flushed.
+    made: bool,
+    /// What is not yet with a DataNode.
+    buffer: Vec<u8>,
+    /// Under which name it goes there.
+    stream: Option<(Stream, String)>,
+    state: State,
+}
+
+impl Writer {
+    /// A file from its beginning, over what has the name when it is flushed first.
+    pub(crate) fn new(client: &Arc<Client>, name: &str) -> Writer {
+        let (client, name) = (Arc::clone(client), name.to_owned());
+        let (len, made, buffer) = (0, false, Vec::new());
+        Writer { client, name, len, made, buffer, stream: None, state: State::Open }
+    }
+
+    /// Goes on with a file at a length, which it is cut to if it is longer.
+    pub(crate) fn resume(client: &Arc<Client>, name: &str, at: u64) -> Result<Writer, StoreError> {
+        let path = client.path(name);
+        let have = match client.status(Operation::Create, name, &path) {
+            Ok(status) => status.length,
+            Err(error) if error.is_not_found() => 0,
+            Err(error) => return Err(error),
+        };
+        if have < at {
+            let place = client.place.text.clone();
+            return Err(StoreError::Truncated { place, name: name.to_owned(), need: at, have });
+        }
+        if have > at && !client.truncate(name, at)? {
+            let begin = Instant::now();
+            while client.blocks(Operation::Cut, name, &path)?.is_under_construction {
+                if begin.elapsed() > client.place.patience {
+                    let why = "HDFS does not end cutting it";
+                    return Err(client.fail(Operation::Cut, name, why));
+                }
+                thread::sleep(CUT_PAUSE);
+            }
+        }
+        let mut writer = Writer::new(client, name);
+        (writer.len, writer.made) = (at, true);
+        Ok(writer)
+    }
+
+    fn misuse(&self, op: &'static str) -> StoreError {
+        let what = "it is complete, or an earlier call failed".to_owned();
+        StoreError::Misuse { op, name: self.name.clone(), what }
+    }
+
+    /// Does a step; after a failure nothing is tried again.
+    fn step(
+        &mut self,
+        op: &'static str,
+        act: impl FnOnce(&mut Writer) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        if self.state != State::Open {
+            return Err(self.misuse(op));
+        }
+        self.state = State::Failed;
+        act(self)?;
+        self.state = State::Open;
+        Ok(())
+    }
+
+    /// The name under which what is written now goes to its DataNode.
+    fn to(&self) -> String {
+        if self.made { passing_name() } else { self.name.clone() }
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.len += bytes.len() as u64;
+        self.buffer.extend_from_slice(bytes);
+        let most = if self.stream.is_some() { PIECE } else { SMALL + 1 };
+        if self.buffer.len() < most {
+            return Ok(());
+        }
+        if self.stream.is_none() {
+            self.client.check_fence()?;
+            let to = self.to();
+            let url = target(&self.client, &to, false)?;
+            let stream = Stream::start(&self.client, url);
+            let stream =
+                stream.map_err(|error| self.client.error(Operation::Write, &self.name, error))?;
+            self.stream = Some((stream, to));
+        }
+        let bytes = std::mem::take(&mut self.buffer);
+        match &self.stream {
+            Some((stream, _)) if !stream.send(bytes) => self.flush(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has all that was written in the file, on disk.
+    fn flush(&mut self) -> Result<(), StoreError> {
+        let bytes = std::mem::take(&mut self.buffer);
+        if self.made && self.stream.is_none() && bytes.is_empty() {
+            return Ok(());
+        }
+        self.client.check_fence()?;
+        let to = match self.stream.take() {
+            None => {
+                let to = self.to();
+                put(&self.client, &to, &bytes, false)?;
+                to
+            }
+            Some((stream, to)) => {
+                if !bytes.is_empty() {
+                    stream.send(bytes);
+                }
+                self.answered(stream.finish())?;
+                check_place(&self.client, &to)?;
+                to
+            }
+        };
+        if to != self.name {
+            self.client.concat(&self.name, &to)?;
+        }
+        self.made = true;
+        Ok(())
+    }
+
+    fn answered(&self, end: io::Result<Reply>) -> Result<(), StoreError> {
+        let (client, op) = (&self.client, Operation::Write);
+        match end {
+            Ok(reply) if reply.is_success() => Ok(()),
+            Ok(reply) => Err(client.refusal(op, &self.name, &reply)),
+            Err(error) => Err(client.error(op, &self.name, unreachable(client, error))),
+        }
+    }
+}
+
+impl Append for Writer {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.step("append", |writer| bytes.chunks(PIECE).try_for_each(|piece| writer.add(piece)))
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.step("sync", Writer::flush)
+    }
+
+    fn complete(&mut self) -> Result<(), StoreError> {
+        self.step("complete", Writer::flush)?;
+        self.state = State::Done;
+        Ok(())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.state == State::Open {
+            // As any file that is closed without a sync: most likely it is there.
+            let _ = self.flush();
+        }
+    }
+}

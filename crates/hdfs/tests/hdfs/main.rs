@@ -1,0 +1,304 @@
+//! The backend against a small server of our own and, where `KILN_HDFS` names a folder of one, a
+//! real HDFS: the contract of places, long files, faults, refusals.
+
+mod fake;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use fake::Fake;
+use kiln_hdfs::FolderBackend;
+use kiln_store::backends::battery::check_all;
+use kiln_store::{
+    Backend, BatchRead, Existing, Location, LockAttempt, NewFile, StoreError, write_whole,
+};
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 31 + at / 253 * 7 + 1) as u8).collect()
+}
+
+fn open(url: &str) -> FolderBackend {
+    FolderBackend::open(&Location::of(url.as_ref())).unwrap()
+}
+
+/// Makes folders in one HDFS.
+type Maker = Box<dyn Fn() -> String>;
+
+/// A way to a new folder in each HDFS that there is, and what it is called. The real one is said as
+/// `namenode:port datanode:port`.
+fn all() -> Vec<(&'static str, Maker)> {
+    let mut all: Vec<(&'static str, Maker)> = vec![("fake", {
+        let fake = Fake::start();
+        Box::new(move || {
+            let path = format!("/test/{}", COUNT.fetch_add(1, Ordering::Relaxed));
+            fake.mkdir(&path);
+            let server = fake.authority();
+            format!("hdfs://{server}{path}?datanode={server}&timeout=5")
+        })
+    })];
+    if let Ok(real) = std::env::var("KILN_HDFS") {
+        let (namenode, datanode) = real.split_once(' ').unwrap();
+        let (namenode, datanode) = (namenode.to_owned(), datanode.to_owned());
+        all.push((
+            "real",
+            Box::new(move || {
+                let id = COUNT.fetch_add(1, Ordering::Relaxed);
+                let path = format!("/test-{}/{id}", std::process::id());
+                mkdir(&namenode, &path);
+                format!("hdfs://{namenode}{path}?datanode={datanode}&user=root")
+            }),
+        ));
+    }
+    all
+}
+
+fn mkdir(namenode: &str, path: &str) {
+    let url = format!("http://{namenode}/webhdfs/v1{path}?op=MKDIRS&user.name=root");
+    let done = std::process::Command::new("curl").args(["-sf", "-X", "PUT", &url]).status();
+    assert!(done.unwrap().success(), "{url}");
+}
+
+fn fake(options: &str) -> (Fake, FolderBackend) {
+    let fake = Fake::start();
+    fake.mkdir("/p");
+    let server = fake.authority();
+    let disk = open(&format!("hdfs://{server}/p?datanode={server}&timeout=2{options}"));
+    (fake, disk)
+}
+
+fn read(disk: &dyn Backend, name: &str) -> Vec<u8> {
+    let file = disk.open(name).unwrap();
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn the_contract_of_places_holds() {
+    for (name, folder) in all() {
+        check_all(name, &mut || Arc::new(open(&folder())));
+    }
+}
+
+#[test]
+fn long_files_are_streamed_gone_on_with_and_read_in_ranges() {
+    for (_, folder) in all() {
+        let disk = open(&folder());
+        let bytes = pattern(5_000_000);
+        let mut file = disk.append("a", 0).unwrap();
+        for piece in bytes[..3_000_000].chunks(77_777) {
+            file.append(piece).unwrap();
+        }
+        file.sync().unwrap();
+        assert_eq!(read(&disk, "a"), bytes[..3_000_000]);
+        file.append(&bytes[3_000_000..]).unwrap();
+        file.complete().unwrap();
+        assert!(file.append(b"more").is_err());
+        drop(file);
+        assert_eq!(disk.list().unwrap(), ["a"]);
+        let file = disk.open("a").unwrap();
+        let mut pieces = vec![vec![0; 1000]; 20];
+        let mut batch: Vec<BatchRead<'_>> = (pieces.iter_mut().enumerate())
+            .map(|(at, piece)| BatchRead::new(at as u64 * 240_000 + 13, piece))
+            .collect();
+        let before = disk.issued();
+        file.read_batch(&mut batch).unwrap();
+        let after = disk.issued();
+        assert_eq!((after.0 - before.0, after.1 - before.1), (20, 20_000));
+        for (at, piece) in pieces.iter().enumerate() {
+            assert_eq!(*piece, bytes[at * 240_000 + 13..][..1000]);
+        }
+        // Gone on with in the middle, as a repair does that was interrupted.
+        let mut file = disk.append("a", 2_222_222).unwrap();
+        file.append(&bytes[2_222_222..]).unwrap();
+        file.sync().unwrap();
+        assert!(read(&disk, "a") == bytes);
+    }
+}
+
+#[test]
+fn names_of_all_kinds_and_pages_of_them_are_told() {
+    for (_, folder) in all() {
+        let disk = open(&folder());
+        let mut names: Vec<String> = (0..20).map(|at| format!("f{at:02}")).collect();
+        names.extend(["a b+c%20d".to_owned(), "ü=&?#'.kiln".to_owned()]);
+        names.sort();
+        names.iter().for_each(|name| write_whole(&disk, name, name.as_bytes()).unwrap());
+        assert_eq!(disk.list().unwrap(), names);
+        assert!(names.iter().all(|name| read(&disk, name) == name.as_bytes()));
+        assert!(disk.modified("f00").unwrap().is_some());
+    }
+}
+
+#[test]
+fn what_is_replaced_while_it_is_read_is_never_mixed() {
+    for (_, folder) in all() {
+        let disk = open(&folder());
+        write_whole(&disk, "a", &pattern(5000)).unwrap();
+        let file = disk.open("a").unwrap();
+        let mut buf = [0; 100];
+        file.read_at(50, &mut buf).unwrap();
+        write_whole(&disk, "a", &[9; 5000]).unwrap();
+        let error = file.read_at(50, &mut buf).unwrap_err();
+        assert!(error.to_string().contains("replaced while it was read"), "{error}");
+    }
+}
+
+#[test]
+fn two_programs_never_have_the_lock_together() {
+    for (_, folder) in all() {
+        let url = folder();
+        let (one, two) = (open(&url), open(&url));
+        let held = one.lock(false).unwrap();
+        assert!(held.is_some() && two.lock(false).unwrap().is_none());
+        assert!(two.lock_holder().unwrap().contains("process"));
+        assert!(one.list().unwrap().is_empty());
+        write_whole(&one, "a", b"under the lock").unwrap();
+        drop(held);
+        assert!(two.lock(false).unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_lock_whose_holder_is_gone_is_taken_over_and_the_late_one_writes_no_more() {
+    for (_, folder) in all() {
+        let url = folder();
+        let (disk, other) = (open(&url), open(&url));
+        // As a process that was killed leaves it.
+        write_whole(&other, ".kiln-lock", b"process 7 on elsewhere\n").unwrap();
+        assert!(disk.lock(false).unwrap().is_none());
+        assert_eq!(disk.lock_holder().unwrap(), "process 7 on elsewhere");
+        let attempt = disk.lock_within(Duration::from_secs(120)).unwrap();
+        assert!(matches!(attempt, LockAttempt::Granted { .. }), "{attempt:?}");
+        write_whole(&disk, "a", b"mine").unwrap();
+        // Somebody else has it, who believed that this one was gone: at the next sign of life that
+        // is noticed, and nothing more is written.
+        write_whole(&other, ".kiln-lock", b"process 8\n").unwrap();
+        let begin = Instant::now();
+        let fenced = loop {
+            match write_whole(&disk, "a", b"late") {
+                Err(error) => break error,
+                Ok(()) => assert!(begin.elapsed() < Duration::from_secs(120), "never fenced"),
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        };
+        assert!(fenced.is_fenced(), "{fenced}");
+        drop(attempt);
+        // The other's lock was left alone.
+        assert!(other.lock(false).unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_folder_that_is_missing_is_said_and_not_made() {
+    for (_, folder) in all() {
+        let url = folder().replace("?", "/missing?");
+        let disk = open(&url);
+        let keep = NewFile { existing: Existing::Keep, ..NewFile::named("a") };
+        let errors = [
+            disk.list().unwrap_err(),
+            disk.open("a").err().unwrap(),
+            write_whole(&disk, "a", b"a").unwrap_err(),
+            disk.create(&keep).unwrap().complete().unwrap_err(),
+            disk.lock(false).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(!error.is_not_found(), "{error}");
+            assert!(error.to_string().contains("hdfs dfs -mkdir -p"), "{error}");
+        }
+        assert!(disk.list().is_err());
+    }
+}
+
+#[test]
+fn what_passes_is_tried_again() {
+    let (fake, disk) = fake("");
+    for _ in 0..4 {
+        fake.state().faults.busy = 2;
+        write_whole(&disk, "a", &pattern(5000)).unwrap();
+        fake.state().faults.busy = 2;
+        assert_eq!(disk.list().unwrap(), ["a"]);
+        fake.state().faults.short = 2;
+        assert_eq!(read(&disk, "a"), pattern(5000));
+        fake.state().faults.lost = 1;
+        disk.rename("a", "b").unwrap();
+        assert_eq!(read(&disk, "b"), pattern(5000));
+        disk.remove("b").unwrap();
+    }
+    // And not for ever.
+    fake.state().faults.busy = usize::MAX;
+    let begin = Instant::now();
+    assert!(disk.list().is_err() && write_whole(&disk, "a", b"a").is_err());
+    assert!(begin.elapsed() < Duration::from_secs(60));
+    fake.state().faults.busy = 0;
+    assert!(disk.list().unwrap().is_empty());
+}
+
+#[test]
+fn what_is_put_elsewhere_is_noticed_and_put_again_or_refused() {
+    let (fake, disk) = fake("");
+    fake.state().faults.astray = 2;
+    write_whole(&disk, "a", b"small").unwrap();
+    let left = fake.state().faults.astray;
+    assert_eq!((left, read(&disk, "a")), (0, b"small".to_vec()));
+    // What was streamed is not there a second time.
+    fake.state().faults.astray = 1;
+    let mut file = disk.append("b", 0).unwrap();
+    file.append(&pattern(3_000_000)).unwrap();
+    let error = file.sync().unwrap_err();
+    assert!(error.to_string().contains("considerLoad"), "{error}");
+    drop(file);
+    fake.state().faults.astray = usize::MAX;
+    let error = write_whole(&disk, "c", b"c").unwrap_err();
+    assert!(error.to_string().contains("HDFS put it on localhost:1"), "{error}");
+    assert_eq!(disk.list().unwrap(), ["a"]);
+}
+
+#[test]
+fn a_stream_that_is_dropped_never_looks_whole() {
+    let (fake, disk) = fake("");
+    let mut file = disk.create(&NewFile::named("a")).unwrap();
+    for _ in 0..30 {
+        file.write(&pattern(100_000)).unwrap();
+    }
+    drop(file);
+    assert!(disk.list().unwrap().is_empty());
+    assert!(!fake.state().log.iter().any(|line| line.contains("RENAME")));
+}
+
+#[test]
+fn safe_mode_is_said_before_anything_is_written() {
+    let (fake, disk) = fake("");
+    write_whole(&disk, "a", b"a").unwrap();
+    fake.state().faults.safe_mode = true;
+    let errors: [StoreError; 3] = [
+        write_whole(&disk, "b", b"b").unwrap_err(),
+        disk.lock(false).unwrap_err(),
+        disk.remove("a").unwrap_err(),
+    ];
+    for error in errors {
+        assert!(error.to_string().contains("safe mode"), "{error}");
+    }
+    assert_eq!((disk.list().unwrap(), read(&disk, "a")), (vec!["a".to_owned()], b"a".to_vec()));
+}
+
+#[test]
+fn ranges_fetch_what_was_asked_for_and_no_more() {
+    let (fake, disk) = fake("");
+    write_whole(&disk, "a", &pattern(200_000)).unwrap();
+    let file = disk.open("a").unwrap();
+    fake.state().log.clear();
+    fake.state().sent = 0;
+    let mut buf = [0; 777];
+    for at in [5, 100_000, 199_223] {
+        file.read_at(at, &mut buf).unwrap();
+        assert_eq!(buf, pattern(200_000)[at as usize..][..777]);
+    }
+    let state = fake.state();
+    assert_eq!(state.sent, 3 * 777);
+    // The NameNode was asked once.
+    assert_eq!(state.log.len(), 4, "{:?}", state.log);
+}
