@@ -5,7 +5,9 @@
 //!
 //! * `args.rs` what the user typed; `cmd.rs` the table of commands; `cmd/` one file per command
 //! * `setup.rs` ready parts (threads, rate limit, observer, nodes), so commands see no raw flag
-//! * `observer.rs` progress, warnings and throttling; `sizes.rs` and `lists.rs` small parsers
+//! * `observer.rs` progress, warnings and throttling; `sizes.rs`, `times.rs` and `lists.rs` small
+//!   parsers
+//! * `page.rs` what a coordinator shows over HTTP; `plan_picture.rs` a plan as a picture
 //! * `archive.rs` folders as a stream of bytes and back
 //! * `interrupt.rs` what Ctrl-C says
 //! * `exit.rs` the exit codes and the one error type of the program
@@ -20,9 +22,12 @@ mod interrupt;
 mod lists;
 mod names;
 mod observer;
+mod page;
+mod plan_picture;
 mod print;
 mod setup;
 mod sizes;
+mod times;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -16,6 +16,11 @@ pub fn limits(pool: &Path) -> PathBuf {
     pool.with_extension("limits.toml")
 }
 
+/// Where the scrub on a schedule is, beside the pool's description.
+pub fn scrub(pool: &Path) -> PathBuf {
+    pool.with_extension("scrub.toml")
+}
+
 /// The local index, beside the pool's description.
 pub fn index(pool: &Path) -> PathBuf {
     pool.with_extension("index.redb")

@@ -1,7 +1,7 @@
 //! Progress and warnings of long operations.
 
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use kiln_pool::Observer;
@@ -19,6 +19,8 @@ const UNKNOWN: &str = "{msg:>8} {spinner} {bytes}, {bytes_per_sec}";
 pub struct Terminal {
     bar: Option<ProgressBar>,
     warnings: AtomicU64,
+    /// The bar says what is waited for.
+    waits: AtomicBool,
 }
 
 impl Terminal {
@@ -28,7 +30,30 @@ impl Terminal {
             let target = ProgressDrawTarget::stderr_with_hz(8);
             ProgressBar::with_draw_target(None, target)
         });
-        Terminal { bar, warnings: AtomicU64::new(0) }
+        Terminal { bar, warnings: AtomicU64::new(0), waits: AtomicBool::new(false) }
+    }
+
+    /// Whether there is a bar, which says what is waited for.
+    pub fn has_bar(&self) -> bool {
+        self.bar.is_some()
+    }
+
+    /// Says on the bar what is waited for; `None`: nothing any more.
+    pub fn wait(&self, text: Option<&str>) {
+        let Some(bar) = &self.bar else { return };
+        let waits = self.waits.swap(text.is_some(), Ordering::Relaxed);
+        match text {
+            Some(text) => {
+                if !waits {
+                    // The template is a constant; if it were wrong, a plain bar would still do.
+                    let style = ProgressStyle::with_template("{wide_msg}");
+                    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+                }
+                bar.set_message(text.to_owned());
+            }
+            None if waits => bar.set_message(""),
+            None => {}
+        }
     }
 
     /// Takes the bar off the screen, before a summary or an error is printed.

@@ -104,6 +104,11 @@ impl Setup {
         }
     }
 
+    /// As [`Setup::beside`], with this limit of what is read and written at each place.
+    pub fn paced(&self, rate: Option<u64>) -> Setup {
+        Setup { limit_rate: rate, ..self.beside() }
+    }
+
     /// What an operation may use.
     pub fn settings(&self) -> Settings<'_> {
         let (threads, lock_wait) = (self.threads, self.lock_wait);

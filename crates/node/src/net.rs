@@ -7,6 +7,7 @@ mod buffers;
 mod degraded;
 mod dial;
 mod disk;
+mod http;
 mod key;
 mod monitor;
 mod pool;
@@ -22,9 +23,10 @@ pub use degraded::HelpingAgents;
 pub use dial::WRONG_KEY;
 #[cfg(any(test, feature = "sim"))]
 pub(crate) use disk::DiskSet;
+pub use http::{Document, Door, HttpServer};
 pub use key::ClusterKey;
-pub use monitor::{Metric, Metrics, Monitor};
-pub use pool::{Control, PoolRecovery};
+pub use monitor::{Metric, MetricFamily, Metrics, Monitor, monitored};
+pub use pool::{Control, PoolRecovery, Scrubbing};
 pub use recover::RepairWatcher;
 pub use remote::{Agents, Network, RemoteBackend, SERVED};
 #[cfg(any(test, feature = "sim"))]

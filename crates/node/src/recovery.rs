@@ -11,6 +11,8 @@
 //! | `suspects` | which agents are left alone for a while |
 //! | `limits` | what each node may send and receive |
 //! | `report` | what all of it took |
+//! | `scrub` | when what is stored is read, and where that goes on |
+//! | `state` | what is done at a moment, and what is waited for |
 
 pub(crate) mod attempts;
 pub mod batch;
@@ -19,9 +21,13 @@ pub(crate) mod object;
 pub(crate) mod placed;
 pub(crate) mod report;
 pub(crate) mod schedule;
+mod scrub;
+mod state;
 mod suspects;
 
 pub use attempts::{FinalFailure, Helper, PlacedRepair, Repaired};
 pub use limits::RateLimits;
 pub use report::{NodeLoad, PoolRecovered, StrategyLoad};
 pub use schedule::RecoverOptions;
+pub use scrub::ScrubPosition;
+pub use state::{Phase, RecoveryState, RunningRepair, ScrubState, ShownPlan, Wait, WaitReason};

@@ -1,8 +1,11 @@
 //! `kiln coordinator`
 
 mod control;
+mod hook;
 mod object;
 mod pool;
+mod scrubs;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -21,6 +24,8 @@ Examples:
       rebuild it on the node n14, and let no node send or receive more than 50 MiB a second
   kiln coordinator --pool pool.toml --stay --limit-total 500MiB
       watch over the pool: repair what is damaged, and what was unavailable for ten minutes
+  kiln coordinator --stay --http 127.0.0.1:7480 --scrub-every 30d --on-finding ./mail.sh
+      the same with a page to look at, and every byte read once in thirty days
   kiln pool limit --rate 20MiB        slow down the coordinator that runs; --off: no limit
 
   kiln coordinator kiln://host1 kiln://host2 ... --to kiln://spare --key cluster.key
@@ -72,6 +77,12 @@ pub struct Coordinator {
 
     #[command(flatten)]
     recover: PoolRecover,
+
+    #[command(flatten)]
+    watch: watch::WatchFlags,
+
+    #[command(flatten)]
+    scrubs: scrubs::ScrubFlags,
 
     #[command(flatten)]
     pool: PoolFlags,

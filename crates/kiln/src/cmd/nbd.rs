@@ -312,5 +312,6 @@ fn metrics(status: VolumeStatus) -> Metrics {
             ("kiln_volume_log_used_bytes", "Bytes of the log in use", status.log_used),
             ("kiln_volume_map_bytes", "Bytes of memory of the map", status.map_bytes),
         ],
+        families: Vec::new(),
     }
 }

@@ -207,6 +207,21 @@ impl ClusterKey {
         self.made().client
     }
 
+    /// What a page for people is served with: a certificate of this key, and none is asked of
+    /// those who look.
+    pub(super) fn page_server(&self) -> Result<Arc<ServerConfig>> {
+        let failed = |why: String| NodeError::Setup { what: self.keys.file.clone(), why };
+        let (leaf, key) = self.keys.source.leaf().map_err(failed)?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .and_then(|b| b.with_no_client_auth().with_single_cert(vec![leaf], key))
+            .map_err(|error| failed(error.to_string()))?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+
     /// The name in all members' certificates.
     pub(super) fn name() -> Result<ServerName<'static>> {
         ServerName::try_from(NAME).map_err(|error| NodeError::protocol(error.to_string()))
@@ -227,17 +242,22 @@ impl ClusterKey {
 }
 
 impl Source {
-    /// Certificates and what goes with them, for connections from now on.
-    fn make(&self, trusted: &[CertificateDer<'static>]) -> Result<Made, String> {
-        let failed = |error: &dyn std::fmt::Display| error.to_string();
-        let (leaf, key) = match self {
+    /// A certificate and its key, which are made where they can be.
+    fn leaf(&self) -> Result<(CertificateDer<'static>, Vec<u8>), String> {
+        Ok(match self {
             Source::Issued(leaf, key) => (leaf.clone(), key.clone()),
             Source::Authorities(all) => {
-                let own = KeyPair::generate().map_err(|error| failed(&error))?;
+                let own = KeyPair::generate().map_err(|error| error.to_string())?;
                 let leaf = certificate(all, PeerRole::Administrator, &own, now() + LIFE)?;
                 (leaf.der().clone(), own.serialize_der())
             }
-        };
+        })
+    }
+
+    /// Certificates and what goes with them, for connections from now on.
+    fn make(&self, trusted: &[CertificateDer<'static>]) -> Result<Made, String> {
+        let failed = |error: &dyn std::fmt::Display| error.to_string();
+        let (leaf, key) = self.leaf()?;
         let mut roots = RootCertStore::empty();
         for authority in trusted {
             roots.add(authority.clone()).map_err(|error| failed(&error))?;

@@ -3,32 +3,21 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kiln_store::{Backend, Space};
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
+use super::http::{Document, Door, HttpServer};
 use super::serve::{Report, Watcher};
-use crate::{NodeError, NodeOperation, Result};
-
-/// A request line and headers fit in this, or are not read.
-const REQUEST_MAX: usize = 4096;
-/// A client that sends no request within this time is disconnected.
-const PATIENCE: Duration = Duration::from_secs(5);
+use crate::Result;
 
 /// Answers `GET /metrics`, `/health` and `/ready`; dropping it ends that.
 #[derive(Debug)]
-pub struct Monitor {
-    address: SocketAddr,
-    task: JoinHandle<()>,
-}
+pub struct Monitor(HttpServer);
 
 impl Monitor {
     /// Starts to answer on the runtime that calls.
@@ -40,20 +29,19 @@ impl Monitor {
         (place, store): (&str, Arc<dyn Backend>),
         listen: &str,
     ) -> Result<Monitor> {
-        let (listener, address) = bind(listen).await?;
         let place = place.to_owned();
-        let task = tokio::spawn(async move {
-            // One at a time: whoever asks for metrics does so every few seconds.
-            while let Ok((stream, _)) = listener.accept().await {
+        let answer = move |path: String| {
+            let (watcher, store, place) = (watcher.clone(), Arc::clone(&store), place.clone());
+            async move {
                 let report = watcher.report().await;
                 // One look at a file system.
                 let space = store.space().map_err(|error| error.to_string());
                 let ready = space.as_ref().map(drop).map_err(Clone::clone);
-                let text = metrics(&place, &report, space.ok().flatten());
-                let _ = timeout(PATIENCE, answer(stream, &text, ready)).await;
+                let text = || metrics(&place, &report, space.ok().flatten());
+                monitored(&path, text, ready).unwrap_or_else(nothing)
             }
-        });
-        Ok(Monitor { address, task })
+        };
+        Ok(Monitor(HttpServer::start(listen, Door::anyone(), answer).await?))
     }
 
     /// As [`Monitor::start`], with the text of whoever else has something to tell; see
@@ -63,71 +51,50 @@ impl Monitor {
     /// The address cannot be listened on.
     pub async fn telling(
         listen: &str,
-        text: impl Fn() -> String + Send + 'static,
+        text: impl Fn() -> String + Send + Sync + 'static,
     ) -> Result<Monitor> {
-        let (listener, address) = bind(listen).await?;
-        let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let text = text();
-                let _ = timeout(PATIENCE, answer(stream, &text, Ok(()))).await;
-            }
-        });
-        Ok(Monitor { address, task })
+        let answer = move |path: String| {
+            let document = monitored(&path, &text, Ok(())).unwrap_or_else(nothing);
+            std::future::ready(document)
+        };
+        Ok(Monitor(HttpServer::start(listen, Door::anyone(), answer).await?))
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.0.address()
     }
 }
 
-impl Drop for Monitor {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+fn nothing() -> Document {
+    Document::text(404, "there are /metrics, /health and /ready\n")
 }
 
-async fn bind(listen: &str) -> Result<(TcpListener, SocketAddr)> {
-    let failed =
-        |source| NodeError::Io { op: NodeOperation::Listen, place: listen.to_owned(), source };
-    let listener = TcpListener::bind(listen).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok((listener, address))
-}
-
-async fn answer(
-    mut stream: TcpStream,
-    text: &str,
+/// What everything that runs for long answers: its metrics, that it lives, and whether it can do
+/// its work; `None`: something else is asked for.
+///
+/// ```
+/// use kiln_node::net::monitored;
+/// let document = monitored("/ready", String::new, Err("the disk is gone".into())).unwrap();
+/// assert_eq!((document.status, &document.body[..]), (503, "the disk is gone\n"));
+/// assert!(monitored("/", String::new, Ok(())).is_none());
+/// ```
+#[must_use]
+pub fn monitored(
+    path: &str,
+    metrics: impl FnOnce() -> String,
     ready: std::result::Result<(), String>,
-) -> std::io::Result<()> {
-    let mut request = Vec::new();
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_MAX {
-        if stream.read_buf(&mut request).await? == 0 {
-            return Ok(());
-        }
-    }
-    let asked = |path: &str| request.starts_with(format!("GET {path} ").as_bytes());
-    let (status, body) = match ready {
-        _ if asked("/metrics") => ("200 OK", text.to_owned()),
-        // Whoever is answered knows that the agent lives.
-        _ if asked("/health") => ("200 OK", "lives\n".to_owned()),
-        Ok(()) if asked("/ready") => ("200 OK", "serves\n".to_owned()),
-        Err(why) if asked("/ready") => ("503 Service Unavailable", format!("{why}\n")),
-        _ => ("404 Not Found", "there are /metrics, /health and /ready\n".to_owned()),
-    };
-    let kind = match asked("/metrics") {
-        true => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        false => "text/plain; charset=utf-8",
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(body.as_bytes()).await?;
-    stream.shutdown().await
+) -> Option<Document> {
+    const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Some(match (path, ready) {
+        ("/metrics", _) => Document::new(METRICS, metrics()),
+        // Whoever is answered knows that it lives.
+        ("/health", _) => Document::text(200, "lives\n"),
+        ("/ready", Ok(())) => Document::text(200, "serves\n"),
+        ("/ready", Err(why)) => Document::text(503, &format!("{why}\n")),
+        _ => return None,
+    })
 }
 
 /// The report as text.
@@ -155,7 +122,7 @@ fn metrics(place: &str, report: &Report, space: Option<Space>) -> String {
         gauges.push(("kiln_disk_total_bytes", "Bytes of the file system", space.total));
         gauges.push(("kiln_disk_free_bytes", "Bytes that can still be written", space.free));
     }
-    Metrics { counters, gauges }.text("place", place)
+    Metrics { counters, gauges, ..Metrics::default() }.text("place", place)
 }
 
 /// A number with its name and what it counts.
@@ -164,10 +131,14 @@ pub type Metric = (&'static str, &'static str, u64);
 /// What is told at one moment.
 ///
 /// ```
-/// use kiln_node::net::Metrics;
+/// use kiln_node::net::{Metrics, MetricFamily as Family};
 /// let counters = vec![("kiln_reads", "Reads", 7)];
-/// let text = Metrics { counters, gauges: Vec::new() }.text("volume", "disk");
+/// let nodes = vec![("n0".to_owned(), 3), ("n1".to_owned(), 4)];
+/// let families = vec![Family::gauge("kiln_free_bytes", "Bytes free", "node", nodes)];
+/// let metrics = Metrics { counters, families, ..Metrics::default() };
+/// let text = metrics.text("volume", "disk");
 /// assert!(text.contains("kiln_reads_total{volume=\"disk\"} 7"));
+/// assert!(text.contains("kiln_free_bytes{volume=\"disk\",node=\"n1\"} 4"));
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
@@ -175,6 +146,71 @@ pub struct Metrics {
     pub counters: Vec<Metric>,
     /// What also falls.
     pub gauges: Vec<Metric>,
+    /// What there are several of.
+    pub families: Vec<MetricFamily>,
+}
+
+/// Numbers with one name, told apart by a label.
+///
+/// ```
+/// let family = kiln_node::net::MetricFamily::counter("kiln_reads", "Reads", "node", vec![]);
+/// assert!(family.rows.is_empty() && family.counts);
+/// ```
+#[derive(Clone, Debug)]
+pub struct MetricFamily {
+    /// Its name.
+    pub name: &'static str,
+    /// What it counts.
+    pub help: &'static str,
+    /// The label.
+    pub label: &'static str,
+    /// Its values, each with its number.
+    pub rows: Vec<(String, u64)>,
+    /// They only grow.
+    pub counts: bool,
+}
+
+impl MetricFamily {
+    /// Numbers that only grow.
+    #[must_use]
+    pub fn counter(
+        name: &'static str,
+        help: &'static str,
+        label: &'static str,
+        rows: Vec<(String, u64)>,
+    ) -> MetricFamily {
+        MetricFamily { name, help, label, rows, counts: true }
+    }
+
+    /// Numbers that also fall.
+    #[must_use]
+    pub fn gauge(
+        name: &'static str,
+        help: &'static str,
+        label: &'static str,
+        rows: Vec<(String, u64)>,
+    ) -> MetricFamily {
+        MetricFamily { counts: false, ..MetricFamily::counter(name, help, label, rows) }
+    }
+
+    fn register(self, registry: &mut Registry) {
+        type Labels = Vec<(&'static str, String)>;
+        let labels = |value: String| vec![(self.label, value)];
+        if self.counts {
+            let family = Family::<Labels, Counter>::default();
+            for (value, count) in self.rows {
+                family.get_or_create(&labels(value)).inc_by(count);
+            }
+            registry.register(self.name, self.help, family);
+        } else {
+            let family = Family::<Labels, Gauge>::default();
+            for (value, number) in self.rows {
+                let number = i64::try_from(number).unwrap_or(i64::MAX);
+                family.get_or_create(&labels(value)).set(number);
+            }
+            registry.register(self.name, self.help, family);
+        }
+    }
 }
 
 impl Metrics {
@@ -190,6 +226,7 @@ impl Metrics {
             let value = i64::try_from(value).unwrap_or(i64::MAX);
             registry.register(name, help, ConstGauge::new(value));
         }
+        self.families.into_iter().for_each(|family| family.register(&mut registry));
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = encode(&mut text, &registry);

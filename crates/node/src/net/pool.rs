@@ -3,13 +3,14 @@
 
 mod claims;
 mod job;
+mod scrub;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kiln_pool::queue::RepairQueue;
-use kiln_pool::{Index, Key, Pool, PoolError, Settings};
+use kiln_pool::{Depth, Index, Key, Pool, PoolError, ScrubReport, Settings};
 
 use self::claims::Claims;
 use super::runtime::Turn;
@@ -17,7 +18,9 @@ use super::{Address, Network};
 use crate::recovery::batch::{Batch, DamagedObject, Rules, Snapshot};
 use crate::recovery::report::Ended;
 use crate::recovery::schedule::{Next, Now, Scheduler};
-use crate::recovery::{PoolRecovered, RateLimits, RecoverOptions};
+use crate::recovery::{
+    Phase, PoolRecovered, RateLimits, RecoverOptions, RecoveryState, ScrubPosition,
+};
 use crate::{NodeError, Result};
 
 /// How often requests to stop are looked at while there is nothing to do.
@@ -46,6 +49,31 @@ pub trait Control: Sync {
 
     /// Something that people should know although the recovery goes on.
     fn warn(&self, _message: &str) {}
+
+    /// What is done may have changed: `state` tells it, to those who want to know. Called many
+    /// times a second; `changed`: something else is done from now on.
+    fn tell(&self, _changed: bool, _state: &dyn Fn() -> RecoveryState) {}
+
+    /// A scrub is here now; this is to be durable when the call returns.
+    ///
+    /// # Errors
+    /// In words: it could not be kept. Then the next process reads some of it again.
+    fn keep_scrub(&self, _position: &ScrubPosition) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// A part of a scrub found something.
+    fn found(&self, _part: &ScrubReport) {}
+}
+
+/// Scrubs on the schedule of [`RecoverOptions::scrub_every`].
+pub struct Scrubbing<'a> {
+    /// Opens the pool as [`PoolRecovery::open`] does, for reads at the pace of scrubs.
+    pub open: &'a (dyn Fn() -> Result<Pool, PoolError> + Sync),
+    /// Where the process before was.
+    pub position: ScrubPosition,
+    /// What is read of each object.
+    pub depth: Depth,
 }
 
 /// A recovery of a pool.
@@ -67,6 +95,8 @@ pub struct PoolRecovery<'a> {
     pub settings: Settings<'a>,
     /// Makes fresh names of tasks, and of this recovery.
     pub fresh: &'a (dyn Fn() -> [u8; 16] + Sync),
+    /// How scrubs are done.
+    pub scrubbing: Option<Scrubbing<'a>>,
 }
 
 /// What all threads of a recovery share. No lock is held while agents are waited for.
@@ -96,6 +126,8 @@ impl PoolRecovery<'_> {
         let start = self.network.now();
         let rules = Rules::new(&self.options.strategy, self.options.seed);
         let rules = rules.map_err(crate::error::planned)?;
+        let now_ms = self.control.now_ms();
+        self.control.tell(true, &|| RecoveryState { now_ms, ..RecoveryState::default() });
         let pool = Arc::new((self.open)()?);
         for id in &self.options.to {
             if pool.config().position(id).is_none() {
@@ -103,10 +135,15 @@ impl PoolRecovery<'_> {
                 return Err(PoolError::Usage { what }.into());
             }
         }
+        let scheduler = Scheduler::new(self.options.clone());
+        let scheduler = match &self.scrubbing {
+            Some(scrubbing) => scheduler.scrubbing(scrubbing.position.clone()),
+            None => scheduler,
+        };
         let shared = Shared {
             recovery: self,
             rules,
-            scheduler: Mutex::new(Scheduler::new(self.options.clone())),
+            scheduler: Mutex::new(scheduler),
             pool: Mutex::new(pool),
             commits: Turn::default(),
             claims: Claims::new((self.fresh)()),
@@ -123,17 +160,6 @@ impl PoolRecovery<'_> {
     fn now(&self) -> Now {
         Now { elapsed: self.network.now(), ms: self.control.now_ms() }
     }
-
-    fn pause(&self, time: Duration) {
-        let until = self.network.now() + time;
-        while !self.control.stopped() {
-            let left = until.saturating_sub(self.network.now());
-            if left.is_zero() {
-                return;
-            }
-            self.network.sleep(LOOK.min(left));
-        }
-    }
 }
 
 impl Shared<'_> {
@@ -146,18 +172,25 @@ impl Shared<'_> {
                     Ok(next) => next,
                     Err(taken @ NodeError::Taken { .. }) => return Err(taken),
                     Err(error) => {
-                        let next = self.scheduler().survey_failed(recovery.now());
+                        let why = error.to_string();
+                        let next = self.scheduler().survey_failed(recovery.now(), &why);
                         let Some(next) = next else { return Err(error) };
-                        control.warn(&error.to_string());
+                        control.warn(&why);
                         next
                     }
                 },
                 Next::Plan(wants) => {
+                    self.enter(Phase::Repairing, None);
                     self.work(wants)?;
                     Next::Survey
                 }
+                Next::Scrub(after) => {
+                    scrub::part(self, after.as_deref());
+                    Next::Survey
+                }
                 Next::Rest(time) => {
-                    recovery.pause(time);
+                    self.enter(Phase::Waiting, Some(time));
+                    self.pause(time);
                     Next::Survey
                 }
                 Next::Settle | Next::End => break,
@@ -166,9 +199,33 @@ impl Shared<'_> {
         Ok(())
     }
 
+    /// Something else is done from now on; `rest`: for so long.
+    fn enter(&self, phase: Phase, rest: Option<Duration>) {
+        self.scheduler().enter(self.recovery.now(), phase, rest);
+        self.tell(true);
+    }
+
+    fn tell(&self, changed: bool) {
+        self.recovery.control.tell(changed, &|| self.scheduler().state(self.recovery.now()));
+    }
+
+    fn pause(&self, time: Duration) {
+        let recovery = self.recovery;
+        let until = recovery.network.now() + time;
+        while !recovery.control.stopped() {
+            let left = until.saturating_sub(recovery.network.now());
+            if left.is_zero() {
+                return;
+            }
+            recovery.network.sleep(LOOK.min(left));
+            self.tell(false);
+        }
+    }
+
     /// Who is there, what is damaged, and what follows from it.
     fn survey(&self) -> Result<Next> {
         let recovery = self.recovery;
+        self.enter(Phase::Surveying, None);
         let pool = self.reopen()?;
         self.claims.take(recovery.network, &pool, recovery.who)?;
         let pool = self.attend(pool)?;
@@ -230,7 +287,8 @@ impl Shared<'_> {
         let began = recovery.network.now();
         let batch = Arc::new(Batch::new(wants, &self.snapshot(&pool), &self.rules)?);
         let took = recovery.network.now().saturating_sub(began);
-        self.scheduler().begin(Arc::clone(&batch), took.as_secs_f64());
+        self.scheduler().begin(recovery.now(), Arc::clone(&batch), took.as_secs_f64());
+        self.tell(true);
         let threads = recovery.options.at_once().min(batch.jobs().len());
         recovery.network.at_once(threads, &|| {
             while !control.stopped() {

@@ -4,12 +4,15 @@
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
+use kiln_plan::Plan;
+
 use super::Network;
 use super::post::Post;
 use crate::coordinator::{Coordinator, Outcome};
 use crate::proto::{Message, Priority};
 use crate::recovery::attempts::{Attempt, Attempts};
 use crate::recovery::{FinalFailure, PlacedRepair, Repaired};
+use crate::task::Amounts;
 use crate::{NodeError, Result};
 
 /// How often limits and requests to stop are looked at.
@@ -24,6 +27,12 @@ pub trait RepairWatcher {
 
     /// The plan is given up for another one.
     fn replanned(&self, why: &str);
+
+    /// It goes by this plan from now on, of which a sub-chunk stands for so many bytes.
+    fn planned(&self, _plan: &Plan, _sub_bytes: u64) {}
+
+    /// What every agent did so far for this plan, by rank.
+    fn moved(&self, _nodes: &[(usize, Amounts)]) {}
 
     /// The limit of each node from now on, in bytes a second (0: none).
     fn rate(&self) -> Option<u64> {
@@ -68,6 +77,8 @@ impl PlacedRepair<'_> {
         loop {
             let ready = attempts.plan()?;
             let attempt = attempts.begin(ready, self.resume(network)?);
+            let (plan, sub_bytes) = attempts.plan_of(&attempt);
+            watcher.planned(plan, sub_bytes);
             let outcome = self.carry_out(network, &attempt, watcher);
             match outcome.map_err(|error| FinalFailure::new(None, error))? {
                 Outcome::Done(amounts) => return Ok(attempts.done(attempt, amounts)),
@@ -136,7 +147,10 @@ impl PlacedRepair<'_> {
                     return Err(NodeError::protocol("an agent never answered a request"));
                 }
             }
-            let kept: u64 = coordinator.amounts().iter().map(|amounts| amounts.written).sum();
+            let amounts = coordinator.amounts();
+            let kept: u64 = amounts.iter().map(|amounts| amounts.written).sum();
+            let ranks = attempt.shares.iter().map(|share| share.node);
+            watcher.moved(&ranks.zip(amounts).collect::<Vec<_>>());
             watcher.kept(attempt.kept.0 + kept, attempt.kept.1);
         }
     }

@@ -105,6 +105,7 @@ impl From<Box<FinalFailure>> for NodeError {
 /// A plan that is ready to be carried out.
 #[derive(Debug)]
 pub(crate) struct Ready {
+    plan: Plan,
     parts: Execution,
     costs: Costs,
     helpers: Vec<usize>,
@@ -171,6 +172,7 @@ impl<'r> Attempts<'r> {
         let inputs = made.problem().dag().inputs().iter();
         let helpers: BTreeSet<usize> = inputs.map(|at| at.chunk as usize).collect();
         Ok(Ready {
+            plan: made.clone(),
             parts: made.execution()?,
             costs: made.costs(),
             helpers: helpers.into_iter().collect(),
@@ -266,13 +268,23 @@ impl<'r> Attempts<'r> {
         repair.nodes.iter().enumerate().filter_map(share).collect()
     }
 
+    /// What an attempt goes by, and the bytes that one sub-chunk of it stands for.
+    pub fn plan_of<'a>(&self, attempt: &'a Attempt) -> (&'a Plan, u64) {
+        (&attempt.ready.plan, self.sub_bytes(attempt))
+    }
+
+    fn sub_bytes(&self, attempt: &Attempt) -> u64 {
+        let left = attempt.first..self.layout.stripes();
+        left.map(|stripe| self.layout.sub_len(stripe) as u64).sum()
+    }
+
     /// The attempt was carried out; it is the last one.
     pub fn done(&mut self, attempt: Attempt, amounts: Vec<(usize, Amounts)>) -> Repaired {
-        let left = attempt.first..self.layout.stripes();
+        let sub_bytes = self.sub_bytes(&attempt);
         Repaired {
             nodes: amounts.into_iter().collect(),
             planned: attempt.ready.costs,
-            sub_bytes: left.map(|stripe| self.layout.sub_len(stripe) as u64).sum(),
+            sub_bytes,
             resumed: attempt.kept.0,
             helpers: attempt.ready.helpers,
             strategy: attempt.ready.strategy,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kiln_pool::queue::RepairQueue;
 use kiln_pool::{PoolConfig, PoolStatus};
+use serde::Serialize;
 
 use super::attempts::{FinalFailure, Repaired};
 use super::batch::Batch;
@@ -17,7 +18,7 @@ const MOST_TOLD: usize = 1000;
 /// ```
 /// assert_eq!(kiln_node::recovery::NodeLoad::default().load(), 0);
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct NodeLoad {
     /// Bytes read from disk.
     pub read: u64,
@@ -46,7 +47,7 @@ impl NodeLoad {
         self.planned_sent.max(self.planned_received)
     }
 
-    fn add(&mut self, more: &NodeLoad) {
+    pub(super) fn add(&mut self, more: &NodeLoad) {
         self.read += more.read;
         self.sent += more.sent;
         self.received += more.received;

@@ -8,12 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_pool::queue::{self, Damaged, RepairQueue};
-use kiln_pool::{Key, PoolStatus};
+use kiln_pool::{Key, PoolStatus, ScrubReport};
 
 use super::batch::{self, Batch, DamagedObject};
 use super::report::{Ended, Outcome};
+use super::scrub::{ScrubPosition, ScrubSchedule};
+use super::state::{
+    Phase, Rate, RecoveryState, RunningRepair, ScrubState, ShownPlan, Wait, WaitReason,
+};
 use super::suspects::Suspects;
 use super::{PoolRecovered, RateLimits};
+use crate::task::Amounts;
 
 /// Objects that are planned together at most.
 const BATCH: usize = 4096;
@@ -50,6 +55,9 @@ pub struct RecoverOptions {
     pub tries: u32,
     /// How long to go on trying while nodes cannot be reached without which nothing can be done.
     pub patience: Duration,
+    /// With `stay`: how far apart rounds begin that read all that is stored; `None`: there are
+    /// none.
+    pub scrub_every: Option<Duration>,
     /// Seed of all choices.
     pub seed: u64,
 }
@@ -67,6 +75,7 @@ impl Default for RecoverOptions {
             every: Duration::from_secs(30),
             tries: 6,
             patience: Duration::from_secs(60),
+            scrub_every: None,
             seed: 1,
         }
     }
@@ -97,6 +106,9 @@ pub(crate) enum Next {
     /// Nothing can be repaired now: the pool takes note of what the survey saw, and then
     /// [`Scheduler::idle`] says what is next.
     Settle,
+    /// Read what is stored, from behind this object on; then [`Scheduler::scrubbed`] or
+    /// [`Scheduler::scrub_failed`], and a survey.
+    Scrub(Option<String>),
     /// Nothing for so long; then a survey.
     Rest(Duration),
     /// It is over.
@@ -132,6 +144,26 @@ pub(crate) struct Scheduler {
     /// Bytes that all repairs have kept so far.
     kept: u64,
     report: PoolRecovered,
+    scrub: Option<ScrubSchedule>,
+    told: Told,
+}
+
+/// What is only there to be told.
+#[derive(Debug, Default)]
+struct Told {
+    phase: Phase,
+    surveyed_ms: Option<u64>,
+    survey_error: Option<String>,
+    survey: Option<Arc<PoolStatus>>,
+    /// By job of the batch.
+    running: BTreeMap<usize, RunningRepair>,
+    plan: Option<Arc<ShownPlan>>,
+    /// Bytes to rebuild when the batch began, and bytes kept until then.
+    planned_bytes: u64,
+    kept_before: u64,
+    rate: Rate,
+    /// When the next survey is, while there is nothing else.
+    rests_until_ms: u64,
 }
 
 impl Scheduler {
@@ -154,7 +186,16 @@ impl Scheduler {
             load: BTreeMap::new(),
             kept: 0,
             report,
+            scrub: None,
+            told: Told::default(),
         }
+    }
+
+    /// The same with scrubs on a schedule, if the options ask for them; they go on at `position`.
+    pub fn scrubbing(mut self, position: ScrubPosition) -> Scheduler {
+        let every = self.options.scrub_every.filter(|_| self.options.stay);
+        self.scrub = every.map(|every| ScrubSchedule::new(every, position));
+        self
     }
 
     /// Limits and waits of the queue, for the one of a survey too.
@@ -220,6 +261,8 @@ impl Scheduler {
     /// A survey has ended; these repairs are wanted.
     pub fn surveyed(&mut self, now: Now, status: &PoolStatus, wants: Vec<DamagedObject>) -> Next {
         self.due.clear();
+        self.told.survey = Some(Arc::new(status.clone()));
+        (self.told.surveyed_ms, self.told.survey_error) = (Some(now.ms), None);
         // Too few nodes answer just now, as when links were cut: a moment may change that.
         let unavailable = status.nodes.iter().any(|node| !node.present);
         if (status.unreadable == 0 && !status.incomplete) || !unavailable {
@@ -232,8 +275,9 @@ impl Scheduler {
         if wants.is_empty() { Next::Settle } else { Next::Plan(wants) }
     }
 
-    /// A survey has failed; `None`: it is time to give up.
-    pub fn survey_failed(&mut self, now: Now) -> Option<Next> {
+    /// A survey has failed for this reason; `None`: it is time to give up.
+    pub fn survey_failed(&mut self, now: Now, why: &str) -> Option<Next> {
+        self.told.survey_error = Some(why.to_owned());
         for key in self.due.drain(..) {
             self.queue.release(&key);
         }
@@ -256,11 +300,43 @@ impl Scheduler {
         let due = due.map(|at| Duration::from_millis(at.saturating_sub(now.ms) + 1));
         let given_up = self.absent.values().map(|since| self.given_up_at(*since));
         let given_up = given_up.filter(|at| *at > now.elapsed).min().map(|at| at - now.elapsed);
-        match (due.into_iter().chain(given_up).min(), self.options.stay || more) {
+        let scrub = self.scrub.as_ref().map(|scrub| (scrub.wait(now), scrub.position()));
+        if let Some((Duration::ZERO, position)) = scrub {
+            return Next::Scrub(position.after.clone());
+        }
+        let first = due.into_iter().chain(given_up).chain(scrub.map(|(wait, _)| wait)).min();
+        match (first, self.options.stay || more) {
             (None, false) => Next::End,
             (None, true) => Next::Rest(self.options.every),
             (Some(wait), _) => Next::Rest(wait.min(self.options.every)),
         }
+    }
+
+    /// A part of a scrub begins.
+    pub fn begin_scrub(&mut self, now: Now) {
+        self.told.phase = Phase::Scrubbing;
+        if let Some(scrub) = &mut self.scrub {
+            scrub.begin(now);
+        }
+    }
+
+    /// A part of a scrub was done, up to the object `after` or to the end. Gives the position, to
+    /// be kept.
+    pub fn scrubbed(
+        &mut self,
+        now: Now,
+        part: &ScrubReport,
+        after: Option<String>,
+    ) -> Option<ScrubPosition> {
+        let scrub = self.scrub.as_mut()?;
+        scrub.done(now, part, after);
+        Some(scrub.position().clone())
+    }
+
+    /// A part of a scrub could not be done: it is tried again later.
+    pub fn scrub_failed(&mut self, now: Now) {
+        let wait = self.options.every;
+        self.scrub.iter_mut().for_each(|scrub| scrub.failed(now, wait));
     }
 
     /// Bytes that are to be rebuilt.
@@ -269,7 +345,9 @@ impl Scheduler {
     }
 
     /// A batch is planned, which took so many seconds.
-    pub fn begin(&mut self, batch: Arc<Batch>, seconds: f64) {
+    pub fn begin(&mut self, now: Now, batch: Arc<Batch>, seconds: f64) {
+        (self.told.planned_bytes, self.told.kept_before) = (self.bytes(), self.done_bytes());
+        self.told.rate.restart(now.elapsed, self.done_bytes());
         self.report.planned(&batch, seconds);
         self.concentration = batch.concentration();
         (self.batch, self.begun) = (batch, 0);
@@ -279,11 +357,19 @@ impl Scheduler {
     pub fn take(&mut self) -> Option<usize> {
         let at = self.begun;
         self.begun += usize::from(at < self.batch.jobs().len());
+        if let Some(job) = self.batch.jobs().get(at)
+            && let Some(damaged) = &job.want.damaged
+        {
+            let listed = &job.want.listed;
+            let repair = RunningRepair::of(listed, &damaged.lost, damaged.margin, damaged.bytes);
+            self.told.running.insert(at, repair);
+        }
         (self.begun > at).then_some(at)
     }
 
     /// A job has ended (`stopped`: all were told to stop). Gives what people should know.
     pub fn ended(&mut self, now: Now, at: usize, ended: &Ended, stopped: bool) -> Option<String> {
+        self.told.running.remove(&at);
         let batch = Arc::clone(&self.batch);
         let want = &batch.jobs()[at].want;
         let key = want.damaged.as_ref()?.key;
@@ -351,9 +437,28 @@ impl Scheduler {
         &self.load
     }
 
-    /// Repairs have kept so many more bytes.
-    pub fn keep(&mut self, bytes: u64) {
+    /// The repair of a job has kept so many more bytes.
+    pub fn keep(&mut self, now: Now, at: usize, bytes: u64) {
         self.kept += bytes;
+        if let Some(repair) = self.told.running.get_mut(&at) {
+            repair.kept_bytes += bytes;
+        }
+        self.told.rate.note(now.elapsed, self.done_bytes());
+    }
+
+    /// What agents moved so far for the repair of a job, by position; `id` names them.
+    pub fn moved(&mut self, at: usize, nodes: &[(usize, Amounts)], id: &dyn Fn(usize) -> String) {
+        if let Some(repair) = self.told.running.get_mut(&at) {
+            repair.moved(nodes, id);
+        }
+    }
+
+    /// The repair of a job goes by this plan.
+    pub fn planned(&mut self, at: usize, plan: ShownPlan) {
+        if let Some(repair) = self.told.running.get_mut(&at) {
+            repair.strategy = Some(plan.plan.strategy());
+        }
+        self.told.plan = Some(Arc::new(plan));
     }
 
     /// Bytes that all repairs have kept.
@@ -369,6 +474,89 @@ impl Scheduler {
     /// What all of it took.
     pub fn report(self) -> PoolRecovered {
         self.report
+    }
+
+    /// This is done from now on; `rest`: for so long.
+    pub fn enter(&mut self, now: Now, phase: Phase, rest: Option<Duration>) {
+        let rest = rest.map_or(0, |rest| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX));
+        (self.told.phase, self.told.rests_until_ms) = (phase, now.ms.saturating_add(rest));
+    }
+
+    /// Bytes rebuilt, here too.
+    fn done_bytes(&self) -> u64 {
+        self.kept + self.report.central_bytes.1
+    }
+
+    /// What is waited for, what ends first before the others. Nodes that may come back are told
+    /// while other things are done, too.
+    pub fn waits(&self, now: Now) -> Vec<Wait> {
+        let ms = |at: Duration| {
+            let left = at.saturating_sub(now.elapsed).as_millis();
+            now.ms.saturating_add(u64::try_from(left).unwrap_or(u64::MAX))
+        };
+        let wait = |reason, until_ms| Wait { reason, node: None, until_ms };
+        let nodes = self.absent.iter().map(|(id, since)| Wait {
+            node: Some(id.clone()),
+            ..wait(WaitReason::Node, ms(self.given_up_at(*since)))
+        });
+        let mut waits: Vec<Wait> = nodes.filter(|wait| wait.until_ms > now.ms).collect();
+        if let Some(since) = self.stuck.filter(|_| !self.options.stay) {
+            waits.push(wait(WaitReason::Reach, ms(since + self.options.patience)));
+        }
+        if self.told.phase == Phase::Waiting {
+            let retry = self.queue.wakes_at().filter(|at| *at > now.ms);
+            // A node that may come back is what its shards wait for.
+            let nodes: Vec<u64> = waits.iter().map(|wait| wait.until_ms).collect();
+            let own = retry.filter(|at| !nodes.iter().any(|until| at.abs_diff(*until) < 5_000));
+            waits.extend(own.map(|at| wait(WaitReason::Retry, at)));
+            waits.push(wait(WaitReason::Look, self.told.rests_until_ms));
+        }
+        if let Some(scrub) = &self.scrub {
+            let due = scrub.due_ms(now);
+            waits.extend((due > now.ms).then(|| wait(WaitReason::Scrub, due)));
+        }
+        waits.sort_by(|a, b| (a.until_ms, a.reason, &a.node).cmp(&(b.until_ms, b.reason, &b.node)));
+        waits
+    }
+
+    /// What is done now, with all that was seen and moved.
+    pub fn state(&self, now: Now) -> RecoveryState {
+        let (told, report, done) = (&self.told, &self.report, self.done_bytes());
+        let repairing = told.phase == Phase::Repairing;
+        let kept_bytes = done.saturating_sub(told.kept_before).min(told.planned_bytes);
+        let rate_bytes = if repairing { told.rate.rate(now.elapsed, done) } else { 0 };
+        let left = told.planned_bytes - kept_bytes;
+        let mut traffic = report.nodes.clone();
+        for (id, load) in told.running.values().flat_map(|repair| &repair.nodes) {
+            traffic.entry(id.clone()).or_default().add(load);
+        }
+        let mut running: Vec<RunningRepair> = told.running.values().cloned().collect();
+        running.sort_by_key(|repair| repair.margin);
+        RecoveryState {
+            phase: told.phase,
+            now_ms: now.ms,
+            waits: self.waits(now),
+            surveyed_ms: told.surveyed_ms,
+            survey_error: told.survey_error.clone(),
+            survey: told.survey.clone(),
+            running,
+            planned_bytes: if repairing { told.planned_bytes } else { 0 },
+            kept_bytes: if repairing { kept_bytes } else { 0 },
+            rate_bytes,
+            seconds_left: (rate_bytes > 0).then(|| left.div_ceil(rate_bytes.max(1))),
+            repaired: report.repaired,
+            central: report.central,
+            failed: report.failed_count,
+            replanned: report.replanned_count,
+            rebuilt_bytes: done,
+            traffic,
+            scrub: self.scrub.as_ref().map(|scrub| ScrubState {
+                position: scrub.position().clone(),
+                due_ms: scrub.due_ms(now),
+                every_ms: scrub.every_ms(),
+            }),
+            plan: told.plan.clone(),
+        }
     }
 }
 

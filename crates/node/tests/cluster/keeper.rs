@@ -1,14 +1,15 @@
 //! Who looks after the pool: a coordinator that recovers, a scrub now and then, and new disks in
 //! place of lost ones. In the end, when nothing goes wrong any more, the pool must become whole.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
-use kiln_node::net::{Control, PoolRecovery};
-use kiln_node::recovery::RecoverOptions;
+use kiln_node::net::{Control, PoolRecovery, Scrubbing};
+use kiln_node::recovery::{RecoverOptions, RecoveryState, ScrubPosition};
 use kiln_node::sim::{Client, Random};
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    GetRequest, Index, NodeConfig, NodeState, Pool, PoolConfig, PoolError, ScrubReport,
+    Depth, GetRequest, Index, NodeConfig, NodeState, Pool, PoolConfig, PoolError, ScrubReport,
     ScrubRequest, Silent,
 };
 use kiln_store::MemoryBackend;
@@ -29,6 +30,8 @@ pub struct Keeper<'a> {
     index: Index,
     /// Its file, where it has one.
     file: Option<IndexFile>,
+    /// Where scrubs on a schedule are.
+    position: Mutex<ScrubPosition>,
 }
 
 /// When a recovery has to stop.
@@ -36,6 +39,7 @@ struct Until<'a> {
     run: &'a ClusterRun,
     client: &'a Client,
     end: Duration,
+    position: &'a Mutex<ScrubPosition>,
 }
 
 impl Control for Until<'_> {
@@ -50,6 +54,27 @@ impl Control for Until<'_> {
     fn warn(&self, message: &str) {
         self.run.say(self.client, || format!("recovery: {message}"));
     }
+
+    fn tell(&self, _changed: bool, state: &dyn Fn() -> RecoveryState) {
+        let state = state();
+        assert!(state.kept_bytes <= state.planned_bytes, "{state:?}");
+        assert!(state.waits.windows(2).all(|two| two[0].until_ms <= two[1].until_ms), "{state:?}");
+        let running: u64 = state.running.iter().map(|repair| repair.lost.len() as u64).sum();
+        assert!(running == 0 || state.survey.is_some(), "{state:?}");
+    }
+
+    fn keep_scrub(&self, position: &ScrubPosition) -> Result<(), String> {
+        let before = std::mem::replace(&mut *locked(self.position), position.clone());
+        // Parts of one round go on from each other; rounds are counted one by one.
+        match before.is_under_way() && before.began_ms == position.began_ms {
+            true => assert!(before.after < position.after || position.after.is_none()),
+            false => assert!(before.rounds <= position.rounds),
+        }
+        let ended = position.rounds - before.rounds;
+        assert!(ended <= 1, "{before:?} {position:?}");
+        *locked(&self.run.counts).entry("scheduled scrubs".to_owned()).or_default() += ended;
+        Ok(())
+    }
 }
 
 impl<'a> Keeper<'a> {
@@ -58,7 +83,8 @@ impl<'a> Keeper<'a> {
         // Files take their time.
         let file = random.one_in(4).then(IndexFile::new);
         let index = file.as_ref().map_or_else(|| Index::in_memory().unwrap(), IndexFile::open);
-        Keeper { run, client, random, index, file }
+        let position = Mutex::default();
+        Keeper { run, client, random, index, file, position }
     }
 
     pub fn run(mut self) {
@@ -71,7 +97,9 @@ impl<'a> Keeper<'a> {
                 1 => self.replace_disks(),
                 _ => {
                     let wait = [0, 10_000][self.random.below(2) as usize];
-                    self.recover(wait, 60_000);
+                    // Some stay, and scrub, until they are stopped.
+                    let stay = self.random.one_in(4);
+                    self.recover(wait, 60_000, stay);
                 }
             }
         }
@@ -108,10 +136,11 @@ impl<'a> Keeper<'a> {
         self.run.take_new_disks(self.client);
     }
 
-    fn recover(&mut self, wait_ms: u64, most_ms: u64) {
+    fn recover(&mut self, wait_ms: u64, most_ms: u64, stay: bool) {
         let network = self.client.network();
         let end = self.client.now() + Duration::from_millis(most_ms);
-        let control = Until { run: self.run, client: self.client, end };
+        let position = &self.position;
+        let control = Until { run: self.run, client: self.client, end, position };
         let index = |pool: &Pool| {
             self.index.refresh(pool, &self.boot(), &Silent)?;
             Ok(self.index.clone())
@@ -129,12 +158,19 @@ impl<'a> Keeper<'a> {
                 wait_ms,
                 every: Duration::from_secs(5),
                 tries: 3,
+                stay,
+                scrub_every: Some(Duration::from_secs(20)),
                 seed: 1,
                 ..RecoverOptions::default()
             },
             control: &control,
             settings: settings(),
             fresh: &|| ClusterRun::run_id(self.client),
+            scrubbing: Some(Scrubbing {
+                open: &|| self.run.open(self.client, &network),
+                position: locked(&self.position).clone(),
+                depth: Depth::Data,
+            }),
         };
         let recovered = recovery.run();
         self.run.say(self.client, || format!("recovered: {recovered:?}"));
@@ -183,7 +219,7 @@ impl<'a> Keeper<'a> {
         if !self.all_take_part() {
             // Its map has changed too often since all was in place.
             drop(self.scrub(0));
-            self.recover(0, 600_000);
+            self.recover(0, 600_000, false);
             assert!(self.all_take_part() || overload, "some nodes cannot take part");
         }
         let mut last = None;
@@ -194,7 +230,7 @@ impl<'a> Keeper<'a> {
                 break;
             }
             last = Some(report);
-            self.recover(0, 600_000);
+            self.recover(0, 600_000, false);
         }
         assert!(overload || last.is_none(), "the pool does not become whole: {last:#?}");
         let names = locked(&self.run.history).names();

@@ -253,9 +253,21 @@ impl Index {
         prefix: &str,
         size: usize,
         removed: bool,
+        see: impl FnMut(&[Listed]) -> Result<bool>,
+    ) -> Result<()> {
+        self.in_batches_after(prefix, None, size, removed, see)
+    }
+
+    /// As [`Index::in_batches`], from behind a name on.
+    pub(crate) fn in_batches_after(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        size: usize,
+        removed: bool,
         mut see: impl FnMut(&[Listed]) -> Result<bool>,
     ) -> Result<()> {
-        let mut start: Option<String> = None;
+        let mut start = after.map(str::to_owned);
         loop {
             let mut batch = Vec::new();
             self.each_with_removed(prefix, start.as_deref(), |listed| {

@@ -134,32 +134,88 @@ impl Pool {
             Ok(true)
         })?;
         settings.observer.begin("scrub", Some(total));
-        index.in_batches(req.prefix, BATCH, false, |batch| {
+        self.scrub_objects(index, queue, req, None, &|| true, &mut report, settings)?;
+        if req.prefix.is_empty() {
+            self.scrub_rest(index, queue, req, &mut report, settings)?;
+        }
+        report.judge();
+        Ok(report)
+    }
+
+    /// A part of a [`Pool::scrub`] of all objects: from behind the object `after` on, in order of
+    /// name, as long as `go_on` says so, which is asked after each object. Gives the last one that
+    /// was looked at; `None`: this was the last part, and everything else was looked at too.
+    ///
+    /// # Errors
+    /// As [`Pool::scrub`].
+    pub fn scrub_part(
+        &self,
+        index: &Index,
+        queue: &mut RepairQueue,
+        req: &ScrubRequest<'_>,
+        after: Option<&str>,
+        go_on: &dyn Fn() -> bool,
+        settings: &Settings<'_>,
+    ) -> Result<(ScrubReport, Option<String>)> {
+        let away = self.away().iter().map(|(node, _)| node.id.clone()).collect();
+        let incomplete = !self.sees_all()?;
+        let mut report = ScrubReport { away, incomplete, ..ScrubReport::default() };
+        let last = self.scrub_objects(index, queue, req, after, go_on, &mut report, settings)?;
+        if last.is_none() {
+            self.scrub_rest(index, queue, req, &mut report, settings)?;
+        }
+        report.judge();
+        Ok((report, last))
+    }
+
+    /// Looks at objects; gives the one after which it was told to end.
+    #[allow(clippy::too_many_arguments)] // all of it is what a scrub has in hand
+    fn scrub_objects(
+        &self,
+        index: &Index,
+        queue: &mut RepairQueue,
+        req: &ScrubRequest<'_>,
+        after: Option<&str>,
+        go_on: &dyn Fn() -> bool,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<Option<String>> {
+        let mut last = None;
+        index.in_batches_after(req.prefix, after, BATCH, false, |batch| {
             let mut damage = Vec::with_capacity(batch.len());
             for listed in batch {
-                let found = self.scrub_object(listed, index, req, queue, &mut report, settings)?;
-                damage.extend(found);
+                damage.extend(self.scrub_object(listed, index, req, queue, report, settings)?);
+                if !go_on() {
+                    last = Some(listed.name.clone());
+                    break;
+                }
             }
             if !req.dry_run {
                 index.set_damage(&damage)?;
             }
-            Ok(true)
+            Ok(last.is_none())
         })?;
-        if req.prefix.is_empty() {
-            self.scrub_tombstones(index, req, &mut report, settings)?;
-            let strays = self.find_leftovers(index, req, &mut report, settings)?;
-            self.scrub_unlisted(&strays, index, req, queue, &mut report, settings)?;
-            self.restore(&strays, index, req, &mut report, settings)?;
-            self.finish_scrub(index, req, &mut report, settings)?;
-            if !req.dry_run {
-                report.compacted = self.compact(settings);
-            }
+        Ok(last)
+    }
+
+    /// What follows all objects: those that are gone, and files that belong to none.
+    fn scrub_rest(
+        &self,
+        index: &Index,
+        queue: &mut RepairQueue,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        self.scrub_tombstones(index, req, report, settings)?;
+        let strays = self.find_leftovers(index, req, report, settings)?;
+        self.scrub_unlisted(&strays, index, req, queue, report, settings)?;
+        self.restore(&strays, index, req, report, settings)?;
+        self.finish_scrub(index, req, report, settings)?;
+        if !req.dry_run {
+            report.compacted = self.compact(settings);
         }
-        report.clean =
-            report.damaged + report.unreadable + report.under_replicated + report.unproven == 0
-                && report.away.is_empty()
-                && report.leftovers == report.leftovers_removed;
-        Ok(report)
+        Ok(())
     }
 
     /// Has nodes give back the space of what is gone, one after the other.
@@ -433,6 +489,13 @@ pub(super) fn tell(report: &mut ScrubReport, finding: Finding) {
 
 /// What a scrub's outcome means as an error, for callers that must have a clean pool.
 impl ScrubReport {
+    /// Whether everything is as it should be.
+    fn judge(&mut self) {
+        self.clean = self.damaged + self.unreadable + self.under_replicated + self.unproven == 0
+            && self.away.is_empty()
+            && self.leftovers == self.leftovers_removed;
+    }
+
     /// `Ok` when nothing is damaged.
     ///
     /// # Errors

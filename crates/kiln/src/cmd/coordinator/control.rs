@@ -6,15 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kiln_node::net::Control;
-use kiln_node::recovery::RateLimits;
-use kiln_pool::Observer;
+use kiln_node::recovery::{Phase, RateLimits, RecoveryState, ScrubPosition, Wait, WaitReason};
+use kiln_pool::{Observer, ScrubReport};
 
+use super::hook::Hook;
+use super::scrubs::PositionFile;
+use crate::page::Board;
 use crate::print;
 use crate::setup::{LimitFile, Setup, now_ms};
-use crate::sizes;
+use crate::{sizes, times};
 
 /// How often the file of limits is looked at.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often the state is asked for, unless something else begins.
+const STATE: Duration = Duration::from_millis(250);
 
 /// See the module.
 pub struct RecoveryControl<'a> {
@@ -24,6 +29,20 @@ pub struct RecoveryControl<'a> {
     stop: Arc<AtomicBool>,
     /// A line of progress every so often.
     lines: Option<Duration>,
+    /// Who looks at the state, besides the terminal.
+    board: Option<Arc<Board>>,
+    scrubs: PositionFile,
+    hook: Option<Hook>,
+    told: Mutex<Told>,
+}
+
+/// What was said of waits.
+struct Told {
+    /// When the state was last asked for.
+    asked: Option<Instant>,
+    /// What is waited for, and when that was said.
+    waits: Vec<(WaitReason, Option<String>)>,
+    said: Instant,
 }
 
 struct State {
@@ -45,6 +64,7 @@ impl<'a> RecoveryControl<'a> {
         flags: RateLimits,
         file: PathBuf,
         lines: Option<Duration>,
+        scrubs: PositionFile,
     ) -> RecoveryControl<'a> {
         let (file, now) = (LimitFile::new(file), Instant::now());
         let said = file.read(&setup.observer);
@@ -52,7 +72,46 @@ impl<'a> RecoveryControl<'a> {
         let limits = if given { flags } else { said.unwrap_or_default() };
         let (total, done) = (0, 0);
         let state = State { limits, said, looked: now, total, done, since: now, line: now };
-        RecoveryControl { setup, file, state: Mutex::new(state), stop: stop_when_told(), lines }
+        let told = Told { asked: None, waits: Vec::new(), said: now };
+        RecoveryControl {
+            setup,
+            file,
+            state: Mutex::new(state),
+            stop: stop_when_told(),
+            lines,
+            board: None,
+            scrubs,
+            hook: None,
+            told: Mutex::new(told),
+        }
+    }
+
+    /// The same, with a board where the state is left, and a command that is told of findings.
+    pub fn with(self, board: Option<Arc<Board>>, hook: Option<Hook>) -> RecoveryControl<'a> {
+        RecoveryControl { board, hook, ..self }
+    }
+
+    /// Says what is waited for: at once, when that changes, and every so often where lines of
+    /// progress are wanted. A terminal counts down.
+    fn say(&self, state: &RecoveryState) {
+        let waits: &[Wait] = match state.phase {
+            Phase::Waiting => &state.waits,
+            _ => &[],
+        };
+        let text = waits_text(waits, state.now_ms);
+        self.setup.observer.wait(text.as_deref());
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        // Looks and retries come all the time; what is said of them once is enough.
+        let what: Vec<_> = waits.iter().map(|wait| (wait.reason, wait.node.clone())).collect();
+        let again = self.lines.is_some_and(|every| told.said.elapsed() >= every);
+        let new = what.iter().any(|wait| !told.waits.contains(wait));
+        if let (Some(text), true) = (text, new || again) {
+            told.said = Instant::now();
+            told.waits = what;
+            if !self.setup.quiet && !self.setup.observer.has_bar() {
+                print::progress_line(&text);
+            }
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -112,6 +171,42 @@ impl Control for RecoveryControl<'_> {
     fn warn(&self, message: &str) {
         self.setup.observer.warn(message);
     }
+
+    fn tell(&self, changed: bool, state: &dyn Fn() -> RecoveryState) {
+        {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if !changed && told.asked.is_some_and(|at| at.elapsed() < STATE) {
+                return;
+            }
+            told.asked = Some(Instant::now());
+        }
+        let state = state();
+        self.say(&state);
+        if let Some(board) = &self.board {
+            board.put(state, self.limits());
+        }
+    }
+
+    fn keep_scrub(&self, position: &ScrubPosition) -> Result<(), String> {
+        self.scrubs.write(position)
+    }
+
+    fn found(&self, part: &ScrubReport) {
+        if let Some(hook) = &self.hook {
+            hook.tell(part);
+        }
+    }
+}
+
+/// What is waited for, in a line; `None`: nothing.
+fn waits_text(waits: &[Wait], now_ms: u64) -> Option<String> {
+    let one = |wait: &Wait| format!("{wait}: {}", times::show(wait.seconds_left(now_ms)));
+    let few: Vec<String> = waits.iter().take(3).map(one).collect();
+    let more = match waits.len().saturating_sub(few.len()) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    (!few.is_empty()).then(|| format!("waits for {}{more}", few.join("; ")))
 }
 
 /// Set when the process is asked to end: what runs is called off, and the report still comes.

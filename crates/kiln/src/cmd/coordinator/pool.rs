@@ -1,16 +1,20 @@
 //! `kiln coordinator` for a pool.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_node::net::PoolRecovery;
+use kiln_node::net::{PoolRecovery, Scrubbing};
 use kiln_node::recovery::{NodeLoad, PoolRecovered, RateLimits, RecoverOptions, StrategyLoad};
 use kiln_pool::{Pool, PoolError};
 use serde::Serialize;
 
 use super::Coordinator;
 use super::control::RecoveryControl;
+use super::hook::Hook;
+use super::scrubs::PositionFile;
 use crate::exit::{Exit, Failure};
+use crate::page::Board;
 use crate::print::{INCOMPLETE, Stream, count, pace, table};
 use crate::setup::{Setup, fresh_run};
 use crate::sizes;
@@ -85,12 +89,22 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         total: flags.recover.limit_total.unwrap_or(0),
     };
     let lines = flags.recover.progress.map(|seconds| Duration::from_secs(seconds.max(1)));
-    let control = RecoveryControl::new(setup, limits, flags.pool.limits_path(), lines);
-    let open = || match flags.pool.open_quietly(setup) {
+    let scrubs = PositionFile::of(&flags.pool);
+    let position = scrubs.read()?;
+    let board = flags.watch.wanted().then(|| Arc::new(Board::new(&config.name)));
+    if let Some(board) = &board {
+        flags.watch.serve(board, setup)?;
+    }
+    let hook = flags.scrubs.on_finding().map(|command| Hook::new(command, &config.name));
+    let control = RecoveryControl::new(setup, limits, flags.pool.limits_path(), lines, scrubs);
+    let control = control.with(board, hook);
+    let open_by = |setup: &Setup| match flags.pool.open_quietly(setup) {
         Ok(pool) => Ok(pool),
         Err(Failure::Pool(error)) => Err(error),
         Err(other) => Err(PoolError::Usage { what: other.to_string() }),
     };
+    let slowly = flags.scrubs.setup(setup)?;
+    let (open, open_slowly) = (|| open_by(setup), || open_by(&slowly));
     let index = |pool: &Pool| match flags.pool.index(pool, setup) {
         Ok(index) => Ok(index),
         Err(Failure::Pool(error)) => Err(error),
@@ -105,6 +119,11 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         control: &control,
         settings: setup.settings(),
         fresh: &fresh_run,
+        scrubbing: flags.scrubs.every().map(|_| Scrubbing {
+            open: &open_slowly,
+            position,
+            depth: flags.scrubs.depth(),
+        }),
     };
     let outcome = recovery.run();
     setup.observer.finish();
@@ -135,6 +154,7 @@ fn options(flags: &Coordinator, setup: &Setup) -> RecoverOptions {
         every: Duration::from_secs(flags.recover.every),
         tries: flags.recover.tries,
         patience: Duration::from_secs(flags.patience),
+        scrub_every: flags.scrubs.every(),
         seed: setup.seed,
     }
 }

@@ -1,7 +1,6 @@
 //! `kiln plan --strategy`: the repair placed on the nodes of a cluster.
 
 mod cluster;
-mod picture;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use kiln_code::Codec;
 use kiln_plan::{PlanCache, Problem, SearchBudget, Strategy, UNDECIDED, strategy};
 
 use crate::exit::Failure;
+use crate::plan_picture::of_plan;
 use crate::print::Stream;
 use crate::setup::{Setup, write_file};
 use crate::sizes;
@@ -125,7 +125,7 @@ impl Placing {
         if let Some(path) = picture {
             let svg = match self.frontier {
                 true => report.draw(&problem),
-                false => picture::of_plan(&plan, sub_chunk).svg(),
+                false => of_plan(&plan, sub_chunk, None).svg(),
             };
             write_file(path, svg.as_bytes())?;
         }

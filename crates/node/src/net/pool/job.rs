@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kiln_pool::{HealRequest, MissingShards, Needs, Pool, PoolError};
+use kiln_plan::Plan;
+use kiln_pool::{HealRequest, MissingShards, Needs, Pool, PoolConfig, PoolError};
 
 use super::Shared;
 use crate::net::recover::RepairWatcher;
@@ -11,8 +12,8 @@ use crate::proto::assignment::Geometry;
 use crate::recovery::batch::Batch;
 use crate::recovery::object::{Commit, Course, agents_can};
 use crate::recovery::report::{Ended, Outcome};
-use crate::recovery::{FinalFailure, PlacedRepair, Repaired};
-use crate::task::default_slice;
+use crate::recovery::{FinalFailure, PlacedRepair, Repaired, ShownPlan};
+use crate::task::{Amounts, default_slice};
 
 /// Between two tries of a commit.
 const BETWEEN: Duration = Duration::from_millis(500);
@@ -22,15 +23,36 @@ const LEAST_WINDOWS: u32 = 3;
 /// Tells progress of one repair as what it adds to all.
 struct Watch<'a> {
     shared: &'a Shared<'a>,
+    /// The job, and its object.
+    at: usize,
+    object: &'a str,
+    config: &'a PoolConfig,
     told: AtomicU64,
+}
+
+impl Watch<'_> {
+    fn id(&self, node: usize) -> String {
+        self.config.node.get(node).map_or_else(String::new, |node| node.id.clone())
+    }
 }
 
 impl RepairWatcher for Watch<'_> {
     fn kept(&self, bytes: u64, _total: u64) {
         let before = self.told.fetch_max(bytes, Ordering::Relaxed);
         let more = bytes.saturating_sub(before);
-        self.shared.scheduler().keep(more);
+        self.shared.scheduler().keep(self.shared.recovery.now(), self.at, more);
         self.shared.recovery.control.advance(more);
+        self.shared.tell(false);
+    }
+
+    fn planned(&self, plan: &Plan, sub_bytes: u64) {
+        let (object, plan) = (self.object.to_owned(), plan.clone());
+        let nodes = self.config.node.iter().map(|node| node.id.clone()).collect();
+        self.shared.scheduler().planned(self.at, ShownPlan { object, plan, nodes, sub_bytes });
+    }
+
+    fn moved(&self, nodes: &[(usize, Amounts)]) {
+        self.shared.scheduler().moved(self.at, nodes, &|node| self.id(node));
     }
 
     fn beside(&self) -> u64 {
@@ -69,7 +91,7 @@ impl Shared<'_> {
         };
         let load = self.scheduler().load().clone();
         match Course::new(batch, at, &self.snapshot(&pool), &lacking, &load) {
-            Ok(course) => self.rebuild(&pool, course, &lacking, &agents),
+            Ok(course) => self.rebuild(&pool, at, course, &lacking, &agents),
             Err(error) => Ended::failed(error),
         }
     }
@@ -98,6 +120,7 @@ impl Shared<'_> {
     fn rebuild(
         &self,
         pool: &Pool,
+        at: usize,
         mut course: Course,
         lacking: &MissingShards,
         agents: &[Option<String>],
@@ -126,7 +149,8 @@ impl Shared<'_> {
         for (_, node) in &course.targets {
             self.scheduler().add_load(*node, shard);
         }
-        let watch = Watch { shared: self, told: AtomicU64::new(0) };
+        let (object, config, told) = (&course.want.listed.name, pool.config(), AtomicU64::new(0));
+        let watch = Watch { shared: self, at, object, config, told };
         match repair.run(self.recovery.network, (self.recovery.fresh)(), &watch) {
             Ok(done) => self.commit(pool, lacking, &course.targets, done),
             Err(failure) => self.failed(pool, lacking, &course.targets, *failure),

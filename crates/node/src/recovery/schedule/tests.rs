@@ -47,7 +47,7 @@ fn survey(scheduler: &mut Scheduler, now: Now, objects: &[(&str, i32)]) -> Optio
     config.node.push(NodeConfig::new("n0", "kiln://h0:1"));
     let pool = Snapshot { config: &config, usable: vec![true], to: None };
     let batch = Batch::new(wants, &pool, &Rules::new("central", 1).unwrap()).unwrap();
-    scheduler.begin(Arc::new(batch), 0.0);
+    scheduler.begin(now, Arc::new(batch), 0.0);
     None
 }
 
@@ -100,7 +100,7 @@ fn who_stays_never_gives_up_and_waits_longer_each_time() {
         now += waits.last().unwrap();
     }
     assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-    assert!(matches!(scheduler.survey_failed(at(now)), Some(Next::Rest(_))));
+    assert!(matches!(scheduler.survey_failed(at(now), "away"), Some(Next::Rest(_))));
     survey(&mut scheduler, at(now), &[]);
     assert!(matches!(scheduler.idle(at(now)), Next::Rest(time) if time.as_secs() == 30));
 }
@@ -121,18 +121,20 @@ fn what_a_stop_left_over_is_due_again_and_is_no_failure() {
 #[test]
 fn too_few_nodes_are_waited_for_but_not_for_ever() {
     let mut scheduler = scheduler(|options| options.patience = Duration::from_secs(10));
-    assert!(matches!(scheduler.survey_failed(at(0)), Some(Next::Rest(time)) if time == BETWEEN));
+    assert!(
+        matches!(scheduler.survey_failed(at(0), "away"), Some(Next::Rest(time)) if time == BETWEEN)
+    );
     let (queue, mut status) = seen(&scheduler, &[("gone", -1)]);
     status.nodes.push(kiln_pool::NodeStatus::default());
     assert!(scheduler.due(at(5), &queue).is_empty());
     assert!(matches!(scheduler.surveyed(at(5), &status, Vec::new()), Next::Rest(_)));
     assert!(matches!(scheduler.surveyed(at(10), &status, Vec::new()), Next::Settle));
     assert!(matches!(scheduler.idle(at(10)), Next::End));
-    assert!(scheduler.survey_failed(at(10)).is_none());
+    assert!(scheduler.survey_failed(at(10), "away").is_none());
     // Once enough of them are there, patience begins anew.
     status.unreadable = 0;
     assert!(matches!(scheduler.surveyed(at(11), &status, Vec::new()), Next::Settle));
-    assert!(scheduler.survey_failed(at(12)).is_some());
+    assert!(scheduler.survey_failed(at(12), "away").is_some());
 }
 
 #[test]
@@ -175,7 +177,7 @@ fn a_survey_that_failed_half_way_loses_nothing() {
     let (queue, _) = seen(&scheduler, &[("a", 0)]);
     assert_eq!(scheduler.due(at(0), &queue).len(), 1);
     assert!(scheduler.due(at(0), &queue).is_empty());
-    assert!(scheduler.survey_failed(at(0)).is_some());
+    assert!(scheduler.survey_failed(at(0), "away").is_some());
     assert_eq!(scheduler.due(at(0), &queue).len(), 1);
 }
 

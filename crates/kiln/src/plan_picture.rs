@@ -6,17 +6,19 @@ use kiln_plan::Plan;
 /// DAGs with more vertices are not drawn: nobody could read them.
 const DRAWN_MAX: usize = 160;
 
-/// The picture of a plan whose sub-chunks have so many bytes.
-pub fn of_plan(plan: &Plan, bytes: u64) -> Figure {
+/// The picture of a plan whose sub-chunks have so many bytes; `names` of its nodes, where the
+/// cluster's own are not those that people know.
+pub fn of_plan(plan: &Plan, bytes: u64, names: Option<&[String]>) -> Figure {
     let costs = plan.costs();
     let mib = |count: usize| count as f64 * bytes as f64 / f64::from(1 << 20);
     let mut panel = Panel::new(Kind::Bars, "", Axis::new("MiB"));
     let nodes = plan.problem().cluster().nodes();
-    for (node, cost) in nodes.iter().zip(costs.nodes()) {
+    for (number, (node, cost)) in nodes.iter().zip(costs.nodes()).enumerate() {
         if cost.load() + cost.read + cost.computed == 0 {
             continue;
         }
-        let at = panel.category(&node.name);
+        let name = names.and_then(|names| names.get(number)).unwrap_or(&node.name);
+        let at = panel.category(name);
         for (what, count) in [("sent", cost.sent), ("received", cost.received), ("read", cost.read)]
         {
             panel.series(what).push(Mark::new(at, mib(count)));

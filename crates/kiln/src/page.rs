@@ -1,0 +1,126 @@
+//! What a coordinator shows over HTTP: a page for people, the same as JSON, and for Prometheus.
+//!
+//! All of them come from one [`View`], which a coordinator leaves on a [`Board`] as it works; no
+//! request asks a node for anything. To add a section to the page: write `page/sections/x.rs` and
+//! one row in `sections.rs`; a metric is a row of `page/metrics.rs`.
+
+mod html;
+mod metrics;
+mod sections;
+mod status;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+use kiln_node::NodeError;
+use kiln_node::net::{Document, Door, HttpServer, monitored};
+use kiln_node::recovery::{RateLimits, RecoveryState};
+
+use crate::setup::now_ms;
+
+/// What is shown.
+#[derive(Debug, Clone, Default)]
+pub struct View {
+    /// The pool's name.
+    pub pool: String,
+    /// What the coordinator does.
+    pub state: RecoveryState,
+    /// Limits of its traffic.
+    pub limits: RateLimits,
+    /// The time, in ms since 1970.
+    pub now_ms: u64,
+}
+
+/// Where a coordinator leaves what is shown.
+#[derive(Debug, Default)]
+pub struct Board(Mutex<View>);
+
+impl Board {
+    /// An empty one for a pool.
+    pub fn new(pool: &str) -> Board {
+        Board(Mutex::new(View { pool: pool.to_owned(), ..View::default() }))
+    }
+
+    /// Leaves a state.
+    pub fn put(&self, state: RecoveryState, limits: RateLimits) {
+        let mut view = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (view.state, view.limits) = (state, limits);
+    }
+
+    /// What is shown now.
+    fn view(&self) -> View {
+        let view = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        View { now_ms: now_ms(), ..view }
+    }
+
+    /// The document of a path.
+    fn document(&self, path: &str) -> Document {
+        /// Nothing from elsewhere, no script that is not ours, nobody's frame.
+        const GUARDED: &[&str] = &[
+            "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
+             script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; \
+             form-action 'none'; frame-ancestors 'none'",
+            "Referrer-Policy: no-referrer",
+        ];
+        let view = self.view();
+        let page = || Document {
+            headers: GUARDED,
+            ..Document::new("text/html; charset=utf-8", html::page(&view, &sections::shown(&view)))
+        };
+        match path {
+            "/" => page(),
+            "/refresh.js" => {
+                let kind = "text/javascript; charset=utf-8";
+                Document::new(kind, include_str!("page/refresh.js").to_owned())
+            }
+            "/status.json" => Document::new("application/json", status::json(&view)),
+            _ => monitored(path, || metrics::text(&view), ready(&view)).unwrap_or_else(|| {
+                let there = "there are /, /status.json, /metrics, /health and /ready\n";
+                Document::text(404, there)
+            }),
+        }
+    }
+}
+
+/// Whether the coordinator does its work: it has seen the pool, and not failed to since.
+fn ready(view: &View) -> Result<(), String> {
+    match (&view.state.survey_error, &view.state.survey) {
+        (Some(why), _) => Err(format!("the last look at the pool failed: {why}")),
+        (None, None) => Err("it has not seen the pool yet".to_owned()),
+        (None, Some(_)) => Ok(()),
+    }
+}
+
+/// Serves a board as long as the process lives, on a thread of its own; gives the address.
+///
+/// # Errors
+/// The address cannot be listened on; no threads.
+pub fn serve(board: Arc<Board>, listen: &str, door: Door) -> Result<SocketAddr, NodeError> {
+    let (tell, told) = mpsc::channel();
+    let listen = listen.to_owned();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => return drop(tell.send(Err(threads(&error.to_string())))),
+        };
+        runtime.block_on(async move {
+            let answer = move |path: String| std::future::ready(board.document(&path));
+            match HttpServer::start(&listen, door, answer).await {
+                Ok(server) => {
+                    let _ = tell.send(Ok(server.address()));
+                    std::future::pending::<()>().await;
+                }
+                Err(error) => drop(tell.send(Err(error))),
+            }
+        });
+    });
+    told.recv().unwrap_or_else(|_| Err(threads("the thread ended")))
+}
+
+fn threads(why: &str) -> NodeError {
+    NodeError::Setup { what: "the page".to_owned(), why: why.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! The answers to what an operator asks first.
+
+use kiln_node::recovery::Phase;
+
+use crate::page::View;
+use crate::page::html::{badge, escape};
+use crate::print::count;
+use crate::{sizes, times};
+
+pub fn body(view: &View) -> Option<String> {
+    let (safe, doing) = (safe(view), doing(view));
+    let end = match (view.state.phase, view.state.seconds_left) {
+        (Phase::Repairing, Some(seconds)) => format!("in {}", times::show(seconds)),
+        (Phase::Repairing, None) => "not known yet".to_owned(),
+        _ => match view.state.survey.as_deref().map_or(0, |status| status.to_rebuild) {
+            0 => "nothing is to be rebuilt".to_owned(),
+            bytes => format!("{} to rebuild, when it can be", sizes::show(bytes)),
+        },
+    };
+    let failed = view.state.survey_error.as_deref().map(|why| {
+        let mark = badge("bad", "The last look at the pool failed");
+        format!("<p>{mark} {}</p>\n", escape(why))
+    });
+    Some(format!(
+        "{}<dl><dt>Is all data safe?</dt><dd>{safe}</dd>\n<dt>What is being done?</dt>\
+         <dd>{doing}</dd>\n<dt>When is it finished?</dt><dd>{end}</dd></dl>",
+        failed.unwrap_or_default()
+    ))
+}
+
+fn safe(view: &View) -> String {
+    let Some(status) = view.state.survey.as_deref() else { return badge("warn", "not known yet") };
+    let endangered = status.objects.saturating_sub(status.whole);
+    let least = status.endangered.keys().next().copied().unwrap_or(0);
+    match (status.unreadable, status.incomplete, endangered) {
+        (0, false, 0) => {
+            format!("{} all {} are whole", badge("good", "Yes"), count(status.objects, "object"))
+        }
+        (0, false, _) => format!(
+            "{} all can be read; the most endangered object survives {}",
+            badge("warn", "Yes, but"),
+            losses(least)
+        ),
+        (0, true, _) => format!("{} too many nodes are unavailable", badge("bad", "Not known")),
+        (lost, ..) => format!("{} {} cannot be read", badge("bad", "No"), count(lost, "object")),
+    }
+}
+
+/// `2 more losses`.
+pub fn losses(margin: i32) -> String {
+    match margin {
+        ..=0 => "no further loss".to_owned(),
+        1 => "1 more loss".to_owned(),
+        margin => format!("{margin} more losses"),
+    }
+}
+
+fn doing(view: &View) -> String {
+    match view.state.phase {
+        Phase::Surveying => "it looks who is there and what is damaged".to_owned(),
+        Phase::Repairing => match view.state.running.len() as u64 {
+            0 => "repairs are planned".to_owned(),
+            running => format!("{} run", count(running, "repair")),
+        },
+        Phase::Scrubbing => "what is stored is read, to find what went bad".to_owned(),
+        Phase::Waiting => "nothing can be done now".to_owned(),
+    }
+}

@@ -1,0 +1,52 @@
+//! Spans of time as people write and read them: `90s`, `12h`, `30d`; `1:05 min`, `3 h 10 min`.
+
+use std::time::Duration;
+
+/// Units, the smallest first, in seconds.
+const UNITS: &[(&str, u64)] = &[("s", 1), ("m", 60), ("min", 60), ("h", 3600), ("d", 86_400)];
+
+/// Parses a span: a whole number and a unit.
+///
+/// # Errors
+/// It is none; the words say what would be right.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is not a time: write a number and s, m, h or d, e.g. 30d");
+    let trimmed = text.trim();
+    let split = trimmed.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let (number, unit) = trimmed.split_at(split);
+    let factor = UNITS.iter().find(|(name, _)| *name == unit.trim()).ok_or_else(wrong)?.1;
+    let seconds = number.parse::<u64>().ok().and_then(|n| n.checked_mul(factor));
+    let seconds = seconds.filter(|seconds| (1..=u64::from(u32::MAX)).contains(seconds));
+    seconds.map(Duration::from_secs).ok_or_else(wrong)
+}
+
+/// A span for people, as exact as they need it.
+pub fn show(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
+        3600..172_800 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_read_and_written() {
+        for (text, seconds) in [("1s", 1), ("90 s", 90), ("5m", 300), ("12h", 43_200)] {
+            assert_eq!(parse(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        assert_eq!(parse("30d"), Ok(Duration::from_secs(30 * 86_400)));
+        for text in ["", "30", "d", "-1d", "1.5h", "3w", "0s", "99999999999d", "1é"] {
+            assert!(parse(text).unwrap_err().contains("e.g. 30d"), "{text}");
+        }
+        let shown = [(0, "0 s"), (59, "59 s"), (65, "1:05 min"), (11_400, "3 h 10 min")];
+        for (seconds, text) in shown {
+            assert_eq!(show(seconds), text);
+        }
+        assert_eq!(show(40 * 86_400), "40 days");
+    }
+}
