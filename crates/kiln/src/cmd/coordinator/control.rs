@@ -200,9 +200,13 @@ impl Control for RecoveryControl<'_> {
 
 /// What is waited for, in a line; `None`: nothing.
 fn waits_text(waits: &[Wait], now_ms: u64) -> Option<String> {
-    let one = |wait: &Wait| format!("{wait}: {}", times::show(wait.seconds_left(now_ms)));
-    let few: Vec<String> = waits.iter().take(3).map(one).collect();
-    let more = match waits.len().saturating_sub(few.len()) {
+    let one = |wait: &&Wait| format!("{wait}: {}", times::show(wait.seconds_left(now_ms)));
+    // What decides something comes first; the next look is told where there is nothing else.
+    let mut told: Vec<&Wait> = waits.iter().collect();
+    told.sort_by_key(|wait| wait.reason);
+    told.retain(|wait| waits.len() == 1 || wait.reason != WaitReason::Look);
+    let few: Vec<String> = told.iter().take(3).map(one).collect();
+    let more = match told.len().saturating_sub(few.len()) {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
@@ -222,4 +226,29 @@ fn stop_when_told() -> Arc<AtomicBool> {
         }
     });
     stop
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_decides_first_and_how_long() {
+        let wait = |reason, node: &str, seconds: u64| Wait {
+            reason,
+            node: Some(node.to_owned()).filter(|node| !node.is_empty()),
+            until_ms: 1_000_000 + seconds * 1000,
+        };
+        let look = wait(WaitReason::Look, "", 30);
+        let said = |waits: &[Wait]| waits_text(waits, 1_000_000);
+        assert_eq!(said(&[]), None);
+        assert_eq!(said(&[look.clone()]).unwrap(), "waits for the next look at the pool: 30 s");
+        let n3 = wait(WaitReason::Node, "n3", 600);
+        let text = said(&[look, wait(WaitReason::Scrub, "", 90_000), n3]).unwrap();
+        let wanted = "waits for node n3 to come back; then its shards are rebuilt elsewhere: 10:00 \
+                      min; the next scrub: 25 h 0 min";
+        assert_eq!(text, wanted);
+        let many: Vec<Wait> = (0..5).map(|at| wait(WaitReason::Node, &at.to_string(), 5)).collect();
+        assert!(said(&many).unwrap().ends_with("; and 2 more"));
+    }
 }
