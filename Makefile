@@ -12,8 +12,8 @@ KILN   := $(TARGET)/release/kiln
     ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
     dist dist-test dist-twice bench-average bench-volume numbers pictures simulate testbed-up \
-    testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel hdfs-up \
-    hdfs-down hdfs-test fuzz clean
+    testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel hdfs-up hdfs- \
+    down hdfs-test page-test fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -47,6 +47,7 @@ help:
 	@echo 'make s3-test  files and a pool in 14 buckets of an S3 server here; one bucket is lost'
 	@echo 'make python-test  kiln for Python, against Ceph and zfec (WHEEL=1: as pip installs it)'
 	@echo 'make python-wheel  a wheel of it, in target/wheels'
+	@echo 'make page-test  the page of a coordinator in Chromium, rules and dashboard (as root)'
 	@echo 'make bench-s3  what repairs download and ask for, and what faults do (QUICK=1)'
 	@echo 'make hdfs-up, hdfs-down  a NameNode and DATANODES=14 with links of RATE here (as root)'
 	@echo 'make hdfs-test  files and a pool on 14 DataNodes here, of which one is killed (as root)'
@@ -146,6 +147,7 @@ test: lint doc
 	    --beside s3 '$(SUB) s3-test' \
 	    --beside python '$(SUB) python-test' \
 	    --beside hdfs '$(SUB) hdfs-test' \
+	    --beside page '$(SUB) page-test' \
 	    --beside migrate '$(PYTHON) bindings/ceph/migration_test.py' \
 	    '$(CARGO) test --workspace && $(SUB) kernels'
 
@@ -286,6 +288,13 @@ hdfs-test: setup
 	$(hdfs-packages); \
 	$(PYTHON) bench/hdfs/hdfs_test.py '$(HDFS)-test' --kiln "$$1" --battery "$$2" \
 	    --cache '$(TARGET)/hadoop' || [ $$? = 3 ]
+# The page of a coordinator in a browser; what is missing is skipped, and said.
+PAGE_PACKAGES := chromium prometheus
+
+page-test: setup
+	@kiln=$$($(BUILT) kiln:kiln) && LOG_DIR='$(TARGET)' && mkdir -p "$$LOG_DIR" && \
+	. .ci/packages.sh && echo '== page' && { packages $(PAGE_PACKAGES) || true; } && \
+	$(PYTHON) bench/page/page_test.py '$(TARGET)/page-test' --kiln "$$kiln"
 
 # The bounded form, part of `make test`. Exit code 3: not possible here, which was said.
 testbed-test: setup

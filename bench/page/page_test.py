@@ -1,4 +1,4 @@
-"""The page of a coordinator in a real browser, with what is beside it; and the rules on its metrics.
+"""The page of a coordinator in a real browser, what is beside it, and the rules on its metrics.
 
     page_test.py FOLDER --kiln PROGRAM [--pictures DIR]
 
@@ -234,11 +234,13 @@ def guarded(cluster):
 CHECKS = """(() => {
   const bad = [];
   if (document.documentElement.scrollWidth > innerWidth) bad.push("it scrolls sideways");
-  const channel = (c) => { c /= 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4; };
+  const channel = (c) => c / 255 <= .03928 ? c / 255 / 12.92 : ((c / 255 + .055) / 1.055) ** 2.4;
   const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map(channel);
     return .2126 * r + .7152 * g + .0722 * b; };
-  const back = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
-    if (c !== "rgba(0, 0, 0, 0)") return c; } return "rgb(255, 255, 255)"; };
+  const back = (e) => {
+    const own = e ? getComputedStyle(e).backgroundColor : "rgb(255, 255, 255)";
+    return own === "rgba(0, 0, 0, 0)" ? back(e.parentElement) : own;
+  };
   for (const e of document.querySelectorAll("h1, h2, p, dt, dd, th, td, li, a, .badge, caption")) {
     if (!e.textContent.trim() || e.closest("svg") || e.closest(".skip")) continue;
     const a = light(getComputedStyle(e).color), b = light(back(e));

@@ -60,6 +60,60 @@ pub fn a_new_disk_does_not_testify_that_there_is_no_object() {
     assert!(matches!(world.get("y"), Err(PoolError::NoObject { .. })));
 }
 
+/// Parts of a scrub, however they are cut, see what one scrub sees, and remember it.
+#[test]
+fn parts_of_a_scrub_find_what_a_whole_one_finds() {
+    let world = World::new("rs:2+1", 5);
+    for (at, name) in ["a", "b", "b/c", "d", "e"].iter().enumerate() {
+        let put = world.put(name, &data(40_000 + at, at as u64)).unwrap();
+        if at % 2 == 1 {
+            // Of the second and the fourth one a shard is lost.
+            let key = Key::of(name).unwrap();
+            let lost = |file: &String| match NodeFile::parse(file) {
+                Some(NodeFile::Shard { key: of, index: 0, .. }) => of == key,
+                _ => false,
+            };
+            let (node, file) = (0..5)
+                .find_map(|node| Some((node, world.files(node).into_iter().find(lost)?)))
+                .unwrap_or_else(|| panic!("{put:?}"));
+            kiln_store::Backend::remove(&*world.disks[node].memory, &file).unwrap();
+        }
+    }
+    let whole = scrub(&world, &Index::in_memory().unwrap());
+    assert_eq!((whole.objects, whole.damaged, whole.clean), (5, 2, false), "{whole:#?}");
+    for objects_a_part in [1, 2, 3, 9] {
+        let index = Index::in_memory().unwrap();
+        index.refresh(&world.pool(), b"", &Silent).unwrap();
+        let (mut after, mut sum, mut parts) = (None, ScrubReport::default(), 0);
+        let mut queue = RepairQueue::new(Rules::default());
+        let req = ScrubRequest { now_ms: 9_000, grace_ms: 0, ..ScrubRequest::default() };
+        loop {
+            let seen = std::cell::Cell::new(0);
+            let go_on = || {
+                seen.set(seen.get() + 1);
+                seen.get() < objects_a_part
+            };
+            let (pool, after_now) = (world.pool(), after.as_deref());
+            let part =
+                pool.scrub_part(&index, &mut queue, &req, after_now, &go_on, &settings()).unwrap();
+            parts += 1;
+            assert!(part.1.is_none() || after < part.1, "it goes on behind {after:?}: {part:?}");
+            sum.objects += part.0.objects;
+            sum.damaged += part.0.damaged;
+            sum.findings.extend(part.0.findings);
+            after = part.1;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(parts, 5 / objects_a_part + 1, "{objects_a_part}");
+        assert_eq!((sum.objects, sum.damaged), (5, 2));
+        assert_eq!(sum.findings, whole.findings);
+        let key = |name: &str| index.damage_of(&Key::of(name).unwrap()).unwrap();
+        assert_eq!((key("b"), key("d"), key("e")), (vec![0], vec![0], vec![]));
+    }
+}
+
 /// With a silent loss instead nobody can know; but shards are not removed on such a word.
 #[test]
 pub fn shards_that_nobody_names_stay_while_somebody_is_away() {

@@ -19,7 +19,7 @@ use crate::exit::{Exit, Failure};
 use crate::lists;
 use crate::print::{Stream, pace};
 use crate::setup::{Folders, Setup};
-use crate::sizes;
+use crate::{sizes, times};
 
 /// Unless somebody asks for another one.
 const STRATEGY: &str = "hub";
@@ -160,10 +160,12 @@ fn patiently(
             since = None;
         }
         let first = *since.get_or_insert_with(Instant::now);
-        if !passing || first.elapsed() >= Duration::from_secs(flags.patience) {
+        let left = Duration::from_secs(flags.patience).saturating_sub(first.elapsed());
+        if !passing || left.is_zero() {
             return Err(error.into());
         }
-        show.replanned(&format!("after a while: {error}"));
+        let left = times::show(left.as_secs());
+        show.replanned(&format!("after a while: {error}; it gives up in {left} (--patience)"));
         given_up.push(format!("waited: {error}"));
         std::thread::sleep(BETWEEN);
     }

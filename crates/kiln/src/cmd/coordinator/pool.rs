@@ -130,7 +130,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let done = outcome?;
     let report = report(&done);
     show(&report, setup)?;
-    Ok(exit(&done))
+    Ok(exit(&done, flags.recover.stay))
 }
 
 /// How others are told of this coordinator.
@@ -159,8 +159,10 @@ fn options(flags: &Coordinator, setup: &Setup) -> RecoverOptions {
     }
 }
 
-fn exit(done: &PoolRecovered) -> Exit {
-    let waits = done.waiting > 0 || done.stopped || !done.missing.is_empty();
+fn exit(done: &PoolRecovered, stay: bool) -> Exit {
+    // Who stays ends by being told to, so that is no sign of anything left to do.
+    let cut_short = done.stopped && !stay;
+    let waits = done.waiting > 0 || cut_short || !done.missing.is_empty();
     match (done.unreadable, done.failed_count, waits) {
         _ if done.incomplete => Exit::NotRecoverable,
         (0, 0, false) => Exit::Done,

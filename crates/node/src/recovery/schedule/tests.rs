@@ -194,3 +194,93 @@ fn damage_that_was_known_is_healed_or_replaced_by_what_repairs_found() {
     assert_eq!(scheduler.finish(), [(key("A"), Vec::new()), (key("B"), vec![2])]);
     assert!(scheduler.finish().is_empty());
 }
+
+#[test]
+fn what_is_waited_for_is_told_with_its_end_and_what_ends_first_before_the_rest() {
+    let mut scheduler = scheduler(|options| {
+        (options.wait_ms, options.stay) = (600_000, true);
+        options.scrub_every = Some(Duration::from_secs(86_400));
+    });
+    let done = ScrubPosition { began_ms: 1, ended_ms: 2, rounds: 1, ..ScrubPosition::default() };
+    scheduler = scheduler.scrubbing(done);
+    let told = |scheduler: &Scheduler, now| {
+        let waits = scheduler.state(at(now)).waits.into_iter();
+        waits.map(|wait| (wait.reason, wait.until_ms)).collect::<Vec<_>>()
+    };
+    scheduler.missing(at(100), vec!["a".to_owned()]);
+    scheduler.missing(at(130), vec!["a".to_owned(), "b".to_owned()]);
+    let nodes = [(WaitReason::Node, 700_000), (WaitReason::Node, 730_000)];
+    let scrub = (WaitReason::Scrub, 86_400_001);
+    assert_eq!(told(&scheduler, 130), [nodes[0], nodes[1], scrub]);
+    // Nothing can be done: then the next look is told too.
+    let Next::Rest(rest) = scheduler.idle(at(140)) else { panic!("it stays") };
+    scheduler.enter(at(140), Phase::Waiting, Some(rest));
+    assert_eq!(told(&scheduler, 140), [(WaitReason::Look, 170_000), nodes[0], nodes[1], scrub]);
+    assert_eq!(scheduler.state(at(140)).phase, Phase::Waiting);
+    // The first one is given up, and nobody waits for it any more.
+    scheduler.enter(at(710), Phase::Surveying, None);
+    assert_eq!(told(&scheduler, 710), [nodes[1], scrub]);
+}
+
+#[test]
+fn patience_with_nodes_that_cannot_be_reached_is_counted_down() {
+    let mut scheduler = scheduler(|options| options.patience = Duration::from_secs(60));
+    assert!(scheduler.survey_failed(at(5), "a link is cut").is_some());
+    let state = scheduler.state(at(20));
+    assert_eq!(state.survey_error.as_deref(), Some("a link is cut"));
+    assert_eq!(state.waits[0].reason, WaitReason::Reach);
+    assert_eq!(state.waits[0].seconds_left(20_000), 45);
+    scheduler.surveyed(at(30), &PoolStatus::default(), Vec::new());
+    let state = scheduler.state(at(30));
+    assert!(state.survey_error.is_none() && state.waits.is_empty(), "{state:?}");
+}
+
+#[test]
+fn scrubs_come_when_nothing_is_to_be_repaired_and_only_to_those_who_stay() {
+    let every = Some(Duration::from_secs(100));
+    let mut leaving = scheduler(|options| options.scrub_every = every);
+    leaving = leaving.scrubbing(ScrubPosition::default());
+    assert!(matches!(leaving.idle(at(0)), Next::End) && leaving.state(at(0)).scrub.is_none());
+    let mut scheduler = scheduler(|options| (options.stay, options.scrub_every) = (true, every));
+    scheduler = scheduler.scrubbing(ScrubPosition::default());
+    assert!(survey(&mut scheduler, at(0), &[("a", 0)]).is_none(), "a repair comes first");
+    let job = scheduler.take().unwrap();
+    scheduler.ended(at(1), job, &Outcome::Repaired.into(), false);
+    scheduler.finish();
+    assert!(matches!(survey(&mut scheduler, at(1), &[]), Some(Next::Settle)));
+    assert!(matches!(scheduler.idle(at(1)), Next::Scrub(None)));
+    scheduler.begin_scrub(at(1));
+    let part = ScrubReport { objects: 2, damaged: 1, ..ScrubReport::default() };
+    let position = scheduler.scrubbed(at(2), &part, Some("m".into())).unwrap();
+    assert_eq!((position.objects, position.findings), (2, 1));
+    // It goes on behind that object; where nothing can be read, after a while.
+    assert!(matches!(scheduler.idle(at(2)), Next::Scrub(Some(after)) if after == "m"));
+    scheduler.scrub_failed(at(3));
+    assert!(matches!(scheduler.idle(at(3)), Next::Rest(time) if time.as_secs() == 30));
+    assert!(matches!(scheduler.idle(at(33)), Next::Scrub(Some(_))));
+    scheduler.scrubbed(at(34), &part, None).unwrap();
+    assert!(matches!(scheduler.idle(at(34)), Next::Rest(time) if time.as_secs() == 30));
+    assert!(matches!(scheduler.idle(at(101)), Next::Scrub(None)));
+}
+
+#[test]
+fn progress_is_that_of_the_batch_with_a_rate_and_an_end() {
+    let mut scheduler = scheduler(|_| ());
+    assert!(survey(&mut scheduler, at(0), &[("a", 0), ("b", 1)]).is_none());
+    scheduler.enter(at(0), Phase::Repairing, None);
+    let (a, b) = (scheduler.take().unwrap(), scheduler.take().unwrap());
+    let load = Amounts { sent: 7, read: 9, ..Amounts::default() };
+    scheduler.moved(b, &[(0, load)], &|node| format!("n{node}"));
+    scheduler.keep(at(2), a, 4);
+    scheduler.keep(at(4), b, 4);
+    let state = scheduler.state(at(4));
+    assert_eq!((state.planned_bytes, state.kept_bytes), (20, 8));
+    assert_eq!((state.rate_bytes, state.seconds_left), (2, Some(6)));
+    let running: Vec<_> = state.running.iter().map(|r| (&r.object[..], r.kept_bytes)).collect();
+    assert_eq!(running, [("a", 4), ("b", 4)]);
+    assert_eq!((state.traffic["n0"].sent, state.traffic["n0"].read), (7, 9));
+    // What has ended does not run; its traffic comes with its end.
+    scheduler.ended(at(5), b, &Outcome::Whole.into(), false);
+    let state = scheduler.state(at(5));
+    assert!(state.running.len() == 1 && state.traffic.is_empty());
+}
