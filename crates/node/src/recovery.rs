@@ -25,9 +25,18 @@ mod scrub;
 mod state;
 mod suspects;
 
+use std::time::Duration;
+
 pub use attempts::{FinalFailure, Helper, PlacedRepair, Repaired};
 pub use limits::RateLimits;
 pub use report::{NodeLoad, PoolRecovered, StrategyLoad};
 pub use schedule::RecoverOptions;
 pub use scrub::ScrubPosition;
 pub use state::{Phase, RecoveryState, RunningRepair, ScrubState, ShownPlan, Wait, WaitReason};
+
+/// The time by two clocks: one that never jumps, and that of the queue in ms since 1970.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Now {
+    pub elapsed: Duration,
+    pub ms: u64,
+}

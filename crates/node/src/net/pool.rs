@@ -17,9 +17,9 @@ use super::runtime::Turn;
 use super::{Address, Network};
 use crate::recovery::batch::{Batch, DamagedObject, Rules, Snapshot};
 use crate::recovery::report::Ended;
-use crate::recovery::schedule::{Next, Now, Scheduler};
+use crate::recovery::schedule::{Next, Scheduler};
 use crate::recovery::{
-    Phase, PoolRecovered, RateLimits, RecoverOptions, RecoveryState, ScrubPosition,
+    Now, Phase, PoolRecovered, RateLimits, RecoverOptions, RecoveryState, ScrubPosition,
 };
 use crate::{NodeError, Result};
 
@@ -62,7 +62,7 @@ pub trait Control: Sync {
         Ok(())
     }
 
-    /// A part of a scrub found something.
+    /// A part of a scrub found something. Where the scrub is, is kept after this returns.
     fn found(&self, _part: &ScrubReport) {}
 }
 

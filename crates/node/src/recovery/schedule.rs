@@ -17,7 +17,7 @@ use super::state::{
     Phase, Rate, RecoveryState, RunningRepair, ScrubState, ShownPlan, Wait, WaitReason,
 };
 use super::suspects::Suspects;
-use super::{PoolRecovered, RateLimits};
+use super::{Now, PoolRecovered, RateLimits};
 use crate::task::Amounts;
 
 /// Objects that are planned together at most.
@@ -86,13 +86,6 @@ impl RecoverOptions {
     pub(crate) fn at_once(&self) -> usize {
         self.jobs.clamp(1, 64)
     }
-}
-
-/// The time by two clocks: one that never jumps, and that of the queue in ms since 1970.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Now {
-    pub elapsed: Duration,
-    pub ms: u64,
 }
 
 /// What is to be done next.
@@ -300,7 +293,9 @@ impl Scheduler {
         let due = due.map(|at| Duration::from_millis(at.saturating_sub(now.ms) + 1));
         let given_up = self.absent.values().map(|since| self.given_up_at(*since));
         let given_up = given_up.filter(|at| *at > now.elapsed).min().map(|at| at - now.elapsed);
-        let scrub = self.scrub.as_ref().map(|scrub| (scrub.wait(now), scrub.position()));
+        // While a node is away all that it has would be found to be damaged.
+        let scrub = self.scrub.as_ref().filter(|_| self.absent.is_empty());
+        let scrub = scrub.map(|scrub| (scrub.wait(now), scrub.position()));
         if let Some((Duration::ZERO, position)) = scrub {
             return Next::Scrub(position.after.clone());
         }

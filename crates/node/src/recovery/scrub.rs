@@ -6,7 +6,7 @@ use std::time::Duration;
 use kiln_pool::ScrubReport;
 use serde::{Deserialize, Serialize};
 
-use super::schedule::Now;
+use super::Now;
 
 /// How far a scrub on a schedule is. Whoever carries it out keeps it durably after each part, so
 /// that the next process goes on where this one was.

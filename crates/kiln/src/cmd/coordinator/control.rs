@@ -193,7 +193,7 @@ impl Control for RecoveryControl<'_> {
 
     fn found(&self, part: &ScrubReport) {
         if let Some(hook) = &self.hook {
-            hook.tell(part);
+            hook.tell(part, &|| self.stopped());
         }
     }
 }

@@ -1,10 +1,8 @@
-//! The command that is told what scrubs find: for a limited time, and one at a time.
+//! The command that is told what scrubs find, for a limited time.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use kiln_pool::ScrubReport;
@@ -16,8 +14,8 @@ use crate::setup::now_ms;
 
 /// A command that runs longer is ended.
 const MOST: Duration = Duration::from_secs(60);
-/// Findings that wait for their turn; further ones are dropped, which is said.
-const WAITING: usize = 64;
+/// The same once the coordinator is to end.
+const AT_THE_END: Duration = Duration::from_secs(5);
 /// How often it is looked whether the command has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -33,60 +31,45 @@ struct Message<'a> {
     report: &'a ScrubReport,
 }
 
-/// Runs the command, on a thread of its own; dropping it waits for what runs.
+/// A command of the shell.
 pub struct Hook {
+    command: String,
     pool: String,
-    send: Option<SyncSender<String>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Hook {
-    /// For this command of the shell.
+    /// This one, for a pool.
     pub fn new(command: &str, pool: &str) -> Hook {
-        let (send, receive) = sync_channel(WAITING);
-        let command = command.to_owned();
-        let thread = std::thread::spawn(move || work(&command, &receive, MOST));
-        Hook { pool: pool.to_owned(), send: Some(send), thread: Some(thread) }
+        Hook { command: command.to_owned(), pool: pool.to_owned() }
     }
 
-    /// Tells of findings.
-    pub fn tell(&self, report: &ScrubReport) {
-        let damaged = report.damaged + report.unreadable;
-        let mut text =
-            format!("pool {}: a scrub found {}", self.pool, count(damaged, "damaged object"));
+    /// Tells of findings, and waits until the command has ended: only then does the scrub keep
+    /// where it is, so that what was not told is found again. A command that fails is warned of.
+    pub fn tell(&self, report: &ScrubReport, stopped: &dyn Fn() -> bool) {
+        let (pool, damaged) = (&self.pool, report.damaged + report.unreadable);
+        let mut text = format!("pool {pool}: a scrub found {}", count(damaged, "damaged object"));
         if report.unreadable > 0 {
             text += &format!(", {} of them CANNOT BE READ", report.unreadable);
         }
-        let message = Message { pool: &self.pool, time_ms: now_ms(), text, report };
+        let message = Message { pool, time_ms: now_ms(), text, report };
         // All of it is numbers and words.
         let Ok(json) = serde_json::to_string_pretty(&message) else { return };
-        let Some(send) = &self.send else { return };
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = send.try_send(json) {
-            print::warning_line("the command for findings does not keep up; one was not told");
-        }
-    }
-}
-
-impl Drop for Hook {
-    fn drop(&mut self) {
-        drop(self.send.take());
-        // A panic there was said by its thread.
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
-
-fn work(command: &str, receive: &Receiver<String>, most: Duration) {
-    for json in receive {
-        match run(command, &json, most) {
-            Ok(status) if status.success() => {}
-            Ok(status) => print::warning_line(&format!("the command for findings: {status}")),
-            Err(error) => print::warning_line(&format!("the command for findings: {error}")),
-        }
+        let failed = match run(&self.command, &json, MOST, stopped) {
+            Ok(status) if status.success() => return,
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        print::warning_line(&format!("the command for findings: {failed}"));
     }
 }
 
 /// Runs it once.
-fn run(command: &str, json: &str, most: Duration) -> std::io::Result<ExitStatus> {
+fn run(
+    command: &str,
+    json: &str,
+    most: Duration,
+    stopped: &dyn Fn() -> bool,
+) -> std::io::Result<ExitStatus> {
     // A group of its own, so that what it started ends with it, and Ctrl-C leaves it alone.
     let mut child = Command::new("/bin/sh")
         .args(["-c", command])
@@ -101,17 +84,21 @@ fn run(command: &str, json: &str, most: Duration) -> std::io::Result<ExitStatus>
             let _ = stdin.write_all(&bytes);
         }
     });
-    let until = Instant::now() + most;
+    let began = Instant::now();
+    let mut until = began + most;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break Ok(status);
+        }
+        if stopped() {
+            until = until.min(Instant::now() + AT_THE_END);
         }
         if Instant::now() >= until {
             if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
                 let _ = kill_process_group(group, Signal::KILL);
             }
             child.wait()?;
-            let why = format!("ended after {} s", most.as_secs());
+            let why = format!("ended after {} s", began.elapsed().as_secs());
             break Err(std::io::Error::new(std::io::ErrorKind::TimedOut, why));
         }
         std::thread::sleep(LOOK);
@@ -132,6 +119,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("said");
         let long = "0123456789".repeat(50_000);
+        let run = |command: &str, json: &str, most| run(command, json, most, &|| false);
         let most = Duration::from_secs(60);
         let cat = format!("cat > {}", path.display());
         assert!(run(&cat, &long, most).unwrap().success());

@@ -10,7 +10,7 @@ use crate::Result;
 
 /// A part ends with the object at which it has taken so long: then others may use the index, and
 /// it is seen whether a node was lost.
-const PART: Duration = Duration::from_secs(20);
+const PART: Duration = Duration::from_secs(10);
 
 /// Reads what is stored behind the object `after`, for a while. What is damaged is remembered, and
 /// repaired after the next survey.
@@ -21,7 +21,8 @@ pub(super) fn part(shared: &Shared<'_>, after: Option<&str>) {
     match read(shared, after) {
         Ok((report, last)) => {
             let findings = report.damaged + report.unreadable;
-            if findings > 0 {
+            // While a node is away, what it has looks damaged: the survey tells of that.
+            if findings > 0 && report.away.is_empty() {
                 let what = format!("a scrub found {findings} damaged objects, which are repaired");
                 recovery.control.warn(&what);
                 recovery.control.found(&report);

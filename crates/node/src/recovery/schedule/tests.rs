@@ -248,6 +248,9 @@ fn scrubs_come_when_nothing_is_to_be_repaired_and_only_to_those_who_stay() {
     scheduler.ended(at(1), job, &Outcome::Repaired.into(), false);
     scheduler.finish();
     assert!(matches!(survey(&mut scheduler, at(1), &[]), Some(Next::Settle)));
+    scheduler.missing(at(1), vec!["n1".to_owned()]);
+    assert!(!matches!(scheduler.idle(at(1)), Next::Scrub(_)), "what a node has looks damaged");
+    scheduler.missing(at(1), Vec::new());
     assert!(matches!(scheduler.idle(at(1)), Next::Scrub(None)));
     scheduler.begin_scrub(at(1));
     let part = ScrubReport { objects: 2, damaged: 1, ..ScrubReport::default() };
