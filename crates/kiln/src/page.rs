@@ -16,8 +16,6 @@ use kiln_node::NodeError;
 use kiln_node::net::{Document, Door, HttpServer, monitored};
 use kiln_node::recovery::{RateLimits, RecoveryState};
 
-use crate::setup::now_ms;
-
 /// What is shown.
 #[derive(Debug, Clone, Default)]
 pub struct View {
@@ -32,25 +30,30 @@ pub struct View {
 }
 
 /// Where a coordinator leaves what is shown.
-#[derive(Debug, Default)]
-pub struct Board(Mutex<View>);
+#[derive(Debug)]
+pub struct Board {
+    view: Mutex<View>,
+    /// The clock.
+    now_ms: fn() -> u64,
+}
 
 impl Board {
-    /// An empty one for a pool.
-    pub fn new(pool: &str) -> Board {
-        Board(Mutex::new(View { pool: pool.to_owned(), ..View::default() }))
+    /// An empty one for a pool, with the clock: ms since 1970.
+    pub fn new(pool: &str, now_ms: fn() -> u64) -> Board {
+        let view = View { pool: pool.to_owned(), ..View::default() };
+        Board { view: Mutex::new(view), now_ms }
     }
 
     /// Leaves a state.
     pub fn put(&self, state: RecoveryState, limits: RateLimits) {
-        let mut view = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         (view.state, view.limits) = (state, limits);
     }
 
     /// What is shown now.
     fn view(&self) -> View {
-        let view = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        View { now_ms: now_ms(), ..view }
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        View { now_ms: (self.now_ms)(), ..view }
     }
 
     /// The document of a path.

@@ -142,7 +142,7 @@ fn every_section_is_shown_and_whatever_comes_from_outside_is_text() {
 
 #[test]
 fn before_the_first_look_there_is_a_page_too() {
-    let board = Board::new("p");
+    let board = Board::new("p", || 5);
     let page = board.document("/");
     assert!(page.status == 200 && page.body.contains("not known yet"), "{}", page.body);
     assert_eq!(open_elements(&page.body), Vec::<&str>::new());
@@ -158,8 +158,8 @@ fn before_the_first_look_there_is_a_page_too() {
 
 #[test]
 fn the_json_and_the_metrics_say_what_the_page_says() {
-    let board = Board::default();
-    *board.0.lock().unwrap() = view();
+    let board = Board::new("", || 5);
+    *board.view.lock().unwrap() = view();
     let status: serde_json::Value =
         serde_json::from_str(&board.document("/status.json").body).unwrap();
     assert_eq!((&status["objects"], &status["endangered"]["0"]), (&1000.into(), &8.into()));

@@ -16,7 +16,7 @@ use super::scrubs::PositionFile;
 use crate::exit::{Exit, Failure};
 use crate::page::Board;
 use crate::print::{INCOMPLETE, Stream, count, pace, table};
-use crate::setup::{Setup, fresh_run};
+use crate::setup::{Setup, fresh_run, now_ms};
 use crate::sizes;
 
 /// What one node did.
@@ -91,7 +91,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let lines = flags.recover.progress.map(|seconds| Duration::from_secs(seconds.max(1)));
     let scrubs = PositionFile::of(&flags.pool);
     let position = scrubs.read()?;
-    let board = flags.watch.wanted().then(|| Arc::new(Board::new(&config.name)));
+    let board = flags.watch.wanted().then(|| Arc::new(Board::new(&config.name, now_ms)));
     if let Some(board) = &board {
         flags.watch.serve(board, setup)?;
     }
