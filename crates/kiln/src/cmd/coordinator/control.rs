@@ -242,7 +242,8 @@ mod tests {
         let look = wait(WaitReason::Look, "", 30);
         let said = |waits: &[Wait]| waits_text(waits, 1_000_000);
         assert_eq!(said(&[]), None);
-        assert_eq!(said(&[look.clone()]).unwrap(), "waits for the next look at the pool: 30 s");
+        let alone = said(std::slice::from_ref(&look)).unwrap();
+        assert_eq!(alone, "waits for the next look at the pool: 30 s");
         let n3 = wait(WaitReason::Node, "n3", 600);
         let text = said(&[look, wait(WaitReason::Scrub, "", 90_000), n3]).unwrap();
         let wanted = "waits for node n3 to come back; then its shards are rebuilt elsewhere: 10:00 \
