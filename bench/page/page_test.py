@@ -270,9 +270,9 @@ def trouble(cluster, pictures):
             keyboard(browser, url)
             browser.look(url, 1280)
             # It counts down by itself.
-            count = "document.querySelector('#waits b').textContent"
+            count = "document.querySelector('#waits ul').textContent"
             first = browser.evaluate(count)
-            browser.until(f"{count} !== '{first}'", "the page does not refresh")
+            browser.until(f"{count} !== {json.dumps(first)}", "the page does not refresh")
             browser.look(url, 1280, scripts=False)
             assert "given up in" in browser.evaluate("document.body.innerText")
         cluster.stop("c")
