@@ -12,8 +12,8 @@ KILN   := $(TARGET)/release/kiln
     ceph-plugin ceph-host ceph-cluster ceph-releases ceph-up ceph-test ceph-down ceph-soak \
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
     dist dist-test dist-twice bench-average bench-volume numbers pictures simulate testbed-up \
-    testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel hdfs-up hdfs- \
-    down hdfs-test page-test fuzz clean
+    testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel hdfs-up \
+    hdfs-down hdfs-test page-test fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'

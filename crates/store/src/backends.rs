@@ -139,8 +139,9 @@ pub trait Backend: Send + Sync + Debug {
 
     /// Writes small files whole, over whatever has their names, with an answer for each: the bytes
     /// of those that were written are durable when it returns. Their names are not, before
-    /// [`Backend::rename_all`] gives them others, and until then they need not be seen by others who
-    /// have the place open. A place that can make many files durable at once has its own. Needs [`Capability::Append`].
+    /// [`Backend::rename_all`] gives them others, and until then others who have the place open
+    /// need not see them. A place that can make many files durable at once has its own. Needs
+    /// [`Capability::Append`].
     ///
     /// ```
     /// use kiln_store::{Backend, MemoryBackend};

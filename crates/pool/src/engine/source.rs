@@ -20,7 +20,8 @@ pub trait Source: Read + Send {
     /// streams, which cannot be read again from the start.
     fn identity(&self) -> Option<[u8; 16]>;
 
-    /// Moves forward by `bytes` without handing them out: reads them, unless there is a shorter way.
+    /// Moves forward by `bytes` without handing them out: reads them, unless there is a shorter
+    /// way.
     ///
     /// # Errors
     /// It ends before.

@@ -10,7 +10,7 @@ use super::shards::Member;
 use super::strays::Strays;
 use super::{Listed, ObjectShards, Pool};
 use crate::queue::RepairQueue;
-use crate::{Depth, Key, NodeFile, PoolError, Result, Settings};
+use crate::{Depth, Key, Manifest, NodeFile, PoolError, Result, Settings};
 
 /// Objects that a report tells in detail at most.
 const MAX_TOLD: usize = 1000;
@@ -402,6 +402,30 @@ impl Pool {
         })
     }
 
+    /// Whether nothing needs a file that the manifest in force, if there is one, does not name.
+    fn is_leftover(&self, node: &str, file: &NodeFile, newest: Option<&Manifest>) -> Result<bool> {
+        let (
+            NodeFile::Shard { run, index, .. } | NodeFile::RepairPart { run, index, .. },
+            Some(newest),
+        ) = (file, newest)
+        else {
+            return Ok(true);
+        };
+        if newest.run != *run {
+            return Ok(true);
+        }
+        let at = usize::from(*index);
+        let elsewhere = super::commit::places(newest).nth(at).is_some_and(|(_, id)| id != node);
+        if !elsewhere && matches!(file, NodeFile::Shard { .. }) {
+            return Ok(false);
+        }
+        // Not before the shard that replaced it is seen to be there: what a repair has begun it may
+        // go on with until then.
+        let shards = ObjectShards::open(self, newest)?;
+        let there = shards.members.get(at);
+        Ok(there.is_none_or(|there| matches!(there, Member::Here { damage: None, .. })))
+    }
+
     /// Makes sure under the locks that a file is a leftover, and removes it.
     fn clear(
         &self,
@@ -441,23 +465,7 @@ impl Pool {
         {
             return self.leave_quarantine(at, file, *since, &found, req, report);
         }
-        let doomed = match (file, &found.newest) {
-            (
-                NodeFile::Shard { run, index, .. } | NodeFile::RepairPart { run, index, .. },
-                Some(manifest),
-            ) if manifest.run == *run => {
-                let own = super::commit::places(manifest).nth(usize::from(*index));
-                // Not before the shard that replaced it is seen to be there: what a repair has
-                // begun it may go on with until then.
-                (matches!(file, NodeFile::RepairPart { .. })
-                    || own.is_some_and(|(_, id)| id != node))
-                    && matches!(
-                        ObjectShards::open(self, manifest)?.members[usize::from(*index)],
-                        Member::Here { damage: None, .. }
-                    )
-            }
-            _ => true,
-        };
+        let doomed = self.is_leftover(node, file, found.newest.as_ref())?;
         if !doomed {
             return Ok(());
         }

@@ -6,7 +6,8 @@
 //!
 //! Several folders may lie on one file system, and several threads write to them at a time. They
 //! share its syncs: whoever wants one while another runs waits for the next, which is for all who
-//! wait. What was written before a sync began is durable when it ends.
+//! wait; and where others are in the middle of writing, a moment is left to them. What was written
+//! before a sync began is durable when it ends.
 //!
 //! A file system is used this way where `syncfs` is as good as `fsync`: on local file systems that
 //! are known here, for which it ends in a commit and a flush, and on Linux 5.8 or later, which
@@ -19,6 +20,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// How long a sync waits for others who are writing: about what a sync costs.
+const PATIENCE: Duration = Duration::from_millis(5);
 
 /// Somebody who is about to write to a file system and wants that to be durable.
 #[derive(Debug)]
@@ -40,6 +45,8 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Syncs {
+    /// Who wants a sync and has not had it.
+    waiting: usize,
     begun: u64,
     done: u64,
     running: bool,
@@ -75,7 +82,9 @@ impl FileSystem {
     /// Makes durable what was written to it before, or tells that something could not be written
     /// since it was opened, be it by another one who writes there.
     pub(super) fn sync(&self) -> io::Result<()> {
-        self.shared.sync(self.failed, || sync(&self.shared.folder))
+        // Those who hold it are writing, or wait as well.
+        let writers = || Arc::strong_count(&self.shared);
+        self.shared.sync(self.failed, writers, || sync(&self.shared.folder))
     }
 }
 
@@ -84,13 +93,29 @@ impl Shared {
         self.syncs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn sync(&self, failed: u64, act: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    /// `writers` counts those who write now or wait, the caller among them.
+    fn sync(
+        &self,
+        failed: u64,
+        writers: impl Fn() -> usize,
+        act: impl Fn() -> io::Result<()>,
+    ) -> io::Result<()> {
         let mut syncs = self.syncs();
+        syncs.waiting += 1;
+        self.ended.notify_all();
+        let began = Instant::now();
         // One that runs may have passed by what the caller wrote.
         let mine = syncs.begun + 1;
         while syncs.done < mine {
             if syncs.running {
                 syncs = self.ended.wait(syncs).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            // Others who write now are about to want one: one for all is shorter than two.
+            let left = PATIENCE.saturating_sub(began.elapsed());
+            if syncs.waiting < writers() && !left.is_zero() {
+                let waited = self.ended.wait_timeout(syncs, left);
+                syncs = waited.unwrap_or_else(PoisonError::into_inner).0;
                 continue;
             }
             syncs.running = true;
@@ -105,6 +130,7 @@ impl Shared {
             }
             self.ended.notify_all();
         }
+        syncs.waiting -= 1;
         // A failure is told to one sync only, so it counts for all who were writing meanwhile.
         match (syncs.failed == failed, syncs.error) {
             (true, _) => Ok(()),
@@ -188,13 +214,17 @@ mod tests {
                     for _ in 0..200 {
                         let mine = written.fetch_add(1, SeqCst) + 1;
                         shared
-                            .sync(0, || {
-                                calls.fetch_add(1, SeqCst);
-                                let now = written.load(SeqCst);
-                                std::thread::yield_now();
-                                durable.fetch_max(now, SeqCst);
-                                Ok(())
-                            })
+                            .sync(
+                                0,
+                                || 8,
+                                || {
+                                    calls.fetch_add(1, SeqCst);
+                                    let now = written.load(SeqCst);
+                                    std::thread::yield_now();
+                                    durable.fetch_max(now, SeqCst);
+                                    Ok(())
+                                },
+                            )
                             .unwrap();
                         assert!(durable.load(SeqCst) >= mine);
                     }
@@ -203,9 +233,9 @@ mod tests {
         });
         assert!(calls.load(SeqCst) <= 1600);
         let fails = || Err(io::Error::from_raw_os_error(5));
-        assert_eq!(shared.sync(0, fails).unwrap_err().raw_os_error(), Some(5));
+        assert_eq!(shared.sync(0, || 1, fails).unwrap_err().raw_os_error(), Some(5));
         // Somebody who wrote while that one failed, and whose own sync would find nothing wrong.
-        assert_eq!(shared.sync(0, || Ok(())).unwrap_err().raw_os_error(), Some(5));
-        shared.sync(1, || Ok(())).unwrap();
+        assert_eq!(shared.sync(0, || 1, || Ok(())).unwrap_err().raw_os_error(), Some(5));
+        shared.sync(1, || 1, || Ok(())).unwrap();
     }
 }

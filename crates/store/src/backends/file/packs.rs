@@ -37,8 +37,8 @@ pub(super) fn again(error: &io::Error) -> io::Error {
     error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }
 
-/// What a file is called until it has its name again: as the parts of manifests are, so that a crash
-/// leaves what is cleared away.
+/// What a file is called until it has its name again: as the parts of manifests are, so that a
+/// crash leaves what is cleared away.
 fn part_of(stem: &str) -> String {
     format!(".{stem}.{}.0{}.part", "0".repeat(32), pack::SHARES)
 }
@@ -100,8 +100,8 @@ impl FileBackend {
         Some(files.iter().map(|_| Ok(())).collect())
     }
 
-    /// Does something with files, first with those that wait for their names: they need the one that
-    /// has a name.
+    /// Does something with files, first with those that wait for their names: they need the one
+    /// that has a name.
     pub(super) fn waiting_first<'a>(
         &self,
         names: impl Iterator<Item = &'a str>,

@@ -1,8 +1,9 @@
 //! Files of a pack that wait for their names, see `backends/pack.rs`.
 //!
-//! What a batch writes is renamed soon after. A name that nobody looks for until then would cost the
-//! file system as much as the one that stays: so it is kept here, and the file gets its last name at
-//! once. Whoever does anything else with such a file finds it under the first name as always.
+//! What a batch writes is renamed soon after. A name that nobody looks for until then would cost
+//! the file system as much as the one that stays: so it is kept here, and the file gets its last
+//! name at once. Whoever does anything else with such a file finds it under the first name as
+//! always.
 
 use std::collections::BTreeMap;
 use std::fs;
