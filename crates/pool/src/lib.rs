@@ -48,7 +48,7 @@ pub use objects::{
     NodeConfig, NodeFile, NodeState, NodeStatus, OpenObject, Opener, PastMap, PastNode, Place,
     Placed, Policy, Pool, PoolConfig, PoolKeys, PoolStatus, PutReport, PutRequest, RebalanceReport,
     RebalanceRequest, Rebuilt, RecoverReport, RecoverRequest, Refreshed, ScrubReport, ScrubRequest,
-    SealReport, Seals, ShardState, StatReport, place, queue, ranked,
+    SealReport, Seals, ShardState, StatReport, folders_of, place, queue, ranked,
 };
 pub use shards::{
     EncodeRequest, Missing, RepairRequest, Salvaged, ShardSet, decode, decode_range, discover,

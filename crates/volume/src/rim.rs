@@ -122,12 +122,20 @@ impl Rim {
 
     /// Removes an object, if it is there.
     pub(crate) fn remove(&self, name: &str) -> Result<(), PoolError> {
-        let removed =
-            self.with(|pool| pool.remove(name, self.id(), self.now_ms(), &self.settings(&Silent)));
-        match removed {
-            Err(PoolError::NoObject { .. }) => Ok(()),
-            end => end,
-        }
+        self.remove_all(&[name])
+    }
+
+    /// Removes objects, those that are there; they share locks and syncs.
+    pub(crate) fn remove_all(&self, names: &[&str]) -> Result<(), PoolError> {
+        self.with(|pool| {
+            let objects: Vec<(&str, [u8; 16])> =
+                names.iter().map(|name| (*name, self.id())).collect();
+            let ends = pool.remove_all(&objects, self.now_ms(), &self.settings(&Silent))?;
+            ends.into_iter().try_for_each(|end| match end {
+                Err(PoolError::NoObject { .. }) => Ok(()),
+                end => end,
+            })
+        })
     }
 }
 

@@ -268,12 +268,19 @@ impl Volume {
     }
 
     fn remove_segments(&self, dead: &[u32]) -> Result<()> {
-        for &at in dead {
-            let id = lock(&self.state).slots[at as usize].id;
-            self.rim.remove(&id.name())?;
-            self.forget(&id);
-            self.count(|so_far| so_far.removed += 1);
-            lock(&self.state).slots[at as usize].stage = Stage::Removed;
+        for dead in dead.chunks(REMOVE_TOGETHER) {
+            let ids: Vec<SegmentId> = {
+                let state = lock(&self.state);
+                dead.iter().map(|at| state.slots[*at as usize].id).collect()
+            };
+            let names: Vec<String> = ids.iter().map(SegmentId::name).collect();
+            self.rim.remove_all(&names.iter().map(|name| &name[..]).collect::<Vec<_>>())?;
+            ids.iter().for_each(|id| self.forget(id));
+            self.count(|so_far| so_far.removed += dead.len() as u64);
+            let mut state = lock(&self.state);
+            for at in dead {
+                state.slots[*at as usize].stage = Stage::Removed;
+            }
         }
         Ok(())
     }

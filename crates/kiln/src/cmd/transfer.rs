@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use kiln_pool::{
     FileSource, GetRequest, Index, Observer, Pool, PoolError, PutRequest, Settings, Source,
-    StreamSource, in_parallel,
+    StreamSource, folders_of, in_parallel,
 };
 use serde::Serialize;
 
@@ -170,7 +170,7 @@ impl<'a> Transfer<'a> {
 
     /// Whether objects have names in this folder.
     pub fn is_folder(&self, name: &str) -> Result<bool, Failure> {
-        Ok(first_in(self.index, name)?.is_some())
+        Ok(self.index.first_in(name)?.is_some())
     }
 
     /// What is known of a file, as far as it is of this version of its object.
@@ -219,7 +219,7 @@ impl<'a> Transfer<'a> {
         let folders: BTreeSet<&str> =
             items.iter().flat_map(|item| folders_of(&item.name)).collect();
         let unknown: Vec<&str> = folders.into_iter().filter(|name| !free.contains(name)).collect();
-        let asked = at_once(&unknown, |folder| is_object(self.pool, folder));
+        let asked = at_once(&unknown, |folder| self.pool.has(folder));
         // What failed is asked again, and said, for each of its files.
         let known = unknown.iter().zip(asked).filter(|(_, is)| matches!(is, Ok(false)));
         free.extend(known.map(|(folder, _)| *folder));
@@ -416,30 +416,6 @@ pub struct Listing {
     pub version: u64,
     /// When it was put, in ms since 1970.
     pub put: u64,
-}
-
-/// The folder that a name is in, the one that this is in, and so on.
-fn folders_of(name: &str) -> impl Iterator<Item = &str> {
-    iter::successors(Some(split(name).0), |folder| Some(split(folder).0))
-        .take_while(|folder| !folder.is_empty())
-}
-
-fn is_object(pool: &Pool, name: &str) -> Result<bool, Failure> {
-    match pool.manifest(name) {
-        Ok(_) => Ok(true),
-        Err(PoolError::NoObject { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The first object of a folder, if it has any.
-fn first_in(index: &Index, folder: &str) -> Result<Option<String>, Failure> {
-    let mut first = None;
-    index.each(&format!("{folder}/"), None, |listed| {
-        first = Some(listed.name);
-        Ok(false)
-    })?;
-    Ok(first)
 }
 
 /// Whether a file is as it was when an object was made of it.

@@ -64,7 +64,7 @@ pub struct PutReport {
     pub seconds: f64,
 }
 
-/// Most objects that are put together.
+/// Most objects that are put, or removed, together.
 pub const MAX_TOGETHER: usize = 1024;
 
 /// An object whose data is durable where it goes, or here where that is its manifest.
@@ -245,7 +245,7 @@ impl Pool {
         before: Before,
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<PutReport>>> {
-        check_together(&puts)?;
+        check_together(puts.iter().map(|(req, _)| req.name))?;
         let count = puts.len().max(1);
         let each = self.settings(settings);
         let each = Settings {
@@ -490,16 +490,16 @@ fn stage_inline<'a>(
     Ok(Staged { req, key, size, body, shards, announced: None })
 }
 
-/// Refuses what cannot be put together.
-fn check_together(puts: &[(PutRequest<'_>, &mut dyn Source)]) -> Result<()> {
-    if puts.len() > MAX_TOGETHER {
-        let what = format!("{} objects at once, the limit is {MAX_TOGETHER}", puts.len());
+/// Refuses what cannot be changed together.
+pub(super) fn check_together<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Result<()> {
+    if names.len() > MAX_TOGETHER {
+        let what = format!("{} objects at once, the limit is {MAX_TOGETHER}", names.len());
         return Err(PoolError::Usage { what });
     }
-    let mut names = BTreeSet::new();
-    match puts.iter().find(|(req, _)| !names.insert(req.name)) {
-        Some((req, _)) => {
-            let what = format!("{:?} is there twice among objects to put together", req.name);
+    let mut seen = BTreeSet::new();
+    match names.into_iter().find(|name| !seen.insert(*name)) {
+        Some(name) => {
+            let what = format!("{name:?} is there twice among objects to change together");
             Err(PoolError::Usage { what })
         }
         None => Ok(()),

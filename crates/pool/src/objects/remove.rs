@@ -1,6 +1,7 @@
 //! Removing objects.
 
 use super::commit::Change;
+use super::put::check_together;
 use super::{Pool, changes};
 use crate::{Body, Key, Manifest, PoolError, Result, Settings};
 
@@ -19,12 +20,55 @@ impl Pool {
         now_ms: u64,
         settings: &Settings<'_>,
     ) -> Result<()> {
-        let key = Key::of(name)?;
-        let change = Change { key, name, now_ms, thorough: false, staged_shards: &[] };
-        let mut was_removed = false;
-        let removed = self.commit(&change, settings, |found| {
+        let ends = self.remove_all(&[(name, run)], now_ms, settings)?;
+        let end = ends.into_iter().next();
+        end.unwrap_or_else(|| Err(PoolError::Internal { what: "a removal without an end".into() }))
+    }
+
+    /// Removes several objects, as [`Pool::remove`] does each of them, of which each has an
+    /// identity. They share locks, questions and syncs.
+    ///
+    /// ```
+    /// # use std::{collections::BTreeMap, sync::Arc};
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest, Settings, Silent};
+    /// # use kiln_pool::StreamSource;
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// # for id in ["a", "b", "c"] {
+    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// # }
+    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// # let settings = Settings::new(&Silent);
+    /// let req = PutRequest { name: "a", run: [2; 16], now_ms: 0, replace: false };
+    /// pool.put(&req, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
+    /// let ends = pool.remove_all(&[("a", [3; 16]), ("b", [4; 16])], 1, &settings)?;
+    /// assert!(ends[0].is_ok() && ends[1].is_err());
+    /// assert!(!pool.has("a")?);
+    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] for more than [`MAX_TOGETHER`] objects, or a name that is there twice;
+    /// what keeps all of them from being removed, as a place that stays locked.
+    pub fn remove_all(
+        &self,
+        objects: &[(&str, [u8; 16])],
+        now_ms: u64,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<Result<()>>> {
+        check_together(objects.iter().map(|(name, _)| *name))?;
+        let mut changes = Vec::with_capacity(objects.len());
+        for (name, _) in objects {
+            let key = Key::of(name)?;
+            changes.push(Change { key, name, now_ms, thorough: false, staged_shards: &[] });
+        }
+        let mut were_removed = Vec::new();
+        let removed = self.commit_all(&changes, settings, |of, found| {
+            let (name, run) = objects[of];
             if found.data().is_none() {
-                was_removed = found.newest.is_some();
+                were_removed.extend(found.newest.is_some().then_some(of));
                 return Err(PoolError::NoObject { name: name.to_owned() });
             }
             Ok(Some(Manifest {
@@ -37,13 +81,13 @@ impl Pool {
                 copies: Vec::new(),
                 body: Body::Deleted,
             }))
-        });
-        if was_removed {
+        })?;
+        for of in were_removed {
             // Whoever removed it may have died before it was noted; an index that still lists it,
             // which is why somebody asks, learns of it now.
-            self.note_again(&key, run, settings)?;
+            self.note_again(&changes[of].key, objects[of].1, settings)?;
         }
-        removed.map(drop)
+        Ok(removed.into_iter().map(|end| end.map(drop)).collect())
     }
 
     /// Notes a change that is in force already, on the object's homes.
