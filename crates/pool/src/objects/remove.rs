@@ -50,8 +50,8 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// [`PoolError::Usage`] for more than [`MAX_TOGETHER`] objects, or a name that is there twice;
-    /// what keeps all of them from being removed, as a place that stays locked.
+    /// [`PoolError::Usage`] for more than [`crate::MAX_TOGETHER`] objects, or a name that is there
+    /// twice; what keeps all of them from being removed, as a place that stays locked.
     pub fn remove_all(
         &self,
         objects: &[(&str, [u8; 16])],
