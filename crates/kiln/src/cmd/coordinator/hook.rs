@@ -131,7 +131,13 @@ mod tests {
         let ended = run(&hang, &long, Duration::from_secs(1)).unwrap_err();
         assert_eq!(ended.kind(), std::io::ErrorKind::TimedOut);
         let sleeper: String = std::fs::read_to_string(&pid).unwrap().trim().into();
-        let state = std::fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
-        assert!(state.is_empty() || state.contains(") Z "), "{state}");
+        // What was killed is there until it runs once more.
+        let state = || std::fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
+        let gone = || state().is_empty() || state().contains(") Z ");
+        let began = Instant::now();
+        while !gone() && began.elapsed() < most {
+            std::thread::sleep(LOOK);
+        }
+        assert!(gone(), "{}", state());
     }
 }
