@@ -149,7 +149,7 @@ test: lint doc
 	    --beside hdfs '$(SUB) hdfs-test' \
 	    --beside page '$(SUB) page-test' \
 	    --beside migrate '$(PYTHON) bindings/ceph/migration_test.py' \
-	    '$(CARGO) test --workspace && $(SUB) kernels'
+	    '$(CARGO) test --workspace --no-fail-fast && $(SUB) kernels'
 
 # The suite above ran with the fastest kernel; the bytes must be the same with every other. What
 # never runs a kernel (the DAGs of all loss patterns) or runs all of them by itself is not repeated.
