@@ -151,7 +151,10 @@ impl Door {
 /// Whether a browser that asks for this name means this machine.
 fn is_own_name(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or("", |(name, _)| name),
+        Some(rest) => match rest.split_once(']') {
+            Some((name, _)) => name,
+            None => return false,
+        },
         None => host.split_once(':').map_or(host, |(name, _)| name),
     };
     // Programs that are no browsers may leave it out.
