@@ -149,14 +149,14 @@ impl FileBackend {
     /// Writes a file of a pack that can have no more names as one by itself.
     fn copy_out(&self, pack: &Path, name: &str) -> Result<()> {
         let window = self.window(name, pack::stem(name).unwrap_or_default(), pack)?;
-        let bytes = self.bytes_of(name, &window)?;
+        let bytes = self.bytes_of(Operation::Read, name, &window)?;
         self.write_alone(name, &bytes)
     }
 
-    fn bytes_of(&self, name: &str, window: &Window) -> Result<Vec<u8>> {
+    fn bytes_of(&self, op: Operation, name: &str, window: &Window) -> Result<Vec<u8>> {
         let mut bytes = vec![0; window.len as usize];
         let read = window.file.read_exact_at(&mut bytes, window.start);
-        read.map_err(|error| self.error(Operation::Read, name, error))?;
+        read.map_err(|error| self.error(op, name, error))?;
         Ok(bytes)
     }
 
@@ -213,8 +213,7 @@ impl FileBackend {
         let Some(window) = self.window(name, stem, &path).ok().filter(|found| found.shared) else {
             return Ok(());
         };
-        let mut bytes = vec![0; window.len as usize];
-        window.file.read_exact_at(&mut bytes, window.start).map_err(fail)?;
+        let bytes = self.bytes_of(Operation::Rename, name, &window)?;
         let part = part_of(stem);
         self.write_alone(&part, &bytes)?;
         fs::rename(self.folder.join(part), path).map_err(fail)
@@ -261,7 +260,7 @@ impl FileBackend {
         }
         let mut parts = Vec::new();
         for (name, stem, window) in &files {
-            parts.push((part_of(stem), self.bytes_of(name, window)?));
+            parts.push((part_of(stem), self.bytes_of(Operation::Read, name, window)?));
         }
         let new: Vec<(&str, &[u8])> = parts.iter().map(|(part, b)| (&part[..], &b[..])).collect();
         self.write_all(&new).into_iter().collect::<Result<Vec<()>>>()?;
