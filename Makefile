@@ -13,7 +13,7 @@ KILN   := $(TARGET)/release/kiln
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
     dist dist-test dist-twice bench-average bench-volume numbers pictures simulate testbed-up \
     testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel hdfs-up \
-    hdfs-down hdfs-test page-test fuzz clean
+    hdfs-down hdfs-test page-test howto-test fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -47,6 +47,7 @@ help:
 	@echo 'make s3-test  files and a pool in 14 buckets of an S3 server here; one bucket is lost'
 	@echo 'make python-test  kiln for Python, against Ceph and zfec (WHEEL=1: as pip installs it)'
 	@echo 'make python-wheel  a wheel of it, in target/wheels'
+	@echo 'make howto-test  the commands of README and of the how-tos, as they stand there'
 	@echo 'make page-test  the page of a coordinator in Chromium, rules and dashboard (as root)'
 	@echo 'make bench-s3  what repairs download and ask for, and what faults do (QUICK=1)'
 	@echo 'make hdfs-up, hdfs-down  a NameNode and DATANODES=14 with links of RATE here (as root)'
@@ -148,6 +149,7 @@ test: lint doc
 	    --beside python '$(SUB) python-test' \
 	    --beside hdfs '$(SUB) hdfs-test' \
 	    --beside page '$(SUB) page-test' \
+	    --beside howto '$(SUB) howto-test' \
 	    --beside migrate '$(PYTHON) bindings/ceph/migration_test.py' \
 	    '$(CARGO) test --workspace --no-fail-fast && $(SUB) kernels'
 
@@ -254,6 +256,13 @@ volume-test: setup
 	@kiln=$$($(BUILT) kiln:kiln) && LOG_DIR='$(TARGET)' && . .ci/packages.sh && \
 	echo '== volumes' && { packages $(VOLUME_PACKAGES) || true; } && \
 	{ $(PYTHON) bench/volume/volume_test.py '$(TARGET)/volume-test' --kiln "$$kiln" || \
+	    [ $$? = 3 ]; }
+
+# The commands of README and of the how-tos, as they stand there.
+howto-test: setup
+	@kiln=$$($(BUILT) kiln:kiln) && LOG_DIR='$(TARGET)' && . .ci/packages.sh && \
+	echo '== how-tos' && { packages $(VOLUME_PACKAGES) curl || true; } && \
+	{ $(PYTHON) bench/howto/howto_test.py '$(TARGET)/howto-test' --kiln "$$kiln" || \
 	    [ $$? = 3 ]; }
 
 bench-s3: build

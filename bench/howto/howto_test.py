@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Runs the commands of the how-tos as they stand in the pages, each in order, to their end.
+
+    howto_test.py FOLDER --kiln PROGRAM [--only WORD]
+
+FOLDER is made, and emptied before. What a page takes for granted is in recipes.py; commands below
+a heading without a recipe are an error. What cannot be run here is said; then the exit code is 3.
+(The tutorial and the page for operators are compared with what they print, by
+crates/kiln/tests/program/tutorial.rs; that for HDFS is run by bench/hdfs.)
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pages
+from recipes import RECIPES
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "s3"))
+import servers  # pylint: disable=wrong-import-position
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+# Seconds that the commands below one heading may take.
+LONGEST = 600
+PORTS = 6
+
+
+def found(table, text):
+    """The value of the entry whose key a step begins with."""
+    return next((value for key, value in table.items() if text.startswith(key)), None)
+
+
+def replaced(recipe, text, work, ports):
+    """A step as it is run here."""
+    text = pages.spelled_out(text)
+    for old, new in recipe.instead.items():
+        text = text.replace(old, new)
+    text = text.replace("{work}", str(work))
+    text = text.replace("{ports}", " ".join(str(port) for port in ports))
+    for at, port in enumerate(ports):
+        text = text.replace(f"{{port{at}}}", str(port))
+    return text
+
+
+def script_of(recipe, steps, work, ports):
+    """The steps of a recipe with what comes before and after, numbered by their lines."""
+    listed = [(0, recipe.first)]
+    for step in steps:
+        before, after = found(recipe.before, step.text), found(recipe.after, step.text)
+        if before:
+            listed.append((0, before))
+        listed.append((step.line, replaced(recipe, step.text, work, ports)))
+        if after:
+            listed.append((0, after))
+    return pages.as_script(listed)
+
+
+def why_not(recipe):
+    """Why a recipe cannot be run here, or None."""
+    missing = [tool for tool in recipe.tools if not shutil.which(tool)]
+    if missing:
+        return f"there is no {', '.join(missing)}"
+    if recipe.root and (os.geteuid() != 0 or not os.path.exists("/dev/fuse")):
+        return "it wants root and FUSE"
+    return None
+
+
+def environment(recipe, folder, kiln):
+    """What the commands find around them."""
+    around = {key: value for key, value in os.environ.items() if not key.startswith("KILN_")}
+    (folder / "bin").mkdir()
+    (folder / "bin" / "kiln").symlink_to(kiln)
+    around["PATH"] = f"{folder / 'bin'}:{around['PATH']}"
+    around["HOME"] = str(folder)
+    if recipe.s3:
+        extra = servers.install(str(folder.parent / "moto"))
+        around["PYTHONPATH"] = extra or around.get("PYTHONPATH", "")
+    return around
+
+
+def play(recipe, steps, folder, kiln):
+    """Runs one recipe; says what went wrong, or None."""
+    folder.mkdir(parents=True)
+    work = folder / "work"
+    work.mkdir()
+    around = environment(recipe, folder, kiln)
+    ports = [servers.free_port() for _ in range(PORTS)]
+    script = script_of(recipe, steps, work, ports)
+    (folder / "script").write_text(script, encoding="utf-8")
+    with open(folder / "log", "w", encoding="utf-8") as log:
+        shell = subprocess.Popen(["bash", str(folder / "script")], cwd=work, env=around,
+                                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                 start_new_session=True)
+        try:
+            shell.wait(timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            os.killpg(shell.pid, signal.SIGKILL)
+            shell.wait()
+    output = (folder / "log").read_text(encoding="utf-8", errors="replace")
+    ended = pages.codes(output)
+    for step in steps:
+        wanted = found(recipe.codes, step.text) or 0
+        if ended.get(step.line) != wanted:
+            code = ended.get(step.line, f"no end in {LONGEST} s, or an early one")
+            where = f"{recipe.page}:{step.line}: {step.text!r}"
+            return f"{where}: exit code {code}, not {wanted}\n{output[-3000:]}"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kiln", required=True, type=Path)
+    parser.add_argument("--only", default="", help="pages and headings with this word")
+    args = parser.parse_args()
+    shutil.rmtree(args.folder, ignore_errors=True)
+    known = {(recipe.page, recipe.heading): recipe for recipe in RECIPES}
+    failed, skipped, count = [], [], 0
+    for page in dict.fromkeys(recipe.page for recipe in RECIPES):
+        listed = pages.steps((ROOT / page).read_text(encoding="utf-8"))
+        for heading in dict.fromkeys(step.heading for step in listed):
+            below = [step for step in listed if step.heading == heading]
+            name = f"{page}: {heading}"
+            recipe = known.get((page, heading))
+            if args.only not in name:
+                continue
+            if recipe is None:
+                failed.append(f"{page}:{below[0].line}: {heading!r} has no recipe")
+                continue
+            why = why_not(recipe)
+            if why:
+                skipped.append(f"{name}: {why}")
+                continue
+            wrong = play(recipe, below, args.folder.resolve() / str(len(known) + count),
+                         args.kiln.resolve())
+            count += len(below)
+            failed += [wrong] if wrong else []
+            print(f"{'FAILED' if wrong else 'ok'}  {name}, {len(below)} steps", flush=True)
+    for line in failed:
+        print(f"FAILED: {line}")
+    for line in skipped:
+        print(f"SKIPPED: {line}")
+    if failed:
+        sys.exit(1)
+    print(f"how-tos: {count} steps did what they say")
+    sys.exit(3 if skipped else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What the how-tos take for granted: files, disks, and what stands in here for a machine of theirs.
+
+Everything else is run as it stands in the page.
+"""
+
+from dataclasses import dataclass, field
+
+FILES = "mkdir -p photos/2024 && head -c 3000000 /dev/urandom > photos/2024/beach.jpg &&" \
+    " tar -cf photos.tar photos"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the commands below one heading are run."""
+    page: str
+    heading: str
+    # Run before the first of them.
+    first: str = ":"
+    # Run before a step that begins so, or after it.
+    before: dict = field(default_factory=dict)
+    after: dict = field(default_factory=dict)
+    # Taken for what the page says: paths and sizes of this machine.
+    instead: dict = field(default_factory=dict)
+    # Exit codes that are meant, other than 0.
+    codes: dict = field(default_factory=dict)
+    # Programs without which it cannot be run; whether it wants root; a server of S3.
+    tools: tuple = ()
+    root: bool = False
+    s3: bool = False
+
+
+POOL = "kiln pool create pool.toml -c clay:4+2 $(for i in 0 1 2 3 4 5 6 7 8; do" \
+    " mkdir -p disk$i; echo --node disk$i; done) -q"
+SERVED = "for i in $(seq 300); do [ -S disk.sock ] && break; sleep 0.1; done; [ -S disk.sock ]"
+VOLUME = {"apt-get install": "apt-get -o DPkg::Lock::Timeout=600 install -y",
+          "/run/disk.sock": "{work}/disk.sock", "/mnt/": "{work}/mnt/", "100GiB": "1GiB",
+          "200GiB": "2GiB", "--node /disk": "--node disk"}
+HOSTS = " ".join(f"--node kiln://127.0.0.1:{{port{at}}}" for at in range(6))
+
+RECIPES = [
+    Recipe("README.md", "Five minutes", FILES,
+           before={"kiln encode photos ": "rm -r shards",
+                   "kiln decode shards --unpack": "rm -r photos",
+                   "kiln verify backups": "mkdir backups && cp -r shards backups"},
+           instead={"1GiB+64KiB": "1MiB+64KiB"},
+           codes={"kiln verify shards": 1}),
+    Recipe("README.md", "Many files: pools",
+           f"{FILES} && head -c 5000000 /dev/urandom > backup.tar && mkdir $(seq -f disk%g 0 14)",
+           before={"kiln pool add-node n03 --replace": "rm -r disk3 && mkdir disk3",
+                   "kiln pool create pool.toml --sealed": "mkdir sealed && cd sealed",
+                   "kiln pool create pool.toml -c clay:10+4 --key":
+                       "cd .. && mkdir cluster && cd cluster",
+                   "kiln coordinator": "wait $created"},
+           after={"kiln pool create pool.toml -c clay:10+4 --key": "created=$!",
+                  "kiln coordinator": "sleep 2"},
+           instead={"--node /disk": "--node disk", "/disk14": "disk14",
+                    "1GiB+1MiB": "1MiB+1KiB",
+                    "--sealed -c clay:10+4 --node ...":
+                        "--sealed -c clay:4+2 " + " ".join(f"--node s{at}" for at in range(7)),
+                    # Six agents of this machine, one for each of its ports. The pool waits for
+                    # them in the background, as it would in another terminal.
+                    "-c clay:10+4 --key cluster.key --node kiln://host0 ...":
+                        f"-c clay:4+2 --key cluster.key {HOSTS} &",
+                    "kiln agent --dir /srv/kiln --key cluster.key":
+                        "until [ -s cluster.key ]; do sleep 0.1; done; "
+                        "for port in {ports}; do mkdir agent$port; "
+                        "kiln agent --dir agent$port --key cluster.key "
+                        "--listen 127.0.0.1:$port & done",
+                    "--limit-rate 50MiB --stay": "--limit-rate 50MiB --stay &"}),
+    Recipe("README.md", "Disks: volumes", POOL, instead=VOLUME,
+           before={"kiln volume snapshot": "kill -TERM $served; wait $served"},
+           after={"kiln nbd": f"served=$!; {SERVED}"}),
+    Recipe("docs/VOLUMES.md", "From an empty machine to a mounted file system",
+           instead=VOLUME, root=True, tools=("nbdfuse", "losetup", "mkfs.ext4"),
+           first="mkdir $(seq -f disk%g 0 8)",
+           after={"kiln nbd": SERVED,
+                  "nbdfuse": "for i in $(seq 100); do [ -e mnt/raw/disk ] && break;"
+                             " sleep 0.1; done"}),
+    Recipe("docs/VOLUMES.md", "Commands", POOL, instead=VOLUME),
+    Recipe("docs/S3.md", "A pool, step by step", f"{FILES} && cp photos.tar movie.mkv",
+           instead={"-p 9000": "-p {port0}", "127.0.0.1:9000": "127.0.0.1:{port0}"},
+           s3=True, tools=("curl",)),
+]
