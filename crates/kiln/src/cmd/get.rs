@@ -66,9 +66,8 @@ impl Command for Get {
         "nothing has the name of the output yet; the same command begins again";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
-        let pool = self.pool.open(setup)?;
         // First see whether there is anything to get, then touch the output.
-        pool.manifest(&self.name)?;
+        let (pool, _) = self.pool.open_for(setup, |pool| pool.manifest(&self.name))?;
         let last = self.name.rsplit('/').next().unwrap_or_default();
         let path = self.output.unwrap_or_else(|| Path::new(last).to_owned());
         let place = Place::new(&path)?;

@@ -44,9 +44,9 @@ impl Command for Rm {
         "what was removed before stays removed; the same command removes the rest";
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
-        let pool = self.pool.open(setup)?;
         let mut names = self.names;
         if self.recursive {
+            let pool = self.pool.open(setup)?;
             let index = self.pool.index(&pool, setup)?;
             let folders = std::mem::take(&mut names);
             for folder in folders {
@@ -60,9 +60,14 @@ impl Command for Rm {
                 }
             }
         }
-        for name in &names {
-            pool.remove(name, fresh_run(), now_ms(), &setup.settings())?;
-        }
+        let mut left = names.iter().peekable();
+        self.pool.open_for(setup, |pool| {
+            while let Some(name) = left.peek() {
+                pool.remove(name, fresh_run(), now_ms(), &setup.settings())?;
+                left.next();
+            }
+            Ok(())
+        })?;
         setup.observer.finish();
         if setup.json {
             Stream::Stdout.json(&Report { removed: names })?;

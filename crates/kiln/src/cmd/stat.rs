@@ -31,7 +31,7 @@ impl Command for Stat {
     const EXAMPLES: &'static str = EXAMPLES;
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
-        let report = self.pool.open(setup)?.stat(&self.name)?;
+        let (_, report) = self.pool.open_for(setup, |pool| pool.stat(&self.name))?;
         let lost = report.shards.iter().filter(|shard| shard.problem.is_some()).count();
         show(&report, lost, setup)?;
         let under_replicated = report.copies.len() < report.object.manifests.len();

@@ -109,12 +109,42 @@ impl PoolFlags {
     /// As [`PoolFlags::config`], or no node can be used.
     pub fn open(&self, setup: &Setup) -> Result<Pool, Failure> {
         let pool = self.open_quietly(setup)?;
-        if !setup.quiet {
-            for (node, why) in pool.away() {
-                setup.observer.warn(&format!("node {} is unavailable: {why}", node.id));
-            }
-        }
+        warn_of_nodes(&pool.away(), setup);
         Ok(pool)
+    }
+
+    /// Opens the pool for work on few objects: no node is asked but those that `work` uses, so that
+    /// what it costs does not grow with the pool. The description may be of an old map. The nodes
+    /// of an object know that, and where they say so, or cannot tell, `work` is done once more
+    /// with the pool as [`PoolFlags::open`] opens it. What it did before the error stays done.
+    ///
+    /// # Errors
+    /// As [`PoolFlags::open`]; those of `work`.
+    pub fn open_for<T>(
+        &self,
+        setup: &Setup,
+        mut work: impl FnMut(&Pool) -> Result<T, PoolError>,
+    ) -> Result<(Pool, T), Failure> {
+        let open = |node: &NodeConfig| setup.open_node(node, Absent::Refuse);
+        let pool = Pool::open(self.config()?, &open);
+        match pool.and_then(|pool| work(&pool).map(|done| (pool, done))) {
+            Ok((pool, done)) => {
+                warn_of_nodes(&pool.found_away(), setup);
+                Ok((pool, done))
+            }
+            Err(
+                PoolError::MapChanged { .. }
+                | PoolError::NoObject { .. }
+                | PoolError::Uncertain { .. }
+                | PoolError::NoNodes { .. }
+                | PoolError::Unavailable { .. },
+            ) => {
+                let pool = self.open(setup)?;
+                let done = work(&pool)?;
+                Ok((pool, done))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// As [`PoolFlags::open`], without a word about nodes.
@@ -213,7 +243,13 @@ impl PoolFlags {
     }
 }
 
-/// A pool of which no node can be used: where the first says that we may not, that is why.
+/// Says which nodes are unavailable.
+fn warn_of_nodes(away: &[(&NodeConfig, &str)], setup: &Setup) {
+    for (node, why) in away.iter().filter(|_| !setup.quiet) {
+        setup.observer.warn(&format!("node {} is unavailable: {why}", node.id));
+    }
+}
+
 /// Who repairs by the description at this path: of two on one machine, or of two machines, each has
 /// another number, and has it again later. (Those who use one description take turns by its lock.)
 fn repairer(path: &Path) -> u64 {
@@ -224,6 +260,7 @@ fn repairer(path: &Path) -> u64 {
     u64::from(kiln_store::checksum(&host)) << 32 | u64::from(path)
 }
 
+/// A pool of which no node can be used: where the first says that we may not, that is why.
 fn denied(error: PoolError, config: &PoolConfig, setup: &Setup) -> Failure {
     let look = |node: &NodeConfig| setup.open_node(node, Absent::Refuse)?.list();
     match config.node.first().map(look) {

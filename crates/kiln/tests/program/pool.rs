@@ -77,6 +77,49 @@ fn a_tree_survives_the_loss_of_a_disk() {
 }
 
 #[test]
+fn work_on_one_object_asks_its_nodes_alone() {
+    let rig = Rig::new();
+    create(&rig, "rs:2+1", 16);
+    let bytes = rig.data("object", 300_000, 1);
+    let before = rig.read("pool.toml");
+    rig.kiln("put object -q").ok();
+    let folder = |id: &str| rig.path(format!("d{}", id.trim_start_matches('n')));
+    // Away is one node after the other, as are the files of its folder.
+    let mut silent = 0;
+    for at in 0..16 {
+        let id = format!("n{at:02}");
+        fs::rename(folder(&id), rig.path("aside")).unwrap();
+        let stat = rig.kiln("stat object --json");
+        let get = rig.kiln("get object -o back --force -q");
+        fs::rename(rig.path("aside"), folder(&id)).unwrap();
+        assert!(rig.read("back") == bytes, "{id}");
+        silent += usize::from(get.stderr.is_empty() && stat.stderr.is_empty());
+    }
+    // Five homes of the manifest and three nodes of shards are asked at most.
+    assert!(silent >= 16 - 5 - 3, "{silent} of 16 nodes were not asked");
+    assert!(silent < 16, "a node that is asked in vain is named");
+    fs::rename(rig.path("d00"), rig.path("aside")).unwrap();
+    assert!(rig.kiln("ls").ok().stderr.contains("n00"));
+    fs::rename(rig.path("aside"), rig.path("d00")).unwrap();
+
+    // By a description from before all its nodes were drained.
+    for node in ["e0", "e1", "e2"] {
+        rig.kiln(&format!("pool add-node {node} {node}")).ok();
+    }
+    let stat = rig.kiln("stat object --json").ok().json();
+    for shard in stat["shards"].as_array().unwrap() {
+        rig.kiln(&format!("pool drain {}", shard["node"].as_str().unwrap())).ok();
+    }
+    fs::write(rig.path("pool.toml"), &before).unwrap();
+    rig.kiln("get object -o back --force -q").ok();
+    assert!(rig.read("back") == bytes);
+    fs::write(rig.path("pool.toml"), &before).unwrap();
+    rig.kiln("rm object").ok();
+    rig.kiln("get object -o back --force").fails(7, &["no object"]);
+    rig.kiln("status").ok();
+}
+
+#[test]
 fn rot_is_found_and_healed() {
     let rig = Rig::new();
     create(&rig, "clay:4+2", 6);

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::io::{ReadHalf, WriteHalf};
@@ -30,7 +30,11 @@ pub(super) struct Peer {
     address: String,
     transport: Transport,
     ended: Arc<AtomicBool>,
+    why: Reason,
 }
+
+/// Why a connection ended, for requests that come later.
+type Reason = Arc<OnceLock<(io::ErrorKind, String)>>;
 
 /// How requests get to the other side.
 #[derive(Debug)]
@@ -51,10 +55,16 @@ impl Peer {
         // Bounded by the link: it answers requests that are too many at once.
         let (requests, asked) = mpsc::unbounded_channel();
         let ended = Arc::new(AtomicBool::new(false));
-        let dialer =
-            Dialer { address: address.clone(), key, start: Instant::now(), ended: ended.clone() };
+        let why = Reason::default();
+        let dialer = Dialer {
+            address: address.clone(),
+            key,
+            start: Instant::now(),
+            ended: ended.clone(),
+            why: Arc::clone(&why),
+        };
         runtime.spawn(dialer.run(asked));
-        Peer { address: address.to_string(), transport: Transport::Task(requests), ended }
+        Peer { address: address.to_string(), transport: Transport::Task(requests), ended, why }
     }
 
     /// The same in a simulation.
@@ -65,6 +75,7 @@ impl Peer {
             address: address.to_string(),
             transport: Transport::VirtualRuntime(Arc::clone(simulation), number),
             ended,
+            why: Reason::default(),
         }
     }
 
@@ -83,11 +94,12 @@ impl Peer {
         };
         if let Err(refused) = requests.send(request) {
             let request = refused.0;
-            (request.answer)(Err(NodeError::Io {
-                op: NodeOperation::Talk,
-                place: self.address.clone(),
-                source: io::ErrorKind::ConnectionAborted.into(),
-            }));
+            let source = match self.why.get() {
+                Some((kind, why)) => io::Error::new(*kind, why.clone()),
+                None => io::ErrorKind::ConnectionAborted.into(),
+            };
+            let (op, place) = (NodeOperation::Talk, self.address.clone());
+            (request.answer)(Err(NodeError::Io { op, place, source }));
         }
     }
 }
@@ -106,6 +118,7 @@ struct Dialer {
     key: Option<ClusterKey>,
     start: Instant,
     ended: Arc<AtomicBool>,
+    why: Reason,
 }
 
 /// What the halves of a connection report.
@@ -134,6 +147,7 @@ impl Dialer {
             }
             Err(error) => Event::Closed(error),
         };
+        self.note(&first);
         post.act(link.handle(self.start.elapsed(), first));
         while !link.has_ended() {
             let event = tokio::select! {
@@ -147,6 +161,7 @@ impl Dialer {
                 },
                 () = sleep_until(self.start + link.wake_at()) => Event::Tick,
             };
+            self.note(&event);
             post.act(link.handle(self.start.elapsed(), event));
         }
         self.ended.store(true, Ordering::Release);
@@ -160,6 +175,13 @@ impl Dialer {
         let _ =
             timeout(Duration::from_secs(1), async { while halves.join_next().await.is_some() {} })
                 .await;
+    }
+
+    /// Keeps the reason of the end before anybody can see that there was one.
+    fn note(&self, event: &Event) {
+        if let Event::Closed(error) = event {
+            let _ = self.why.set((error.kind(), error.to_string()));
+        }
     }
 
     async fn connect(&self) -> io::Result<Box<dyn Stream>> {
@@ -296,3 +318,6 @@ async fn write(
         let _ = tell.send(ConnectionEvent::Ended(error)).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -117,7 +117,8 @@ pub(crate) fn check_object(object: &str) -> Result<()> {
 /// ```
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value & 15)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
 /// N bytes from twice as many lower-case hex digits.

@@ -224,9 +224,10 @@ impl Pool {
         let seals = self.config.seals();
         let mut puts = Vec::new();
         for (of, step) in live(steps) {
-            let bytes = step.manifest.sealed_bytes(&seals);
-            for &at in step.holders.iter().filter(|at| self.is_direct(**at)) {
-                puts.push((of, at, bytes.clone()));
+            let mut holders = step.holders.iter().filter(|at| self.is_direct(**at)).peekable();
+            if holders.peek().is_some() {
+                let bytes = step.manifest.sealed_bytes(&seals);
+                puts.extend(holders.map(|&at| (of, at, bytes.clone())));
             }
         }
         in_parallel(self.sequence.as_ref(), puts, |_, (of, at, bytes)| {
