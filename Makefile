@@ -13,7 +13,7 @@ KILN   := $(TARGET)/release/kiln
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
     dist dist-test dist-twice bench-average bench-volume numbers pictures simulate testbed-up \
     testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel hdfs-up \
-    hdfs-down hdfs-test page-test howto-test fuzz clean
+    hdfs-down hdfs-test page-test howto-test bench-online online-test fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -43,6 +43,8 @@ help:
 	@echo 'make bench-repair  repairs over shaped links on this machine (QUICK=1: 12+4; as root)'
 	@echo 'make testbed-up, testbed-down  N hosts here with links of RATE and agents (as root)'
 	@echo 'make bench-volume  what volumes cost at devices and links (QUICK=1; as root)'
+	@echo 'make bench-online  what erasure coding costs online: Ceph and volumes (QUICK=1; as root)'
+	@echo 'make online-test  what it computes, and all of it tiny'
 	@echo 'make volume-test  volumes under nbdcopy, qemu-img, fio, and a database (as root)'
 	@echo 'make s3-test  files and a pool in 14 buckets of an S3 server here; one bucket is lost'
 	@echo 'make python-test  kiln for Python, against Ceph and zfec (WHEEL=1: as pip installs it)'
@@ -145,6 +147,7 @@ test: lint doc
 	        '$(SUB) ceph-cluster RELEASE=$(release)') \
 	    --beside testbed '$(SUB) testbed-test' \
 	    --beside volumes '$(SUB) volume-test' \
+	    --beside online '$(SUB) online-test' \
 	    --beside s3 '$(SUB) s3-test' \
 	    --beside python '$(SUB) python-test' \
 	    --beside hdfs '$(SUB) hdfs-test' \
@@ -317,6 +320,27 @@ bench-volume: build
 	$(PYTHON) bench/volume/bench.py '$(TARGET)/volume-bench' --kiln '$(KILN)' \
 	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
 	$(DRAW) '$(TARGET)/bench/volume$(if $(QUICK),-quick).json'
+
+# The study of erasure coding online: Ceph and volumes on loop devices, in namespaces. As root. With
+# RELEASE=20.2 Ceph is that one's; with PLUGIN=1 kiln's codes in Ceph are there too. What was
+# interrupted goes on.
+ONLINE_PACKAGES := $(CEPH_PACKAGES) fio e2fsprogs iproute2
+
+bench-online: build $(if $(PLUGIN),ceph-plugin)
+	@LOG_DIR='$(TARGET)' && . .ci/packages.sh && \
+	    $(if $(RELEASE),true,{ packages $(ONLINE_PACKAGES) || true; })
+	$(IN_CEPH) $(CEPH_PYTHON) bench/online/bench.py '$(TARGET)/online-bench' --kiln '$(KILN)' \
+	    --out '$(TARGET)/bench' $(if $(PLUGIN),--plugins '$(CEPH)') $(if $(QUICK),--quick) \
+	    $(BENCH_ARGS)
+	$(DRAW) '$(TARGET)/bench/online$(if $(QUICK),-quick).json' >/dev/null
+
+# What the study computes, then all of it tiny. Exit code 3: not possible here, which was said.
+online-test: setup
+	@echo '== online study' && $(PYTHON) bench/online/online_test.py && \
+	kiln=$$($(BUILT) kiln:kiln) && LOG_DIR='$(TARGET)' && . .ci/packages.sh && \
+	{ packages $(ONLINE_PACKAGES) || true; } && \
+	{ $(CEPH_PYTHON) bench/online/bench.py '$(TARGET)/online-test' --kiln "$$kiln" \
+	    --out '$(TARGET)/online-test-out' --tiny --again || [ $$? = 3 ]; }
 
 # kiln for Python: the extension as the workspace builds it, in an environment of its own. With
 # WHEEL=1 a wheel that maturin builds (as `pip install .` does) is installed and tested instead.

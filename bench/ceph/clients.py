@@ -48,12 +48,13 @@ def fio(cluster, pool, image, seconds):
                 random_write_p99_ms=job["clat_ns"]["percentile"]["99.000000"] / 1e6)
 
 
-def make_pool(cluster, name, profile):
+def make_pool(cluster, name, profile, pgs=8):
     """A pool with some placement groups, replicated without a profile."""
     if profile:
-        cluster.pool(name, profile, pgs=8)
+        cluster.pool(name, profile, pgs=pgs)
         return
-    cluster.command("osd pool create", pool=name, pg_num=8, pgp_num=8, pool_type="replicated")
+    cluster.command("osd pool create", pool=name, pg_num=pgs, pgp_num=pgs,
+                    pool_type="replicated")
 
 
 def clients(cluster, seconds, say):

@@ -5,6 +5,7 @@ mod agent;
 mod ceph;
 mod core;
 mod devices;
+mod online;
 mod order;
 mod plan;
 mod pool;
@@ -44,6 +45,7 @@ static REPORTS: &[Row] = &[
     Row { member: "osds", figures: ceph::figures },
     Row { member: "rows", figures: repair::figures },
     Row { member: "volumes", figures: volume::figures },
+    Row { member: "exhibits", figures: online::figures },
     // A figure as it stands.
     Row {
         member: "panels",

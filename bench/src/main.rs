@@ -24,6 +24,7 @@ mod peer;
 mod peers;
 mod plan;
 mod pool;
+mod replay;
 mod report;
 mod small;
 mod threads;
@@ -46,7 +47,8 @@ struct Args {
     /// What to measure; see --list.
     #[arg(default_value = "core")]
     case: String,
-    /// For draw: reports as JSON; for pool: logs of the simulator and of sweeps.
+    /// For draw: reports as JSON; for pool: logs of the simulator and of sweeps; for replay: a
+    /// trace and what it is played onto; for traces: traces.
     files: Vec<PathBuf>,
     /// The headline ratios only, in about a minute, as one line of JSON on standard output.
     #[arg(long)]
@@ -79,6 +81,9 @@ struct Args {
     /// Buffers on small pages, as from an ordinary allocation.
     #[arg(long)]
     small_pages: bool,
+    /// For replay: how fast the trace's time goes; 0 asks as fast as answers come.
+    #[arg(long, default_value_t = 0.0, value_name = "X")]
+    speed: f64,
 }
 
 /// A bench with a report of its own; the cases of `cases.rs` share one.
@@ -128,6 +133,16 @@ static BENCHES: &[Bench] = &[
             let (quick, logs) = (args.quick, &args.files[..]);
             pool::run(&pool::Options { quick, tiny: false, kiln, logs, out })
         },
+    },
+    Bench {
+        name: replay::REPLAY,
+        about: replay::REPLAY_ABOUT,
+        run: |args| replay::run(&args.files, args.speed),
+    },
+    Bench {
+        name: replay::TRACES,
+        about: replay::TRACES_ABOUT,
+        run: |args| replay::summarise(&args.files),
     },
     Bench {
         name: xor::NAME,

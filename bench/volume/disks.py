@@ -22,14 +22,19 @@ class Disks:
             self.end()
             raise
 
-    def make(self, at, size):
-        """One device, which does no caching of its own, and its file system."""
-        image, mount = self.folder / f"image{at}", self.folder / f"d{at}"
-        mount.mkdir()
+    def attach(self, at, size):
+        """One device, which does no caching of its own."""
+        image = self.folder / f"image{at}"
         with open(image, "wb") as file:
             file.truncate(size)
         loop = run("losetup", "--find", "--show", "--direct-io=on", image).strip()
         self.loops.append(loop)
+        return loop
+
+    def make(self, at, size):
+        """A device with its file system."""
+        loop, mount = self.attach(at, size), self.folder / f"d{at}"
+        mount.mkdir()
         run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", loop)
         run("mount", "-o", "noatime", loop, mount)
         (mount / "node").mkdir()

@@ -24,12 +24,12 @@ from pathlib import Path
 CONF = """\
 [global]
 fsid = {fsid}
-mon_host = [v2:127.0.0.1:{port}/0]
+mon_host = [v2:{address}:{port}/0]
 auth_cluster_required = none
 auth_service_required = none
 auth_client_required = none
 ms_bind_msgr1 = false
-public_addr = 127.0.0.1
+public_addr = {address}
 erasure_code_dir = {plugins}
 run_dir = {folder}/run
 admin_socket = {folder}/run/$name.asok
@@ -96,12 +96,28 @@ def free_port():
 
 
 class Cluster:
-    """The cluster in a folder."""
+    """The cluster in a folder. Whoever wants it elsewhere than on this machine's own address and
+    on sparse files says so in `address`, `settings`, `prefix` and `place_osd`."""
+
+    address = "127.0.0.1"  # of the monitor
 
     def __init__(self, folder):
         self.folder = Path(folder).resolve()
         self.conf = self.folder / "ceph.conf"
         self.connection = None
+
+    # What may differ
+
+    def settings(self):
+        """More of the configuration, with names of sections."""
+        return ""
+
+    def prefix(self, _name):
+        """Words before those that start a daemon."""
+        return []
+
+    def place_osd(self, osd):
+        """Prepares the folder of an OSD before its disk is made."""
 
     # Daemons
 
@@ -120,7 +136,7 @@ class Cluster:
         kind, instance = name.split(".")
         log = open(self.folder / "log" / f"{name}.out", "ab")
         daemon = subprocess.Popen(
-            [f"ceph-{kind}", "-c", str(self.conf), "-i", instance, "-f"],
+            [*self.prefix(name), f"ceph-{kind}", "-c", str(self.conf), "-i", instance, "-f"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         (self.folder / "pids" / name).write_text(str(daemon.pid))
 
@@ -160,14 +176,14 @@ class Cluster:
         for sub in ["run", "log", "pids", "mgr"]:
             (self.folder / sub).mkdir(parents=True)
         values = dict(fsid=uuid.uuid4(), port=free_port(), folder=self.folder, disk=DISK,
-                      plugins=Path(plugins).resolve(), reads="")
+                      address=self.address, plugins=Path(plugins).resolve(), reads="")
         if self.release() >= READS_SOME and not partial_reads:
             values["reads"] = WHOLE_READS
-        self.conf.write_text(CONF.format(**values))
+        self.conf.write_text(CONF.format(**values) + self.settings())
         keyring, monmap = self.folder / "keyring", self.folder / "monmap"
         self.tool("ceph-authtool", "--create-keyring", keyring, "--gen-key", "-n", "mon.")
         self.tool("monmaptool", "--create", "--fsid", values["fsid"], "--addv", "a",
-                  f"[v2:127.0.0.1:{values['port']}/0]", monmap)
+                  f"[v2:{self.address}:{values['port']}/0]", monmap)
         self.tool("ceph-mon", "--mkfs", "-i", "a", "--monmap", monmap, "--keyring", keyring)
         self.start("mon.a")
         self.connect()
@@ -186,6 +202,7 @@ class Cluster:
         identity = str(uuid.uuid4())
         self.command("osd new", uuid=identity, id=osd)
         (self.folder / f"osd.{osd}").mkdir()
+        self.place_osd(osd)
         self.tool("ceph-osd", "-i", osd, "--mkfs", "--osd-uuid", identity)
         self.start(f"osd.{osd}")
 

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""What erasure coding costs online: Ceph and kiln's volumes under fio, from six viewpoints.
+
+    bench.py FOLDER --kiln PROGRAM --out FOLDER [--quick | --tiny] [--target NAME]...
+             [--plugins DIR] [--minutes M] [--again]
+
+The study of Koh et al. on one machine: OSDs, or agents of a volume, each on a loop device and in a
+network namespace of its own; requests, processor time and context switches of daemons, bytes at
+devices, bytes through public and private links, all for each request and byte of clients,
+without what idle systems do. Two cores are busy all the time: rates are ratios between targets in
+turns, processor seconds for each operation are the measure. A run that was cut off goes on where it
+was (--again begins anew). --target (`ceph:rs`, `volume:rs`, see targets.py) runs some alone. One
+JSON with every sample goes to OUT, all requests beside it; the last line has the headline. As root.
+"""
+
+import argparse
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BENCH = HERE.parent
+sys.path += [str(HERE), *(str(BENCH / name) for name in ("", "testbed", "volume", "ceph")),
+             str(BENCH.parent / "bindings" / "ceph")]
+
+import exhibits  # noqa: E402
+import osds  # noqa: E402
+import settling  # noqa: E402
+import summary  # noqa: E402
+import volumes  # noqa: E402
+from cells import KINDS  # noqa: E402
+from cluster import ClusterError  # noqa: E402
+from study import Samples, Study, wanted  # noqa: E402
+from targets import ALL, BY_NAME  # noqa: E402
+from testbed import TestbedError  # noqa: E402
+from testbed import Unable as NoHosts  # noqa: E402
+from testbed import able as able_to_have_hosts  # noqa: E402
+from tools import Failed, Unable  # noqa: E402
+from where import about  # noqa: E402
+
+# Minutes after which nothing new is begun.
+MINUTES = {"tiny": 5, "quick": 9, "full": 60 * 24}
+
+
+def say(text):
+    """Progress."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def report_of(kind, name, samples, study, more):
+    """Everything that the run found, with its pictures as data."""
+    medians = summary.Medians(samples.all())
+    claims, drawn = exhibits.all_of(medians, kind)
+    headline = summary.headline(medians, kind.depth, rounds_of(samples, study),
+                                sum(one["end"].isdigit() for one in drawn))
+    return {
+        "bench": "online", "kind": name, **more,
+        "sizes": {key: getattr(kind, key) for key in
+                  ("k", "m", "osds", "image_mib", "device_mib", "seconds", "rounds", "sizes",
+                   "depth", "processes", "series", "groups")},
+        "targets": {target.name: {"label": target.words(kind.k, kind.m),
+                                  "code": target.coded(kind.k, kind.m) or "3 replicas"}
+                    for target in ALL},
+        "idle": study.idle, "status": study.status, "left_out": study.left_out,
+        "headline": headline, "bars": {key: list(bar) for key, bar in summary.BARS.items()},
+        "claims": claims, "samples": samples.all(), "exhibits": drawn,
+    }
+
+
+def rounds_of(samples, study):
+    """The rounds that every cell of the run has."""
+    counts = [len(samples.found.get(cell.name, {}).get(target.name, {}))
+              for cell, target in wanted(study.kind, study.options.target)
+              if samples.found.get(cell.name, {}).get(target.name)]
+    return min(counts, default=0)
+
+
+def measure(options, name, kind):
+    """A whole run; the report."""
+    systems = [target for target in ALL if target.kind == "volume"]
+    settling.clear(options.folder, [osds.CephSystem(options.folder, kind, options.plugins),
+                                    *(volumes.VolumeSystem(options.folder, kind, options.kiln, one)
+                                      for one in systems)])
+    options.folder.mkdir(parents=True)
+
+    def make_system(target):
+        if target.kind == "ceph":
+            return osds.CephSystem(options.folder, kind, options.plugins)
+        return volumes.VolumeSystem(options.folder, kind, options.kiln, target)
+    before, start = about(options.kiln), time.monotonic()
+    parts = options.out / f"online-{name}.samples"
+    if options.again:
+        parts.unlink(missing_ok=True)
+    samples = Samples(parts, [name, before["commit"], before["cpu"]])
+    study = Study(options, kind, samples, make_system, say)
+    try:
+        study.run()
+        study.finish()
+    finally:
+        # A second interrupt must not leave daemons behind.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        study.close()
+        shutil.rmtree(options.folder, ignore_errors=True)
+    more = {"machine": before, "end": about(options.kiln), "seconds": time.monotonic() - start}
+    if "ceph" in study.systems:
+        more["ceph"] = study.systems["ceph"].release()
+    return report_of(kind, name, samples, study, more), parts
+
+
+def arguments():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", metavar="FOLDER", type=Path)
+    parser.add_argument("--kiln", metavar="PROGRAM", type=Path, required=True)
+    parser.add_argument("--out", metavar="FOLDER", type=Path, required=True)
+    parser.add_argument("--plugins", metavar="DIR", type=Path, help="with kiln's (else Ceph's own)")
+    parser.add_argument("--target", action="append", default=[], choices=list(BY_NAME),
+                        metavar="NAME", help="only this one, as ceph:rs; may be given again")
+    parser.add_argument("--minutes", type=float, help="nothing new is begun after that")
+    parser.add_argument("--again", action="store_true", help="forget what an earlier run found")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--tiny", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    name = "tiny" if options.tiny else "quick" if options.quick else "full"
+    options.minutes = options.minutes or MINUTES[name]
+    for path in ("folder", "kiln", "out"):
+        setattr(options, path, getattr(options, path).absolute())
+    options.traces = options.out / f"traces-{name}"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench-online: terminated"))
+    able_to_have_hosts()
+    kinds = {target.kind for _, target in wanted(KINDS[name], options.target)}
+    for kind, module in (("ceph", osds), ("volume", volumes)):
+        if kind in kinds:
+            module.able()
+    report, parts = measure(options, name, KINDS[name])
+    path = options.out / ("online.json" if name == "full" else f"online-{name}.json")
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    if not report["left_out"]:
+        parts.unlink()
+    print(json.dumps(report["headline"]))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (Unable, NoHosts) as why:
+        print(f"bench-online: {why}", file=sys.stderr)
+        sys.exit(3)
+    except KeyboardInterrupt:
+        sys.exit("bench-online: interrupted; the same command goes on from here")
+    except (Failed, ClusterError, TestbedError, OSError, subprocess.SubprocessError) as why:
+        sys.exit(f"bench-online: {why}")

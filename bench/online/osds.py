@@ -1,0 +1,171 @@
+"""Ceph as one of the systems: OSDs on loop devices, each in a namespace with two links."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from clients import make_pool
+from cluster import Cluster
+from disks import Disks
+from hosts import PRIVATE, TwoLinks
+from tools import MIB, Unable, run
+
+import fio
+import settling
+
+META = "images"  # names and headers of all images, in three copies
+NEEDED = ("ceph-mon", "ceph-mgr", "ceph-osd", "rbd", "fio", "losetup", "ip")
+
+
+class Devices(Disks):
+    """Loop devices without file systems, which say that they are flash."""
+
+    def make(self, at, size):
+        loop = self.attach(at, size)
+        Path(f"/sys/block/{Path(loop).name}/queue/rotational").write_text("0")
+
+
+class Osds(Cluster):
+    """A cluster whose OSDs are hosts of their own."""
+
+    address = "10.7.0.254"
+
+    def __init__(self, folder, hosts, devices):
+        super().__init__(folder)
+        self.hosts, self.devices = hosts, devices
+
+    def settings(self):
+        lines = ["[client]", "rbd_cache = false"]
+        for osd in range(self.hosts.hosts):
+            lines += [f"[osd.{osd}]", f"public_addr = 10.7.0.{osd + 1}",
+                      f"cluster_addr = {PRIVATE}.{osd + 1}"]
+        return "\n".join(lines) + "\n"
+
+    def prefix(self, name):
+        kind, instance = name.split(".")
+        if kind != "osd":
+            return []
+        return ["ip", "netns", "exec", self.hosts.space(int(instance))]
+
+    def place_osd(self, osd):
+        (self.folder / f"osd.{osd}" / "block").symlink_to(self.devices.loops[osd])
+
+
+def stock_plugins():
+    """The folder of Ceph's own plugins."""
+    found = sorted(Path("/usr/lib").glob("*/ceph/erasure-code"))
+    if not found:
+        raise Unable("Ceph's plugins are not here; on Debian: apt-get install ceph-osd")
+    return found[0]
+
+
+def able():
+    """Says clearly why there can be no such cluster here, if so."""
+    missing = [tool for tool in NEEDED if shutil.which(tool) is None]
+    if missing or os.geteuid() != 0:
+        raise Unable(f"a cluster of Ceph here needs {', '.join(missing) or 'root'}")
+
+
+class CephSystem:
+    """The cluster with a pool for each target."""
+
+    def __init__(self, folder, kind, plugins):
+        self.folder, self.kind = folder, kind
+        self.plugins = plugins
+        self.hosts = TwoLinks(folder / "ceph-hosts")
+        self.devices = self.cluster = None
+        self.images = {}
+
+    def start(self):
+        """Starts all daemons and waits until they are ready."""
+        self.plugins = self.plugins or stock_plugins()
+        self.hosts.make(self.kind.osds, "10gbit", "/bin/true", agents=False)
+        self.devices = Devices(self.folder / "ceph-disks", self.kind.osds,
+                               self.kind.device_mib * MIB)
+        self.hosts.enter()
+        self.cluster = Osds(self.folder / "ceph", self.hosts, self.devices)
+        self.cluster.make(self.kind.osds, self.plugins, partial_reads=True)
+        make_pool(self.cluster, META, None, pgs=8)
+        run("rbd", "-c", self.cluster.conf, "pool", "init", META)
+
+    def release(self):
+        """Ceph's version."""
+        return subprocess.run(["ceph-osd", "--version"], capture_output=True, text=True,
+                              check=True).stdout.split()[2]
+
+    def able_to(self, target):
+        """Whether this Ceph can have a target."""
+        plugin = (self.plugins / "libec_kiln.so").exists()
+        return self.cluster.release() >= target.since and (plugin or not target.plugin)
+
+    def prepare(self, target):
+        """A pool of a target with an image that is written once."""
+        if target.name in self.images:
+            return
+        profile = target.coded(self.kind.k, self.kind.m)
+        replicas = 1 if profile else 2
+        make_pool(self.cluster, target.image, profile, pgs=self.kind.groups * replicas)
+        if target.fast:
+            self.cluster.command("osd pool set", pool=target.image, var="allow_ec_optimizations",
+                                 val="true")
+        self.cluster.settle()
+        self.images[target.name] = self.create(target, f"{target.image}-full")
+        words = fio.fill_words(self.engine(self.images[target.name]), self.kind.image_mib,
+                               "write")
+        run(*words, env=self.environment(), timeout=7200)
+        settling.settle(self)
+
+    def create(self, target, name):
+        """An image that nobody has written to."""
+        run("rbd", "-c", self.cluster.conf, "create", "--size", f"{self.kind.image_mib}M",
+            "--image-feature", "layering", "--data-pool", target.image, f"{META}/{name}")
+        return name
+
+    def image(self, target, cell, number):
+        """The image for a sample."""
+        if cell.fresh:
+            return self.create(target, f"{target.image}-{cell.name}-{number}")
+        return self.images[target.name]
+
+    def drop(self, _target, image):
+        """Removes an image that was made for a sample."""
+        run("rbd", "-c", self.cluster.conf, "rm", "--no-progress", f"{META}/{image}")
+
+    def engine(self, image):
+        """fio's words for an image."""
+        return ["--ioengine=rbd", "--clientname=admin", f"--pool={META}", f"--rbdname={image}",
+                f"--size={self.kind.image_mib}m"]
+
+    def environment(self):
+        """Variables that fio needs."""
+        return os.environ | {"CEPH_CONF": str(self.cluster.conf)}
+
+    # For meters
+
+    def daemons(self):
+        return [self.cluster.pid(f"osd.{osd}") for osd in range(self.kind.osds)]
+
+    def helpers(self):
+        return [self.cluster.pid(name) for name in ("mon.a", "mgr.x")]
+
+    def loops(self):
+        return [Path(loop).name for loop in self.devices.loops]
+
+    def traffic(self):
+        ports = self.hosts.ports()
+        public = sum(sum(ports[f"p{host}"]) for host in range(self.kind.osds))
+        # What one OSD sends another receives: counted once.
+        return public, sum(ports[f"q{host}"][1] for host in range(self.kind.osds))
+
+    def status(self):
+        """What it says of itself at the end."""
+        return {"states": self.cluster.states()}
+
+    def end(self):
+        """Ends and removes everything, whatever has become of it."""
+        if self.cluster and self.cluster.conf.exists():
+            self.cluster.down()
+        self.hosts.down()
+        if self.devices:
+            self.devices.end()

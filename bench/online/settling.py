@@ -1,0 +1,60 @@
+"""Waiting until a system does little more than nothing; removing what a killed run left."""
+
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from tools import run
+
+import meters
+
+CALM = 256 << 10  # bytes at all devices in one look
+EVERY = 0.4
+
+
+def moved(system):
+    """Bytes at all devices so far."""
+    total = 0
+    for name in system.loops():
+        row = meters.device_of(Path(f"/sys/block/{name}/stat").read_text())
+        total += row[1] + row[3]
+    return total
+
+
+def settle(system, most=10.0):
+    """Waits until devices are calm, and no longer than given."""
+    end, before = time.monotonic() + most, moved(system)
+    while time.monotonic() < end:
+        time.sleep(EVERY)
+        now = moved(system)
+        if now - before < CALM:
+            return
+        before = now
+
+
+def idle(system, seconds):
+    """What an idle system does in a second."""
+    before = meters.look(system)
+    time.sleep(seconds)
+    return meters.rates(meters.between(before, meters.look(system)))
+
+
+def under(folder, path):
+    """Whether a path is in a folder."""
+    return str(path).startswith(f"{folder}/")
+
+
+def clear(folder, systems):
+    """Ends and removes what an earlier run has left in a folder."""
+    for system in systems:
+        system.hosts.down()
+    for line in reversed(Path("/proc/mounts").read_text().splitlines()):
+        if under(folder, line.split()[1]):
+            subprocess.run(["umount", "-l", line.split()[1]], check=False, capture_output=True)
+    listed = run("losetup", "--json", "--list", "--output", "NAME,BACK-FILE").strip()
+    for device in json.loads(listed)["loopdevices"] if listed else []:
+        if under(folder, device["back-file"] or ""):
+            subprocess.run(["losetup", "-d", device["name"]], check=False)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,156 @@
+"""The study's loop: samples in turns of rounds, cells and targets; what is there is kept."""
+
+import json
+import time
+from pathlib import Path
+
+from disks import drop_caches
+
+import cells
+import fio
+import meters
+import settling
+import summary
+import traces
+from targets import BY_NAME
+
+
+class Samples:
+    """What was measured, one line of a file each, so that a run that was cut off goes on."""
+
+    def __init__(self, path, key):
+        self.path, self.found = path, {}
+        lines = path.read_text().splitlines() if path.exists() else []
+        if not lines or lines[0] != json.dumps(key):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(key) + "\n")
+            lines = []
+        for line in lines[1:]:
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue  # it was cut off within this one
+            self.keep(row["cell"], row["target"], row["round"], row["sample"])
+
+    def keep(self, cell, target, number, sample):
+        """Notes a sample in memory."""
+        self.found.setdefault(cell, {}).setdefault(target, {})[number] = sample
+
+    def has(self, cell, target, number):
+        """Whether it is there."""
+        return number in self.found.get(cell, {}).get(target, {})
+
+    def add(self, cell, target, number, sample):
+        """Notes a sample, in the file too."""
+        self.keep(cell, target, number, sample)
+        row = dict(cell=cell, target=target, round=number, sample=sample)
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def all(self):
+        """{cell: {target: [sample, ...]}}, in order of rounds."""
+        return {cell: {target: [rounds[number] for number in sorted(rounds)]
+                       for target, rounds in by_target.items()}
+                for cell, by_target in self.found.items()}
+
+
+def wanted(kind, only):
+    """(cell, target) of a run, with the targets that were asked for alone if any were."""
+    return [(cell, BY_NAME[name]) for cell in cells.cells(kind) for name in cell.targets
+            if not only or name in only]
+
+
+class Study:
+    """A run over systems, which are started when the first cell needs them."""
+
+    def __init__(self, options, kind, samples, make_system, say):
+        self.options, self.kind, self.samples, self.say = options, kind, samples, say
+        self.make_system, self.systems, self.idle, self.left_out = make_system, {}, {}, []
+        self.status, self.end = {}, time.monotonic() + options.minutes * 60
+
+    def system(self, target):
+        """The system of a target, running and calm."""
+        key = "ceph" if target.kind == "ceph" else target.name
+        if key not in self.systems:
+            self.say(f"{key}: starting")
+            self.systems[key] = self.make_system(target)
+            self.systems[key].start()
+            settling.settle(self.systems[key])
+            self.idle[key] = settling.idle(self.systems[key], self.kind.idle)
+        return self.systems[key], self.idle[key]
+
+    def run(self):
+        """All samples that are not there yet."""
+        todo = wanted(self.kind, self.options.target)
+        for number in range(self.kind.rounds):
+            for cell, target in todo:
+                if self.samples.has(cell.name, target.name, number):
+                    continue
+                if time.monotonic() > self.end:
+                    self.left_out.append([cell.name, target.name, number])
+                    continue
+                self.one(cell, target, number)
+
+    def one(self, cell, target, number):
+        """One sample."""
+        system, idle = self.system(target)
+        if not system.able_to(target):
+            return
+        system.prepare(target)
+        image = system.image(target, cell, number)
+        if not cell.fresh:
+            drop_caches()
+        start = time.monotonic()
+        sample, requests = self.measure(system, idle, cell, image, number)
+        self.samples.add(cell.name, target.name, number, sample)
+        self.trace(cell, target, number, requests)
+        if cell.fresh:
+            system.drop(target, image)
+            settling.settle(system, 3)
+        self.say(f"round {number} {cell.name} {target.name}: {sample['iops']:.0f} a second, "
+                 f"{sample['mean_us']:.0f} us, CPU {sample['cpu_us']:.0f} us, private "
+                 f"{sample['private_amp']:.2f} ({time.monotonic() - start:.1f} s)")
+
+    def measure(self, system, idle, cell, image, number):
+        """Counters before and after a run of fio, with what is done behind it."""
+        seconds = self.kind.series if cell.series else self.kind.seconds
+        engine, sampler = system.engine(image), None
+        before = meters.look(system)
+        if cell.series:
+            sampler = meters.Sampler(system)
+        run = dict(engine=engine, cell=cell, seconds=seconds, folder=self.options.folder,
+                   seed=number + 1, environment=system.environment())
+        if sampler:
+            with sampler:
+                client, requests = fio.run_cell(**run)
+        else:
+            client, requests = fio.run_cell(**run)
+        settling.settle(system, 3)
+        found = meters.without_idle(meters.between(before, meters.look(system)), idle)
+        sample = summary.per_operation(found | client | fio.latencies(requests))
+        sample["requests"] = fio.sizes(requests)
+        if sampler:
+            sample["series"] = sampler.rows
+            sample["bytes_over_time"] = fio.bins(requests, cells.BIN)
+        return sample, requests
+
+    def trace(self, cell, target, number, requests):
+        """Keeps all requests beside the report."""
+        about = dict(cell=cell.name, target=target.name, code=target.coded(self.kind.k, self.kind.m)
+                     or "3 replicas", round=number, image_bytes=self.kind.image_mib << 20,
+                     depth=sum(job.depth for job in cell.jobs),
+                     jobs=[job.name for job in cell.jobs], recorded_by="fio")
+        folder = Path(self.options.traces)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{cell.name}-{target.image}-{number}.trace"
+        path.write_text(traces.text_of(about, requests))
+
+    def finish(self):
+        """What the systems say of themselves at the end."""
+        for key, system in self.systems.items():
+            self.status[key] = system.status()
+
+    def close(self):
+        """Ends all systems, the last one first."""
+        for system in reversed(list(self.systems.values())):
+            system.end()

@@ -1,0 +1,108 @@
+"""A kiln volume as one of the systems: agents on loop devices, each in a namespace."""
+
+import os
+import shutil
+from pathlib import Path
+
+from disks import Disks
+from hosts import Hosts
+from served import Served
+from tools import MIB, Unable, run
+
+import fio
+import settling
+
+NEEDED = ("fio", "losetup", "mkfs.ext4", "mount", "ip")
+
+
+class Agents(Hosts):
+    """Hosts whose agents serve a file system on a device of its own."""
+
+    disks = None
+
+    def disk(self, host):
+        return self.disks.folder / f"d{host}" / "node"
+
+
+def able():
+    """Says clearly why there can be no volume here, if so."""
+    missing = [tool for tool in NEEDED if shutil.which(tool) is None]
+    if missing or os.geteuid() != 0:
+        raise Unable(f"volumes on loop devices need {', '.join(missing) or 'root'}")
+
+
+class VolumeSystem:
+    """One volume: a pool of agents, and the program that serves it beside fio."""
+
+    def __init__(self, folder, kind, kiln, target):
+        self.folder, self.kind, self.kiln = folder / target.image, kind, kiln
+        self.code = target.coded(kind.k, kind.m)
+        self.hosts = Agents(self.folder / "hosts")
+        self.disks = self.served = None
+        self.aged = False
+
+    def start(self):
+        """Starts agents and server."""
+        count = self.kind.osds
+        self.disks = Disks(self.folder / "disks", count, self.kind.device_mib * MIB)
+        self.hosts.disks = self.disks
+        self.hosts.make(count, "10gbit", self.kiln)
+        where = self.folder / "pool"
+        where.mkdir()
+        nodes = [f"--node={self.hosts.address(host)}" for host in range(count)]
+        self.served = Served(where, self.kiln, ["-c", self.code, *nodes], self.kind.image_mib,
+                             prefix=["ip", "netns", "exec", self.hosts.switch],
+                             flags=["--key", str(self.hosts.key)])
+
+    def able_to(self, _target):
+        return True
+
+    def prepare(self, _target):
+        """Writes the volume once, then as much at random, so that there is something to clean."""
+        if self.aged:
+            return
+        size = self.kind.image_mib
+        for pattern, block, depth in (("write", "1m", 16), ("randwrite", "4k", 32)):
+            words = fio.fill_words(self.engine(None), size, pattern, block, depth)
+            run(*words, timeout=7200)
+        settling.settle(self)
+        self.aged = True
+
+    def image(self, _target, _cell, _number):
+        """There is one."""
+
+    def drop(self, _target, _image):
+        """It stays."""
+
+    def engine(self, _image):
+        uri = f"nbd+unix:///disk?socket={self.served.socket}"
+        return ["--ioengine=nbd", f"--uri={uri}", f"--size={self.kind.image_mib}m"]
+
+    def environment(self):
+        return dict(os.environ)
+
+    # For meters
+
+    def daemons(self):
+        agents = [self.hosts.pid(host) for host in range(self.kind.osds)]
+        return [*agents, self.served.server.pid]
+
+    def helpers(self):
+        return []
+
+    def loops(self):
+        return [Path(loop).name for loop in self.disks.loops]
+
+    def traffic(self):
+        # Clients are at a socket of the server. All links are between it and the agents.
+        return 0, sum(self.hosts.link_bytes())
+
+    def status(self):
+        return {"volume": self.served.end()}
+
+    def end(self):
+        if self.served:
+            self.served.kill()
+        self.hosts.down()
+        if self.disks:
+            self.disks.end()
