@@ -67,6 +67,13 @@ def new(*cells):
     return pairs
 
 
+def untouched(kind):
+    """Pairs for random 4 KiB writes to new images. The paper's random writes met objects that
+    nobody had written to."""
+    name = name_of("randwrite", 4 * KIB, kind.depth, fresh=True)
+    return [((name, RS), (name, REP))]
+
+
 def turned(pairs):
     """The same the other way round."""
     return lambda kind: [(bottom, top) for top, bottom in pairs(kind)]
@@ -124,6 +131,7 @@ CLAIMS = {
         Claim("randwrite_rate", "rate, all sizes", 1 / 5.6, "mb_s", sizes("randwrite")),
         Claim("randwrite_4k_rate", "rate, 4 KiB", 1 / 18, "mb_s", four("randwrite")),
         Claim("randwrite_4k_latency", "latency, 4 KiB", 18, "mean_us", four("randwrite")),
+        Claim("new_4k_rate", "rate, 4 KiB, new image", 1 / 18, "mb_s", untouched),
     ],
     11: [
         Claim("seqwrite_cpu", "sequential (the paper: 2/0.67)", 2 / (373 / 553), "cpu_us",
@@ -147,8 +155,11 @@ CLAIMS = {
         Claim("seqwrite_rep", "3 replicas: bytes written for a byte, from 4 KiB on", 3,
               "write_amp", sizes("seqwrite", top=REP, bottom=None, least=4 * KIB)),
     ],
-    16: [Claim("randwrite_writes", "bytes written, RS over replicas, up to", 29, "write_amp",
-               sizes("randwrite"), largest=True)],
+    16: [
+        Claim("randwrite_writes", "bytes written, RS over replicas, up to", 29, "write_amp",
+              sizes("randwrite"), largest=True),
+        Claim("new_4k_writes", "the same for 4 KiB, new image", 29, "write_amp", untouched),
+    ],
     17: [
         Claim("randread_4k_amp", "random 4 KiB", 6.1, "read_amp", four("randread")),
         Claim("randread_32k_amp", "random 32 KiB", 1.2, "read_amp",
@@ -160,6 +171,7 @@ CLAIMS = {
               sizes("seqwrite", bottom=None, most=32 * KIB - 1)),
         Claim("randwrite_network", "random, RS over replicas, up to", 82, "private_amp",
               sizes("randwrite"), largest=True),
+        Claim("new_4k_network", "the same for 4 KiB, new image", 82, "private_amp", untouched),
     ],
     19: [Claim("read_network", "RS: for a byte, up to", 25, "private_amp",
                sizes(*READS, bottom=None), largest=True)],

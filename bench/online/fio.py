@@ -13,7 +13,7 @@ OPERATIONS = "rwt"
 def words(engine, cell, seconds, log, seed):
     """fio's words for a cell. All requests go to files LOG_lat.N.log, one for each job."""
     common = ["fio", "--output-format=json", "--direct=1", "--time_based",
-              f"--runtime={seconds}", f"--randseed={seed}", "--disable_slat=1",
+              f"--runtime={round(seconds * 1000)}ms", f"--randseed={seed}", "--disable_slat=1",
               "--disable_clat=1", "--lat_percentiles=1", f"--write_lat_log={log}",
               "--log_offset=1", *engine]
     for job in cell.jobs:

@@ -84,6 +84,7 @@ class Clients(unittest.TestCase):
                          ["--name=table", "--name=log"])
         self.assertEqual([word for word in words if word.startswith("--iodepth")],
                          ["--iodepth=13", "--iodepth=3"])
+        self.assertIn("--runtime=2000ms", words)
         self.assertFalse(cell.reads_only)
         self.assertTrue(cells.simple("randread", 4096, 1, ()).reads_only)
 

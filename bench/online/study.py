@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 from disks import drop_caches
@@ -60,6 +61,11 @@ def wanted(kind, only):
             if not only or name in only]
 
 
+def key_of(target):
+    """Which system a target is in: all pools are in one cluster, each volume is one of its own."""
+    return "ceph" if target.kind == "ceph" else target.name
+
+
 class Study:
     """A run over systems, which are started when the first cell needs them."""
 
@@ -67,28 +73,32 @@ class Study:
         self.options, self.kind, self.samples, self.say = options, kind, samples, say
         self.make_system, self.systems, self.idle, self.left_out = make_system, {}, {}, []
         self.status, self.end = {}, time.monotonic() + options.minutes * 60
+        self.todo = [(number, cell, target) for number in range(kind.rounds)
+                     for cell, target in wanted(kind, options.target)
+                     if not samples.has(cell.name, target.name, number)]
 
     def system(self, target):
-        """The system of a target, running and calm."""
-        key = "ceph" if target.kind == "ceph" else target.name
+        """The system of a target, running and calm, with all images that the run needs."""
+        key = key_of(target)
         if key not in self.systems:
             self.say(f"{key}: starting")
-            self.systems[key] = self.make_system(target)
-            self.systems[key].start()
-            settling.settle(self.systems[key])
-            self.idle[key] = settling.idle(self.systems[key], self.kind.idle)
+            system = self.systems[key] = self.make_system(target)
+            system.start()
+            others = {other for _, _, other in self.todo if key_of(other) == key}
+            for other in sorted(others, key=lambda other: other.name):
+                if system.able_to(other):
+                    self.say(f"{other.name}: filling an image")
+                    system.prepare(other)
+            settling.settle(system)
+            self.idle[key] = settling.idle(system, self.kind.idle)
         return self.systems[key], self.idle[key]
 
     def run(self):
         """All samples that are not there yet."""
-        todo = wanted(self.kind, self.options.target)
-        for number in range(self.kind.rounds):
-            for cell, target in todo:
-                if self.samples.has(cell.name, target.name, number):
-                    continue
-                if time.monotonic() > self.end:
-                    self.left_out.append([cell.name, target.name, number])
-                    continue
+        for number, cell, target in self.todo:
+            if time.monotonic() > self.end:
+                self.left_out.append([cell.name, target.name, number])
+            else:
                 self.one(cell, target, number)
 
     def one(self, cell, target, number):
@@ -96,7 +106,6 @@ class Study:
         system, idle = self.system(target)
         if not system.able_to(target):
             return
-        system.prepare(target)
         image = system.image(target, cell, number)
         if not cell.fresh:
             drop_caches()
@@ -114,17 +123,10 @@ class Study:
     def measure(self, system, idle, cell, image, number):
         """Counters before and after a run of fio, with what is done behind it."""
         seconds = self.kind.series if cell.series else self.kind.seconds
-        engine, sampler = system.engine(image), None
         before = meters.look(system)
-        if cell.series:
-            sampler = meters.Sampler(system)
-        run = dict(engine=engine, cell=cell, seconds=seconds, folder=self.options.folder,
-                   seed=number + 1, environment=system.environment())
-        if sampler:
-            with sampler:
-                client, requests = fio.run_cell(**run)
-        else:
-            client, requests = fio.run_cell(**run)
+        with meters.Sampler(system) if cell.series else nullcontext() as sampler:
+            client, requests = fio.run_cell(system.engine(image), cell, seconds,
+                                            self.options.folder, number + 1, system.environment())
         settling.settle(system, 3)
         found = meters.without_idle(meters.between(before, meters.look(system)), idle)
         sample = summary.per_operation(found | client | fio.latencies(requests))

@@ -87,6 +87,7 @@ def headline(medians, depth, rounds, figures):
         "rs_over_rep_write_4k": over("iops", rs, rep),
         "rs_over_rep_read_4k": over("iops", rs, rep, read),
         "ceph_net_ratio_4k_random_write": over("private_amp", rs, rep),
+        "ceph_net_ratio_4k_random_write_new": over("private_amp", rs, rep, f"{write}-fresh"),
         "volume_over_ceph_rs_4k_write": over("iops", volume, rs),
         "rounds": rounds,
         "cpu_over_ceph_rs": over("cpu_us", volume, isa),
