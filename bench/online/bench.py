@@ -62,12 +62,13 @@ def report_of(kind, name, samples, study, more):
         "sizes": {key: getattr(kind, key) for key in
                   ("k", "m", "osds", "image_mib", "device_mib", "seconds", "rounds", "sizes",
                    "depth", "processes", "series", "groups")},
-        "targets": {target.name: {"label": target.words(kind.k, kind.m),
+        "targets": {target.name: {"words": target.words(kind.k, kind.m),
                                   "code": target.coded(kind.k, kind.m) or "3 replicas"}
                     for target in ALL},
         "idle": study.idle, "status": study.status, "left_out": study.left_out,
-        "headline": headline, "bars": {key: list(bar) for key, bar in summary.BARS.items()},
-        "claims": claims, "samples": samples.all(), "exhibits": drawn,
+        "four": summary.four_kib(medians, kind.depth), "headline": headline,
+        "bars": {key: list(bar) for key, bar in summary.BARS.items()},
+        "claims": claims, "samples": medians.samples, "exhibits": drawn,
     }
 
 

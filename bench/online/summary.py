@@ -75,6 +75,17 @@ class Medians:
         return statistics.median(values) if values else None
 
 
+def four_kib(medians, depth):
+    """Medians of random requests of 4 KiB on every target that has them."""
+    names = [f"{pattern}-4k-q{deep}" for pattern in ("randwrite", "randread")
+             for deep in (depth, 1)]
+    keys = ("iops", "mean_us", "p99_us", "cpu_us", "client_us", "switches", "read_amp",
+            "write_amp", "device_amp", "private_amp", "public_amp", "network_amp")
+    return {name: {target: {key: medians.spread(name, target, key)[0] for key in keys}
+                   for target in medians.samples[name]}
+            for name in names if name in medians.samples}
+
+
 def headline(medians, depth, rounds, figures):
     """The numbers of the line; what was not measured is null."""
     write, read = (f"{pattern}-4k-q{depth}" for pattern in ("randwrite", "randread"))

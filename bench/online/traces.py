@@ -1,14 +1,20 @@
+#!/usr/bin/env python3
 """Traces: every request of a run in an open format, which `kiln-bench replay` plays again.
 
-The bytes are in docs/FORMATS.md. fio's logs are what they are made from.
+    traces.py --out FOLDER [--first N] [--iolog] FILE...
+
+Writes traces into a folder: the first requests alone (400), or whole and as fio reads them
+(`fio --read_iolog`). The bytes are in docs/FORMATS.md; fio's logs are what they are made from.
 """
 
+import argparse
 import json
+import sys
+from pathlib import Path
 
 HEAD = "# kiln-trace 1"
 COLUMNS = "issue_us,op,offset,bytes,took_us,job"
-# What is kept in the repository of a long one.
-KEPT = 400
+KEPT = 400  # requests of a trace that is kept in the repository
 
 
 def text_of(about, requests):
@@ -37,3 +43,28 @@ def as_iolog(rows, name):
     lines += [f"{began // 1000} {name} {words[operation]} {offset} {size}"
               for began, operation, offset, size, *_ in rows]
     return "\n".join([*lines, f"{rows[-1][0] // 1000 if rows else 0} {name} close"]) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", metavar="FOLDER", type=Path, required=True)
+    parser.add_argument("--first", metavar="N", type=int, default=KEPT)
+    parser.add_argument("--iolog", action="store_true")
+    parser.add_argument("files", metavar="FILE", type=Path, nargs="+")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    for path in options.files:
+        about, rows = read(path.read_text())
+        if options.iolog:
+            (options.out / f"{path.stem}.iolog").write_text(as_iolog(rows, "image"))
+        else:
+            about["requests_recorded"] = len(rows)
+            text = text_of(about, rows[:options.first])
+            (options.out / path.name).write_text(text)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (OSError, ValueError) as why:
+        sys.exit(f"traces: {why}")
