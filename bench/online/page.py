@@ -3,8 +3,8 @@
 
     page.py REPORT.json
 
-`.ci/evidence.py` checks the links. Prints the table of bars, the table of what the paper says beside what was seen, a table of 4 KiB
-requests on all targets, and the pictures.
+`.ci/evidence.py` checks the links. Prints the table of bars, the table of what the paper says
+beside what was seen, tables of 4 KiB requests on all targets, and the pictures.
 """
 
 import json
@@ -22,7 +22,7 @@ FOUR = [("iops", "a second"), ("mean_us", "mean us"), ("p99_us", "99% us"), ("cp
 
 def digits(value):
     """A number as pages show it: three digits that count, or all before the point."""
-    if abs(value) >= 100:
+    if abs(value) >= 100 or isinstance(value, int):
         return f"{value:.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
