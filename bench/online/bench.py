@@ -14,6 +14,7 @@ JSON with every sample goes to OUT, all requests beside it; the last line has th
 """
 
 import argparse
+import hashlib
 import json
 import shutil
 import signal
@@ -80,6 +81,17 @@ def rounds_of(samples, study):
     return min(counts, default=0)
 
 
+def version_of(options):
+    """What samples must have in common to be of one run: these files, and the program."""
+    found = hashlib.sha256()
+    for path in sorted(HERE.glob("*.py")):
+        found.update(path.read_bytes())
+    if options.kiln.exists():
+        stat = options.kiln.stat()
+        found.update(f"{stat.st_size} {stat.st_mtime_ns}".encode())
+    return found.hexdigest()[:16]
+
+
 def measure(options, name, kind):
     """A whole run; the report."""
     systems = [target for target in ALL if target.kind == "volume"]
@@ -96,7 +108,7 @@ def measure(options, name, kind):
     parts = options.out / f"online-{name}.samples"
     if options.again:
         parts.unlink(missing_ok=True)
-    samples = Samples(parts, [name, before["commit"], before["cpu"]])
+    samples = Samples(parts, [name, version_of(options), before["cpu"]])
     study = Study(options, kind, samples, make_system, say)
     try:
         study.run()
