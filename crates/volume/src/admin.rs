@@ -6,12 +6,14 @@ use std::sync::Arc;
 use kiln_pool::PoolError;
 use serde::Serialize;
 
+use crate::asked::there_is;
 use crate::description::{Held, look_up, name_of, swap};
 use crate::descriptor::{Descriptor, SnapshotEntry, check_sizes};
 use crate::kept::lock;
-use crate::map::BYTES_PER_BLOCK;
+use crate::map::{BYTES_PER_BLOCK, memory_at_most};
 use crate::open::{create_from, load};
-use crate::state::Stage;
+use crate::queue::HELD;
+use crate::state::{MAX_CLOSED, Stage};
 use crate::{BLOCK, DATA, NAMES, OpenRequest, Result, Rim, Statistics, Volume, VolumeError};
 
 /// Lists the names of a pool's objects that begin with a prefix.
@@ -46,6 +48,10 @@ pub struct VolumeInfo {
     pub origin: String,
     /// Its snapshots.
     pub snapshots: Vec<SnapshotInfo>,
+    /// Bytes of memory that the map takes of who serves it, at most: all blocks are mapped.
+    pub map_bytes_most: u64,
+    /// Bytes of memory that wait for the log or the pool there, at most.
+    pub buffer_bytes_most: u64,
 }
 
 /// A snapshot of a volume.
@@ -109,6 +115,10 @@ pub struct CheckReport {
     pub removed: Vec<String>,
 }
 
+/// Segments in memory: one grows, some wait, two are long, and cleaning fills one.
+const BUFFERS: u64 = MAX_CLOSED as u64 + 4;
+/// How often a clone is tried again because what it changes was changed by others.
+const CLONE_TRIES: usize = 10;
 /// Most entries of a list of damage.
 const MAX_DAMAGED: usize = 1000;
 
@@ -124,7 +134,7 @@ pub fn volume_of(object: &str) -> Option<&str> {
 }
 
 /// Refuses to use a snapshot's name that cannot be one.
-fn check_snapshot(name: &str) -> Result<()> {
+pub(crate) fn check_snapshot(name: &str) -> Result<()> {
     let fits = !name.is_empty() && name.len() <= 255 && !name.contains(['/', '@', '\0', '\n']);
     let what = || format!("{name:?} cannot be a snapshot's name: give one without '/' and '@'");
     if fits { Ok(()) } else { Err(VolumeError::Usage { what: what() }) }
@@ -151,6 +161,8 @@ impl Volume {
             created_ms: found.created_ms,
             log_nodes: found.log.iter().map(|copy| copy.node.clone()).collect(),
             snapshots: found.snapshot.iter().map(snapshot).collect(),
+            map_bytes_most: memory_at_most(found.size / BLOCK as u64),
+            buffer_bytes_most: BUFFERS * found.segment + HELD as u64,
             id: found.id,
             writer: found.writer,
             origin: found.origin,
@@ -178,8 +190,7 @@ impl Volume {
         let held = Volume::settled(rim, name, writer)?;
         let mut new = held.descriptor.clone();
         if new.snapshot.iter().any(|entry| entry.name == snapshot) {
-            let what = format!("volume {name:?} has a snapshot {snapshot:?} already");
-            return Err(VolumeError::Usage { what });
+            return Err(there_is(name, snapshot));
         }
         let map = new.checkpoint.clone().unwrap_or_default();
         let (created_ms, size, clones) = (rim.now_ms(), new.size, Vec::new());
@@ -217,18 +228,28 @@ impl Volume {
         if !matches!(look_up(rim, clone), Err(VolumeError::NoVolume { .. })) {
             return Err(VolumeError::Exists { name: clone.to_owned() });
         }
-        let held = look_up(rim, name)?;
-        let mut origin = held.descriptor.clone();
-        let at = position(&origin, name, snapshot)?;
-        let map = origin.snapshot[at].map.clone();
+        let mut tries = 0;
+        let (origin, map) = loop {
+            let held = look_up(rim, name)?;
+            let mut origin = held.descriptor;
+            let at = position(&origin, name, snapshot)?;
+            // First of all nobody may remove what it needs.
+            origin.snapshot[at].clones.push(clone.to_owned());
+            match swap(rim, name, Some(held.run), &origin) {
+                // Who writes it changes what is said of it now and then.
+                Err(VolumeError::Deposed { .. }) if tries < CLONE_TRIES => tries += 1,
+                swapped => {
+                    swapped?;
+                    let map = origin.snapshot[at].map.clone();
+                    break (origin, map);
+                }
+            }
+        };
         let head = load(rim, name, &map)?.head;
         let (segment, log_size) = (origin.segment, origin.log_size);
         let mut new = Descriptor::new(rim.id(), head.size, segment, log_size, rim.now_ms());
         (new.checkpoint, new.next_number) = (Some(map), head.next_number);
         new.origin = format!("{name}@{snapshot}");
-        // First of all nobody may remove what it needs.
-        origin.snapshot[at].clones.push(clone.to_owned());
-        swap(rim, name, Some(held.run), &origin)?;
         create_from(rim, clone, &new)
     }
 
@@ -345,7 +366,7 @@ impl Volume {
             let known = state.slots.iter().filter(|slot| slot.stage != Stage::Removed);
             known.map(|slot| slot.id.name()).collect()
         };
-        needed.extend(held.checkpoint);
+        needed.extend(held.checkpoint.clone());
         for entry in &held.snapshot {
             needed.insert(entry.map.clone());
             let map = load(&self.rim, &self.name, &entry.map)?;
@@ -357,8 +378,37 @@ impl Volume {
         for object in &strays {
             self.rim.remove(object)?;
         }
+        strays.extend(self.remove_left_logs(&held));
         Ok(strays)
     }
+
+    /// Removes logs of writers that are no more: who died while it made them, or whose description
+    /// was never known to be in force. This one is in force now, so none of theirs ever will be.
+    fn remove_left_logs(&self, held: &Descriptor) -> Vec<String> {
+        let pool = self.rim.pool();
+        let mut removed = Vec::new();
+        for node in &pool.config().node {
+            let Some(store) = pool.place(&node.id) else { continue };
+            let names = store.list().unwrap_or_default();
+            for name in names.iter().filter(|name| is_left(held, &node.id, name)) {
+                if store.remove(name).is_ok() {
+                    removed.push(format!("{} of node {}", name, node.id));
+                }
+            }
+        }
+        removed
+    }
+}
+
+/// Whether a file of a node is a log of a volume's that its description has no use for. Logs of
+/// later generations are somebody's who is about to take the volume over.
+fn is_left(held: &Descriptor, node: &str, file: &str) -> bool {
+    let log = file.strip_suffix(".closed").unwrap_or(file);
+    let rest = log.strip_prefix(&held.id[..]).and_then(|rest| rest.strip_prefix('.'));
+    let Some(rest) = rest.and_then(|rest| rest.strip_suffix(".log")) else { return false };
+    let generation = rest.split('.').next().and_then(|text| u64::from_str_radix(text, 16).ok());
+    let named = held.log.iter().any(|copy| copy.node == node && copy.file == log);
+    !named && generation.is_some_and(|generation| generation <= held.generation)
 }
 
 fn position(found: &Descriptor, name: &str, snapshot: &str) -> Result<usize> {
@@ -382,4 +432,33 @@ fn release_origin(rim: &Rim, origin: &str, snapshot: &str, clone: &str) -> Resul
         entry.clones.retain(|other| other != clone);
     }
     swap(rim, origin, Some(held.run), &new).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptor::LogCopy;
+
+    #[test]
+    fn logs_that_no_description_names_are_left_ones() {
+        let mut held = Descriptor::new([3; 16], 1 << 30, 16 << 20, 64 << 20, 5);
+        held.generation = 0x1f;
+        let id = held.id.clone();
+        let file = format!("{id}.0000001f.aabbccdd.log");
+        held.log.push(LogCopy { node: "a".into(), file: file.clone() });
+        let left = |node, file: &str| is_left(&held, node, file);
+        assert!(!left("a", &file) && left("b", &file));
+        assert!(!left("a", &format!("{file}.closed")) && left("b", &format!("{file}.closed")));
+        assert!(left("a", &format!("{id}.0000001e.aabbccdd.log")));
+        assert!(left("a", &format!("{id}.0000001f.aabbccde.log.closed")));
+        for other in [
+            format!("{id}.00000020.aabbccdd.log"),
+            format!("{}.00000001.aabbccdd.log", "04".repeat(16)),
+            format!("{id}.xyz.log"),
+            format!("{id}.00000001.aabbccdd.logs"),
+            id,
+        ] {
+            assert!(!left("a", &other), "{other}");
+        }
+    }
 }

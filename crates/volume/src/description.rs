@@ -12,6 +12,24 @@ pub(crate) struct Held {
     pub run: [u8; 16],
 }
 
+impl Held {
+    /// Takes over what others may change of a volume in use: which volumes were cloned from its
+    /// snapshots. Whether that was all that has changed; else there is another writer.
+    pub fn catch_up(&mut self, rim: &Rim, volume: &str) -> Result<bool> {
+        let found = look_up(rim, volume)?;
+        let plain = |held: &Held| {
+            let mut plain = held.descriptor.clone();
+            plain.snapshot.iter_mut().for_each(|entry| entry.clones.clear());
+            plain
+        };
+        let same = found.run != self.run && plain(&found) == plain(self);
+        if same {
+            *self = found;
+        }
+        Ok(same)
+    }
+}
+
 /// The name of the object that describes a volume.
 pub(crate) fn name_of(volume: &str) -> Result<String> {
     let name = format!("{NAMES}/{volume}");

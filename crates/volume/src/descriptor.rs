@@ -138,6 +138,14 @@ impl Descriptor {
         Err(damaged(why))
     }
 
+    /// Should a segment that is not there appear later, it counts for nothing.
+    pub fn note_absent(&mut self, number: u64) {
+        let era = self.era.iter_mut().rfind(|era| era.first <= number);
+        if let Some(era) = era.filter(|era| !era.absent.contains(&number)) {
+            era.absent.push(number);
+        }
+    }
+
     /// Which generation wrote a segment, where it counts.
     pub fn generation_of(&self, number: u64) -> Option<u64> {
         let era = self.era.iter().rfind(|era| era.first <= number)?;
@@ -180,6 +188,9 @@ mod tests {
         assert_eq!(Descriptor::parse("v", &text).unwrap(), one);
         let found: Vec<_> = [3, 4, 6, 8, 9, 90].iter().map(|n| one.generation_of(*n)).collect();
         assert_eq!(found, [None, Some(1), None, Some(1), Some(3), Some(3)]);
+        let mut other = one.clone();
+        [3, 6, 8, 9].iter().for_each(|number| other.note_absent(*number));
+        assert_eq!((&other.era[0].absent[..], &other.era[1].absent[..]), (&[6, 8][..], &[9][..]));
         for (from, to) in [
             ("size = 1073741824", "size = 5"),
             ("segment = 16777216", "segment = 1"),

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod asked;
 mod bytes;
 mod checkpoint;
 mod description;
@@ -30,6 +31,9 @@ mod logs;
 mod long;
 mod map;
 mod open;
+mod pace;
+mod pacer;
+mod queue;
 mod record;
 mod renew;
 mod replay;
@@ -39,6 +43,7 @@ mod run;
 mod segment;
 mod state;
 mod statistics;
+mod stream;
 mod volume;
 mod work;
 

@@ -14,13 +14,22 @@ use crate::generation::Generation;
 use crate::kept::lock;
 use crate::record::batch_len;
 use crate::ring::Room;
-use crate::segment::{Freed, SegmentHead};
+use crate::segment::{Freed, SegmentHead, SegmentId};
 use crate::state::State;
 use crate::volume::{Op, Volume};
 use crate::{BLOCK, Result};
 
 /// A write is long if it has at least this part of a segment's blocks.
-const PART: usize = 4;
+pub(crate) const PART: usize = 4;
+
+/// A long write that has its number, and the batch of the log that will say that it counts.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Long {
+    slot: u32,
+    id: SegmentId,
+    log_seq: u64,
+    seq: u64,
+}
 
 impl Volume {
     /// Writes all of it into segments, if it is long enough, of whole blocks, and nothing that the
@@ -35,52 +44,101 @@ impl Volume {
         // A last one is not much shorter than the others.
         let count = blocks.len().div_ceil(capacity);
         for part in blocks.chunks(blocks.len().div_ceil(count)) {
-            if !self.write_segment(generation, part)? {
+            let long = self.number_long(0)?;
+            let (head, there) = self.put_blocks(&long, part);
+            if !self.end_long(generation, &long, &head, there)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Makes a segment of blocks; whether the pool has taken it.
-    fn write_segment(&self, generation: &mut Generation, blocks: &[(u64, &[u8])]) -> Result<bool> {
+    /// Begins a write that becomes one segment, after so many others that are on their way; `None`:
+    /// it goes through the log. Nothing else is committed until it has ended.
+    pub(crate) fn begin_long(&self, ops: &[Op<'_>], ahead: u64) -> Result<Option<Long>> {
+        let capacity = lock(&self.state).capacity();
+        let size = self.size();
+        if self.read_only || ops.iter().any(|op| self.check_range(op.range(), size).is_err()) {
+            return Ok(None);
+        }
+        let Some(blocks) = blocks_of(ops, capacity / PART) else { return Ok(None) };
+        let fits = blocks.len() <= capacity;
+        if !fits || !lock(&self.state).may_go_past_the_log(blocks.keys().copied()) {
+            return Ok(None);
+        }
+        self.number_long(ahead).map(Some)
+    }
+
+    fn number_long(&self, ahead: u64) -> Result<Long> {
         self.still_writes()?;
         // Of the batch that comes next, which no other writer can write meanwhile.
-        let (seq, _) = self.wait_for_room(batch_len(&[]) as u64)?;
-        let (slot, id, log_seq) = lock(&self.state).begin_long();
+        let (seq, _) = self.wait_for_room(batch_len(&[]) as u64 * (ahead + 1))?;
+        let seq = seq + ahead;
+        let (slot, id, log_seq) = lock(&self.state).begin_long(seq);
+        Ok(Long { slot, id, log_seq, seq })
+    }
+
+    /// Makes a segment of changes that were begun: what it holds, and whether the pool has it.
+    pub(crate) fn put_long(&self, long: &Long, ops: &[Op<'_>]) -> (SegmentHead, bool) {
+        let blocks: Vec<(u64, &[u8])> =
+            blocks_of(ops, 0).map_or(Vec::new(), |blocks| blocks.into_iter().collect());
+        self.put_blocks(long, &blocks)
+    }
+
+    fn put_blocks(&self, long: &Long, blocks: &[(u64, &[u8])]) -> (SegmentHead, bool) {
         let head = SegmentHead {
-            id,
-            log_seq,
-            seq: Some(seq),
+            id: long.id,
+            log_seq: long.log_seq,
+            seq: Some(long.seq),
             blocks: blocks.iter().map(|(block, _)| *block).collect(),
             sums: blocks.iter().map(|(_, bytes)| checksum(bytes)).collect(),
             origins: Vec::new(),
             freed: Freed::default(),
         };
         let first = head.bytes();
-        let size = (first.len() + blocks.len() * BLOCK) as u64;
-        let source = || StreamSource::new(Blocks::new(&first, blocks)).with_size(size);
-        if self.rim.put(&id.name(), source).is_err() {
-            lock(&self.state).give_up_long(slot);
+        let padded = lock(&self.state).stripes.padded(first.len() / BLOCK + blocks.len());
+        let size = (padded * BLOCK) as u64;
+        let all = || Blocks::new(&first, blocks).chain(io::repeat(0)).take(size);
+        let source = || StreamSource::new(all()).with_size(size);
+        let there = self.rim.put(&long.id.name(), source).is_ok();
+        (head, there)
+    }
+
+    /// The pool has taken a long write, or not: makes it count, or gives it up; whether it counts.
+    pub(crate) fn end_long(
+        &self,
+        generation: &mut Generation,
+        long: &Long,
+        head: &SegmentHead,
+        there: bool,
+    ) -> Result<bool> {
+        // One of an earlier generation counts whatever its batch.
+        let in_turn = {
+            let state = lock(&self.state);
+            state.generation != long.id.generation || state.seq + 1 == long.seq
+        };
+        if !there || !in_turn {
+            lock(&self.state).give_up_long(long.slot);
             // Should it appear later, it must not count: the log has what was written meanwhile.
             self.describe(|new| {
-                if let Some(era) = new.era.last_mut() {
-                    era.absent.push(id.number);
-                }
+                new.note_absent(long.id.number);
                 None
-            })?;
+            })
+            .inspect_err(|_| generation.unsure = true)?;
+            lock(&self.state).abandoned.retain(|number| *number != long.id.number);
             return Ok(false);
         }
         let took = |state: &mut State, seq, room: &Room, _: &[u32]| {
-            state.took_long(seq, room, slot, &head);
+            state.took_long(seq, room, long.slot, head);
         };
         self.commit_batch(generation, &[], took).inspect_err(|_| {
-            lock(&self.state).give_up_long(slot);
+            lock(&self.state).give_up_long(long.slot);
         })?;
+        let bytes = (head.blocks.len() * BLOCK) as u64;
         self.count(|so_far| {
             so_far.long += 1;
-            so_far.long_bytes += (blocks.len() * BLOCK) as u64;
-            so_far.bytes_written += (blocks.len() * BLOCK) as u64;
+            so_far.long_bytes += bytes;
+            so_far.bytes_written += bytes;
         });
         Ok(true)
     }

@@ -10,6 +10,11 @@ pub(crate) const PAGE: usize = 512;
 /// Bytes that the map takes for a block of a page that is there.
 pub(crate) const BYTES_PER_BLOCK: u64 = 12;
 
+/// Bytes of memory of a map of so many blocks, all of which are mapped: less than 16 each.
+pub(crate) fn memory_at_most(blocks: u64) -> u64 {
+    blocks.div_ceil(PAGE as u64) * (PAGE as u64 * BYTES_PER_BLOCK + 8)
+}
+
 /// Where a block is: a slot of the table of segments, and which of its blocks.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Location {
@@ -59,7 +64,7 @@ impl BlockMap {
         self.mapped
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that it takes, [`memory_at_most`].
     pub fn memory(&self) -> u64 {
         let pages = self.pages.iter().flatten().count() as u64;
         pages * PAGE as u64 * BYTES_PER_BLOCK + self.pages.len() as u64 * 8

@@ -11,7 +11,7 @@ use crate::description::{Held, look_up, name_of, swap};
 use crate::descriptor::{Descriptor, Era, LogCopy, check_sizes};
 use crate::generation::{begin, closed_name};
 use crate::replay::{Batches, collect, hole};
-use crate::segment::SegmentId;
+use crate::segment::{SegmentId, Stripes};
 use crate::state::State;
 use crate::volume::Volume;
 use crate::{Result, Rim, VolumeError, record};
@@ -114,6 +114,7 @@ fn open_version(rim: &Arc<Rim>, name: &str, req: &OpenRequest, mut held: Held) -
     // First of all: what its writer has not acknowledged by now it never will.
     let copies = close_logs(rim, name, req, found)?;
     let mut state = State::new(id, found.size, found.segment, found.log_size);
+    state.fit(Stripes::of(rim.pool().stripe_bytes(found.segment)?));
     if let Some(map) = &found.checkpoint {
         let Checkpoint { head, segments, map } = load(rim, name, map)?;
         state.load(map, &segments, &head);

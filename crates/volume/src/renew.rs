@@ -38,6 +38,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::write`].
     pub fn attend(&self) -> Result<bool> {
+        self.forget_troubled();
         self.rim.with(kiln_pool::Pool::check_map)?;
         let pool = self.rim.pool();
         let nodes = &pool.config().node;
@@ -56,20 +57,27 @@ impl Volume {
     fn move_log(&self, generation: &mut Generation, without: BTreeSet<String>) -> Result<()> {
         // What is on its way into the pool gets there, or not, before its number is given up. Reads
         // wait meanwhile, too.
+        self.waiting.store(true, Ordering::Release);
         let (_sealer, _keeper) = (lock(&self.sealer), lock(&self.keeper));
+        self.waiting.store(false, Ordering::Release);
         let (mut held, mut state) = (lock(&self.held), lock(&self.state));
         let number = held.descriptor.generation + 1;
         let first = state.next_number();
-        let absent: Vec<u64> = state.closed.iter().map(|closed| closed.id.number).collect();
+        let closed = state.closed.iter().map(|closed| closed.id.number);
+        let absent: Vec<u64> = closed.chain(state.abandoned.iter().copied()).collect();
         let change = |new: &mut Descriptor| {
-            if let Some(era) = new.era.last_mut() {
-                era.absent.extend(&absent);
-            }
+            absent.iter().for_each(|number| new.note_absent(*number));
             new.era.push(Era { generation: number, first, absent: Vec::new() });
         };
-        let begun = begin(&self.rim, &self.name, &mut held, &mut state, change, &without);
+        let mut begun = begin(&self.rim, &self.name, &mut held, &mut state, &change, &without);
+        if matches!(begun, Err(VolumeError::Deposed { .. }))
+            && matches!(held.catch_up(&self.rim, &self.name), Ok(true))
+        {
+            begun = begin(&self.rim, &self.name, &mut held, &mut state, &change, &without);
+        }
         if begun.is_ok() {
             state.renumber(number);
+            state.abandoned.clear();
         }
         drop((state, held));
         match begun {

@@ -8,7 +8,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::kept::lock;
-use crate::{Op, Result, Volume, VolumeError, Worked};
+use crate::pacer::{CleanPacer, SealPacer};
+use crate::queue::{Batch, Queue, Submitted, TOGETHER};
+use crate::{Op, Result, Volume, VolumeError, Worked, queue, stream};
 
 /// How long a thread with nothing to do rests.
 const REST: Duration = Duration::from_millis(200);
@@ -16,8 +18,6 @@ const REST: Duration = Duration::from_millis(200);
 const ATTEND: Duration = Duration::from_secs(5);
 /// How long after a failure.
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// Bytes that are committed together at most: much at once goes past the log.
-const TOGETHER: usize = 16 << 20;
 
 /// A change with bytes of its own.
 ///
@@ -44,14 +44,14 @@ pub enum OwnedOp {
 }
 
 impl OwnedOp {
-    fn as_op(&self) -> Op<'_> {
+    pub(crate) fn as_op(&self) -> Op<'_> {
         match self {
             OwnedOp::Write { offset, bytes } => Op::Write { offset: *offset, bytes },
             OwnedOp::Zero { offset, len } => Op::Zero { offset: *offset, len: *len },
         }
     }
 
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             OwnedOp::Write { bytes, .. } => bytes.len(),
             OwnedOp::Zero { .. } => 0,
@@ -92,7 +92,7 @@ pub type Done = Box<dyn FnOnce(Result<(), Arc<VolumeError>>) + Send>;
 #[derive(Debug)]
 pub struct Running {
     volume: Arc<Volume>,
-    queue: Option<Sender<(OwnedOp, Done)>>,
+    queue: Option<Sender<Submitted>>,
     ending: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -103,6 +103,12 @@ type Work = Box<dyn FnOnce(&Volume, &AtomicBool) + Send>;
 impl Running {
     /// Starts the threads of an open volume.
     pub fn start(volume: Volume) -> Running {
+        Running::start_limited(volume, 0)
+    }
+
+    /// The same; cleaning reads and writes no more bytes a second than `limit` (0: as many as
+    /// clients leave time for), as long as what is to be cleaned does not grow without end.
+    pub fn start_limited(volume: Volume, limit: u64) -> Running {
         let volume = Arc::new(volume);
         let ending = Arc::new(AtomicBool::new(false));
         let (queue, todo) = channel();
@@ -112,7 +118,7 @@ impl Running {
         };
         let threads = vec![
             spawn(Box::new(seal_all)),
-            spawn(Box::new(keep_all)),
+            spawn(Box::new(move |volume, ending| keep_all(volume, ending, limit))),
             spawn(Box::new(move |volume, _| commit_all(volume, &todo))),
         ];
         Running { volume, queue: Some(queue), ending, threads }
@@ -128,8 +134,7 @@ impl Running {
     pub fn submit(&self, op: OwnedOp, done: Done) {
         let queue = self.queue.as_ref();
         if let Some(Err(unsent)) = queue.map(|queue| queue.send((op, done))) {
-            let what = "the volume is being closed".to_owned();
-            unsent.0.1(Err(Arc::new(VolumeError::Usage { what })));
+            unsent.0.1(Err(queue::refused()));
         }
     }
 
@@ -160,8 +165,9 @@ impl Drop for Running {
 }
 
 fn seal_all(volume: &Volume, ending: &AtomicBool) {
+    let pacer = SealPacer::new(volume, ending);
     while !ending.load(Ordering::Acquire) {
-        match volume.seal() {
+        match volume.seal_watched(&pacer) {
             Ok(Worked::Nothing) => {
                 let state = lock(&volume.state);
                 if state.closed.is_empty() {
@@ -175,15 +181,19 @@ fn seal_all(volume: &Volume, ending: &AtomicBool) {
     }
 }
 
-fn keep_all(volume: &Volume, ending: &AtomicBool) {
+fn keep_all(volume: &Volume, ending: &AtomicBool, limit: u64) {
+    let pacer = CleanPacer::new(volume, ending, limit);
     let mut attended = Instant::now();
     while !ending.load(Ordering::Acquire) {
         if attended.elapsed() >= ATTEND {
             attended = Instant::now();
             // What fails here fails at the next write too, and is said there.
             let _ = volume.attend();
+            // Whoever asked gives up after a while.
+            let _ = volume.answer();
         }
-        match volume.keep() {
+        pacer.start();
+        match volume.keep_watched(&pacer) {
             Ok(Worked::Nothing) => std::thread::sleep(REST),
             Ok(_) => {}
             Err(_) => std::thread::sleep(REST_AFTER_FAILURE),
@@ -191,27 +201,33 @@ fn keep_all(volume: &Volume, ending: &AtomicBool) {
     }
 }
 
-fn commit_all(volume: &Volume, todo: &Receiver<(OwnedOp, Done)>) {
-    while let Ok(first) = todo.recv() {
-        let mut bytes = first.0.len();
-        let mut together = vec![first];
-        while bytes < TOGETHER
-            && let Ok(next) = todo.try_recv()
-        {
-            bytes += next.0.len();
-            together.push(next);
+fn commit_all(volume: &Volume, todo: &Receiver<Submitted>) {
+    let mut queue = Queue::new(todo);
+    while queue.wait() {
+        for batch in stream::write(volume, &mut queue) {
+            commit(volume, batch);
         }
-        let ops: Vec<Op<'_>> = together.iter().map(|(op, _)| op.as_op()).collect();
-        match volume.write(&ops) {
-            Ok(()) => together.into_iter().for_each(|(_, done)| done(Ok(()))),
-            // One that is wrong must not fail the others.
-            Err(_) if together.len() > 1 => together.into_iter().for_each(|(op, done)| {
-                done(volume.write(&[op.as_op()]).map_err(Arc::new));
-            }),
-            Err(error) => {
-                let error = Arc::new(error);
-                together.into_iter().for_each(|(_, done)| done(Err(Arc::clone(&error))));
-            }
+        if queue.len() == 0 {
+            continue;
         }
+        let (batch, began) = (queue.take(TOGETHER), Instant::now());
+        let answered = batch.len();
+        let end = volume.write(&batch.as_ops());
+        queue.pull();
+        let usual = answered + queue.len();
+        match end {
+            Err(_) if answered > 1 => batch.end_each(|op| volume.write(&[op])),
+            end => batch.end(end),
+        }
+        let patience = queue::patience(began.elapsed(), answered);
+        queue.linger(patience, |queue| queue.len() >= usual || queue.bytes() >= TOGETHER);
+    }
+}
+
+/// What was long, and was not taken as such.
+fn commit(volume: &Volume, batch: Batch) {
+    match volume.write(&batch.as_ops()) {
+        Err(_) if batch.len() > 1 => batch.end_each(|op| volume.write(&[op])),
+        end => batch.end(end),
     }
 }

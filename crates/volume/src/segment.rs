@@ -117,9 +117,7 @@ impl SegmentHead {
 
     /// Blocks that the header takes.
     pub fn pages(&self) -> usize {
-        let each = if self.origins.is_empty() { 12 } else { 24 };
-        let len = HEADER + self.blocks.len() * each + self.freed.len() * 16 + 4;
-        len.div_ceil(BLOCK)
+        pages(self.blocks.len(), self.freed.len(), !self.origins.is_empty())
     }
 
     /// Blocks that a header takes which begins with these bytes; `None`: it is none.
@@ -170,6 +168,45 @@ impl SegmentHead {
         let id = SegmentId { volume, generation, number };
         let seq = (kind == LONG).then_some(seq);
         Some(SegmentHead { id, log_seq, seq, blocks, sums, origins, freed: ranges })
+    }
+}
+
+fn pages(blocks: usize, freed: usize, moved: bool) -> usize {
+    let each = if moved { 24 } else { 12 };
+    (HEADER + blocks * each + freed * 16 + 4).div_ceil(BLOCK)
+}
+
+/// How long segments are, in blocks, so that they are of whole stripes: what lies in a shorter one
+/// at the end does not begin where blocks of a disk do, and takes two of them to be read.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stripes(usize);
+
+impl Stripes {
+    /// Of stripes of so many bytes.
+    pub fn of(bytes: Option<u64>) -> Stripes {
+        let whole = bytes.filter(|bytes| bytes.is_multiple_of(BLOCK as u64));
+        Stripes(whole.map_or(0, |bytes| bytes as usize / BLOCK))
+    }
+
+    /// Blocks of data that go into a segment of about so many and fill whole stripes with their
+    /// header. Where a stripe is too long for that, as many as they are.
+    pub fn capacity(&self, blocks: usize, moved: bool) -> usize {
+        let all = blocks + pages(blocks, 0, moved);
+        let whole = if self.0 > 0 { all - all % self.0 } else { 0 };
+        if whole * 4 < blocks * 3 {
+            return blocks;
+        }
+        let fits = |count: &usize| count + pages(*count, 0, moved) <= whole;
+        (0..=whole.min(blocks)).rev().find(fits).unwrap_or(blocks)
+    }
+
+    /// Blocks to write so that the last stripe is a whole one, if little is missing.
+    pub fn padded(&self, blocks: usize) -> usize {
+        if self.0 == 0 || blocks < self.0 {
+            return blocks;
+        }
+        let whole = blocks.next_multiple_of(self.0);
+        if (whole - blocks) * 16 <= blocks { whole } else { blocks }
     }
 }
 
@@ -224,6 +261,27 @@ impl Freed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn segments_fill_whole_stripes_where_these_are_short_enough() {
+        // clay:6+3: 6 chunks of 27 sub-chunks of 32 KiB.
+        let stripes = Stripes::of(Some(6 * 27 * (32 << 10)));
+        let (fresh, moved) = (stripes.capacity(8192, false), stripes.capacity(8192, true));
+        assert_eq!(fresh + pages(fresh, 0, false), 6 * 1296);
+        assert_eq!(moved + pages(moved, 0, true), 6 * 1296);
+        assert!(fresh > moved && moved > 7700);
+        assert_eq!(stripes.padded(6 * 1296 - 30), 6 * 1296);
+        assert_eq!(stripes.padded(6 * 1296), 6 * 1296);
+        for as_it_is in [0, 5, 1295, 1900, 5 * 1296 + 1] {
+            assert_eq!(stripes.padded(as_it_is), as_it_is);
+        }
+        // Of small segments, of objects in manifests, and of odd stripes nothing is known.
+        assert_eq!(stripes.capacity(16, false), 16);
+        for bytes in [None, Some(4095), Some(0)] {
+            let none = Stripes::of(bytes);
+            assert_eq!((none.capacity(8192, true), none.padded(9)), (8192, 9));
+        }
+    }
 
     #[test]
     fn headers_are_read_back_and_no_flipped_byte_passes() {

@@ -13,7 +13,7 @@ use crate::checkpoint::{CheckpointHead, Referenced};
 use crate::map::{BlockMap, Location, Mapped};
 use crate::record::Change;
 use crate::ring::{Ring, Room};
-use crate::segment::{Freed, MAX_FREED, Origin, SegmentHead, SegmentId};
+use crate::segment::{Freed, MAX_FREED, Origin, SegmentHead, SegmentId, Stripes};
 
 /// Closed buffers that may wait to be sealed; who writes more waits.
 pub(crate) const MAX_CLOSED: usize = 2;
@@ -139,8 +139,16 @@ pub(crate) struct State {
     next_number: u64,
     in_flight: BTreeSet<u64>,
     capacity: usize,
+    /// The same of blocks that are moved.
+    moved_capacity: usize,
+    pub stripes: Stripes,
     /// Blocks written so far.
     pub clock: u64,
+    /// Slots of segments that were removed, to be used again.
+    unused: Vec<u32>,
+    /// Numbers of long writes that were given up, and may yet appear: the description does not say
+    /// so yet.
+    pub abandoned: Vec<u64>,
 }
 
 /// What is to be written as a checkpoint.
@@ -170,17 +178,42 @@ impl State {
             next_number: 0,
             in_flight: BTreeSet::new(),
             capacity,
+            moved_capacity: capacity,
+            stripes: Stripes::default(),
             clock: 0,
+            unused: Vec::new(),
+            abandoned: Vec::new(),
         };
         state.hot.slot = state.new_slot(Stage::Forming);
         state
     }
 
+    /// Segments are of whole stripes from now on.
+    pub fn fit(&mut self, stripes: Stripes) {
+        let capacity = self.capacity;
+        self.capacity = stripes.capacity(capacity, false);
+        self.moved_capacity = stripes.capacity(capacity, true);
+        self.stripes = stripes;
+    }
+
     fn new_slot(&mut self, stage: Stage) -> u32 {
         let id = SegmentId { volume: self.volume, generation: self.generation, number: u64::MAX };
         let (blocks, live, head, age, pinned) = (0, 0, 0, self.clock, false);
-        self.slots.push(Slot { id, stage, blocks, live, head, age, pinned });
+        let slot = Slot { id, stage, blocks, live, head, age, pinned };
+        if let Some(at) = self.unused.pop() {
+            self.slots[at as usize] = slot;
+            return at;
+        }
+        self.slots.push(slot);
         self.slots.len() as u32 - 1
+    }
+
+    /// A segment is in the pool no more, or never was; nothing names it.
+    pub fn removed(&mut self, slot: u32) {
+        let this = &mut self.slots[slot as usize];
+        if std::mem::replace(&mut this.stage, Stage::Removed) != Stage::Removed {
+            self.unused.push(slot);
+        }
     }
 
     /// Takes a map over as it was at some moment.
@@ -375,19 +408,21 @@ impl State {
         self.closed.is_empty() && self.hot.blocks.is_empty() && self.hot.freed.len() == 0
     }
 
-    /// Begins a segment that is written without the log: its slot, its number, and the last batch
-    /// that is wholly in segments.
-    pub fn begin_long(&mut self) -> (u32, SegmentId, u64) {
+    /// Begins a segment that is written without the log and counts by a batch: its slot, its number,
+    /// and the last batch that is wholly in segments. What is between are other long writes, which
+    /// count before this one does.
+    pub fn begin_long(&mut self, seq: u64) -> (u32, SegmentId, u64) {
         let (id, slot) = (self.begin(), self.new_slot(Stage::Closed));
         self.slots[slot as usize].id = id;
-        (slot, id, if self.all_in_segments() { self.seq } else { self.log_seq })
+        (slot, id, if self.all_in_segments() { seq - 1 } else { self.log_seq })
     }
 
     /// The pool has not taken it.
     pub fn give_up_long(&mut self, slot: u32) {
-        let slot = &mut self.slots[slot as usize];
-        slot.stage = Stage::Removed;
-        self.in_flight.remove(&slot.id.number);
+        let number = self.slots[slot as usize].id.number;
+        self.in_flight.remove(&number);
+        self.abandoned.push(number);
+        self.removed(slot);
     }
 
     /// It is in the pool, and the batch that says so is durable in the log.
@@ -468,6 +503,11 @@ impl State {
         self.capacity
     }
 
+    /// The same of a segment of blocks that are moved.
+    pub fn moved_capacity(&self) -> usize {
+        self.moved_capacity
+    }
+
     /// The segment of a block that is in the pool, and where in its object the block begins.
     pub fn place_of(&self, at: Location) -> (SegmentId, u64) {
         let slot = &self.slots[at.slot as usize];
@@ -534,7 +574,7 @@ impl State {
         })
     }
 
-    /// Segments to clean next, as many as fill a new one: where much is to be had for little, and
+    /// Segments to clean next, as many as fill a new one, the last perhaps in part: where much is to be had for little, and
     /// old ones rather than young ones, whose blocks may still be overwritten. Cost-benefit, as log
     /// structured file systems weigh it: free space times age, over what is read and written.
     pub fn victims(&self) -> Vec<u32> {
@@ -549,11 +589,10 @@ impl State {
         scored.sort_by(|a, b| b.0.total_cmp(&a.0));
         let (mut chosen, mut blocks) = (Vec::new(), 0);
         for (_, at) in scored {
-            let live = self.slots[at as usize].live as usize;
-            if blocks + live > self.capacity {
+            if blocks >= self.moved_capacity {
                 break;
             }
-            blocks += live;
+            blocks += self.slots[at as usize].live as usize;
             chosen.push(at);
         }
         chosen
@@ -624,6 +663,25 @@ impl State {
             segments: self.slots.iter().map(segment).collect(),
             map: self.map.clone(),
             dead: self.dead(next_number),
+        }
+    }
+
+    /// What a map says that was taken some time ago: none of what it names was removed since.
+    pub fn moment_of(&self, map: BlockMap, size: u64) -> Moment {
+        let named: BTreeSet<u32> = map
+            .pages()
+            .flat_map(|(_, blocks)| blocks.into_iter().flatten().map(|mapped| mapped.at.slot))
+            .collect();
+        let segment = |(at, slot): (u32, &Slot)| {
+            let (id, blocks, head) = (slot.id, slot.blocks, slot.head);
+            named.contains(&at).then_some(Referenced { id, blocks, head })
+        };
+        let (volume, next_number, log_seq) = (self.volume, self.next_number, self.log_seq);
+        Moment {
+            head: CheckpointHead { volume, size, next_number, log_seq },
+            segments: (0..).zip(&self.slots).map(segment).collect(),
+            map,
+            dead: Vec::new(),
         }
     }
 

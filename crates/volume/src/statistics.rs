@@ -41,4 +41,6 @@ pub struct Statistics {
     pub checkpoint_bytes: u64,
     /// Segments removed.
     pub removed: u64,
+    /// Time that sealing and cleaning left to clients, in ms.
+    pub rested_ms: u64,
 }

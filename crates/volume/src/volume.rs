@@ -1,7 +1,7 @@
 //! An open volume: writes and reads.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub enum Op<'a> {
 }
 
 impl Op<'_> {
-    fn range(&self) -> (u64, u64) {
+    pub(crate) fn range(&self) -> (u64, u64) {
         match self {
             Op::Write { offset, bytes } => (*offset, bytes.len() as u64),
             Op::Zero { offset, len } => (*offset, *len),
@@ -108,6 +108,10 @@ pub struct Volume {
     /// What keeps buffers from being sealed, and whether it is that there is no room.
     pub(crate) failure: Mutex<Option<(String, bool)>>,
     pub(crate) statistics: Mutex<Statistics>,
+    /// Counts what clients ask for: work behind them gives way while it changes.
+    operations: AtomicU64,
+    /// A commit waits for room, or for the end of what is done behind it.
+    pub(crate) waiting: AtomicBool,
 }
 
 /// Adjacent blocks of one segment that are to be read.
@@ -145,6 +149,8 @@ impl Volume {
             closed: AtomicBool::new(false),
             failure: Mutex::new(None),
             statistics: Mutex::default(),
+            operations: AtomicU64::new(0),
+            waiting: AtomicBool::new(false),
         }
     }
 
@@ -175,6 +181,7 @@ impl Volume {
         if self.read_only {
             return Err(VolumeError::ReadOnly { name: self.name.clone() });
         }
+        self.operations.fetch_add(1, Ordering::Relaxed);
         let size = self.size();
         ops.iter().try_for_each(|op| self.check_range(op.range(), size))?;
         let mut generation = lock(&self.generation);
@@ -216,7 +223,7 @@ impl Volume {
         self.commit(&mut generation, &changes)
     }
 
-    fn check_range(&self, (offset, len): (u64, u64), size: u64) -> Result<()> {
+    pub(crate) fn check_range(&self, (offset, len): (u64, u64), size: u64) -> Result<()> {
         match offset.checked_add(len) {
             Some(end) if end <= size => Ok(()),
             _ => {
@@ -314,13 +321,15 @@ impl Volume {
             if state.has_room()
                 && let Some(room) = state.ring.room(len)
             {
+                self.waiting.store(false, Ordering::Release);
                 return Ok((state.seq + 1, room));
             }
             drop(state);
+            self.waiting.store(true, Ordering::Release);
             self.count(|so_far| so_far.waits += 1);
             match self.sealer.try_lock() {
                 Ok(mut sealer) => {
-                    self.seal_one(&mut sealer)?;
+                    self.seal_one(&mut sealer, &Silent)?;
                 }
                 Err(_) => {
                     let state = lock(&self.state);
@@ -328,6 +337,7 @@ impl Volume {
                         drop(self.moved_on.wait_timeout(state, PAUSE));
                     }
                     if let Some((why, full)) = lock(&self.failure).clone() {
+                        self.waiting.store(false, Ordering::Release);
                         return Err(VolumeError::Stalled { name: self.name.clone(), why, full });
                     }
                 }
@@ -343,6 +353,7 @@ impl Volume {
     /// [`VolumeError::Usage`] past the end; more of the pool is lost than its codes bear.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         self.check_range((offset, bytes.len() as u64), self.size())?;
+        self.operations.fetch_add(1, Ordering::Relaxed);
         self.count(|so_far| so_far.bytes_read += bytes.len() as u64);
         for part in Parts::of(offset, bytes.len() as u64, u64::MAX) {
             let start = (part.offset - offset) as usize;
@@ -443,10 +454,12 @@ impl Volume {
         let right = |bytes: &[u8]| {
             bytes.chunks_exact(BLOCK).zip(sums).all(|(block, sum)| checksum(block) == *sum)
         };
-        if object.read_unchecked(&self.rim.pool(), start, target) && right(target) {
+        let sealed = object.is_sealed();
+        if !sealed && object.read_unchecked(&self.rim.pool(), start, target) && right(target) {
             return Ok(false);
         }
-        // A node is lost, or has something else: the pool finds it out, and around it.
+        // A node is lost, or has something else: the pool finds it out, and around it. In a sealed
+        // pool a checksum proves nothing against who forges.
         let range = start..start + target.len() as u64;
         let settings = self.rim.settings(&Silent);
         let found = self.rim.with(|pool| object.read(pool, range.clone(), &settings));
@@ -456,12 +469,25 @@ impl Volume {
             return Err(VolumeError::Damaged { name: self.name.clone(), what });
         }
         target.copy_from_slice(&found);
-        Ok(true)
+        Ok(!sealed)
     }
 
     /// Counts what was done.
     pub(crate) fn count(&self, note: impl FnOnce(&mut Statistics)) {
         note(&mut lock(&self.statistics));
+    }
+
+    /// What clients have asked for so far.
+    pub(crate) fn operations(&self) -> u64 {
+        self.operations.load(Ordering::Relaxed)
+    }
+
+    /// Counts time that work behind clients left to them.
+    pub(crate) fn count_rest(&self, rested: Duration) {
+        // What is shorter was none.
+        if rested >= Duration::from_millis(1) {
+            self.count(|so_far| so_far.rested_ms += rested.as_millis() as u64);
+        }
     }
 
     /// A segment's object, looked up once.
@@ -483,6 +509,11 @@ impl Volume {
     /// A segment is gone, or its shards moved.
     pub(crate) fn forget(&self, id: &SegmentId) {
         lock(&self.opened).remove(id);
+    }
+
+    /// Segments of which something could not be read are looked up anew: it may be back.
+    pub(crate) fn forget_troubled(&self) {
+        lock(&self.opened).retain(|_, object| !object.met_trouble());
     }
 
     /// Ranges that may hold data, and those that are zeros: how many blocks from one on are of

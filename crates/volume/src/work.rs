@@ -1,9 +1,10 @@
 //! What is done behind writers: sealing, cleaning, checkpoints, and removing what is not needed.
 
 use std::cell::Cell;
+use std::io::Read;
 use std::sync::atomic::Ordering;
 
-use kiln_pool::{Silent, StreamSource};
+use kiln_pool::{Observer, Silent, StreamSource};
 
 use crate::checkpoint::CheckpointReader;
 use crate::description::swap;
@@ -11,7 +12,7 @@ use crate::descriptor::Descriptor;
 use crate::kept::{Kept, lock};
 use crate::map::BYTES_PER_BLOCK;
 use crate::segment::{SegmentHead, SegmentId};
-use crate::state::{Closed, Moving, Stage};
+use crate::state::{Closed, Moving};
 use crate::volume::Volume;
 use crate::{BLOCK, DATA, Result, VolumeError};
 
@@ -47,15 +48,20 @@ impl Volume {
     /// # Errors
     /// The pool cannot take it now. Nothing is lost: it is in the log.
     pub fn seal(&self) -> Result<Worked> {
-        let mut sealer = lock(&self.sealer);
-        self.seal_one(&mut sealer)
+        self.seal_watched(&Silent)
     }
 
-    pub(crate) fn seal_one(&self, _sealer: &mut ()) -> Result<Worked> {
+    /// As [`Volume::seal`]; `observer` hears of bytes, and may slow it down.
+    pub(crate) fn seal_watched(&self, observer: &dyn Observer) -> Result<Worked> {
+        let mut sealer = lock(&self.sealer);
+        self.seal_one(&mut sealer, observer)
+    }
+
+    pub(crate) fn seal_one(&self, _sealer: &mut (), observer: &dyn Observer) -> Result<Worked> {
         let Some(closed) = lock(&self.state).closed.front().cloned() else {
             return Ok(Worked::Nothing);
         };
-        let sealed = self.put_closed(&closed);
+        let sealed = self.put_closed(&closed, observer);
         *lock(&self.failure) =
             sealed.as_ref().err().map(|error| (error.to_string(), error.is_full()));
         sealed?;
@@ -63,11 +69,9 @@ impl Volume {
         Ok(Worked::Sealed)
     }
 
-    fn put_closed(&self, closed: &Closed) -> Result<()> {
+    fn put_closed(&self, closed: &Closed, observer: &dyn Observer) -> Result<()> {
         let head = closed.head();
-        let mut bytes = head.bytes();
-        bytes.extend_from_slice(&closed.buffer.data);
-        self.put_segment(&closed.id, &bytes)?;
+        self.put_segment(&head, &closed.buffer.data, observer)?;
         self.count(|so_far| {
             so_far.sealed += 1;
             so_far.sealed_bytes += closed.buffer.data.len() as u64;
@@ -76,9 +80,13 @@ impl Volume {
         Ok(())
     }
 
-    fn put_segment(&self, id: &SegmentId, bytes: &[u8]) -> Result<()> {
-        let source = || StreamSource::new(bytes).with_size(bytes.len() as u64);
-        Ok(self.rim.put(&id.name(), source)?)
+    fn put_segment(&self, head: &SegmentHead, data: &[u8], observer: &dyn Observer) -> Result<()> {
+        let first = head.bytes();
+        let padded = lock(&self.state).stripes.padded((first.len() + data.len()) / BLOCK);
+        let size = (padded * BLOCK) as u64;
+        let all = || first.chain(data).chain(std::io::repeat(0)).take(size);
+        let source = || StreamSource::new(all()).with_size(size);
+        Ok(self.rim.put_watched(&head.id.name(), source, observer)?)
     }
 
     /// Cleans segments, makes a checkpoint, or removes what is not needed: what is due first. Only
@@ -87,6 +95,11 @@ impl Volume {
     /// # Errors
     /// The pool cannot do it now. Nothing is lost.
     pub fn keep(&self) -> Result<Worked> {
+        self.keep_watched(&Silent)
+    }
+
+    /// As [`Volume::keep`]; `observer` hears of bytes that are cleaned, and may slow that down.
+    pub(crate) fn keep_watched(&self, observer: &dyn Observer) -> Result<Worked> {
         if self.closed.load(Ordering::Acquire) {
             return Ok(Worked::Nothing);
         }
@@ -106,14 +119,14 @@ impl Volume {
             self.checkpoint(&mut kept)?;
             return Ok(Worked::Checkpoint);
         }
-        if cleaning && self.clean()? {
+        if cleaning && self.clean(observer)? {
             return Ok(Worked::Cleaned);
         }
         Ok(Worked::Nothing)
     }
 
     /// Moves what is live in some segments to a new one.
-    fn clean(&self) -> Result<bool> {
+    fn clean(&self, observer: &dyn Observer) -> Result<bool> {
         let victims = {
             let state = lock(&self.state);
             let victims = state.victims();
@@ -123,8 +136,13 @@ impl Volume {
         let mut data = Vec::new();
         for (slot, segment) in &victims {
             let head = self.head_of(&segment.id)?;
-            let live = lock(&self.state).live_of(*slot, &head);
+            let (mut live, most) = {
+                let state = lock(&self.state);
+                (state.live_of(*slot, &head), state.moved_capacity())
+            };
+            live.truncate(most - moving.len());
             self.read_moving(&segment.id, segment.head, &live, &mut data)?;
+            observer.advance((live.len() * BLOCK) as u64);
             moving.extend(live);
         }
         if moving.is_empty() {
@@ -144,9 +162,7 @@ impl Volume {
             };
             (id, head)
         };
-        let mut bytes = head.bytes();
-        bytes.extend_from_slice(&data);
-        let put = self.put_segment(&id, &bytes);
+        let put = self.put_segment(&head, &data, observer);
         let mut state = lock(&self.state);
         match put {
             Ok(()) => state.moved(id, head.pages() as u32, &moving),
@@ -180,6 +196,11 @@ impl Volume {
         live: &[Moving],
         data: &mut Vec<u8>,
     ) -> Result<()> {
+        if let (Some(first), Some(last)) = (live.first(), live.last())
+            && self.object(id)?.is_sealed()
+        {
+            return self.read_sealed(id, head, first.from.index..last.from.index + 1, live, data);
+        }
         let mut rest = live;
         while let Some(first) = rest.first() {
             let index = first.from.index;
@@ -191,6 +212,27 @@ impl Volume {
             data.resize(begin + run * BLOCK, 0);
             self.read_segment(id, start, &sums, &mut data[begin..])?;
             rest = later;
+        }
+        Ok(())
+    }
+
+    /// The same in a sealed pool, where hashes are of more than a block: all of it is read at once.
+    fn read_sealed(
+        &self,
+        id: &SegmentId,
+        head: u32,
+        indices: std::ops::Range<u32>,
+        live: &[Moving],
+        data: &mut Vec<u8>,
+    ) -> Result<()> {
+        let object = self.object(id)?;
+        let byte = |index: u32| u64::from(head + index) * BLOCK as u64;
+        let settings = self.rim.settings(&Silent);
+        let range = byte(indices.start)..byte(indices.end);
+        let found = self.rim.with(|pool| object.read(pool, range.clone(), &settings))?;
+        for moving in live {
+            let start = (moving.from.index - indices.start) as usize * BLOCK;
+            data.extend_from_slice(&found[start..start + BLOCK]);
         }
         Ok(())
     }
@@ -225,7 +267,7 @@ impl Volume {
     }
 
     /// Puts a map into the pool; gives its bytes.
-    fn put_checkpoint(&self, name: &str, moment: &crate::state::Moment) -> Result<u64> {
+    pub(crate) fn put_checkpoint(&self, name: &str, moment: &crate::state::Moment) -> Result<u64> {
         let size = Cell::new(0);
         let source = || {
             let reader = CheckpointReader::new(&moment.head, &moment.segments, &moment.map);
@@ -240,14 +282,17 @@ impl Volume {
     /// snapshot names it.
     pub(crate) fn describe(
         &self,
-        change: impl FnOnce(&mut Descriptor) -> Option<String>,
+        change: impl Fn(&mut Descriptor) -> Option<String>,
     ) -> Result<Option<String>> {
         let mut held = lock(&self.held);
-        let mut new = held.descriptor.clone();
-        let before = change(&mut new);
-        let run = match swap(&self.rim, &self.name, Some(held.run), &new) {
-            Err(VolumeError::Deposed { .. }) => return Err(self.depose()),
-            run => run?,
+        let (new, before, run) = loop {
+            let mut new = held.descriptor.clone();
+            let before = change(&mut new);
+            match swap(&self.rim, &self.name, Some(held.run), &new) {
+                Err(VolumeError::Deposed { .. }) if held.catch_up(&self.rim, &self.name)? => {}
+                Err(VolumeError::Deposed { .. }) => return Err(self.depose()),
+                run => break (new, before, run?),
+            }
         };
         let kept = |map: &String| !new.snapshot.iter().any(|entry| entry.map == *map);
         // A clone begins with a map that is its origin's.
@@ -279,7 +324,7 @@ impl Volume {
             self.count(|so_far| so_far.removed += dead.len() as u64);
             let mut state = lock(&self.state);
             for at in dead {
-                state.slots[*at as usize].stage = Stage::Removed;
+                state.removed(*at);
             }
         }
         Ok(())
@@ -343,7 +388,7 @@ pub(crate) fn read_head(
         read.then(|| SegmentHead::parse(&bytes)).flatten()
     };
     let mut first = vec![0; BLOCK];
-    let found = match object.read_unchecked(&pool, 0, &mut first) {
+    let found = match !object.is_sealed() && object.read_unchecked(&pool, 0, &mut first) {
         true => whole(&first),
         false => None,
     };

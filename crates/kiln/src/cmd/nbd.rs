@@ -11,6 +11,7 @@ use kiln_node::net::{Metrics, Monitor};
 use kiln_volume::{OpenRequest, OwnedOp, Running, Volume, VolumeError, VolumeStatus};
 use serde::Serialize;
 
+use crate::args::size;
 use crate::cmd::{Command, agent};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, warning_line};
@@ -78,6 +79,13 @@ pub struct Nbd {
     /// Address for metrics in Prometheus' format, e.g. 127.0.0.1:9441
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
+
+    /// Bytes a second that cleaning reads and writes at most
+    ///
+    /// It is kept as long as 64% of what segments hold are live; then cleaning takes what it needs.
+    /// Without it cleaning takes the time that clients leave, and a third of it at least.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", hide_default_value = true)]
+    limit_cleaning: u64,
 
     /// Serve other machines without encryption: whoever reaches the port can read and write
     #[arg(long)]
@@ -174,9 +182,9 @@ impl Command for Nbd {
         };
         let volume = Volume::open(&rim, &self.volume, &request)?;
         let name = self.export.clone().unwrap_or_else(|| self.volume.clone());
-        let (size, read_only) = (volume.size(), self.read_only);
+        let (size, read_only, limit) = (volume.size(), self.read_only, self.limit_cleaning);
         let about = About { name: name.clone(), size, read_only };
-        let served = Arc::new(Served { running: Running::start(volume), about });
+        let served = Arc::new(Served { running: Running::start_limited(volume, limit), about });
         let export = Arc::clone(&served) as Arc<dyn Export>;
         let scheme = if tls.is_some() { "nbds" } else { "nbd" };
         let server = Server::start(listener, export, tls, warning_line)?;
@@ -303,6 +311,7 @@ fn metrics(status: VolumeStatus) -> Metrics {
             ("kiln_volume_rebuilt_reads", "Reads that rebuilt something", so_far.rebuilt_reads),
             ("kiln_volume_checkpoint_bytes", "Bytes of checkpoints", so_far.checkpoint_bytes),
             ("kiln_volume_removed_segments", "Segments removed", so_far.removed),
+            ("kiln_volume_rested_ms", "Time left to clients behind them", so_far.rested_ms),
         ],
         gauges: vec![
             ("kiln_volume_size_bytes", "Bytes for clients", status.size),

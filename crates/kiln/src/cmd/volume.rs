@@ -1,9 +1,12 @@
 //! `kiln volume`
 
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use kiln_volume::{CheckReport, CreateRequest, NAMES, OpenRequest, Volume, VolumeInfo, volume_of};
+use kiln_volume::{
+    CheckReport, CreateRequest, NAMES, OpenRequest, Volume, VolumeError, VolumeInfo, volume_of,
+};
 use serde::Serialize;
 
 use crate::args::size;
@@ -25,6 +28,10 @@ Examples:
 
 What is written is acknowledged when it is in a log on m + 1 nodes; then it is made into whole
 stripes of the pool's code. See kiln nbd --help for how to use a volume.";
+
+/// How long whoever uses a volume has to answer, and how often it is looked whether it did.
+const ANSWER: Duration = Duration::from_secs(90);
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Block devices in a pool
 ///
@@ -49,7 +56,7 @@ enum Action {
     Rm(One),
     /// Change the size of a volume; what lies past a smaller one is gone
     Resize(Resize),
-    /// Keep a volume as it is now under a name
+    /// Keep a volume as it is now under a name; it may be in use
     Snapshot(Snapshot),
     /// Make a new volume of a snapshot
     Clone(CloneOf),
@@ -244,6 +251,12 @@ impl One {
                 info.writer
             ),
         };
+        let (map, buffers) =
+            (sizes::show(info.map_bytes_most), sizes::show(info.buffer_bytes_most));
+        let _ = writeln!(
+            text,
+            "memory    of kiln nbd: map at most {map} (12 bytes for 4 KiB), buffers {buffers}"
+        );
         if !info.origin.is_empty() {
             let _ = writeln!(text, "cloned    from {}", info.origin);
         }
@@ -317,7 +330,17 @@ impl Snapshot {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let rim = volumes::rim(&self.pool, setup)?;
         let writer = volumes::writer("kiln volume snapshot");
-        Volume::snapshot(&rim, &self.name, &self.snapshot, &writer)?;
+        match Volume::snapshot(&rim, &self.name, &self.snapshot, &writer) {
+            // Who uses it looks every few seconds for what others want of it.
+            Err(VolumeError::InUse { .. }) => {
+                let until = Instant::now() + ANSWER;
+                Volume::ask_for_snapshot(&rim, &self.name, &self.snapshot, || {
+                    std::thread::sleep(LOOK);
+                    Instant::now() < until
+                })?;
+            }
+            kept => kept?,
+        }
         let snapshot = Some(&self.snapshot[..]);
         done(setup, &Changed { volume: &self.name, snapshot, done: "kept" })
     }

@@ -5,12 +5,14 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use kiln_store::{Layout, ReadAt};
+use kiln_store::{Layout, ReadAt, SumKind};
 
-use super::Pool;
-use crate::{Body, GetRequest, Key, Manifest, NodeFile, PoolError, Result, Settings};
+use super::{ObjectShards, Pool, range};
+use crate::{
+    Body, GetRequest, Key, Manifest, NodeFile, PoolError, Result, Settings, default_sub_chunk,
+};
 
 /// An object whose manifest was looked up; its shards are opened when they are first read.
 ///
@@ -41,6 +43,8 @@ pub struct OpenObject {
     /// Where its bytes lie in shards; `None`: they lie in the manifest.
     layout: Option<Layout>,
     shards: Vec<OnceLock<Option<Box<dyn ReadAt>>>>,
+    /// What a read found that had to look at all of them.
+    found: Mutex<Option<Arc<ObjectShards>>>,
 }
 
 impl fmt::Debug for OpenObject {
@@ -50,6 +54,37 @@ impl fmt::Debug for OpenObject {
 }
 
 impl Pool {
+    /// Bytes of a whole stripe of an object that has so many; `None`: it would lie in its manifest.
+    /// Where the last stripe of an object is a whole one, too, its chunks begin where blocks of
+    /// disks do.
+    ///
+    /// ```
+    /// # use std::{collections::BTreeMap, sync::Arc};
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// # for id in ["a", "b", "c"] {
+    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// # }
+    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// assert_eq!(pool.stripe_bytes(1 << 30)?, Some(2 << 20));
+    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The policy names a code that this program cannot do.
+    pub fn stripe_bytes(&self, size: u64) -> Result<Option<u64>> {
+        let class = self.config.policy.class_of(size);
+        if class.is_inline() {
+            return Ok(None);
+        }
+        let shape = self.codec(&class.code)?.shape();
+        let sub_chunk = class.sub_chunk.unwrap_or_else(|| default_sub_chunk(shape));
+        Ok(Some(shape.k as u64 * shape.alpha as u64 * u64::from(sub_chunk)))
+    }
+
     /// Looks an object up, to read it many times.
     ///
     /// # Errors
@@ -61,7 +96,7 @@ impl Pool {
             _ => (None, 0),
         };
         let shards = (0..data).map(|_| OnceLock::new()).collect();
-        Ok(OpenObject { manifest, layout, shards })
+        Ok(OpenObject { manifest, layout, shards, found: Mutex::default() })
     }
 }
 
@@ -69,6 +104,13 @@ impl OpenObject {
     /// Bytes of the object.
     pub fn size(&self) -> u64 {
         self.manifest.size
+    }
+
+    /// Whether its shards have hashes that nobody can forge, under a seal: then bytes that only
+    /// have a caller's checksum should not be trusted, and [`OpenObject::read`] is to be used.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        matches!(&self.manifest.body, Body::Shards(placed) if placed.sums == SumKind::Blake3)
     }
 
     /// Fills `buf` from byte `offset` of the object on, as the bytes lie on the nodes of its data
@@ -101,12 +143,22 @@ impl OpenObject {
         true
     }
 
-    /// The same bytes, checked and rebuilt where that is necessary.
+    /// The same bytes, checked and rebuilt where that is necessary. What was found of its shards is
+    /// remembered, so that many reads look once: see [`OpenObject::met_trouble`].
     ///
     /// # Errors
     /// As [`Pool::get`].
     pub fn read(&self, pool: &Pool, range: Range<u64>, settings: &Settings<'_>) -> Result<Vec<u8>> {
         let want = range.end.saturating_sub(range.start) as usize;
+        if range.end <= self.manifest.size
+            && self.layout.is_some()
+            && let Ok(bytes) = self.read_known(pool, range.clone(), settings)
+            && bytes.len() == want
+        {
+            return Ok(bytes);
+        }
+        // Its shards may have moved, or it was replaced: it is looked up.
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let mut bytes = Vec::with_capacity(want);
         let req = GetRequest { name: &self.manifest.name, range: Some(range) };
         pool.get(&req, &mut bytes, settings)?;
@@ -114,6 +166,33 @@ impl OpenObject {
             return Err(PoolError::Changed { object: self.manifest.name.clone() });
         }
         Ok(bytes)
+    }
+
+    /// Reads what shards have that were found before, or are now.
+    fn read_known(
+        &self,
+        pool: &Pool,
+        range: Range<u64>,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<u8>> {
+        let before = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let shards = match before {
+            Some(shards) => shards,
+            None => Arc::new(ObjectShards::open(pool, &self.manifest)?),
+        };
+        let mut bytes = Vec::with_capacity((range.end - range.start) as usize);
+        range::read(&shards, range, None, &mut bytes, &pool.settings(settings))?;
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(shards);
+        Ok(bytes)
+    }
+
+    /// Whether some of its shards could not be read, which is remembered: they may be there again,
+    /// or elsewhere, for who opens the object anew.
+    #[must_use]
+    pub fn met_trouble(&self) -> bool {
+        let gone = |shard: &OnceLock<Option<Box<dyn ReadAt>>>| matches!(shard.get(), Some(None));
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+            || self.shards.iter().any(gone)
     }
 
     /// The data chunk in which a byte of the object lies, and where in the shard's file it and

@@ -62,8 +62,19 @@ impl Cluster {
 
     /// The pool without some nodes, all on one thread.
     pub fn rim(&self, without: &[&str], seed: u64) -> Arc<Rim> {
+        let disks = self.disks.clone();
+        self.rim_on(without, seed, move |id| Arc::new(disks[id].clone()))
+    }
+
+    /// The same, with disks as they are given.
+    pub fn rim_on(
+        &self,
+        without: &[&str],
+        seed: u64,
+        disk: impl Fn(&str) -> Arc<dyn Backend> + Send + Sync + 'static,
+    ) -> Arc<Rim> {
         let without: Vec<String> = without.iter().map(|id| (*id).to_owned()).collect();
-        let (config, disks) = (self.config.clone(), self.disks.clone());
+        let config = self.config.clone();
         let random = Arc::new(Mutex::new(Random(seed)));
         let open = move || {
             let open = |node: &NodeConfig| {
@@ -72,7 +83,7 @@ impl Cluster {
                     let (place, source) = (node.url.clone(), ErrorKind::NotFound.into());
                     return Err(StoreError::Io { op, place, name, source });
                 }
-                Ok(Arc::new(disks[&node.id].clone()) as Arc<dyn Backend>)
+                Ok(disk(&node.id))
             };
             let random = Arc::clone(&random);
             let pick = move |n| random.lock().unwrap().below(n as u64) as usize;
@@ -88,6 +99,17 @@ impl Cluster {
         };
         let rim = Rim::new(pool, id, || 1_700_000_000_000).in_sequence();
         Arc::new(rim.reopening(Box::new(open)))
+    }
+
+    /// The same pool on copies of its disks, as a power cut now would leave them.
+    pub fn copy(&self, seed: u64) -> Cluster {
+        let (config, ids) = (self.config.clone(), Arc::clone(&self.ids));
+        let memory: BTreeMap<String, MemoryBackend> = (0..)
+            .zip(&self.memory)
+            .map(|(at, (id, disk))| (id.clone(), disk.crash(seed + at)))
+            .collect();
+        let disks = wrapped(&memory);
+        Cluster { config, memory, disks, ids }
     }
 
     /// What is left after a power cut.

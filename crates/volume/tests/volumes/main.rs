@@ -2,4 +2,8 @@
 
 mod common;
 mod faults;
+mod fuse;
+mod history;
+mod kept;
 mod model;
+mod sweep;
