@@ -28,12 +28,16 @@ from tools import Failed, Unable  # noqa: E402
 from where import about  # noqa: E402
 
 TOOLS = ("fio", "losetup", "mkfs.ext4", "mount", "ip", "tc")
-# MiB of a volume, of a volume over links, of short jobs and of a round; rounds; seconds of jobs
-# that last a time; what a repair may read and write a second at each node.
+# MiB of a volume, of a volume over links, of first writes, of reads and of a round; rounds; seconds
+# of jobs that last a time; what a repair may read and write a second at each node; what is made
+# into whole stripes together.
 SIZES = {
-    "tiny": dict(size=96, net=32, short=4, part=8, rounds=1, seconds=1, limit="200MiB"),
-    "quick": dict(size=512, net=256, short=48, part=256, rounds=3, seconds=6, limit="15MiB"),
-    "full": dict(size=4096, net=1024, short=512, part=2048, rounds=5, seconds=30, limit="15MiB"),
+    "tiny": dict(size=96, net=32, first=4, short=4, part=8, rounds=1, seconds=1, limit="200MiB",
+                 segment="4MiB"),
+    "quick": dict(size=512, net=256, first=64, short=48, part=256, rounds=3, seconds=6,
+                  limit="15MiB", segment="32MiB"),
+    "full": dict(size=4096, net=1024, first=256, short=512, part=2048, rounds=5, seconds=30,
+                 limit="15MiB", segment="32MiB"),
 }
 BARS = {
     "write_bytes_per_byte_uniform": 7.2, "write_bytes_per_byte_zipf": 6,
@@ -52,7 +56,7 @@ def say(text):
 def measure(options):
     """All rounds of all sections."""
     found = {}
-    volumes = sections.Volumes(options.folder, options.kiln, options.size)
+    volumes = sections.Volumes(options.folder, options.kiln, options.size, options.segment)
     rows = [
         ("first", lambda: sections.first(volumes, options)),
         ("sequential", lambda: sections.sequential(volumes, options)),

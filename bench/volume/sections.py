@@ -21,7 +21,7 @@ ONE = [*RANDOM, "--iodepth=1", "--norandommap=1", "--time_based"]
 class Volumes:
     """The volumes that are compared, each with disks of its own."""
 
-    def __init__(self, folder, kiln, size_mib):
+    def __init__(self, folder, kiln, size_mib, segment):
         self.all, self.size = {}, size_mib
         try:
             for code in (CODE, REPLICAS):
@@ -29,7 +29,7 @@ class Volumes:
                 disks = Disks(where, NODES, size_mib * 4 * MIB)
                 self.all[code] = [disks, None]
                 pool = ["-c", code, *disks.nodes()]
-                self.all[code][1] = Served(where, kiln, pool, size_mib)
+                self.all[code][1] = Served(where, kiln, pool, size_mib, segment)
         except BaseException:
             self.end()
             raise
@@ -58,7 +58,7 @@ class Volumes:
 def first(volumes, options):
     """Blocks that were never written, and the same ones overwritten; nothing is cleaned yet."""
     def region(at):
-        size = options.short
+        size = options.first
         return ["--norandommap=0", f"--size={size}m", f"--offset={at * size}m", "--iodepth=32"]
 
     disks, volume = volumes[CODE]
@@ -174,8 +174,8 @@ def links(folder, kiln, options):
         where.mkdir()
         nodes = [f"--node={bed.address(host)}" for host in range(NODES)]
         prefix = ["ip", "netns", "exec", bed.switch]
-        volume = Served(where, kiln, ["-c", CODE, *nodes], options.net, prefix=prefix,
-                        flags=["--key", str(bed.key)])
+        volume = Served(where, kiln, ["-c", CODE, *nodes], options.net, options.segment,
+                        prefix=prefix, flags=["--key", str(bed.key)])
         whole = [*UNIFORM, f"--size={options.net}m"]
         volume.fio("--rw=write", "--bs=1m", "--iodepth=32", f"--size={options.net}m")
         volume.fio(*whole, f"--io_size={options.net * 2}m")

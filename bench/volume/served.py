@@ -13,11 +13,11 @@ from tools import Failed, run
 class Served:
     """A pool with a volume that is being served; `prefix` are words before those of kiln."""
 
-    def __init__(self, folder, kiln, pool, size_mib, prefix=(), flags=()):
+    def __init__(self, folder, kiln, pool, size_mib, segment, prefix=(), flags=()):
         self.folder, self.prefix, self.kiln_program = folder, list(prefix), kiln
         self.flags, self.socket, self.size = list(flags), folder / "disk.sock", size_mib
         self.kiln("pool", "create", *pool)
-        self.kiln("volume", "create", "disk", f"{size_mib}MiB")
+        self.kiln("volume", "create", "disk", f"{size_mib}MiB", "--segment", segment)
         self.start()
 
     def start(self):
