@@ -13,8 +13,8 @@ KILN   := $(TARGET)/release/kiln
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
     dist dist-test dist-twice bench-average bench-volume numbers pictures simulate testbed-up \
     testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel hdfs-up \
-    hdfs-down hdfs-test page-test howto-test bench-online online-test volume-bench-test fuzz \
-    clean
+    hdfs-down hdfs-test page-test howto-test bench-online online-test volume-bench-test \
+    hdfs-faults bench-hdfs fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -56,6 +56,8 @@ help:
 	@echo 'make bench-s3  what repairs download and ask for, and what faults do (QUICK=1)'
 	@echo 'make hdfs-up, hdfs-down  a NameNode and DATANODES=14 with links of RATE here (as root)'
 	@echo 'make hdfs-test  files and a pool on 14 DataNodes here, of which one is killed (as root)'
+	@echo 'make hdfs-faults  a pool in HDFS while requests go wrong and DataNodes die (QUICK=1; as root)'
+	@echo 'make bench-hdfs  pools in HDFS beside its own Reed-Solomon (QUICK=1: 10 minutes; as root)'
 	@echo 'make simulate  clusters in virtual time while everything goes wrong (SEEDS=10000, FIRST=0)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each), guided by coverage'
 	@echo 'make lint    formatting, clippy, and a look at what we depend on'
@@ -309,6 +311,20 @@ hdfs-test: setup
 	$(hdfs-packages); \
 	$(PYTHON) bench/hdfs/hdfs_test.py '$(HDFS)-test' --kiln "$$1" --battery "$$2" \
 	    --cache '$(TARGET)/hadoop' || [ $$? = 3 ]
+
+# Faults between kiln and a real HDFS, counted.
+hdfs-faults: build
+	@$(hdfs-packages); \
+	$(PYTHON) bench/hdfs/faults.py '$(HDFS)-faults' --kiln '$(KILN)' --cache '$(TARGET)/hadoop' \
+	    --out '$(TARGET)/hdfs-faults.json' $(if $(QUICK),--quick)
+
+# E5 of the ParaRC paper: encoding and recovery beside HDFS's own.
+bench-hdfs: build
+	@$(hdfs-packages); \
+	$(PYTHON) bench/hdfs/bench.py '$(HDFS)-bench' --kiln '$(KILN)' --cache '$(TARGET)/hadoop' \
+	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
+	$(DRAW) '$(TARGET)/bench/hdfs$(if $(QUICK),-quick).json'
+
 # The page of a coordinator in a browser; what is missing is skipped, and said.
 PAGE_PACKAGES := chromium prometheus
 

@@ -38,6 +38,8 @@ class Hdfs(Testbed):
         super().__init__(folder)
         self.jars = None
         self.block_mib = 128
+        # Whether Java is to start soon rather than to compute fast.
+        self.light = True
         if (self.folder / "hdfs.json").exists():
             known = json.loads((self.folder / "hdfs.json").read_text())
             self.jars, self.block_mib = known["jars"], known["block_mib"]
@@ -75,8 +77,8 @@ class Hdfs(Testbed):
 
     # Life
 
-    def make_hdfs(self, datanodes, rate, kiln, block_mib=128):
-        """Makes namespaces, links, and the daemons in them."""
+    def make_hdfs(self, datanodes, rate, kiln, block_mib=128, first=None):
+        """Makes namespaces, links, and the daemons in them; the `first` DataNodes, or all, run."""
         able()
         if self.jars is None:
             raise TestbedError("where Hadoop is was not said (--cache)")
@@ -90,22 +92,25 @@ class Hdfs(Testbed):
         run(*self.java(name, hadoop.NAMENODE, "-format", "-nonInteractive"), timeout=WAIT)
         self.start_daemon(name)
         self.wait_until(lambda: self.listens(name), "the NameNode to start")
-        for host in range(self.datanodes):
+        running = first or self.datanodes
+        for host in range(running):
             self.start_daemon(host)
-        self.wait_until(lambda: self.live() == self.datanodes, "all DataNodes to report")
+        self.wait_until(lambda: self.live() == running, "all DataNodes to report")
 
-    def java(self, host, main, *words, heap="64m"):
+    def java(self, host, main, *words, heap="64m", light=True):
         """The words that run a class of Hadoop on a host."""
         return ["ip", "netns", "exec", self.space(host),
-                *hadoop.command(self.jars, self.daemon_folder(host), main, *words, heap=heap)]
+                *hadoop.command(self.jars, self.daemon_folder(host), main, *words, heap=heap,
+                                light=light)]
 
     def start_daemon(self, host):
         """Starts the daemon of a host and notes its process id."""
         main = hadoop.NAMENODE if host == self.datanodes else hadoop.DATANODE
-        heap = "192m" if host == self.datanodes else "64m"
+        heap = "192m" if host == self.datanodes else "96m"
+        words = self.java(host, main, heap=heap, light=self.light)
         with open(self.folder / "log" / f"hdfs{host}.log", "ab") as log:
-            daemon = subprocess.Popen(self.java(host, main, heap=heap), stdin=subprocess.DEVNULL,
-                                      stdout=log, stderr=log, start_new_session=True)
+            daemon = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                      start_new_session=True)
         self.processes[f"hdfs{host}"] = daemon
         (self.folder / "pids" / f"hdfs{host}").write_text(str(daemon.pid))
 

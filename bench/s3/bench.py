@@ -11,16 +11,17 @@ import argparse
 import json
 import os
 import platform
-import random
 import shutil
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from proxy import Proxy
-from rig import Failed, Rig
-from servers import Moto, Unable
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+
+import pool_work  # noqa: E402
+from proxy import Proxy  # noqa: E402
+from rig import Rig  # noqa: E402
+from servers import Moto, Unable  # noqa: E402
 
 NODES = 14
 CODE = "clay:10+4"
@@ -29,9 +30,6 @@ LARGE = 160_000_000
 # One stripe of chunks of 1 MiB.
 STRIPE = 10 << 20
 ORDERS = ("natural", "gray", "fewest")
-# Names that each worker of the fault run has to itself.
-NAMES = 4
-WORKERS = 3
 
 
 def spread(rig, name, size, code):
@@ -78,101 +76,12 @@ def orders(rig, quick):
     return rows
 
 
-class Worker:
-    """Does random things with names of its own, and knows what may be found there."""
-
-    def __init__(self, rig, at):
-        self.rig, self.at = rig, at
-        self.random = random.Random(at)
-        self.allowed = {f"w{at}/{name}": {None} for name in range(NAMES)}
-        self.wrong, self.done, self.failed, self.serial = [], 0, 0, 0
-
-    def step(self):
-        name = self.random.choice(list(self.allowed))
-        acts = ["put"] * 4 + ["get"] * 6 + ["rm"] * 2 + ["ls"] * 2
-        # One of them also looks after the pool: that reads listings.
-        act = self.random.choice(acts + ["tend"] if self.at == 0 else acts)
-        self.done += 1
-        try:
-            getattr(self, act)(name)
-        except Failed:
-            self.failed += 1
-        except subprocess.TimeoutExpired:
-            self.wrong.append(f"{act} {name}: no end")
-
-    def put(self, name):
-        self.serial += 1
-        size = self.random.choice((40, 5_000, 300_000, 1_200_000))
-        file = f"in-{self.at}"
-        data = self.rig.write(file, size, f"{self.at}/{self.serial}")
-        self.allowed[name].add(data)
-        self.rig.run("put", file, name, "--force")
-        self.allowed[name] = {data}
-
-    def rm(self, name):
-        self.allowed[name].add(None)
-        try:
-            self.rig.run("rm", name)
-        except Failed as error:
-            if "no object" not in str(error):
-                raise
-        self.allowed[name] = {None}
-
-    def get(self, name):
-        found = f"out-{self.at}"
-        try:
-            self.rig.run("get", name, "-o", found, "--force")
-            data = self.rig.read(found)
-        except Failed as error:
-            if "no object" not in str(error):
-                raise
-            data = None
-        if data not in self.allowed[name]:
-            what = None if data is None else len(data)
-            self.wrong.append(f"{name}: {what} bytes that were never put")
-
-    def ls(self, _):
-        self.rig.run("ls")
-
-    def tend(self, _):
-        self.rig.run(self.random.choice(("repair", "scrub")), "--lock-wait", "40")
-
-
 def faults(rig, wanted, longest):
-    """Random work while requests go wrong; then everything must be as it was acknowledged."""
+    """A pool in six buckets."""
     buckets = rig.buckets("faults", 6)
     nodes = [f"--node={rig.place(at, bucket, 'p')},id=n{at}" for at, bucket in enumerate(buckets)]
     rig.run("pool", "create", "--code", "rs:4+2", *nodes)
-    workers = [Worker(rig, at) for at in range(WORKERS)]
-    proxy, end = rig.proxy, time.monotonic() + longest
-    proxy.faults = 0.12
-
-    def work(worker):
-        while sum(proxy.tried.values()) < wanted and time.monotonic() < end:
-            worker.step()
-
-    with ThreadPoolExecutor(WORKERS) as threads:
-        list(threads.map(work, workers))
-    proxy.faults = 0.0
-    tried = dict(proxy.tried)
-    wrong = [text for worker in workers for text in worker.wrong]
-    # Locks of commands that were cut off are taken over when they were silent for long enough.
-    for command in ("scrub", "repair", "scrub"):
-        try:
-            rig.run(command, "--lock-wait", "120")
-        except Failed as error:
-            if command != "scrub":
-                wrong.append(f"{command} at the end: {error}")
-    for worker in workers:
-        worker.wrong = []
-        for name in worker.allowed:
-            try:
-                worker.get(name)
-            except Failed as error:
-                worker.wrong.append(f"{name} at the end: {error}")
-        wrong += worker.wrong
-    counts = {"steps": sum(w.done for w in workers), "refused": sum(w.failed for w in workers)}
-    return tried, wrong, counts
+    return pool_work.play(rig, rig.proxy, wanted, longest)
 
 
 def machine():
@@ -218,7 +127,7 @@ def tell(text):
 
 def measure(options, server):
     """All of it."""
-    proxy = Proxy(server.port, NODES)
+    proxy = Proxy([("127.0.0.1", server.port)] * NODES)
     rig = Rig(options.kiln, os.path.join(options.folder, "work"), server, proxy)
     headline, report = {}, {"headline": {}, "machine": machine(), "code": CODE}
     if not options.only_faults:

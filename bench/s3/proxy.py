@@ -1,6 +1,7 @@
-"""A proxy before an S3 server on this machine: it counts, and it lies where it is told to.
+"""A proxy before HTTP servers: it counts, and it lies where it is told to.
 
-Each of its ports is an endpoint. A request is passed on with its own Host, so signatures hold.
+Each of its ports stands for a server. A request is passed on with its own Host, so S3's signatures
+hold. `Handler` speaks for S3; `bench/hdfs/faults.py` has one that speaks for WebHDFS.
 """
 
 import collections
@@ -15,6 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 KINDS = ("500", "slowdown", "truncate", "flip", "lost", "cut", "stale") * 3 + ("stall",)
 # How long a stalled answer is held, in seconds: longer than clients here wait.
 STALL = 1.6
+# Seconds that a server may take.
+ANSWER = 60
 
 
 class Counts:
@@ -38,27 +41,30 @@ class Counts:
 
 
 class Proxy:
-    """So many endpoints before one server. `faults` is the share of requests that go wrong."""
+    """An endpoint for each of the servers. `faults` is the share of requests that go wrong."""
 
-    def __init__(self, server_port, endpoints, seed=1):
-        self.server_port = server_port
+    def __init__(self, servers, seed=1, handler=None, host="127.0.0.1", kinds=KINDS):
+        self.handler, self.host = handler or Handler, host
         self.faults = 0.0
-        self.kinds = KINDS
+        self.kinds = kinds
         self.tried = collections.Counter()
         self.random = random.Random(seed)
         self.lock = threading.Lock()
         self.listings = {}
-        self.ports = [self.serve() for _ in range(endpoints)]
+        self.ports = [self.serve(server) for server in servers]
 
-    def serve(self):
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    def serve(self, upstream):
+        server = ThreadingHTTPServer((self.host, 0), self.handler)
         server.daemon_threads = True
-        server.proxy, server.counts = self, Counts()
+        server.proxy, server.counts, server.upstream = self, Counts(), upstream
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return server
 
     def endpoint(self, at):
-        return f"http://127.0.0.1:{self.ports[at].server_port}"
+        return f"http://{self.authority(at)}"
+
+    def authority(self, at):
+        return f"{self.host}:{self.ports[at].server_port}"
 
     def counts(self, at):
         return self.ports[at].counts
@@ -75,7 +81,7 @@ class Proxy:
         with self.lock:
             if self.random.random() >= self.faults:
                 return None
-            fits = [kind for kind in self.kinds if can(kind, verb)]
+            fits = [kind for kind in self.kinds if self.handler.can(kind, verb)]
             kind = self.random.choice(fits)
             self.tried[kind] += 1
             return kind
@@ -84,17 +90,6 @@ class Proxy:
         for port in self.ports:
             port.shutdown()
             port.server_close()
-
-
-def can(kind, verb):
-    """Whether a kind of fault is one of this kind of request."""
-    if kind in ("truncate", "flip"):
-        return verb == "GET"
-    if kind == "stale":
-        return verb == "LIST"
-    if kind == "lost":
-        return verb in ("PUT", "POST", "DELETE")
-    return True
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -114,17 +109,44 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             pass  # The client hung up.
 
+    @staticmethod
+    def can(kind, verb):
+        """Whether a kind of fault is one of this kind of request."""
+        if kind in ("truncate", "flip"):
+            return verb == "GET"
+        if kind == "stale":
+            return verb == "LIST"
+        if kind == "lost":
+            return verb in ("PUT", "POST", "DELETE")
+        return True
+
+    def verb(self):
+        """GET, HEAD, PUT, POST, DELETE, or LIST."""
+        query = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
+        return "LIST" if self.command == "GET" and "list-type" in query else self.command
+
+    def refusal(self, fault):
+        """How the server would say that it cannot just now."""
+        code = "InternalError" if fault == "500" else "SlowDown"
+        return f"<Error><Code>{code}</Code><Message>on purpose</Message></Error>".encode()
+
+    def body(self):
+        """What came with the request."""
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = []
+        while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
     def forward(self):
-        length = int(self.headers.get("Content-Length") or 0)
-        body = self.rfile.read(length)
-        verb = verb_of(self.command, self.path)
-        proxy = self.server.proxy
+        body, verb, proxy = self.body(), self.verb(), self.server.proxy
         fault = proxy.strike(verb)
         answer = None
         if fault in ("500", "slowdown"):
-            code = "InternalError" if fault == "500" else "SlowDown"
-            text = f"<Error><Code>{code}</Code><Message>on purpose</Message></Error>".encode()
-            answer = (500 if fault == "500" else 503, [], text)
+            answer = (500 if fault == "500" else 503, [], self.refusal(fault))
         elif fault == "cut":
             self.close_connection = True
             return
@@ -141,13 +163,15 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(verb, answer, fault, len(body))
 
     def ask(self, body):
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.proxy.server_port)
+        connection = http.client.HTTPConnection(*self.server.upstream, timeout=ANSWER)
         try:
             connection.putrequest(
                 self.command, self.path, skip_host=True, skip_accept_encoding=True)
             for name, value in self.headers.items():
-                if name.lower() not in ("connection", "expect"):
+                if name.lower() not in ("connection", "expect", "transfer-encoding"):
                     connection.putheader(name, value)
+            if self.headers.get("Transfer-Encoding"):
+                connection.putheader("Content-Length", str(len(body)))
             connection.endheaders(body if body else None)
             reply = connection.getresponse()
             text = reply.read()
@@ -196,9 +220,3 @@ class Handler(BaseHTTPRequestHandler):
         self.server.counts.add(verb, up, down)
 
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = forward
-
-
-def verb_of(command, path):
-    """GET, HEAD, PUT, POST, DELETE, or LIST."""
-    query = parse_qs(urlsplit(path).query, keep_blank_values=True)
-    return "LIST" if command == "GET" and "list-type" in query else command

@@ -4,15 +4,16 @@ import json
 import os
 import random
 import subprocess
+import sys
+from pathlib import Path
 
-import servers
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+
+import servers  # noqa: E402
+from pool_work import Failed  # noqa: E402
 
 # Seconds that one command may take.
 LONGEST = 300
-
-
-class Failed(Exception):
-    """A command that ended with an error."""
 
 
 class Rig:

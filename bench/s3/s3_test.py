@@ -92,7 +92,7 @@ def main():
     os.makedirs(options.folder)
     try:
         with Moto(os.path.join(options.folder, "..", "moto")) as server:
-            proxy = Proxy(server.port, NODES)
+            proxy = Proxy([("127.0.0.1", server.port)] * NODES)
             rig = Rig(options.kiln, options.folder, server, proxy)
             files(rig)
             pool(rig)

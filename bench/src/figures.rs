@@ -5,6 +5,7 @@ mod agent;
 mod ceph;
 mod core;
 mod devices;
+mod hdfs;
 mod online;
 mod order;
 mod plan;
@@ -46,6 +47,7 @@ static REPORTS: &[Row] = &[
     Row { member: "rows", figures: repair::figures },
     Row { member: "volumes", figures: volume::figures },
     Row { member: "exhibits", figures: online::figures },
+    Row { member: "hdfs", figures: hdfs::figures },
     // A figure as it stands.
     Row {
         member: "panels",
