@@ -7,3 +7,4 @@ mod history;
 mod kept;
 mod model;
 mod sweep;
+mod writers;
