@@ -2,6 +2,7 @@
 
 import json
 import time
+import zlib
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -66,6 +67,12 @@ def key_of(target):
     return "ceph" if target.kind == "ceph" else target.name
 
 
+def seed_of(cell, number):
+    """Its own for each cell and round, else reads would ask for what was written just before; the
+    same for all targets."""
+    return zlib.crc32(f"{cell.name} {number}".encode())
+
+
 class Study:
     """A run over systems, which are started when the first cell needs them."""
 
@@ -126,7 +133,8 @@ class Study:
         before = meters.look(system)
         with meters.Sampler(system) if cell.series else nullcontext() as sampler:
             client, requests = fio.run_cell(system.engine(image), cell, seconds,
-                                            self.options.folder, number + 1, system.environment())
+                                            self.options.folder, seed_of(cell, number),
+                                            system.environment())
         settling.settle(system, 3)
         found = meters.without_idle(meters.between(before, meters.look(system)), idle)
         sample = summary.per_operation(found | client | fio.latencies(requests))

@@ -23,7 +23,8 @@ case $RELEASE in
     20.2) SUITE=forky DATED=false ;;
     *) echo "no Debian known to have Ceph $RELEASE; known: 18.2, 20.2" >&2; exit 3 ;;
 esac
-PACKAGES=ceph-mon,ceph-mgr,ceph-osd,ceph-common,python3-rados,libradospp-dev,librados-dev,g++
+PACKAGES=ceph-mon,ceph-mgr,ceph-osd,ceph-common,python3-rados,libradospp-dev,librados-dev,g++,\
+fio,iproute2,e2fsprogs
 
 mkdir -p "$(dirname "$FOLDER")"
 FOLDER=$(cd "$(dirname "$FOLDER")" && pwd)/$(basename "$FOLDER")
