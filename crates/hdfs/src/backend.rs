@@ -1,7 +1,7 @@
 //! The backend: the files of a folder of HDFS.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use kiln_store::{
 
 use crate::client::Client;
 use crate::fence::LOCK;
-use crate::lease::{Seen, acquire};
+use crate::lease::Locks;
 use crate::place::Place;
 use crate::read::File;
 use crate::write::Writer;
@@ -24,7 +24,7 @@ const LOCK_RETRY: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone)]
 pub struct FolderBackend {
     client: Arc<Client>,
-    seen: Arc<Mutex<Seen>>,
+    locks: Arc<Locks>,
 }
 
 impl FolderBackend {
@@ -41,8 +41,22 @@ impl FolderBackend {
     /// # Errors
     /// [`StoreError::BadPlace`]: it is not written as it should be.
     pub fn open(place: &Location<'_>) -> Result<FolderBackend, StoreError> {
+        FolderBackend::with(place, false)
+    }
+
+    /// As [`FolderBackend::open`], to serve it to others: a lock that was given back is kept for a
+    /// moment.
+    ///
+    /// # Errors
+    /// As [`FolderBackend::open`].
+    pub fn open_to_serve(place: &Location<'_>) -> Result<FolderBackend, StoreError> {
+        FolderBackend::with(place, true)
+    }
+
+    fn with(place: &Location<'_>, serves: bool) -> Result<FolderBackend, StoreError> {
         let client = Arc::new(Client::new(Place::of(place)?));
-        Ok(FolderBackend { client, seen: Arc::default() })
+        let locks = Locks::new(Arc::clone(&client), serves);
+        Ok(FolderBackend { client, locks })
     }
 
     fn renamed(&self, from: &str, to: &str, over: bool) -> Result<(), StoreError> {
@@ -135,7 +149,7 @@ impl Backend for FolderBackend {
 
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
         loop {
-            if let Some(guard) = acquire(&self.client, &self.seen)? {
+            if let Some(guard) = self.locks.acquire()? {
                 return Ok(Some(WriteLock::on(guard)));
             }
             if !wait {
@@ -161,7 +175,7 @@ impl Backend for FolderBackend {
     }
 
     fn lock_holder(&self) -> Option<String> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).holder.clone()
+        self.locks.holder()
     }
 
     fn issued(&self) -> (u64, u64) {

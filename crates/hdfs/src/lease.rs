@@ -24,12 +24,19 @@ const LEASE: Duration = Duration::from_secs(30);
 const RENEW: Duration = Duration::from_secs(8);
 /// Longest lock that is read, in bytes.
 const MAX_LOCK: u64 = 4096;
+/// How long who serves a place keeps a lock that nobody of its own wants.
+const LINGER: Duration = Duration::from_secs(2);
+/// After this time it gives the lock back whoever wants it, and waits for [`TURN`] itself.
+const KEPT: Duration = Duration::from_secs(10);
+/// Longer than others wait between their tries.
+const TURN: Duration = Duration::from_secs(1);
 
 /// A lock that is held.
 #[derive(Debug)]
 struct Lease {
     client: Arc<Client>,
     fence: Arc<Fence>,
+    begun: Instant,
     /// The path of the file by its number.
     path: String,
     /// Its time of modification when it was made: signs of life count up from there.
@@ -40,9 +47,30 @@ struct Lease {
 
 /// What others hold, as it was seen first.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+struct Seen {
     held: Option<(u64, u64, Instant)>,
-    pub holder: Option<String>,
+    holder: Option<String>,
+}
+
+/// The lock of a place, for all threads of this program.
+#[derive(Debug)]
+pub(crate) struct Locks {
+    client: Arc<Client>,
+    /// Whether a lock that was given back is kept for a while.
+    lingers: bool,
+    turn: Mutex<Turn>,
+    seen: Mutex<Seen>,
+}
+
+/// Who has it.
+#[derive(Debug, Default)]
+struct Turn {
+    /// A thread of this program has it, or asks for it.
+    taken: bool,
+    /// The lock that nobody uses, and since when.
+    idle: Option<(Arc<Lease>, Instant)>,
+    /// Until when others have their turn.
+    rests: Option<Instant>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -51,80 +79,175 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The guard of a lock: when it goes, so does the lock.
 #[derive(Debug)]
-pub(crate) struct Guard(Arc<Lease>);
+pub(crate) struct Guard {
+    locks: Arc<Locks>,
+    lease: Arc<Lease>,
+}
 
-/// Tries to get the lock; `None`: somebody else has it.
-pub(crate) fn acquire(
-    client: &Arc<Client>,
-    seen: &Mutex<Seen>,
-) -> Result<Option<Guard>, StoreError> {
-    for _ in 0..2 {
-        let sent = Instant::now();
-        match put(client, LOCK, holder().as_bytes(), true) {
-            Ok(()) => {
-                let status = client.status(Operation::Lock, LOCK, &client.path(LOCK))?;
-                locked(seen).held = None;
-                return begin(client, &status, sent).map(Some);
+impl Locks {
+    pub(crate) fn new(client: Arc<Client>, lingers: bool) -> Arc<Locks> {
+        Arc::new(Locks { client, lingers, turn: Mutex::default(), seen: Mutex::default() })
+    }
+
+    /// Who holds the lock, as far as it was seen.
+    pub(crate) fn holder(&self) -> Option<String> {
+        locked(&self.seen).holder.clone()
+    }
+
+    /// Tries to get the lock; `None`: somebody else has it.
+    pub(crate) fn acquire(self: &Arc<Locks>) -> Result<Option<Guard>, StoreError> {
+        let idle = {
+            let mut turn = locked(&self.turn);
+            if turn.taken {
+                locked(&self.seen).holder = Some(holder().trim().to_owned());
+                return Ok(None);
             }
-            Err(error) if error.is_exists() => {}
-            Err(error) => return Err(error),
-        }
-        match client.status(Operation::Lock, LOCK, &client.path(LOCK)) {
-            Ok(status) if !is_gone(client, seen, &status) => return Ok(None),
-            Ok(status) => client.delete(LOCK, &by_id(status.file_id))?,
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(error),
+            if turn.rests.is_some_and(|until| Instant::now() < until) {
+                return Ok(None);
+            }
+            (turn.taken, turn.rests) = (true, None);
+            turn.idle.take()
+        };
+        let lease = match idle {
+            // A lock that may have been taken over meanwhile is none.
+            Some((lease, _)) if lease.fence.holds() => Ok(Some(lease)),
+            Some((lease, _)) => {
+                lease.end();
+                self.ask()
+            }
+            None => self.ask(),
+        };
+        match lease {
+            Ok(Some(lease)) => {
+                *locked(&self.client.fence) = Arc::downgrade(&lease.fence);
+                Ok(Some(Guard { locks: Arc::clone(self), lease }))
+            }
+            other => {
+                locked(&self.turn).taken = false;
+                other.map(|_| None)
+            }
         }
     }
-    Ok(None)
-}
 
-/// From now on the lock is kept by a thread.
-fn begin(client: &Arc<Client>, status: &Status, sent: Instant) -> Result<Guard, StoreError> {
-    let lease = Arc::new(Lease {
-        client: Arc::clone(client),
-        fence: Arc::new(Fence::new(sent)),
-        path: by_id(status.file_id),
-        made: status.modification_time,
-        released: Mutex::new(false),
-        wake: Condvar::new(),
-    });
-    let guard = Guard(Arc::clone(&lease));
-    let thread = thread::Builder::new().name("kiln-hdfs-lease".into());
-    let spawned = thread.spawn(move || lease.keep());
-    spawned.map_err(|error| client.error(Operation::Lock, "", error))?;
-    *locked(&client.fence) = Arc::downgrade(&guard.0.fence);
-    Ok(guard)
-}
-
-impl Lease {
-    fn keep(&self) {
-        let mut time = self.made;
-        loop {
-            let released = locked(&self.released);
-            let wait = self.wake.wait_timeout_while(released, RENEW, |released| !*released);
-            if *wait.unwrap_or_else(PoisonError::into_inner).0 || self.fence.is_lost() {
-                return;
-            }
-            time += 1;
+    /// Asks HDFS for it.
+    fn ask(self: &Arc<Locks>) -> Result<Option<Arc<Lease>>, StoreError> {
+        let (client, seen) = (&self.client, &self.seen);
+        for _ in 0..2 {
             let sent = Instant::now();
-            match self.client.touch(LOCK, &self.path, time) {
-                Ok(true) => self.fence.note(Some(sent)),
-                Ok(false) => self.fence.note(None),
-                // It may pass; what counts is the time since the last success.
-                Err(_) => {}
+            match put(client, LOCK, holder().as_bytes(), true) {
+                Ok(()) => {
+                    let status = client.status(Operation::Lock, LOCK, &client.path(LOCK))?;
+                    locked(seen).held = None;
+                    return begin(self, &status, sent).map(Some);
+                }
+                Err(error) if error.is_exists() => {}
+                Err(error) => return Err(error),
             }
+            match client.status(Operation::Lock, LOCK, &client.path(LOCK)) {
+                Ok(status) if !is_gone(client, seen, &status) => return Ok(None),
+                Ok(status) => client.delete(LOCK, &by_id(status.file_id))?,
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes the lock back that nobody has used for long enough; whether it did.
+    fn expire(&self, lease: &Arc<Lease>) -> bool {
+        let mut turn = locked(&self.turn);
+        let over = |(idle, since): &(Arc<Lease>, Instant)| {
+            Arc::ptr_eq(idle, lease) && since.elapsed() >= LINGER
+        };
+        let over = turn.idle.as_ref().is_some_and(over);
+        if over {
+            turn.idle = None;
+        }
+        over
+    }
+}
+
+impl Drop for Locks {
+    fn drop(&mut self) {
+        if let Some((lease, _)) = locked(&self.turn).idle.take() {
+            lease.end();
         }
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        *locked(&self.0.client.fence) = Weak::new();
-        *locked(&self.0.released) = true;
-        self.0.wake.notify_all();
-        // If it stays, the next one waits until it is clear that nobody has it.
-        let _ = self.0.client.delete(LOCK, &self.0.path);
+        *locked(&self.locks.client.fence) = Weak::new();
+        let now = Instant::now();
+        let kept = self.lease.begun.elapsed() >= KEPT;
+        let lingers = self.locks.lingers && !kept && self.lease.fence.holds();
+        let lease = Arc::clone(&self.lease);
+        if !lingers {
+            // If it stays, the next one waits until it is clear that nobody has it.
+            lease.end();
+        }
+        let mut turn = locked(&self.locks.turn);
+        turn.taken = false;
+        turn.idle = lingers.then_some((lease, now));
+        turn.rests = (self.locks.lingers && kept).then_some(now + TURN);
+    }
+}
+
+/// From now on the lock is kept by a thread.
+fn begin(locks: &Arc<Locks>, status: &Status, sent: Instant) -> Result<Arc<Lease>, StoreError> {
+    let client = &locks.client;
+    let lease = Arc::new(Lease {
+        client: Arc::clone(client),
+        begun: sent,
+        fence: Arc::new(Fence::new(sent)),
+        path: by_id(status.file_id),
+        made: status.modification_time,
+        released: Mutex::new(false),
+        wake: Condvar::new(),
+    });
+    let thread = thread::Builder::new().name("kiln-hdfs-lease".into());
+    let (kept, of) = (Arc::clone(&lease), Arc::downgrade(locks));
+    let spawned = thread.spawn(move || Lease::keep(&kept, &of));
+    if let Err(error) = spawned {
+        lease.end();
+        return Err(client.error(Operation::Lock, "", error));
+    }
+    Ok(lease)
+}
+
+impl Lease {
+    fn keep(lease: &Arc<Lease>, locks: &Weak<Locks>) {
+        let (mut time, mut next) = (lease.made, Instant::now() + RENEW);
+        loop {
+            let pause = LINGER.min(next.saturating_duration_since(Instant::now()));
+            let released = locked(&lease.released);
+            let wait = lease.wake.wait_timeout_while(released, pause, |released| !*released);
+            if *wait.unwrap_or_else(PoisonError::into_inner).0 || lease.fence.is_lost() {
+                return;
+            }
+            if locks.upgrade().is_some_and(|locks| locks.expire(lease)) {
+                return lease.end();
+            }
+            if Instant::now() < next {
+                continue;
+            }
+            time += 1;
+            let sent = Instant::now();
+            next = sent + RENEW;
+            match lease.client.touch(LOCK, &lease.path, time) {
+                Ok(true) => lease.fence.note(Some(sent)),
+                Ok(false) => lease.fence.note(None),
+                // It may pass; what counts is the time since the last success.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Gives it back. What cannot be removed is taken over when it is clear that nobody has it.
+    fn end(&self) {
+        *locked(&self.released) = true;
+        self.wake.notify_all();
+        let _ = self.client.delete(LOCK, &self.path);
     }
 }
 

@@ -46,7 +46,10 @@ impl BackendKind for Folders {
         "a folder of HDFS, by WebHDFS; ?datanode=host keeps its files on that DataNode"
     }
 
-    fn open(&self, place: &Location<'_>, _: Opening) -> Result<Arc<dyn Backend>, StoreError> {
-        Ok(Arc::new(FolderBackend::open(place)?))
+    fn open(&self, place: &Location<'_>, how: Opening) -> Result<Arc<dyn Backend>, StoreError> {
+        Ok(Arc::new(match how.confined {
+            true => FolderBackend::open_to_serve(place)?,
+            false => FolderBackend::open(place)?,
+        }))
     }
 }
