@@ -53,7 +53,8 @@ pub use plan::Plan;
 pub use plan_cache::PlanCache;
 pub use problem::Problem;
 pub use recovery::{
-    Destination, Emit, Job, Layout, RecoveryOptions, RecoveryPlan, RiskClass, Stripe, Tolerates,
+    COPIED, Destination, Emit, Job, Layout, RecoveryOptions, RecoveryPlan, RiskClass, Stripe,
+    Tolerates,
 };
 pub use search_budget::SearchBudget;
 pub use strategies::{

@@ -21,6 +21,9 @@ use kiln_code::{CodeError, Dag, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The strategy of a job that computes nothing: the node that leaves sends its chunk.
+pub const COPIED: &str = "copied";
+
 /// The most stripes of one recovery plan; larger recoveries are planned in batches.
 const STRIPES_MAX: usize = 4_000_000;
 
@@ -57,6 +60,10 @@ pub struct RecoveryOptions {
     pub sweeps: usize,
     /// Moves of a strategy that searches, for each pattern of losses.
     pub moves: u64,
+    /// A node that is to be emptied and still answers: it has every chunk that stripes miss. Such a
+    /// chunk is copied from it ([`COPIED`]), or rebuilt from the others, whichever leaves the
+    /// busiest link less to carry. Stripes that miss several chunks are rebuilt.
+    pub leaving: Option<usize>,
 }
 
 impl Default for RecoveryOptions {
@@ -67,6 +74,7 @@ impl Default for RecoveryOptions {
             seed: 1,
             sweeps: 12,
             moves: 100_000,
+            leaving: None,
         }
     }
 }
@@ -130,6 +138,8 @@ pub struct RecoveryPlan {
     order: Vec<u32>,
     /// By stripe: the entry of the candidate plans, and where its targets begin.
     entries: Vec<u32>,
+    /// By stripe: whether its chunk comes from the node that leaves.
+    copied: Vec<bool>,
     starts: Vec<u32>,
     targets: Vec<u16>,
     sent: Vec<f64>,
@@ -158,8 +168,11 @@ impl RecoveryPlan {
         layout.check(cluster.nodes().len())?;
         let candidates = CandidatePlans::new(&layout, emit, &destination, options)?;
         let mut balance = balance::Balance::new(&cluster, &layout, &candidates, &destination)?;
-        let bound = bound::least(&cluster, &layout, &candidates, balance.receivers());
+        let leaving = options.leaving.map(|node| leaving(node, &cluster, &layout, &balance));
+        let leaving = leaving.transpose()?;
+        let bound = bound::least(&cluster, &layout, &candidates, balance.receivers(), leaving);
         balance.set_bound(bound);
+        balance.set_leaving(leaving);
         let mut order: Vec<u32> = Vec::new();
         let mut classes = Vec::new();
         let mut seed = options.seed;
@@ -170,13 +183,21 @@ impl RecoveryPlan {
             classes.push(RiskClass { lost, stripes: stripes.len(), makespan });
             order.extend(stripes);
         }
-        let balance::Placed { entries, starts, targets, sent, received } = balance.finish();
+        let balance::Placed { mut entries, starts, targets, sent, received } = balance.finish();
+        let copied: Vec<bool> = entries.iter().map(|&entry| entry == balance::COPY).collect();
+        for (at, entry) in entries.iter_mut().enumerate().filter(|(at, _)| copied[*at]) {
+            // Any entry says which chunk it is.
+            let lost: Vec<usize> = layout.stripe(at).lost().collect();
+            let pattern = candidates.pattern(&lost);
+            *entry = pattern.map_or(0, |pattern| pattern.range.start);
+        }
         Ok(RecoveryPlan {
             cluster,
             layout,
             candidates,
             order,
             entries,
+            copied,
             starts,
             targets,
             sent,
@@ -196,19 +217,24 @@ impl RecoveryPlan {
         let entry = self.candidates.entry(self.entries[stripe]);
         let start = self.starts[stripe] as usize;
         let targets = &self.targets[start..start + entry.lost.len()];
-        Job { stripe, lost: &entry.lost, targets, strategy: entry.plan.strategy() }
+        let strategy = if self.copied[stripe] { COPIED } else { entry.plan.strategy() };
+        Job { stripe, lost: &entry.lost, targets, strategy }
     }
 
     /// The placed plan of the job at `index`, on the nodes of the cluster.
     ///
     /// # Errors
-    /// There is no such job.
+    /// There is no such job, or it is a copy, of which nothing is computed.
     pub fn plan(&self, index: usize) -> Result<Plan, PlanError> {
         if index >= self.order.len() {
             let (got, limit) = (index, self.order.len());
             return Err(PlanError::TooMany { what: "index of a job", got, limit });
         }
         let job = self.job(index);
+        if self.copied[job.stripe] {
+            let reason = "its chunk is copied: there is nothing to compute".into();
+            return Err(PlanError::BadStripe { stripe: job.stripe, reason });
+        }
         let entry = self.candidates.entry(self.entries[job.stripe]);
         let stripe = self.layout.stripe(job.stripe);
         let mut nodes: Vec<usize> =
@@ -291,6 +317,30 @@ impl RecoveryPlan {
     /// The cluster snapshot that the plan was made for.
     pub fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
+    }
+}
+
+/// The node that is to be emptied, if it can be one.
+fn leaving(
+    node: usize,
+    cluster: &Cluster,
+    layout: &Layout,
+    balance: &balance::Balance<'_>,
+) -> Result<u16, PlanError> {
+    let nodes = cluster.nodes().len();
+    let known = u16::try_from(node).ok().filter(|_| node < nodes);
+    let role = "the node that leaves";
+    let known = known.ok_or(PlanError::BadNode { node, nodes, role })?;
+    if balance.receivers().contains(&known) {
+        let role = "a destination of what it has to give away";
+        return Err(PlanError::BadNode { node, nodes, role });
+    }
+    match layout.stripes().position(|stripe| stripe.has(known)) {
+        None => Ok(known),
+        Some(stripe) => {
+            let reason = format!("node {node} is to give its chunk away, so it has to be missing");
+            Err(PlanError::BadStripe { stripe, reason })
+        }
     }
 }
 

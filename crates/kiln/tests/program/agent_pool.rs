@@ -132,6 +132,30 @@ fn a_lost_agent_is_rebuilt_by_the_others_with_the_traffic_of_the_plans() {
 }
 
 #[test]
+fn a_node_that_leaves_is_emptied_by_all_agents_as_planned() {
+    let mut scene = Scene::new("clay:4+2", 8, &[]);
+    for at in 0..16 {
+        scene.put(&format!("o{at:02}"), 4_000_000);
+    }
+    let planned = scene.ok("pool drain n0 --mark --json").json();
+    let number = |what: &str| planned[what].as_u64().unwrap();
+    assert!(number("copied") > 0 && number("rebuilt") > 0, "{planned}");
+    assert_eq!(number("copied") + number("rebuilt"), number("shards"));
+    assert!(number("max_node_load") < number("copied_max_node_load"), "{planned}");
+    assert!(number("bound") <= number("max_node_load"), "{planned}");
+    let text = scene.ok("pool drain n0 --mark").stdout;
+    assert!(text.contains("copied from it") && text.contains("no plan gets below"), "{text}");
+    let report = scene.recover("");
+    assert_eq!(report["failed_count"], 0, "{report}");
+    assert_eq!(report["repaired"], number("shards"), "{report}");
+    assert_eq!(report["central"], number("copied"), "{report}");
+    scene.ok("pool drain n0 -q");
+    assert!(scene.rig.names("d0").iter().all(|name| !name.ends_with(".kiln")));
+    scene.kill(0);
+    scene.is_whole();
+}
+
+#[test]
 fn who_has_another_key_is_told_that_and_not_that_data_is_lost() {
     let scene = Scene::new("rs:2+1", 3, &[10]);
     scene.rig.kiln("agent --init --key other.key").ok();

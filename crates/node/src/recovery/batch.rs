@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kiln_code::Codec;
-use kiln_plan::{Cluster, Destination, Layout, Node, Plan, RecoveryOptions, RecoveryPlan};
+use kiln_plan::{COPIED, Cluster, Destination, Layout, Node, Plan, RecoveryOptions, RecoveryPlan};
 use kiln_pool::queue::Damaged;
 use kiln_pool::{Listed, PoolConfig};
 
@@ -113,8 +113,18 @@ pub struct Job {
 /// Jobs and their joint plans.
 #[derive(Debug, Default)]
 pub struct Batch {
-    groups: Vec<RecoveryPlan>,
+    groups: Vec<Group>,
     jobs: Vec<Job>,
+}
+
+/// Objects that are planned together.
+#[derive(Debug)]
+struct Group {
+    plan: RecoveryPlan,
+    /// Bytes of a shard, in the mean.
+    bytes: f64,
+    /// Whether their shards leave a node that still answers.
+    leaving: bool,
 }
 
 /// Which nodes may get a shard.
@@ -128,8 +138,9 @@ enum Room {
     All,
 }
 
-/// What makes objects fit one plan: code, size to a power of two, where they go.
-type Kind = (String, u32, Room);
+/// What makes objects fit one plan: code, size to a power of two, where they go, and the node that
+/// they leave while it still answers.
+type Kind = (String, u32, Room, Option<usize>);
 
 /// The codes of the objects, by spec.
 type Codecs = BTreeMap<String, Codec>;
@@ -161,9 +172,15 @@ impl Batch {
                 None => batch.jobs.push(Job { want, planned: None }),
             }
         }
-        for ((spec, _, room), wants) in kinds {
+        for ((spec, _, room, leaving), wants) in kinds {
             let codec = codec_of(&spec, &mut codecs)?;
-            batch.add(codec, pool.destinations(room), wants, pool, &cluster, rules)?;
+            let options = RecoveryOptions {
+                strategies: rules.candidates.clone(),
+                seed: rules.seed,
+                leaving,
+                ..RecoveryOptions::default()
+            };
+            batch.add(codec, pool.destinations(room), wants, pool, &cluster, &options)?;
         }
         let margin = |job: &Job| job.want.damaged.as_ref().map_or(0, |damaged| damaged.margin);
         // Stable: within a risk, joint plans keep the order that loads all links at any time.
@@ -178,20 +195,17 @@ impl Batch {
         wants: Vec<DamagedObject>,
         pool: &Snapshot<'_>,
         cluster: &Arc<Cluster>,
-        rules: &Rules,
+        options: &RecoveryOptions,
     ) -> Result<()> {
+        let bytes: u64 = wants.iter().map(DamagedObject::shard_bytes).sum();
+        let bytes = bytes as f64 / wants.len().max(1) as f64;
         let mut layout = Layout::new(codec.shape());
         for want in &wants {
             layout.push(&pool.homes(want)).map_err(crate::error::planned)?;
         }
         let emit = |lost: &[usize], available: &[usize]| Ok(codec.repair_dag(lost, available)?.1);
-        let options = RecoveryOptions {
-            strategies: rules.candidates.clone(),
-            seed: rules.seed,
-            ..RecoveryOptions::default()
-        };
         let to = Destination::Nodes(to);
-        let plan = RecoveryPlan::new(Arc::clone(cluster), layout, &emit, to, &options);
+        let plan = RecoveryPlan::new(Arc::clone(cluster), layout, &emit, to, options);
         let mut wants: Vec<Option<DamagedObject>> = wants.into_iter().map(Some).collect();
         if let Ok(plan) = plan {
             let group = self.groups.len();
@@ -200,7 +214,7 @@ impl Batch {
                 let planned = Some((group, index));
                 self.jobs.extend(want.map(|want| Job { want, planned }));
             }
-            self.groups.push(plan);
+            self.groups.push(Group { plan, bytes, leaving: options.leaving.is_some() });
         }
         let left = wants.into_iter().flatten();
         self.jobs.extend(left.map(|want| Job { want, planned: None }));
@@ -217,7 +231,7 @@ impl Batch {
     #[must_use]
     pub fn targets(&self, job: &Job) -> Option<Vec<(u16, usize)>> {
         let (group, index) = job.planned?;
-        let planned = self.groups.get(group)?.jobs().nth(index)?;
+        let planned = self.groups.get(group)?.plan.jobs().nth(index)?;
         let targets = planned.targets.iter().map(|&node| usize::from(node));
         Some(planned.lost.iter().map(|&chunk| chunk as u16).zip(targets).collect())
     }
@@ -226,7 +240,39 @@ impl Batch {
     #[must_use]
     pub fn plan(&self, job: &Job) -> Option<Plan> {
         let (group, index) = job.planned?;
-        self.groups.get(group)?.plan(index).ok()
+        self.groups.get(group)?.plan.plan(index).ok()
+    }
+
+    /// Whether a job's shard is on a node that is to be emptied, and is to be rebuilt from the
+    /// others all the same, since that node's link has enough to carry.
+    #[must_use]
+    pub fn rebuilds_leaving(&self, job: &Job) -> bool {
+        let planned = job.planned.and_then(|(group, index)| {
+            let group = self.groups.get(group).filter(|group| group.leaving)?;
+            group.plan.jobs().nth(index)
+        });
+        planned.is_some_and(|job| job.strategy != COPIED)
+    }
+
+    /// What the busiest node sends or receives, and what all send, in bytes, as planned jointly.
+    #[must_use]
+    pub fn bytes(&self) -> (f64, f64) {
+        let mut loads: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+        for group in &self.groups {
+            for (at, (sent, got)) in group.plan.sent().zip(group.plan.received()).enumerate() {
+                let load = loads.entry(at).or_default();
+                *load = (load.0 + sent * group.bytes, load.1 + got * group.bytes);
+            }
+        }
+        let busiest = loads.values().map(|(sent, got)| sent.max(*got)).fold(0.0, f64::max);
+        (busiest, loads.values().map(|load| load.0).sum())
+    }
+
+    /// What no plan can beat of the first of [`Batch::bytes`], where all objects are planned as
+    /// one.
+    #[must_use]
+    pub fn bound_bytes(&self) -> Option<f64> {
+        Some(self.bound()? * self.groups.first()?.bytes)
     }
 
     /// Bytes at the busiest node over all bytes sent, as planned; `None` without joint plans.
@@ -240,7 +286,7 @@ impl Batch {
     #[must_use]
     pub fn busiest(&self) -> f64 {
         let mut loads: Vec<(f64, f64)> = Vec::new();
-        for plan in &self.groups {
+        for plan in self.plans() {
             for (at, (sent, received)) in plan.sent().zip(plan.received()).enumerate() {
                 if loads.len() <= at {
                     loads.push((0.0, 0.0));
@@ -254,14 +300,18 @@ impl Batch {
 
     /// Chunks that all nodes send, as planned.
     fn sent(&self) -> f64 {
-        self.groups.iter().map(|plan| plan.sent().sum::<f64>()).sum()
+        self.plans().map(|plan| plan.sent().sum::<f64>()).sum()
+    }
+
+    fn plans(&self) -> impl Iterator<Item = &RecoveryPlan> {
+        self.groups.iter().map(|group| &group.plan)
     }
 
     /// What no plan can beat of [`Batch::busiest`], where all objects are planned as one.
     #[must_use]
     pub fn bound(&self) -> Option<f64> {
         match &self.groups[..] {
-            [only] if self.jobs.iter().all(|job| job.planned.is_some()) => Some(only.bound()),
+            [only] if self.jobs.iter().all(|job| job.planned.is_some()) => Some(only.plan.bound()),
             _ => None,
         }
     }
@@ -294,7 +344,16 @@ impl Snapshot<'_> {
             false => None,
         };
         let bits = want.shard_bytes().max(1).ilog2();
-        Ok(room.map(|room| (want.listed.code.clone(), bits, room)))
+        let leaving = self.leaving(want);
+        Ok(room.map(|room| (want.listed.code.clone(), bits, room, leaving)))
+    }
+
+    /// The node that an object's only shard to move leaves, and which can still give it.
+    fn leaving(&self, want: &DamagedObject) -> Option<usize> {
+        let [index] = want.lost() else { return None };
+        let id = want.listed.nodes.get(usize::from(*index))?;
+        let at = self.config.position(id)?;
+        (self.usable[at] && self.config.node[at].is_leaving()).then_some(at)
     }
 
     /// Where the shards of an object that can be planned jointly go; `None`: it can not.
@@ -340,7 +399,8 @@ impl Snapshot<'_> {
             return part.filter(|at| to.contains(at));
         }
         let own = want.listed.nodes.get(usize::from(index));
-        own.and_then(|id| self.config.position(id)).filter(usable).or(part)
+        let own = own.and_then(|id| self.config.position(id));
+        own.filter(|at| usable(at) && !self.config.node[*at].is_leaving()).or(part)
     }
 
     /// Nodes that may get shards.

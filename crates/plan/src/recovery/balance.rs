@@ -8,7 +8,7 @@
 //! Before any balance comes safety: no node gets a chunk whose failure domain holds one of the same
 //! stripe, as long as there is another; else the least crowded domains are taken.
 
-use super::candidates::{CandidatePlan, CandidatePlans};
+use super::candidates::CandidatePlans;
 use super::{Destination, Layout, RecoveryOptions};
 use crate::seed::below;
 use crate::{Cluster, PlanError};
@@ -17,6 +17,8 @@ use crate::{Cluster, PlanError};
 const CANDIDATES: usize = 8;
 /// A makespan this close to the bound is good enough.
 const CLOSE: f64 = 1.002;
+/// Stands for an entry: the chunk is copied from the node that leaves.
+pub(super) const COPY: u32 = u32::MAX - 1;
 
 /// All choices, and the loads that they make, in sub-chunks.
 pub(super) struct Placed {
@@ -37,6 +39,8 @@ pub(super) struct Balance<'a> {
     up: Vec<f64>,
     down: Vec<f64>,
     bound: f64,
+    /// The node that has every chunk that is missing and gives it to who wants it.
+    leaving: Option<u16>,
     placed: Placed,
 }
 
@@ -91,6 +95,7 @@ impl<'a> Balance<'a> {
             up: cluster.nodes().iter().map(|node| mean / node.rate_up()).collect(),
             down: cluster.nodes().iter().map(|node| mean / node.rate_down()).collect(),
             bound: 1.0,
+            leaving: None,
             placed: Placed {
                 entries: vec![u32::MAX; layout.len()],
                 starts,
@@ -103,6 +108,11 @@ impl<'a> Balance<'a> {
 
     pub(super) fn receivers(&self) -> &[u16] {
         &self.receivers
+    }
+
+    /// Chunks may also be copied from this node, which has all that are missing.
+    pub(super) fn set_leaving(&mut self, node: Option<u16>) {
+        self.leaving = node;
     }
 
     pub(super) fn set_bound(&mut self, bound: f64) {
@@ -265,9 +275,10 @@ impl<'a> Balance<'a> {
         };
         self.only(stripe, &free)?;
         let mut best: Option<(f64, Choice)> = None;
-        for entry in entries {
+        let copy = self.leaving.filter(|_| wanted == 1).map(|_| COPY);
+        for entry in entries.chain(copy) {
             for targets in &sets {
-                let growth = self.growth(stripe, self.candidates.entry(entry), targets, &potential);
+                let growth = self.growth(stripe, entry, targets, &potential);
                 if best.as_ref().is_none_or(|(least, _)| growth < *least) {
                     best = Some((growth, Choice { entry, targets: targets.clone() }));
                 }
@@ -280,7 +291,7 @@ impl<'a> Balance<'a> {
     fn growth(
         &self,
         stripe: u32,
-        entry: &CandidatePlan,
+        entry: u32,
         targets: &[u16],
         potential: &impl Fn(f64) -> f64,
     ) -> f64 {
@@ -301,10 +312,16 @@ impl<'a> Balance<'a> {
     fn each_role(
         &self,
         stripe: u32,
-        entry: &CandidatePlan,
+        entry: u32,
         targets: &[u16],
         mut visit: impl FnMut(usize, f64, f64),
     ) {
+        if let (COPY, Some(leaving), [target]) = (entry, self.leaving, targets) {
+            let all = self.layout.shape().alpha as f64;
+            visit(usize::from(leaving), all, 0.0);
+            return visit(usize::from(*target), 0.0, all);
+        }
+        let entry = self.candidates.entry(entry);
         let homes = self.layout.stripe(stripe as usize).raw();
         let mut targets = targets.iter();
         for (role, &home) in homes.iter().enumerate() {
@@ -329,9 +346,10 @@ impl<'a> Balance<'a> {
     }
 
     fn count(&mut self, stripe: u32, sign: f64) {
-        let entry = self.candidates.entry(self.placed.entries[stripe as usize]);
+        let entry = self.placed.entries[stripe as usize];
         let start = self.placed.starts[stripe as usize] as usize;
-        let targets = self.placed.targets[start..start + entry.lost.len()].to_vec();
+        let lost = self.layout.stripe(stripe as usize).lost().count();
+        let targets = self.placed.targets[start..start + lost].to_vec();
         let mut changes = Vec::with_capacity(self.layout.shape().n());
         self.each_role(stripe, entry, &targets, |node, sent, received| {
             changes.push((node, sign * sent, sign * received));

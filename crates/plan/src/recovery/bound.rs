@@ -15,6 +15,7 @@
 use super::Layout;
 use super::candidates::CandidatePlans;
 use crate::Cluster;
+use std::collections::BTreeSet;
 
 /// The least makespan in sub-chunks over the mean link. Reasons 1 and 2 count plans that read what
 /// the code's own repair reads.
@@ -23,7 +24,11 @@ pub(super) fn least(
     layout: &Layout,
     candidates: &CandidatePlans,
     receivers: &[u16],
+    leaving: Option<u16>,
 ) -> f64 {
+    if let Some(leaving) = leaving {
+        return least_of_drain(cluster, layout, candidates, receivers, leaving);
+    }
     let mean = super::mean_rate(cluster);
     let nodes = cluster.nodes();
     let (mut send, mut travel, mut arrive) = (vec![0.0; nodes.len()], 0.0, 0.0);
@@ -61,6 +66,72 @@ pub(super) fn least(
     let execution =
         [busiest, travel / helpers, travel / all_down, arrive, line.time(helpers, destinations)];
     execution.into_iter().filter(|time| time.is_finite()).fold(0.0, f64::max)
+}
+
+/// As [`least`], of a node that is emptied: what it sends itself need not be repaired. With c chunks
+/// copied and s in all, in the time t:
+///
+/// - the node sends c, so c is at most what its link carries;
+/// - the destinations receive s;
+/// - the others send, and all receive, the contributions to s - c repairs, of which the cheapest
+///   are counted;
+/// - reason 5 for s - c repairs, with what destinations can receive beside the copies.
+///
+/// Each needs less time the larger c is, so c is what the link of the leaving node carries in t.
+fn least_of_drain(
+    cluster: &Cluster,
+    layout: &Layout,
+    candidates: &CandidatePlans,
+    receivers: &[u16],
+    leaving: u16,
+) -> f64 {
+    let mean = super::mean_rate(cluster);
+    let up = |node: u16| cluster.nodes()[usize::from(node)].rate_up() / mean;
+    let down = |node: u16| cluster.nodes()[usize::from(node)].rate_down() / mean;
+    let (mut helpers, mut into) = (BTreeSet::new(), BTreeSet::new());
+    into.extend(receivers.iter().copied());
+    let (mut stripes, mut cheapest, mut line) = (0.0, f64::INFINITY, Line::default());
+    let nodes = cluster.nodes().len();
+    for stripe in layout.stripes() {
+        let lost: Vec<usize> = stripe.lost().collect();
+        let Some(pattern) = candidates.pattern(&lost) else { continue };
+        let homes = stripe.raw().iter().copied().filter(|&home| usize::from(home) < nodes);
+        helpers.extend(homes);
+        if lost.len() > 1 {
+            // These are rebuilt: without them there is less to do.
+            continue;
+        }
+        stripes += 1.0;
+        cheapest = cheapest.min(f64::from(pattern.must_travel));
+        line.add(layout.shape(), lost.len());
+    }
+    if stripes == 0.0 {
+        return 0.0;
+    }
+    into.extend(&helpers);
+    let alpha = layout.shape().alpha as f64;
+    // Chunks that the leaving node sends in a time of 1.
+    let copies = up(leaving) / alpha;
+    let sending: f64 = helpers.iter().map(|&node| up(node)).sum();
+    let receiving: f64 = into.iter().map(|&node| down(node)).sum();
+    let destinations: f64 = receivers.iter().map(|&node| down(node)).sum();
+    // (s - c) * cheapest <= links * t, with the copies on the links into nodes, too.
+    let sent = stripes * cheapest / (sending + copies * cheapest);
+    let received = stripes * cheapest / (receiving + copies * (cheapest - alpha).max(0.0));
+    let arrived = stripes * alpha / destinations;
+    let (most, all) = (line.most / stripes, line.all / stripes);
+    let added = match candidates.may_be_mds() && line.most > 0.0 {
+        true => {
+            // sending * t >= most * (s - c) - slope * min(all * (s - c), destinations * t - alpha * c)
+            let full = line.slope * (destinations - alpha * copies);
+            let some = stripes * most / (sending + copies * most + full);
+            let left = most - line.slope * all;
+            some.max(stripes * left / (sending + copies * left))
+        }
+        false => 0.0,
+    };
+    let reasons = [sent, received, arrived, added];
+    reasons.into_iter().filter(|time| time.is_finite() && *time > 0.0).fold(0.0, f64::max)
 }
 
 /// Reason 5 summed over stripes: traffic >= `most` - `slope` * received, for received up to `all`.

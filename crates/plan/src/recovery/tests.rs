@@ -1,5 +1,7 @@
 //! Recovery plans against bounds, brute checks of loads, and layouts of all kinds.
 
+mod drain;
+
 use super::*;
 use crate::Node;
 use kiln_code::Codec;

@@ -29,6 +29,9 @@ pub struct HealRequest {
     pub away: bool,
     /// Indices known to be damaged.
     pub suspects: Vec<u16>,
+    /// Whether [`Pool::needs`] has sound shards rebuilt, too, that must leave a node: its link may
+    /// have enough to carry.
+    pub rebuild_leaving: bool,
 }
 
 /// What a repair of one object did.

@@ -89,7 +89,8 @@ impl Pool {
             let renew = health.under_replicated || (req.away && health.copies_away);
             return Ok(if renew { Needs::Heal } else { Needs::Nothing });
         }
-        if !matches!(manifest.body, Body::Shards(_)) || !health.leaving.is_empty() {
+        let moves = !health.leaving.is_empty() && !req.rebuild_leaving;
+        if !matches!(manifest.body, Body::Shards(_)) || moves {
             return Ok(Needs::Heal);
         }
         if health.margin < 0 {

@@ -162,6 +162,7 @@ impl Pool {
                 now_ms: req.now_ms,
                 away: req.away,
                 suspects: index.damage_of(&key)?,
+                rebuild_leaving: false,
             };
             match self.heal(&listed.name, &heal, &inner) {
                 Ok(healed) => {

@@ -103,7 +103,7 @@ impl Hands<'_> {
         while let Some(damaged) = queue.next(NOW_MS + 3_600_000) {
             let listed = self.index(&pool)?.by_key(&damaged.key)?;
             let name = listed.ok_or_else(|| refused("an object that is not listed".into()))?.name;
-            let req = HealRequest { now_ms: NOW_MS, away: true, suspects: Vec::new() };
+            let req = HealRequest { now_ms: NOW_MS, away: true, ..HealRequest::default() };
             match pool.heal(&name, &req, &settings()) {
                 Ok(_) | Err(PoolError::NoObject { .. }) => queue.done(&damaged.key),
                 Err(error) => return Err(error),

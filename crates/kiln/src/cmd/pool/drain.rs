@@ -1,5 +1,7 @@
 //! `kiln pool drain`
 
+mod plan;
+
 use clap::Args;
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{NodeState, Observer, RecoverRequest};
@@ -19,6 +21,11 @@ pub struct Drain {
     /// Cancel the drain: use the node again
     #[arg(long)]
     undo: bool,
+
+    /// Only mark the node and say what emptying it costs links: `kiln coordinator --wait 0` then
+    /// has the agents do it, and a drain without --mark drops the empty node
+    #[arg(long, conflicts_with = "undo")]
+    mark: bool,
 
     #[command(flatten)]
     pool: PoolFlags,
@@ -48,6 +55,13 @@ impl Drain {
             return Ok(Exit::Done);
         }
         let index = self.pool.index(&pool, setup)?;
+        if self.mark || setup.verbose {
+            let planned = plan::of(&pool, &index, &self.id, setup)?;
+            planned.show(self.mark, setup)?;
+        }
+        if self.mark {
+            return Ok(Exit::Done);
+        }
         let req = RecoverRequest { now_ms: now_ms(), away: false, dry_run: false };
         let outcome = pool.recover(&index, &req, &setup.settings());
         setup.observer.finish();

@@ -80,6 +80,7 @@ impl Shared<'_> {
             now_ms: self.recovery.control.now_ms(),
             away: true,
             suspects: want.suspects.clone(),
+            rebuild_leaving: batch.rebuilds_leaving(&batch.jobs()[at]),
         };
         let (name, agents) = (&want.listed.name, Shared::agents(&pool));
         let lacking = match pool.needs(name, &req, &self.recovery.settings) {

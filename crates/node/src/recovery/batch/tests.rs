@@ -66,6 +66,36 @@ fn a_lost_node_is_rebuilt_over_the_others_evenly_and_the_endangered_first() {
 }
 
 #[test]
+fn what_leaves_a_node_that_answers_is_copied_or_rebuilt_by_the_others() {
+    let mut config = config(10);
+    config.node[0].state = kiln_pool::NodeState::Leaving;
+    let pool = Snapshot { config: &config, usable: vec![true; 10], to: None };
+    // Chunk (10 - first) % 10 of each is on node 0.
+    let wants = (0..48).map(|i| {
+        let first = 5 + i % 6;
+        want(&format!("o{i}"), first, 10, &[((10 - first) % 10) as u16])
+    });
+    let wants: Vec<DamagedObject> = wants.collect();
+    let batch = Batch::new(wants, &pool, &Rules::new(JOINT, 1).unwrap()).unwrap();
+    let rebuilt = batch.jobs().iter().filter(|job| batch.rebuilds_leaving(job)).count();
+    assert!((10..44).contains(&rebuilt), "{rebuilt}");
+    for job in batch.jobs() {
+        // Who is copied has no plan; nobody is sent anything to the node that leaves.
+        assert_eq!(batch.plan(job).is_some(), batch.rebuilds_leaving(job));
+        assert!(batch.targets(job).unwrap().iter().all(|(_, node)| *node != 0));
+    }
+    let ((busiest, all), bound) = (batch.bytes(), batch.bound_bytes().unwrap());
+    assert!(bound <= busiest && busiest < 1.35 * bound, "{busiest} {bound}");
+    assert!(all > busiest && busiest < 48.0 * f64::from(2 << 20));
+    // A node that is gone gives nothing away.
+    let usable = (0..10).map(|at| at != 0).collect();
+    let pool = Snapshot { config: &config, usable, to: None };
+    let wants = vec![want("o", 0, 10, &[0])];
+    let batch = Batch::new(wants, &pool, &Rules::new(JOINT, 1).unwrap()).unwrap();
+    assert!(!batch.rebuilds_leaving(&batch.jobs()[0]) && batch.plan(&batch.jobs()[0]).is_some());
+}
+
+#[test]
 fn shards_go_back_to_a_node_that_is_there_or_where_a_part_lies_or_where_told() {
     let config = config(10);
     let mut pool = Snapshot { config: &config, usable: vec![true; 10], to: None };
