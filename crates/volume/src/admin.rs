@@ -6,7 +6,6 @@ use std::sync::Arc;
 use kiln_pool::PoolError;
 use serde::Serialize;
 
-use crate::asked::there_is;
 use crate::description::{Held, look_up, name_of, swap};
 use crate::descriptor::{Descriptor, SnapshotEntry, check_sizes};
 use crate::kept::lock;
@@ -432,6 +431,11 @@ fn release_origin(rim: &Rim, origin: &str, snapshot: &str, clone: &str) -> Resul
         entry.clones.retain(|other| other != clone);
     }
     swap(rim, origin, Some(held.run), &new).map(drop)
+}
+
+pub(crate) fn there_is(name: &str, snapshot: &str) -> VolumeError {
+    let what = format!("volume {name:?} has a snapshot {snapshot:?} already");
+    VolumeError::Usage { what }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use kiln_pool::{GetRequest, PoolError, Silent, StreamSource};
 use serde::{Deserialize, Serialize};
 
-use crate::admin::check_snapshot;
+use crate::admin::{check_snapshot, there_is};
 use crate::description::look_up;
 use crate::descriptor::SnapshotEntry;
 use crate::kept::lock;
@@ -12,15 +12,15 @@ use crate::state::Stage;
 use crate::volume::Volume;
 use crate::{DATA, Result, Rim, VolumeError, Worked};
 
-/// A wish that is older than this is nobody's any more.
+/// A request that is older than this is nobody's any more.
 const STALE_MS: u64 = 120_000;
-/// Most bytes of a wish.
+/// Most bytes of a request.
 const MOST: u64 = 4096;
 
 /// What somebody wants.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wish {
+struct SnapshotRequest {
     /// Name of the snapshot.
     snapshot: String,
     asked_ms: u64,
@@ -29,12 +29,12 @@ struct Wish {
     refused: String,
 }
 
-/// The object that wishes are in, one at a time.
+/// The object that requests are in, one at a time.
 fn place_of(id: &str) -> String {
-    format!("{DATA}/{id}/wish")
+    format!("{DATA}/{id}/request")
 }
 
-fn read(rim: &Rim, place: &str) -> Result<Option<Wish>> {
+fn read(rim: &Rim, place: &str) -> Result<Option<SnapshotRequest>> {
     let mut text = Vec::new();
     let settings = rim.settings(&Silent);
     let req = GetRequest { name: place, range: Some(0..MOST) };
@@ -42,13 +42,13 @@ fn read(rim: &Rim, place: &str) -> Result<Option<Wish>> {
         Err(PoolError::NoObject { .. }) => return Ok(None),
         got => got?,
     };
-    // What cannot be read is nobody's wish.
+    // What cannot be read is nobody's request.
     Ok(toml::from_str(&String::from_utf8_lossy(&text)).ok())
 }
 
-fn write(rim: &Rim, place: &str, wish: &Wish) -> Result<()> {
+fn write(rim: &Rim, place: &str, request: &SnapshotRequest) -> Result<()> {
     let wrong = |error: toml::ser::Error| VolumeError::Usage { what: error.to_string() };
-    let text = toml::to_string(wish).map_err(wrong)?;
+    let text = toml::to_string(request).map_err(wrong)?;
     let source = || StreamSource::new(text.as_bytes()).with_size(text.len() as u64);
     Ok(rim.put(place, source)?)
 }
@@ -85,7 +85,7 @@ impl Volume {
             return Err(VolumeError::Usage { what });
         }
         let (snapshot, refused) = (snapshot.to_owned(), String::new());
-        write(rim, &place, &Wish { snapshot, asked_ms: now_ms, refused })?;
+        write(rim, &place, &SnapshotRequest { snapshot, asked_ms: now_ms, refused })?;
         loop {
             if !wait() {
                 rim.remove(&place)?;
@@ -94,10 +94,10 @@ impl Volume {
                 return Err(VolumeError::Usage { what });
             }
             if has(&look_up(rim, name)?.descriptor) {
-                // Who has done it removes the wish, too.
+                // Who has done it removes the request, too.
                 return Ok(rim.remove(&place)?);
             }
-            if let Some(refused) = read(rim, &place)?.map(|wish| wish.refused)
+            if let Some(refused) = read(rim, &place)?.map(|request| request.refused)
                 && !refused.is_empty()
             {
                 rim.remove(&place)?;
@@ -112,17 +112,19 @@ impl Volume {
     /// The pool cannot be read. What cannot be done is told to who asked.
     pub fn answer(&self) -> Result<Worked> {
         let place = place_of(&lock(&self.held).descriptor.id);
-        let Some(wish) = read(&self.rim, &place)? else { return Ok(Worked::Nothing) };
-        if self.rim.now_ms().saturating_sub(wish.asked_ms) > STALE_MS {
+        let Some(request) = read(&self.rim, &place)? else { return Ok(Worked::Nothing) };
+        if self.rim.now_ms().saturating_sub(request.asked_ms) > STALE_MS {
             self.rim.remove(&place)?;
             return Ok(Worked::Nothing);
         }
-        if !wish.refused.is_empty() {
+        if !request.refused.is_empty() {
             return Ok(Worked::Nothing);
         }
-        match self.keep_snapshot(&wish.snapshot) {
+        match self.keep_snapshot(&request.snapshot) {
             Ok(()) => self.rim.remove(&place)?,
-            Err(why) => write(&self.rim, &place, &Wish { refused: why.to_string(), ..wish })?,
+            Err(why) => {
+                write(&self.rim, &place, &SnapshotRequest { refused: why.to_string(), ..request })?
+            }
         }
         Ok(Worked::Checkpoint)
     }
@@ -175,9 +177,4 @@ impl Volume {
         lock(&self.state).pin(&ids);
         Ok(())
     }
-}
-
-pub(crate) fn there_is(name: &str, snapshot: &str) -> VolumeError {
-    let what = format!("volume {name:?} has a snapshot {snapshot:?} already");
-    VolumeError::Usage { what }
 }

@@ -5,13 +5,55 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use crate::run::{Done, OwnedOp};
 use crate::{Op, Result, VolumeError};
 
 /// Bytes that are taken up together at most: much at once goes past the log.
 pub(crate) const TOGETHER: usize = 16 << 20;
 /// Bytes that are held here; what is beyond waits where it came from.
 pub(crate) const HELD: usize = 4 * TOGETHER;
+
+/// A change with bytes of its own.
+///
+/// ```
+/// let change = kiln_volume::OwnedOp::Zero { offset: 0, len: 4096 };
+/// assert!(matches!(change, kiln_volume::OwnedOp::Zero { len: 4096, .. }));
+/// ```
+#[derive(Clone, Debug)]
+pub enum OwnedOp {
+    /// Bytes at an offset.
+    Write {
+        /// In bytes.
+        offset: u64,
+        /// What to write.
+        bytes: Vec<u8>,
+    },
+    /// As [`Op::Zero`].
+    Zero {
+        /// In bytes.
+        offset: u64,
+        /// How many.
+        len: u64,
+    },
+}
+
+impl OwnedOp {
+    pub(crate) fn as_op(&self) -> Op<'_> {
+        match self {
+            OwnedOp::Write { offset, bytes } => Op::Write { offset: *offset, bytes },
+            OwnedOp::Zero { offset, len } => Op::Zero { offset: *offset, len: *len },
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            OwnedOp::Write { bytes, .. } => bytes.len(),
+            OwnedOp::Zero { .. } => 0,
+        }
+    }
+}
+
+/// Hears how a change ended.
+pub type Done = Box<dyn FnOnce(Result<(), Arc<VolumeError>>) + Send>;
 
 /// A change, and who hears of its end.
 pub(crate) type Submitted = (OwnedOp, Done);

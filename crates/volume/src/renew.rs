@@ -38,7 +38,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::write`].
     pub fn attend(&self) -> Result<bool> {
-        self.forget_troubled();
+        self.forget_failed();
         self.rim.with(kiln_pool::Pool::check_map)?;
         let pool = self.rim.pool();
         let nodes = &pool.config().node;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::kept::lock;
 use crate::pacer::{CleanPacer, SealPacer};
-use crate::queue::{Batch, Queue, Submitted, TOGETHER};
+use crate::queue::{Batch, Done, OwnedOp, Queue, Submitted, TOGETHER};
 use crate::{Op, Result, Volume, VolumeError, Worked, queue, stream};
 
 /// How long a thread with nothing to do rests.
@@ -18,49 +18,6 @@ const REST: Duration = Duration::from_millis(200);
 const ATTEND: Duration = Duration::from_secs(5);
 /// How long after a failure.
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(1);
-
-/// A change with bytes of its own.
-///
-/// ```
-/// let change = kiln_volume::OwnedOp::Zero { offset: 0, len: 4096 };
-/// assert!(matches!(change, kiln_volume::OwnedOp::Zero { len: 4096, .. }));
-/// ```
-#[derive(Clone, Debug)]
-pub enum OwnedOp {
-    /// Bytes at an offset.
-    Write {
-        /// In bytes.
-        offset: u64,
-        /// What to write.
-        bytes: Vec<u8>,
-    },
-    /// As [`Op::Zero`].
-    Zero {
-        /// In bytes.
-        offset: u64,
-        /// How many.
-        len: u64,
-    },
-}
-
-impl OwnedOp {
-    pub(crate) fn as_op(&self) -> Op<'_> {
-        match self {
-            OwnedOp::Write { offset, bytes } => Op::Write { offset: *offset, bytes },
-            OwnedOp::Zero { offset, len } => Op::Zero { offset: *offset, len: *len },
-        }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            OwnedOp::Write { bytes, .. } => bytes.len(),
-            OwnedOp::Zero { .. } => 0,
-        }
-    }
-}
-
-/// Hears how a change ended.
-pub type Done = Box<dyn FnOnce(Result<(), Arc<VolumeError>>) + Send>;
 
 /// A volume with its threads.
 ///

@@ -408,9 +408,9 @@ impl State {
         self.closed.is_empty() && self.hot.blocks.is_empty() && self.hot.freed.len() == 0
     }
 
-    /// Begins a segment that is written without the log and counts by a batch: its slot, its number,
-    /// and the last batch that is wholly in segments. What is between are other long writes, which
-    /// count before this one does.
+    /// Begins a segment that is written without the log and counts by a batch: its slot, its
+    /// number, and the last batch that is wholly in segments. What is between are other long
+    /// writes, which count before this one does.
     pub fn begin_long(&mut self, seq: u64) -> (u32, SegmentId, u64) {
         let (id, slot) = (self.begin(), self.new_slot(Stage::Closed));
         self.slots[slot as usize].id = id;
@@ -574,9 +574,10 @@ impl State {
         })
     }
 
-    /// Segments to clean next, as many as fill a new one, the last perhaps in part: where much is to be had for little, and
-    /// old ones rather than young ones, whose blocks may still be overwritten. Cost-benefit, as log
-    /// structured file systems weigh it: free space times age, over what is read and written.
+    /// Segments to clean next, as many as fill a new one, the last perhaps in part: where much is
+    /// to be had for little, and old ones rather than young ones, whose blocks may still be
+    /// overwritten. Cost-benefit, as log structured file systems weigh it: free space times age,
+    /// over what is read and written.
     pub fn victims(&self) -> Vec<u32> {
         let score = |slot: &Slot| {
             let live = f64::from(slot.live) / f64::from(slot.blocks.max(1));

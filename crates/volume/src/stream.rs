@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use crate::kept::lock;
 use crate::long::{Long, PART};
-use crate::queue::{Batch, Queue, TOGETHER};
-use crate::run::OwnedOp;
+use crate::queue::{Batch, OwnedOp, Queue, TOGETHER};
 use crate::segment::SegmentHead;
 use crate::{BLOCK, Op, Volume};
 

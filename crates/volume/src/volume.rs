@@ -512,8 +512,8 @@ impl Volume {
     }
 
     /// Segments of which something could not be read are looked up anew: it may be back.
-    pub(crate) fn forget_troubled(&self) {
-        lock(&self.opened).retain(|_, object| !object.met_trouble());
+    pub(crate) fn forget_failed(&self) {
+        lock(&self.opened).retain(|_, object| !object.met_failure());
     }
 
     /// Ranges that may hold data, and those that are zeros: how many blocks from one on are of

@@ -84,7 +84,8 @@ pub struct Nbd {
     ///
     /// It is kept as long as 64% of what segments hold are live; then cleaning takes what it needs.
     /// Without it cleaning takes the time that clients leave, and a third of it at least.
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", hide_default_value = true)]
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0")]
+    #[arg(hide_default_value = true)]
     limit_cleaning: u64,
 
     /// Serve other machines without encryption: whoever reaches the port can read and write

@@ -68,8 +68,8 @@ pub(super) fn least(
     execution.into_iter().filter(|time| time.is_finite()).fold(0.0, f64::max)
 }
 
-/// As [`least`], of a node that is emptied: what it sends itself need not be repaired. With c chunks
-/// copied and s in all, in the time t:
+/// As [`least`], of a node that is emptied: what it sends itself need not be repaired. With c
+/// chunks copied and s in all, in the time t:
 ///
 /// - the node sends c, so c is at most what its link carries;
 /// - the destinations receive s;
@@ -122,7 +122,8 @@ fn least_of_drain(
     let (most, all) = (line.most / stripes, line.all / stripes);
     let added = match candidates.may_be_mds() && line.most > 0.0 {
         true => {
-            // sending * t >= most * (s - c) - slope * min(all * (s - c), destinations * t - alpha * c)
+            // sending * t >= most * (s - c) - slope * (what destinations have room for), and that is
+            // min(all * (s - c), destinations * t - alpha * c)
             let full = line.slope * (destinations - alpha * copies);
             let some = stripes * most / (sending + copies * most + full);
             let left = most - line.slope * all;

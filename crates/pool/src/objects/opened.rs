@@ -144,7 +144,7 @@ impl OpenObject {
     }
 
     /// The same bytes, checked and rebuilt where that is necessary. What was found of its shards is
-    /// remembered, so that many reads look once: see [`OpenObject::met_trouble`].
+    /// remembered, so that many reads look once: see [`OpenObject::met_failure`].
     ///
     /// # Errors
     /// As [`Pool::get`].
@@ -189,7 +189,7 @@ impl OpenObject {
     /// Whether some of its shards could not be read, which is remembered: they may be there again,
     /// or elsewhere, for who opens the object anew.
     #[must_use]
-    pub fn met_trouble(&self) -> bool {
+    pub fn met_failure(&self) -> bool {
         let gone = |shard: &OnceLock<Option<Box<dyn ReadAt>>>| matches!(shard.get(), Some(None));
         self.found.lock().unwrap_or_else(PoisonError::into_inner).is_some()
             || self.shards.iter().any(gone)

@@ -1,6 +1,7 @@
-//! The fault sweep: a power cut, a failure, a full disk and a lost disk at any operation of all that
-//! a writer does; and another writer that comes at any of them. Whoever opens the volume then finds
-//! what was acknowledged, and of what was not, each block whole or as it was.
+//! The fault sweep: a power cut, a failure, a full disk and a lost disk at any operation of
+//! all that a writer does; and another writer that comes at any of them. Whoever opens the
+//! volume then finds what was acknowledged, and of what was not, each block whole or as it
+//! was.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,6 +1,6 @@
-//! A pool whose nodes go away, come back, leave for good and lose their disks, and writers that take
-//! a volume from each other meanwhile. Every block that anybody reads is of a write that may be
-//! there; of several writers only the last one writes.
+//! A pool whose nodes go away, come back, leave for good and lose their disks, and writers
+//! that take a volume from each other meanwhile. Every block that anybody reads is of a write
+//! that may be there; of several writers only the last one writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -274,7 +274,6 @@ fn play(code: &str, nodes: usize, seed: u64) {
 }
 
 #[test]
-#[ignore = "it has not yet run to its end: see docs/STATE.md"]
 fn writers_take_turns_while_nodes_come_and_go() {
     let (seeds, first) = crate::model::seeds();
     for seed in first..first + seeds {
