@@ -131,7 +131,8 @@ fn one(row: &Row, seed: u64) -> Result<Recovery, PlanError> {
     drop(plan);
     let mut alone_mib = Vec::new();
     for name in ALONE {
-        let options = RecoveryOptions { strategies: vec![name], sweeps: 0, seed, moves: 1_000 };
+        let strategies = vec![name];
+        let options = RecoveryOptions { strategies, sweeps: 0, seed, moves: 1_000, leaving: None };
         alone_mib.push((name.to_owned(), recover(&options)?.makespan() * BLOCK_MIB));
     }
     Ok(Recovery {

@@ -69,11 +69,11 @@ impl Volume {
             absent.iter().for_each(|number| new.note_absent(*number));
             new.era.push(Era { generation: number, first, absent: Vec::new() });
         };
-        let mut begun = begin(&self.rim, &self.name, &mut held, &mut state, &change, &without);
+        let mut begun = begin(&self.rim, &self.name, &mut held, &mut state, change, &without);
         if matches!(begun, Err(VolumeError::Deposed { .. }))
             && matches!(held.catch_up(&self.rim, &self.name), Ok(true))
         {
-            begun = begin(&self.rim, &self.name, &mut held, &mut state, &change, &without);
+            begun = begin(&self.rim, &self.name, &mut held, &mut state, change, &without);
         }
         if begun.is_ok() {
             state.renumber(number);

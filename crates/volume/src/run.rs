@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::kept::lock;
 use crate::pacer::{CleanPacer, SealPacer};
 use crate::queue::{Batch, Done, OwnedOp, Queue, Submitted, TOGETHER};
-use crate::{Op, Result, Volume, VolumeError, Worked, queue, stream};
+use crate::{Result, Volume, Worked, queue, stream};
 
 /// How long a thread with nothing to do rests.
 const REST: Duration = Duration::from_millis(200);
