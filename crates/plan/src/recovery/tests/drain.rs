@@ -63,9 +63,8 @@ fn a_node_is_emptied_near_the_bound_whatever_the_code() {
         let copied = copied(&plan);
         assert!(copied > 0, "{spec}");
         assert!(plan.makespan() < 1.35 * plan.bound(), "{spec} {}", plan.makespan());
-        // Copying alone has one link send all 60; repairing alone is no better.
-        let dead = recover(&codec, cluster(), layout, Destination::Spread, &quick()).unwrap();
-        println!("{spec} drain {} bound {} dead {} bound {} copied {copied}", plan.makespan(), plan.bound(), dead.makespan(), dead.bound());
+        // Copying alone has one link send all 60.
+        assert!(plan.makespan() < 60.0, "{spec} {}", plan.makespan());
     }
 }
 
