@@ -167,22 +167,26 @@ impl RecoveryPlan {
         }
         layout.check(cluster.nodes().len())?;
         let candidates = CandidatePlans::new(&layout, emit, &destination, options)?;
-        let mut balance = balance::Balance::new(&cluster, &layout, &candidates, &destination)?;
-        let leaving = options.leaving.map(|node| leaving(node, &cluster, &layout, &balance));
+        let new = || balance::Balance::new(&cluster, &layout, &candidates, &destination);
+        let first = new()?;
+        let leaving = options.leaving.map(|node| leaving(node, &cluster, &layout, &first));
         let leaving = leaving.transpose()?;
-        let bound = bound::least(&cluster, &layout, &candidates, balance.receivers(), leaving);
-        balance.set_bound(bound);
-        balance.set_leaving(leaving);
-        let mut order: Vec<u32> = Vec::new();
-        let mut classes = Vec::new();
-        let mut seed = options.seed;
-        for (lost, mut stripes) in by_risk(&layout) {
-            shuffle(&mut stripes, &mut seed);
-            balance.place(&stripes, options, &mut seed)?;
-            let makespan = balance.makespan() / layout.shape().alpha as f64;
-            classes.push(RiskClass { lost, stripes: stripes.len(), makespan });
-            order.extend(stripes);
-        }
+        let bound = bound::least(&cluster, &layout, &candidates, first.receivers(), leaving);
+        let (balance, order, classes) = match leaving {
+            None => placed(first, None, bound, &layout, options)?,
+            // Copies are cheap one by one, so that a search begins with too many: how many are best
+            // is tried.
+            Some(node) => {
+                let mut best = placed(first, Some((node, 0.0)), bound, &layout, options)?;
+                for most in [1.02 * bound, 1.1 * bound, f64::INFINITY] {
+                    let next = placed(new()?, Some((node, most)), bound, &layout, options)?;
+                    if next.0.makespan() < best.0.makespan() {
+                        best = next;
+                    }
+                }
+                best
+            }
+        };
         let balance::Placed { mut entries, starts, targets, sent, received } = balance.finish();
         let copied: Vec<bool> = entries.iter().map(|&entry| entry == balance::COPY).collect();
         for (at, entry) in entries.iter_mut().enumerate().filter(|(at, _)| copied[*at]) {
@@ -318,6 +322,30 @@ impl RecoveryPlan {
     pub fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
     }
+}
+
+/// What is placed, the order of stripes, and their classes.
+type Placement<'a> = (balance::Balance<'a>, Vec<u32>, Vec<RiskClass>);
+
+/// Chooses for all stripes, the riskiest first; `leaving` may copy for so long.
+fn placed<'a>(
+    mut balance: balance::Balance<'a>,
+    leaving: Option<(u16, f64)>,
+    bound: f64,
+    layout: &Layout,
+    options: &RecoveryOptions,
+) -> Result<Placement<'a>, PlanError> {
+    balance.set_bound(bound);
+    balance.set_leaving(leaving.map(|row| row.0), leaving.map_or(0.0, |row| row.1));
+    let (mut order, mut classes, mut seed) = (Vec::new(), Vec::new(), options.seed);
+    for (lost, mut stripes) in by_risk(layout) {
+        shuffle(&mut stripes, &mut seed);
+        balance.place(&stripes, options, &mut seed)?;
+        let makespan = balance.makespan() / layout.shape().alpha as f64;
+        classes.push(RiskClass { lost, stripes: stripes.len(), makespan });
+        order.extend(stripes);
+    }
+    Ok((balance, order, classes))
 }
 
 /// The node that is to be emptied, if it can be one.

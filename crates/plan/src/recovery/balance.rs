@@ -39,8 +39,9 @@ pub(super) struct Balance<'a> {
     up: Vec<f64>,
     down: Vec<f64>,
     bound: f64,
-    /// The node that has every chunk that is missing and gives it to who wants it.
-    leaving: Option<u16>,
+    /// The node that has every chunk that is missing and gives it to who wants it, and the time
+    /// that its link may take for that.
+    leaving: Option<(u16, f64)>,
     placed: Placed,
 }
 
@@ -111,8 +112,9 @@ impl<'a> Balance<'a> {
     }
 
     /// Chunks may also be copied from this node, which has all that are missing.
-    pub(super) fn set_leaving(&mut self, node: Option<u16>) {
-        self.leaving = node;
+    /// It does so as long as its link takes at most the time `most`.
+    pub(super) fn set_leaving(&mut self, node: Option<u16>, most: f64) {
+        self.leaving = node.map(|node| (node, most));
     }
 
     pub(super) fn set_bound(&mut self, bound: f64) {
@@ -275,7 +277,12 @@ impl<'a> Balance<'a> {
         };
         self.only(stripe, &free)?;
         let mut best: Option<(f64, Choice)> = None;
-        let copy = self.leaving.filter(|_| wanted == 1).map(|_| COPY);
+        let all = self.layout.shape().alpha as f64;
+        let copies = |&(node, most): &(u16, f64)| {
+            let node = usize::from(node);
+            wanted == 1 && (self.placed.sent[node] + all) * self.up[node] <= most
+        };
+        let copy = self.leaving.filter(copies).map(|_| COPY);
         for entry in entries.chain(copy) {
             for targets in &sets {
                 let growth = self.growth(stripe, entry, targets, &potential);
@@ -316,7 +323,7 @@ impl<'a> Balance<'a> {
         targets: &[u16],
         mut visit: impl FnMut(usize, f64, f64),
     ) {
-        if let (COPY, Some(leaving), [target]) = (entry, self.leaving, targets) {
+        if let (COPY, Some((leaving, _)), [target]) = (entry, self.leaving, targets) {
             let all = self.layout.shape().alpha as f64;
             visit(usize::from(leaving), all, 0.0);
             return visit(usize::from(*target), 0.0, all);
