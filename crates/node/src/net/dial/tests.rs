@@ -29,6 +29,5 @@ fn the_reason_of_the_end_is_kept_for_who_comes_later() {
         });
         let error = told.recv().unwrap().unwrap_err();
         assert!(error.to_string().contains("--key"), "{error}");
-        assert!(!error.is_retryable(), "{error}");
     }
 }
