@@ -13,7 +13,7 @@ from tools import Failed, run
 class Served:
     """A pool with a volume that is being served; `prefix` are words before those of kiln."""
 
-    def __init__(self, folder, kiln, pool, size_mib, segment, prefix=(), flags=()):
+    def __init__(self, folder, kiln, pool, size_mib, segment="32MiB", prefix=(), flags=()):
         self.folder, self.prefix, self.kiln_program = folder, list(prefix), kiln
         self.flags, self.socket, self.size = list(flags), folder / "disk.sock", size_mib
         self.kiln("pool", "create", *pool)
