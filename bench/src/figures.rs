@@ -255,8 +255,10 @@ mod tests {
     fn committed_reports_are_drawn_whole() {
         let reports = committed();
         assert!(reports.iter().map(|(.., pictures)| pictures.len()).sum::<usize>() > 20);
-        for (file, report, pictures) in reports {
+        for (file, mut report, pictures) in reports {
             assert!(!pictures.is_empty(), "{file}");
+            // Pictures that a report has as data have labels of axes, which name nobody.
+            report.as_object_mut().unwrap().remove("exhibits");
             let mut all = String::new();
             for (name, figure) in pictures {
                 let svg = figure.svg();
