@@ -122,7 +122,7 @@ fn least_of_drain(
     let (most, all) = (line.most / stripes, line.all / stripes);
     let added = match candidates.may_be_mds() && line.most > 0.0 {
         true => {
-            // sending * t >= most * (s - c) - slope * (what destinations have room for), and that is
+            // sending * t >= most * (s - c) - slope * (what destinations have room for), which is
             // min(all * (s - c), destinations * t - alpha * c)
             let full = line.slope * (destinations - alpha * copies);
             let some = stripes * most / (sending + copies * most + full);
