@@ -188,7 +188,7 @@ impl Volume {
         check_snapshot(snapshot)?;
         let held = Volume::settled(rim, name, writer)?;
         let mut new = held.descriptor.clone();
-        if new.snapshot.iter().any(|entry| entry.name == snapshot) {
+        if new.has_snapshot(snapshot) {
             return Err(there_is(name, snapshot));
         }
         let map = new.checkpoint.clone().unwrap_or_default();

@@ -67,10 +67,7 @@ impl Volume {
     ) -> Result<()> {
         check_snapshot(snapshot)?;
         let found = look_up(rim, name)?.descriptor;
-        let has = |found: &crate::descriptor::Descriptor| {
-            found.snapshot.iter().any(|entry| entry.name == snapshot)
-        };
-        if has(&found) {
+        if found.has_snapshot(snapshot) {
             return Err(there_is(name, snapshot));
         }
         let (place, now_ms) = (place_of(&found.id), rim.now_ms());
@@ -84,8 +81,8 @@ impl Volume {
             );
             return Err(VolumeError::Usage { what });
         }
-        let (snapshot, refused) = (snapshot.to_owned(), String::new());
-        write(rim, &place, &SnapshotRequest { snapshot, asked_ms: now_ms, refused })?;
+        let (asked_ms, refused) = (now_ms, String::new());
+        write(rim, &place, &SnapshotRequest { snapshot: snapshot.to_owned(), asked_ms, refused })?;
         loop {
             if !wait() {
                 rim.remove(&place)?;
@@ -93,7 +90,7 @@ impl Volume {
                 let what = format!("volume {name:?}: {writer} did not answer; nothing was kept");
                 return Err(VolumeError::Usage { what });
             }
-            if has(&look_up(rim, name)?.descriptor) {
+            if look_up(rim, name)?.descriptor.has_snapshot(snapshot) {
                 // Who has done it removes the request, too.
                 return Ok(rim.remove(&place)?);
             }
@@ -138,12 +135,7 @@ impl Volume {
         self.still_writes()?;
         // Nothing is moved or removed meanwhile that the map names.
         let mut kept = lock(&self.keeper);
-        let (id, generation, known) = {
-            let found = &lock(&self.held).descriptor;
-            let known = found.snapshot.iter().any(|entry| entry.name == snapshot);
-            (found.id.clone(), found.generation, known)
-        };
-        if known {
+        if lock(&self.held).descriptor.has_snapshot(snapshot) {
             return Err(there_is(&self.name, snapshot));
         }
         let (map, size, waiting) = loop {
@@ -164,8 +156,7 @@ impl Volume {
             self.seal()?;
         }
         let moment = lock(&self.state).moment_of(map, size);
-        kept.checkpoints += 1;
-        let name = format!("{DATA}/{id}/map/{generation:08x}-{:08x}", kept.checkpoints);
+        let name = self.next_map(&mut kept);
         self.put_checkpoint(&name, &moment)?;
         let created_ms = self.rim.now_ms();
         self.describe(|new| {

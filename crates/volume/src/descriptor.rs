@@ -138,6 +138,11 @@ impl Descriptor {
         Err(damaged(why))
     }
 
+    /// Whether it has a snapshot of this name.
+    pub fn has_snapshot(&self, name: &str) -> bool {
+        self.snapshot.iter().any(|entry| entry.name == name)
+    }
+
     /// Should a segment that is not there appear later, it counts for nothing.
     pub fn note_absent(&mut self, number: u64) {
         let era = self.era.iter_mut().rfind(|era| era.first <= number);

@@ -83,8 +83,12 @@ impl Batch {
         self.dones.into_iter().for_each(|done| done(end.clone()));
     }
 
-    /// Does each by itself, and tells how that ended: one that is wrong must not fail the others.
-    pub fn end_each(self, write: impl Fn(Op<'_>) -> Result<()>) {
+    /// As [`Batch::end`]; but where several failed together each is written by itself, since one
+    /// that is wrong must not fail the others.
+    pub fn end_or_each(self, end: Result<()>, write: impl Fn(Op<'_>) -> Result<()>) {
+        if end.is_ok() || self.len() <= 1 {
+            return self.end(end);
+        }
         for (op, done) in self.ops.iter().zip(self.dones) {
             done(write(op.as_op()).map_err(Arc::new));
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::kept::lock;
 use crate::pacer::{CleanPacer, SealPacer};
-use crate::queue::{Batch, Done, OwnedOp, Queue, Submitted, TOGETHER};
+use crate::queue::{Done, OwnedOp, Queue, Submitted, TOGETHER};
 use crate::{Result, Volume, Worked, queue, stream};
 
 /// How long a thread with nothing to do rests.
@@ -161,8 +161,10 @@ fn keep_all(volume: &Volume, ending: &AtomicBool, limit: u64) {
 fn commit_all(volume: &Volume, todo: &Receiver<Submitted>) {
     let mut queue = Queue::new(todo);
     while queue.wait() {
+        // What was long, and was not taken as such.
         for batch in stream::write(volume, &mut queue) {
-            commit(volume, batch);
+            let end = volume.write(&batch.as_ops());
+            batch.end_or_each(end, |op| volume.write(&[op]));
         }
         if queue.len() == 0 {
             continue;
@@ -172,19 +174,8 @@ fn commit_all(volume: &Volume, todo: &Receiver<Submitted>) {
         let end = volume.write(&batch.as_ops());
         queue.pull();
         let usual = answered + queue.len();
-        match end {
-            Err(_) if answered > 1 => batch.end_each(|op| volume.write(&[op])),
-            end => batch.end(end),
-        }
+        batch.end_or_each(end, |op| volume.write(&[op]));
         let patience = queue::patience(began.elapsed(), answered);
         queue.linger(patience, |queue| queue.len() >= usual || queue.bytes() >= TOGETHER);
-    }
-}
-
-/// What was long, and was not taken as such.
-fn commit(volume: &Volume, batch: Batch) {
-    match volume.write(&batch.as_ops()) {
-        Err(_) if batch.len() > 1 => batch.end_each(|op| volume.write(&[op])),
-        end => batch.end(end),
     }
 }

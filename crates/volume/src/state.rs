@@ -55,6 +55,13 @@ pub(crate) struct Slot {
     pub pinned: bool,
 }
 
+impl Slot {
+    /// What maps say of it.
+    fn referenced(&self) -> Referenced {
+        Referenced { id: self.id, blocks: self.blocks, head: self.head }
+    }
+}
+
 /// Blocks that are not yet in the pool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buffer {
@@ -650,13 +657,8 @@ impl State {
     pub fn moment(&self) -> Moment {
         let next_number = self.in_flight.first().copied().unwrap_or(self.next_number);
         let segment = |slot: &Slot| {
-            let (id, blocks, head) = (slot.id, slot.blocks, slot.head);
             // Dead ones too: should nobody come to removing them, whoever opens the volume will.
-            matches!(slot.stage, Stage::Sealed | Stage::Dead).then_some(Referenced {
-                id,
-                blocks,
-                head,
-            })
+            matches!(slot.stage, Stage::Sealed | Stage::Dead).then(|| slot.referenced())
         };
         let (volume, size, log_seq) = (self.volume, self.size, self.log_seq);
         Moment {
@@ -673,10 +675,7 @@ impl State {
             .pages()
             .flat_map(|(_, blocks)| blocks.into_iter().flatten().map(|mapped| mapped.at.slot))
             .collect();
-        let segment = |(at, slot): (u32, &Slot)| {
-            let (id, blocks, head) = (slot.id, slot.blocks, slot.head);
-            named.contains(&at).then_some(Referenced { id, blocks, head })
-        };
+        let segment = |(at, slot): (u32, &Slot)| named.contains(&at).then(|| slot.referenced());
         let (volume, next_number, log_seq) = (self.volume, self.next_number, self.log_seq);
         Moment {
             head: CheckpointHead { volume, size, next_number, log_seq },

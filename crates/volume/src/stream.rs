@@ -31,6 +31,11 @@ struct UnderWay<'s> {
 /// Nothing else is committed meanwhile, and these are in the order in which they came: so each
 /// knows by which batch of the log it will count.
 pub(crate) fn write(volume: &Volume, queue: &mut Queue<'_>) -> Vec<Batch> {
+    // Most of what comes is short, and shall not pay for this.
+    queue.pull();
+    if queue.bytes() < lock(&volume.state).capacity() * BLOCK / PART {
+        return Vec::new();
+    }
     let mut generation = lock(&volume.generation);
     let (segment, most) = {
         let state = lock(&volume.state);

@@ -237,15 +237,18 @@ impl Volume {
         Ok(())
     }
 
+    /// The name of the next map that is put into the pool.
+    pub(crate) fn next_map(&self, kept: &mut Kept) -> String {
+        kept.checkpoints += 1;
+        let held = lock(&self.held);
+        let (id, generation) = (&held.descriptor.id, held.descriptor.generation);
+        format!("{DATA}/{id}/map/{generation:08x}-{:08x}", kept.checkpoints)
+    }
+
     /// Writes the map into the pool, and names it in the description.
     pub(crate) fn checkpoint(&self, kept: &mut Kept) -> Result<()> {
         let moment = lock(&self.state).moment();
-        kept.checkpoints += 1;
-        let name = {
-            let held = lock(&self.held);
-            let (id, generation) = (&held.descriptor.id, held.descriptor.generation);
-            format!("{DATA}/{id}/map/{generation:08x}-{:08x}", kept.checkpoints)
-        };
+        let name = self.next_map(kept);
         let bytes = self.put_checkpoint(&name, &moment)?;
         self.count(|so_far| {
             so_far.checkpoints += 1;
