@@ -96,7 +96,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("volume clay:6+3", 17),
     ("new image", 7),
     ("full image", 1),
-    ("here", 1),
     ("the paper", 6),
     ("bound", BLACK),
     ("all placements", LIGHT),

@@ -336,7 +336,7 @@ fn placed<'a>(
     options: &RecoveryOptions,
 ) -> Result<Placement<'a>, PlanError> {
     balance.set_bound(bound);
-    balance.set_leaving(leaving.map(|row| row.0), leaving.map_or(0.0, |row| row.1));
+    balance.set_leaving(leaving);
     let (mut order, mut classes, mut seed) = (Vec::new(), Vec::new(), options.seed);
     for (lost, mut stripes) in by_risk(layout) {
         shuffle(&mut stripes, &mut seed);

@@ -117,7 +117,7 @@ fn file(path: &Path) -> Result<FileReport, Failure> {
         file: path.display().to_string(),
         object: info.object.clone(),
         spec: info.spec.clone(),
-        run: info.run.iter().map(|byte| format!("{byte:02x}")).collect(),
+        run: kiln_pool::names::hex(&info.run),
         index: info.index,
         k: info.k,
         n: info.n,

@@ -1,7 +1,7 @@
 //! `kiln rm`
 
 use clap::Args;
-use kiln_pool::PoolError;
+use kiln_pool::{Pool, PoolError};
 use serde::Serialize;
 
 use crate::cmd::Command;
@@ -45,9 +45,10 @@ impl Command for Rm {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let mut names = self.names;
+        let mut opened = None;
         if self.recursive {
-            let pool = self.pool.open(setup)?;
-            let index = self.pool.index(&pool, setup)?;
+            let pool = opened.insert(self.pool.open(setup)?);
+            let index = self.pool.index(pool, setup)?;
             let folders = std::mem::take(&mut names);
             for folder in folders {
                 let prefix = format!("{}/", folder.trim_end_matches('/'));
@@ -61,13 +62,17 @@ impl Command for Rm {
             }
         }
         let mut left = names.iter().peekable();
-        self.pool.open_for(setup, |pool| {
+        let mut remove = |pool: &Pool| {
             while let Some(name) = left.peek() {
                 pool.remove(name, fresh_run(), now_ms(), &setup.settings())?;
                 left.next();
             }
             Ok(())
-        })?;
+        };
+        match &opened {
+            Some(pool) => remove(pool)?,
+            None => self.pool.open_for(setup, remove).map(drop)?,
+        }
         setup.observer.finish();
         if setup.json {
             Stream::Stdout.json(&Report { removed: names })?;

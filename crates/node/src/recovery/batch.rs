@@ -257,15 +257,25 @@ impl Batch {
     /// What the busiest node sends or receives, and what all send, in bytes, as planned jointly.
     #[must_use]
     pub fn bytes(&self) -> (f64, f64) {
-        let mut loads: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+        self.loads(|group| group.bytes)
+    }
+
+    /// What the busiest node sends or receives, and what all send, as planned; a chunk of a group
+    /// counts as `weight` says.
+    fn loads(&self, weight: impl Fn(&Group) -> f64) -> (f64, f64) {
+        let mut loads: Vec<(f64, f64)> = Vec::new();
         for group in &self.groups {
+            let weight = weight(group);
             for (at, (sent, got)) in group.plan.sent().zip(group.plan.received()).enumerate() {
-                let load = loads.entry(at).or_default();
-                *load = (load.0 + sent * group.bytes, load.1 + got * group.bytes);
+                if loads.len() <= at {
+                    loads.push((0.0, 0.0));
+                }
+                loads[at].0 += sent * weight;
+                loads[at].1 += got * weight;
             }
         }
-        let busiest = loads.values().map(|(sent, got)| sent.max(*got)).fold(0.0, f64::max);
-        (busiest, loads.values().map(|load| load.0).sum())
+        let busiest = loads.iter().map(|(sent, got)| sent.max(*got)).fold(0.0, f64::max);
+        (busiest, loads.iter().map(|load| load.0).sum())
     }
 
     /// What no plan can beat of the first of [`Batch::bytes`], where all objects are planned as
@@ -278,33 +288,14 @@ impl Batch {
     /// Bytes at the busiest node over all bytes sent, as planned; `None` without joint plans.
     #[must_use]
     pub fn concentration(&self) -> Option<f64> {
-        let (load, sent) = (self.busiest(), self.sent());
+        let (load, sent) = self.loads(|_| 1.0);
         (sent > 0.0).then(|| load / sent)
     }
 
     /// Chunks that the busiest node sends or receives, as planned.
     #[must_use]
     pub fn busiest(&self) -> f64 {
-        let mut loads: Vec<(f64, f64)> = Vec::new();
-        for plan in self.plans() {
-            for (at, (sent, received)) in plan.sent().zip(plan.received()).enumerate() {
-                if loads.len() <= at {
-                    loads.push((0.0, 0.0));
-                }
-                loads[at].0 += sent;
-                loads[at].1 += received;
-            }
-        }
-        loads.iter().map(|(sent, received)| sent.max(*received)).fold(0.0, f64::max)
-    }
-
-    /// Chunks that all nodes send, as planned.
-    fn sent(&self) -> f64 {
-        self.plans().map(|plan| plan.sent().sum::<f64>()).sum()
-    }
-
-    fn plans(&self) -> impl Iterator<Item = &RecoveryPlan> {
-        self.groups.iter().map(|group| &group.plan)
+        self.loads(|_| 1.0).0
     }
 
     /// What no plan can beat of [`Batch::busiest`], where all objects are planned as one.

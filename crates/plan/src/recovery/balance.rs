@@ -111,10 +111,10 @@ impl<'a> Balance<'a> {
         &self.receivers
     }
 
-    /// Chunks may also be copied from this node, which has all that are missing.
-    /// It does so as long as its link takes at most the time `most`.
-    pub(super) fn set_leaving(&mut self, node: Option<u16>, most: f64) {
-        self.leaving = node.map(|node| (node, most));
+    /// Chunks may also be copied from this node, which has all that are missing, as long as its
+    /// link takes at most so much time for that.
+    pub(super) fn set_leaving(&mut self, leaving: Option<(u16, f64)>) {
+        self.leaving = leaving;
     }
 
     pub(super) fn set_bound(&mut self, bound: f64) {

@@ -221,9 +221,8 @@ impl Pool {
 
     /// Of the nodes that were used so far those that cannot be, and why. No node is asked for it.
     pub fn found_away(&self) -> Vec<(&NodeConfig, &str)> {
-        let found = |node: &'_ PoolNode| node.entered.get().is_some_and(|entered| entered.is_err());
-        let nodes = self.nodes.iter().filter(|node| found(node));
-        nodes.filter_map(|node| Some((&node.config, node.store().err()?))).collect()
+        let found = self.nodes.iter().filter_map(|node| Some((&node.config, node.entered.get()?)));
+        found.filter_map(|(config, entered)| Some((config, &entered.as_ref().err()?[..]))).collect()
     }
 
     /// Whether the nodes that can be used know of every object. With more than m domains away
