@@ -4,20 +4,61 @@ A rig runs the program and keeps its files; a proxy before the servers injects f
 them. Used over S3 and over HDFS.
 """
 
+import json
 import random
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 # Names that each worker has to itself.
 NAMES = 4
 WORKERS = 3
+# Seconds that one command may take.
+LONGEST = 300
 # Share of requests that go wrong.
 SHARE = 0.2
 
 
 class Failed(Exception):
     """A command that ended with an error."""
+
+
+class Rig:
+    """The program in a folder, which is its home too."""
+
+    def __init__(self, kiln, folder, environment):
+        self.kiln, self.folder = Path(kiln).absolute(), Path(folder).absolute()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        homes = ["HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"]
+        self.environment = environment | dict.fromkeys(homes, str(self.folder))
+
+    def run(self, *words):
+        """Runs a command; what it printed, or Failed."""
+        ended = subprocess.run(
+            [str(self.kiln), *[str(word) for word in words]], cwd=self.folder,
+            env=self.environment, capture_output=True, text=True, check=False, timeout=LONGEST)
+        if ended.returncode < 0 or "panicked" in ended.stderr:
+            raise SystemExit(f"{words}: {ended.returncode}: {ended.stderr}")
+        if ended.returncode != 0:
+            raise Failed(f"{words[0]}: {ended.returncode}: {ended.stderr.strip()[-600:]}")
+        return ended.stdout
+
+    def json(self, *words):
+        """As run, with its report."""
+        return json.loads(self.run(*words, "--json"))
+
+    def path(self, name):
+        return self.folder / name
+
+    def write(self, name, size, seed):
+        """A file of random bytes; those."""
+        data = random.Random(seed).randbytes(size)
+        self.path(name).write_bytes(data)
+        return data
+
+    def read(self, name):
+        return self.path(name).read_bytes()
 
 
 class Worker:

@@ -21,3 +21,9 @@ def about(program):
                 commit=told("git", "-C", Path(__file__).parent, "describe", "--always",
                             "--dirty=+"),
                 files=told("stat", "-f", "-c", "%T", tempfile.gettempdir()))
+
+
+def machine_cpu():
+    """Ticks that processors were busy, and all ticks."""
+    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    return sum(fields) - fields[3] - fields[4], sum(fields)

@@ -38,7 +38,6 @@ KINDS = ("500", "503", "truncate", "flip", "lost", "cut") * 3 + ("stall",)
 QUICK, FULL = (1_000, 150), (10_000, 2_400)
 # Seconds that a DataNode is dead, and that all live in between.
 DEAD, ALIVE = (3, 12), (8, 20)
-LONGEST = 300  # seconds that one command may take
 SWITCH = "10.7.0.254"
 
 
@@ -106,36 +105,6 @@ class HdfsProxy(Proxy):
         return json.dumps(answer).encode()
 
 
-class Rig:
-    """The program and a folder, as `pool_work` wants it."""
-
-    def __init__(self, hdfs):
-        self.kiln, self.folder = hdfs.kiln, hdfs.folder / "work"
-        self.folder.mkdir()
-        home = dict.fromkeys(["HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"], str(self.folder))
-        self.environment = dict(os.environ, **home)
-
-    def run(self, *words):
-        """Runs a command; what it printed, or Failed."""
-        ended = subprocess.run(
-            [self.kiln, *map(str, words)], cwd=self.folder, env=self.environment,
-            capture_output=True, text=True, check=False, timeout=LONGEST)
-        if ended.returncode < 0 or "panicked" in ended.stderr:
-            raise TestbedError(f"{words}: {ended.returncode}: {ended.stderr}")
-        if ended.returncode != 0:
-            raise pool_work.Failed(
-                f"{words[0]}: {ended.returncode}: {ended.stderr.strip()[-600:]}")
-        return ended.stdout
-
-    def write(self, name, size, seed):
-        data = random.Random(seed).randbytes(size)
-        (self.folder / name).write_bytes(data)
-        return data
-
-    def read(self, name):
-        return (self.folder / name).read_bytes()
-
-
 class Killer:
     """Kills a DataNode every now and then while it runs, and starts it again."""
 
@@ -172,7 +141,8 @@ class Killer:
 def inside(options):
     """The run itself, in the namespace of the switch, where proxies and programs are."""
     hdfs = Hdfs(options.folder)
-    proxy, rig = HdfsProxy(hdfs), Rig(hdfs)
+    proxy = HdfsProxy(hdfs)
+    rig = pool_work.Rig(hdfs.kiln, hdfs.folder / "work", dict(os.environ))
     nodes = []
     for host in range(NODES):
         hdfs.mkdir(f"faults/d{host}")

@@ -17,6 +17,10 @@ import threading
 import time
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+
+from where import machine_cpu  # noqa: E402
+
 FIRST = 30  # seconds that the first look may take
 
 
@@ -110,12 +114,6 @@ class Watch:
         """Blocks on these hosts at the last look, or at a moment."""
         look = self.looks[-1] if moment is None else self.at(moment)
         return sum(look[2].get(self.hdfs.ip(host), 0) for host in hosts)
-
-
-def machine_cpu():
-    """Ticks that processors were busy, and all ticks."""
-    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
-    return sum(fields) - fields[3] - fields[4], sum(fields)
 
 
 if __name__ == "__main__":

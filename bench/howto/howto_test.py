@@ -135,9 +135,9 @@ def main():
             if why:
                 skipped.append(f"{name}: {why}")
                 continue
-            wrong = play(recipe, below, args.folder.resolve() / str(len(known) + count),
-                         args.kiln.resolve())
             count += len(below)
+            # A folder by the steps so far: no two are alike, and sockets want short names.
+            wrong = play(recipe, below, args.folder.resolve() / str(count), args.kiln.resolve())
             failed += [wrong] if wrong else []
             print(f"{'FAILED' if wrong else 'ok'}  {name}, {len(below)} steps", flush=True)
     for line in failed:

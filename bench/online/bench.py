@@ -35,7 +35,7 @@ import summary  # noqa: E402
 import volumes  # noqa: E402
 from cells import KINDS  # noqa: E402
 from cluster import ClusterError  # noqa: E402
-from study import Samples, Study, wanted  # noqa: E402
+from study import Samples, Study, key_of, wanted  # noqa: E402
 from targets import ALL, BY_NAME  # noqa: E402
 from testbed import TestbedError  # noqa: E402
 from testbed import Unable as NoHosts  # noqa: E402
@@ -94,16 +94,14 @@ def version_of(options):
 
 def measure(options, name, kind):
     """A whole run; the report."""
-    systems = [target for target in ALL if target.kind == "volume"]
-    settling.clear(options.folder, [osds.CephSystem(options.folder, kind, options.plugins),
-                                    *(volumes.VolumeSystem(options.folder, kind, options.kiln, one)
-                                      for one in systems)])
-    options.folder.mkdir(parents=True)
-
     def make_system(target):
         if target.kind == "ceph":
             return osds.CephSystem(options.folder, kind, options.plugins)
         return volumes.VolumeSystem(options.folder, kind, options.kiln, target)
+    # One of each system, whichever of its targets.
+    each = {key_of(target): target for target in ALL}.values()
+    settling.clear(options.folder, [make_system(target) for target in each])
+    options.folder.mkdir(parents=True)
     before, start = about(options.kiln), time.monotonic()
     parts = options.out / f"online-{name}.samples"
     if options.again:

@@ -88,6 +88,20 @@ def apps(*names, bottom=REP):
     return pairs
 
 
+def performance(app, rate, latency, rate_words="", latency_words=""):
+    """What an application gets done, and how long its requests take."""
+    key = app.lower()
+    return [Claim(f"{key}_rate", f"rate{rate_words}", rate, "mb_s", apps(app)),
+            Claim(f"{key}_latency", f"latency{latency_words}", latency, "mean_us", apps(app))]
+
+
+def costs(app, cpu, switches):
+    """What a request of an application costs processors."""
+    key, words = app.lower(), f"CPU a request (the paper: of all cores, {cpu:.3g})"
+    return [Claim(f"{key}_cpu", words, cpu, "cpu_us", apps(app)),
+            Claim(f"{key}_switches", "context switches", switches, "switches", apps(app))]
+
+
 NEW = (("seqwrite", 16 * KIB), ("randwrite", 4 * KIB))
 SMALL = dict(least=4 * KIB, most=16 * KIB)
 APPS = ("DB", "VDI", "EDA", "VDA")
@@ -209,28 +223,15 @@ CLAIMS = {
     ],
     29: [Claim("small_code_network", "private network, 4+2 over 6+3", 1 / 1.6, "private_amp",
                four("randread", "randwrite", top="ceph:rs-4-2", bottom=RS))],
-    31: [
-        Claim("db_rate", "rate", 1 / 1.2, "mb_s", apps("DB")),
-        Claim("db_latency", "latency", 29.3, "mean_us", apps("DB")),
-    ],
-    32: [
-        Claim("db_cpu", "CPU a request (the paper: of all cores, 4.6)", 4.6, "cpu_us", apps("DB")),
-        Claim("db_switches", "context switches", 3.3, "switches", apps("DB")),
-    ],
+    31: performance("DB", 1 / 1.2, 29.3),
+    32: costs("DB", 4.6, 3.3),
     33: [Claim("db_network", "private network", 4, "private_amp", apps("DB"))],
     34: [
         Claim("db_reads", "bytes read", 3.5, "read_over_read", apps("DB")),
         Claim("db_writes", "bytes written", 3.5, "write_over_write", apps("DB")),
     ],
-    35: [
-        Claim("vdi_rate", "rate", 1 / 6, "mb_s", apps("VDI")),
-        Claim("vdi_latency", "latency", 9.3, "mean_us", apps("VDI")),
-    ],
-    36: [
-        Claim("vdi_cpu", "CPU a request (the paper: of all cores, 5.1)", 5.1, "cpu_us",
-              apps("VDI")),
-        Claim("vdi_switches", "context switches", 3.4, "switches", apps("VDI")),
-    ],
+    35: performance("VDI", 1 / 6, 9.3),
+    36: costs("VDI", 5.1, 3.4),
     37: [
         Claim("vdi_reads", "bytes read", 8.5, "read_over_read", apps("VDI")),
         Claim("vdi_writes", "bytes written", 3.3, "write_over_write", apps("VDI")),
@@ -240,15 +241,8 @@ CLAIMS = {
               apps("VDI")),
         Claim("vda_network", "video", 1 / 1.8, "private_amp", apps("VDA")),
     ],
-    39: [
-        Claim("eda_rate", "rate (the paper: at worst)", 1 / 2.1, "mb_s", apps("EDA")),
-        Claim("eda_latency", "latency (the paper: at worst)", 5, "mean_us", apps("EDA")),
-    ],
-    40: [
-        Claim("eda_cpu", "CPU a request (the paper: of all cores, 3.7)", 3.7, "cpu_us",
-              apps("EDA")),
-        Claim("eda_switches", "context switches", 3.6, "switches", apps("EDA")),
-    ],
+    39: performance("EDA", 1 / 2.1, 5, " (the paper: at worst)", " (the paper: at worst)"),
+    40: costs("EDA", 3.7, 3.6),
     41: [
         Claim("eda_network", "private network", 1.5, "private_amp", apps("EDA")),
         Claim("eda_network_alone", "RS: for a byte", 3.1, "private_amp",
@@ -260,14 +254,7 @@ CLAIMS = {
         Claim("eda_writes", "bytes written (the paper: in its picture)", None, "write_over_write",
               apps("EDA")),
     ],
-    43: [
-        Claim("vda_rate", "rate", 1, "mb_s", apps("VDA")),
-        Claim("vda_latency", "latency (the paper: hardly worse)", 1, "mean_us", apps("VDA")),
-    ],
-    44: [
-        Claim("vda_cpu", "CPU a request (the paper: of all cores, 1.35)", 1.352, "cpu_us",
-              apps("VDA")),
-        Claim("vda_switches", "context switches", 1.3, "switches", apps("VDA")),
-    ],
+    43: performance("VDA", 1, 1, latency_words=" (the paper: hardly worse)"),
+    44: costs("VDA", 1.352, 1.3),
     45: [Claim("vda_writes", "bytes written", 1 / 1.9, "write_over_write", apps("VDA"))],
 }

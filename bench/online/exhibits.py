@@ -59,12 +59,16 @@ def fresh(*metrics):
     return panels
 
 
-def codes(targets, *metrics, writes=False):
+def random_rows(depth, more=""):
+    """Random requests of 4 KiB: cells, and what they are called."""
+    return [(name_of(pattern, 4 * KIB, depth), words + more) for pattern, words in
+            (("randread", "random read"), ("randwrite", "random write"))]
+
+
+def codes(targets, *metrics):
     """Codes beside each other at 4 KiB."""
     def panels(medians, kind):
-        rows = [(name_of(pattern, 4 * KIB, kind.depth), words) for pattern, words in
-                (("randread", "random read"), ("randwrite", "random write"))]
-        rows = rows[1:] if writes else rows
+        rows = random_rows(kind.depth)
         return [drawing.bars(medians, kind, metric, rows, targets) for metric in metrics]
     return panels
 
@@ -205,10 +209,7 @@ def all_of(medians, kind):
 def beyond(medians, kind):
     """What the paper does not have: volumes, other codes, sizes of stripe units."""
     targets = ("ceph:rep", "ceph:rs", *kind.also)
-    rows = [(name_of(pattern, 4 * KIB, kind.depth), words) for pattern, words in
-            (("randread", "random read"), ("randwrite", "random write"))]
-    serial = [(name_of(pattern, 4 * KIB, 1), f"{words}, one by one") for pattern, words in
-              (("randread", "random read"), ("randwrite", "random write"))]
+    rows, serial = random_rows(kind.depth), random_rows(1, ", one by one")
     pictures = []
     for end, title, metrics in (("4k-rates", "4 KiB requests: rates and latency",
                                  ["iops", "mean_us"]),

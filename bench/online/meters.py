@@ -8,7 +8,8 @@ import threading
 import time
 from pathlib import Path
 
-SECTOR = 512  # of the kernel's counters, whatever a device has
+from disks import device_of
+
 TICKS = os.sysconf("SC_CLK_TCK")
 # What is measured of an idle system and taken off.
 STEADY = ("user", "system", "helpers", "context_switches", "read_bytes", "read_ios", "write_bytes",
@@ -24,12 +25,6 @@ def cpu_of(text):
 def switches_of(text):
     """Context switches of a thread, voluntary or not, from its `status`."""
     return sum(int(line.split()[1]) for line in text.splitlines() if "ctxt_switches" in line)
-
-
-def device_of(text):
-    """Reads, bytes read, writes and bytes written, from the `stat` of a block device."""
-    fields = [int(field) for field in text.split()]
-    return fields[0], fields[2] * SECTOR, fields[4], fields[6] * SECTOR
 
 
 def between(before, after):
@@ -69,7 +64,7 @@ def threads_of(pid):
 
 def look(system, threads=True):
     """All counters of a system now. It gives `daemons` (that serve data), `helpers` (monitors),
-    both as process ids, `loops` (names of block devices), and `traffic()`: bytes through public and
+    both as process ids, `disks` (devices), and `traffic()`: bytes through public and
     through private links so far."""
     found = dict(at=time.monotonic(), user=0.0, system=0.0, helpers=0.0, threads={},
                  read_ios=0, read_bytes=0, write_ios=0, write_bytes=0)
@@ -81,7 +76,7 @@ def look(system, threads=True):
             found["threads"].update(threads_of(pid))
     for pid in system.helpers():
         found["helpers"] += sum(cpu_of(Path(f"/proc/{pid}/stat").read_text()))
-    for name in system.loops():
+    for name in system.disks.names():
         row = device_of(Path(f"/sys/block/{name}/stat").read_text())
         for key, value in zip(("read_ios", "read_bytes", "write_ios", "write_bytes"), row):
             found[key] += value

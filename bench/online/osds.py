@@ -74,17 +74,17 @@ class CephSystem:
         self.folder, self.kind = folder, kind
         self.plugins = plugins
         self.hosts = TwoLinks(folder / "ceph-hosts")
-        self.devices = self.cluster = None
+        self.disks = self.cluster = None
         self.images = {}
 
     def start(self):
         """Starts all daemons and waits until they are ready."""
         self.plugins = self.plugins or stock_plugins()
         self.hosts.make(self.kind.osds, "10gbit", "/bin/true", agents=False)
-        self.devices = Devices(self.folder / "ceph-disks", self.kind.osds,
-                               self.kind.device_mib * MIB)
+        self.disks = Devices(self.folder / "ceph-disks", self.kind.osds,
+                             self.kind.device_mib * MIB)
         self.hosts.enter()
-        self.cluster = Osds(self.folder / "ceph", self.hosts, self.devices)
+        self.cluster = Osds(self.folder / "ceph", self.hosts, self.disks)
         self.cluster.make(self.kind.osds, self.plugins, partial_reads=True)
         make_pool(self.cluster, META, None, pgs=8)
         run("rbd", "-c", self.cluster.conf, "pool", "init", META)
@@ -149,9 +149,6 @@ class CephSystem:
     def helpers(self):
         return [self.cluster.pid(name) for name in ("mon.a", "mgr.x")]
 
-    def loops(self):
-        return [Path(loop).name for loop in self.devices.loops]
-
     def traffic(self):
         ports = self.hosts.ports()
         public = sum(sum(ports[f"p{host}"]) for host in range(self.kind.osds))
@@ -167,5 +164,5 @@ class CephSystem:
         if self.cluster and self.cluster.conf.exists():
             self.cluster.down()
         self.hosts.down()
-        if self.devices:
-            self.devices.end()
+        if self.disks:
+            self.disks.end()

@@ -14,21 +14,12 @@ CALM = 256 << 10  # bytes at all devices in one look
 EVERY = 0.4
 
 
-def moved(system):
-    """Bytes at all devices so far."""
-    total = 0
-    for name in system.loops():
-        row = meters.device_of(Path(f"/sys/block/{name}/stat").read_text())
-        total += row[1] + row[3]
-    return total
-
-
 def settle(system, most=10.0):
     """Waits until devices are calm, and no longer than given."""
-    end, before = time.monotonic() + most, moved(system)
+    end, before = time.monotonic() + most, sum(system.disks.so_far())
     while time.monotonic() < end:
         time.sleep(EVERY)
-        now = moved(system)
+        now = sum(system.disks.so_far())
         if now - before < CALM:
             return
         before = now

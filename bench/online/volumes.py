@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from pathlib import Path
 
 from disks import Disks
 from hosts import Hosts
@@ -89,9 +88,6 @@ class VolumeSystem:
 
     def helpers(self):
         return []
-
-    def loops(self):
-        return [Path(loop).name for loop in self.disks.loops]
 
     def traffic(self):
         # Clients are at a socket of the server. All links are between it and the agents.

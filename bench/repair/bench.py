@@ -33,7 +33,7 @@ import page  # noqa: E402
 import reading  # noqa: E402
 import recovery  # noqa: E402
 import throttle  # noqa: E402
-from where import about  # noqa: E402
+from where import about, machine_cpu  # noqa: E402
 from testbed import HEADERS, Testbed, TestbedError, bits_per_second, program, run  # noqa: E402
 
 MIB = 1 << 20
@@ -118,12 +118,6 @@ class Meter:
                         if load > MIB), default=1.0)
         return dict(traffic_over_plan=round(worst(self.streams), 4),
                     interface_over_plan=round(worst(self.traffic), 4))
-
-
-def machine_cpu():
-    """Ticks that processors were busy, and all ticks."""
-    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
-    return sum(fields) - fields[3] - fields[4], sum(fields)
 
 
 def material(folder, size):

@@ -11,7 +11,8 @@ import shutil
 import sys
 
 from proxy import Proxy
-from rig import Failed, Rig
+from rig import Rig
+from pool_work import Failed  # rig knows where it is
 from servers import Moto, Unable, empty, keys
 
 NODES = 14

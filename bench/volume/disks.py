@@ -9,6 +9,12 @@ from tools import run
 SECTOR = 512  # of the kernel's counters, whatever a device has
 
 
+def device_of(text):
+    """Reads, bytes read, writes and bytes written, from the `stat` of a block device."""
+    fields = [int(field) for field in text.split()]
+    return fields[0], fields[2] * SECTOR, fields[4], fields[6] * SECTOR
+
+
 class Disks:
     """Nodes of a pool, each on a loop device of its own: `d0/node` and so on in a folder."""
 
@@ -51,11 +57,12 @@ class Disks:
 
     def so_far(self):
         """The same without making anybody write."""
-        read = written = 0
-        for loop in self.loops:
-            fields = Path(f"/sys/block/{Path(loop).name}/stat").read_text().split()
-            read, written = read + int(fields[2]) * SECTOR, written + int(fields[6]) * SECTOR
-        return read, written
+        rows = [device_of(Path(f"/sys/block/{name}/stat").read_text()) for name in self.names()]
+        return sum(row[1] for row in rows), sum(row[3] for row in rows)
+
+    def names(self):
+        """What the kernel calls the devices."""
+        return [Path(loop).name for loop in self.loops]
 
     def end(self):
         """Unmounts and removes everything."""
