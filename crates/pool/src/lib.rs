@@ -47,8 +47,9 @@ pub use objects::{
     MAX_MANIFEST, MAX_NAME, MAX_NODE_ID, MAX_NODES, MAX_TOGETHER, Manifest, MissingShards, Needs,
     NodeConfig, NodeFile, NodeState, NodeStatus, OpenObject, Opener, PastMap, PastNode, Place,
     Placed, Policy, Pool, PoolConfig, PoolKeys, PoolStatus, PutReport, PutRequest, RebalanceReport,
-    RebalanceRequest, Rebuilt, RecoverReport, RecoverRequest, Refreshed, ScrubReport, ScrubRequest,
-    SealReport, Seals, ShardState, StatReport, folders_of, place, queue, ranked,
+    RebalanceRequest, Rebuilt, RebuiltShards, RecoverReport, RecoverRequest, Refreshed,
+    ScrubReport, ScrubRequest, SealReport, Seals, ShardState, StatReport, folders_of, place, queue,
+    ranked,
 };
 pub use shards::{
     EncodeRequest, Missing, RepairRequest, Salvaged, ShardSet, decode, decode_range, discover,

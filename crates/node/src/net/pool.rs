@@ -16,6 +16,7 @@ use self::claims::Claims;
 use super::runtime::Turn;
 use super::{Address, Network};
 use crate::recovery::batch::{Batch, DamagedObject, Rules, Snapshot};
+use crate::recovery::commits::Commits;
 use crate::recovery::report::Ended;
 use crate::recovery::schedule::{Next, Scheduler};
 use crate::recovery::{
@@ -105,8 +106,9 @@ struct Shared<'a> {
     rules: Rules,
     scheduler: Mutex<Scheduler>,
     pool: Mutex<Arc<Pool>>,
-    /// Commits lock all nodes, so they take turns.
-    commits: Turn,
+    /// Who has it commits what waits.
+    turn: Turn,
+    commits: Mutex<Commits>,
     /// What keeps other coordinators away.
     claims: Claims,
 }
@@ -145,7 +147,8 @@ impl PoolRecovery<'_> {
             rules,
             scheduler: Mutex::new(scheduler),
             pool: Mutex::new(pool),
-            commits: Turn::default(),
+            turn: Turn::default(),
+            commits: Mutex::default(),
             claims: Claims::new((self.fresh)()),
         };
         shared.run()?;

@@ -11,6 +11,7 @@
 //! outcome, and none is reported as done before all of its copies are durable.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use kiln_store::{Backend, StoreError};
 
@@ -406,11 +407,13 @@ impl Pool {
                 changed.entry(at).or_default().push(change);
             }
         }
-        for (at, changed) in changed {
+        let changed: Vec<(usize, Vec<_>)> = changed.into_iter().collect();
+        let _ = in_parallel(self.sequence.as_ref(), changed, |_, (at, changed)| {
             if let Ok(store) = self.usable(at) {
                 changes::note(store, &changed);
             }
-        }
+            Ok::<_, Infallible>(())
+        });
     }
 }
 

@@ -80,6 +80,28 @@ pub(super) struct Target {
     pub name: String,
 }
 
+/// An object whose rebuilt shards are verified parts on their nodes.
+pub(super) struct InPlace<'a> {
+    pub key: Key,
+    pub name: &'a str,
+    /// The version that they are of.
+    pub run: [u8; 16],
+    pub targets: &'a [Target],
+    /// The time, in ms since 1970.
+    pub now_ms: u64,
+}
+
+impl InPlace<'_> {
+    fn staged(&self) -> Vec<StagedShard> {
+        let staged = |target: &Target| StagedShard {
+            node: target.node,
+            part: target.part.clone(),
+            name: target.name.clone(),
+        };
+        self.targets.iter().map(staged).collect()
+    }
+}
+
 impl Pool {
     /// Repairs one object: rebuilds its lost and damaged shards (on their nodes, or on others
     /// where those are gone or to be drained) and renews its manifest.
@@ -158,7 +180,9 @@ impl Pool {
         let wrong: Vec<usize> =
             suspects.iter().map(|s| suspected(*s)).filter(|s| s.1).map(|s| s.0).collect();
         let bad = self.write_parts(&shards, &targets, &wrong, healed, settings)?;
-        if !self.put_in_place(key, &manifest.name, manifest.run, &targets, req.now_ms, settings)? {
+        let (name, run, now_ms) = (&manifest.name[..], manifest.run, req.now_ms);
+        let object = InPlace { key, name, run, targets: &targets, now_ms };
+        if !self.put_in_place(&object, settings)? {
             return Ok(Vec::new());
         }
         healed.manifest = true;
@@ -173,18 +197,28 @@ impl Pool {
     /// removed meanwhile, and the parts with it.
     pub(super) fn put_in_place(
         &self,
-        key: Key,
-        name: &str,
-        run: [u8; 16],
-        targets: &[Target],
-        now_ms: u64,
+        object: &InPlace<'_>,
         settings: &Settings<'_>,
     ) -> Result<bool> {
-        let staged_shards: Vec<StagedShard> = (targets.iter())
-            .map(|t| StagedShard { node: t.node, part: t.part.clone(), name: t.name.clone() })
+        let ends = self.put_all_in_place(std::slice::from_ref(object), settings)?;
+        ends.into_iter().next().unwrap_or(Ok(false))
+    }
+
+    /// As [`Pool::put_in_place`], for objects of which none is there twice, with one commit.
+    pub(super) fn put_all_in_place(
+        &self,
+        objects: &[InPlace<'_>],
+        settings: &Settings<'_>,
+    ) -> Result<Vec<Result<bool>>> {
+        let staged: Vec<Vec<StagedShard>> = objects.iter().map(InPlace::staged).collect();
+        let changes: Vec<Change<'_>> = (objects.iter().zip(&staged))
+            .map(|(object, staged_shards)| {
+                let InPlace { key, name, now_ms, .. } = *object;
+                Change { key, name, now_ms, thorough: true, staged_shards }
+            })
             .collect();
-        let change = Change { key, name, now_ms, thorough: true, staged_shards: &staged_shards };
-        let committed = self.commit(&change, settings, |now| {
+        let committed = self.commit_all(&changes, settings, |at, now| {
+            let InPlace { run, targets, .. } = objects[at];
             let Some(current) = now.newest.as_ref().filter(|now| now.run == run) else {
                 return Ok(None);
             };
@@ -197,16 +231,19 @@ impl Pool {
             }
             Ok(Some(next))
         })?;
-        if committed.is_some() {
-            return Ok(true);
-        }
-        // The object was replaced or removed: its new version is the one to look at.
-        for staged_shard in &staged_shards {
-            if let Ok(store) = self.nodes[staged_shard.node].store() {
-                store.remove(&staged_shard.part)?;
+        let ends = committed.into_iter().zip(&staged).map(|(committed, staged)| {
+            if committed?.is_some() {
+                return Ok(true);
             }
-        }
-        Ok(false)
+            // The object was replaced or removed: its new version is the one to look at.
+            for staged_shard in staged {
+                if let Ok(store) = self.nodes[staged_shard.node].store() {
+                    store.remove(&staged_shard.part)?;
+                }
+            }
+            Ok(false)
+        });
+        Ok(ends.collect())
     }
 
     /// A shard that is to be written on a node.

@@ -8,7 +8,7 @@
 use serde::Serialize;
 
 use super::commit::places;
-use super::heal::{Healed, Quiet, Target};
+use super::heal::{Healed, InPlace, Quiet, Target};
 use super::index::{Index, Listed};
 use super::shards::ObjectShards;
 use super::{NodeState, Pool};
@@ -150,7 +150,9 @@ impl Pool {
             let mut healed = Healed::default();
             let quiet = Settings { observer: &Quiet(settings.observer), ..*settings };
             self.write_parts(&shards, &targets, &[], &mut healed, &quiet)?;
-            if !self.put_in_place(key, name, manifest.run, &targets, req.now_ms, &quiet)? {
+            let (run, now_ms) = (manifest.run, req.now_ms);
+            let object = InPlace { key, name, run, targets: &targets, now_ms };
+            if !self.put_in_place(&object, &quiet)? {
                 return Ok(());
             }
         }

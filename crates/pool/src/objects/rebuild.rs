@@ -5,13 +5,15 @@
 //! under [`MissingShards::part`] on their nodes, and has them put in place here: the manifest is
 //! replaced by the same code as everywhere.
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use kiln_code::Codec;
 use kiln_store::{Digest, ShardInfo, read_back};
 
 use super::commit::places;
-use super::heal::Target;
+use super::heal::{InPlace, Target};
 use super::health::Health;
 use super::shards::{Member, ObjectShards};
 use super::{HealRequest, Pool};
@@ -57,6 +59,15 @@ pub struct MissingShards {
     key: Key,
     /// Who repairs.
     by: u64,
+}
+
+/// Shards of one object that somebody else has rebuilt.
+#[derive(Debug, Clone)]
+pub struct RebuiltShards {
+    /// What it lacked.
+    pub lacking: Arc<MissingShards>,
+    /// Indices that were rebuilt, each with the id of its node.
+    pub nodes: Vec<(u16, String)>,
 }
 
 impl MissingShards {
@@ -134,30 +145,65 @@ impl Pool {
 
     /// Puts rebuilt shards in place, each on the node named beside its index: they are there under
     /// [`MissingShards::part`], durable. What the nodes return must have the recorded digests.
-    /// `false`: the object was replaced or removed meanwhile, and the parts were removed.
+    /// Objects, of which none is there twice, share locks and syncs; how it ended for each of
+    /// them, in their order. `false`: the object was replaced or removed meanwhile, and the parts
+    /// were removed.
     ///
     /// # Errors
-    /// [`PoolError::Mismatch`] when a node returns something else; a node that is not of the pool
-    /// or away; stores.
+    /// For each object: [`PoolError::Mismatch`] when a node returns something else; a node that is
+    /// not of the pool or away; stores.
     pub fn put_rebuilt(
         &self,
-        lacking: &MissingShards,
-        rebuilt: &[(u16, String)],
+        rebuilt: &[RebuiltShards],
         now_ms: u64,
         settings: &Settings<'_>,
-    ) -> Result<bool> {
-        let target = |(index, id): &(u16, String)| {
+    ) -> Vec<Result<bool>> {
+        let mut ends: Vec<Result<bool>> = rebuilt.iter().map(|_| Ok(false)).collect();
+        let mut verified = Vec::new();
+        for (at, targets) in self.verify_rebuilt(rebuilt).into_iter().enumerate() {
+            match targets {
+                Ok(targets) => verified.push((at, targets)),
+                Err(error) => ends[at] = Err(error),
+            }
+        }
+        let together: Vec<InPlace<'_>> = (verified.iter())
+            .map(|(at, targets)| {
+                let lacking = &rebuilt[*at].lacking;
+                let (key, run) = (lacking.key, lacking.info.run);
+                InPlace { key, name: &lacking.name, run, targets, now_ms }
+            })
+            .collect();
+        let put = match self.put_all_in_place(&together, settings) {
+            Ok(put) => put,
+            // What keeps all of them back may be about a node that only one of them needs.
+            Err(_) => together.iter().map(|one| self.put_in_place(one, settings)).collect(),
+        };
+        for ((at, _), end) in verified.iter().zip(put) {
+            ends[*at] = end;
+        }
+        ends
+    }
+
+    /// Reads rebuilt shards back from their nodes; the targets that they are, for each object.
+    fn verify_rebuilt(&self, rebuilt: &[RebuiltShards]) -> Vec<Result<Vec<Target>>> {
+        let verify = |(lacking, (index, id)): (&MissingShards, &(u16, String))| {
             let what = || PoolError::Usage { what: format!("the pool has no node {id:?}") };
             let node = self.config.position(id).ok_or_else(what)?;
-            Ok(self.target(lacking.key, lacking.info.run, *index, node))
-        };
-        let targets = rebuilt.iter().map(target).collect::<Result<Vec<_>>>()?;
-        in_parallel(self.sequence.as_ref(), targets.iter().collect(), |_, target: &Target| {
-            let (store, digest) = (self.usable(target.node)?, &lacking.digests[target.index]);
+            let target = self.target(lacking.key, lacking.info.run, *index, node);
+            let (store, digest) = (self.usable(node)?, &lacking.digests[target.index]);
             read_back(store, &target.part, digest)
-                .map_err(|error| PoolError::rebuilt(error, &lacking.name, target.index))
-        })?;
-        let (key, run) = (lacking.key, lacking.info.run);
-        self.put_in_place(key, &lacking.name, run, &targets, now_ms, settings)
+                .map_err(|error| PoolError::rebuilt(error, &lacking.name, target.index))?;
+            Ok(target)
+        };
+        let shards = (rebuilt.iter())
+            .flat_map(|object| object.nodes.iter().map(|shard| (&*object.lacking, shard)))
+            .collect();
+        // An error of one object is not to end the others.
+        let verified = in_parallel(self.sequence.as_ref(), shards, |_, shard| {
+            Ok::<_, Infallible>(verify(shard))
+        });
+        let mut verified: VecDeque<Result<Target>> = verified.into_iter().flatten().collect();
+        let own = |object: &RebuiltShards| verified.drain(..object.nodes.len()).collect();
+        rebuilt.iter().map(own).collect()
     }
 }

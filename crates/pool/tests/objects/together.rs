@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use kiln_pool::{
-    DiskUsage, ErrorKind, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PoolError, PutReport,
-    PutRequest, Source, StreamSource,
+    Body, DiskUsage, ErrorKind, HealRequest, Key, Needs, NodeConfig, NodeFile, Policy, Pool,
+    PoolConfig, PoolError, PutReport, PutRequest, RebuiltShards, Source, StreamSource,
 };
-use kiln_store::{Backend, FileBackend, StoreError};
+use kiln_store::{Backend, FileBackend, StoreError, write_whole};
 
 use crate::world::*;
 
@@ -74,6 +74,72 @@ pub fn a_batch_asks_and_syncs_less_than_its_objects_one_by_one() {
     assert!(together(&world, &puts).unwrap().iter().all(Result::is_ok));
     let together = operations(&world) - before;
     assert!(together * 2 < one_by_one, "{together} against {one_by_one}");
+}
+
+/// Loses the first shard of an object and has "somebody else" rebuild it where it was.
+fn rebuilt_elsewhere(world: &World, name: &str) -> (usize, RebuiltShards) {
+    let pool = world.pool();
+    let manifest = pool.manifest(name).unwrap();
+    let Body::Shards(placed) = &manifest.body else { panic!("{name} is in shards") };
+    let node = placed.places[0].node.clone();
+    let at = world.config.position(&node).unwrap();
+    let shard = NodeFile::Shard { key: Key::of(name).unwrap(), run: manifest.run, index: 0 };
+    let disk = &world.disks[at].memory;
+    disk.rename(&shard.name(), "aside").unwrap();
+    let Needs::Rebuild(lacking) = pool.needs(name, &HealRequest::default(), &settings()).unwrap()
+    else {
+        panic!("{name} lacks a shard")
+    };
+    disk.rename("aside", &lacking.part(0)).unwrap();
+    (at, RebuiltShards { lacking: lacking.into(), nodes: vec![(0, node)] })
+}
+
+#[test]
+pub fn objects_rebuilt_elsewhere_are_put_in_place_together_each_with_its_own_end() {
+    let world = World::new("clay:3+2", 6);
+    let names = ["whole", "removed", "wrong", "whole too", "nowhere"];
+    names.iter().for_each(|name| drop(world.put(name, &data(20_000, 7)).unwrap()));
+    let mut rebuilt: Vec<_> = names.iter().map(|name| rebuilt_elsewhere(&world, name)).collect();
+    world.remove("removed").unwrap();
+    let (at, wrong) = &rebuilt[2];
+    write_whole(&*world.disks[*at].memory, &wrong.lacking.part(0), &data(9_000, 8)).unwrap();
+    rebuilt[4].1.nodes[0].1 = "n77".into();
+    let all: Vec<RebuiltShards> = rebuilt.iter().map(|(_, object)| object.clone()).collect();
+    let ends = world.pool().put_rebuilt(&all, 2_000, &settings());
+    let told: Vec<Result<bool, ErrorKind>> =
+        ends.into_iter().map(|end| end.map_err(|error| error.kind())).collect();
+    assert_eq!((&told[0], &told[1], &told[3]), (&Ok(true), &Ok(false), &Ok(true)), "{told:?}");
+    assert!(told[2].is_err() && told[4] == Err(ErrorKind::Usage), "{told:?}");
+    for (name, (at, object)) in names.iter().zip(&rebuilt) {
+        let files = world.files(*at);
+        let whole = name.starts_with("whole");
+        assert_eq!(files.contains(&object.lacking.file(0)), whole, "{name}");
+        assert_eq!(files.contains(&object.lacking.part(0)), !whole && *name != "removed", "{name}");
+        assert!(*name == "removed" || world.get(name).unwrap() == data(20_000, 7), "{name}");
+    }
+    // What is in place is whole: nothing more is needed.
+    let needs = world.pool().needs("whole", &HealRequest::default(), &settings()).unwrap();
+    assert!(matches!(needs, Needs::Nothing), "{needs:?}");
+}
+
+#[test]
+pub fn a_commit_of_many_rebuilt_objects_asks_less_than_one_each() {
+    let names: Vec<String> = (0..12).map(|at| format!("o{at:02}")).collect();
+    let operations = |at_once: usize| {
+        let world = World::new("clay:3+2", 6);
+        names.iter().for_each(|name| drop(world.put(name, &data(9_000, 1)).unwrap()));
+        let rebuilt = names.iter().map(|name| rebuilt_elsewhere(&world, name).1);
+        let rebuilt: Vec<RebuiltShards> = rebuilt.collect();
+        let count = || world.disks.iter().map(|disk| disk.faulty.operations()).sum::<u64>();
+        let before = count();
+        for rebuilt in rebuilt.chunks(at_once) {
+            let ends = world.pool().put_rebuilt(rebuilt, 2_000, &settings());
+            assert!(ends.into_iter().all(|end| end.unwrap()));
+        }
+        count() - before
+    };
+    let (together, alone) = (operations(12), operations(1));
+    assert!(together * 2 < alone, "{together} against {alone}");
 }
 
 /// Bytes and files of a pool's objects as a folder has them: whole blocks.

@@ -1,12 +1,13 @@
 //! Carries out the repair of one object of a pool, as [`Course`] says.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kiln_plan::Plan;
-use kiln_pool::{HealRequest, MissingShards, Needs, Pool, PoolConfig, PoolError};
+use kiln_pool::{HealRequest, MissingShards, Needs, Pool, PoolConfig, PoolError, RebuiltShards};
 
-use super::Shared;
+use super::{Shared, locked};
 use crate::net::recover::RepairWatcher;
 use crate::proto::assignment::Geometry;
 use crate::recovery::batch::Batch;
@@ -84,7 +85,9 @@ impl Shared<'_> {
         };
         let (name, agents) = (&want.listed.name, Shared::agents(&pool));
         let lacking = match pool.needs(name, &req, &self.recovery.settings) {
-            Ok(Needs::Rebuild(lacking)) if agents_can(pool.config(), &agents, &lacking) => lacking,
+            Ok(Needs::Rebuild(lacking)) if agents_can(pool.config(), &agents, &lacking) => {
+                Arc::from(lacking)
+            }
             Ok(Needs::Nothing) => return Outcome::Whole.into(),
             Ok(_) => return self.heal(&pool, name, &req),
             Err(PoolError::NoObject { .. }) => return Outcome::Gone.into(),
@@ -123,7 +126,7 @@ impl Shared<'_> {
         pool: &Pool,
         at: usize,
         mut course: Course,
-        lacking: &MissingShards,
+        lacking: &Arc<MissingShards>,
         agents: &[Option<String>],
     ) -> Ended {
         let options = &self.recovery.options;
@@ -153,40 +156,50 @@ impl Shared<'_> {
         let (object, config, told) = (&course.want.listed.name, pool.config(), AtomicU64::new(0));
         let watch = Watch { shared: self, at, object, config, told };
         match repair.run(self.recovery.network, (self.recovery.fresh)(), &watch) {
-            Ok(done) => self.commit(pool, lacking, &course.targets, done),
+            Ok(done) => self.commit(pool, at, lacking, &course.targets, done),
             Err(failure) => self.failed(pool, lacking, &course.targets, *failure),
         }
     }
 
-    /// Has the rebuilt shards put in place.
+    /// Has the rebuilt shards of a job put in place.
     fn commit(
         &self,
         pool: &Pool,
-        lacking: &MissingShards,
+        at: usize,
+        lacking: &Arc<MissingShards>,
         targets: &[(u16, usize)],
         done: Repaired,
     ) -> Ended {
         let id = |node: usize| pool.config().node[node].id.clone();
-        let rebuilt: Vec<(u16, String)> =
-            targets.iter().map(|&(index, node)| (index, id(node))).collect();
-        let (mut commit, mut latest) = (Commit::default(), self.pool());
-        let (network, settings) = (self.recovery.network, &self.recovery.settings);
+        let nodes = targets.iter().map(|&(index, node)| (index, id(node))).collect();
+        let rebuilt = RebuiltShards { lacking: Arc::clone(lacking), nodes };
+        let mut commit = Commit::default();
         let outcome = loop {
-            let now_ms = self.recovery.control.now_ms();
-            let put = {
-                let _turn = network.take(&self.commits);
-                latest.put_rebuilt(lacking, &rebuilt, now_ms, settings)
-            };
-            if let Some(outcome) = commit.tried(put) {
+            if let Some(outcome) = commit.tried(self.commit_together(at, &rebuilt)) {
                 break outcome;
             }
-            network.sleep(BETWEEN);
-            match self.reopen() {
-                Ok(pool) => latest = pool,
-                Err(error) => break Outcome::Failed(error),
+            self.recovery.network.sleep(BETWEEN);
+            if let Err(error) = self.reopen() {
+                break Outcome::Failed(error);
             }
         };
         Ended::repaired(pool.config(), outcome, done)
+    }
+
+    /// Waits until a commit has put a job's shards in place: another job's, or one of its own with
+    /// all that wait then.
+    fn commit_together(&self, at: usize, rebuilt: &RebuiltShards) -> Result<bool, PoolError> {
+        locked(&self.commits).wait(at, rebuilt.clone());
+        loop {
+            let _turn = self.recovery.network.take(&self.turn);
+            if let Some(end) = locked(&self.commits).ended(at) {
+                return end;
+            }
+            let (jobs, rebuilt) = locked(&self.commits).take();
+            let (now_ms, settings) = (self.recovery.control.now_ms(), &self.recovery.settings);
+            let ends = self.pool().put_rebuilt(&rebuilt, now_ms, settings);
+            locked(&self.commits).end(jobs, ends);
+        }
     }
 
     /// Takes note of who failed; a part on a disk that failed only takes its room.
