@@ -57,7 +57,7 @@ help:
 	@echo 'make hdfs-up, hdfs-down  a NameNode and DATANODES=14 with links of RATE here (as root)'
 	@echo 'make hdfs-test  files and a pool on 14 DataNodes here, of which one is killed (as root)'
 	@echo 'make hdfs-faults  a pool in HDFS while requests and DataNodes fail (QUICK=1; as root)'
-	@echo 'make bench-hdfs  pools in HDFS beside its own Reed-Solomon (QUICK=1: 10 minutes; as root)'
+	@echo 'make bench-hdfs  pools in HDFS beside its own Reed-Solomon (QUICK=1: 20 minutes; as root)'
 	@echo 'make simulate  clusters in virtual time while everything goes wrong (SEEDS=10000, FIRST=0)'
 	@echo 'make fuzz    fuzz the parsers (FUZZ_SECONDS=60 each), guided by coverage'
 	@echo 'make lint    formatting, clippy, and a look at what we depend on'

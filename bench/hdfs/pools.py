@@ -4,7 +4,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from native import FILES_AT_ONCE, LONGEST, traffic
+from native import BEGUN, FILES_AT_ONCE, LONGEST, traffic
 from testbed import TestbedError, run
 from watch import Watch
 
@@ -61,8 +61,7 @@ class Pool:
         return self.hdfs.ask(*words, host=self.hdfs.datanodes, **options)
 
     def encode(self, files):
-        """Files become objects, some at a time: from the first program's start to the last one's
-        end."""
+        """Files become objects, some at a time: from the first bytes to the last program's end."""
         def put(file):
             self.ask("put", file, f"data/{file.name}", "--pool", self.file, timeout=LONGEST)
 
@@ -71,7 +70,9 @@ class Pool:
             list(programs.map(put, files))
             end = time.monotonic()
             time.sleep(watch.every)
-        return dict(seconds=end - start, **traffic(watch, start, end))
+        begin = watch.begins(self.hdfs.datanodes, 0, BEGUN, start)
+        return dict(seconds=end - begin, starting_seconds=begin - start,
+                    **traffic(watch, start, end))
 
     def lose(self, node):
         """A node's DataNode and agent are killed; its host."""
