@@ -268,7 +268,8 @@ volume-test: setup
 # The commands of README and of the how-tos, as they stand there.
 howto-test: setup
 	@kiln=$$($(BUILT) kiln:kiln) && LOG_DIR='$(TARGET)' && . .ci/packages.sh && \
-	echo '== how-tos' && { packages $(VOLUME_PACKAGES) curl || true; } && \
+	echo '== how-tos' && \
+	{ packages $(VOLUME_PACKAGES) $(HDFS_PACKAGES) curl || true; } && \
 	{ $(PYTHON) bench/howto/howto_test.py '$(TARGET)/howto-test' --kiln "$$kiln" || \
 	    [ $$? = 3 ]; }
 
@@ -281,7 +282,8 @@ volume-bench-test: setup
 
 bench-s3: build
 	@$(PYTHON) bench/s3/bench.py '$(TARGET)/bench-s3' --kiln '$(KILN)' $(if $(QUICK),--quick) \
-	    --out '$(TARGET)/s3.json'
+	    --out '$(TARGET)/s3$(if $(QUICK),-quick).json' $(BENCH_ARGS)
+	$(DRAW) '$(TARGET)/s3$(if $(QUICK),-quick).json'
 
 # Files and a pool in buckets of an S3 server of this machine. Exit code 3: none can be had.
 s3-test: setup

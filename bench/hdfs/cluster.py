@@ -5,6 +5,7 @@
     cluster.py down FOLDER                                ends it, removes namespaces and FOLDER
     cluster.py kill FOLDER N                              kills a DataNode by its process id
     cluster.py start FOLDER N                             starts it again
+    cluster.py run FOLDER COMMAND...                      runs a command where all of it is reached
 
 Each is a process (a JVM) with a link of its own, shaped as `bench/testbed` has them. DataNode N has
 the address 10.7.0.N+1, the NameNode the one after the last. `Hdfs` is what tests and the bench
@@ -243,6 +244,9 @@ def main():
         one = commands.add_parser(name, help=f"{name} a DataNode")
         one.add_argument("folder")
         one.add_argument("datanode", type=int)
+    within = commands.add_parser("run", help="run a command where all of it is reached")
+    within.add_argument("folder")
+    within.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
     options = parser.parse_args()
     hdfs = Hdfs(options.folder, getattr(options, "cache", None))
     if options.command == "down":
@@ -252,10 +256,12 @@ def main():
         hdfs.kill_daemon(options.datanode)
     elif options.command == "start":
         hdfs.start_daemon(options.datanode)
+    elif options.command == "run":
+        os.execvp("ip", ["ip", "netns", "exec", hdfs.switch, *options.words])
     else:
         hdfs.make_hdfs(options.datanodes, options.rate, options.kiln)
         print(f"{hdfs.datanodes} DataNodes at {options.rate}, the NameNode is {hdfs.namenode}\n"
-              f"commands: ip netns exec {hdfs.switch} {hdfs.kiln} ...\n"
+              f"commands: {sys.argv[0]} run {hdfs.folder} {hdfs.kiln} ...\n"
               f"DataNode 0 as a place: {hdfs.place(0, 'pool/d0')}")
 
 

@@ -6,7 +6,7 @@
 FOLDER is made, and emptied before. What a page takes for granted is in recipes.py; commands below
 a heading without a recipe are an error. What cannot be run here is said; then the exit code is 3.
 (The tutorial and the page for operators are compared with what they print, by
-crates/kiln/tests/program/tutorial.rs; that for HDFS is run by bench/hdfs.)
+crates/kiln/tests/program/tutorial.rs.)
 """
 
 import argparse
@@ -20,10 +20,14 @@ from pathlib import Path
 import pages
 from recipes import RECIPES
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "s3"))
-import servers  # pylint: disable=wrong-import-position
+BENCH = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(BENCH / part) for part in ("s3", "hdfs", "testbed")]
+import hadoop  # noqa: E402  pylint: disable=wrong-import-position
+import servers  # noqa: E402  pylint: disable=wrong-import-position
+import testbed  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import Hdfs  # noqa: E402  pylint: disable=wrong-import-position
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = BENCH.parent
 # Seconds that the commands below one heading may take.
 LONGEST = 600
 PORTS = 6
@@ -39,16 +43,24 @@ def replaced(recipe, text, work, ports):
     text = pages.spelled_out(text)
     for old, new in recipe.instead.items():
         text = text.replace(old, new)
-    text = text.replace("{work}", str(work))
+    text = with_paths(text, work)
     text = text.replace("{ports}", " ".join(str(port) for port in ports))
     for at, port in enumerate(ports):
         text = text.replace(f"{{port{at}}}", str(port))
     return text
 
 
+def with_paths(text, work):
+    """With the folders of this run; what HDFS's jars are kept by lies beside all of them."""
+    known = {"{work}": work, "{root}": ROOT, "{cache}": work.parents[2] / "hadoop"}
+    for word, path in known.items():
+        text = text.replace(word, str(path))
+    return text
+
+
 def script_of(recipe, steps, work, ports):
     """The steps of a recipe with what comes before and after, numbered by their lines."""
-    listed = [(0, recipe.first)]
+    listed = [(0, with_paths(recipe.first, work))]
     for step in steps:
         before, after = found(recipe.before, step.text), found(recipe.after, step.text)
         if before:
@@ -59,13 +71,19 @@ def script_of(recipe, steps, work, ports):
     return pages.as_script(listed)
 
 
-def why_not(recipe):
+def why_not(recipe, cache):
     """Why a recipe cannot be run here, or None."""
     missing = [tool for tool in recipe.tools if not shutil.which(tool)]
     if missing:
         return f"there is no {', '.join(missing)}"
     if recipe.root and (os.geteuid() != 0 or not os.path.exists("/dev/fuse")):
         return "it wants root and FUSE"
+    if recipe.hdfs:
+        try:
+            testbed.able()
+            hadoop.classpath(cache)
+        except (testbed.Unable, hadoop.NoHadoop) as why:
+            return str(why)
     return None
 
 
@@ -100,6 +118,9 @@ def play(recipe, steps, folder, kiln):
         except subprocess.TimeoutExpired:
             os.killpg(shell.pid, signal.SIGKILL)
             shell.wait()
+        finally:
+            if recipe.hdfs:
+                Hdfs(work / "target" / "hdfs").down()
     output = (folder / "log").read_text(encoding="utf-8", errors="replace")
     ended = pages.codes(output)
     for step in steps:
@@ -131,7 +152,7 @@ def main():
             if recipe is None:
                 failed.append(f"{page}:{below[0].line}: {heading!r} has no recipe")
                 continue
-            why = why_not(recipe)
+            why = why_not(recipe, args.folder.resolve().parent / "hadoop")
             if why:
                 skipped.append(f"{name}: {why}")
                 continue

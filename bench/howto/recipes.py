@@ -23,10 +23,11 @@ class Recipe:
     instead: dict = field(default_factory=dict)
     # Exit codes that are meant, other than 0.
     codes: dict = field(default_factory=dict)
-    # Programs without which it cannot be run; whether it wants root; a server of S3.
+    # Programs without which it cannot be run; whether it wants root; a server of S3, or an HDFS.
     tools: tuple = ()
     root: bool = False
     s3: bool = False
+    hdfs: bool = False
 
 
 POOL = "kiln pool create pool.toml -c clay:4+2 $(for i in 0 1 2 3 4 5 6 7 8; do" \
@@ -35,6 +36,16 @@ SERVED = "for i in $(seq 300); do [ -S disk.sock ] && break; sleep 0.1; done; [ 
 VOLUME = {"apt-get install": "apt-get -o DPkg::Lock::Timeout=600 install -y",
           "/run/disk.sock": "{work}/disk.sock", "/mnt/": "{work}/mnt/", "100GiB": "1GiB",
           "200GiB": "2GiB", "--node /disk": "--node disk"}
+# In the folder of the page the cluster of `make hdfs-up` would be that of the checkout.
+CLUSTER = "python3 {root}/bench/hdfs/cluster.py"
+HDFS = {"make hdfs-up": f"{CLUSTER} up target/hdfs --cache {{cache}} --kiln kiln",
+        "make hdfs-down": f"{CLUSTER} down target/hdfs",
+        "python3 bench/hdfs/cluster.py": CLUSTER}
+BESIDE = "in_hdfs() { " f"{CLUSTER}" " run target/hdfs \"$@\"; };" \
+    f" {HDFS['make hdfs-up']} --datanodes 1 && kiln agent --init --key cluster.key &&" \
+    " in_hdfs curl -sX PUT 'http://10.7.0.2:9870/webhdfs/v1/pool/d3?op=MKDIRS&user.name=root'"
+STARTED = "for i in $(seq 300); do grep -q 'agent started' agent.log && break; sleep 0.1; done;" \
+    " grep 'agent started' agent.log; kill -TERM $agent; wait $agent"
 HOSTS = " ".join(f"--node kiln://127.0.0.1:{{port{at}}}" for at in range(6))
 
 RECIPES = [
@@ -80,4 +91,13 @@ RECIPES = [
     Recipe("docs/S3.md", "A pool, step by step", f"{FILES} && cp photos.tar movie.mkv",
            instead={"-p 9000": "-p {port0}", "127.0.0.1:9000": "127.0.0.1:{port0}"},
            s3=True, tools=("curl",)),
+    Recipe("docs/HDFS.md", "A pool, step by step", FILES, instead=HDFS, hdfs=True, root=True,
+           tools=("curl",)),
+    Recipe("docs/HDFS.md", "Agents beside DataNodes", BESIDE, hdfs=True, root=True,
+           tools=("curl",),
+           instead={"kiln agent": "in_hdfs kiln agent",
+                    "hdfs://namenode": "hdfs://10.7.0.2:9870", "datanode=host3": "datanode=10.7.0.1",
+                    "blocks=/data/dn&user=kiln'":
+                        "blocks='$PWD'/target/hdfs/hosts/h0/data&user=root' 2> agent.log & agent=$!"},
+           after={"set -e\nkiln agent": STARTED}),
 ]

@@ -11,6 +11,7 @@ mod order;
 mod plan;
 mod pool;
 mod repair;
+mod s3;
 mod volume;
 mod xor;
 
@@ -48,6 +49,7 @@ static REPORTS: &[Row] = &[
     Row { member: "volumes", figures: volume::figures },
     Row { member: "exhibits", figures: online::figures },
     Row { member: "hdfs", figures: hdfs::figures },
+    Row { member: "weighed", figures: s3::figures },
     // A figure as it stands.
     Row {
         member: "panels",

@@ -1,5 +1,6 @@
 //! `kiln repair`
 
+mod costs;
 mod pool;
 
 use std::collections::BTreeMap;
@@ -9,14 +10,15 @@ use clap::Args;
 use kiln_pool::raw::repair_raw;
 use kiln_pool::{RepairReport, RepairRequest, discover};
 use kiln_store::ReadMode;
-use kiln_store::device::Devices;
 
+use self::costs::{Costs, Priced, price};
 use crate::cmd::{Command, all};
 use crate::exit::{Exit, Failure};
 use crate::lists::{self, Indices};
 use crate::print::{Stream, damages, pace, table};
 use crate::setup::{
-    self, Folders, Format, PoolFlags, RawFlags, ReadFlags, Setup, as_private_as_shards, device,
+    self, Folders, Format, PoolFlags, Prices, RawFlags, ReadFlags, Setup, as_private_as_shards,
+    device,
 };
 use crate::sizes;
 
@@ -77,6 +79,11 @@ pub struct Repair {
     #[arg(long, conflicts_with = "device_model")]
     as_runs: bool,
 
+    /// What requests and bytes cost where the shards are (a table as kiln plan --price takes it):
+    /// read what is cheapest, be it runs joined through gaps or whole chunks
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["device_model", "as_runs"])]
+    price: Option<PathBuf>,
+
     #[command(flatten)]
     reads: ReadFlags,
 
@@ -108,13 +115,13 @@ impl Command for Repair {
             return pool::run(&self.pool, self.away, self.dry_run, setup);
         }
         let raw = self.raw.setup()?;
-        let devices = self.devices()?;
+        let costs = self.costs()?;
         // A model is of the device, not of the page cache.
         let mode = self.reads.mode();
-        let mode = if devices.is_some() { setup::direct() } else { mode };
+        let mode = if matches!(costs, Costs::Of(Some(_))) { setup::direct() } else { mode };
         if self.all {
             all::refuse_raw(raw.is_some())?;
-            return self.repair_all(devices.as_ref(), mode, setup);
+            return self.repair_all(&costs, mode, setup);
         }
         let folders = Folders::to_read(setup, &self.folders, mode)?;
         as_private_as_shards(&folders, self.raw.object.as_deref());
@@ -129,7 +136,7 @@ impl Command for Repair {
             scan: self.scan,
             targets,
             dry_run: self.dry_run,
-            devices,
+            devices: costs.devices(&folders),
         };
         let (nodes, settings) = (folders.nodes(), setup.settings());
         let outcome = match raw {
@@ -141,18 +148,13 @@ impl Command for Repair {
         let mut report = outcome?;
         report.seconds = setup.seconds();
         (report.issued_reads, report.issued_bytes) = folders.issued();
-        show(&report, setup)?;
+        show(report, &costs, setup)?;
         Ok(Exit::Done)
     }
 }
 
 impl Repair {
-    fn repair_all(
-        &self,
-        devices: Option<&Devices>,
-        mode: ReadMode,
-        setup: &Setup,
-    ) -> Result<Exit, Failure> {
+    fn repair_all(&self, costs: &Costs, mode: ReadMode, setup: &Setup) -> Result<Exit, Failure> {
         let groups = all::groups(setup, &self.folders, mode)?;
         for group in &groups {
             as_private_as_shards(&group.folders, Some(&group.object));
@@ -162,23 +164,26 @@ impl Repair {
             let request = RepairRequest {
                 scan: self.scan,
                 dry_run: self.dry_run,
-                devices: devices.cloned(),
+                devices: costs.devices(&group.folders),
                 ..RepairRequest::default()
             };
             let set = discover(group.folders.nodes(), Some(&group.object))?;
             let mut report = kiln_pool::repair(&set, &request, &settings)?;
             report.seconds = setup.seconds() - group.begun.get();
-            Ok((Exit::Done, text(&report, setup), report))
+            Ok((Exit::Done, text(&report, costs, setup), Priced::of(report, costs)))
         })
     }
 
-    /// What is known of the folders' devices.
-    fn devices(&self) -> Result<Option<Devices>, Failure> {
+    /// What is known of the costs of reads.
+    fn costs(&self) -> Result<Costs, Failure> {
+        if let Some(path) = &self.price {
+            return Prices::of_all(path).map(Costs::Paid);
+        }
         if self.as_runs {
-            return Ok(None);
+            return Ok(Costs::Of(None));
         }
         let model = self.device_model.as_deref().map(device::load).transpose()?;
-        device::devices(&self.folders, model.as_ref())
+        device::devices(&self.folders, model.as_ref()).map(Costs::Of)
     }
 }
 
@@ -192,6 +197,7 @@ impl Repair {
             ("--all", self.all),
             ("--device-model", self.device_model.is_some()),
             ("--as-runs", self.as_runs),
+            ("--price", self.price.is_some()),
             ("--format raw", self.raw.format == Format::Raw),
         ];
         match given.iter().find(|(_, given)| *given) {
@@ -204,18 +210,24 @@ impl Repair {
     }
 }
 
-fn show(report: &RepairReport, setup: &Setup) -> Result<(), Failure> {
+fn show(report: RepairReport, costs: &Costs, setup: &Setup) -> Result<(), Failure> {
     if setup.json {
-        return Stream::Stdout.json(report);
+        return Stream::Stdout.json(&Priced::of(report, costs));
     }
     if setup.quiet {
         return Ok(());
     }
-    Stream::Stdout.text(&text(report, setup))
+    Stream::Stdout.text(&text(&report, costs, setup))
 }
 
-fn text(report: &RepairReport, setup: &Setup) -> String {
+fn text(report: &RepairReport, costs: &Costs, setup: &Setup) -> String {
     let mut text = summary(report);
+    if let Some(price) = price(report, costs) {
+        text += &format!(
+            "price of its reads: {:.6} {} (run by run {:.6}, whole chunks {:.6})\n",
+            price.planned, price.currency, price.as_runs, price.whole_chunks
+        );
+    }
     text += &damages(&report.damaged, report.damaged.len() as u64);
     for moved in &report.moved {
         text += &format!("  renamed {} to {} in {}\n", moved.from, moved.to, moved.node);

@@ -1,5 +1,6 @@
 //! Reads that the plan promises, that the program reports and that the kernel counts are the same.
 
+use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
@@ -72,6 +73,38 @@ fn runs_of_the_plan_are_calls_of_the_process() {
         // What the system's libraries read for themselves may differ by a call or two.
         assert!((counted - more).abs() <= 8, "{flags}: the kernel counted {counted}, not {more}");
     }
+}
+
+#[test]
+fn a_repair_reads_what_is_cheapest_by_a_table_of_prices() {
+    let rig = Rig::new();
+    rig.encoded("clay:4+2", "--sub-chunk 4096", BYTES / 4);
+    let priced = |table: &str| {
+        fs::write(rig.path("prices.toml"), format!("currency = \"EUR\"\n{table}")).unwrap();
+        repaired(&rig, 5, "--price prices.toml", "off")
+    };
+    let by_runs = repaired(&rig, 5, "", "off");
+    // Bytes alone cost: as few as the code allows. Requests alone: as few as there can be.
+    let bytes = priced("gets_1000 = 0\ngigabyte = 1000");
+    let gets = priced("gets_1000 = 1000\ngigabyte = 0");
+    assert_eq!(bytes.number("device_bytes_read"), by_runs.number("device_bytes_read"));
+    assert!(gets.number("device_reads") * 8 < by_runs.number("device_reads"), "{}", gets.report);
+    assert!(gets.number("device_bytes_read") > bytes.number("device_bytes_read"));
+    let price = |run: &DeviceCounters, key: &str| run.report["price"][key].as_f64().unwrap();
+    assert_eq!(bytes.report["price"]["currency"], "EUR");
+    let paid = bytes.number("device_bytes_read") as f64 / 1e6;
+    assert!((price(&bytes, "planned") / paid - 1.0).abs() < 0.01, "{}", bytes.report);
+    assert!(price(&bytes, "whole_chunks") > price(&bytes, "planned"));
+    let paid = gets.number("device_reads") as f64;
+    assert!((price(&gets, "planned") / paid - 1.0).abs() < 0.01, "{}", gets.report);
+    // In between both count, and what is chosen is never dearer than either way alone.
+    let both = priced("gets_1000 = 0.0004\ngigabyte = 0.09");
+    assert!(price(&both, "planned") <= price(&both, "as_runs"));
+    assert!(price(&both, "planned") <= price(&both, "whole_chunks") * 1.02);
+    let zones = "gets_1000 = 1\ngigabyte = 1\n[zone.far]\nchunks = [0]\n";
+    fs::write(rig.path("prices.toml"), zones).unwrap();
+    rig.remove(shard(5));
+    rig.kiln("repair shards --price prices.toml").fails(3, &["--price", "zones"]);
 }
 
 #[test]

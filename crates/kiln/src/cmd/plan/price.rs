@@ -1,22 +1,18 @@
 //! `kiln plan --price`: what a repair costs where requests and bytes are paid for.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use kiln_code::Codec;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::lists;
 use crate::print::{Stream, table};
-use crate::setup::Setup;
+use crate::setup::{Prices, Setup};
 use crate::sizes;
 
-/// Longest price table that is read, in bytes.
-const MAX_TABLE: u64 = 1 << 20;
-const GB: f64 = 1e9;
 const TIB: f64 = (1u64 << 40) as f64;
 
 // Flags of `kiln plan` that are about prices. No doc comment: clap would print it.
@@ -30,30 +26,6 @@ pub struct PriceFlags {
         conflicts_with_all = ["orders", "average", "strategy", "recover", "picture", "device_model"]
     )]
     price: Option<PathBuf>,
-}
-
-/// A table of prices: those of the zones, and of what is in no zone.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct Prices {
-    /// For messages only.
-    #[serde(default)]
-    currency: String,
-    /// For 1000 reads.
-    gets_1000: f64,
-    /// For 10^9 bytes read.
-    gigabyte: f64,
-    #[serde(default)]
-    zone: BTreeMap<String, Zone>,
-}
-
-/// Where other prices hold: for the chunks of these indices.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct Zone {
-    chunks: Vec<usize>,
-    gets_1000: Option<f64>,
-    gigabyte: Option<f64>,
 }
 
 /// One way to rebuild a loss.
@@ -86,37 +58,6 @@ struct Report<'a> {
     chunk: u64,
     prices: &'a Prices,
     losses: Vec<Loss>,
-}
-
-impl Prices {
-    fn read(path: &Path) -> Result<Prices, Failure> {
-        let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
-        if std::fs::metadata(path).map_err(failed)?.len() > MAX_TABLE {
-            return Err(bad(path, "it is too long for a price table"));
-        }
-        let text = std::fs::read_to_string(path).map_err(failed)?;
-        let prices: Prices =
-            toml::from_str(&text).map_err(|error| bad(path, error.to_string().trim()))?;
-        let zones = prices.zone.values().flat_map(|zone| [zone.gets_1000, zone.gigabyte]);
-        let mut all = zones.flatten().chain([prices.gets_1000, prices.gigabyte]);
-        match all.all(|price| price.is_finite() && price >= 0.0) {
-            true => Ok(prices),
-            false => Err(bad(path, "prices are numbers from 0 on")),
-        }
-    }
-
-    /// For one read, and for one byte, of a chunk.
-    fn of(&self, chunk: usize) -> (f64, f64) {
-        let zone = self.zone.values().find(|zone| zone.chunks.contains(&chunk));
-        let get = zone.and_then(|zone| zone.gets_1000).unwrap_or(self.gets_1000);
-        let byte = zone.and_then(|zone| zone.gigabyte).unwrap_or(self.gigabyte);
-        (get / 1000.0, byte / GB)
-    }
-}
-
-fn bad(path: &Path, why: &str) -> Failure {
-    let why = why.lines().last().unwrap_or("").to_owned();
-    Failure::Flag { flag: "--price", problem: format!("{}: {why}", path.display()) }
 }
 
 impl Way {
@@ -215,10 +156,7 @@ fn priced(codec: &Codec, lost: &[usize], sub_chunk: u64, prices: &Prices) -> Res
 }
 
 fn show(report: &Report<'_>) -> String {
-    let currency = match &report.prices.currency[..] {
-        "" => "money",
-        named => named,
-    };
+    let currency = report.prices.currency();
     let mut text = format!(
         "{}: one stripe of chunks of {}, and what the cheapest way costs for 1 TiB lost, in \
          {currency}\n",
@@ -244,7 +182,10 @@ fn show(report: &Report<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::setup::price::{GB, Zone};
 
     #[test]
     fn gaps_are_read_through_where_that_is_cheaper() {
