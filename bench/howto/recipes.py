@@ -96,8 +96,10 @@ RECIPES = [
     Recipe("docs/HDFS.md", "Agents beside DataNodes", BESIDE, hdfs=True, root=True,
            tools=("curl",),
            instead={"kiln agent": "in_hdfs kiln agent",
-                    "hdfs://namenode": "hdfs://10.7.0.2:9870", "datanode=host3": "datanode=10.7.0.1",
+                    "hdfs://namenode": "hdfs://10.7.0.2:9870",
+                    "datanode=host3": "datanode=10.7.0.1",
                     "blocks=/data/dn&user=kiln'":
-                        "blocks='$PWD'/target/hdfs/hosts/h0/data&user=root' 2> agent.log & agent=$!"},
+                        "blocks='$PWD'/target/hdfs/hosts/h0/data&user=root' 2> agent.log &"
+                        " agent=$!"},
            after={"set -e\nkiln agent": STARTED}),
 ]

@@ -1,4 +1,4 @@
-//! Pools and files in buckets, which `bench/s3` measured: requests and bytes of repairs, and faults.
+//! Pools and files in buckets, which `bench/s3` measured: requests and bytes of repairs, faults.
 
 use super::{Figures, add, list, number, word};
 use kiln_figure::{Axis, Figure, Kind, Mark, Panel};

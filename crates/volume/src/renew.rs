@@ -31,14 +31,16 @@ impl Volume {
         closed.is_some_and(|closed| closed.is_ok())
     }
 
-    /// Looks whether the pool has changed. A log must not stay on a node that is being emptied, or
-    /// is no part of the pool any more: whoever opens the volume later would not look there.
+    /// Looks whether the pool has changed, and whether nodes that were away are back. A log must
+    /// not stay on a node that is being emptied, or is no part of the pool any more: whoever opens
+    /// the volume later would not look there.
     /// Whether the log was moved.
     ///
     /// # Errors
     /// As [`Volume::write`].
     pub fn attend(&self) -> Result<bool> {
         self.forget_failed();
+        self.rim.look_for_nodes()?;
         self.rim.with(kiln_pool::Pool::check_map)?;
         let pool = self.rim.pool();
         let nodes = &pool.config().node;

@@ -90,15 +90,36 @@ impl Rim {
     ) -> Result<T, PoolError> {
         let mut tries = 0;
         loop {
-            match (act(&self.pool()), &self.reopen) {
-                (Err(error), Some(reopen)) if tries < RETRIES && may_pass(&error) => {
-                    let pool = Arc::new(reopen()?);
-                    *self.pool.write().unwrap_or_else(PoisonError::into_inner) = pool;
+            match act(&self.pool()) {
+                Err(error) if self.reopen.is_some() && tries < RETRIES && may_pass(&error) => {
+                    self.open_again()?;
                     tries += 1;
                 }
-                (end, _) => return end,
+                // What a pool knows of its nodes is from when it was opened: they may be back. If
+                // they are not, asking them again and again does not help.
+                Err(error) if self.reopen.is_some() && tries == 0 && lacks_nodes(&error) => {
+                    self.open_again()?;
+                    tries = RETRIES;
+                }
+                end => return end,
             }
         }
+    }
+
+    /// Opens the pool again where it could not use a node so far, which may be back.
+    pub(crate) fn look_for_nodes(&self) -> Result<(), PoolError> {
+        match self.pool().found_away().is_empty() {
+            true => Ok(()),
+            false => self.open_again(),
+        }
+    }
+
+    fn open_again(&self) -> Result<(), PoolError> {
+        if let Some(reopen) = &self.reopen {
+            let pool = Arc::new(reopen()?);
+            *self.pool.write().unwrap_or_else(PoisonError::into_inner) = pool;
+        }
+        Ok(())
     }
 
     pub(crate) fn settings<'a>(&self, observer: &'a dyn Observer) -> Settings<'a> {
@@ -147,6 +168,14 @@ impl Rim {
             })
         })
     }
+}
+
+/// Whether nodes are lacking that may be back.
+fn lacks_nodes(error: &PoolError) -> bool {
+    matches!(
+        error,
+        PoolError::Uncertain { .. } | PoolError::Unavailable { .. } | PoolError::NoNodes { .. }
+    )
 }
 
 /// Whether the pool, opened again, may do what it could not do.

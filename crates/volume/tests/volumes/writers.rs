@@ -284,3 +284,22 @@ fn writers_take_turns_while_nodes_come_and_go() {
         }
     }
 }
+
+/// A server runs for months: what it found of a node when it opened the pool is not for ever.
+#[test]
+fn nodes_that_are_back_are_used_again() {
+    let world = World::new("rs:2+1", 6);
+    let rim = world.rim();
+    Volume::create(&rim, "v", &small(SIZE)).unwrap();
+    world.set_away("n05", true);
+    let rim = world.rim();
+    let writer = open(&rim);
+    rim.pool().check_map().unwrap();
+    assert_eq!(rim.pool().found_away().len(), 1);
+    world.set_away("n05", false);
+    writer.attend().unwrap();
+    rim.pool().check_map().unwrap();
+    assert!(rim.pool().found_away().is_empty());
+    // These lost two nodes one after the other, which were back, and could not write any more.
+    [12, 48, 57].into_iter().for_each(|seed| play("rs:2+1", 6, seed));
+}
