@@ -229,9 +229,11 @@ impl Pool {
         let asked: Vec<(usize, Vec<usize>)> = asked.into_iter().collect();
         let found = in_parallel(self.sequence.as_ref(), asked, |_, (at, objects)| {
             let store = self.usable(at)?;
-            let epoch = epoch_of(store, &self.config);
-            let blind = epoch.is_err();
-            let epoch = epoch.ok().flatten().unwrap_or(0);
+            // Every node has a map. Where there is none, all else is gone as well: since the pool was
+            // opened its disk has been exchanged for an empty one, or is not mounted any more.
+            let epoch = epoch_of(store, &self.config).ok().flatten();
+            let blind = epoch.is_none();
+            let epoch = epoch.unwrap_or(0);
             self.refuse_newer(at, epoch)?;
             let rolled_back = epoch < self.config.floored;
             let answer = |of: usize| {

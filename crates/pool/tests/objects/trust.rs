@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    ErrorKind, Index, Key, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, PoolError,
-    PoolStatus, PutRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest, Silent,
-    StreamSource,
+    ErrorKind, GetRequest, Index, Key, NodeConfig, NodeFile, NodeState, Pool, PoolConfig,
+    PoolError, PoolStatus, PutRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest,
+    Silent, StreamSource,
 };
 use kiln_store::{Backend, Fault, FaultAction, MemoryBackend, Operation};
 
@@ -54,6 +54,31 @@ fn manifest(name: &str) -> String {
 /// All sets of two of so many.
 fn pairs(count: usize) -> impl Iterator<Item = BTreeSet<usize>> {
     (0..count).flat_map(move |a| (0..a).map(move |b| BTreeSet::from([a, b])))
+}
+
+/// A disk is lost, or not mounted any more, under a pool that was opened before: its place is empty,
+/// and testifies nothing. With it the last copy that can be had is out of sight.
+#[test]
+pub fn an_empty_place_does_not_testify_that_there_is_no_object() {
+    let mut world = World::new("clay:3+2", 7);
+    let (old, new) = (data(50, 1), data(60, 2));
+    let holders = world.put("a", &old).unwrap().manifests;
+    let holders: Vec<usize> = holders.iter().map(|id| world.config.position(id).unwrap()).collect();
+    let whole = world.copy();
+    world.away.extend(&holders[1..]);
+    let pool = world.pool();
+    let mut out = Vec::new();
+    let mut get = || pool.get(&GetRequest { name: "a", range: None }, &mut out, &settings());
+    get().unwrap();
+    for name in world.disks[holders[0]].memory.list().unwrap() {
+        world.disks[holders[0]].memory.remove(&name).unwrap();
+    }
+    let found = get();
+    assert!(matches!(found, Err(PoolError::Uncertain { .. })), "{found:?}");
+    let put = PutRequest { name: "a", run: world.run(), now_ms: 2_000, replace: true };
+    assert!(pool.put(&put, &mut StreamSource::new(&new[..]), &settings()).is_err());
+    // With the disk back all is as it was.
+    assert!(whole.get("a").unwrap() == old);
 }
 
 /// T1: a disk of before, put back after its node was emptied, replaced or given up.

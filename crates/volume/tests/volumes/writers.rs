@@ -39,7 +39,9 @@ type Disks = Arc<Mutex<BTreeMap<String, Disk>>>;
 /// The pool, as all see it who open it.
 #[derive(Clone)]
 struct World {
-    config: PoolConfig,
+    /// The description, which whoever opens the pool brings up to date: of an old one every node may
+    /// have left.
+    config: Arc<Mutex<PoolConfig>>,
     disks: Disks,
     ids: Arc<AtomicU64>,
 }
@@ -67,6 +69,7 @@ impl World {
         let disks = Arc::new(Mutex::new(disks));
         let open = |node: &NodeConfig| open_disk(&disks, node);
         let config = Pool::create(config, &open).unwrap().config().clone();
+        let config = Arc::new(Mutex::new(config));
         World { config, disks, ids: Arc::new(AtomicU64::new(1)) }
     }
 
@@ -81,7 +84,9 @@ impl World {
         let open = |node: &NodeConfig| open_disk(&self.disks, node);
         let sequence = Sequence::new(|_| 0);
         let settings = Settings { sequence: Some(&sequence), ..Settings::new(&Silent) };
-        let map = Pool::newest(self.config.clone(), false, &open, &settings)?;
+        let known = self.config.lock().unwrap().clone();
+        let map = Pool::newest(known, false, &open, &settings)?;
+        self.config.lock().unwrap().clone_from(&map);
         Ok(Pool::open(map, &open)?.in_sequence(sequence))
     }
 
