@@ -69,7 +69,7 @@ fn check_place(client: &Client, name: &str) -> Result<(), StoreError> {
 /// Writes a small file, over what has the name or only where nothing has.
 pub(crate) fn put(client: &Client, name: &str, bytes: &[u8], new: bool) -> Result<(), StoreError> {
     let op = Operation::Complete;
-    let mut tries = client.tries();
+    let (mut tries, mut unanswered) = (client.tries(), false);
     loop {
         let url = target(client, name, new)?;
         let end = match client.put(&url, bytes) {
@@ -80,8 +80,13 @@ pub(crate) fn put(client: &Client, name: &str, bytes: &[u8], new: bool) -> Resul
                 Err(error) => error,
             },
             Ok(reply) if reply.is_passing() => client.refusal(op, name, &reply),
+            // A try that was not answered came late, and put its file in the place of this one's.
+            Ok(reply) if unanswered && reply.is_absent() => client.refusal(op, name, &reply),
             Ok(reply) => return Err(client.refusal(op, name, &reply)),
-            Err(error) => client.error(op, name, unreachable(client, error)),
+            Err(error) => {
+                unanswered = true;
+                client.error(op, name, unreachable(client, error))
+            }
         };
         // Whether a try that was not answered made a new file nobody knows.
         if new || !tries.again() {

@@ -18,6 +18,9 @@ pub struct Faults {
     pub short: usize,
     /// So many next answers to a rename are lost after it was done.
     pub lost: usize,
+    /// 2: the next file's bytes get no answer, and while those after them are written they come
+    /// late, and put their file in the place of that one.
+    pub late: usize,
     /// So many next files are put on another DataNode.
     pub astray: usize,
     pub safe_mode: bool,
@@ -51,6 +54,13 @@ struct Asked {
     path: String,
     query: BTreeMap<String, String>,
     body: Vec<u8>,
+}
+
+impl Asked {
+    /// Whether a NameNode has sent it to a DataNode.
+    fn is_sent_on(&self) -> bool {
+        self.query.contains_key("namenoderpcaddress")
+    }
 }
 
 type Answer = (u16, String, Vec<u8>);
@@ -98,6 +108,10 @@ impl Fake {
         };
         if op == "RENAME" && state.faults.lost > 0 {
             state.faults.lost -= 1;
+            return;
+        }
+        if op == "CREATE" && asked.is_sent_on() && state.faults.late == 2 {
+            state.faults.late = 1;
             return;
         }
         let mut sent = body.len();
@@ -214,7 +228,7 @@ impl State {
     fn answer(&mut self, asked: &Asked, op: &str) -> Answer {
         let get = |name: &str| asked.query.get(name).map_or("", |value| &value[..]);
         let Some(path) = self.resolved(&asked.path) else { return absent() };
-        let sent_on = asked.query.contains_key("namenoderpcaddress");
+        let sent_on = asked.is_sent_on();
         let writes = ["CREATE", "RENAME", "DELETE", "CONCAT", "TRUNCATE", "SETTIMES"];
         if self.faults.safe_mode && writes.contains(&op) {
             return refused(403, "SafeModeException");
@@ -269,6 +283,10 @@ impl State {
 
     fn create(&mut self, path: String, over: bool, body: &[u8]) -> Answer {
         if !self.folders.contains(parent(&path)) {
+            return absent();
+        }
+        if self.faults.late == 1 {
+            self.faults.late = 0;
             return absent();
         }
         if self.files.contains_key(&path) && !over {

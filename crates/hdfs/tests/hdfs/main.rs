@@ -223,6 +223,10 @@ fn what_passes_is_tried_again() {
         assert_eq!(disk.list().unwrap(), ["a"]);
         fake.state().faults.short = 2;
         assert_eq!(read(&disk, "a"), pattern(5000));
+        fake.state().faults.late = 2;
+        disk.write_all(&[("a", &pattern(6000))]).pop().unwrap().unwrap();
+        assert_eq!((read(&disk, "a"), fake.state().faults.late), (pattern(6000), 0));
+        write_whole(&disk, "a", &pattern(5000)).unwrap();
         fake.state().faults.lost = 1;
         disk.rename("a", "b").unwrap();
         assert_eq!(read(&disk, "b"), pattern(5000));
