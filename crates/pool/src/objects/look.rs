@@ -229,8 +229,8 @@ impl Pool {
         let asked: Vec<(usize, Vec<usize>)> = asked.into_iter().collect();
         let found = in_parallel(self.sequence.as_ref(), asked, |_, (at, objects)| {
             let store = self.usable(at)?;
-            // Every node has a map. Where there is none, all else is gone as well: since the pool was
-            // opened its disk has been exchanged for an empty one, or is not mounted any more.
+            // Every node has a map. Where there is none, all else is gone as well: since the pool
+            // was opened its disk has been exchanged for an empty one, or is not mounted any more.
             let epoch = epoch_of(store, &self.config).ok().flatten();
             let blind = epoch.is_none();
             let epoch = epoch.unwrap_or(0);

@@ -56,8 +56,8 @@ fn pairs(count: usize) -> impl Iterator<Item = BTreeSet<usize>> {
     (0..count).flat_map(move |a| (0..a).map(move |b| BTreeSet::from([a, b])))
 }
 
-/// A disk is lost, or not mounted any more, under a pool that was opened before: its place is empty,
-/// and testifies nothing. With it the last copy that can be had is out of sight.
+/// A disk is lost, or not mounted any more, under a pool that was opened before: its place is
+/// empty, and testifies nothing. With it the last copy that can be had is out of sight.
 #[test]
 pub fn an_empty_place_does_not_testify_that_there_is_no_object() {
     let mut world = World::new("clay:3+2", 7);

@@ -39,8 +39,8 @@ type Disks = Arc<Mutex<BTreeMap<String, Disk>>>;
 /// The pool, as all see it who open it.
 #[derive(Clone)]
 struct World {
-    /// The description, which whoever opens the pool brings up to date: of an old one every node may
-    /// have left.
+    /// The description, which whoever opens the pool brings up to date: of an old one every node
+    /// may have left.
     config: Arc<Mutex<PoolConfig>>,
     disks: Disks,
     ids: Arc<AtomicU64>,
