@@ -198,6 +198,14 @@ class Hdfs(Testbed):
         """How many DataNodes it knows to live."""
         return self.state().get("NumLiveDataNodes", 0)
 
+    def hears_of(self, host, since):
+        """Whether the NameNode has heard from a DataNode since a moment."""
+        beans = self.http("GET", "/jmx", qry="Hadoop:service=NameNode,name=NameNodeInfo")[1]
+        live = json.loads(dict(*beans["beans"])["LiveNodes"])
+        heard = [node["lastContact"] for node in live.values()
+                 if node["infoAddr"].startswith(f"{self.ip(host)}:")]
+        return any(seconds < time.monotonic() - since for seconds in heard)
+
     def mkdir(self, path):
         """Makes a folder."""
         self.webhdfs("PUT", path, "MKDIRS", permission="755")
@@ -255,7 +263,9 @@ def main():
     elif options.command == "kill":
         hdfs.kill_daemon(options.datanode)
     elif options.command == "start":
+        begun = time.monotonic()
         hdfs.start_daemon(options.datanode)
+        hdfs.wait_until(lambda: hdfs.hears_of(options.datanode, begun), "the DataNode to report")
     elif options.command == "run":
         os.execvp("ip", ["ip", "netns", "exec", hdfs.switch, *options.words])
     else:
