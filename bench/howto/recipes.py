@@ -85,7 +85,7 @@ RECIPES = [
            instead=VOLUME, root=True, tools=("nbdfuse", "losetup", "mkfs.ext4"),
            first="mkdir $(seq -f disk%g 0 8)",
            after={"kiln nbd": SERVED,
-                  "nbdfuse": "for i in $(seq 100); do [ -e mnt/raw/disk ] && break;"
+                  "nbdfuse": "for i in $(seq 600); do [ -e mnt/raw/disk ] && break;"
                              " sleep 0.1; done"}),
     Recipe("docs/VOLUMES.md", "Commands", POOL, instead=VOLUME),
     Recipe("docs/S3.md", "A pool, step by step", f"{FILES} && cp photos.tar movie.mkv",
