@@ -42,6 +42,11 @@ def encode(hdfs, files):
             raise TestbedError(f"HDFS's put: {done.stderr.strip()[-300:]}")
         # With it what its last packets left behind.
         time.sleep(watch.every)
+    return encoded(watch, client, start, end)
+
+
+def encoded(watch, client, start, end):
+    """What encoding took, HDFS's or kiln's: from the first bytes on the client's link on."""
     begin = watch.begins(client, 0, BEGUN, start)
     return dict(seconds=end - begin, starting_seconds=begin - start, **traffic(watch, start, end))
 

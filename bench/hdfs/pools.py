@@ -4,7 +4,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from native import BEGUN, FILES_AT_ONCE, LONGEST, traffic
+from native import FILES_AT_ONCE, LONGEST, encoded, traffic
 from testbed import TestbedError, run
 from watch import Watch
 
@@ -70,9 +70,7 @@ class Pool:
             list(programs.map(put, files))
             end = time.monotonic()
             time.sleep(watch.every)
-        begin = watch.begins(self.hdfs.datanodes, 0, BEGUN, start)
-        return dict(seconds=end - begin, starting_seconds=begin - start,
-                    **traffic(watch, start, end))
+        return encoded(watch, self.hdfs.datanodes, start, end)
 
     def lose(self, node):
         """A node's DataNode and agent are killed; its host."""
