@@ -9,6 +9,8 @@ use kiln_store::{Operation, StoreError};
 use serde::Deserialize;
 
 use crate::client::{Ask, Client};
+use crate::known::{Piece, Version};
+use crate::operations::Status;
 use crate::place::Server;
 
 #[derive(Deserialize)]
@@ -91,39 +93,70 @@ impl Client {
     }
 }
 
+/// The files of blocks below a DataNode's folder, in order; `None`: HDFS has some of them
+/// elsewhere.
+fn pieces(folder: &Path, located: &Located, server: &Server, len: u64) -> Option<Vec<Piece>> {
+    let (mut pieces, mut end) = (Vec::new(), 0);
+    for block in &located.list {
+        let Name { block_pool_id, block_id, num_bytes } = &block.block;
+        let here = block.locations.iter().any(|host| host.is(server));
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+        if !here || block.start_offset != end || !block_pool_id.bytes().all(plain) {
+            return None;
+        }
+        let path = folder
+            .join(format!("current/{block_pool_id}/current/finalized"))
+            .join(format!("subdir{}", block_id >> 16 & 0x1f))
+            .join(format!("subdir{}", block_id >> 8 & 0x1f))
+            .join(format!("blk_{block_id}"));
+        pieces.push((path, end, end.checked_add(*num_bytes)?));
+        end += num_bytes;
+    }
+    (end == len).then_some(pieces)
+}
+
+/// What tells a file with these bytes from every other one.
+fn version(status: &Status) -> Version {
+    (status.file_id, status.modification_time, status.length)
+}
+
 /// The blocks of a file as files of this machine, in order.
 pub(crate) struct Local(Vec<(u64, u64, File)>);
 
 impl Local {
-    /// Opens them below a DataNode's folder; `None`: not all are there.
-    pub(crate) fn open(
-        folder: &Path,
-        located: &Located,
-        server: &Server,
-        len: u64,
-    ) -> Option<Local> {
-        let mut end = 0;
-        let mut files = Vec::new();
-        for block in &located.list {
-            let Name { block_pool_id, block_id, num_bytes } = &block.block;
-            let here = block.locations.iter().any(|host| host.is(server));
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
-            if !here || block.start_offset != end || !block_pool_id.bytes().all(plain) {
-                return None;
-            }
-            let path = folder
-                .join(format!("current/{block_pool_id}/current/finalized"))
-                .join(format!("subdir{}", block_id >> 16 & 0x1f))
-                .join(format!("subdir{}", block_id >> 8 & 0x1f))
-                .join(format!("blk_{block_id}"));
-            let file = File::open(path).ok()?;
-            if file.metadata().ok()?.len() != *num_bytes {
-                return None;
-            }
-            end += num_bytes;
-            files.push((block.start_offset, end, file));
+    /// The blocks of the file with this status, which is found at the path by its number; `None`:
+    /// not all of them are here. The NameNode is asked where they are unless that is known and
+    /// still so.
+    pub(crate) fn of(
+        client: &Client,
+        name: &str,
+        path: &str,
+        status: &Status,
+    ) -> Result<Option<Local>, StoreError> {
+        let (Some(folder), Some(server)) = (&client.place.blocks, &client.place.datanode) else {
+            return Ok(None);
+        };
+        if let Some(local) = client.known.get(version(status)).and_then(Local::open) {
+            return Ok(Some(local));
         }
-        (end == len).then_some(Local(files))
+        let located = client.blocks(Operation::Open, name, path)?;
+        let pieces = pieces(folder, &located, server, status.length);
+        let local = pieces.clone().and_then(Local::open);
+        client.known.note(version(status), pieces.filter(|_| local.is_some()));
+        Ok(local)
+    }
+
+    /// Opens them; `None`: not all are there as they should be.
+    fn open(pieces: Vec<Piece>) -> Option<Local> {
+        let mut files = Vec::new();
+        for (path, start, end) in pieces {
+            let file = File::open(path).ok()?;
+            if file.metadata().ok()?.len() != end - start {
+                return None;
+            }
+            files.push((start, end, file));
+        }
+        Some(Local(files))
     }
 
     /// Fills a buffer from an offset on; the range is within the file.

@@ -11,6 +11,7 @@ use ureq::http::{Request, Response};
 use ureq::{Agent, AsSendBody};
 
 use crate::fence::{Fence, LOCK};
+use crate::known::Known;
 use crate::place::Place;
 use crate::reply::{Reply, io_error};
 
@@ -72,6 +73,8 @@ pub(crate) struct Client {
     there: OnceLock<()>,
     /// What says whether the lock that is held still is.
     pub fence: Mutex<Weak<Fence>>,
+    /// Blocks of files that were read on this machine.
+    pub known: Known,
     /// When a DataNode last did not answer, whatever was tried.
     down: Mutex<Option<Instant>>,
     pub reads: AtomicU64,
@@ -102,9 +105,9 @@ impl Client {
             ["HADOOP_USER_NAME", "USER", "LOGNAME"].iter().find_map(|name| known(name))
         });
         let (reads, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (there, fence) = (OnceLock::new(), Mutex::default());
+        let (there, fence, known) = (OnceLock::new(), Mutex::default(), Known::default());
         let (agent, down) = (config.build().new_agent(), Mutex::default());
-        Client { agent, place, user, there, fence, down, reads, bytes }
+        Client { agent, place, user, there, fence, known, down, reads, bytes }
     }
 
     /// The path of a file in HDFS.

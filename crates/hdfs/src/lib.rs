@@ -19,6 +19,7 @@ mod backend;
 mod blocks;
 mod client;
 mod fence;
+mod known;
 mod lease;
 mod operations;
 mod place;

@@ -1,27 +1,31 @@
 //! Reading ranges of a file.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use kiln_store::{BatchRead, Operation, ReadAt, StoreError, Tag};
 
 use crate::blocks::Local;
 use crate::client::{Ask, Client};
-use crate::operations::by_id;
+use crate::operations::{Status, by_id};
 use crate::reply::Reply;
 
 /// Ranges of one file that are asked for at the same time.
 const AT_ONCE: usize = 8;
+/// Why a file that was open cannot be read any more.
+const REPLACED: &str = "it was replaced while it was read; try again";
 
 /// A file that was there when it was opened; if it is replaced, reading ends with an error.
 pub(crate) struct File {
     client: Arc<Client>,
     name: String,
     path: String,
-    len: u64,
+    status: Status,
     /// A DataNode that answered, as the URL of a read without its range.
     source: Mutex<Option<String>>,
-    local: Option<Local>,
+    /// Its blocks on this machine, if they are, once something was read: many a file is opened for
+    /// its length alone.
+    local: OnceLock<Option<Local>>,
 }
 
 impl File {
@@ -31,27 +35,34 @@ impl File {
             let why = io::Error::new(io::ErrorKind::NotFound, "it is a folder");
             return Err(client.error(Operation::Open, name, why));
         }
-        let (path, len) = (by_id(status.file_id), status.length);
-        let mut local = None;
-        if let (Some(folder), Some(server)) = (&client.place.blocks, &client.place.datanode) {
-            // What HDFS moved elsewhere is read from there.
-            let located = client.blocks(Operation::Open, name, &path)?;
-            local = Local::open(folder, &located, server, len);
+        let (client, name, path) = (Arc::clone(client), name.to_owned(), by_id(status.file_id));
+        Ok(File { client, name, path, status, source: Mutex::default(), local: OnceLock::new() })
+    }
+
+    /// Its blocks on this machine. What HDFS moved elsewhere is read from there.
+    fn local(&self) -> Result<Option<&Local>, StoreError> {
+        if let Some(local) = self.local.get() {
+            return Ok(local.as_ref());
         }
-        let (client, name, source) = (Arc::clone(client), name.to_owned(), Mutex::new(None));
-        Ok(File { client, name, path, len, source, local })
+        let local = Local::of(&self.client, &self.name, &self.path, &self.status);
+        let local = local.map_err(|error| match error.is_not_found() {
+            true => self.fail(REPLACED),
+            false => error,
+        })?;
+        Ok(self.local.get_or_init(|| local).as_ref())
     }
 
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         let need = offset.saturating_add(buf.len() as u64);
-        if need > self.len {
+        let have = self.status.length;
+        if need > have {
             let (place, name) = (self.client.place.text.clone(), self.name.clone());
-            return Err(StoreError::Truncated { place, name, need, have: self.len });
+            return Err(StoreError::Truncated { place, name, need, have });
         }
         if buf.is_empty() {
             return Ok(());
         }
-        if let Some(local) = &self.local
+        if let Some(local) = self.local()?
             && local.read(offset, buf).is_ok()
         {
             self.client.count(buf.len());
@@ -66,7 +77,7 @@ impl File {
                     return Ok(());
                 }
                 Ok(reply) if reply.is_absent() => {
-                    return Err(self.fail("it was replaced while it was read; try again"));
+                    return Err(self.fail(REPLACED));
                 }
                 Ok(reply) => {
                     let end = self.client.refusal(Operation::Read, &self.name, &reply);
@@ -130,7 +141,7 @@ fn without_range(url: &str) -> String {
 
 impl ReadAt for File {
     fn len(&self) -> u64 {
-        self.len
+        self.status.length
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
@@ -139,7 +150,7 @@ impl ReadAt for File {
 
     /// Ranges stay as they are, a request each: never is more asked for.
     fn read_batch(&self, reads: &mut [BatchRead<'_>]) -> Result<(), StoreError> {
-        if self.local.is_some() {
+        if self.local()?.is_some() {
             return reads.iter_mut().try_for_each(|read| self.read(read.offset, read.buf));
         }
         for reads in reads.chunks_mut(AT_ONCE) {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use kiln_store::{Append, Operation, StoreError};
 
 use crate::client::{Ask, Client};
+use crate::fence::LOCK;
 use crate::operations::passing_name;
 use crate::reply::Reply;
 use crate::stream::Stream;
@@ -51,9 +52,12 @@ fn target(client: &Client, name: &str, new: bool) -> Result<String, StoreError> 
     Ok(format!("http://{server}/{rest}"))
 }
 
-/// Refuses a file that is not where it should be, and removes it.
+/// Refuses a file that is not where it should be, and removes it. A lock does its work wherever
+/// it is.
 fn check_place(client: &Client, name: &str) -> Result<(), StoreError> {
-    let Some(server) = &client.place.datanode else { return Ok(()) };
+    let Some(server) = client.place.datanode.as_ref().filter(|_| name != LOCK) else {
+        return Ok(());
+    };
     let path = client.path(name);
     let located = client.blocks(Operation::Complete, name, &path)?;
     let Some(other) = located.elsewhere(server) else { return Ok(()) };

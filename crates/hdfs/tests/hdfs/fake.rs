@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A name of a page of a listing.
@@ -28,6 +29,8 @@ pub struct Faults {
 
 struct Node {
     id: u64,
+    /// The number of its block; other bytes are another one.
+    block: u64,
     bytes: Vec<u8>,
     time: u64,
     astray: bool,
@@ -40,6 +43,8 @@ pub struct State {
     ids: u64,
     port: u16,
     pub faults: Faults,
+    /// Where blocks are as files, as a DataNode has them.
+    pub disk: Option<PathBuf>,
     /// Every request: its method, operation and path.
     pub log: Vec<String>,
     /// Bytes that were sent as parts of files.
@@ -215,7 +220,18 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
+/// The file of a block below a DataNode's folder.
+pub fn block_file(disk: PathBuf, block: u64) -> PathBuf {
+    let folder = format!("subdir{}/subdir{}", block >> 16 & 0x1f, block >> 8 & 0x1f);
+    disk.join("current/BP-1/current/finalized").join(folder).join(format!("blk_{block}"))
+}
+
 impl State {
+    /// The number of the block of a file.
+    pub fn block_of(&self, path: &str) -> u64 {
+        self.files[path].block
+    }
+
     /// The path of what is named by its path or its number.
     fn resolved(&self, path: &str) -> Option<String> {
         let Some(id) = path.strip_prefix("/.reserved/.inodes/") else {
@@ -251,14 +267,14 @@ impl State {
                     return absent();
                 }
                 let Some(more) = self.files.remove(get("sources")) else { return absent() };
-                if let Some(node) = self.files.get_mut(&path) {
-                    node.bytes.extend(more.bytes);
-                }
+                self.change(&path, |bytes| bytes.extend(more.bytes));
                 (200, String::new(), Vec::new())
             }
             "TRUNCATE" => {
-                let Some(node) = self.files.get_mut(&path) else { return absent() };
-                node.bytes.truncate(get("newlength").parse().unwrap());
+                if !self.files.contains_key(&path) {
+                    return absent();
+                }
+                self.change(&path, |bytes| bytes.truncate(get("newlength").parse().unwrap()));
                 json("{\"boolean\":true}".into())
             }
             "GET_BLOCK_LOCATIONS" => self.blocks(&path),
@@ -295,9 +311,31 @@ impl State {
         let astray = self.faults.astray > 0;
         self.faults.astray = self.faults.astray.saturating_sub(1);
         self.ids += 1;
-        let node = Node { id: self.ids, bytes: body.to_vec(), time: self.ids, astray };
-        self.files.insert(path, node);
+        let node = Node { id: self.ids, block: 0, bytes: body.to_vec(), time: 0, astray };
+        let old = self.files.insert(path.clone(), node);
+        self.drop_block(old);
+        self.change(&path, |_| {});
         (201, String::new(), Vec::new())
+    }
+
+    /// Changes a file's bytes: they are in a block of another number then.
+    fn change(&mut self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        self.ids += 1;
+        let (ids, disk) = (self.ids, self.disk.clone());
+        let Some(node) = self.files.get_mut(path) else { return };
+        change(&mut node.bytes);
+        (node.block, node.time) = (ids, ids);
+        if let Some(path) = disk.map(|disk| block_file(disk, ids)) {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, &node.bytes).unwrap();
+        }
+    }
+
+    /// What a DataNode does a little later with the block of a file that is gone.
+    fn drop_block(&self, node: Option<Node>) {
+        if let (Some(disk), Some(node)) = (&self.disk, node) {
+            std::fs::remove_file(block_file(disk.clone(), node.block)).unwrap();
+        }
     }
 
     fn read(&self, path: &str, offset: &str, length: &str) -> Answer {
@@ -355,7 +393,8 @@ impl State {
             return refused(403, "FileAlreadyExistsException");
         }
         if let Some(node) = self.files.remove(from) {
-            self.files.insert(to.to_owned(), node);
+            let old = self.files.insert(to.to_owned(), node);
+            self.drop_block(old);
         }
         (200, String::new(), Vec::new())
     }
@@ -369,7 +408,7 @@ impl State {
              \"numBytes\":{0}}},\"startOffset\":0,\"locations\":[{{\"ipAddr\":\"127.0.0.1\",\
              \"hostName\":\"localhost\",\"infoPort\":{port}}}]}}]}}}}",
             node.bytes.len(),
-            node.id
+            node.block
         ))
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use fake::Fake;
+use fake::{Fake, block_file};
 use kiln_hdfs::FolderBackend;
 use kiln_store::backends::battery::check_all;
 use kiln_store::{
@@ -305,4 +305,43 @@ fn ranges_fetch_what_was_asked_for_and_no_more() {
     assert_eq!(state.sent, 3 * 777);
     // The NameNode was asked once.
     assert_eq!(state.log.len(), 4, "{:?}", state.log);
+}
+
+#[test]
+fn blocks_of_this_machine_are_looked_up_once_and_anew_when_they_are_others() {
+    let folder = std::env::temp_dir().join(format!("kiln-hdfs-blocks-{}", std::process::id()));
+    let (fake, disk) = fake(&format!("&blocks={}", folder.display()));
+    fake.state().disk = Some(folder.clone());
+    // How often the NameNode was asked for locations since, and what came from DataNodes.
+    let asked = || {
+        let mut state = fake.state();
+        let of_number = |line: &&String| line.starts_with("GET GET_BLOCK_LOCATIONS /.reserved");
+        let count = state.log.iter().filter(of_number).count();
+        state.log.clear();
+        (count, std::mem::take(&mut state.sent))
+    };
+    write_whole(&disk, "a", &pattern(5000)).unwrap();
+    assert_eq!((disk.open("a").unwrap().len(), asked()), (5000, (0, 0)));
+    assert_eq!((read(&disk, "a"), asked()), (pattern(5000), (1, 0)));
+    assert_eq!((read(&disk, "a"), asked()), (pattern(5000), (0, 0)));
+    // It grows, and is cut to the length that it had.
+    let mut file = disk.append("a", 5000).unwrap();
+    file.append(b"more").unwrap();
+    file.complete().unwrap();
+    assert_eq!((read(&disk, "a")[5000..].to_vec(), asked()), (b"more".to_vec(), (1, 0)));
+    disk.append("a", 4000).unwrap().append(&[7; 1000]).unwrap();
+    assert_eq!(
+        (read(&disk, "a")[3999..4001].to_vec(), asked().0),
+        (vec![pattern(4000)[3999], 7], 1)
+    );
+    // Another file of its length takes its place.
+    write_whole(&disk, "b", &[9; 5000]).unwrap();
+    disk.rename("b", "a").unwrap();
+    assert_eq!((read(&disk, "a"), asked()), (vec![9; 5000], (1, 0)));
+    // HDFS moves its block: it is read from where it is then, and looked for each time.
+    let block = fake.state().block_of("/p/a");
+    std::fs::remove_file(block_file(folder.clone(), block)).unwrap();
+    assert_eq!((read(&disk, "a"), asked()), (vec![9; 5000], (1, 5000)));
+    assert_eq!((read(&disk, "a"), asked()), (vec![9; 5000], (1, 5000)));
+    std::fs::remove_dir_all(folder).unwrap();
 }

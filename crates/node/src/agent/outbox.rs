@@ -26,6 +26,9 @@ const LEAST: u64 = 64 << 10;
 const MOST: u64 = 8 << 20;
 /// Fragments travel together up to so many bytes; a connection sends that in a few packets.
 const TOGETHER: u64 = 64 << 10;
+/// Where much was delivered lately, they do so up to half of what may be on the way, and at most
+/// up to this.
+const MOST_TOGETHER: u64 = 256 << 10;
 /// What is on the way may be half of what was delivered in this time. Answers come in bursts: a
 /// shorter time would take a burst for a fast link.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -104,12 +107,13 @@ impl Outbox {
         if peer.bytes > 0 && peer.bytes + sum > limit {
             return None;
         }
+        let together = (limit / 2).clamp(TOGETHER, MOST_TOGETHER);
         self.clock = queue.start + window;
         let mut fragments: Vec<Fragment> =
             queue.waiting.pop_first().into_iter().map(|e| e.1).collect();
         while let Some(entry) = queue.waiting.first_entry() {
             let bytes = entry.get().bytes.len() as u64;
-            if entry.key().0 != window || sum + bytes > TOGETHER {
+            if entry.key().0 != window || sum + bytes > together {
                 break;
             }
             sum += bytes;
