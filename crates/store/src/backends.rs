@@ -9,7 +9,7 @@ pub mod direct;
 pub mod faulty;
 pub mod file;
 mod file_log;
-mod file_system;
+pub(crate) mod file_system;
 mod holder;
 pub mod log;
 pub mod memory;

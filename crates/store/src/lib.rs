@@ -52,6 +52,7 @@ pub use backends::capability::{Capabilities, Capability};
 pub use backends::direct::{ReadMode, longest_read, open_device};
 pub use backends::faulty::{Fault, FaultAction, FaultyBackend};
 pub use backends::file::FileBackend;
+pub use backends::file_system::FileSystem;
 pub use backends::log::{LogFile, MAX_LOG};
 pub use backends::memory::MemoryBackend;
 pub use backends::paced::PacedBackend;

@@ -26,8 +26,19 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// Somebody who is about to write to a file system and wants that to be durable.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// let system = kiln_store::FileSystem::open(folder.path());
+/// std::fs::write(folder.path().join("a"), b"bytes")?;
+/// match system {
+///     Some(system) => system.sync()?,
+///     None => std::fs::File::open(folder.path().join("a"))?.sync_all()?,
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
-pub(super) struct FileSystem {
+pub struct FileSystem {
     shared: Arc<Shared>,
     /// Syncs that had failed before this one began to write.
     failed: u64,
@@ -61,7 +72,7 @@ static IN_USE: Mutex<BTreeMap<u64, Weak<Shared>>> = Mutex::new(BTreeMap::new());
 impl FileSystem {
     /// The file system of a folder, before the first byte is written to it: what fails from now on
     /// is told. `None`: its files are to be synced one by one.
-    pub(super) fn open(folder: &Path) -> Option<FileSystem> {
+    pub fn open(folder: &Path) -> Option<FileSystem> {
         let folder = File::open(folder).ok()?;
         if !is_trusted(&folder) {
             return None;
@@ -81,7 +92,10 @@ impl FileSystem {
 
     /// Makes durable what was written to it before, or tells that something could not be written
     /// since it was opened, be it by another one who writes there.
-    pub(super) fn sync(&self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// What the system says of a write or a flush that failed.
+    pub fn sync(&self) -> io::Result<()> {
         // Those who hold it are writing, or wait as well.
         let writers = || Arc::strong_count(&self.shared);
         self.shared.sync(self.failed, writers, || sync(&self.shared.folder))
