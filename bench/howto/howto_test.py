@@ -6,7 +6,7 @@
 FOLDER is made, and emptied before. What a page takes for granted is in recipes.py; commands below
 a heading without a recipe are an error. What cannot be run here is said; then the exit code is 3.
 (The tutorial and the page for operators are compared with what they print, by
-crates/kiln/tests/program/tutorial.rs.)
+crates/kiln/tests/program/tutorial.rs; of the latter only fenced blocks are run here.)
 """
 
 import argparse
@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 import pages
-from recipes import RECIPES
+from recipes import COMPARED, RECIPES
 
 BENCH = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(BENCH / part) for part in ("s3", "hdfs", "testbed")]
@@ -43,31 +43,29 @@ def replaced(recipe, text, work, ports):
     text = pages.spelled_out(text)
     for old, new in recipe.instead.items():
         text = text.replace(old, new)
-    text = with_paths(text, work)
-    text = text.replace("{ports}", " ".join(str(port) for port in ports))
-    for at, port in enumerate(ports):
-        text = text.replace(f"{{port{at}}}", str(port))
-    return text
+    return filled(text, work, ports)
 
 
-def with_paths(text, work):
-    """With the folders of this run; what HDFS's jars are kept by lies beside all of them."""
-    known = {"{work}": work, "{root}": ROOT, "{cache}": work.parents[2] / "hadoop"}
-    for word, path in known.items():
-        text = text.replace(word, str(path))
+def filled(text, work, ports):
+    """With folders and ports of this run; what HDFS's jars are kept by lies beside the folders."""
+    known = {"{work}": work, "{root}": ROOT, "{cache}": work.parents[2] / "hadoop",
+             "{ports}": " ".join(str(port) for port in ports)}
+    known.update({f"{{port{at}}}": port for at, port in enumerate(ports)})
+    for word, value in known.items():
+        text = text.replace(word, str(value))
     return text
 
 
 def script_of(recipe, steps, work, ports):
     """The steps of a recipe with what comes before and after, numbered by their lines."""
-    listed = [(0, with_paths(recipe.first, work))]
+    listed = [(0, filled(recipe.first, work, ports))]
     for step in steps:
         before, after = found(recipe.before, step.text), found(recipe.after, step.text)
         if before:
-            listed.append((0, before))
+            listed.append((0, filled(before, work, ports)))
         listed.append((step.line, replaced(recipe, step.text, work, ports)))
         if after:
-            listed.append((0, after))
+            listed.append((0, filled(after, work, ports)))
     return pages.as_script(listed)
 
 
@@ -143,6 +141,8 @@ def main():
     failed, skipped, count = [], [], 0
     for page in dict.fromkeys(recipe.page for recipe in RECIPES):
         listed = pages.steps((ROOT / page).read_text(encoding="utf-8"))
+        if page in COMPARED:
+            listed = [step for step in listed if step.fenced]
         for heading in dict.fromkeys(step.heading for step in listed):
             below = [step for step in listed if step.heading == heading]
             name = f"{page}: {heading}"

@@ -10,6 +10,7 @@ class Step:
     heading: str
     line: int
     text: str
+    fenced: bool = False
 
 
 def as_one(lines):
@@ -28,7 +29,7 @@ def steps(page):
         elif line.startswith("```"):
             end = next(i for i in range(at + 1, len(lines)) if lines[i].startswith("```"))
             if line == "```sh":
-                found.append(Step(heading, at + 1, as_one(lines[at + 1:end])))
+                found.append(Step(heading, at + 1, as_one(lines[at + 1:end]), True))
             at = end
         elif re.match(r"    [$#] ", line):
             start, text = at, line[6:]

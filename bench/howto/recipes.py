@@ -46,6 +46,20 @@ BESIDE = "in_hdfs() { " f"{CLUSTER}" " run target/hdfs \"$@\"; };" \
     " in_hdfs curl -sX PUT 'http://10.7.0.2:9870/webhdfs/v1/pool/d3?op=MKDIRS&user.name=root'"
 STARTED = "for i in $(seq 300); do grep -q 'agent started' agent.log && break; sleep 0.1; done;" \
     " grep 'agent started' agent.log; kill -TERM $agent; wait $agent"
+# Five agents of this machine and a pool of them, with an object; a coordinator is awaited, asked
+# for its page and what it knows, and ended.
+HTTP = "http://127.0.0.1:{port5}"
+AGENTS = "export KILN_KEY=cluster.key && kiln agent --init --key cluster.key && nodes= &&" \
+    " for port in {port0} {port1} {port2} {port3} {port4}; do mkdir agent$port;" \
+    " nodes=\"$nodes --node kiln://127.0.0.1:$port\";" \
+    " kiln agent --dir agent$port --listen 127.0.0.1:$port & done && sleep 1 &&" \
+    " kiln pool create pool.toml -c rs:3+2 $nodes -q && head -c 900000 /dev/urandom > film &&" \
+    " kiln put film -q"
+WATCHED = f"watching=$!; for i in $(seq 300); do curl -sf {HTTP}/ready > ready && break;" \
+    f" sleep 0.1; done; set -e; curl -sf {HTTP}/ready; curl -sf {HTTP}/ | grep -q '<title>';" \
+    f" curl -sf {HTTP}/status.json | grep -q coordinator; kill -TERM $watching; set +e"
+# Pages that are compared with what they print, elsewhere.
+COMPARED = ("docs/OPERATORS.md",)
 HOSTS = " ".join(f"--node kiln://127.0.0.1:{{port{at}}}" for at in range(6))
 
 RECIPES = [
@@ -88,6 +102,9 @@ RECIPES = [
                   "nbdfuse": "for i in $(seq 600); do [ -e mnt/raw/disk ] && break;"
                              " sleep 0.1; done"}),
     Recipe("docs/VOLUMES.md", "Commands", POOL, instead=VOLUME),
+    Recipe("docs/OPERATORS.md", "Watching over a pool", AGENTS, tools=("curl",),
+           instead={"127.0.0.1:7480": "127.0.0.1:{port5}", "root'": "root' &"},
+           after={"set -e\nkiln coordinator": WATCHED}),
     Recipe("docs/S3.md", "A pool, step by step", f"{FILES} && cp photos.tar movie.mkv",
            instead={"-p 9000": "-p {port0}", "127.0.0.1:9000": "127.0.0.1:{port0}"},
            s3=True, tools=("curl",)),

@@ -159,7 +159,8 @@ def calm(cluster):
     assert told["damaged"] == 1 and told["pool"] == "pool" and len(told["findings"]) == 1, told
     until(lambda: status(url)["coordinator"]["scrub"]["rounds"] == 1, "the scrub never ended")
     until(lambda: status(url)["coordinator"]["repaired"] == 1, "it was never repaired")
-    until(lambda: status(url)["whole"] == 6, "the pool was never whole")
+    # Six and the object of their folder.
+    until(lambda: status(url)["whole"] == 7, "the pool was never whole")
     said, known = status(url), json.loads(cluster.run("status", "--json", "--key", "k"))
     for name in ("pool", "objects", "bytes", "whole", "endangered", "unreadable", "incomplete"):
         assert said[name] == known[name], (name, said[name], known[name])

@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use kiln_node::net::HelpingAgents;
 use kiln_pool::{
-    GetRequest, Helpers, Index, NodeConfig, Policy, PoolConfig, PoolError, PoolKeys, PutRequest,
-    Settings, Silent, StreamSource,
+    ATTRIBUTES, GetRequest, Helpers, Index, NodeConfig, Policy, PoolConfig, PoolError, PoolKeys,
+    PutRequest, Settings, Silent, StreamSource, is_attributes,
 };
 use kiln_store::{Absent, FileBackend, Location, write_whole};
 use kiln_volume::OBJECTS;
@@ -23,8 +23,6 @@ use crate::report::dictionary;
 
 /// Most bytes of a pool's description, or of a key's file.
 const MAX_TEXT: u64 = 1 << 20;
-/// The last part of the names of objects in which `kiln cp` keeps modes and times of a folder.
-const ATTRIBUTES: &str = ".kiln-attributes";
 
 /// An open pool: objects by name. Threads may share it.
 #[pyclass(frozen, module = "kiln")]
@@ -161,8 +159,7 @@ impl Pool {
         limit: usize,
         partial: bool,
     ) -> Result<Vec<kiln_pool::Listed>, Failure> {
-        let own =
-            |name: &str| name.starts_with(OBJECTS) || name.rsplit('/').next() == Some(ATTRIBUTES);
+        let own = |name: &str| name.starts_with(OBJECTS) || is_attributes(name);
         let asked = prefix.starts_with('.') || prefix.contains(ATTRIBUTES);
         let mut objects = Vec::new();
         self.index()?.each(prefix, after, |listed| {
@@ -292,11 +289,11 @@ impl Pool {
     ) -> Result<Bound<'py, PyDict>, Failure> {
         let bytes = Bytes::new(data, "data")?;
         let report = py.detach(|| -> Result<_, Failure> {
-            self.pool.refuse_nested(self.index().ok().as_ref(), name)?;
+            let req = PutRequest { name, run: fresh_run(), now_ms: now_ms(), replace };
+            self.pool.make_way(&req, &|| self.index().ok())?;
             // SAFETY: callers promise not to write to the buffers of a call meanwhile.
             let given = unsafe { bytes.slice() };
             let mut source = StreamSource::new(given).with_size(given.len() as u64);
-            let req = PutRequest { name, run: fresh_run(), now_ms: now_ms(), replace };
             Ok(self.pool.put(&req, &mut source, &self.settings())?)
         })?;
         dictionary(py, &report)

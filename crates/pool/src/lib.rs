@@ -42,14 +42,14 @@ pub use engine::source::{FileSource, Source, StreamSource};
 pub use engine::windows::window_stripes;
 pub use error::{ErrorKind, PoolError, Result};
 pub use objects::{
-    Body, Candidate, Class, Degraded, DiskUsage, Finding, GetReport, GetRequest, HealRequest,
-    Healed, Helpers, INLINE, Index, Key, Listed, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE,
-    MAX_MANIFEST, MAX_NAME, MAX_NODE_ID, MAX_NODES, MAX_TOGETHER, Manifest, MissingShards, Needs,
-    NodeConfig, NodeFile, NodeState, NodeStatus, OpenObject, Opener, PastMap, PastNode, Place,
-    Placed, Policy, Pool, PoolConfig, PoolKeys, PoolStatus, PutReport, PutRequest, RebalanceReport,
-    RebalanceRequest, Rebuilt, RebuiltShards, RecoverReport, RecoverRequest, Refreshed,
-    ScrubReport, ScrubRequest, SealReport, Seals, ShardState, StatReport, folders_of, place, queue,
-    ranked,
+    ATTRIBUTES, Body, Candidate, Class, Degraded, DiskUsage, Finding, GetReport, GetRequest,
+    HealRequest, Healed, Helpers, INLINE, Index, Key, Listed, MANIFEST_VERSION, MAX_COPIES,
+    MAX_INLINE, MAX_MANIFEST, MAX_NAME, MAX_NODE_ID, MAX_NODES, MAX_TOGETHER, Manifest,
+    MissingShards, Needs, NodeConfig, NodeFile, NodeState, NodeStatus, OpenObject, Opener, PastMap,
+    PastNode, Place, Placed, Policy, Pool, PoolConfig, PoolKeys, PoolStatus, PutReport, PutRequest,
+    RebalanceReport, RebalanceRequest, Rebuilt, RebuiltShards, RecoverReport, RecoverRequest,
+    Refreshed, ScrubReport, ScrubRequest, SealReport, Seals, ShardState, StatReport, attributes_in,
+    folders_of, is_attributes, place, queue, ranked,
 };
 pub use shards::{
     EncodeRequest, Missing, RepairRequest, Salvaged, ShardSet, decode, decode_range, discover,

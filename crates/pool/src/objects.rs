@@ -50,7 +50,7 @@ pub use self::manifest::{
     Body, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE, MAX_MANIFEST, MAX_NODE_ID, Manifest, Place,
     Placed,
 };
-pub use self::nested::folders_of;
+pub use self::nested::{ATTRIBUTES, attributes_in, folders_of, is_attributes};
 pub use self::opened::OpenObject;
 pub use self::placement::{Candidate, place, ranked};
 pub use self::policy::{Class, INLINE, Policy};

@@ -3,11 +3,10 @@
 use std::io::{self, BufWriter, Write};
 
 use clap::Args;
-use kiln_pool::{Listed, Observer, PoolError};
+use kiln_pool::{ATTRIBUTES, Listed, Observer, PoolError, is_attributes};
 use kiln_volume::OBJECTS;
 
 use crate::cmd::Command;
-use crate::cmd::transfer::attributes::{ATTRIBUTES, is_one};
 use crate::exit::{Exit, Failure};
 use crate::print::date;
 use crate::setup::{PoolFlags, Setup};
@@ -53,7 +52,7 @@ impl Command for Ls {
         if setup.json {
             out.write_all(b"{\"objects\":[").map_err(closed)?;
         }
-        let own = |name: &str| name.starts_with(OBJECTS) || is_one(name);
+        let own = |name: &str| name.starts_with(OBJECTS) || is_attributes(name);
         let hidden = |name: &str| {
             !self.prefix.starts_with('.') && !self.prefix.contains(ATTRIBUTES) && own(name)
         };

@@ -1,13 +1,16 @@
 //! `kiln mv`
 
+use std::collections::BTreeSet;
 use std::io;
 
 use clap::Args;
-use kiln_pool::{GetRequest, Pool, PoolError, PutRequest, Settings, Silent, StreamSource};
+use kiln_pool::{
+    GetRequest, Pool, PoolError, PutRequest, Settings, Silent, StreamSource, folders_of,
+    is_attributes,
+};
 use serde::Serialize;
 
 use crate::cmd::Command;
-use crate::cmd::transfer::attributes::is_one;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
@@ -76,10 +79,13 @@ impl Command for Mv {
             return Err(PoolError::NoObject { name: format!("{from}/") }.into());
         }
         let mut report = Report { moved: 0, bytes: 0, seconds: 0.0 };
+        let mut made = BTreeSet::new();
         for (from, to) in &names {
             pool.refuse_nested(Some(&index), to)?;
+            let new: BTreeSet<&str> = folders_of(to).filter(|name| made.insert(*name)).collect();
+            pool.make_folders(fresh_run(), now_ms(), &new)?;
             // Of a folder the attributes of both would have to be joined; the newer ones count.
-            let replace = self.force || is_one(to);
+            let replace = self.force || is_attributes(to);
             report.bytes += one(&pool, from, to, replace, &setup.settings())?;
             report.moved += 1;
         }

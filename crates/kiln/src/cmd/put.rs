@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_pool::{FileSource, Observer, PutReport, PutRequest, Source, StreamSource};
+use kiln_pool::{FileSource, Observer, Pool, PutReport, PutRequest, Source, StreamSource};
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
@@ -58,10 +58,10 @@ impl Command for Put {
             }
         };
         let mut source = source(&self.input)?;
-        let pool = self.pool.open(setup)?;
         let req =
             PutRequest { name: &name, run: fresh_run(), now_ms: now_ms(), replace: self.force };
-        pool.refuse_nested(self.pool.index(&pool, setup).ok().as_ref(), &name)?;
+        let way = |pool: &Pool| pool.make_way(&req, &|| self.pool.index(pool, setup).ok());
+        let (pool, ()) = self.pool.open_to_change(setup, &name, way)?;
         let outcome = pool.put(&req, &mut *source, &setup.settings());
         setup.observer.finish();
         let mut report = outcome?;

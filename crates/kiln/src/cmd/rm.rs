@@ -61,6 +61,7 @@ impl Command for Rm {
                 }
             }
         }
+        let first = names.first().cloned().unwrap_or_default();
         let mut left = names.iter().peekable();
         let mut remove = |pool: &Pool| {
             while let Some(name) = left.peek() {
@@ -71,7 +72,7 @@ impl Command for Rm {
         };
         match &opened {
             Some(pool) => remove(pool)?,
-            None => self.pool.open_for(setup, remove).map(drop)?,
+            None => self.pool.open_to_change(setup, &first, remove).map(drop)?,
         }
         setup.observer.finish();
         if setup.json {

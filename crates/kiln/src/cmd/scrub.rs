@@ -7,7 +7,7 @@ use kiln_pool::{Depth, ScrubReport, ScrubRequest};
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::print::{INCOMPLETE, Stream, count, pace};
-use crate::setup::{PoolFlags, Setup, now_ms};
+use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 use crate::sizes;
 
 const EXAMPLES: &str = "\
@@ -57,7 +57,15 @@ impl Command for Scrub {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
         let _lock = self.pool.lock("repair")?;
-        let index = self.pool.index(&pool, setup)?;
+        let mut index = self.pool.index(&pool, setup)?;
+        let grace_ms = self.grace.saturating_mul(3_600_000);
+        if !self.dry_run && self.prefix.is_empty() {
+            let (now, before) = (now_ms(), now_ms().saturating_sub(grace_ms));
+            if pool.remove_empty_folders(&index, &fresh_run, now, before)? > 0 {
+                drop(index);
+                index = self.pool.index(&pool, setup)?;
+            }
+        }
         let mut queue = RepairQueue::new(Rules::default());
         let depth = match (self.quick, self.deep) {
             (true, _) => Depth::Headers,
@@ -67,7 +75,7 @@ impl Command for Scrub {
         let req = ScrubRequest {
             depth,
             now_ms: now_ms(),
-            grace_ms: self.grace.saturating_mul(3_600_000),
+            grace_ms,
             prefix: &self.prefix,
             dry_run: self.dry_run,
         };

@@ -12,15 +12,15 @@ use std::sync::{Mutex, PoisonError};
 
 use kiln_pool::{
     FileSource, GetRequest, Index, Observer, Pool, PoolError, PutRequest, Settings, Source,
-    StreamSource, folders_of, in_parallel,
+    StreamSource, attributes_in, folders_of, in_parallel, is_attributes,
 };
 use serde::Serialize;
 
-use self::attributes::{Attributes, Entry, is_one, time_of};
+use self::attributes::{Attributes, Entry, time_of};
 use self::walk::{Found, Walked, joined, split};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, pace};
-use crate::setup::{Output, Place, Setup, fresh_run, now_ms};
+use crate::setup::{Output, Place, Setup, Together, fresh_run, now_ms};
 use crate::sizes;
 
 /// Marks the side that is in the pool.
@@ -32,6 +32,8 @@ const MAX_TOLD: usize = 50;
 /// and many systems allow 1,024.
 const TOGETHER: usize = 768;
 const TOGETHER_BYTES: u64 = 16 << 20;
+/// Most files that are written together: beside them shards are open that they are read from.
+const OUTPUTS: usize = 384;
 
 /// What a copy did.
 #[derive(Debug, Default, Serialize)]
@@ -121,6 +123,19 @@ pub struct Item {
     pub version: u64,
 }
 
+impl Item {
+    /// All of its object.
+    fn request(&self) -> GetRequest<'_> {
+        GetRequest { name: &self.name, range: None }
+    }
+
+    /// Where its file is.
+    fn folder(&self) -> &Path {
+        let folder = self.path.parent().filter(|folder| *folder != Path::new(""));
+        folder.unwrap_or(Path::new("."))
+    }
+}
+
 impl From<Found> for Item {
     fn from(found: Found) -> Item {
         Item { name: found.name, path: found.path, bytes: found.bytes, version: 0 }
@@ -157,7 +172,7 @@ impl<'a> Transfer<'a> {
         let (mut objects, mut folders) = (Vec::new(), Vec::new());
         self.index.each(prefix, None, |listed| {
             let inside = listed.name == prefix || listed.name.starts_with(&below);
-            if inside && is_one(&listed.name) {
+            if inside && is_attributes(&listed.name) {
                 folders.push(split(&listed.name).0.to_owned());
             } else if inside && !listed.name.starts_with(kiln_volume::OBJECTS) {
                 let (bytes, version) = (listed.size, listed.version);
@@ -210,6 +225,9 @@ impl<'a> Transfer<'a> {
         for (folder, word, entry) in walked.others {
             folders.entry(folder).or_default().insert(word, entry);
         }
+        // Those above what was copied, which get no attributes.
+        let above = free.into_iter().filter(|name| !folders.contains_key(*name)).collect();
+        self.pool.make_folders(fresh_run(), now_ms(), &above)?;
         self.put_attributes(&folders.into_iter().collect::<Vec<_>>(), &settings, report);
         Ok(())
     }
@@ -242,7 +260,7 @@ impl<'a> Transfer<'a> {
             let mut new = Vec::new();
             for ((folder, _), text) in folders.iter().zip(texts) {
                 match text {
-                    Ok(Some(text)) => new.push((folder, attributes::name_in(folder), text)),
+                    Ok(Some(text)) => new.push((folder, attributes_in(folder), text)),
                     Ok(None) => {}
                     Err(failure) => fail(report, folder, &failure),
                 }
@@ -332,15 +350,14 @@ impl<'a> Transfer<'a> {
         self.setup.observer.begin("copy", Some(items.iter().map(|item| item.bytes).sum()));
         let whole = Whole(&self.setup.observer);
         let settings = Settings { observer: &whole, ..self.setup.settings() };
-        for items in together(items) {
+        for items in together(items).flat_map(|items| items.chunks(OUTPUTS)) {
             let alone = items.len() == 1;
             let settings = Settings {
                 threads: if alone { settings.threads } else { 1 },
                 memory: settings.memory / items.len() as u64,
                 ..settings
             };
-            let ends = at_once(items, |item| self.fetch(item, &settings));
-            for (item, end) in items.iter().zip(ends) {
+            for (item, end) in items.iter().zip(self.fetch_together(items, &settings)) {
                 if let (Ok(Some(_)), Some(entry)) = (&end, self.entry(&item.name, item.version)?) {
                     let path = item.path.clone();
                     let failed = |source| Failure::Io { action: "set mode of", path, source };
@@ -390,22 +407,62 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    fn fetch(&self, item: &Item, settings: &Settings<'_>) -> Result<Option<u64>, Failure> {
+    /// Gets objects at once; gives their bytes, nothing for those that are left out.
+    fn fetch_together(
+        &self,
+        items: &[Item],
+        settings: &Settings<'_>,
+    ) -> Vec<Result<Option<u64>, Failure>> {
+        let folders: BTreeSet<PathBuf> =
+            items.iter().map(|item| item.folder().to_owned()).collect();
+        // What is in the way of one is said for each file below it.
+        at_once(&Vec::from_iter(&folders), |folder| fs::create_dir_all(folder));
+        let together = Together::before(items.len(), &folders);
+        let (mut ends, mut outputs) = (Vec::new(), Vec::new());
+        for (at, opened) in at_once(items, |item| self.output(item)).into_iter().enumerate() {
+            ends.push(opened.map(|output| {
+                outputs.extend(output.map(|output| (at, output)));
+                None
+            }));
+        }
+        let gets = outputs.iter_mut().map(|(at, output)| (items[*at].request(), output)).collect();
+        let got = self.pool.read_all(gets, settings).unwrap_or_else(|_| {
+            // What is wrong with one of them, or with all, is said for each.
+            let get = |(at, output): &mut (usize, Output)| {
+                self.pool.get(&items[*at].request(), output, settings)
+            };
+            outputs.iter_mut().map(get).collect()
+        });
+        let (mut read, mut written) = (Vec::new(), Vec::new());
+        for ((at, output), got) in outputs.into_iter().zip(got) {
+            let end = got.map_err(Failure::from);
+            match end.and_then(|got| Ok((got.bytes_written, output.written()?))) {
+                Ok((bytes, output)) => {
+                    read.push((at, bytes));
+                    written.push(output);
+                }
+                Err(failure) => ends[at] = Err(failure),
+            }
+        }
+        for ((at, bytes), end) in read.into_iter().zip(together.finish(written)) {
+            ends[at] = end.map(|()| Some(bytes));
+        }
+        ends
+    }
+
+    /// Opens where an object goes; `None` when it is left out.
+    fn output(&self, item: &Item) -> Result<Option<Output>, Failure> {
         let path = &item.path;
         if self.skip && path.exists() {
             return Ok(None);
         }
-        let folder = path.parent().unwrap_or(Path::new("."));
+        let folder = item.folder();
         fs::create_dir_all(folder).map_err(|source| Failure::Io {
             action: "create",
             path: folder.to_owned(),
             source,
         })?;
-        let mut output = Output::open(&Place::File(path.to_owned()), self.force)?;
-        let req = GetRequest { name: &item.name, range: None };
-        let report = self.pool.get(&req, &mut output, settings)?;
-        output.finish()?;
-        Ok(Some(report.bytes_written))
+        Output::sized(&Place::File(path.to_owned()), self.force, item.bytes).map(Some)
     }
 }
 

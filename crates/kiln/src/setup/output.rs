@@ -63,19 +63,28 @@ impl Output {
     /// # Errors
     /// [`Failure::Exists`] without `force`, [`Failure::Busy`], or the system's refusal.
     pub fn open(place: &Place, force: bool) -> Result<Output, Failure> {
+        Output::sized(place, force, BUFFER as u64)
+    }
+
+    /// As [`Output::open`], for about so many bytes.
+    ///
+    /// # Errors
+    /// As [`Output::open`].
+    pub fn sized(place: &Place, force: bool, bytes: u64) -> Result<Output, Failure> {
+        let buffer = bytes.clamp(1, BUFFER as u64) as usize;
         match place {
             Place::Stdout => {
                 data_goes_to_stdout(true);
                 let fd = io::stdout().as_fd().try_clone_to_owned();
                 let file = File::from(fd.map_err(failed("open", Path::new("standard output")))?);
-                let writer = BufWriter::with_capacity(BUFFER, Holes::none(file));
+                let writer = BufWriter::with_capacity(buffer, Holes::none(file));
                 Ok(Output { writer, replaces: None })
             }
-            Place::File(path) => Output::file(path, force),
+            Place::File(path) => Output::file(path, force, buffer),
         }
     }
 
-    fn file(path: &Path, force: bool) -> Result<Output, Failure> {
+    fn file(path: &Path, force: bool, buffer: usize) -> Result<Output, Failure> {
         match path.metadata() {
             Ok(meta) if meta.is_dir() => {
                 let problem = format!("{} is a folder; name a file", path.display());
@@ -86,7 +95,7 @@ impl Output {
                 let file = OpenOptions::new().write(true).open(path);
                 let file = file.map_err(failed("open", path))?;
                 return Ok(Output {
-                    writer: BufWriter::with_capacity(BUFFER, Holes::none(file)),
+                    writer: BufWriter::with_capacity(buffer, Holes::none(file)),
                     replaces: None,
                 });
             }
@@ -97,12 +106,12 @@ impl Output {
         }
         // Through a symbolic link, the file it names is replaced and the link stays.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        Output::replacement(path)
+        Output::replacement(path, buffer)
     }
 
     /// A fixed temporary name, so that a killed decode leaves at most one file, which the next one
     /// overwrites. The lock keeps two decodes at the same time apart.
-    fn replacement(path: PathBuf) -> Result<Output, Failure> {
+    fn replacement(path: PathBuf, buffer: usize) -> Result<Output, Failure> {
         let Some(name) = path.file_name() else {
             let problem = format!("{} is no file name", path.display());
             return Err(Failure::Flag { flag: "--output", problem });
@@ -131,27 +140,75 @@ impl Output {
         file.set_len(0).map_err(failed("empty", &temporary))?;
         remove_when_interrupted(&temporary);
         let replaces = Some(Replacement { temporary, path, done: false });
-        Ok(Output { writer: BufWriter::with_capacity(BUFFER, Holes::in_file(file)), replaces })
+        Ok(Output { writer: BufWriter::with_capacity(buffer, Holes::in_file(file)), replaces })
     }
 
-    /// Makes everything durable and visible under the final name.
+    /// Hands all bytes to the system; nothing is durable yet, or has its final name.
     ///
     /// # Errors
-    /// The disk is full or failed; then the final name is as it was.
-    pub fn finish(mut self) -> Result<(), Failure> {
+    /// The disk is full or failed.
+    pub fn written(self) -> Result<Written, Failure> {
+        let replaces = self.replaces;
         let stdout = PathBuf::from("the output");
-        let path = self.replaces.as_ref().map_or(stdout, |r| r.path.clone());
-        self.writer.flush().map_err(failed("write", &path))?;
-        let Some(replaces) = &mut self.replaces else { return Ok(()) };
-        self.writer.get_ref().end().map_err(failed("write", &path))?;
-        self.writer.get_ref().file.sync_all().map_err(failed("sync", &path))?;
-        std::fs::rename(&replaces.temporary, &path).map_err(failed("rename to", &path))?;
-        replaces.done = true;
-        let folder = path.parent().filter(|folder| *folder != Path::new(""));
-        let folder = folder.unwrap_or(Path::new("."));
-        let sync = File::open(folder).and_then(|folder| folder.sync_all());
-        sync.map_err(failed("sync", folder))
+        let path = replaces.as_ref().map_or(stdout, |replaces| replaces.path.clone());
+        let holes = self.writer.into_inner();
+        let holes = holes.map_err(|error| failed("write", &path)(error.into_error()))?;
+        if replaces.is_some() {
+            holes.end().map_err(failed("write", &path))?;
+        }
+        let file = holes.file;
+        let device = file.metadata().map_err(failed("look at", &path))?.dev();
+        Ok(Written { file, device, path, replaces })
     }
+}
+
+/// An output with all its bytes. Dropped before it has its name it removes what it wrote.
+pub struct Written {
+    file: File,
+    /// The device of its file system.
+    pub device: u64,
+    path: PathBuf,
+    replaces: Option<Replacement>,
+}
+
+impl Written {
+    /// Makes its bytes durable.
+    ///
+    /// # Errors
+    /// The disk is full or failed.
+    pub fn sync(&self) -> io::Result<()> {
+        self.replaces.as_ref().map_or(Ok(()), |_| self.file.sync_all())
+    }
+
+    /// Gives it its final name, which is durable when its folder is.
+    ///
+    /// # Errors
+    /// The system's refusal; then the name is as it was.
+    pub fn rename(mut self) -> Result<Written, Failure> {
+        if let Some(replaces) = &mut self.replaces {
+            let renamed = std::fs::rename(&replaces.temporary, &replaces.path);
+            renamed.map_err(failed("rename to", &self.path))?;
+            replaces.done = true;
+        }
+        Ok(self)
+    }
+
+    /// The folder of its final name; `None`: it is no file that has one.
+    pub fn folder(&self) -> Option<PathBuf> {
+        let folder = self.replaces.as_ref()?.path.parent();
+        let folder = folder.filter(|folder| *folder != Path::new(""));
+        Some(folder.unwrap_or(Path::new(".")).to_owned())
+    }
+
+    /// What went wrong with it.
+    pub fn failed(&self, action: &'static str, source: io::Error) -> Failure {
+        failed(action, &self.path)(source)
+    }
+}
+
+/// Makes the names of a folder durable.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
 }
 
 impl Write for Output {

@@ -147,6 +147,35 @@ impl PoolFlags {
         }
     }
 
+    /// As [`PoolFlags::open_for`], for work that changes an object of this name. The homes of the
+    /// name are asked before, and one of them for its map: where a person has edited the
+    /// description, nothing is written by it before the nodes have agreed.
+    ///
+    /// # Errors
+    /// As [`PoolFlags::open_for`]; [`PoolError::Refused`] for what cannot be edited.
+    pub fn open_to_change<T>(
+        &self,
+        setup: &Setup,
+        name: &str,
+        mut work: impl FnMut(&Pool) -> Result<T, PoolError>,
+    ) -> Result<(Pool, T), Failure> {
+        let (pool, done) = self.open_for(setup, |pool| {
+            pool.has(name)?;
+            match pool.edited(&setup.settings())? {
+                Some(agreed) => Ok(Err(agreed)),
+                None => work(pool).map(Ok),
+            }
+        })?;
+        match done {
+            Ok(done) => Ok((pool, done)),
+            Err(agreed) => {
+                let pool = self.reopen(agreed, setup)?;
+                let done = work(&pool)?;
+                Ok((pool, done))
+            }
+        }
+    }
+
     /// As [`PoolFlags::open`], without a word about nodes.
     pub fn open_quietly(&self, setup: &Setup) -> Result<Pool, Failure> {
         self.open_at_newest(false, setup)

@@ -97,7 +97,93 @@ fn no_object_is_a_folder() {
     fs::write(rig.path("in/other/file"), b"x").unwrap();
     let ended = rig.kiln("cp in pool:").code(4);
     assert!(ended.stderr.contains("is an object"), "{}", ended.stderr);
+    rig.kiln("stat other/.kiln-attributes").fails(7, &["no object"]);
     rig.kiln("cp pool: out -q").ok();
+}
+
+#[test]
+fn folders_are_known_without_an_index() {
+    let rig = pool();
+    rig.data("x", 1000, 1);
+    rig.kiln("put x a/b/c -q").ok();
+    rig.kiln("put x a/b/d -q").ok();
+    assert!(!rig.path("pool.index.redb").exists(), "a put makes no list of all objects");
+    rig.kiln("put x a").fails(5, &["is a folder", "a/b/c"]);
+    rig.kiln("put x a/b").fails(5, &["is a folder", "a/b/c"]);
+    rig.kiln("cp x pool:p/q/file -q").ok();
+    rig.kiln("put x p").fails(5, &["is a folder", "p/q/file"]);
+    rig.kiln("put x old -q").ok();
+    rig.kiln("mv old r/s/new -q").ok();
+    rig.kiln("put x r").fails(5, &["is a folder", "r/s/new"]);
+    // What has no more objects is no folder any more.
+    rig.kiln("rm a/b/c a/b/d -q").ok();
+    rig.kiln("put x a/b -q").ok();
+    rig.kiln("put x a").fails(5, &["is a folder", "a/b"]);
+    assert_eq!(names(&rig), ["a/b", "p/q/file", "r/s/new"]);
+    // Names of which the folder's own object would be too long.
+    let long = format!("{}/{}", "l".repeat(1010), "n".repeat(12));
+    rig.kiln(&format!("put x {long} -q")).ok();
+    rig.kiln(&format!("put x {} -q", "m".repeat(1024))).ok();
+    rig.kiln(&format!("rm {long} {} a/b -q", "m".repeat(1024))).ok();
+    // A scrub removes folders' own objects when nothing is left in them.
+    let objects = || rig.kiln("status --json").json()["objects"].as_u64().unwrap();
+    let before = objects();
+    rig.kiln("scrub -q --dry-run").ok();
+    assert_eq!(objects(), before);
+    rig.kiln("scrub -q --grace 0").ok();
+    assert_eq!(objects(), before - 2, "those of a and a/b");
+    rig.kiln("put x a -q").ok();
+    assert_eq!(names(&rig), ["a", "p/q/file", "r/s/new"]);
+}
+
+/// Takes one node after the other away and counts those that a put misses.
+#[test]
+fn a_put_asks_few_nodes() {
+    const NODES: usize = 60;
+    let rig = Rig::new();
+    let mut nodes = String::new();
+    for node in 0..NODES {
+        fs::create_dir(rig.path(format!("n{node:02}"))).unwrap();
+        nodes += &format!(" --node n{node:02}");
+    }
+    rig.kiln(&format!("pool create pool.toml -c rs:2+1 {nodes}")).ok();
+    rig.data("x", 100_000, 1);
+    let asked = (0..NODES).filter(|node| {
+        let (here, away) = (rig.path(format!("n{node:02}")), rig.path("away"));
+        fs::rename(&here, &away).unwrap();
+        let put = rig.kiln("put x a/b --force").ok();
+        fs::rename(&away, &here).unwrap();
+        put.stderr.contains(&format!("node n{node:02} is unavailable"))
+    });
+    // Three homes for each of five names: object, folder, and what keeps their attributes.
+    let asked = asked.count();
+    assert!((3..=15).contains(&asked), "{asked} nodes");
+}
+
+#[test]
+fn nothing_is_written_by_an_edited_description_that_is_not_agreed() {
+    let rig = pool();
+    rig.data("x", 1000, 1);
+    rig.kiln("put x a -q").ok();
+    let edit = |from: &str, to: &str| {
+        let text = fs::read_to_string(rig.path("pool.toml")).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(rig.path("pool.toml"), text.replacen(from, to, 1)).unwrap();
+    };
+    let revision = || {
+        let text = fs::read_to_string(rig.path("pool.toml")).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("revision = ")).unwrap();
+        line.parse::<u64>().unwrap()
+    };
+    let before = revision();
+    for (weight, command) in [("weight = 2.5", "put x b -q"), ("weight = 3.5", "rm a -q")] {
+        let agreed = revision();
+        edit("weight = 1.0", weight);
+        rig.kiln(command).ok();
+        assert!(revision() > agreed, "{command} wrote by a map that was not agreed");
+    }
+    assert!(revision() >= before + 2);
+    assert_eq!(names(&rig), ["b"]);
 }
 
 #[test]

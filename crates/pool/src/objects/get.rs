@@ -8,8 +8,9 @@ use serde::Serialize;
 use super::helpers::{Helped, Helpers};
 use super::{ObjectShards, Pool, range};
 use crate::engine::decode::decode_stripes;
+use crate::engine::sinks::in_parallel;
 use crate::engine::stripe_statistics::{StripeStatistics, indices};
-use crate::{Body, Damage, Manifest, PoolError, Result, Settings};
+use crate::{Body, Damage, Key, Manifest, PoolError, Result, Settings};
 
 /// Nothing had to be rebuilt.
 const DIRECT: &str = "direct";
@@ -123,7 +124,65 @@ impl Pool {
         out: &mut dyn Write,
         settings: &Settings<'_>,
     ) -> Result<GetReport> {
-        let mut manifest = self.manifest(req.name)?;
+        self.read_from(self.manifest(req.name)?, req, helpers, out, settings)
+    }
+
+    /// Writes the bytes of several objects, as [`Pool::get`] does for each of them. Small ones are
+    /// much faster this way: every node is asked once for all of them. All are done when this
+    /// returns, each with its own end, in order.
+    ///
+    /// ```
+    /// # use std::{collections::BTreeMap, sync::Arc};
+    /// # use kiln_pool::{GetRequest, NodeConfig, Policy, Pool, PoolConfig, PutRequest, Settings};
+    /// # use kiln_pool::{Silent, StreamSource};
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// # for id in ["a", "b", "c"] {
+    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// # }
+    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// # let settings = Settings::new(&Silent);
+    /// let put = PutRequest { name: "a", run: [2; 16], now_ms: 0, replace: false };
+    /// pool.put(&put, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
+    /// let (mut a, mut b) = (Vec::new(), Vec::new());
+    /// let get = |name| GetRequest { name, range: None };
+    /// let ends = pool.read_all(vec![(get("a"), &mut a), (get("b"), &mut b)], &settings)?;
+    /// assert!(ends[0].is_ok() && a == b"bytes" && ends[1].is_err());
+    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A name that is none; [`PoolError::MapChanged`]. Then nothing was written.
+    pub fn read_all<W: Write + Send>(
+        &self,
+        gets: Vec<(GetRequest<'_>, W)>,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<Result<GetReport>>> {
+        let keys = gets.iter().map(|(req, _)| Ok((Key::of(req.name)?, false)));
+        let found = self.ask_each(&keys.collect::<Result<Vec<_>>>()?)?;
+        let gets = gets.into_iter().zip(found).collect();
+        in_parallel(self.sequence.as_ref(), gets, |_, ((req, mut out), found)| {
+            let manifest = self.sure(found, req.name).and_then(|found| match found.newest {
+                // One that is on too few homes is completed first.
+                Some(manifest) if found.stable => Ok(manifest),
+                _ => self.manifest(req.name),
+            });
+            let read = |manifest| self.read_from(manifest, &req, None, &mut out, settings);
+            Ok::<_, PoolError>(manifest.and_then(read))
+        })
+    }
+
+    /// Reads what a manifest tells of, or, where that is gone, what replaced it.
+    fn read_from(
+        &self,
+        mut manifest: Manifest,
+        req: &GetRequest<'_>,
+        helpers: Option<&dyn Helpers>,
+        out: &mut dyn Write,
+        settings: &Settings<'_>,
+    ) -> Result<GetReport> {
         for _ in 0..RETRIES {
             let mut counted = Counted { out, bytes: 0 };
             match self.read_version(&manifest, req, helpers, &mut counted, settings) {

@@ -63,14 +63,39 @@ impl Pool {
         suspects: &[u16],
         settings: &Settings<'_>,
     ) -> Result<Health> {
+        self.health_and_shards(found, depth, suspects, settings).map(|(health, _)| health)
+    }
+
+    /// As [`Pool::health`], with the shards that were opened for it, if the object has some: far
+    /// away an open costs several requests, which who needs them next need not make again.
+    pub(super) fn health_and_shards(
+        &self,
+        found: &Found,
+        depth: Depth,
+        suspects: &[u16],
+        settings: &Settings<'_>,
+    ) -> Result<(Health, Option<ObjectShards>)> {
         let settings = &self.settings(settings);
-        let Some(manifest) = &found.newest else { return Ok(Health::default()) };
+        let Some(manifest) = &found.newest else { return Ok((Health::default(), None)) };
         let key = Key::of(&manifest.name)?;
         let mut health = self.manifest_health(found, manifest, &key);
         if !matches!(manifest.body, crate::Body::Shards(_)) {
-            return Ok(health);
+            return Ok((health, None));
         }
         let shards = ObjectShards::open(self, manifest)?;
+        self.shards_health(&shards, depth, suspects, settings, &mut health)?;
+        Ok((health, Some(shards)))
+    }
+
+    /// Adds what is found of an object's shards.
+    fn shards_health(
+        &self,
+        shards: &ObjectShards,
+        depth: Depth,
+        suspects: &[u16],
+        settings: &Settings<'_>,
+        health: &mut Health,
+    ) -> Result<()> {
         let (codec, n) = (&shards.codec, shards.members.len());
         let mut bad = vec![false; n];
         for index in shards.gone().into_iter().chain(shards.damaged()) {
@@ -81,8 +106,8 @@ impl Pool {
         suspects.iter().map(|&i| suspected(i).0).filter(|i| *i < n).for_each(|i| bad[i] = true);
         let mut hopeless = false;
         if depth >= Depth::Data {
-            self.check_tables(&shards, &mut bad, &mut health);
-            let result = scan(&shards, &[], depth == Depth::Parity, settings)?;
+            self.check_tables(shards, &mut bad, health);
+            let result = scan(shards, &[], depth == Depth::Parity, settings)?;
             health.bytes_read = result.statistics.bytes();
             hopeless = result.hopeless_count > 0;
             for index in result.statistics.bad_indices() {
@@ -114,9 +139,9 @@ impl Pool {
                 }
             }
         }
-        let each = crate::engine::rebuild::chunk_bytes(&shards, 0);
+        let each = crate::engine::rebuild::chunk_bytes(shards, 0);
         health.bytes = each * health.targets.len() as u64;
-        Ok(health)
+        Ok(())
     }
 
     /// Copies of the manifest: as many as there should be, all the same, all where readers look.

@@ -353,7 +353,12 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Refused`] when nodes were added or taken out by hand; as [`Pool::change`].
     pub fn edited(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
-        let known = self.present().find_map(|(_, store)| map_of(store, &self.config).ok()?);
+        // Nodes that were used are asked first: one answer is enough.
+        let mut nodes: Vec<&PoolNode> = self.nodes.iter().collect();
+        nodes.sort_by_key(|node| !node.was_used());
+        let map = |node: &PoolNode| map_of(&**node.store().ok()?, &self.config).ok()?;
+        let known =
+            nodes.into_iter().filter_map(map).find(|map| map.revision >= self.config.revision);
         let Some(known) = known.filter(|map| map.revision == self.config.revision) else {
             return Ok(None);
         };

@@ -1,10 +1,41 @@
 //! Names as folders: no object may be one, so that pools can be copied into file systems.
+//!
+//! Whether an object is above a name its homes tell. That objects are below one only all nodes
+//! could tell, so every folder has an object of its own by which it is found: the one that keeps
+//! the attributes of its files, or one without any.
 
 use std::collections::BTreeSet;
 use std::iter;
 
-use super::{Index, Pool};
-use crate::{PoolError, Result};
+use super::put::{MAX_TOGETHER, PutRequest};
+use super::{Index, MAX_NAME, Pool};
+use crate::engine::sinks::in_parallel;
+use crate::{PoolError, Result, Settings, Silent, Source, StreamSource};
+
+/// Last word of the name of a folder's own object.
+///
+/// ```
+/// assert_eq!(kiln_pool::attributes_in("photos"), "photos/.kiln-attributes");
+/// ```
+pub const ATTRIBUTES: &str = ".kiln-attributes";
+
+/// What such an object says of a folder of which nothing else is known.
+const NOTHING_KNOWN: &[u8] = br#"{"version":1,"entries":{}}"#;
+
+/// The name of a folder's own object; the pool itself has an empty name.
+#[must_use]
+pub fn attributes_in(folder: &str) -> String {
+    match folder.is_empty() {
+        true => ATTRIBUTES.to_owned(),
+        false => format!("{folder}/{ATTRIBUTES}"),
+    }
+}
+
+/// Whether an object is one of these.
+#[must_use]
+pub fn is_attributes(name: &str) -> bool {
+    name.rsplit('/').next() == Some(ATTRIBUTES)
+}
 
 /// The folder that a name is in, the one that this is in, and so on.
 ///
@@ -39,9 +70,7 @@ impl Pool {
     ) -> Result<()> {
         for folder in folders_of(name).filter(|folder| !free.contains(folder)) {
             if self.has(folder)? {
-                let what =
-                    format!("{folder:?} is an object, so it cannot be a folder with {name:?}");
-                return Err(PoolError::Refused { what });
+                return Err(above(folder, name));
             }
         }
         match index.map(|index| index.first_in(name)).transpose()?.flatten() {
@@ -52,6 +81,135 @@ impl Pool {
             }
             None => Ok(()),
         }
+    }
+
+    /// Refuses a name as [`Pool::refuse_nested`] does, and gives the folders above it their own
+    /// objects, so that they are known as folders before there is anything in them. Asks the homes
+    /// of a few names, however large the pool; `index` is called only where the name has been a
+    /// folder. Two who put at the same time, one a folder and one an object of its name, are not
+    /// kept apart.
+    ///
+    /// ```
+    /// # use std::{collections::BTreeMap, sync::Arc};
+    /// # use kiln_pool::{Index, NodeConfig, Policy, Pool, PoolConfig, PoolError, PutRequest};
+    /// # use kiln_pool::{Settings, Silent, StreamSource};
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// # for id in ["a", "b", "c"] {
+    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// # }
+    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// let index = || {
+    ///     let index = Index::in_memory().ok()?;
+    ///     index.refresh(&pool, b"this boot", &Silent).ok().map(|_| index)
+    /// };
+    /// let req = |name| PutRequest { name, run: [2; 16], now_ms: 0, replace: false };
+    /// let settings = Settings::new(&Silent);
+    /// pool.make_way(&req("a/b"), &index)?;
+    /// pool.put(&req("a/b"), &mut StreamSource::new(&b"bytes"[..]), &settings)?;
+    /// assert!(matches!(pool.make_way(&req("a"), &index), Err(PoolError::Refused { .. })));
+    /// assert!(matches!(pool.make_way(&req("a/b/c"), &index), Err(PoolError::Refused { .. })));
+    /// # Ok::<(), PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PoolError::Refused`]; as [`Pool::manifest`], and as [`Pool::put`] for objects of folders.
+    pub fn make_way(&self, req: &PutRequest<'_>, index: &dyn Fn() -> Option<Index>) -> Result<()> {
+        let folders: Vec<&str> = folders_of(req.name).collect();
+        let marks: Vec<String> = folders.iter().filter_map(|folder| mark_of(folder)).collect();
+        let own = mark_of(req.name);
+        let asked = folders.iter().copied().chain(marks.iter().chain(&own).map(String::as_str));
+        let there = self.are_there(asked.collect())?;
+        let (objects, there) = there.split_at(folders.len());
+        let (marked, was_folder) = there.split_at(marks.len());
+        if let Some((folder, _)) = folders.iter().zip(objects).find(|(_, is)| **is) {
+            return Err(above(folder, req.name));
+        }
+        if was_folder.contains(&true) {
+            self.refuse_nested_but(&folders.into_iter().collect(), index().as_ref(), req.name)?;
+        }
+        let lacking = lacking(&marks, marked).filter(|mark| *mark != req.name);
+        self.put_marks(req.run, req.now_ms, &lacking.collect::<Vec<_>>())
+    }
+
+    /// Gives folders that have none their own objects, as [`Pool::make_way`] does. `run`: a fresh
+    /// identity; `now_ms`: the time, in ms since 1970.
+    ///
+    /// # Errors
+    /// As [`Pool::manifest`] and [`Pool::put`].
+    pub fn make_folders(&self, run: [u8; 16], now_ms: u64, folders: &BTreeSet<&str>) -> Result<()> {
+        let marks: Vec<String> = folders.iter().filter_map(|folder| mark_of(folder)).collect();
+        let marked = self.are_there(marks.iter().map(String::as_str).collect())?;
+        self.put_marks(run, now_ms, &lacking(&marks, &marked).collect::<Vec<_>>())
+    }
+
+    /// Removes folders' own objects that say nothing, of folders that have no objects any more and
+    /// were made before `before_ms`. `fresh` gives random identities; the index must be up to date.
+    /// Returns how many were removed; none, where there may be objects that nobody knows of now.
+    ///
+    /// # Errors
+    /// The index; as [`Pool::remove`].
+    pub fn remove_empty_folders(
+        &self,
+        index: &Index,
+        fresh: &dyn Fn() -> [u8; 16],
+        now_ms: u64,
+        before_ms: u64,
+    ) -> Result<u64> {
+        if !self.sees_all()? {
+            return Ok(0);
+        }
+        let mut removed = 0;
+        index.in_batches("", MAX_TOGETHER, false, |batch| {
+            let mut empty = Vec::new();
+            for listed in batch.iter().filter(|listed| is_attributes(&listed.name)) {
+                let folder = listed.name.strip_suffix(ATTRIBUTES).unwrap_or_default();
+                let says_nothing = listed.size == NOTHING_KNOWN.len() as u64;
+                if says_nothing
+                    && listed.created_ms <= before_ms
+                    && index.first_in(folder.trim_end_matches('/'))?.is_none()
+                {
+                    empty.push((&listed.name[..], fresh()));
+                }
+            }
+            for end in self.remove_all(&empty, now_ms, &Settings::new(&Silent))? {
+                match end {
+                    Ok(()) => removed += 1,
+                    Err(PoolError::NoObject { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(true)
+        })?;
+        Ok(removed)
+    }
+
+    /// Puts folders' own objects, of these names.
+    fn put_marks(&self, run: [u8; 16], now_ms: u64, names: &[&str]) -> Result<()> {
+        let size = NOTHING_KNOWN.len() as u64;
+        for names in names.chunks(MAX_TOGETHER) {
+            let source = |_| StreamSource::new(NOTHING_KNOWN).with_size(size);
+            let mut sources: Vec<_> = names.iter().map(source).collect();
+            let puts = names.iter().zip(&mut sources).map(|(name, source)| {
+                let req = PutRequest { name, run, now_ms, replace: false };
+                (req, source as &mut dyn Source)
+            });
+            for end in self.put_all(puts.collect(), &Settings::new(&Silent))? {
+                match end {
+                    // Somebody else was quicker.
+                    Ok(_) | Err(PoolError::Refused { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there are objects of these names, which are asked for at once.
+    fn are_there(&self, names: Vec<&str>) -> Result<Vec<bool>> {
+        in_parallel(self.sequence.as_ref(), names, |_, name| self.has(name))
     }
 
     /// Whether there is an object of that name.
@@ -67,16 +225,32 @@ impl Pool {
     }
 }
 
+/// The name of a folder's own object; `None`: it would be too long for an object.
+fn mark_of(folder: &str) -> Option<String> {
+    Some(attributes_in(folder)).filter(|name| name.len() <= MAX_NAME)
+}
+
+/// The names of those that are not there.
+fn lacking<'n>(names: &'n [String], there: &[bool]) -> impl Iterator<Item = &'n str> {
+    names.iter().zip(there).filter(|(_, is)| !**is).map(|(name, _)| &name[..])
+}
+
+/// Refuses a name below that of an object.
+fn above(object: &str, name: &str) -> PoolError {
+    let what = format!("{object:?} is an object, so it cannot be a folder with {name:?}");
+    PoolError::Refused { what }
+}
+
 impl Index {
-    /// The first object of a folder, if it has any.
+    /// The first object of a folder, if it has any, attributes apart.
     ///
     /// # Errors
     /// The database.
     pub fn first_in(&self, folder: &str) -> Result<Option<String>> {
         let mut first = None;
         self.each(&format!("{folder}/"), None, |listed| {
-            first = Some(listed.name);
-            Ok(false)
+            first = Some(listed.name).filter(|name| !is_attributes(name));
+            Ok(first.is_none())
         })?;
         Ok(first)
     }

@@ -90,6 +90,11 @@ impl PoolNode {
         }
     }
 
+    /// Whether it was looked at already.
+    pub(super) fn was_used(&self) -> bool {
+        self.entered.get().is_some()
+    }
+
     /// Whether it can be used.
     pub(crate) fn is_here(&self) -> bool {
         self.store().is_ok()

@@ -19,7 +19,7 @@ use super::shards::{Member, ObjectShards};
 use super::{HealRequest, Pool};
 use crate::engine::chunks::Shards;
 use crate::engine::sinks::in_parallel;
-use crate::{Body, Depth, Key, Manifest, NodeFile, PoolError, Result, Settings};
+use crate::{Depth, Key, NodeFile, PoolError, Result, Settings};
 
 /// What one object needs.
 ///
@@ -90,10 +90,11 @@ impl Pool {
     pub fn needs(&self, name: &str, req: &HealRequest, settings: &Settings<'_>) -> Result<Needs> {
         let key = Key::of(name)?;
         let found = self.look_at_all(&key, name)?;
-        let Some(manifest) = &found.newest else {
+        if found.newest.is_none() {
             return Err(PoolError::NoObject { name: name.to_owned() });
-        };
-        let health = self.health(&found, Depth::Headers, &req.suspects, settings)?;
+        }
+        let (health, shards) =
+            self.health_and_shards(&found, Depth::Headers, &req.suspects, settings)?;
         let waits = |index: &u16| !req.away && health.away.contains(index);
         let lost: Vec<u16> = health.targets.iter().copied().filter(|i| !waits(i)).collect();
         if lost.is_empty() {
@@ -101,24 +102,22 @@ impl Pool {
             return Ok(if renew { Needs::Heal } else { Needs::Nothing });
         }
         let moves = !health.leaving.is_empty() && !req.rebuild_leaving;
-        if !matches!(manifest.body, Body::Shards(_)) || moves {
-            return Ok(Needs::Heal);
-        }
+        let Some(shards) = shards.filter(|_| !moves) else { return Ok(Needs::Heal) };
         if health.margin < 0 {
             let (object, detail) = (name.to_owned(), health.notes.join("; "));
             return Err(PoolError::NotRecoverable { object, detail });
         }
-        Ok(Needs::Rebuild(Box::new(self.lacking(key, manifest, &health, lost)?)))
+        Ok(Needs::Rebuild(Box::new(self.lacking(key, &shards, &health, lost))))
     }
 
     fn lacking(
         &self,
         key: Key,
-        manifest: &Manifest,
+        shards: &ObjectShards,
         health: &Health,
         lost: Vec<u16>,
-    ) -> Result<MissingShards> {
-        let shards = ObjectShards::open(self, manifest)?;
+    ) -> MissingShards {
+        let manifest = &shards.manifest;
         let sound = |index: &u16| {
             let here =
                 matches!(shards.members[usize::from(*index)], Member::Here { damage: None, .. });
@@ -129,7 +128,7 @@ impl Pool {
             (index, node, NodeFile::Shard { key, run: manifest.run, index }.name())
         };
         let all = 0..shards.members.len() as u16;
-        Ok(MissingShards {
+        MissingShards {
             name: manifest.name.clone(),
             codec: Arc::clone(&shards.codec),
             info: shards.info_of(0),
@@ -140,7 +139,7 @@ impl Pool {
             lost,
             key,
             by: self.config.repairer,
-        })
+        }
     }
 
     /// Puts rebuilt shards in place, each on the node named beside its index: they are there under

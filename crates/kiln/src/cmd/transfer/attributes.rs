@@ -8,13 +8,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use kiln_pool::{GetRequest, Pool, PoolError, Settings};
+use kiln_pool::{GetRequest, Pool, PoolError, Settings, attributes_in};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
 
-/// The last part of the name of such an object.
-pub const ATTRIBUTES: &str = ".kiln-attributes";
 /// The version that is written; later ones are not understood, and left alone.
 const VERSION: u32 = 1;
 /// More bytes are no attributes of ours.
@@ -102,19 +100,6 @@ pub fn time_of(meta: &Metadata) -> (i64, u32) {
     (meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or(0))
 }
 
-/// The name of the object with a folder's attributes; the pool itself has an empty name.
-pub fn name_in(folder: &str) -> String {
-    match folder.is_empty() {
-        true => ATTRIBUTES.to_owned(),
-        false => format!("{folder}/{ATTRIBUTES}"),
-    }
-}
-
-/// Whether an object is one of these.
-pub fn is_one(name: &str) -> bool {
-    name.rsplit('/').next() == Some(ATTRIBUTES)
-}
-
 impl Attributes {
     /// Those of a folder; none where there are none, or none that this version understands.
     ///
@@ -125,7 +110,7 @@ impl Attributes {
         folder: &str,
         settings: &Settings<'_>,
     ) -> Result<Option<Attributes>, Failure> {
-        let name = name_in(folder);
+        let name = attributes_in(folder);
         match pool.manifest(&name) {
             Err(PoolError::NoObject { .. }) => return Ok(Some(Attributes::default())),
             Err(error) => return Err(error.into()),
@@ -157,7 +142,7 @@ impl Attributes {
         all.version = VERSION;
         let text = serde_json::to_vec(&all).map_err(|error| Failure::Io {
             action: "write",
-            path: name_in(folder).into(),
+            path: attributes_in(folder).into(),
             source: error.into(),
         })?;
         Ok(Some(text))

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::attributes::{ATTRIBUTES, Entry};
+use kiln_pool::ATTRIBUTES;
+
+use super::attributes::Entry;
 use crate::exit::Failure;
 
 /// A file that may become an object.
