@@ -33,7 +33,9 @@ class Recipe:
 POOL = "kiln pool create pool.toml -c clay:4+2 $(for i in 0 1 2 3 4 5 6 7 8; do" \
     " mkdir -p disk$i; echo --node disk$i; done) -q"
 SERVED = "for i in $(seq 300); do [ -S disk.sock ] && break; sleep 0.1; done; [ -S disk.sock ]"
-VOLUME = {"apt-get install": "apt-get -o DPkg::Lock::Timeout=600 install -y",
+# In turns with what .ci/packages.sh installs beside it.
+VOLUME = {"apt-get install": "flock /var/lock/kiln-packages apt-get"
+                             " -o DPkg::Lock::Timeout=600 install -y",
           "/run/disk.sock": "{work}/disk.sock", "/mnt/": "{work}/mnt/", "100GiB": "1GiB",
           "200GiB": "2GiB", "--node /disk": "--node disk"}
 # In the folder of the page the cluster of `make hdfs-up` would be that of the checkout.
