@@ -22,8 +22,8 @@ pub(crate) fn slots(settings: &Settings<'_>, slot_bytes: u64) -> usize {
     usize::try_from(affordable).unwrap_or(usize::MAX).clamp(least, useful)
 }
 
-/// What happened to an item before the sink.
-type Done<T> = Result<(u64, T)>;
+/// An item and what happened to it before the sink.
+type Done<T> = (u64, Result<T>);
 
 /// Runs items `first..` through the stages until `source` says `false` (no item) or a stage fails.
 ///
@@ -32,7 +32,8 @@ type Done<T> = Result<(u64, T)>;
 /// refused.
 ///
 /// # Errors
-/// The first error of any stage; a panic becomes [`PoolError::Internal`].
+/// Of items that fail, the error of the lowest: the sink has then taken all before it and none
+/// after it, however the threads were scheduled. A panic becomes [`PoolError::Internal`].
 pub(crate) fn run<T: Send>(
     slots: Vec<T>,
     settings: &Settings<'_>,
@@ -56,10 +57,11 @@ pub(crate) fn run<T: Send>(
         let work = &work;
         let failed = done_in.clone();
         scope.spawn(move || {
-            let end = guard("source", || feed(first, source, &free_out, &todo_in));
+            let mut item = first;
+            let end = guard("source", || feed(&mut item, source, &free_out, &todo_in));
             if let Err(error) = end {
                 // The sink is gone only when it failed itself: then its error counts.
-                let _ = failed.send(Err(error));
+                let _ = failed.send((item, Err(error)));
             }
         });
         for _ in 0..threads.max(1) {
@@ -91,16 +93,16 @@ fn in_sequence<T>(
 }
 
 fn feed<T>(
-    first: u64,
+    item: &mut u64,
     mut source: impl FnMut(u64, &mut T) -> Result<bool>,
     free: &Receiver<T>,
     todo: &Sender<(u64, T)>,
 ) -> Result<()> {
-    for item in first.. {
-        let Ok(mut slot) = free.recv() else { break };
-        if !source(item, &mut slot)? || todo.send((item, slot)).is_err() {
+    while let Ok(mut slot) = free.recv() {
+        if !source(*item, &mut slot)? || todo.send((*item, slot)).is_err() {
             break;
         }
+        *item += 1;
     }
     Ok(())
 }
@@ -111,9 +113,9 @@ fn labour<T>(
     done: &Sender<Done<T>>,
 ) {
     for (item, mut slot) in todo {
-        let result = guard("worker", || work(item, &mut slot)).map(|()| (item, slot));
+        let result = guard("worker", || work(item, &mut slot)).map(|()| slot);
         let failed = result.is_err();
-        if done.send(result).is_err() || failed {
+        if done.send((item, result)).is_err() || failed {
             break;
         }
     }
@@ -128,14 +130,20 @@ fn drain<T>(
     let mut next = first;
     // Holds at most all slots: bounded as they are.
     let mut early = BTreeMap::new();
-    for result in &done {
-        let (item, slot) = result?;
-        early.insert(item, slot);
-        while let Some(mut slot) = early.remove(&next) {
+    let mut failed = false;
+    // Workers take items in order: whatever is below one that failed was taken by somebody, who
+    // will say how it went.
+    for (item, result) in &done {
+        failed |= result.is_err();
+        early.insert(item, result);
+        while let Some(result) = early.remove(&next) {
+            let mut slot = result?;
             sink(next, &mut slot)?;
             next += 1;
-            // The source is gone after its last item.
-            let _ = free.send(slot);
+            // Nothing after a failure is wanted; and the source is gone after its last item.
+            if !failed {
+                let _ = free.send(slot);
+            }
         }
     }
     if early.is_empty() { Ok(next) } else { Err(lost_channel()) }
@@ -213,6 +221,32 @@ mod tests {
                 );
                 assert!(end.unwrap_err().to_string().contains("told to"));
             }
+        }
+    }
+
+    #[test]
+    fn of_items_that_fail_together_the_lowest_is_named() {
+        for threads in [1, 2, 5] {
+            let settings = Settings { threads, ..Settings::new(&Silent) };
+            let mut taken = Vec::new();
+            let end = run(
+                vec![(); 8],
+                &settings,
+                0,
+                |item, ()| if item == 23 { Err(usage("23 is read")) } else { Ok(true) },
+                |item, ()| {
+                    // The lowest is the last to say so.
+                    let wait = if item == 20 { 50 } else { 0 };
+                    thread::sleep(std::time::Duration::from_millis(wait));
+                    if item < 20 { Ok(()) } else { Err(usage(&format!("{item} is worked on"))) }
+                },
+                |item, ()| {
+                    taken.push(item);
+                    Ok(())
+                },
+            );
+            assert!(end.unwrap_err().to_string().contains("20 is worked on"));
+            assert!(taken.into_iter().eq(0..20));
         }
     }
 
