@@ -43,6 +43,10 @@ CLUSTER = "python3 {root}/bench/hdfs/cluster.py"
 HDFS = {"make hdfs-up": f"{CLUSTER} up target/hdfs --cache {{cache}} --kiln kiln",
         "make hdfs-down": f"{CLUSTER} down target/hdfs",
         "python3 bench/hdfs/cluster.py": CLUSTER}
+BUCKETS = f"{FILES} && export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret" \
+    " AWS_ENDPOINT_URL=http://127.0.0.1:{port0}; python3 -m moto.server -p {port0} &" \
+    " for i in 0 1 2 3 4 5 6; do curl -X PUT --retry 9 --retry-connrefused" \
+    " http://127.0.0.1:{port0}/disk-$i; done"
 BESIDE = "in_hdfs() { " f"{CLUSTER}" " run target/hdfs \"$@\"; };" \
     f" {HDFS['make hdfs-up']} --datanodes 1 && kiln agent --init --key cluster.key &&" \
     " in_hdfs curl -sX PUT 'http://10.7.0.2:9870/webhdfs/v1/pool/d3?op=MKDIRS&user.name=root'"
@@ -110,6 +114,13 @@ RECIPES = [
     Recipe("docs/S3.md", "A pool, step by step", f"{FILES} && cp photos.tar movie.mkv",
            instead={"-p 9000": "-p {port0}", "127.0.0.1:9000": "127.0.0.1:{port0}"},
            s3=True, tools=("curl",)),
+    # Seven agents of this machine, each with a port and a bucket of its own.
+    Recipe("docs/S3.md", "Agents near the buckets", BUCKETS, s3=True, tools=("curl",),
+           instead={"kiln agent --key cluster.key --dir s3://disk-0/near --parts /var/lib/kiln":
+                        "for i in 0 1 2 3 4 5 6; do kiln agent --key cluster.key"
+                        " --dir s3://disk-$i/near --parts parts$i --name near$i"
+                        " --listen 127.0.0.1:$((7450 + i)) & done; sleep 2",
+                    "kiln://host": "kiln://127.0.0.1:745"}),
     Recipe("docs/HDFS.md", "A pool, step by step", FILES, instead=HDFS, hdfs=True, root=True,
            tools=("curl",)),
     Recipe("docs/HDFS.md", "Agents beside DataNodes", BESIDE, hdfs=True, root=True,

@@ -8,6 +8,8 @@ Exit code 3: there is no S3 server to be had here, which is said.
 import argparse
 import os
 import shutil
+import signal
+import subprocess
 import sys
 
 from proxy import Proxy
@@ -84,6 +86,94 @@ def pool(rig):
     assert "folder/0" not in rig.run("ls")
 
 
+class Served:
+    """Agents beside buckets, a folder for parts each."""
+
+    def __init__(self, rig):
+        self.rig, self.running, self.address = rig, {}, {}
+
+    def start(self, at, bucket, parts=None):
+        """Starts one, and gives its address."""
+        command = [self.rig.kiln, "agent", "--plain", "--listen", "127.0.0.1:0", "--name", f"d{at}",
+                   "--dir", self.rig.place(at, bucket, "p"), "--parts",
+                   self.rig.path(parts or f"parts-{bucket}")]
+        with open(self.rig.path(f"agent-{bucket}.log"), "w", encoding="utf-8") as log:
+            agent = subprocess.Popen(command, env=self.rig.environment, stdout=subprocess.PIPE,
+                                     stderr=log, text=True)
+        said = agent.stdout.readline()
+        if not said.startswith("serving "):
+            agent.wait()
+            agent.stdout.close()
+            with open(log.name, encoding="utf-8") as log:
+                raise Failed(log.read())
+        self.running[at], self.address[at] = agent, said.split()[1]
+        return self.address[at]
+
+    def end(self, at, signal):
+        agent = self.running.pop(at)
+        agent.send_signal(signal)
+        agent.wait()
+        agent.stdout.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for at in list(self.running):
+            self.end(at, signal.SIGTERM)
+
+
+def agents(rig):
+    """Agents read what a repair needs beside their buckets; the coordinator downloads nothing."""
+    buckets = rig.buckets("served", NODES)
+    server = f"http://127.0.0.1:{rig.server.port}"
+    lost = 5
+    with Served(rig) as served:
+        nodes = [f"--node={served.start(at, bucket)},id=n{at}"
+                 for at, bucket in enumerate(buckets)]
+        pool = ("--pool", "served.toml")
+        rig.run("pool", "create", "served.toml", "--code", "clay:10+4", *nodes)
+        data = {}
+        for name, size in (("small", 2_000), ("large", 20_000_000)):
+            data[name] = rig.write("object", size, size)
+            rig.run("put", "object", name, *pool)
+        assert all("p/.kiln-agent" in keys(server, bucket) for bucket in buckets)
+        # Who would write past an agent is refused; reading does no harm.
+        direct = [rig.place(at, bucket, "p") for at, bucket in enumerate(buckets[:3])]
+        outputs = [word for place in direct for word in ("-o", place)]
+        try:
+            rig.run("encode", "object", "--code", "rs:2+1", *outputs)
+            raise SystemExit("an encode wrote beside an agent")
+        except Failed as error:
+            assert "served by" in str(error) and "kiln://HOST" in str(error), error
+        # A bucket and its agent are gone; another one takes their place.
+        served.end(lost, signal.SIGKILL)
+        empty(server, buckets[lost])
+        spare = rig.buckets("served-spare", 1)[0]
+        rig.run("pool", "add-node", f"n{lost}", served.start(lost, spare), "--replace", *pool)
+        rig.proxy.clear()
+        report = rig.json("coordinator", *pool, "--strategy", "hub")
+        down = rig.proxy.total("down", "GET")
+        rebuilt, sent = report["bytes_rebuilt"], report["bytes_sent"]
+        print(f"agents: {down} bytes down, {sent} between agents, {rebuilt} rebuilt")
+        assert report["repaired"] >= 1 and not report["failed"], report
+        assert 3.25 <= down / rebuilt <= 3.8 and sent / rebuilt <= 5, report
+        assert rig.json("scrub", *pool)["clean"]
+        for name, expected in data.items():
+            rig.run("get", name, "-o", "out", "--force", *pool)
+            assert rig.read("out") == expected, name
+        # One that was killed goes on with its folder, and nobody else without a word.
+        served.end(0, signal.SIGKILL)
+        try:
+            served.start(0, buckets[0], "elsewhere")
+            raise SystemExit("two agents serve one bucket")
+        except Failed as error:
+            assert "--take-over" in str(error), error
+        served.start(0, buckets[0])
+    kept = [bucket for bucket in buckets if "p/.kiln-agent" in keys(server, bucket)]
+    assert kept == [], kept
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder")
@@ -97,6 +187,7 @@ def main():
             rig = Rig(options.kiln, options.folder, server, proxy)
             files(rig)
             pool(rig)
+            agents(rig)
             proxy.close()
     except Unable as why:
         print(f"SKIPPED: {why}")

@@ -23,7 +23,7 @@ use kiln_node::net::{Address, ClusterKey, Network};
 use kiln_pool::Settings;
 
 pub use limits::LimitFile;
-pub use nodes::{Folders, kinds_of_places, local};
+pub use nodes::{Folders, Parts, kinds_of_places, local};
 pub use output::{Output, Place, write_file};
 pub use outputs::Together;
 pub use pool::{PoolFlags, fresh_run, now_ms};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kiln_store::{
     Append, Backend, Capabilities, Capability, Existing, Location, LockAttempt, NewFile, Operation,
-    ReadAt, StoreError, Upload, WriteLock, check_name,
+    ReadAt, SERVED_BY, StagedBackend, StoreError, Upload, WriteLock, check_name,
 };
 use rusty_s3::S3Action;
 use rusty_s3::actions::ListObjectsV2;
@@ -34,6 +34,8 @@ const PROBE: &str = ".kiln-probe";
 pub struct BucketBackend {
     client: Arc<Client>,
     shared: Arc<Shared>,
+    /// It is opened to serve it, and not beside whoever does.
+    for_agent: bool,
 }
 
 #[derive(Debug, Default)]
@@ -70,16 +72,47 @@ impl BucketBackend {
 
     fn by(place: &Location<'_>, found: Place, access: Access) -> Result<BucketBackend, StoreError> {
         let client = Client::new(found, access).map_err(|why| place.bad(&why))?;
-        Ok(BucketBackend { client: Arc::new(client), shared: Arc::default() })
+        Ok(BucketBackend { client: Arc::new(client), shared: Arc::default(), for_agent: false })
     }
 
-    /// Makes sure that the server heeds conditions: one that does not would let two writers
-    /// replace each other's files. Asked once, before the first write that relies on it.
-    fn check_conditions(&self, what: &str) -> Result<(), StoreError> {
-        let refused = || self.incapable(Capability::CreateIfAbsent, what);
-        if let Some(heeded) = self.shared.conditional.get() {
-            return if *heeded { Ok(()) } else { Err(refused()) };
+    /// This place, to be served to others by an agent.
+    #[must_use]
+    pub(crate) fn for_agent(self) -> BucketBackend {
+        BucketBackend { for_agent: true, ..self }
+    }
+
+    /// Refuses to write beside an agent, whose clients would not be told.
+    fn check_unserved(&self) -> Result<(), StoreError> {
+        if self.for_agent {
+            return Ok(());
         }
+        let Some(who) = StagedBackend::served_by(self)? else { return Ok(()) };
+        let why = format!(
+            "it is served by {who:?}: write through that agent, kiln://HOST; if it is gone for \
+             good, start one with --take-over"
+        );
+        Err(StoreError::BadPlace { place: self.place(), why })
+    }
+
+    /// Makes sure that the server heeds conditions (one that does not would let two writers replace
+    /// each other's files) and that nobody serves the place. Asked once, before the first write
+    /// that relies on it.
+    fn check_conditions(&self, what: &str) -> Result<(), StoreError> {
+        let heeded = match self.shared.conditional.get() {
+            Some(heeded) => *heeded,
+            None => {
+                let heeded = self.heeds_conditions()?;
+                if heeded {
+                    self.check_unserved()?;
+                }
+                *self.shared.conditional.get_or_init(|| heeded)
+            }
+        };
+        if heeded { Ok(()) } else { Err(self.incapable(Capability::CreateIfAbsent, what)) }
+    }
+
+    /// Tries with an object of its own, and removes it.
+    fn heeds_conditions(&self) -> Result<bool, StoreError> {
         let name = format!("{PROBE}-{:016x}", crate::client::random());
         let put = |existing, bytes: &[u8]| Put::new(&self.client, &name, existing).put(bytes);
         let first = put(Existing::Keep, b"first");
@@ -91,8 +124,7 @@ impl BucketBackend {
         let removed = self.client.delete(&name);
         let heeded = second?;
         removed?;
-        let heeded = *self.shared.conditional.get_or_init(|| heeded);
-        if heeded { Ok(()) } else { Err(refused()) }
+        Ok(heeded)
     }
 
     /// Shows all names, page by page.
@@ -114,7 +146,8 @@ impl BucketBackend {
             for object in &page.contents {
                 let name = object.key.strip_prefix(&client.place.prefix[..]);
                 let name = name.ok_or_else(|| bad("its listing has names from elsewhere"))?;
-                if check_name(name).is_ok() && name != LOCK && !name.starts_with(PROBE) {
+                let ours = name == LOCK || name == SERVED_BY || name.starts_with(PROBE);
+                if check_name(name).is_ok() && !ours {
                     see(name)?;
                 }
             }
@@ -226,7 +259,11 @@ impl Backend for BucketBackend {
         self.check_conditions("keeping other writers out")?;
         loop {
             if let Some(guard) = Lease::acquire(&self.client, &self.shared.seen)? {
-                return Ok(Some(WriteLock::on(guard)));
+                let lock = WriteLock::on(guard);
+                // An agent may have begun since the last look. What it does for others it does
+                // under this lock, so now it either waits or is seen.
+                self.check_unserved()?;
+                return Ok(Some(lock));
             }
             if !wait {
                 return Ok(None);

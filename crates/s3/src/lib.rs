@@ -44,7 +44,8 @@ impl BackendKind for Buckets {
         "objects in a bucket of an S3 server; ?endpoint=http://host:port for others than AWS"
     }
 
-    fn open(&self, place: &Location<'_>, _: Opening) -> Result<Arc<dyn Backend>, StoreError> {
-        Ok(Arc::new(BucketBackend::open(place)?))
+    fn open(&self, place: &Location<'_>, opening: Opening) -> Result<Arc<dyn Backend>, StoreError> {
+        let bucket = BucketBackend::open(place)?;
+        Ok(Arc::new(if opening.confined { bucket.for_agent() } else { bucket }))
     }
 }

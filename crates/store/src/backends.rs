@@ -17,6 +17,7 @@ pub mod paced;
 pub mod pack;
 pub mod place;
 pub mod space;
+pub mod staged;
 pub mod upload;
 
 #[cfg(any(test, feature = "battery"))]

@@ -59,6 +59,7 @@ pub use backends::paced::PacedBackend;
 pub use backends::pack::SHARES;
 pub use backends::place::{Absent, BACKENDS, BackendKind, Location, Opening, open_place};
 pub use backends::space::Space;
+pub use backends::staged::{SERVED_BY, StagedBackend};
 pub use backends::upload::{Existing, NewFile, Tag, Upload};
 pub use backends::{
     Append, Backend, BatchRead, LOCK_RETRY, LockAttempt, ReadAt, WriteLock, check_name, issued,

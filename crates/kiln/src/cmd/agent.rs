@@ -6,19 +6,22 @@ use std::sync::Arc;
 use clap::Args;
 use kiln_node::agent::Limits;
 use kiln_node::net::{AgentSetup, ClusterKey, DEFAULT_PORT, Monitor, serve};
+use kiln_pool::names;
 use kiln_store::Backend;
 use serde::Serialize;
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::print::Stream;
-use crate::setup::Setup;
+use crate::setup::{Parts, Setup, fresh_run};
 
 const EXAMPLES: &str = "\
 Examples:
   kiln agent --init --key cluster.key            make the cluster's key; copy it to every machine
   kiln agent --dir /srv/kiln --key cluster.key   serve the folder to holders of the key
   kiln agent --dir /srv/kiln --plain             the same for this machine only, without TLS
+  kiln agent --dir s3://bucket/pool --parts /var/lib/kiln --key cluster.key
+                                                 serve a bucket from a machine near it
 
 Then any command takes the agent where it takes a folder:
   kiln encode photos.tar -c rs:4+2 --key cluster.key -o kiln://host0 -o kiln://host1 ...
@@ -26,16 +29,27 @@ Then any command takes the agent where it takes a folder:
 
 The agent ends cleanly on SIGTERM or SIGINT. KILN_LOG=debug tells more in its log.";
 
-/// Serve a folder of this machine to other machines
+/// Serve a folder of this machine, or a bucket, to other machines
 ///
 /// The agent gives the files of one folder, and nothing else, to whoever holds the cluster's key.
+/// Beside a bucket it reads what repairs need and computes with other agents, so that who orders a
+/// repair downloads nothing. As long as it serves a bucket, everybody writes there through it.
 /// Its log goes to standard error (as JSON with --json), and one line on standard output says
 /// where it listens.
 #[derive(Debug, Args)]
 pub struct Agent {
-    /// Folder to serve; created when absent
+    /// Folder to serve, created when absent; or a bucket, with --parts
     #[arg(long, value_name = "DIR", required_unless_present = "init")]
     dir: Option<PathBuf>,
+
+    /// Folder of this machine for what is being written, where --dir is a bucket; created when
+    /// absent, for this bucket alone
+    #[arg(long, value_name = "FOLDER", conflicts_with = "init")]
+    parts: Option<PathBuf>,
+
+    /// Serve a bucket although another agent does, which is gone for good
+    #[arg(long, requires = "parts")]
+    take_over: bool,
 
     /// Address to listen on [default: 0.0.0.0:7440, with --plain 127.0.0.1:7440]
     #[arg(long, value_name = "HOST:PORT")]
@@ -80,10 +94,14 @@ impl Command for Agent {
             return Err(Failure::Flag { flag: "--dir", problem: "is needed".to_owned() });
         };
         let key = if self.plain { None } else { Some(setup.key()?) };
-        let backend = setup.open_to_serve(dir, "an agent")?;
-        let name = self.name.clone().unwrap_or_else(|| folder_name(&*backend));
         let default = if self.plain { "127.0.0.1" } else { "0.0.0.0" };
         let listen = self.listen.clone().unwrap_or_else(|| format!("{default}:{DEFAULT_PORT}"));
+        let who = format!("the agent at {listen} of {}", host_name());
+        let (folder, take_over) = (self.parts.as_deref(), self.take_over);
+        let id = names::hex(&fresh_run());
+        let parts = Parts { folder, who: &who, id: &id, take_over };
+        let backend = setup.open_to_serve(dir, &parts)?;
+        let name = self.name.clone().unwrap_or_else(|| folder_name(&*backend));
         let agent = AgentSetup { place: name.clone(), backend, key, limits: Limits::default() };
         log_to_stderr(setup.json);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -143,6 +161,12 @@ fn init(setup: &Setup) -> Result<Exit, Failure> {
         Stream::Stdout.text(&text)?;
     }
     Ok(Exit::Done)
+}
+
+/// What this machine calls itself.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    name.map_or_else(|_| "an unknown host".to_owned(), |name| name.trim().to_owned())
 }
 
 /// The name of a place that was given none.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use kiln_hdfs::Folders as HdfsFolders;
 use kiln_node::net::{Address, Agents, SERVED};
-use kiln_pool::{Node, NodeConfig};
+use kiln_pool::{Node, NodeConfig, names};
 use kiln_s3::Buckets;
 use kiln_store::{
     Absent, BACKENDS, Backend, BackendKind, Capabilities, Capability, Location, Opening,
-    PacedBackend, ReadMode, StoreError, open_place,
+    PacedBackend, ReadMode, StagedBackend, StoreError, open_place,
 };
 
 use crate::exit::Failure;
@@ -33,6 +33,18 @@ pub fn kinds_of_places() -> String {
 fn require_kept(store: &dyn Backend, what: &str) -> Result<(), StoreError> {
     Capabilities::require_writable(store, what)?;
     Capabilities::of(&[Capability::Durable]).require(store, what)
+}
+
+/// Where an agent of a bucket keeps what is being written.
+pub struct Parts<'a> {
+    /// A folder of this machine; `None`: the place needs none.
+    pub folder: Option<&'a Path>,
+    /// Who serves, for others to read.
+    pub who: &'a str,
+    /// What a new folder is known by.
+    pub id: &'a str,
+    /// Whoever served it before, with another folder, is gone for good.
+    pub take_over: bool,
 }
 
 impl Setup {
@@ -65,15 +77,39 @@ impl Setup {
         Ok(store)
     }
 
-    /// Opens a folder, made where it is absent, to serve it to others: nothing outside of it is
-    /// reached.
+    /// Opens a place to serve it to others, a folder made where it is absent: nothing outside of it
+    /// is reached. A place of whole objects needs a folder for what is being written.
     ///
     /// # Errors
-    /// As [`Setup::open_to_keep`].
-    pub fn open_to_serve(&self, place: &Path, what: &str) -> Result<Arc<dyn Backend>, StoreError> {
+    /// As [`Setup::open_to_keep`]; a place of objects without such a folder, which then is served
+    /// by somebody else, or a folder that is not this place's.
+    pub fn open_to_serve(
+        &self,
+        place: &Path,
+        parts: &Parts<'_>,
+    ) -> Result<Arc<dyn Backend>, Failure> {
         let opening = Opening { absent: Absent::Create, confined: true, ..Opening::default() };
         let store = self.open(place, opening)?;
-        SERVED.require(&*store, what)?;
+        let objects = Capabilities::OBJECTS.lacking(store.capabilities()).is_none();
+        let bad = |flag, problem: &str| Failure::Flag { flag, problem: problem.to_owned() };
+        let store = match parts.folder {
+            Some(_) if SERVED.lacking(store.capabilities()).is_none() => {
+                return Err(bad("--parts", "is for buckets; this place keeps its own parts"));
+            }
+            Some(folder) => {
+                let folder = open_place(BACKENDS, local(folder)?, opening)?;
+                let &Parts { who, id, take_over, .. } = parts;
+                let forgotten = [names::CHANGES];
+                Arc::new(StagedBackend::serve(store, folder, who, id, take_over, &forgotten)?)
+            }
+            None if SERVED.lacking(store.capabilities()).is_some() && objects => {
+                let problem = "is needed for a bucket: a folder of this machine for what is being \
+                               written";
+                return Err(bad("--parts", problem));
+            }
+            None => store,
+        };
+        SERVED.require(&*store, "an agent")?;
         Ok(store)
     }
 

@@ -37,8 +37,12 @@ pub(crate) const IDENTITY: &str = "kiln-node.toml";
 /// A copy of the description on every node, for when the machine with the description is lost.
 pub(crate) const DESCRIPTION: &str = "kiln-pool.toml";
 
-/// The log of changes on every node.
-pub(crate) const CHANGES: &str = ".kiln-changes";
+/// The log of changes on every node, by which an index elsewhere follows: a hint that may be lost.
+///
+/// ```
+/// assert!(kiln_pool::names::CHANGES.starts_with('.'));
+/// ```
+pub const CHANGES: &str = ".kiln-changes";
 
 /// The name of a shard: `OBJECT.03.kiln`.
 ///

@@ -1,169 +1,61 @@
 //! What holds for pools on disks holds for pools in buckets, which neither rename nor append: the
 //! same tests, over nodes that are as object stores are.
 
-use crate::world::{BUCKETS, World, data};
-use crate::{everyday, found, model, sealed, space, sweep, together, trust};
+use crate::world::{DISKS, Disks, World, data};
 
-/// Runs a test of another file over buckets.
-fn over_buckets(test: fn()) {
-    BUCKETS.set(true);
+/// Runs a test of another file over such nodes.
+fn over(disks: Disks, test: fn()) {
+    DISKS.set(disks);
     test();
-    BUCKETS.set(false);
+    DISKS.set(Disks::Files);
 }
 
-#[test]
-fn objects_of_all_sizes_come_back_whole_and_in_ranges() {
-    over_buckets(everyday::objects_of_all_sizes_come_back_whole_and_in_ranges);
+/// The same tests over each kind of nodes that these are.
+macro_rules! hold {
+    ($($file:ident::$test:ident,)*) => {
+        /// Nodes that are buckets.
+        mod bare {
+            $(#[test] fn $test() { super::over(super::Disks::Buckets, crate::$file::$test); })*
+        }
+        /// Nodes that are buckets with an agent beside them, which has a folder for parts.
+        mod served {
+            $(#[test] fn $test() { super::over(super::Disks::Served, crate::$file::$test); })*
+        }
+    };
 }
 
-#[test]
-fn a_lost_range_is_rebuilt_by_the_cheapest_plan() {
-    over_buckets(everyday::a_lost_range_is_rebuilt_by_the_cheapest_plan);
-}
-
-#[test]
-fn any_m_nodes_may_be_lost_for_data_and_manifests() {
-    over_buckets(everyday::any_m_nodes_may_be_lost_for_data_and_manifests);
-}
-
-#[test]
-fn an_overwrite_replaces_and_leaves_nothing_behind() {
-    over_buckets(everyday::an_overwrite_replaces_and_leaves_nothing_behind);
-}
-
-#[test]
-fn replacing_must_be_asked_for() {
-    over_buckets(everyday::replacing_must_be_asked_for);
-}
-
-#[test]
-fn a_put_goes_on_with_few_nodes_away_and_refuses_with_more() {
-    over_buckets(everyday::a_put_goes_on_with_few_nodes_away_and_refuses_with_more);
-}
-
-#[test]
-fn a_node_that_was_away_cannot_bring_old_versions_back() {
-    over_buckets(everyday::a_node_that_was_away_cannot_bring_old_versions_back);
-}
-
-#[test]
-fn an_empty_mount_point_is_no_node_and_a_strange_disk_is_refused() {
-    over_buckets(everyday::an_empty_mount_point_is_no_node_and_a_strange_disk_is_refused);
-}
-
-#[test]
-fn two_writers_of_one_name_leave_one_whole_object() {
-    over_buckets(everyday::two_writers_of_one_name_leave_one_whole_object);
-}
-
-#[test]
-fn a_new_disk_does_not_testify_that_there_is_no_object() {
-    over_buckets(found::a_new_disk_does_not_testify_that_there_is_no_object);
-}
-
-#[test]
-fn shards_that_nobody_names_stay_while_somebody_is_away() {
-    over_buckets(found::shards_that_nobody_names_stay_while_somebody_is_away);
-}
-
-#[test]
-fn a_scrub_corrects_an_index_that_follows_an_old_manifest() {
-    over_buckets(found::a_scrub_corrects_an_index_that_follows_an_old_manifest);
-}
-
-#[test]
-fn what_was_acknowledged_is_what_is_read() {
-    over_buckets(model::what_was_acknowledged_is_what_is_read);
-}
-
-#[test]
-fn a_forged_manifest_is_found_and_never_believed() {
-    over_buckets(sealed::a_forged_manifest_is_found_and_never_believed);
-}
-
-#[test]
-fn keys_are_exchanged_while_the_pool_is_used() {
-    over_buckets(sealed::keys_are_exchanged_while_the_pool_is_used);
-}
-
-#[test]
-fn a_forged_map_is_no_map() {
-    over_buckets(sealed::a_forged_map_is_no_map);
-}
-
-#[test]
-fn shards_move_to_nodes_that_joined_and_no_others_do() {
-    over_buckets(space::shards_move_to_nodes_that_joined_and_no_others_do);
-}
-
-#[test]
-fn a_fault_at_every_operation() {
-    over_buckets(sweep::a_fault_at_every_operation);
-}
-
-#[test]
-fn objects_put_together_have_their_own_ends() {
-    over_buckets(together::objects_put_together_have_their_own_ends);
-}
-
-#[test]
-fn an_old_disk_brings_nothing_back() {
-    over_buckets(trust::an_old_disk_brings_nothing_back);
-}
-
-#[test]
-fn a_snapshot_brings_nothing_back() {
-    over_buckets(trust::a_snapshot_brings_nothing_back);
-}
-
-#[test]
-fn a_corrupt_manifest_is_no_proof_that_there_is_nothing() {
-    over_buckets(trust::a_corrupt_manifest_is_no_proof_that_there_is_nothing);
-}
-
-#[test]
-fn a_corrupt_manifest_brings_no_old_version_back() {
-    over_buckets(trust::a_corrupt_manifest_brings_no_old_version_back);
-}
-
-#[test]
-fn a_lost_majority_is_given_up_by_force() {
-    over_buckets(trust::a_lost_majority_is_given_up_by_force);
-}
-
-#[test]
-fn a_node_that_joined_is_no_loss() {
-    over_buckets(trust::a_node_that_joined_is_no_loss);
-}
-
-#[test]
-fn nodes_that_are_back_are_witnesses() {
-    over_buckets(trust::nodes_that_are_back_are_witnesses);
-}
-
-#[test]
-fn a_scrub_finds_what_the_index_does_not_know() {
-    over_buckets(trust::a_scrub_finds_what_the_index_does_not_know);
-}
-
-#[test]
-fn an_object_without_a_manifest_is_made_again() {
-    over_buckets(trust::an_object_without_a_manifest_is_made_again);
-}
-
-#[test]
-fn nothing_to_repair_means_that_m_further_losses_are_survived() {
-    over_buckets(trust::nothing_to_repair_means_that_m_further_losses_are_survived);
-}
-
-#[test]
-fn an_old_map_is_refused() {
-    over_buckets(trust::an_old_map_is_refused);
-}
-
-#[test]
-fn a_description_that_was_edited_is_agreed_on() {
-    over_buckets(trust::a_description_that_was_edited_is_agreed_on);
+hold! {
+    everyday::objects_of_all_sizes_come_back_whole_and_in_ranges,
+    everyday::a_lost_range_is_rebuilt_by_the_cheapest_plan,
+    everyday::any_m_nodes_may_be_lost_for_data_and_manifests,
+    everyday::an_overwrite_replaces_and_leaves_nothing_behind,
+    everyday::replacing_must_be_asked_for,
+    everyday::a_put_goes_on_with_few_nodes_away_and_refuses_with_more,
+    everyday::a_node_that_was_away_cannot_bring_old_versions_back,
+    everyday::an_empty_mount_point_is_no_node_and_a_strange_disk_is_refused,
+    everyday::two_writers_of_one_name_leave_one_whole_object,
+    found::a_new_disk_does_not_testify_that_there_is_no_object,
+    found::shards_that_nobody_names_stay_while_somebody_is_away,
+    found::a_scrub_corrects_an_index_that_follows_an_old_manifest,
+    model::what_was_acknowledged_is_what_is_read,
+    sealed::a_forged_manifest_is_found_and_never_believed,
+    sealed::keys_are_exchanged_while_the_pool_is_used,
+    sealed::a_forged_map_is_no_map,
+    space::shards_move_to_nodes_that_joined_and_no_others_do,
+    sweep::a_fault_at_every_operation,
+    together::objects_put_together_have_their_own_ends,
+    trust::an_old_disk_brings_nothing_back,
+    trust::a_snapshot_brings_nothing_back,
+    trust::a_corrupt_manifest_is_no_proof_that_there_is_nothing,
+    trust::a_corrupt_manifest_brings_no_old_version_back,
+    trust::a_lost_majority_is_given_up_by_force,
+    trust::a_node_that_joined_is_no_loss,
+    trust::nodes_that_are_back_are_witnesses,
+    trust::a_scrub_finds_what_the_index_does_not_know,
+    trust::an_object_without_a_manifest_is_made_again,
+    trust::nothing_to_repair_means_that_m_further_losses_are_survived,
+    trust::an_old_map_is_refused,
+    trust::a_description_that_was_edited_is_agreed_on,
 }
 
 /// Two writers put one version: one stood still for longer than its lock lasts. What was
@@ -171,7 +63,7 @@ fn a_description_that_was_edited_is_agreed_on() {
 /// could decide it, nothing is.
 #[test]
 fn of_two_writers_without_a_common_lock_the_acknowledged_one_is_read() {
-    BUCKETS.set(true);
+    DISKS.set(Disks::Buckets);
     let (first, late) = (data(3_000, 1), data(3_500, 2));
     for late_has_the_larger_run in [true, false] {
         let world = World::new("rs:3+2", 6);
@@ -204,5 +96,5 @@ fn of_two_writers_without_a_common_lock_the_acknowledged_one_is_read() {
             }
         }
     }
-    BUCKETS.set(false);
+    DISKS.set(Disks::Files);
 }

@@ -209,7 +209,11 @@ impl Backend for Fused {
     fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<(), StoreError>> {
         let rename = |(from, to): &(&str, &str)| {
             self.pass(Operation::Rename, from)?;
-            self.memory.rename_unsynced(from, to)
+            match self.memory.rename_unsynced(from, to) {
+                // It is no file of this memory before it has its name.
+                Err(error) if error.is_not_found() => self.inner.rename(from, to),
+                end => end,
+            }
         };
         self.sync_once(names.iter().map(rename).collect(), |()| {
             self.memory.sync_names();

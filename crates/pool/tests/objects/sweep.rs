@@ -242,7 +242,7 @@ fn moments(row: &Row, start: &World) -> i64 {
 
 #[test]
 pub fn a_fault_at_every_operation() {
-    let buckets = BUCKETS.get();
+    let disks = DISKS.get();
     let mut trials = Vec::new();
     let starts: Vec<World> = ROWS.iter().map(fresh).collect();
     for (row, start) in ROWS.iter().zip(&starts) {
@@ -256,7 +256,7 @@ pub fn a_fault_at_every_operation() {
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                BUCKETS.set(buckets);
+                DISKS.set(disks);
                 while let Some((row, start, failing, at)) =
                     trials.get(next.fetch_add(1, Ordering::Relaxed))
                 {

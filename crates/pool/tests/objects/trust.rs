@@ -356,7 +356,7 @@ pub fn a_scrub_finds_what_the_index_does_not_know() {
     world.put("x", &data(3_000, 1)).unwrap();
     // The logs are lost, and so is a shard.
     for at in 0..5 {
-        world.disks[at].memory.remove(".kiln-changes").unwrap();
+        world.disks[at].faulty.remove(".kiln-changes").unwrap();
     }
     let placed = world.pool().manifest("x").unwrap();
     let kiln_pool::Body::Shards(placed) = placed.body else { panic!("{placed:?}") };

@@ -11,7 +11,7 @@ use kiln_pool::{
     PutRequest, Settings, Silent, StreamSource,
 };
 use kiln_store::backends::bucket::Bucket;
-use kiln_store::{Backend, FaultyBackend, MemoryBackend, StoreError};
+use kiln_store::{Backend, FaultyBackend, MemoryBackend, StagedBackend, StoreError};
 
 /// Position-dependent bytes.
 pub fn data(len: usize, seed: u64) -> Vec<u8> {
@@ -30,8 +30,19 @@ pub fn settings() -> Settings<'static> {
 }
 
 thread_local! {
-    /// Whether the disks of this test are as object stores are: without renames and appending.
-    pub static BUCKETS: Cell<bool> = const { Cell::new(false) };
+    /// What the disks of this test are.
+    pub static DISKS: Cell<Disks> = const { Cell::new(Disks::Files) };
+}
+
+/// What disks are.
+#[derive(Clone, Copy)]
+pub enum Disks {
+    /// Folders.
+    Files,
+    /// As object stores are: without renames and appending.
+    Buckets,
+    /// Object stores with a folder beside them for what is being written.
+    Served,
 }
 
 /// One node's disk.
@@ -44,9 +55,11 @@ pub struct Disk {
 impl Disk {
     pub fn new(memory: MemoryBackend) -> Disk {
         let memory = Arc::new(memory);
-        let place: Arc<dyn Backend> = match BUCKETS.get() {
-            true => Arc::new(Bucket::over(memory.clone())),
-            false => memory.clone(),
+        let bucket = || Arc::new(Bucket::over(memory.clone()));
+        let place: Arc<dyn Backend> = match DISKS.get() {
+            Disks::Files => memory.clone(),
+            Disks::Buckets => bucket(),
+            Disks::Served => Arc::new(StagedBackend::new(bucket(), Arc::new(MemoryBackend::new()))),
         };
         Disk { faulty: FaultyBackend::new(place), memory }
     }

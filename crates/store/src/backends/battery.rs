@@ -587,7 +587,9 @@ mod tests {
     use super::super::place::{Absent, BACKENDS, Opening, open_place};
     use super::*;
     use crate::ReadMode;
-    use crate::{Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, PacedBackend};
+    use crate::{
+        Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, PacedBackend, StagedBackend,
+    };
 
     /// Makes a fresh place.
     type Fresh<'a> = &'a mut dyn FnMut() -> Arc<dyn Backend>;
@@ -612,6 +614,12 @@ mod tests {
             }
         }
         see("bucket", &mut || Arc::new(Bucket::default()));
+        see("bucket, served", &mut || {
+            Arc::new(StagedBackend::new(
+                Arc::new(Bucket::default()),
+                Arc::new(MemoryBackend::new()),
+            ))
+        });
     }
 
     #[test]
