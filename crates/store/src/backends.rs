@@ -76,6 +76,23 @@ pub trait Backend: Send + Sync + Debug {
         self.list()?.iter().try_for_each(|name| see(name))
     }
 
+    /// Which of many files are not here, told by one look at the whole place; `None` where asking
+    /// for each is no dearer, or where the place cannot tell. Nobody may change names meanwhile.
+    ///
+    /// ```
+    /// use kiln_store::{Backend, FileBackend};
+    /// # let folder = tempfile::tempdir()?;
+    /// let disk = FileBackend::open(folder.path())?;
+    /// let names: Vec<String> = (0..500).map(|at| format!("{at}.manifest")).collect();
+    /// assert_eq!(disk.absent(&names), Some(vec![true; 500]));
+    /// assert_eq!(disk.absent(&names[..1]), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn absent(&self, names: &[String]) -> Option<Vec<bool>> {
+        let _ = names;
+        None
+    }
+
     /// Opens a file for reading; one that is absent gives an error with `is_not_found()`.
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>>;
 

@@ -126,7 +126,7 @@ impl Pool {
             changes.iter().map(|change| (change.key, change.thorough)).collect();
         let mut steps = Vec::with_capacity(changes.len());
         let mut ends = Vec::with_capacity(changes.len());
-        for (of, found) in self.ask_each(&wanted)?.into_iter().enumerate() {
+        for (of, found) in self.ask_many(&wanted, true)?.into_iter().enumerate() {
             let step = self.step(&changes[of], of, found, |found| make(of, found));
             ends.push(step.map(|step| {
                 steps.extend(step);

@@ -179,6 +179,12 @@ impl Pool {
     /// As [`Pool::ask`], for many objects at once: what every node is asked for all of them it is
     /// asked once.
     pub(crate) fn ask_each(&self, wanted: &[(Key, bool)]) -> Result<Vec<Found>> {
+        self.ask_many(wanted, false)
+    }
+
+    /// As [`Pool::ask_each`]; `locked`: the caller has the locks of all homes, so that no name
+    /// changes while a node is looked through.
+    pub(super) fn ask_many(&self, wanted: &[(Key, bool)], locked: bool) -> Result<Vec<Found>> {
         let homes: Vec<Vec<Homes<'_>>> =
             wanted.iter().map(|(key, _)| self.config.homes(key)).collect();
         let here = |at: usize| self.nodes[at].is_here();
@@ -189,7 +195,7 @@ impl Pool {
                 ask_of(&mut asked, first(homes, here), of);
             }
         }
-        self.ask_nodes(wanted, asked, &mut answers)?;
+        self.ask_nodes(wanted, asked, locked, &mut answers)?;
         let mut found: Vec<Option<Found>> = Vec::with_capacity(wanted.len());
         let mut asked = BTreeMap::new();
         for (of, (homes, (_, all))) in homes.iter().zip(wanted).enumerate() {
@@ -208,7 +214,7 @@ impl Pool {
             }
             found.push(known);
         }
-        self.ask_nodes(wanted, asked, &mut answers)?;
+        self.ask_nodes(wanted, asked, locked, &mut answers)?;
         let found = found.into_iter().zip(homes.iter().zip(&answers));
         Ok(found
             .map(|(found, (homes, answers))| {
@@ -223,6 +229,7 @@ impl Pool {
         &self,
         wanted: &[(Key, bool)],
         asked: BTreeMap<usize, Vec<usize>>,
+        locked: bool,
         answers: &mut [Answers],
     ) -> Result<()> {
         let (pool, seals) = (self.config.id_bytes(), self.config.seals());
@@ -236,17 +243,26 @@ impl Pool {
             let epoch = epoch.unwrap_or(0);
             self.refuse_newer(at, epoch)?;
             let rolled_back = epoch < self.config.floored;
-            let answer = |of: usize| {
+            let name = |of: &usize| NodeFile::Manifest { key: wanted[*of].0 }.name();
+            // Most of what is new is known to be by one look at the folder.
+            let absent = match locked && objects.len() > 1 {
+                true => store.absent(&objects.iter().map(name).collect::<Vec<_>>()),
+                false => None,
+            };
+            let answer = |(nth, of): (usize, usize)| {
                 let (key, mut expected) = (&wanted[of].0, None);
+                if absent.as_ref().is_some_and(|absent| absent[nth]) {
+                    let expected = Some(Existing::Keep);
+                    return (of, Answer { copy: Copy::None, expected, rolled_back, blind });
+                }
                 let copy = match read_copy_tagged(store, key, &pool, &seals, &mut expected) {
                     Ok(Some(manifest)) => Copy::Some(manifest),
                     Ok(None) => Copy::None,
                     Err(why) => Copy::Corrupt(why),
                 };
-                Answer { copy, expected, rolled_back, blind }
+                (of, Answer { copy, expected, rolled_back, blind })
             };
-            let told: Vec<(usize, Answer)> =
-                objects.into_iter().map(|of| (of, answer(of))).collect();
+            let told: Vec<(usize, Answer)> = objects.into_iter().enumerate().map(answer).collect();
             Ok::<_, PoolError>((at, told))
         })?;
         for (at, told) in found {

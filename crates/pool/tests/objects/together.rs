@@ -165,6 +165,45 @@ fn walk(folder: &std::path::Path) -> Vec<std::fs::DirEntry> {
         .collect()
 }
 
+/// Batches so long that folders are listed to see what is new.
+#[test]
+pub fn of_a_long_batch_what_was_there_is_known() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = PoolConfig::new([7; 16], "test", Policy::for_code("rs:2+1").unwrap());
+    for at in 0..5 {
+        let url = format!("file://{}", root.path().join(format!("n{at}")).display());
+        config.node.push(NodeConfig::new(&format!("n{at}"), &url));
+    }
+    let open = |node: &NodeConfig| -> Result<Arc<dyn Backend>, StoreError> {
+        Ok(Arc::new(FileBackend::create(node.url.trim_start_matches("file://"))?))
+    };
+    let pool = Pool::create(config, &open).unwrap();
+    let names: Vec<String> = (0..400).map(|at| format!("o{at:03}")).collect();
+    let put = |range: std::ops::Range<usize>, salt: u64, replace: bool| {
+        let bytes: Vec<Vec<u8>> = range.clone().map(|at| data(50 + at, salt)).collect();
+        let mut sources: Vec<_> = bytes.iter().map(|bytes| StreamSource::new(&bytes[..])).collect();
+        let run = |at: usize| [salt as u8 + (at % 100) as u8; 16];
+        let puts = range.zip(&mut sources).map(|(at, source)| {
+            let req = PutRequest { name: &names[at], run: run(at), now_ms: 1_000, replace };
+            (req, source as &mut dyn Source)
+        });
+        pool.put_all(puts.collect(), &settings()).unwrap()
+    };
+    assert!(put(0..250, 1, false).iter().all(Result::is_ok));
+    // Half of these are there: they are neither lost from sight nor replaced.
+    for (at, end) in put(150..400, 2, false).into_iter().enumerate() {
+        assert_eq!(end.is_err(), at < 100, "{at}");
+    }
+    let versions = put(0..400, 3, true).into_iter().map(|end| end.unwrap().version);
+    assert!(versions.into_iter().all(|version| version == 2));
+    for (at, name) in names.iter().enumerate() {
+        let mut sink = Vec::new();
+        let get = kiln_pool::GetRequest { name, range: None };
+        pool.get(&get, &mut sink, &settings()).unwrap();
+        assert!(sink == data(50 + at, 3), "{name}");
+    }
+}
+
 #[test]
 pub fn what_an_object_takes_is_what_was_computed_and_the_least() {
     for code in ["clay:10+4", "clay:4+2", "rs:2+1", "rs:10+4", "rep:3"] {

@@ -6,6 +6,7 @@
 //! Small files that are written together may share a file (see `pack.rs`).
 //! All files are opened with `O_CLOEXEC` (the standard library's default).
 
+mod absent;
 mod packs;
 mod pending;
 
@@ -396,6 +397,10 @@ impl Backend for FileBackend {
         Ok(())
     }
 
+    fn absent(&self, names: &[String]) -> Option<Vec<bool>> {
+        self.absent_of(names)
+    }
+
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
         let path = self.path(name)?;
         self.check_regular(Operation::Open, name, &path)?;
@@ -456,9 +461,11 @@ impl Backend for FileBackend {
     }
 
     fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<()>> {
+        // Names in a folder that is open are found without the way to it.
+        let folder = File::open(&self.folder).ok();
         let rename = |at: usize| {
             let (from, to) = names[at];
-            if self.name_pending(from, to) {
+            if folder.as_ref().is_some_and(|folder| self.name_pending(folder, from, to)) {
                 return Ok(());
             }
             let (source, target) = (self.path(from)?, self.path(to)?);

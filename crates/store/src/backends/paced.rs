@@ -82,6 +82,10 @@ impl Backend for PacedBackend {
         self.inner.each_name(see)
     }
 
+    fn absent(&self, names: &[String]) -> Option<Vec<bool>> {
+        self.inner.absent(names)
+    }
+
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
         let inner = self.inner.open(name)?;
         Ok(Box::new(PacedReader { inner, pace: Arc::clone(&self.pace) }))

@@ -7,6 +7,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::AtFlags;
+
 use super::FileBackend;
 use crate::backends::file_system::FileSystem;
 use crate::backends::{Backend, check_name, pack};
@@ -134,12 +136,13 @@ impl FileBackend {
 
     /// Gives a file that waits for its name the one that it is to have; `false`: it does not wait,
     /// or cannot be had so shortly, since something has the name or the pack has too many.
-    pub(super) fn name_pending(&self, name: &str, to: &str) -> bool {
+    pub(super) fn name_pending(&self, folder: &File, name: &str, to: &str) -> bool {
         if check_name(to).is_err() || pack::stem(name) != pack::stem(to) {
             return false;
         }
         let Some(pack) = self.pending.take(name) else { return false };
-        let named = fs::hard_link(&*pack, self.folder.join(to)).is_ok();
+        let first = pack.file_name().unwrap_or_default();
+        let named = rustix::fs::linkat(folder, first, folder, to, AtFlags::empty()).is_ok();
         if !named {
             self.pending.add(&pack, [name].into_iter());
         }
