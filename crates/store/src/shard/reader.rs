@@ -17,6 +17,9 @@ use crate::{
 /// in the same segment or the next.
 const CACHED_TABLES: usize = 4;
 
+/// Bytes at the end of a shard that are read at once: tail and record of 20 chunks and short names.
+const END: u64 = 512;
+
 /// What is wrong with a table that is whole, but not what the digest says.
 const FOREIGN: &str = "it is not of this shard's digest";
 
@@ -462,12 +465,25 @@ fn read_trailer(file: &dyn ReadAt) -> Result<(ShardInfo, Vec<Digest>), RecordFla
     if len < BLOCK + TAIL as u64 {
         return Err(RecordFlaw::NoMagic(format!("it has only {len} bytes")));
     }
-    let mut tail = [0; TAIL];
-    file.read_at(len - TAIL as u64, &mut tail).map_err(RecordFlaw::Unread)?;
-    let mut record = vec![0; parse_tail(&tail, len)?];
-    let offset = len - (TAIL + record.len()) as u64;
-    file.read_at(offset, &mut record).map_err(RecordFlaw::Unread)?;
-    let (info, digests) = parse_record(&record, Kind::Trailer)?;
+    // Most records are in what is read with the tail: a read less, where each is a request.
+    let mut end = vec![0; (len - BLOCK).min(END) as usize];
+    file.read_at(len - end.len() as u64, &mut end).map_err(RecordFlaw::Unread)?;
+    let Some((_, tail)) = end.split_last_chunk::<TAIL>() else {
+        return Err(RecordFlaw::NoMagic(format!("it has only {len} bytes")));
+    };
+    let record_len = parse_tail(tail, len)?;
+    let whole = TAIL + record_len;
+    let offset = len - whole as u64;
+    let record = match end.len().checked_sub(whole) {
+        Some(before) => end.split_off(before),
+        None => {
+            let mut record = vec![0; record_len];
+            file.read_at(offset, &mut record).map_err(RecordFlaw::Unread)?;
+            record
+        }
+    };
+    let record = &record[..record_len];
+    let (info, digests) = parse_record(record, Kind::Trailer)?;
     let expected = info.layout().map_err(RecordFlaw::Unread)?.trailer_offset();
     if expected != offset {
         return Err(RecordFlaw::Bad(format!("it lies at {offset} instead of {expected}")));
