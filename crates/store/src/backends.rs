@@ -302,6 +302,12 @@ pub trait Backend: Send + Sync + Debug {
         Err(self.incapable(Capability::Lock, "writing to it"))
     }
 
+    /// Asks for the lock as [`Backend::lock`] without waiting does, where the answer takes a while:
+    /// so many places can be asked before the first of them has answered. `None`: it takes none.
+    fn begin_lock(&self) -> Option<LockAnswer<'_>> {
+        None
+    }
+
     /// As [`Backend::lock`], waiting so long at most. By itself this method tries again and again;
     /// what it waits is counted by its pauses.
     ///
@@ -416,7 +422,35 @@ pub fn write_whole(store: &dyn Backend, name: &str, bytes: &[u8]) -> Result<()> 
 #[derive(Debug)]
 pub struct WriteLock {
     /// What holds the lock, for example an open file that the system locks.
-    _held: Box<dyn Held>,
+    held: Box<dyn Held>,
+}
+
+/// The answer of a place that was asked for its lock, see [`Backend::begin_lock`]. A lock whose
+/// answer nobody takes is given back.
+pub struct LockAnswer<'a>(Option<Box<dyn FnOnce() -> Result<Option<WriteLock>> + 'a>>);
+
+impl<'a> LockAnswer<'a> {
+    /// The answer that this gives once there is one.
+    pub fn of(answer: impl FnOnce() -> Result<Option<WriteLock>> + 'a) -> LockAnswer<'a> {
+        LockAnswer(Some(Box::new(answer)))
+    }
+
+    /// Waits for it; `None`: another one holds the lock.
+    ///
+    /// # Errors
+    /// As [`Backend::lock`].
+    pub fn take(mut self) -> Result<Option<WriteLock>> {
+        self.0.take().map_or(Ok(None), |answer| answer())
+    }
+}
+
+impl Drop for LockAnswer<'_> {
+    fn drop(&mut self) {
+        if let Some(answer) = self.0.take() {
+            // Nobody was told of it.
+            let _ = answer();
+        }
+    }
 }
 
 /// What came of [`Backend::lock_within`].
@@ -436,15 +470,32 @@ pub enum LockAttempt {
     },
 }
 
-/// What can hold a lock: anything that releases it when dropped.
-trait Held: Debug + Send + Sync {}
+/// What can hold a lock: it gives it back when it is dropped.
+pub trait Held: Debug + Send + Sync {
+    /// Begins to give it back, where that takes a while. It is dropped next.
+    fn begin_release(&mut self) {}
+}
 
-impl<T: Debug + Send + Sync> Held for T {}
+/// What gives a lock back when it is dropped, and in no other way.
+#[derive(Debug)]
+struct Dropped<T>(T);
+
+impl<T: Debug + Send + Sync> Held for Dropped<T> {}
 
 impl WriteLock {
     /// A lock that lasts until this value is dropped.
     pub fn on(held: impl Debug + Send + Sync + 'static) -> WriteLock {
-        WriteLock { _held: Box::new(held) }
+        WriteLock { held: Box::new(Dropped(held)) }
+    }
+
+    /// A lock that takes a while to give back.
+    pub fn held_by(held: impl Held + 'static) -> WriteLock {
+        WriteLock { held: Box::new(held) }
+    }
+
+    /// Gives locks back: all of them are begun with before the first is waited for.
+    pub fn release_all(mut locks: Vec<WriteLock>) {
+        locks.iter_mut().for_each(|lock| lock.held.begin_release());
     }
 }
 

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kiln_store::{
-    Append, Backend, BackendKind, Capabilities, Capability, LOCK_RETRY, Location, LockAttempt,
-    LogFile, Opening, Operation, ReadAt, Space, StoreError, WriteLock, check_name,
+    Append, Backend, BackendKind, Capabilities, Capability, Held, LOCK_RETRY, Location, LockAnswer,
+    LockAttempt, LogFile, Opening, Operation, ReadAt, Space, StoreError, WriteLock, check_name,
 };
 
 use self::files::{RemoteAppender, RemoteReader};
@@ -392,6 +392,27 @@ impl Remote {
     }
 }
 
+impl RemoteBackend {
+    /// The lock that was asked for, unless somebody else has it.
+    fn granted(&self, peer: Arc<Peer>, coming: &Coming) -> Result<Option<WriteLock>, StoreError> {
+        let fail = |error| self.remote.store_error(error, Operation::Lock, "");
+        let frame = self.remote.end(coming).map_err(fail)?;
+        match frame.message {
+            Message::Busy {} => Ok(None),
+            Message::Held { by } => {
+                locked(&self.remote.state).holder = Some(by);
+                Ok(None)
+            }
+            Message::Opened { handle, .. } => {
+                locked(&self.remote.state).locks.push(Arc::clone(&peer));
+                let remote = Arc::clone(&self.remote);
+                Ok(Some(WriteLock::held_by(HeldLock { remote, peer, handle, closing: None })))
+            }
+            _ => Err(fail(self.remote.unexpected(&frame))),
+        }
+    }
+}
+
 impl Backend for RemoteBackend {
     fn place(&self) -> String {
         self.remote.place.clone()
@@ -490,20 +511,18 @@ impl Backend for RemoteBackend {
         let peer = self.remote.peer().map_err(fail)?;
         // Whoever waits does so as long as the agent lives: the link sees to that.
         let patience = if wait { Duration::ZERO } else { PATIENCE };
-        let frame = self.remote.ask(&peer, Message::Lock { wait }, patience).map_err(fail)?;
-        match frame.message {
-            Message::Busy {} => Ok(None),
-            Message::Held { by } => {
-                locked(&self.remote.state).holder = Some(by);
-                Ok(None)
-            }
-            Message::Opened { handle, .. } => {
-                locked(&self.remote.state).locks.push(Arc::clone(&peer));
-                let remote = Arc::clone(&self.remote);
-                Ok(Some(WriteLock::on(HeldLock { remote, peer, handle })))
-            }
-            _ => Err(fail(self.remote.unexpected(&frame))),
-        }
+        let coming = self.remote.begin(&peer, Message::Lock { wait }, Bytes::new(), patience);
+        self.granted(peer, &coming)
+    }
+
+    fn begin_lock(&self) -> Option<LockAnswer<'_>> {
+        let fail = |error| self.remote.store_error(error, Operation::Lock, "");
+        let asked = self.remote.peer().map_err(fail).map(|peer| {
+            let lock = Message::Lock { wait: false };
+            let coming = self.remote.begin(&peer, lock, Bytes::new(), PATIENCE);
+            (peer, coming)
+        });
+        Some(LockAnswer::of(|| asked.and_then(|(peer, coming)| self.granted(peer, &coming))))
     }
 
     fn lock_holder(&self) -> Option<String> {
@@ -572,10 +591,15 @@ struct HeldLock {
     remote: Arc<Remote>,
     peer: Arc<Peer>,
     handle: u32,
+    /// The agent was told that it is given back.
+    closing: Option<Mutex<Coming>>,
 }
 
-impl Drop for HeldLock {
-    fn drop(&mut self) {
+impl Held for HeldLock {
+    fn begin_release(&mut self) {
+        if self.closing.is_some() {
+            return;
+        }
         let mut state = locked(&self.remote.state);
         if let Some(at) = state.locks.iter().position(|peer| Arc::ptr_eq(peer, &self.peer)) {
             state.locks.swap_remove(at);
@@ -583,8 +607,18 @@ impl Drop for HeldLock {
         drop(state);
         if !self.peer.has_ended() {
             let close = Message::Close { handle: self.handle };
+            let coming = self.remote.begin(&self.peer, close, Bytes::new(), PATIENCE);
+            self.closing = Some(Mutex::new(coming));
+        }
+    }
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        self.begin_release();
+        if let Some(closing) = &self.closing {
             // Waited for, so that who asks for the lock next gets it.
-            let _ = self.remote.ask(&self.peer, close, PATIENCE);
+            let _ = self.remote.end(&locked(closing));
         }
     }
 }

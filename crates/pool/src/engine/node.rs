@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_store::{Backend, Capabilities, LockAttempt, StoreError, WriteLock};
+use kiln_store::{Backend, Capabilities, LockAnswer, LockAttempt, StoreError, WriteLock};
 
 use crate::{PoolError, Result, Settings};
 
@@ -65,6 +65,16 @@ pub(crate) fn node_of(index: usize, nodes: &[Node]) -> usize {
     if nodes.len() == 1 { 0 } else { index }
 }
 
+/// Locks of several nodes: all are begun to be given back before the first is waited for.
+#[derive(Debug)]
+pub(crate) struct Locks(Vec<WriteLock>);
+
+impl Drop for Locks {
+    fn drop(&mut self) {
+        WriteLock::release_all(std::mem::take(&mut self.0));
+    }
+}
+
 /// Keeps other kilns from writing to these nodes as long as the locks live. Waits for those that
 /// do, not for ever; says whether it had to, since what was looked at before may then be stale.
 ///
@@ -78,12 +88,15 @@ pub(crate) fn lock(
     nodes: &[Node],
     settings: &Settings<'_>,
     without: bool,
-) -> Result<(Vec<WriteLock>, bool)> {
+) -> Result<(Locks, bool)> {
     for node in nodes {
         Capabilities::require_writable(&*node.store, "writing shards")?;
     }
+    let mut had_to_wait = match lock_at_once(nodes) {
+        AtOnce::Locked(locks) => return Ok((Locks(locks), false)),
+        AtOnce::Not { tried } => tried,
+    };
     let mut waiting = Waiting { settings, waited: Duration::ZERO, lockless: BTreeSet::new() };
-    let mut had_to_wait = false;
     let mut first: Option<(usize, WriteLock)> = None;
     loop {
         let (mut locks, mut busy) = (Vec::with_capacity(nodes.len()), None);
@@ -106,12 +119,45 @@ pub(crate) fn lock(
         }
         let Some((at, node)) = busy else {
             locks.extend(first.map(|(_, lock)| lock));
-            return Ok((locks, had_to_wait));
+            return Ok((Locks(locks), had_to_wait));
         };
-        drop((locks, first.take()));
+        locks.extend(first.take().map(|(_, lock)| lock));
+        WriteLock::release_all(locks);
         had_to_wait = true;
         first = Some((at, waiting.wait_for(node)?));
     }
+}
+
+/// What came of asking all at once.
+enum AtOnce {
+    Locked(Vec<WriteLock>),
+    /// Nothing is locked; `tried`: some of it was for a moment.
+    Not {
+        tried: bool,
+    },
+}
+
+/// Asks nodes that are far away for their locks at once, where the time until the last answer is
+/// that of one of them. If one of them is not to be had, all are given back at once, and nobody
+/// waits: two that are in each other's way here both go on in the order of all.
+fn lock_at_once(nodes: &[Node]) -> AtOnce {
+    let answers: Vec<_> = nodes.iter().map(|node| node.store.begin_lock()).collect();
+    if nodes.len() < 2 || answers.iter().all(Option::is_none) {
+        return AtOnce::Not { tried: false };
+    }
+    let end = |(answer, node): (Option<LockAnswer<'_>>, &Node)| match answer {
+        Some(answer) => answer.take(),
+        None => node.store.lock(false),
+    };
+    // Also those behind one that is not to be had: what was asked for may be granted.
+    let ends: Vec<_> = answers.into_iter().zip(nodes).map(end).collect();
+    // An error is found again, and told, by who asks one after the other.
+    let locks: Vec<WriteLock> = ends.into_iter().filter_map(|end| end.ok().flatten()).collect();
+    if locks.len() == nodes.len() {
+        return AtOnce::Locked(locks);
+    }
+    WriteLock::release_all(locks);
+    AtOnce::Not { tried: true }
 }
 
 /// After this time it is said what is waited for.

@@ -6,12 +6,13 @@
 //! or finds the new epoch and is refused. Whoever begins with an old map finds that out from the
 //! first node that it asks: every answer about an object comes with the epoch of the node's map.
 
-use kiln_store::{Backend, WriteLock};
+use kiln_store::Backend;
 
 use super::pool::{Opener, PoolNode, identity, opened, take, write_identity};
 use super::small::{MAX_TEXT, epoch_of, is_accepted, is_intact, read_small, write_map};
 use super::{Index, NodeConfig, NodeState, Pool, PoolConfig, PoolStatus};
 use crate::engine::names::{DESCRIPTION, hex};
+use crate::engine::node::Locks;
 use crate::engine::sinks::in_parallel;
 use crate::{Key, PoolError, Result, Settings};
 
@@ -173,7 +174,7 @@ impl Pool {
     /// shows, until a scrub has looked at what they have.
     fn spread(
         &self,
-        _locks: &[WriteLock],
+        _locks: &Locks,
         map: &PoolConfig,
         oldest: u64,
         joins: Joins<'_>,

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::small::{MAX_TEXT, read_small, write_map};
 use crate::engine::names::IDENTITY;
+use crate::engine::node::{self, Locks};
 use crate::{Candidate, Key, NodeConfig, PoolConfig, PoolError, Result, Sequence, Settings};
 
 /// Codecs kept; a pool has few codes.
@@ -306,7 +307,7 @@ impl Pool {
         &self,
         nodes: impl Iterator<Item = usize>,
         settings: &Settings<'_>,
-    ) -> Result<Vec<kiln_store::WriteLock>> {
+    ) -> Result<Locks> {
         let node = |at: usize| {
             let node = &self.nodes[at];
             Some(crate::Node::new(node.config.id.clone(), node.store().ok()?.clone()))
@@ -316,11 +317,11 @@ impl Pool {
         nodes.sort_unstable();
         nodes.dedup();
         let nodes: Vec<crate::Node> = nodes.into_iter().filter_map(node).collect();
-        Ok(crate::engine::node::lock(&nodes, settings, false)?.0)
+        Ok(node::lock(&nodes, settings, false)?.0)
     }
 
     /// Locks every node that can be reached.
-    pub(crate) fn lock_all(&self, settings: &Settings<'_>) -> Result<Vec<kiln_store::WriteLock>> {
+    pub(crate) fn lock_all(&self, settings: &Settings<'_>) -> Result<Locks> {
         self.lock(0..self.nodes.len(), settings)
     }
 }

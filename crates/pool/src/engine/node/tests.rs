@@ -1,4 +1,6 @@
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use kiln_store::{Append, MemoryBackend, ReadAt, Result as Stored};
@@ -29,12 +31,27 @@ struct Odd {
     lockless: bool,
     /// Waiting takes no time here.
     held: Mutex<Duration>,
+    /// Whether it answers later, and how many were asked before the first answer was taken.
+    far: Option<Arc<Asked>>,
+}
+
+/// How many places were asked at once at most.
+#[derive(Debug, Default)]
+struct Asked {
+    now: AtomicUsize,
+    most: AtomicUsize,
 }
 
 impl Odd {
     fn node(lockless: bool, held: Duration) -> Node {
-        let odd = Odd { memory: MemoryBackend::new(), lockless, held: Mutex::new(held) };
-        Node::new("odd", Arc::new(odd))
+        let (memory, held) = (MemoryBackend::new(), Mutex::new(held));
+        Node::new("odd", Arc::new(Odd { memory, lockless, held, far: None }))
+    }
+
+    fn far(held: Duration, asked: &Arc<Asked>) -> Node {
+        let (memory, held) = (MemoryBackend::new(), Mutex::new(held));
+        let far = Some(Arc::clone(asked));
+        Node::new("far", Arc::new(Odd { memory, lockless: false, held, far }))
     }
 }
 
@@ -71,6 +88,15 @@ impl Backend for Odd {
         if self.held.lock().unwrap().is_zero() { self.memory.lock(wait) } else { Ok(None) }
     }
 
+    fn begin_lock(&self) -> Option<LockAnswer<'_>> {
+        let far = self.far.as_ref()?;
+        far.most.fetch_max(1 + far.now.fetch_add(1, Relaxed), Relaxed);
+        Some(LockAnswer::of(|| {
+            far.now.fetch_sub(1, Relaxed);
+            self.lock(false)
+        }))
+    }
+
     fn lock_within(&self, time: Duration) -> Stored<LockAttempt> {
         let mut held = self.held.lock().unwrap();
         if *held > time {
@@ -94,7 +120,7 @@ fn waiting_is_told_and_ends() {
     assert!(said.all().is_empty());
     let node = Odd::node(false, Duration::from_secs(20));
     let (locks, waited) = lock(&[node], &settings, false).unwrap();
-    assert_eq!((locks.len(), waited), (1, true));
+    assert_eq!((locks.0.len(), waited), (1, true));
     let [told] = &said.all()[..] else { panic!("{:?}", said.all()) };
     assert!(told.contains("/odd") && told.contains("process 7") && told.contains("60 s"), "{told}");
     // Of several together it is no more than of one.
@@ -128,5 +154,29 @@ fn where_there_are_no_locks_pools_are_refused_and_single_folders_warned_of() {
     assert!(text.contains("/odd") && text.contains("flock"), "{text}");
     assert!(nodes[1].store.lock(false).unwrap().is_some(), "nothing is locked then");
     let (locks, _) = lock(&nodes, &settings, true).unwrap();
-    assert_eq!((locks.len(), said.all().len()), (1, 1));
+    assert_eq!((locks.0.len(), said.all().len()), (1, 1));
+}
+
+#[test]
+fn places_that_are_far_away_are_asked_at_once_and_all_or_none_is_held() {
+    let (said, asked) = (Said::default(), Arc::new(Asked::default()));
+    let settings = Settings::new(&said);
+    let nodes: Vec<Node> = (0..5).map(|_| Odd::far(Duration::ZERO, &asked)).collect();
+    let (locks, waited) = lock(&nodes, &settings, false).unwrap();
+    assert_eq!((locks.0.len(), waited, asked.most.load(Relaxed)), (5, false, 5));
+    drop(locks);
+    // One that another holds is waited for while nothing is held, one after the other.
+    let busy = Odd::far(Duration::from_secs(1), &asked);
+    let nodes = [&nodes[..2], &[busy], &nodes[3..]].concat();
+    let (locks, waited) = lock(&nodes, &settings, false).unwrap();
+    assert_eq!((locks.0.len(), waited), (5, true));
+    drop(locks);
+    let never = Odd::far(Duration::from_secs(1_000), &asked);
+    let stuck = [&nodes[..2], &[never]].concat();
+    assert!(matches!(lock(&stuck, &settings, false), Err(PoolError::Locked { .. })));
+    let free = |node: &Node| node.store.lock(false).unwrap().is_some();
+    assert!(nodes.iter().all(free), "nothing is locked then");
+    // An answer that nobody takes gives its lock back.
+    drop(nodes[0].store.begin_lock());
+    assert!(free(&nodes[0]) && asked.now.load(Relaxed) == 0);
 }
