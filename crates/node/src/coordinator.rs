@@ -26,7 +26,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Timeout for preparing, or completing, a share.
 const LONG: Duration = Duration::from_secs(120);
 /// A node is asked for its progress; it answers when there is some, or after this time.
-const NEWS_MS: u32 = 1000;
+const NEWS_MS: u32 = 2000;
 /// When no node makes progress for this long, the one that is furthest behind is taken to be
 /// stalled.
 const STALL: Duration = Duration::from_secs(30);

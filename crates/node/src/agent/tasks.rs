@@ -20,10 +20,12 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_millis(500);
 /// ... and this many times; then the receiver counts as lost.
 const TRIES: u32 = 40;
-/// A request for progress is answered after this time even if nothing happened ...
-const NEWS: Duration = Duration::from_secs(1);
-/// ... and not before this time unless the task has ended: each answer costs some hundred bytes.
-const CALM: Duration = Duration::from_millis(100);
+/// A request for progress is answered after this time, and not before unless the task has ended:
+/// question and answer are some 500 bytes on the links, and a coordinator has as many of them under
+/// way as it has jobs times nodes.
+const NEWS: Duration = Duration::from_secs(2);
+/// A Fetch is answered after this time even if there is nothing.
+const FETCH_WAIT: Duration = Duration::from_secs(1);
 /// A credit request is answered after this time even if there is no credit.
 const CREDIT_WAIT: Duration = Duration::from_secs(20);
 
@@ -58,11 +60,8 @@ pub(super) struct Held {
 /// Somebody who wants to know how far a task is.
 #[derive(Debug)]
 struct Watcher {
-    /// When it may hear of something new, and when it hears at the latest.
-    from: Duration,
+    /// When it hears.
     until: Duration,
-    /// Windows done, as it knows.
-    seen: u64,
     pending: Pending,
 }
 
@@ -111,9 +110,7 @@ impl Agent {
                 }
                 self.fetch(now, *task, *below, *max, pending);
             }
-            Message::Watch { task, seen, wait_ms } => {
-                self.watch(now, *task, *seen, *wait_ms, pending);
-            }
+            Message::Watch { task, wait_ms, .. } => self.watch(now, *task, *wait_ms, pending),
             Message::Commit { task } => self.commit(*task, pending),
             Message::Resume { part, chunk, geometry } => {
                 let info = Box::new(geometry.shard(*chunk));
@@ -202,23 +199,23 @@ impl Agent {
         Ok(())
     }
 
-    fn watch(&mut self, now: Duration, id: TaskId, seen: u64, wait_ms: u32, pending: &Pending) {
+    fn watch(&mut self, now: Duration, id: TaskId, wait_ms: u32, pending: &Pending) {
         let Some(held) = self.tasks.get_mut(&id) else {
             return self.answer(pending, failure::gone());
         };
         held.seen = now;
         let until = now + Duration::from_millis(u64::from(wait_ms)).min(NEWS);
-        held.watchers.push(Watcher { from: now + CALM, until, seen, pending: pending.clone() });
+        held.watchers.push(Watcher { until, pending: pending.clone() });
         self.tell(now, id);
     }
 
-    /// Answers those who watch, if there is something new.
+    /// Answers those who watch, if it is time or the task has ended.
     fn tell(&mut self, now: Duration, id: TaskId) {
         let Some(held) = self.tasks.get_mut(&id) else { return };
         let news = held.progress();
-        let Message::Progress { done, state, .. } = &news else { return };
-        let (done, ended) = (*done, state.is_over());
-        let due = |watcher: &mut Watcher| ended || watcher.due(done) <= now;
+        let Message::Progress { state, .. } = &news else { return };
+        let ended = state.is_over();
+        let due = |watcher: &mut Watcher| ended || watcher.until <= now;
         let due: Vec<_> = held.watchers.extract_if(.., due).collect();
         for watcher in due {
             self.answer(&watcher.pending, news.clone());
@@ -230,7 +227,7 @@ impl Agent {
             return self.answer(pending, failure::gone());
         };
         held.seen = now;
-        held.fetch_queue.ask(pending.clone(), below, max, now + NEWS);
+        held.fetch_queue.ask(pending.clone(), below, max, now + FETCH_WAIT);
         self.grant(now, id, Vec::new());
     }
 
@@ -489,8 +486,7 @@ impl Agent {
     pub(super) fn tasks_wake_at(&self) -> Option<Duration> {
         let each = self.tasks.values().map(|held| {
             let again = held.again.iter().map(|(at, ..)| *at);
-            let done = held.task.as_ref().map_or(0, |task| task.amounts().windows);
-            let watchers = held.watchers.iter().map(|watcher| watcher.due(done));
+            let watchers = held.watchers.iter().map(|watcher| watcher.until);
             let paced = held.task.iter().filter_map(Task::wake_at);
             let credit_requests = held.credit_requests.iter().map(|(.., until)| *until);
             let again = again.chain(credit_requests).chain(held.fetch_queue.wake_at());
@@ -511,13 +507,6 @@ impl Agent {
             held.watchers.retain(|watcher| other(&watcher.pending));
             held.fetch_queue.forget(connection);
         }
-    }
-}
-
-impl Watcher {
-    /// When it is answered if this many windows are done.
-    fn due(&self, done: u64) -> Duration {
-        if done > self.seen { self.from.min(self.until) } else { self.until }
     }
 }
 

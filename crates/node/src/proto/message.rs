@@ -245,14 +245,13 @@ messages! {
         /// Bytes of the whole piece.
         total: u32,
     }
-    /// Asks how far a task is; answered when it has ended, when more windows than `seen` are done
-    /// (but not at once), or after a while.
+    /// Asks how far a task is; answered when it has ended, or after a while.
     24 Request Watch {
         /// The task.
         task: [u8; 16],
         /// Windows done, as known.
         seen: u64,
-        /// Milliseconds to wait, at most a second.
+        /// Milliseconds to wait, at most two seconds.
         wait_ms: u32,
     }
     /// The progress of a task.
