@@ -17,7 +17,6 @@
 
 pub(crate) mod attempts;
 pub mod batch;
-pub(crate) mod commits;
 mod limits;
 pub(crate) mod object;
 pub(crate) mod placed;
@@ -26,6 +25,7 @@ pub(crate) mod schedule;
 mod scrub;
 mod state;
 mod suspects;
+pub(crate) mod together;
 
 use std::time::Duration;
 

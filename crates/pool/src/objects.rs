@@ -57,7 +57,7 @@ pub use self::policy::{Class, INLINE, Policy};
 pub use self::pool::{Opener, Pool};
 pub use self::put::{MAX_TOGETHER, PutReport, PutRequest};
 pub use self::rebalance::{RebalanceReport, RebalanceRequest};
-pub use self::rebuild::{MissingShards, Needs, RebuiltShards};
+pub use self::rebuild::{Looked, MissingShards, Needs, RebuiltShards};
 pub use self::recover::{RecoverReport, RecoverRequest};
 pub use self::scrub::{Finding, ScrubReport, ScrubRequest};
 pub use self::seal::{PoolKeys, Seals};

@@ -16,9 +16,9 @@ use self::claims::Claims;
 use super::runtime::Turn;
 use super::{Address, Network};
 use crate::recovery::batch::{Batch, DamagedObject, Rules, Snapshot};
-use crate::recovery::commits::Commits;
 use crate::recovery::report::Ended;
 use crate::recovery::schedule::{Next, Scheduler};
+use crate::recovery::together::{Commits, Looks};
 use crate::recovery::{
     Now, Phase, PoolRecovered, RateLimits, RecoverOptions, RecoveryState, ScrubPosition,
 };
@@ -107,8 +107,11 @@ struct Shared<'a> {
     scheduler: Mutex<Scheduler>,
     pool: Mutex<Arc<Pool>>,
     /// Who has it commits what waits.
-    turn: Turn,
+    commit_turn: Turn,
     commits: Mutex<Commits>,
+    /// Who has it looks for what waits.
+    look_turn: Turn,
+    looks: Mutex<Looks>,
     /// What keeps other coordinators away.
     claims: Claims,
 }
@@ -147,8 +150,10 @@ impl PoolRecovery<'_> {
             rules,
             scheduler: Mutex::new(scheduler),
             pool: Mutex::new(pool),
-            turn: Turn::default(),
+            commit_turn: Turn::default(),
             commits: Mutex::default(),
+            look_turn: Turn::default(),
+            looks: Mutex::default(),
             claims: Claims::new((self.fresh)()),
         };
         shared.run()?;

@@ -386,16 +386,17 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Uncertain`] when too many homes are unavailable; [`PoolError::MapChanged`].
     pub(crate) fn look(&self, key: &Key, name: &str) -> Result<Found> {
-        let found = self.sure(self.ask(key, false)?, name)?;
-        if found.stable || found.newest.is_none() {
-            return Ok(found);
-        }
-        self.complete(key, name)
+        self.settled(key, name, self.ask(key, false)?)
     }
 
     /// As [`Pool::look`]; every home that can be is asked: for repairs and scrubs.
     pub(crate) fn look_at_all(&self, key: &Key, name: &str) -> Result<Found> {
-        let found = self.sure(self.ask(key, true)?, name)?;
+        self.settled(key, name, self.ask(key, true)?)
+    }
+
+    /// What was found, as [`Pool::look`] gives it.
+    pub(super) fn settled(&self, key: &Key, name: &str, found: Found) -> Result<Found> {
+        let found = self.sure(found, name)?;
         if found.stable || found.newest.is_none() {
             return Ok(found);
         }

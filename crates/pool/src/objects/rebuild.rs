@@ -15,6 +15,7 @@ use kiln_store::{Digest, ShardInfo, read_back};
 use super::commit::places;
 use super::heal::{InPlace, Target};
 use super::health::Health;
+use super::look::Found;
 use super::shards::{Member, ObjectShards};
 use super::{HealRequest, Pool};
 use crate::engine::chunks::Shards;
@@ -35,6 +36,13 @@ pub enum Needs {
     Heal,
     /// Shards are to be rebuilt.
     Rebuild(Box<MissingShards>),
+}
+
+/// What the nodes said of an object when they were asked, see [`Pool::look_for`].
+#[derive(Clone, Debug)]
+pub struct Looked {
+    name: String,
+    found: Found,
 }
 
 /// An object with shards to rebuild.
@@ -88,13 +96,51 @@ impl Pool {
     /// # Errors
     /// [`PoolError::NoObject`], [`PoolError::NotRecoverable`]; too many nodes away; a store.
     pub fn needs(&self, name: &str, req: &HealRequest, settings: &Settings<'_>) -> Result<Needs> {
+        let found = self.look_at_all(&Key::of(name)?, name)?;
+        self.needs_of(&Looked { name: name.to_owned(), found }, req, settings)
+    }
+
+    /// Asks all homes of objects about them, each node once for all objects of which it is a home.
+    ///
+    /// # Errors
+    /// For each object: too many nodes away; a node knows a newer map.
+    pub fn look_for(&self, names: &[&str]) -> Vec<Result<Looked>> {
+        let keys: Result<Vec<(Key, bool)>> =
+            names.iter().map(|name| Ok((Key::of(name)?, true))).collect();
+        let found = keys.and_then(|keys| self.ask_each(&keys));
+        let Ok(found) = found else {
+            // It may be about a name, or a node, that only one of them has.
+            return (names.iter()).map(|name| self.looked(name, None)).collect();
+        };
+        names.iter().zip(found).map(|(name, found)| self.looked(name, Some(found))).collect()
+    }
+
+    fn looked(&self, name: &str, found: Option<Found>) -> Result<Looked> {
         let key = Key::of(name)?;
-        let found = self.look_at_all(&key, name)?;
+        let found = match found {
+            Some(found) => self.settled(&key, name, found)?,
+            None => self.look_at_all(&key, name)?,
+        };
+        Ok(Looked { name: name.to_owned(), found })
+    }
+
+    /// As [`Pool::needs`], by what the nodes said.
+    ///
+    /// # Errors
+    /// As [`Pool::needs`].
+    pub fn needs_of(
+        &self,
+        looked: &Looked,
+        req: &HealRequest,
+        settings: &Settings<'_>,
+    ) -> Result<Needs> {
+        let Looked { name, found } = looked;
+        let key = Key::of(name)?;
         if found.newest.is_none() {
-            return Err(PoolError::NoObject { name: name.to_owned() });
+            return Err(PoolError::NoObject { name: name.clone() });
         }
         let (health, shards) =
-            self.health_and_shards(&found, Depth::Headers, &req.suspects, settings)?;
+            self.health_and_shards(found, Depth::Headers, &req.suspects, settings)?;
         let waits = |index: &u16| !req.away && health.away.contains(index);
         let lost: Vec<u16> = health.targets.iter().copied().filter(|i| !waits(i)).collect();
         if lost.is_empty() {
@@ -104,7 +150,7 @@ impl Pool {
         let moves = !health.leaving.is_empty() && !req.rebuild_leaving;
         let Some(shards) = shards.filter(|_| !moves) else { return Ok(Needs::Heal) };
         if health.margin < 0 {
-            let (object, detail) = (name.to_owned(), health.notes.join("; "));
+            let (object, detail) = (name.clone(), health.notes.join("; "));
             return Err(PoolError::NotRecoverable { object, detail });
         }
         Ok(Needs::Rebuild(Box::new(self.lacking(key, &shards, &health, lost))))

@@ -1,18 +1,22 @@
 //! Carries out the repair of one object of a pool, as [`Course`] says.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kiln_plan::Plan;
-use kiln_pool::{HealRequest, MissingShards, Needs, Pool, PoolConfig, PoolError, RebuiltShards};
+use kiln_pool::{
+    HealRequest, Looked, MissingShards, Needs, Pool, PoolConfig, PoolError, RebuiltShards,
+};
 
 use super::{Shared, locked};
 use crate::net::recover::RepairWatcher;
+use crate::net::runtime::Turn;
 use crate::proto::assignment::Geometry;
 use crate::recovery::batch::Batch;
 use crate::recovery::object::{Commit, Course, agents_can};
 use crate::recovery::report::{Ended, Outcome};
+use crate::recovery::together::{OfObject, Together};
 use crate::recovery::{FinalFailure, PlacedRepair, Repaired, ShownPlan};
 use crate::task::{Amounts, default_slice};
 
@@ -84,7 +88,9 @@ impl Shared<'_> {
             rebuild_leaving: batch.rebuilds_leaving(&batch.jobs()[at]),
         };
         let (name, agents) = (&want.listed.name, Shared::agents(&pool));
-        let lacking = match pool.needs(name, &req, &self.recovery.settings) {
+        let looked = self.look_together(at, name);
+        let needs = looked.and_then(|it| pool.needs_of(&it, &req, &self.recovery.settings));
+        let lacking = match needs {
             Ok(Needs::Rebuild(lacking)) if agents_can(pool.config(), &agents, &lacking) => {
                 Arc::from(lacking)
             }
@@ -186,19 +192,45 @@ impl Shared<'_> {
         Ended::repaired(pool.config(), outcome, done)
     }
 
+    /// What the nodes say of a job's object: the question is of all objects that are asked for then.
+    fn look_together(&self, at: usize, name: &str) -> Result<Looked, PoolError> {
+        self.together(&self.look_turn, &self.looks, at, name.to_owned(), |names| {
+            let names: Vec<&str> = names.iter().map(|name| &name[..]).collect();
+            self.pool().look_for(&names)
+        })
+    }
+
     /// Waits until a commit has put a job's shards in place: another job's, or one of its own with
     /// all that wait then.
     fn commit_together(&self, at: usize, rebuilt: &RebuiltShards) -> Result<bool, PoolError> {
-        locked(&self.commits).wait(at, rebuilt.clone());
+        self.together(&self.commit_turn, &self.commits, at, rebuilt.clone(), |rebuilt| {
+            let (now_ms, settings) = (self.recovery.control.now_ms(), &self.recovery.settings);
+            self.pool().put_rebuilt(rebuilt, now_ms, settings)
+        })
+    }
+
+    /// Waits until what a job wants was done: by another job, or here with all that wait then.
+    fn together<W: OfObject, E>(
+        &self,
+        turn: &Turn,
+        all: &Mutex<Together<W, E>>,
+        at: usize,
+        wanted: W,
+        act: impl Fn(&[W]) -> Vec<Result<E, PoolError>>,
+    ) -> Result<E, PoolError> {
+        locked(all).wait(at, wanted);
         loop {
-            let _turn = self.recovery.network.take(&self.turn);
-            if let Some(end) = locked(&self.commits).ended(at) {
+            let _turn = self.recovery.network.take(turn);
+            if let Some(end) = locked(all).ended(at) {
                 return end;
             }
-            let (jobs, rebuilt) = locked(&self.commits).take();
-            let (now_ms, settings) = (self.recovery.control.now_ms(), &self.recovery.settings);
-            let ends = self.pool().put_rebuilt(&rebuilt, now_ms, settings);
-            locked(&self.commits).end(jobs, ends);
+            let (jobs, wanted) = locked(all).take();
+            if jobs.is_empty() {
+                // Who had the turn for this job panicked.
+                return Err(PoolError::Internal { what: "nobody did it".into() });
+            }
+            let ends = act(&wanted);
+            locked(all).end(jobs, ends);
         }
     }
 

@@ -1,0 +1,91 @@
+//! What jobs do together that want it at the same time: who has the turn does it for all that wait.
+//! Commits of one pool lock much the same nodes and so go one after the other, but one may be of
+//! many objects; the nodes that are asked about objects are much the same, too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+
+use kiln_pool::{Looked, PoolError, RebuiltShards};
+
+/// Rebuilt shards that are put in place, and whether they were.
+pub(crate) type Commits = Together<RebuiltShards, bool>;
+/// Names of objects that are looked for.
+pub(crate) type Looks = Together<String, Looked>;
+
+/// Who waits, and who is done, by the positions of their jobs.
+#[derive(Debug)]
+pub(crate) struct Together<W, E> {
+    waiting: BTreeMap<usize, W>,
+    ended: BTreeMap<usize, Result<E, PoolError>>,
+}
+
+impl<W, E> Default for Together<W, E> {
+    fn default() -> Together<W, E> {
+        Together { waiting: BTreeMap::new(), ended: BTreeMap::new() }
+    }
+}
+
+/// What is done for an object.
+pub(crate) trait OfObject {
+    /// The object's name.
+    fn object(&self) -> &str;
+}
+
+impl OfObject for RebuiltShards {
+    fn object(&self) -> &str {
+        &self.lacking.name
+    }
+}
+
+impl OfObject for String {
+    fn object(&self) -> &str {
+        self
+    }
+}
+
+impl<W: OfObject, E> Together<W, E> {
+    /// A job wants something.
+    pub fn wait(&mut self, job: usize, wanted: W) {
+        self.waiting.insert(job, wanted);
+    }
+
+    /// Who has the turn does these, for the jobs beside them. No object is there twice: the second
+    /// one waits for another turn.
+    pub fn take(&mut self) -> (Vec<usize>, Vec<W>) {
+        let mut names = BTreeSet::new();
+        let all = mem::take(&mut self.waiting).into_iter();
+        let (first, later): (Vec<_>, Vec<_>) =
+            all.partition(|(_, wanted)| names.insert(wanted.object().to_owned()));
+        self.waiting.extend(later);
+        first.into_iter().unzip()
+    }
+
+    /// What came of it.
+    pub fn end(&mut self, jobs: Vec<usize>, ends: Vec<Result<E, PoolError>>) {
+        self.ended.extend(jobs.into_iter().zip(ends));
+    }
+
+    /// What came of it for a job; `None`: it waits still.
+    pub fn ended(&mut self, job: usize) -> Option<Result<E, PoolError>> {
+        self.ended.remove(&job)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_wait_are_taken_at_once_and_no_object_twice() {
+        let mut together = Together::<String, u32>::default();
+        for (job, object) in [(0, "a"), (1, "b"), (2, "a")] {
+            together.wait(job, object.to_owned());
+        }
+        assert_eq!(together.take(), (vec![0, 1], vec!["a".to_owned(), "b".to_owned()]));
+        together.end(vec![0, 1], vec![Ok(7), Ok(8)]);
+        assert!(together.ended(2).is_none());
+        assert_eq!(together.take().0, vec![2]);
+        assert_eq!(together.ended(1).unwrap().unwrap(), 8);
+        assert!(together.ended(1).is_none() && together.take().0.is_empty());
+    }
+}
