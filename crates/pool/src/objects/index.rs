@@ -54,6 +54,8 @@ pub(crate) fn suspected(damage: u16) -> (usize, bool) {
 const FORMAT: &[u8] = b"1";
 /// Beyond this many changed objects reading all manifests is the quicker way.
 const MOST_CHANGES: usize = 50_000;
+/// Objects that are asked for together.
+const ASKED: usize = 1_000;
 /// Entries between two commits of the database.
 const BATCH: usize = 20_000;
 
@@ -212,14 +214,11 @@ impl Index {
             self.settle(pool, epoch, &positions)?;
             return Ok(Refreshed::All(manifests));
         }
-        for batch in keys.chunks(BATCH) {
-            let mut found = Vec::with_capacity(batch.len());
-            for key in batch {
-                if let Some(manifest) = pool.ask(key, false)?.newest {
-                    found.push((*key, Listed::of(&manifest)));
-                }
-            }
-            self.store(&found)?;
+        for batch in keys.chunks(ASKED) {
+            let wanted: Vec<(Key, bool)> = batch.iter().map(|key| (*key, false)).collect();
+            let found = batch.iter().zip(pool.ask_each(&wanted)?);
+            let listed = found.filter_map(|(key, found)| Some((*key, Listed::of(&found.newest?))));
+            self.store(&listed.collect::<Vec<_>>())?;
         }
         if !keys.is_empty() {
             self.settle(pool, epoch, &positions)?;
