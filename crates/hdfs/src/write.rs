@@ -36,10 +36,24 @@ const NEW: &[(&str, &str)] = &[
     ("replication", "1"),
 ];
 
+/// The same for a file that is longer than [`SMALL`]: a shard that is a little longer than a block
+/// of HDFS would have a second one, made and synced when all else is written, and told of whenever
+/// somebody asks for its blocks. A multiple of 512, as HDFS asks.
+const LONG: &[(&str, &str)] = &[
+    ("createflag", "CREATE,OVERWRITE,SYNC_BLOCK"),
+    ("overwrite", "true"),
+    ("createparent", "false"),
+    ("replication", "1"),
+    ("blocksize", "536870912"),
+];
+
 /// Where the NameNode sends a write on to; on the place's DataNode, where it has one.
-fn target(client: &Client, name: &str, new: bool) -> Result<String, StoreError> {
+fn target(
+    client: &Client,
+    name: &str,
+    query: &[(&'static str, &str)],
+) -> Result<String, StoreError> {
     let (op, action, path) = (Operation::Create, "CREATE", client.path(name));
-    let query = if new { NEW } else { OVER };
     let ask = Ask { op, name, method: "PUT", path: &path, action, query };
     let reply = client.ask(&ask, |_| false)?;
     let parts = reply.location.as_deref().and_then(|url| url.strip_prefix("http://"));
@@ -75,7 +89,7 @@ pub(crate) fn put(client: &Client, name: &str, bytes: &[u8], new: bool) -> Resul
     let op = Operation::Complete;
     let (mut tries, mut unanswered) = (client.tries(), false);
     loop {
-        let url = target(client, name, new)?;
+        let url = target(client, name, if new { NEW } else { OVER })?;
         let end = match client.put(&url, bytes) {
             Ok(reply) if reply.is_success() => match check_place(client, name) {
                 Ok(()) => return Ok(()),
@@ -200,7 +214,7 @@ impl Writer {
         if self.stream.is_none() {
             self.client.check_fence()?;
             let to = self.to();
-            let url = target(&self.client, &to, false)?;
+            let url = target(&self.client, &to, LONG)?;
             let stream = Stream::start(&self.client, url);
             let stream =
                 stream.map_err(|error| self.client.error(Operation::Write, &self.name, error))?;
