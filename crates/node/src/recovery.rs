@@ -6,7 +6,7 @@
 //! | `schedule` | what is next: survey, joint plan, repair, rest, or the end; who is given up |
 //! | `batch` | which objects are planned together, by which plans, and which nodes get shards |
 //! | `object` | how one object is repaired once its shards have been looked at, and by whom |
-//! | `commits` | which rebuilt objects are put in place together |
+//! | `together` | what jobs that want it at the same time do together: looks and commits |
 //! | `attempts` | the plans of one repair: each without who or what failed the one before |
 //! | `placed` | the problem of a repair or a degraded read, its plan, and the shares of it |
 //! | `suspects` | which agents are left alone for a while |
