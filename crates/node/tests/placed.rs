@@ -198,8 +198,8 @@ fn every_strategy_rebuilds_the_same_bytes_with_the_traffic_of_its_plan() {
 #[test]
 fn a_helper_that_ends_on_the_way_is_left_out() {
     let cluster = Cluster::new("clay:4+2", 1_000_000, 1024);
-    let recovery =
-        PlacedRepair { windows: 1, rate: 2_000_000, ..cluster.recovery(&[2], "central") };
+    // It lasts for longer than two seconds, after which agents first tell how far they are.
+    let recovery = PlacedRepair { windows: 1, rate: 150_000, ..cluster.recovery(&[2], "central") };
     let kill = Once::new(|| cluster.stop(4));
     let done = cluster.run(&recovery, &kill).unwrap();
     cluster.spare_has(&[2]);
