@@ -123,6 +123,35 @@ pub fn objects_rebuilt_elsewhere_are_put_in_place_together_each_with_its_own_end
 }
 
 #[test]
+pub fn objects_that_are_looked_for_together_have_their_own_ends_and_cost_less() {
+    let world = World::new("clay:3+2", 6);
+    let names: Vec<String> = (0..12).map(|at| format!("o{at:02}")).collect();
+    names.iter().for_each(|name| drop(world.put(name, &data(9_000, 1)).unwrap()));
+    let pool = world.pool();
+    let count = || world.disks.iter().map(|disk| disk.faulty.operations()).sum::<u64>();
+    let (before, all) = (count(), names.iter().map(|name| &name[..]).collect::<Vec<_>>());
+    let looked = pool.look_for(&all);
+    let together = count() - before;
+    let before = count();
+    all.iter().for_each(|name| assert!(pool.look_for(&[name])[0].is_ok()));
+    let alone = count() - before;
+    assert!(together * 4 < alone * 3, "{together} against {alone}");
+    for looked in looked {
+        let needs = pool.needs_of(&looked.unwrap(), &HealRequest::default(), &settings());
+        assert!(matches!(needs, Ok(Needs::Nothing)), "{needs:?}");
+    }
+    // A name that cannot be one, and one that is no object.
+    let looked = pool.look_for(&["o01", "../out", "none"]);
+    assert_eq!(looked[1].as_ref().unwrap_err().kind(), ErrorKind::Usage);
+    let needs = |at: usize| {
+        let looked = looked[at].as_ref().unwrap();
+        pool.needs_of(looked, &HealRequest::default(), &settings())
+    };
+    assert!(matches!(needs(0), Ok(Needs::Nothing)));
+    assert!(matches!(needs(2), Err(PoolError::NoObject { .. })));
+}
+
+#[test]
 pub fn a_commit_of_many_rebuilt_objects_asks_less_than_one_each() {
     let names: Vec<String> = (0..12).map(|at| format!("o{at:02}")).collect();
     let operations = |at_once: usize| {
