@@ -190,6 +190,8 @@ impl Pool {
         let here = |at: usize| self.nodes[at].is_here();
         let mut answers: Vec<Answers> = wanted.iter().map(|_| Answers::new()).collect();
         let mut asked = BTreeMap::new();
+        let some = homes.iter().zip(wanted).filter(|(_, (_, all))| !all);
+        self.enter(some.flat_map(|(homes, _)| first(homes, |_| true)));
         for (of, (homes, (_, all))) in homes.iter().zip(wanted).enumerate() {
             if !all {
                 ask_of(&mut asked, first(homes, here), of);
@@ -206,6 +208,7 @@ impl Pool {
             let known = if *all { None } else { Some(self.judge_answers(homes, &answers[of])) };
             let known = known.filter(enough);
             if known.is_none() {
+                self.enter(homes.iter().flat_map(Homes::positions));
                 let mut rest: Vec<usize> = homes.iter().flat_map(Homes::positions).collect();
                 rest.retain(|at| here(*at) && !answers[of].contains_key(at));
                 rest.sort_unstable();

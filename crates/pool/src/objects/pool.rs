@@ -6,6 +6,7 @@
 //! shards are named after their run and never change, and a manifest is replaced whole.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kiln_code::Codec;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::small::{MAX_TEXT, read_small, write_map};
 use crate::engine::names::IDENTITY;
 use crate::engine::node::{self, Locks};
+use crate::engine::sinks::in_parallel;
 use crate::{Candidate, Key, NodeConfig, PoolConfig, PoolError, Result, Sequence, Settings};
 
 /// Codecs kept; a pool has few codes.
@@ -258,6 +260,18 @@ impl Pool {
     pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &dyn Backend)> {
         let stores = self.nodes.iter().map(|node| node.store().ok());
         stores.enumerate().filter_map(|(at, store)| Some((at, &**store?)))
+    }
+
+    /// Looks at nodes that were not used yet, all at once: a far one answers several times before
+    /// it can be used.
+    pub(super) fn enter(&self, positions: impl Iterator<Item = usize>) {
+        let mut new: Vec<usize> = positions.filter(|at| !self.nodes[*at].was_used()).collect();
+        new.sort_unstable();
+        new.dedup();
+        if new.len() > 1 {
+            let enter = |_, at: usize| Ok::<_, Infallible>(self.nodes[at].is_here());
+            let _ = in_parallel(self.sequence.as_ref(), new, enter);
+        }
     }
 
     /// The store of the node at a position.

@@ -419,6 +419,8 @@ impl Pool {
     /// Nodes for n shards of so many bytes, by position: those that can be used and have room
     /// first, then at most as many that are unavailable as the policy allows.
     fn places_for(&self, key: &Key, n: usize, bytes: u64) -> Result<Vec<usize>> {
+        let stays = |at: &usize| !self.nodes[*at].config.is_leaving();
+        self.enter((0..self.nodes.len()).filter(stays));
         let WithRoom { mut chosen, full } =
             self.place_with_room(key, n, &[], bytes, PoolNode::is_here)?;
         let short = n - chosen.len();
