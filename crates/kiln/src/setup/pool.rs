@@ -12,7 +12,7 @@ use kiln_pool::{Index, NodeConfig, Observer, Pool, PoolConfig, PoolError, PoolKe
 use kiln_store::Absent;
 use uuid::Uuid;
 
-use crate::exit::{Failure, of_store};
+use crate::exit::{Exit, Failure, of_store};
 use crate::names;
 use crate::setup::{Setup, write_file};
 
@@ -189,6 +189,13 @@ impl PoolFlags {
             Err(error @ PoolError::NoNodes { .. }) => return Err(denied(error, &config, setup)),
             pool => pool?,
         };
+        if let Err(error) = pool.any_here() {
+            // A key is no loss, and is told before anything is said of what is lost.
+            let failure = denied(error, &config, setup);
+            if matches!(&failure, Failure::Denied { exit: Exit::WrongKey, .. }) {
+                return Err(failure);
+            }
+        }
         match pool.check_map() {
             Ok(()) => match pool.edited(&setup.settings())? {
                 None => Ok(pool),

@@ -161,7 +161,7 @@ fn who_has_another_key_is_told_that_and_not_that_data_is_lost() {
     scene.rig.kiln("agent --init --key other.key").ok();
     for command in ["status", "get o0 -o back", "ls"] {
         let command = format!("{command} --key other.key");
-        scene.rig.kiln(&command).fails(4, &["no node", "certificate"]);
+        scene.rig.kiln(&command).fails(8, &["no node", "not of the same cluster", "certificate"]);
     }
 }
 

@@ -64,6 +64,16 @@ fn a_wrong_key_is_no_loss() {
     rig.kiln(&format!("verify {place} --key right.key -q")).ok();
     let ended = rig.kiln(&format!("verify {place} --key wrong.key --json"));
     told(ended, 8, "wrong-key");
+
+    // A pool of whose nodes none can be asked says so, too, whatever it is asked for.
+    let agents = ["a", "b", "c"].map(|name| Agent::start(&rig, name, "--key right.key"));
+    let nodes = agents.each_ref().map(|agent| format!("--node {}", agent.address)).join(" ");
+    rig.kiln(&format!("pool create pool.toml -c rs:2+1 {nodes} --key right.key -q")).ok();
+    rig.kiln("put object --key right.key -q").ok();
+    for words in ["status", "ls", "get object -o back", "stat object", "scrub", "put object other"]
+    {
+        told(rig.kiln(&format!("{words} --key wrong.key --json")), 8, "wrong-key");
+    }
 }
 
 /// As another user than root, whom nothing stops; skipped where that cannot be had.

@@ -215,20 +215,25 @@ impl Dialer {
         };
         let name = ClusterKey::name().map_err(io::Error::other)?;
         let stream = TlsConnector::from(key.client()).connect(name, stream).await;
-        let stream = stream.map_err(|error| match is_of_another_key(&error) {
-            true => io::Error::new(WRONG_KEY, error),
-            false => error,
-        })?;
-        Ok(Box::new(stream))
+        Ok(Box::new(stream.map_err(of_keys)?))
     }
 }
 
 /// The kind of errors of connections where each side holds a key and they do not belong together.
 pub const WRONG_KEY: io::ErrorKind = io::ErrorKind::InvalidInput;
 
-fn is_of_another_key(error: &io::Error) -> bool {
+/// Says of an error of TLS whether it is about keys.
+fn of_keys(error: io::Error) -> io::Error {
+    use rustls::CertificateError::{BadSignature, UnknownIssuer};
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
+    match tls {
+        Some(rustls::Error::InvalidCertificate(BadSignature | UnknownIssuer)) => {
+            let what = format!("its key is not of the same cluster as ours ({error})");
+            io::Error::new(WRONG_KEY, what)
+        }
+        Some(rustls::Error::InvalidCertificate(_)) => io::Error::new(WRONG_KEY, error),
+        _ => error,
+    }
 }
 
 /// Questions under way and the way out.

@@ -244,7 +244,10 @@ impl Pool {
     }
 
     /// Refuses to say anything of what a pool holds of which no node can be used.
-    pub(crate) fn any_here(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`PoolError::NoNodes`].
+    pub fn any_here(&self) -> Result<()> {
         match (self.present().next(), self.away().first()) {
             (None, Some((_, why))) => Err(none_here(&self.config, why)),
             _ => Ok(()),
