@@ -13,8 +13,8 @@ KILN   := $(TARGET)/release/kiln
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
     dist dist-test dist-twice bench-average bench-volume numbers pictures simulate testbed-up \
     testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel hdfs-up \
-    hdfs-down hdfs-test page-test howto-test bench-online online-test volume-bench-test \
-    hdfs-faults bench-hdfs fuzz clean
+    hdfs-down hdfs-test page-test howto-test tutorial-test bench-online online-test \
+    volume-bench-test hdfs-faults bench-hdfs fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -52,6 +52,7 @@ help:
 	@echo 'make python-test  kiln for Python, against Ceph and zfec (WHEEL=1: as pip installs it)'
 	@echo 'make python-wheel  a wheel of it, in target/wheels'
 	@echo 'make howto-test  the commands of README and of the how-tos, as they stand there'
+	@echo 'make tutorial-test  the tutorial from a clone to the first change (twenty minutes)'
 	@echo 'make page-test  the page of a coordinator in Chromium, rules and dashboard (as root)'
 	@echo 'make bench-s3  what repairs download and ask for, and what faults do (QUICK=1)'
 	@echo 'make hdfs-up, hdfs-down  a NameNode and DATANODES=14 with links of RATE here (as root)'
@@ -272,6 +273,10 @@ howto-test: setup
 	{ packages $(VOLUME_PACKAGES) $(HDFS_PACKAGES) curl || true; } && \
 	{ $(PYTHON) bench/howto/howto_test.py '$(TARGET)/howto-test' --kiln "$$kiln" || \
 	    [ $$? = 3 ]; }
+
+# The tutorial from a clone to the first change. It builds everything anew: for the day, not for CI.
+tutorial-test: setup
+	$(PYTHON) bench/howto/tutorial_test.py '$(TARGET)/tutorial-test'
 
 # What `make bench-volume` does, tiny. Exit code 3: not possible here, which was said.
 volume-bench-test: setup

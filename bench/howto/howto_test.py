@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Runs the commands of the how-tos as they stand in the pages, each in order, to their end.
 
-    howto_test.py FOLDER --kiln PROGRAM [--only WORD]
+    howto_test.py FOLDER --kiln PROGRAM [--only WORD] [--first-change]
 
 FOLDER is made, and emptied before. What a page takes for granted is in recipes.py; commands below
-a heading without a recipe are an error. What cannot be run here is said; then the exit code is 3.
-(The tutorial and the page for operators are compared with what they print, by
-crates/kiln/tests/program/tutorial.rs; of the latter only fenced blocks are run here.)
+a heading without a recipe are an error. Where a page says what is printed, that is compared, but
+for times and rates. What cannot be run here is said; then the exit code is 3. Before all that the
+pages are looked through for what nothing runs (listing.py). (Commands after prompts of the tutorial
+and of the page for operators are run and compared by crates/kiln/tests/program/tutorial.rs. The
+first change of the tutorial builds the program anew, so it is made with --first-change only.)
 """
 
 import argparse
@@ -17,8 +19,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import listing
 import pages
-from recipes import COMPARED, RECIPES
+from recipes import COMPARED, PAGES, RECIPES
 
 BENCH = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(BENCH / part) for part in ("s3", "hdfs", "testbed")]
@@ -120,14 +123,33 @@ def play(recipe, steps, folder, kiln):
             if recipe.hdfs:
                 Hdfs(work / "target" / "hdfs").down()
     output = (folder / "log").read_text(encoding="utf-8", errors="replace")
-    ended = pages.codes(output)
+    return first_wrong(recipe, steps, output, lambda text: replaced(recipe, text, work, ports))
+
+
+def first_wrong(recipe, steps, output, here):
+    """Which step ended or spoke otherwise than the page says, or None."""
+    ended, said = pages.codes(output), pages.outputs(output)
     for step in steps:
+        where = f"{recipe.page}:{step.line}: {step.text!r}"
         wanted = found(recipe.codes, step.text) or 0
         if ended.get(step.line) != wanted:
             code = ended.get(step.line, f"no end in {LONGEST} s, or an early one")
-            where = f"{recipe.page}:{step.line}: {step.text!r}"
             return f"{where}: exit code {code}, not {wanted}\n{output[-3000:]}"
+        if step.said and not pages.fits(here(step.said), said.get(step.line, "")):
+            return f"{where} said\n{said.get(step.line)}\nthe page says\n{step.said}"
+    if not pages.all_fine(output):
+        return f"{recipe.page}: {recipe.heading}: the recipe failed\n{output[-3000:]}"
     return None
+
+
+def complaints(kiln):
+    """What nothing runs, and commands in the running text that there are not."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    program, found_all = listing.Program(kiln, makefile), []
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        found_all += listing.complaints(page, text, program)
+    return found_all
 
 
 def main():
@@ -138,7 +160,7 @@ def main():
     args = parser.parse_args()
     shutil.rmtree(args.folder, ignore_errors=True)
     known = {(recipe.page, recipe.heading): recipe for recipe in RECIPES}
-    failed, skipped, count = [], [], 0
+    failed, skipped, count = complaints(args.kiln.resolve()), [], 0
     for page in dict.fromkeys(recipe.page for recipe in RECIPES):
         listed = pages.steps((ROOT / page).read_text(encoding="utf-8"))
         if page in COMPARED:

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 FILES = "mkdir -p photos/2024 && head -c 3000000 /dev/urandom > photos/2024/beach.jpg &&" \
     " tar -cf photos.tar photos"
 
+# As large as those of which the README shows what is printed.
+PHOTOS = FILES.replace("3000000", "140386000")
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -32,12 +35,13 @@ class Recipe:
 
 POOL = "kiln pool create pool.toml -c clay:4+2 $(for i in 0 1 2 3 4 5 6 7 8; do" \
     " mkdir -p disk$i; echo --node disk$i; done) -q"
-SERVED = "for i in $(seq 300); do [ -S disk.sock ] && break; sleep 0.1; done; [ -S disk.sock ]"
+SERVED = "for i in $(seq 300); do [ -S disk.sock ] && break; sleep 0.1; done; sleep 1;" \
+    " [ -S disk.sock ]"
 # In turns with what .ci/packages.sh installs beside it.
 VOLUME = {"apt-get install": "flock /var/lock/kiln-packages apt-get"
                              " -o DPkg::Lock::Timeout=600 install -y",
-          "/run/disk.sock": "{work}/disk.sock", "/mnt/": "{work}/mnt/", "100GiB": "1GiB",
-          "200GiB": "2GiB", "--node /disk": "--node disk"}
+          "/run/disk.sock": "{work}/disk.sock", "/mnt/": "{work}/mnt/",
+          "100GiB": "1GiB", "100 GiB": "1 GiB", "200GiB": "2GiB", "--node /disk": "--node disk"}
 # In the folder of the page the cluster of `make hdfs-up` would be that of the checkout.
 CLUSTER = "python3 {root}/bench/hdfs/cluster.py"
 HDFS = {"make hdfs-up": f"{CLUSTER} up target/hdfs --cache {{cache}} --kiln kiln",
@@ -51,25 +55,41 @@ BESIDE = "in_hdfs() { " f"{CLUSTER}" " run target/hdfs \"$@\"; };" \
     f" {HDFS['make hdfs-up']} --datanodes 1 && kiln agent --init --key cluster.key &&" \
     " in_hdfs curl -sX PUT 'http://10.7.0.2:9870/webhdfs/v1/pool/d3?op=MKDIRS&user.name=root'"
 STARTED = "for i in $(seq 300); do grep -q 'agent started' agent.log && break; sleep 0.1; done;" \
-    " grep 'agent started' agent.log; kill -TERM $agent; wait $agent"
-# Five agents of this machine and a pool of them, with an object; a coordinator is awaited, asked
-# for its page and what it knows, and ended.
+    " grep 'agent started' agent.log && kill -TERM $agent && { wait $agent || true; }"
+# Agents of this machine and a pool of them, with an object; a coordinator is awaited, asked for its
+# page and what it knows, and ended. `systemctl` starts the agents again as their machines would,
+# and sees that the object is read all the while.
 HTTP = "http://127.0.0.1:{port5}"
-AGENTS = "export KILN_KEY=cluster.key && kiln agent --init --key cluster.key && nodes= &&" \
-    " for port in {port0} {port1} {port2} {port3} {port4}; do mkdir agent$port;" \
-    " nodes=\"$nodes --node kiln://127.0.0.1:$port\";" \
-    " kiln agent --dir agent$port --listen 127.0.0.1:$port & done && sleep 1 &&" \
-    " kiln pool create pool.toml -c rs:3+2 $nodes -q && head -c 900000 /dev/urandom > film &&" \
-    " kiln put film -q"
+
+
+def agents(count):
+    """A pool of so many agents."""
+    ports = " ".join(f"{{port{at}}}" for at in range(count))
+    return "declare -A pids; export KILN_KEY=cluster.key; up() {" \
+        " kiln agent --dir agent$1 --listen 127.0.0.1:$1 & pids[$1]=$!;" \
+        " for i in $(seq 300); do (: < /dev/tcp/127.0.0.1/$1) 2> /dev/null && break;" \
+        " sleep 0.1; done; };" \
+        f" systemctl() {{ for port in {ports}; do kill -TERM ${{pids[$port]}};" \
+        " wait ${pids[$port]}; up $port; kiln get film -o back --force -q || return 1;" \
+        " cmp film back || return 1; done; };" \
+        " kiln agent --init --key cluster.key && nodes=" \
+        f" && for port in {ports}; do mkdir agent$port;" \
+        " nodes=\"$nodes --node kiln://127.0.0.1:$port\"; up $port; done &&" \
+        " kiln pool create pool.toml -c rs:3+2 $nodes -q && head -c 900000 /dev/urandom > film &&" \
+        " kiln put film -q"
+
+
 WATCHED = f"watching=$!; for i in $(seq 300); do curl -sf {HTTP}/ready > ready && break;" \
     f" sleep 0.1; done; set -e; curl -sf {HTTP}/ready; curl -sf {HTTP}/ | grep -q '<title>';" \
     f" curl -sf {HTTP}/status.json | grep -q coordinator; kill -TERM $watching; set +e"
-# Pages that are compared with what they print, elsewhere.
-COMPARED = ("docs/OPERATORS.md",)
+# Pages whose commands after prompts are run and compared elsewhere.
+COMPARED = ("docs/OPERATORS.md", "docs/TUTORIAL.md")
+PAGES = ("README.md", "docs/OPERATORS.md", "docs/VOLUMES.md", "docs/S3.md", "docs/HDFS.md",
+         "docs/PYTHON.md", "docs/TUTORIAL.md")
 HOSTS = " ".join(f"--node kiln://127.0.0.1:{{port{at}}}" for at in range(6))
 
 RECIPES = [
-    Recipe("README.md", "Five minutes", FILES,
+    Recipe("README.md", "Five minutes", PHOTOS,
            before={"kiln encode photos ": "rm -r shards",
                    "kiln decode shards --unpack": "rm -r photos",
                    "kiln verify backups": "mkdir backups && cp -r shards backups"},
@@ -99,7 +119,7 @@ RECIPES = [
                         "--listen 127.0.0.1:$port & done",
                     "--limit-rate 50MiB --stay": "--limit-rate 50MiB --stay &"}),
     Recipe("README.md", "Disks: volumes", POOL, instead=VOLUME,
-           before={"kiln volume snapshot": "kill -TERM $served; wait $served"},
+           before={"kiln volume snapshot": "kill -TERM $served; wait $served || true"},
            after={"kiln nbd": f"served=$!; {SERVED}"}),
     Recipe("docs/VOLUMES.md", "From an empty machine to a mounted file system",
            instead=VOLUME, root=True, tools=("nbdfuse", "losetup", "mkfs.ext4"),
@@ -108,9 +128,14 @@ RECIPES = [
                   "nbdfuse": "for i in $(seq 600); do [ -e mnt/raw/disk ] && break;"
                              " sleep 0.1; done"}),
     Recipe("docs/VOLUMES.md", "Commands", POOL, instead=VOLUME),
-    Recipe("docs/OPERATORS.md", "Watching over a pool", AGENTS, tools=("curl",),
+    Recipe("docs/OPERATORS.md", "Watching over a pool", agents(5), tools=("curl",),
            instead={"127.0.0.1:7480": "127.0.0.1:{port5}", "root'": "root' &"},
            after={"set -e\nkiln coordinator": WATCHED}),
+    Recipe("docs/OPERATORS.md", "The pool is full", agents(6)),
+    Recipe("docs/OPERATORS.md", "The key leaked", agents(5),
+           after={"set -e": "kiln status -q --key old.key; test $? = 8"}),
+    # The package is tried by dist/dist_test.sh, in a Debian of its own.
+    Recipe("docs/OPERATORS.md", "Upgrade", f"{agents(5)}; dpkg() {{ test \"$1\" = -i; }}"),
     Recipe("docs/S3.md", "A pool, step by step", f"{FILES} && cp photos.tar movie.mkv",
            instead={"-p 9000": "-p {port0}", "127.0.0.1:9000": "127.0.0.1:{port0}"},
            s3=True, tools=("curl",)),
