@@ -1,6 +1,7 @@
 //! The shell of an agent: runs the state machine and its disk jobs, keeps the time.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +20,10 @@ use super::runtime::PendingRequest;
 use super::stream::Outgoing;
 use crate::admission::RefusalLog;
 use crate::agent::{
-    Action, Agent, ConnectionId, Counts, Event, Limits, PeerInfo, TaskId, push_answer, push_message,
+    Action, Agent, ConnectionId, Counts, Event, Limits, PeerInfo, TaskId, push_answer,
+    push_message, store_error,
 };
-use crate::proto::{Frame, Priority};
+use crate::proto::{Frame, Message, Priority};
 use crate::task::Fragment;
 use crate::{NodeError, NodeOperation, Result};
 
@@ -161,6 +163,7 @@ pub async fn serve(setup: AgentSetup, listen: &str) -> Result<Serving> {
         log: RefusalLog::default(),
         events: events.clone(),
         start: Instant::now(),
+        failed: 0,
         peers: Peers { key: setup.key.clone(), known: HashMap::new(), tell },
     };
     let door = Acceptor { listener, key: setup.key, limits: setup.limits, events };
@@ -176,6 +179,7 @@ struct Shell {
     log: RefusalLog,
     events: mpsc::Sender<Incoming>,
     start: Instant,
+    failed: u64,
     peers: Peers,
 }
 
@@ -202,7 +206,8 @@ impl Shell {
                 Some(event) = pushed.recv() => event,
                 Some(answer) = asked.recv() => {
                     // It does not matter if the requester is gone.
-                    let (counts, load) = (self.agent.counts(), self.agent.load());
+                    let counts = Counts { failed: self.failed, ..self.agent.counts() };
+                    let load = self.agent.load();
                     let _ = answer.send(Report { counts, load });
                     continue;
                 }
@@ -220,6 +225,7 @@ impl Shell {
         while let Some(action) = work.pop_front() {
             match action {
                 Action::Send { connection, session, frame } => {
+                    self.failed += u64::from(is_failure(&frame.message));
                     if let Some((_, writer)) = self.writers.get(&connection) {
                         // The writer ends before us when the connection broke; that is reported.
                         let _ = writer.send(Outgoing::Frame(session, frame));
@@ -259,6 +265,22 @@ impl Shell {
     }
 }
 
+/// Whether an answer tells of a failure. That a file is not there, that one is, that a lock is held
+/// or that nobody waits any more are answers of every day, and no operator wants to hear of them.
+fn is_failure(answer: &Message) -> bool {
+    if !matches!(answer, Message::Failed { .. }) {
+        return false;
+    }
+    match store_error(answer.clone(), "", "", "a") {
+        NodeError::GaveUp { .. } | NodeError::Store(StoreError::InUse { .. }) => false,
+        NodeError::Store(StoreError::Io { source, .. }) => !matches!(
+            source.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists | io::ErrorKind::ResourceBusy
+        ),
+        _ => true,
+    }
+}
+
 /// Connections to other agents.
 struct Peers {
     key: Option<ClusterKey>,
@@ -294,6 +316,36 @@ impl Peers {
         if let Some(peer) = self.known.get(&address) {
             let (priority, patience) = (Priority::Repair, PUSH_PATIENCE);
             peer.ask(PendingRequest { message, payload, priority, patience, answer });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kiln_store::MemoryBackend;
+
+    use super::*;
+    use crate::agent::failed;
+
+    #[test]
+    fn answers_of_every_day_are_no_failures() {
+        let absent = MemoryBackend::new().open("a").err().unwrap();
+        let of = |kind: io::ErrorKind| {
+            let (place, name) = ("memory".to_owned(), "a".to_owned());
+            let op = kiln_store::Operation::Use;
+            StoreError::Io { op, place, name, source: kind.into() }
+        };
+        assert!(!is_failure(&Message::Done {}) && !is_failure(&failed(&absent)));
+        for kind in [io::ErrorKind::AlreadyExists, io::ErrorKind::ResourceBusy] {
+            assert!(!is_failure(&failed(&of(kind))), "{kind}");
+        }
+        let failures = [
+            io::ErrorKind::PermissionDenied,
+            io::ErrorKind::StorageFull,
+            io::ErrorKind::InvalidData,
+        ];
+        for kind in failures {
+            assert!(is_failure(&failed(&of(kind))), "{kind}");
         }
     }
 }
