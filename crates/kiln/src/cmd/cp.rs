@@ -55,7 +55,7 @@ impl Command for Cp {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
-        let index = self.pool.index(&pool, setup)?;
+        let index = self.pool.index_to_list(&pool, setup)?;
         let transfer = Transfer::new(&pool, &index, setup, self.force, self.skip);
         let report = match (self.from.strip_prefix(MARK), self.to.strip_prefix(MARK)) {
             (None, Some(to)) => copy_in(&transfer, local(self.from.as_ref())?, to)?,

@@ -44,7 +44,7 @@ impl Command for Ls {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
-        let index = self.pool.index(&pool, setup)?;
+        let index = self.pool.index_to_list(&pool, setup)?;
         setup.observer.finish();
         let mut out = BufWriter::new(io::stdout().lock());
         let closed = |source| PoolError::Output { source };

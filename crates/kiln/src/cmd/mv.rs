@@ -60,7 +60,7 @@ impl Command for Mv {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
-        let index = self.pool.index(&pool, setup)?;
+        let index = self.pool.index_to_list(&pool, setup)?;
         let (from, to) = (self.from.trim_end_matches('/'), self.to.trim_end_matches('/'));
         if from == to || (self.recursive && to.starts_with(&format!("{from}/"))) {
             let problem = format!("{to} is {from} itself, or lies in it");

@@ -60,7 +60,7 @@ impl Command for Put {
         let mut source = source(&self.input)?;
         let req =
             PutRequest { name: &name, run: fresh_run(), now_ms: now_ms(), replace: self.force };
-        let way = |pool: &Pool| pool.make_way(&req, &|| self.pool.index(pool, setup).ok());
+        let way = |pool: &Pool| pool.make_way(&req, &|| self.pool.index_to_list(pool, setup).ok());
         let (pool, ()) = self.pool.open_to_change(setup, &name, way)?;
         let outcome = pool.put(&req, &mut *source, &setup.settings());
         setup.observer.finish();

@@ -48,7 +48,7 @@ impl Command for Rm {
         let mut opened = None;
         if self.recursive {
             let pool = opened.insert(self.pool.open(setup)?);
-            let index = self.pool.index(pool, setup)?;
+            let index = self.pool.index_to_list(pool, setup)?;
             let folders = std::mem::take(&mut names);
             for folder in folders {
                 let prefix = format!("{}/", folder.trim_end_matches('/'));

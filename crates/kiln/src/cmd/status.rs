@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{PoolError, PoolStatus};
+use kiln_pool::{Observer, PoolError, PoolStatus};
 use serde::Serialize;
 
 use crate::cmd::Command;
@@ -43,7 +43,11 @@ impl Command for Status {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let mut first: Option<(f64, u64)> = None;
         loop {
-            let status = self.look(setup)?;
+            let status = match self.look(setup) {
+                // A repair may have ended between two questions.
+                Err(Failure::Pool(PoolError::MapChanged { .. })) => self.look(setup)?,
+                status => status?,
+            };
             let now = setup.seconds();
             let work = Work {
                 repair_here: self.repair_here(),
@@ -70,7 +74,10 @@ impl Status {
     fn look(&self, setup: &Setup) -> Result<PoolStatus, Failure> {
         let start = setup.seconds();
         let pool = self.pool.open_quietly(setup)?;
-        let index = self.pool.index(&pool, setup)?;
+        let index = self.pool.index_to_list(&pool, setup)?;
+        if !index.is_kept() {
+            setup.observer.warn("the local index is in use; what scrubs have found is not counted");
+        }
         let mut queue = RepairQueue::new(Rules::default());
         let mut status = pool.survey(&index, &mut queue, now_ms())?;
         setup.observer.finish();
@@ -113,6 +120,14 @@ fn left(first: Option<(f64, u64)>, now: f64, bytes: u64) -> Option<u64> {
     Some((bytes as f64 / done as f64 * (now - then)).ceil() as u64)
 }
 
+fn more_losses(margin: i32) -> String {
+    match margin {
+        0 => "no further loss".to_owned(),
+        1 => "1 more loss".to_owned(),
+        margin => format!("{margin} more losses"),
+    }
+}
+
 /// What an operator asks first: is all data safe, what is being done, when is it finished.
 fn answers(status: &PoolStatus, work: &Work) -> String {
     let endangered = status.objects.saturating_sub(status.whole);
@@ -120,8 +135,8 @@ fn answers(status: &PoolStatus, work: &Work) -> String {
     let safe = match (status.unreadable, status.incomplete, endangered) {
         (0, false, 0) => "is all data safe?    yes".to_owned(),
         (0, false, _) => format!(
-            "is all data safe?    all can be read; the most endangered object bears {least} more \
-             losses"
+            "is all data safe?    all can be read; the most endangered object bears {}",
+            more_losses(least)
         ),
         (0, true, _) => "is all data safe?    NOT KNOWN: too many nodes are unavailable".to_owned(),
         (lost, ..) => format!("is all data safe?    NO: {} cannot be read", count(lost, "object")),
@@ -160,11 +175,7 @@ fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
         status.whole
     );
     for (margin, objects) in &status.endangered {
-        let more = match margin {
-            0 => "no further loss".to_owned(),
-            1 => "1 more loss".to_owned(),
-            margin => format!("{margin} more losses"),
-        };
+        let more = more_losses(*margin);
         text += &format!("  {} endangered: tolerates {more}\n", count(*objects, "object"));
     }
     if status.unreadable > 0 {

@@ -62,7 +62,7 @@ impl Command for Sync {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
-        let index = self.pool.index(&pool, setup)?;
+        let index = self.pool.index_to_list(&pool, setup)?;
         let transfer = Transfer::new(&pool, &index, setup, true, false);
         let report = match (self.from.strip_prefix(MARK), self.to.strip_prefix(MARK)) {
             (None, Some(to)) => self.put(&transfer, folder(&self.from)?, to)?,

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use kiln_pool::{Index, NodeConfig, Observer, Pool, PoolConfig, PoolError, PoolKeys};
@@ -31,6 +31,9 @@ pub struct PoolFlags {
     #[arg(long, value_name = "FILE")]
     pub pool_key: Option<PathBuf>,
 }
+
+/// Seconds that a command waits for the local index without a word.
+const INDEX_SECONDS: f64 = 1.0;
 
 /// Most bytes of a key's file.
 const MAX_KEY: u64 = 1 << 16;
@@ -222,13 +225,45 @@ impl PoolFlags {
         Ok(Pool::open(config, &|node| setup.open_node(node, Absent::Refuse))?)
     }
 
-    /// The local index beside the description, brought up to date.
+    /// The local index beside the description, brought up to date, for those who write down what
+    /// they find. While another command has it, they wait, and say so.
     ///
     /// # Errors
     /// A node that fails while it is read.
     pub fn index(&self, pool: &Pool, setup: &Setup) -> Result<Index, Failure> {
         let path = names::index(&self.path());
-        let index = Index::open(&path).or_else(|error| {
+        let index = free_index(&path, setup).and_then(|index| match index {
+            Some(index) => Ok(index),
+            None => {
+                let who = "another kiln on this machine works on this pool";
+                setup.observer.warn(&format!("{who}; waiting for its end"));
+                Index::open(&path)
+            }
+        });
+        self.up_to_date(index, pool, setup)
+    }
+
+    /// As [`PoolFlags::index`], for those who only want to know what is there. While another
+    /// command has the index, which may be for hours, they make one that they forget.
+    ///
+    /// # Errors
+    /// As [`PoolFlags::index`].
+    pub fn index_to_list(&self, pool: &Pool, setup: &Setup) -> Result<Index, Failure> {
+        let path = names::index(&self.path());
+        let index = free_index(&path, setup).and_then(|index| match index {
+            Some(index) => Ok(index),
+            None => Index::in_memory(),
+        });
+        self.up_to_date(index, pool, setup)
+    }
+
+    fn up_to_date(
+        &self,
+        index: Result<Index, PoolError>,
+        pool: &Pool,
+        setup: &Setup,
+    ) -> Result<Index, Failure> {
+        let index = index.or_else(|error| {
             // Where nothing can be written, the index lasts as long as the command.
             setup.observer.warn(&format!("{error}; listing takes longer"));
             Index::in_memory()
@@ -302,6 +337,17 @@ fn denied(error: PoolError, config: &PoolConfig, setup: &Setup) -> Failure {
     match config.node.first().map(look) {
         Some(Err(why)) => Failure::Denied { error, exit: of_store(&why) },
         _ => error.into(),
+    }
+}
+
+/// The index, if nobody else keeps it for longer than commands that only look.
+fn free_index(path: &Path, setup: &Setup) -> Result<Option<Index>, PoolError> {
+    let until = setup.seconds() + INDEX_SECONDS;
+    loop {
+        match Index::try_open(path)? {
+            None if setup.seconds() < until => std::thread::sleep(Duration::from_millis(50)),
+            index => return Ok(index),
+        }
     }
 }
 

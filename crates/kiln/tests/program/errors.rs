@@ -76,6 +76,28 @@ fn a_wrong_key_is_no_loss() {
     }
 }
 
+#[test]
+fn who_looks_does_not_wait_for_who_works() {
+    let rig = Rig::new();
+    pool(&rig);
+    rig.data("object", 1000, 1);
+    rig.kiln("put object -q").ok();
+    rig.kiln("ls -q").ok();
+    // As a repair has it from its beginning to its end.
+    let lock = fs::File::open(rig.path("pool.index.redb.lock")).unwrap();
+    lock.lock().unwrap();
+    let ended = rig.kiln("status").ok();
+    assert!(ended.stdout.contains("1 object") && ended.stderr.contains("what scrubs have found"));
+    assert_eq!(rig.kiln("ls").ok().stdout, "object\n");
+    rig.kiln("mv object other -q").ok();
+    let mut scrub = rig.command("scrub -q").stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = [0; 13];
+    scrub.stderr.as_mut().unwrap().read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"kiln: warning");
+    lock.unlock().unwrap();
+    assert!(scrub.wait().unwrap().success());
+}
+
 /// As another user than root, whom nothing stops; skipped where that cannot be had.
 #[test]
 fn no_permission_has_a_code_of_its_own() {

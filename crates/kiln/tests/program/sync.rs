@@ -289,7 +289,7 @@ fn status_answers_three_questions() {
     fs::create_dir(rig.path("n1")).unwrap();
     rig.kiln("pool add-node n01 --replace -q").ok();
     let bad = rig.kiln("status").code(1).stdout;
-    for answer in ["bears 1 more losses", "run kiln repair", "to go"] {
+    for answer in ["bears 1 more loss\n", "run kiln repair", "to go"] {
         assert!(bad.contains(answer), "{bad}");
     }
     assert_eq!(rig.kiln("status --json").code(1).json()["repair_here"], false);

@@ -10,7 +10,7 @@ mod checked;
 mod entry;
 mod scan;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ impl Lookup {
 #[derive(Debug, Clone)]
 pub struct Index {
     db: Arc<Database>,
-    _lock: Option<Arc<File>>,
+    lock: Option<Arc<File>>,
     remade: Option<Arc<str>>,
 }
 
@@ -106,6 +106,19 @@ pub enum Refreshed {
     /// By reading so many manifests; with the nodes that are unavailable there may be objects that
     /// nobody else knows. What was known before is kept.
     Part(u64),
+}
+
+/// An error of the index's file.
+fn of_file(path: &Path, error: &std::io::Error) -> PoolError {
+    PoolError::Index { what: format!("{}: {error}", path.display()) }
+}
+
+/// The file beside the index that keeps other processes out.
+fn lock_of(path: &Path) -> Result<File> {
+    let mut lock = path.as_os_str().to_owned();
+    lock.push(".lock");
+    let options = OpenOptions::new().create(true).truncate(false).write(true).open(lock);
+    options.map_err(|error| of_file(path, &error))
 }
 
 /// Any error of the database.
@@ -131,14 +144,38 @@ impl Index {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn open(path: &Path) -> Result<Index> {
-        let fail = |error: std::io::Error| PoolError::Index {
-            what: format!("{}: {error}", path.display()),
-        };
-        let mut lock = path.as_os_str().to_owned();
-        lock.push(".lock");
-        let options = OpenOptions::new().create(true).truncate(false).write(true).open(lock);
-        let lock = options.map_err(fail)?;
-        lock.lock().map_err(fail)?;
+        let lock = lock_of(path)?;
+        lock.lock().map_err(|error| of_file(path, &error))?;
+        Index::open_locked(path, lock)
+    }
+
+    /// As [`Index::open`], but does not wait: nothing while another process has it open, which a
+    /// repair has from its beginning to its end.
+    ///
+    /// # Errors
+    /// As [`Index::open`].
+    ///
+    /// ```
+    /// # use kiln_pool::Index;
+    /// # let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("pool.index.redb");
+    /// let first = Index::open(&path)?;
+    /// assert!(Index::try_open(&path)?.is_none());
+    /// drop(first);
+    /// assert!(Index::try_open(&path)?.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_open(path: &Path) -> Result<Option<Index>> {
+        let lock = lock_of(path)?;
+        match lock.try_lock() {
+            Ok(()) => Index::open_locked(path, lock).map(Some),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(of_file(path, &error)),
+        }
+    }
+
+    fn open_locked(path: &Path, lock: File) -> Result<Index> {
+        let fail = |error: std::io::Error| of_file(path, &error);
         let database = |file| Database::builder().create_with_backend(file).map_err(broken);
         let found = match CheckedFile::open(path).map_err(fail)? {
             // Of a later version of the database, perhaps.
@@ -154,7 +191,7 @@ impl Index {
                 (database(new)?, Some(flaw.into()))
             }
         };
-        Index { db: Arc::new(db), _lock: Some(Arc::new(lock)), remade }.prepared()
+        Index { db: Arc::new(db), lock: Some(Arc::new(lock)), remade }.prepared()
     }
 
     /// An index that is forgotten with this value.
@@ -164,7 +201,13 @@ impl Index {
     pub fn in_memory() -> Result<Index> {
         let backend = redb::backends::InMemoryBackend::new();
         let db = Database::builder().create_with_backend(backend).map_err(broken)?;
-        Index { db: Arc::new(db), _lock: None, remade: None }.prepared()
+        Index { db: Arc::new(db), lock: None, remade: None }.prepared()
+    }
+
+    /// Whether it is in a file, so that it knows the damage that scrubs have found.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.lock.is_some()
     }
 
     /// Why the file that was there could not be used, if so: then the damage that scrubs had found

@@ -42,7 +42,7 @@ impl Forget {
                 return Err(Failure::Flag { flag: "ID", problem });
             }
         }
-        let index = self.pool.index(&pool, setup)?;
+        let index = self.pool.index_to_list(&pool, setup)?;
         let (lost, lost_count) = pool.lost_without(&self.ids, &index, MAX_TOLD)?;
         setup.observer.finish();
         if lost_count > 0 && !self.lose {
