@@ -144,6 +144,7 @@ pub fn program() -> Command {
         .long_about(ABOUT)
         .after_help(format!("{EXAMPLES}\n\n{PLACES}\n{}\n{EXIT_CODES}", kinds_of_places()))
         .subcommand_required(true)
+        .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .max_term_width(100);
     program = Common::augment_args(program);
@@ -163,6 +164,10 @@ fn shown_or_wrong(error: &clap::Error) -> Result<Parsed, Failure> {
             let _ = error.print();
             Ok(Parsed::Shown)
         }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            Err(Failure::Arguments { message: "no command was given; they stand above".into() })
+        }
         _ => Err(Failure::Arguments { message: one_line(&error.to_string()) }),
     }
 }
@@ -175,6 +180,8 @@ fn one_line(text: &str) -> String {
         .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
         .enumerate()
         .filter(|(index, words)| *index == 0 || words.starts_with("tip:"))
+        // Nobody who mistypes a flag wants it as a value.
+        .filter(|(_, words)| !words.starts_with("tip: to pass '-"))
         .map(|(_, words)| words)
         .collect();
     let joined = useful.join("; ");

@@ -28,7 +28,9 @@ pub struct Group {
 #[derive(Serialize)]
 struct Row<R> {
     below: String,
-    object: String,
+    // A report names it itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object: Option<String>,
     exit: u8,
     #[serde(flatten)]
     report: Option<R>,
@@ -139,6 +141,7 @@ pub fn each<R: Serialize>(
         worst = if rank(exit) > rank(worst) { exit } else { worst };
         let (below, object) = (group.below.display().to_string(), group.object.clone());
         if setup.json {
+            let object = report.is_none().then_some(object);
             rows.push(Row { below, object, exit: exit as u8, report, error });
         }
     }

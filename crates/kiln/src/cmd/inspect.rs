@@ -30,7 +30,7 @@ pub struct Inspect {
     paths: Vec<PathBuf>,
 
     /// Only the object of this name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", alias = "name")]
     object: Option<String>,
 }
 

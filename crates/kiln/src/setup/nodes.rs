@@ -25,7 +25,8 @@ fn kinds(agents: &dyn BackendKind) -> Vec<&dyn BackendKind> {
 /// The table, for help texts: a line for each kind.
 pub fn kinds_of_places() -> String {
     let agents = Agents(|_: &Address| Err(String::new()));
-    let line = |kind: &&dyn BackendKind| format!("  {:<16} {}\n", kind.examples()[0], kind.about());
+    let line =
+        |kind: &&dyn BackendKind| format!("  {}\n      {}\n", kind.examples()[0], kind.about());
     kinds(&agents).iter().map(line).collect()
 }
 
@@ -164,7 +165,7 @@ impl Folders {
         let folders = Folders::new(setup, "DIR", paths, mode)?;
         let there = |node: &Node| node.store.folder().is_none_or(Path::exists);
         if let Some(first) = paths.first().filter(|_| !folders.nodes.iter().any(there)) {
-            let source = io::Error::from(io::ErrorKind::NotFound);
+            let source = io::Error::new(io::ErrorKind::NotFound, "no such folder");
             return Err(Failure::Io { action: "open", path: first.clone(), source });
         }
         for node in &folders.nodes {

@@ -1,7 +1,7 @@
 //! The pool that a command works on.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -97,7 +97,8 @@ impl PoolFlags {
     /// # Errors
     /// No such file, or no pool in it.
     pub fn config(&self) -> Result<PoolConfig, Failure> {
-        let mut config = PoolConfig::from_toml(&read_text(&self.path(), MAX_DESCRIPTION)?)?;
+        let text = read_text(&self.path(), MAX_DESCRIPTION).map_err(no_pool)?;
+        let mut config = PoolConfig::from_toml(&text)?;
         if !config.sealed.is_empty() || self.key_path().1 {
             config.keys = self.keys()?;
         }
@@ -348,6 +349,19 @@ fn free_index(path: &Path, setup: &Setup) -> Result<Option<Index>, PoolError> {
             None if setup.seconds() < until => std::thread::sleep(Duration::from_millis(50)),
             index => return Ok(index),
         }
+    }
+}
+
+/// Says what to do where there is no description.
+fn no_pool(failure: Failure) -> Failure {
+    match failure {
+        Failure::Io { action, path, source } if source.kind() == ErrorKind::NotFound => {
+            let todo = "--pool or KILN_POOL names a pool's description, kiln pool create makes \
+                        one, kiln pool restore brings a lost one back";
+            let source = io::Error::new(ErrorKind::NotFound, format!("there is none; {todo}"));
+            Failure::Io { action, path, source }
+        }
+        failure => failure,
     }
 }
 

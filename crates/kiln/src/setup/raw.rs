@@ -37,7 +37,7 @@ pub struct RawFlags {
     pub chunk: Option<u64>,
 
     /// Name of the object, when there are several
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", alias = "name")]
     pub object: Option<String>,
 }
 

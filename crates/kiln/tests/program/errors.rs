@@ -98,6 +98,23 @@ fn who_looks_does_not_wait_for_who_works() {
     assert!(scrub.wait().unwrap().success());
 }
 
+#[test]
+fn words_that_make_no_sense_are_answered_by_what_does() {
+    let rig = Rig::new();
+    let ended = rig.kiln("").code(3);
+    assert!(ended.stderr.contains("encode") && ended.stderr.contains("no command was given"));
+    let ended = rig.kiln("pool").code(3);
+    assert!(ended.stderr.contains("add-node") && ended.stderr.contains("no command was given"));
+    rig.kiln("ls").fails(4, &["pool.toml", "--pool", "kiln pool create", "kiln pool restore"]);
+    rig.kiln("verify nowhere").fails(4, &["nowhere", "no such folder"]);
+    assert!(!rig.kiln("verify nowhere --nope").code(3).stderr.contains("tip"));
+    // What encode calls --name may be called so afterwards.
+    rig.encoded("rs:2+1", "--name its", 1000);
+    rig.kiln("verify shards --name its").ok();
+    let all = rig.kiln("verify shards --all --json").ok();
+    assert_eq!(all.stdout.matches("\"object\":").count(), 1, "{}", all.stdout);
+}
+
 /// As another user than root, whom nothing stops; skipped where that cannot be had.
 #[test]
 fn no_permission_has_a_code_of_its_own() {

@@ -36,7 +36,6 @@ fn wrong_usage_is_exit_code_3_in_one_line() {
     let rig = Rig::new();
     rig.data("object", 1000, 1);
     let cases: &[(&str, &str)] = &[
-        ("", "subcommand"),
         ("encod object", "encode"),
         ("encode", "--code"),
         ("encode object -c rs:2+1", "--output"),
