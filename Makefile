@@ -86,20 +86,31 @@ install: build
 	install -D -m 755 '$(KILN)' '$(DESTDIR)$(PREFIX)/bin/kiln'
 
 # What is shipped, in $(TARGET)/dist-out: binary, tarball, .deb, bill of materials, checksums.
-# TRIPLE=aarch64-unknown-linux-musl makes those of aarch64 (wants gcc-aarch64-linux-gnu and
-# qemu-user-static).
-DIST := $(TARGET)/dist-out
+# TRIPLE=aarch64-unknown-linux-musl makes those of aarch64.
+TRIPLE        ?= x86_64-unknown-linux-musl
+DIST          := $(TARGET)/dist-out
+DIST_PACKAGES := $(if $(TRIPLE:aarch64-%=),musl-tools,gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+    qemu-user-static)
+# What tries it; what cannot be had is skipped, and said.
+TRY_PACKAGES  := man-db zsh fish prometheus debootstrap
+
+dist-packages = LOG_DIR='$(TARGET)' && mkdir -p "$$LOG_DIR" && . .ci/packages.sh && \
+    { packages $(1) || true; }
 
 dist: setup
-	CARGO='$(CARGO)' sh dist/dist.sh '$(TARGET)' '$(DIST)'
+	@$(call dist-packages,$(DIST_PACKAGES))
+	CARGO='$(CARGO)' TRIPLE='$(TRIPLE)' sh dist/dist.sh '$(TARGET)' '$(DIST)'
 
 # What is shipped, built twice in different folders: the same bytes.
 dist-twice: setup
-	@CARGO='$(CARGO)' sh dist/twice.sh '$(TARGET)/dist-twice' || [ $$? = 3 ]
+	@$(call dist-packages,$(DIST_PACKAGES))
+	@CARGO='$(CARGO)' TRIPLE='$(TRIPLE)' sh dist/twice.sh '$(TARGET)/dist-twice' || [ $$? = 3 ]
 
 # Exit code 3 of the build: not possible here, which was said.
 dist-test: setup
-	@CARGO='$(CARGO)' sh dist/dist.sh '$(TARGET)' '$(DIST)'; status=$$?; case $$status in \
+	@$(call dist-packages,$(DIST_PACKAGES) $(TRY_PACKAGES))
+	@CARGO='$(CARGO)' TRIPLE='$(TRIPLE)' sh dist/dist.sh '$(TARGET)' '$(DIST)'; \
+	status=$$?; case $$status in \
 	    0) sh dist/dist_test.sh '$(DIST)' ;; \
 	    3) ;; \
 	    *) exit $$status ;; \

@@ -11,7 +11,8 @@ case $triple in
     x86_64-*) arch=amd64 cc=${MUSL_CC:-musl-gcc} packages=musl-tools ;;
     aarch64-*)
         arch=arm64 cc=${MUSL_CC:-aarch64-linux-gnu-gcc} linker=rust-lld
-        tools=aarch64-linux-gnu- packages="gcc-aarch64-linux-gnu qemu-user-static"
+        tools=aarch64-linux-gnu-
+        packages="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
         [ "$(uname -m)" = aarch64 ] || run=qemu-aarch64-static ;;
     *) echo "SKIPPED: no package for $triple"; exit 3 ;;
 esac
