@@ -102,7 +102,7 @@ class Pool:
                               "--wait", 0, "--jobs", AT_ONCE, timeout=LONGEST)
             end = time.monotonic()
             time.sleep(watch.every)
-        # A folder's own object has no shards: where it is repaired, copies of its manifest are made.
+        # A folder's own object has no shards: its repair makes copies of its manifest.
         agents = sum(row["objects"] for row in report["strategies"].values())
         if agents < stripes or report["failed"] or report["central_bytes_written"]:
             raise TestbedError(f"{strategy}: {report}"[:2000])

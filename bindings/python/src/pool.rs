@@ -64,7 +64,13 @@ fn write_config(path: &Path, config: &PoolConfig) -> Result<(), Failure> {
 
 /// The description at `path`, with its keys: those of `key`, of `KILN_POOL_KEY`, or beside it.
 fn read_config(path: &Path, key: Option<PathBuf>) -> Result<PoolConfig, Failure> {
-    let mut config = PoolConfig::from_toml(&read_text(path)?)?;
+    let text = read_text(path).map_err(|failure| match failure {
+        Failure::Io { action, path, source } => {
+            Failure::Io { action, path, source: PoolConfig::unread(source) }
+        }
+        failure => failure,
+    })?;
+    let mut config = PoolConfig::from_toml(&text)?;
     let named = key.or_else(|| std::env::var_os("KILN_POOL_KEY").map(PathBuf::from));
     let beside = path.with_extension("seal.key");
     match named {

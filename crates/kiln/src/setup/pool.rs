@@ -1,7 +1,7 @@
 //! The pool that a command works on.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -355,11 +355,8 @@ fn free_index(path: &Path, setup: &Setup) -> Result<Option<Index>, PoolError> {
 /// Says what to do where there is no description.
 fn no_pool(failure: Failure) -> Failure {
     match failure {
-        Failure::Io { action, path, source } if source.kind() == ErrorKind::NotFound => {
-            let todo = "--pool or KILN_POOL names a pool's description, kiln pool create makes \
-                        one, kiln pool restore brings a lost one back";
-            let source = io::Error::new(ErrorKind::NotFound, format!("there is none; {todo}"));
-            Failure::Io { action, path, source }
+        Failure::Io { action, path, source } => {
+            Failure::Io { action, path, source: PoolConfig::unread(source) }
         }
         failure => failure,
     }

@@ -1,6 +1,8 @@
 //! `pool.toml`: what a pool is made of. It is the pool's map: its revision is the map's epoch, the
 //! nodes keep the copies that count, and the file is only where a person's commands begin.
 
+use std::io;
+
 use kiln_store::SumKind;
 use serde::{Deserialize, Serialize};
 
@@ -283,6 +285,23 @@ impl PoolConfig {
             true => Ok(()),
             false => Err(PoolError::NoKey { pool: self.name.clone(), id: id.clone() }),
         }
+    }
+
+    /// Why a description could not be read; where there is none, with what to do.
+    ///
+    /// ```
+    /// use std::io::{Error, ErrorKind};
+    /// let error = kiln_pool::PoolConfig::unread(ErrorKind::NotFound.into());
+    /// assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("pool create"));
+    /// ```
+    #[must_use]
+    pub fn unread(error: io::Error) -> io::Error {
+        if error.kind() != io::ErrorKind::NotFound {
+            return error;
+        }
+        let todo = "--pool or KILN_POOL names a pool's description, kiln pool create makes one, \
+                    kiln pool restore brings a lost one back";
+        io::Error::new(error.kind(), format!("there is none; {todo}"))
     }
 
     /// Reads and checks a description.

@@ -192,7 +192,8 @@ impl Shared<'_> {
         Ended::repaired(pool.config(), outcome, done)
     }
 
-    /// What the nodes say of a job's object: the question is of all objects that are asked for then.
+    /// What the nodes say of a job's object: the question is of all objects that are asked for
+    /// then.
     fn look_together(&self, at: usize, name: &str) -> Result<Looked, PoolError> {
         self.together(&self.look_turn, &self.looks, at, name.to_owned(), |names| {
             let names: Vec<&str> = names.iter().map(|name| &name[..]).collect();
