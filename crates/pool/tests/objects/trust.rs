@@ -56,6 +56,41 @@ fn pairs(count: usize) -> impl Iterator<Item = BTreeSet<usize>> {
     (0..count).flat_map(move |a| (0..a).map(move |b| BTreeSet::from([a, b])))
 }
 
+/// A change of the map succeeds without some nodes. When it forgets removals, all of them get it:
+/// a node with an older map is taken for one whose disk was rolled back, and what such disks alone
+/// have counts as removed (seed 24000 of the simulator).
+#[test]
+pub fn nodes_that_missed_the_change_that_forgets_removals_are_told() {
+    for missed in [vec![0], vec![0, 1]] {
+        let world = World::new("rs:2+1", 5);
+        world.put("kept", &data(90, 1)).unwrap();
+        world.put("gone", &data(90, 2)).unwrap();
+        world.remove("gone").unwrap();
+        let copies = world.pool().manifest("kept").unwrap().copies;
+        let holders: Vec<usize> =
+            copies.iter().map(|id| world.config.position(id).unwrap()).collect();
+        let fault = || {
+            let fault = Fault::new(FaultAction::Fail(std::io::ErrorKind::ConnectionReset));
+            fault.on(Operation::Rename).named("kiln-pool")
+        };
+        for &nth in &missed {
+            world.disks[holders[nth]].faulty.inject(fault());
+        }
+        assert_eq!(scrub_at(&world, 9_000).forgotten, 1);
+        // Now the other holder is away for good.
+        let mut world = world;
+        world.config = world.newest();
+        for &at in &holders[1..] {
+            world.away.insert(at);
+        }
+        assert!(world.get("kept").unwrap() == data(90, 1), "{missed:?}");
+        world.away.clear();
+        assert!(scrub_at(&world, 10_000).clean);
+        assert!(world.get("kept").unwrap() == data(90, 1));
+        assert!(world.get("gone").is_err());
+    }
+}
+
 /// A disk is lost, or not mounted any more, under a pool that was opened before: its place is
 /// empty, and testifies nothing. With it the last copy that can be had is out of sight.
 #[test]
