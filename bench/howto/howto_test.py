@@ -13,6 +13,7 @@ first change of the tutorial builds the program anew, so it is made with --first
 
 import argparse
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -69,7 +70,16 @@ def script_of(recipe, steps, work, ports):
         listed.append((step.line, replaced(recipe, step.text, work, ports)))
         if after:
             listed.append((0, filled(after, work, ports)))
+        if step.said and step.text.endswith("&"):
+            listed.append((0, spoken(step, work.parent / "log")))
     return pages.as_script(listed)
+
+
+def spoken(step, log):
+    """Waits for what goes on behind the shell to say what the page says of it, or to begin to."""
+    word = shlex.quote(step.said.split()[0])
+    return (f"for i in $(seq 600); do sed '1,/^@> {step.line}$/d' {log} | grep -qF -- {word}"
+            " && break; sleep 0.1; done")
 
 
 def why_not(recipe, cache):

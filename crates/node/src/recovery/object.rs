@@ -25,17 +25,15 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// Decides by what is lacking now; a joint plan holds if it was made for just that.
-    ///
-    /// # Errors
-    /// No node can get a shard.
+    /// Decides by what is lacking now; a joint plan holds if it was made for just that. `None`: some
+    /// of the shards can be given to no node.
     pub fn new(
         batch: &Batch,
         at: usize,
         pool: &Snapshot<'_>,
         lacking: &MissingShards,
         load: &BTreeMap<usize, u64>,
-    ) -> Result<Course, PoolError> {
+    ) -> Option<Course> {
         let job = &batch.jobs()[at];
         let current = current(&job.want, lacking);
         let planned = batch.targets(job).filter(|targets| {
@@ -46,17 +44,8 @@ impl Course {
         let plan = planned.as_ref().and_then(|_| batch.plan(job));
         let want = current.unwrap_or_else(|| job.want.clone());
         let load = |node: usize| load.get(&node).copied().unwrap_or(0);
-        match planned.or_else(|| pool.places(&want, &lacking.lost, &load)) {
-            Some(targets) => Ok(Course { want, targets, plan }),
-            None => {
-                let (name, lost) = (&want.listed.name, &lacking.lost);
-                let what = format!(
-                    "object {name:?}: there is no domain left for shards {lost:?}; replace a \
-                     node's disk or add a node"
-                );
-                Err(PoolError::Refused { what })
-            }
-        }
+        let targets = planned.or_else(|| pool.places(&want, &lacking.lost, &load))?;
+        Some(Course { want, targets, plan })
     }
 
     /// All nodes of the pool by position, with the shards that they are to read: `agents` are the

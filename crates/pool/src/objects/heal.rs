@@ -176,7 +176,15 @@ impl Pool {
         debug_assert!(found.newest.as_ref() == Some(manifest));
         let shards = ObjectShards::open(self, manifest)?;
         let bytes = crate::engine::rebuild::chunk_bytes(&shards, 0);
-        let targets = self.targets(key, manifest, todo, bytes)?;
+        let (targets, refused) = self.targets(key, manifest, todo, bytes)?;
+        if let (true, Some(refused)) = (targets.is_empty(), &refused) {
+            // Copies of the manifest have homes of their own. Without them the map is not settled,
+            // and nothing that would make room for the shards could be changed in the end.
+            if health.under_replicated || (req.away && health.copies_away) {
+                self.renew(key, manifest, req.now_ms, settings)?;
+            }
+            return Err(PoolError::Refused { what: refused.clone() });
+        }
         let wrong: Vec<usize> =
             suspects.iter().map(|s| suspected(*s)).filter(|s| s.1).map(|s| s.0).collect();
         let bad = self.write_parts(&shards, &targets, &wrong, healed, settings)?;
@@ -190,7 +198,10 @@ impl Pool {
             let node = self.nodes[target.node].config.id.clone();
             healed.rebuilt.push((target.index as u16, node));
         }
-        Ok(bad)
+        match refused {
+            Some(what) if bad.is_empty() => Err(PoolError::Refused { what }),
+            _ => Ok(bad),
+        }
     }
 
     /// Makes verified parts the shards of their object. `false`: the object was replaced or
@@ -254,14 +265,14 @@ impl Pool {
     }
 
     /// Where the shards in `todo`, of so many bytes each, go: to their own nodes, or to the best of
-    /// the other domains that have room.
+    /// the other domains that have room; and why some go nowhere, if so.
     fn targets(
         &self,
         key: Key,
         manifest: &Manifest,
         todo: &[u16],
         bytes: u64,
-    ) -> Result<Vec<Target>> {
+    ) -> Result<(Vec<Target>, Option<String>)> {
         let own: Vec<(u16, Option<usize>)> =
             places(manifest).map(|(index, node)| (index, self.config.position(node))).collect();
         let stays = |index: u16, at: usize| {
@@ -280,19 +291,22 @@ impl Pool {
             self.place_with_room(&key, moving, &taken, bytes, PoolNode::is_here)?;
         let mut fresh = chosen.into_iter();
         let mut targets = Vec::with_capacity(todo.len());
+        let mut nowhere = Vec::new();
         for &index in todo {
-            let Some(node) = home(index).or_else(|| fresh.next()) else {
-                let what = format!(
-                    "object {:?}: there is no domain left for shard {index}; replace its node's \
-                     disk or add a node{}",
-                    manifest.name,
-                    self.without_room(&full)
-                );
-                return Err(PoolError::Refused { what });
-            };
-            targets.push(self.target(key, manifest.run, index, node));
+            match home(index).or_else(|| fresh.next()) {
+                Some(node) => targets.push(self.target(key, manifest.run, index, node)),
+                None => nowhere.push(index),
+            }
         }
-        Ok(self.named_directly(targets))
+        let refused = (!nowhere.is_empty()).then(|| {
+            format!(
+                "object {:?}: there is no domain left for shards {nowhere:?}; replace a node's \
+                 disk or add a node{}",
+                manifest.name,
+                self.without_room(&full)
+            )
+        });
+        Ok((self.named_directly(targets), refused))
     }
 
     /// Targets with the names under which their shards are written: where there are no renames

@@ -101,8 +101,9 @@ impl Shared<'_> {
         };
         let load = self.scheduler().load().clone();
         match Course::new(batch, at, &self.snapshot(&pool), &lacking, &load) {
-            Ok(course) => self.rebuild(&pool, at, course, &lacking, &agents),
-            Err(error) => Ended::failed(error),
+            Some(course) => self.rebuild(&pool, at, course, &lacking, &agents),
+            // Not all shards have a place: those that have get it, and the manifest its copies.
+            None => self.heal(&pool, name, &req),
         }
     }
 
