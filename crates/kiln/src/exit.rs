@@ -41,6 +41,18 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// Of two things that were found, what is told.
+    #[must_use]
+    pub fn worse(self, other: Exit) -> Exit {
+        let rank = |exit: Exit| match exit {
+            Exit::Done => 0,
+            Exit::Damaged => 1,
+            Exit::NotRecoverable => 3,
+            _ => 2,
+        };
+        if rank(other) > rank(self) { other } else { self }
+    }
+
     /// The kind of an error, for scripts, and what to do about any of that kind.
     fn told(self) -> (&'static str, &'static str) {
         match self {

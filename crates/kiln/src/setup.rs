@@ -3,6 +3,7 @@
 pub mod device;
 mod holes;
 mod limits;
+pub mod logs;
 mod nodes;
 mod order;
 mod output;

@@ -170,7 +170,7 @@ impl Volume {
 
     /// A volume that is closed, with a map in the pool of all that it holds; one that was not
     /// closed is first.
-    fn settled(rim: &Arc<Rim>, name: &str, writer: &str) -> Result<Held> {
+    pub(crate) fn settled(rim: &Arc<Rim>, name: &str, writer: &str) -> Result<Held> {
         let held = look_up(rim, name)?;
         if held.descriptor.log.is_empty() && held.descriptor.checkpoint.is_some() {
             return Ok(held);

@@ -44,6 +44,7 @@ mod segment;
 mod state;
 mod statistics;
 mod stream;
+mod upkeep;
 mod volume;
 mod work;
 
@@ -54,6 +55,7 @@ pub use queue::{Done, OwnedOp};
 pub use rim::{Reopen, Rim};
 pub use run::Running;
 pub use statistics::Statistics;
+pub use upkeep::{LogCopyState, LogReport};
 pub use volume::{Op, Volume};
 pub use work::Worked;
 

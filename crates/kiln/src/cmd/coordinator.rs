@@ -2,6 +2,7 @@
 
 mod control;
 mod hook;
+mod logs;
 mod object;
 mod pool;
 mod scrubs;

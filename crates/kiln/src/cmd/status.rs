@@ -5,13 +5,14 @@ use std::time::Duration;
 use clap::Args;
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{Observer, PoolError, PoolStatus};
+use kiln_volume::LogReport;
 use serde::Serialize;
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::names::lock;
 use crate::print::{INCOMPLETE, Stream, count, table};
-use crate::setup::{PoolFlags, Setup, now_ms};
+use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
 use crate::sizes;
 
 const EXAMPLES: &str = "\
@@ -22,9 +23,10 @@ Examples:
 
 /// Show the state of a pool: nodes, objects, what is endangered
 ///
-/// From file names alone: quick, but it does not notice corruption, which kiln scrub finds. Exit
-/// code 1 means that something is missing or unavailable, 2 that an object cannot be read, or that
-/// so many nodes are unavailable that there may be objects which only they know.
+/// From file names alone: quick, but it does not notice corruption, which kiln scrub finds. Logs of
+/// volumes that lack copies are named. Exit code 1 means that something is missing or unavailable, 2
+/// that an object, or what a log alone has, cannot be read, or that so many nodes are unavailable
+/// that there may be objects which only they know.
 #[derive(Debug, Args)]
 pub struct Status {
     /// Look again every so many seconds
@@ -43,7 +45,7 @@ impl Command for Status {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let mut first: Option<(f64, u64)> = None;
         loop {
-            let status = match self.look(setup) {
+            let (status, logs) = match self.look(setup) {
                 // A repair may have ended between two questions.
                 Err(Failure::Pool(PoolError::MapChanged { .. })) => self.look(setup)?,
                 status => status?,
@@ -57,8 +59,9 @@ impl Command for Status {
             if first.is_none_or(|(_, bytes)| bytes <= status.to_rebuild) {
                 first = Some((now, status.to_rebuild));
             }
-            show(&Shown { status: &status, work }, setup)?;
-            let Some(seconds) = self.watch else { return Ok(exit(&status)) };
+            let found = exit(&status).worse(logs::exit(&logs));
+            show(&Shown { status: &status, logs, work }, setup)?;
+            let Some(seconds) = self.watch else { return Ok(found) };
             std::thread::sleep(Duration::from_secs(seconds.max(1)));
         }
     }
@@ -71,7 +74,7 @@ impl Status {
             && matches!(self.pool.lock("repair"), Err(Failure::Pool(PoolError::Refused { .. })))
     }
 
-    fn look(&self, setup: &Setup) -> Result<PoolStatus, Failure> {
+    fn look(&self, setup: &Setup) -> Result<(PoolStatus, Vec<LogReport>), Failure> {
         let start = setup.seconds();
         let pool = self.pool.open_quietly(setup)?;
         let index = self.pool.index_to_list(&pool, setup)?;
@@ -80,9 +83,11 @@ impl Status {
         }
         let mut queue = RepairQueue::new(Rules::default());
         let mut status = pool.survey(&index, &mut queue, now_ms())?;
+        let rim = volumes::rim_over(pool, &self.pool, setup);
+        let logs = logs::lacking(&rim, &index, setup)?;
         setup.observer.finish();
         status.seconds = setup.seconds() - start;
-        Ok(status)
+        Ok((status, logs))
     }
 }
 
@@ -110,6 +115,8 @@ struct Work {
 struct Shown<'a> {
     #[serde(flatten)]
     status: &'a PoolStatus,
+    /// Logs of volumes that lack copies.
+    logs: Vec<LogReport>,
     #[serde(flatten)]
     work: Work,
 }
@@ -129,10 +136,18 @@ fn more_losses(margin: i32) -> String {
 }
 
 /// What an operator asks first: is all data safe, what is being done, when is it finished.
-fn answers(status: &PoolStatus, work: &Work) -> String {
+fn answers(Shown { status, logs, work }: &Shown<'_>) -> String {
     let endangered = status.objects.saturating_sub(status.whole);
     let least = status.endangered.keys().next().copied().unwrap_or(0);
+    let least_log = logs.iter().map(|log| log.here() as i32 - 1).min().unwrap_or(0);
     let safe = match (status.unreadable, status.incomplete, endangered) {
+        (0, ..) if least_log < 0 => {
+            "is all data safe?    NO: what a volume's log alone has cannot be read now".to_owned()
+        }
+        (0, false, 0) if !logs.is_empty() => format!(
+            "is all data safe?    all can be read; the most endangered log bears {}",
+            more_losses(least_log)
+        ),
         (0, false, 0) => "is all data safe?    yes".to_owned(),
         (0, false, _) => format!(
             "is all data safe?    all can be read; the most endangered object bears {}",
@@ -143,6 +158,9 @@ fn answers(status: &PoolStatus, work: &Work) -> String {
     };
     let doing = match (work.repair_here, status.to_rebuild) {
         (true, _) => "a repair, scrub or coordinator works on it, on this machine",
+        (false, 0) if !logs.is_empty() => {
+            "nothing on this machine; run kiln repair, unless the volume's server is at it"
+        }
         (false, 0) => "nothing, and nothing has to be",
         (false, _) => {
             "nothing on this machine; run kiln repair, unless a coordinator elsewhere does"
@@ -191,7 +209,10 @@ fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
     if status.to_rebuild > 0 {
         text += &format!("  {} to rebuild; run kiln repair\n", sizes::show(status.to_rebuild));
     }
-    text += &answers(status, &shown.work);
+    for log in &shown.logs {
+        text += &format!("  {}\n", logs::words(log));
+    }
+    text += &answers(shown);
     let head = ["node", "domain", "state", "free", "of", "shards", "missing", "manifests"];
     let rows: Vec<Vec<String>> = (status.nodes.iter())
         .map(|node| {

@@ -15,9 +15,14 @@ use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 pub fn rim(flags: &PoolFlags, setup: &Setup) -> Result<Arc<Rim>, Failure> {
     let pool = flags.open(setup)?;
     setup.observer.finish();
+    Ok(rim_over(pool, flags, setup))
+}
+
+/// As [`rim`], over a pool that is open.
+pub fn rim_over(pool: Pool, flags: &PoolFlags, setup: &Setup) -> Arc<Rim> {
     let (flags, beside) = (flags.clone(), setup.beside());
     let reopen = move || flags.open_quietly(&beside).map_err(of_pool);
-    Ok(Arc::new(Rim::new(pool, fresh_run, now_ms).reopening(Box::new(reopen))))
+    Arc::new(Rim::new(pool, fresh_run, now_ms).reopening(Box::new(reopen)))
 }
 
 /// Who writes a volume, for messages to others.

@@ -201,12 +201,6 @@ fn a_log_leaves_nodes_that_leave_the_pool() {
     };
     for node in log_nodes() {
         rig.kiln(&format!("pool drain {node} -q")).ok();
-        for _ in 0..1200 {
-            if !log_nodes().contains(&node) {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
         assert!(!log_nodes().contains(&node), "{node}");
         rig.remove(node.replace('n', "d"));
     }
@@ -214,6 +208,91 @@ fn a_log_leaves_nodes_that_leave_the_pool() {
     let server = Server::start(&rig, "");
     assert!(Client::new(&rig).read(0, bytes.len()) == bytes);
     server.end();
+}
+
+/// Copies of logs: the folder of each, and the file.
+fn logs(rig: &Rig) -> Vec<(String, String)> {
+    let folders = (0..9).map(|at| format!("d{at:02}")).filter(|folder| rig.path(folder).exists());
+    let of = |folder: String| {
+        let names = rig.names(&folder).into_iter().filter(|name| name.ends_with(".log"));
+        names.map(|name| (folder.clone(), name)).collect::<Vec<_>>()
+    };
+    folders.flat_map(of).collect()
+}
+
+/// A server that wrote this, and was killed.
+fn killed(rig: &Rig, bytes: &[u8]) {
+    small(rig);
+    let mut server = Server::start(rig, "");
+    Client::new(rig).write(0, bytes).unwrap();
+    server.child.kill().unwrap();
+}
+
+fn holds(rig: &Rig, bytes: &[u8]) {
+    let server = Server::start(rig, "");
+    assert!(Client::new(rig).read(0, bytes.len()) == bytes);
+    server.end();
+}
+
+/// What a server that died has acknowledged is in no object yet. Nobody would miss the copies of
+/// its log one after the other.
+#[test]
+fn a_log_that_lost_a_copy_is_seen_and_repaired() {
+    let (rig, bytes) = (Rig::new(), data(9 * BLOCK, 3));
+    killed(&rig, &bytes);
+    rig.kiln("status -q").ok();
+    let (folder, file) = logs(&rig)[1].clone();
+    let node = folder.replace('d', "n");
+    rig.remove(format!("{folder}/{file}"));
+    let said = rig.kiln("status").code(1).stdout;
+    let found =
+        format!("volume disk: 2 of 3 copies of its log are here ({node} has none any more)");
+    assert!(said.contains(&found) && said.contains("bears 1 more loss"), "{said}");
+    let json = rig.kiln("status --json -q").code(1).json();
+    assert_eq!(json["logs"][0]["copies"].as_array().unwrap().len(), 3);
+    rig.kiln("repair --dry-run -q").ok();
+    let json = rig.kiln("repair --json -q").ok().json();
+    assert_eq!(
+        (&json["logs"][0]["volume"], &json["logs"][0]["closed"]),
+        (&"disk".into(), &true.into())
+    );
+    assert_eq!(logs(&rig), []);
+    rig.kiln("status -q").ok();
+    holds(&rig, &bytes);
+}
+
+#[test]
+fn a_log_without_any_copy_is_a_loss() {
+    let rig = Rig::new();
+    killed(&rig, &data(9 * BLOCK, 3));
+    let logs = logs(&rig);
+    for (folder, _) in &logs[..2] {
+        rig.remove(folder);
+    }
+    // They may be back, so that nothing is done.
+    rig.kiln("status -q").code(1);
+    let said = rig.kiln("repair").code(1).stdout;
+    assert!(said.contains("1 of 3 copies") && said.contains("waits for them"), "{said}");
+    let (folder, file) = &logs[2];
+    rig.remove(format!("{folder}/{file}"));
+    let said = rig.kiln("status").code(2).stdout;
+    assert!(said.contains("NO copy of its log") && said.contains("NO: what a volume's"), "{said}");
+}
+
+#[test]
+fn nodes_do_not_leave_with_the_log_of_a_dead_server() {
+    let (rig, bytes) = (Rig::new(), data(9 * BLOCK, 5));
+    killed(&rig, &bytes);
+    let logs = logs(&rig);
+    let node = |at: usize| logs[at].0.replace('d', "n");
+    let all = format!("pool forget {} {} {}", node(0), node(1), node(2));
+    rig.kiln(&all).fails(5, &["what only the log of volume \"disk\" has"]);
+    rig.kiln(&format!("pool drain {}", node(0))).ok();
+    rig.remove(&logs[0].0);
+    for (folder, file) in &logs[1..] {
+        assert!(!rig.path(format!("{folder}/{file}")).exists());
+    }
+    holds(&rig, &bytes);
 }
 
 #[test]

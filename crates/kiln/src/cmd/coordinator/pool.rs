@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::Coordinator;
 use super::control::RecoveryControl;
 use super::hook::Hook;
+use super::logs::LogKeeper;
 use super::scrubs::PositionFile;
 use crate::exit::{Exit, Failure};
 use crate::page::Board;
@@ -105,8 +106,12 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     };
     let slowly = flags.scrubs.setup(setup)?;
     let (open, open_slowly) = (|| open_by(setup), || open_by(&slowly));
+    let logs = LogKeeper::new(&flags.pool, setup);
     let index = |pool: &Pool| match flags.pool.index(pool, setup) {
-        Ok(index) => Ok(index),
+        Ok(index) => {
+            logs.look(&index);
+            Ok(index)
+        }
         Err(Failure::Pool(error)) => Err(error),
         Err(other) => Err(PoolError::Index { what: other.to_string() }),
     };
@@ -127,10 +132,11 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     };
     let outcome = recovery.run();
     setup.observer.finish();
+    let left = logs.end();
     let done = outcome?;
     let report = report(&done);
     show(&report, setup)?;
-    Ok(exit(&done, flags.recover.stay))
+    Ok(exit(&done, flags.recover.stay).worse(left))
 }
 
 /// How others are told of this coordinator.

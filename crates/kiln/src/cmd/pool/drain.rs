@@ -2,14 +2,21 @@
 
 mod plan;
 
+use std::time::{Duration, Instant};
+
 use clap::Args;
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{NodeState, Observer, RecoverRequest};
+use kiln_volume::LogReport;
 
 use super::check_domains;
 use crate::cmd::repair::show_recovery;
 use crate::exit::{Exit, Failure};
-use crate::setup::{PoolFlags, Setup, now_ms};
+use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
+
+/// Servers of volumes look every 5 seconds whether a node with their log leaves.
+const SERVERS: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(500);
 
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
@@ -73,7 +80,22 @@ impl Drain {
         let index = self.pool.index(&pool, setup)?;
         let mut queue = RepairQueue::new(Rules::default());
         let status = pool.survey(&index, &mut queue, now_ms())?;
-        show_recovery(&report, setup)?;
+        let rim = volumes::rim_over(self.pool.open_quietly(setup)?, &self.pool, setup);
+        let logs = || -> Result<Vec<LogReport>, Failure> {
+            let mut logs = logs::all(&rim, &index, setup)?;
+            logs.retain(|log| log.copies.iter().any(|(id, _)| *id == self.id));
+            Ok(logs)
+        };
+        // Of volumes that nobody uses; who writes one moves its log by itself.
+        let tended = logs::tend(&rim, logs()?, false);
+        let until = Instant::now() + SERVERS;
+        let mut kept = logs()?;
+        while !kept.is_empty() && Instant::now() < until {
+            std::thread::sleep(LOOK);
+            kept = logs()?;
+        }
+        let volumes: Vec<String> = kept.into_iter().map(|log| log.volume).collect();
+        show_recovery(&report, &tended, setup)?;
         let mut left = 0;
         index.each("", None, |listed| {
             left +=
@@ -95,6 +117,15 @@ impl Drain {
                 "node {} is empty, but not everything is known to be in place yet; run kiln \
                 repair, then drain again",
                 self.id
+            ));
+            return Ok(Exit::Damaged);
+        }
+        if !volumes.is_empty() {
+            setup.observer.warn(&format!(
+                "node {} still has a copy of the log of volume {}; its server should have moved \
+                 it: end it, then drain again",
+                self.id,
+                volumes.join(", ")
             ));
             return Ok(Exit::Damaged);
         }

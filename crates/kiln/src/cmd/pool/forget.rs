@@ -5,7 +5,7 @@ use kiln_pool::{Observer, PoolError};
 
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
-use crate::setup::{PoolFlags, Setup};
+use crate::setup::{PoolFlags, Setup, logs, volumes};
 
 /// Names of lost objects that are told.
 const MAX_TOLD: usize = 1000;
@@ -42,8 +42,15 @@ impl Forget {
                 return Err(Failure::Flag { flag: "ID", problem });
             }
         }
+        let rim = volumes::rim_over(pool, &self.pool, setup);
+        let pool = rim.pool();
         let index = self.pool.index_to_list(&pool, setup)?;
-        let (lost, lost_count) = pool.lost_without(&self.ids, &index, MAX_TOLD)?;
+        let (mut lost, mut lost_count) = pool.lost_without(&self.ids, &index, MAX_TOLD)?;
+        let logs = logs::all(&rim, &index, setup)?;
+        for log in logs.iter().filter(|log| log.is_lost_without(&self.ids)) {
+            lost_count += 1;
+            lost.push(format!("what only the log of volume {:?} has", log.volume));
+        }
         setup.observer.finish();
         if lost_count > 0 && !self.lose {
             let objects = count(lost_count, "object");

@@ -1,10 +1,12 @@
 //! `kiln repair` without folders: a whole pool.
 
 use kiln_pool::{Observer, Pool, RecoverReport, RecoverRequest};
+use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::print::{INCOMPLETE, Stream, count, pace};
-use crate::setup::{PoolFlags, Setup, now_ms};
+use crate::setup::logs::{self, Tended};
+use crate::setup::{PoolFlags, Setup, now_ms, volumes};
 use crate::sizes;
 
 /// Repairs a pool.
@@ -17,11 +19,29 @@ pub fn run(flags: &PoolFlags, away: bool, dry_run: bool, setup: &Setup) -> Resul
     let index = flags.index(&pool, setup)?;
     let req = RecoverRequest { now_ms: now_ms(), away, dry_run };
     let outcome = pool.recover(&index, &req, &setup.settings());
+    let rim = volumes::rim_over(pool, flags, setup);
+    let lacking = logs::lacking(&rim, &index, setup)?;
+    // Whoever closes a volume puts objects, and may be asked for the index.
+    drop(index);
+    let tended = match dry_run {
+        true => Vec::new(),
+        false => logs::tend(&rim, lacking, away),
+    };
     setup.observer.finish();
     let mut report = outcome?;
     report.seconds = setup.seconds();
-    show(&report, setup)?;
-    Ok(exit(&report))
+    show(&report, &tended, setup)?;
+    let left: Vec<_> = tended.into_iter().filter(|it| !it.closed).map(|it| it.log).collect();
+    Ok(exit(&report).worse(logs::exit(&left)))
+}
+
+/// What a repair did.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    report: &'a RecoverReport,
+    /// Logs of volumes that lacked copies.
+    logs: &'a [Tended],
 }
 
 /// Who takes part from now on: what was out and is back does, and with `away` what is unavailable
@@ -48,16 +68,19 @@ fn exit(report: &RecoverReport) -> Exit {
 }
 
 /// Prints what a repair of a pool did.
-pub fn show(report: &RecoverReport, setup: &Setup) -> Result<(), Failure> {
+pub fn show(report: &RecoverReport, logs: &[Tended], setup: &Setup) -> Result<(), Failure> {
     if setup.json {
-        return Stream::Stdout.json(report);
+        return Stream::Stdout.json(&Shown { report, logs });
     }
     if setup.quiet {
         return Ok(());
     }
     let did = if report.dry_run { "would be repaired" } else { "repaired and verified" };
     let mut text = match report.damaged {
-        0 => format!("{}: nothing to repair\n", count(report.objects, "object")),
+        0 if logs.is_empty() => {
+            format!("{}: nothing to repair\n", count(report.objects, "object"))
+        }
+        0 => format!("{}: none to repair\n", count(report.objects, "object")),
         damaged => format!("{} of {damaged} damaged objects {did}\n", report.repaired),
     };
     if report.bytes_written > 0 && !report.dry_run {
@@ -90,6 +113,9 @@ pub fn show(report: &RecoverReport, setup: &Setup) -> Result<(), Failure> {
             "unavailable: {nodes}; until they are back, or repair --away does without them, fewer \
              further losses are survived\n"
         );
+    }
+    for log in logs {
+        text += &format!("{}\n", log.words());
     }
     if report.incomplete {
         text += INCOMPLETE;

@@ -1,0 +1,74 @@
+//! Logs of volumes, looked after beside the repair of objects: a volume that nobody uses is closed
+//! where its log has lost a copy.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use kiln_pool::{Index, Observer};
+
+use crate::exit::{Exit, Failure};
+use crate::setup::{PoolFlags, Setup, logs, volumes};
+
+/// How often it is looked at most: each volume is asked about.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// A look, on a thread of its own: to close a volume takes its time.
+struct Look {
+    since: Instant,
+    thread: JoinHandle<Result<Exit, Failure>>,
+}
+
+/// Who looks.
+pub struct LogKeeper<'a> {
+    flags: &'a PoolFlags,
+    setup: &'a Setup,
+    look: Mutex<Option<Look>>,
+}
+
+impl<'a> LogKeeper<'a> {
+    /// For a pool.
+    pub fn new(flags: &'a PoolFlags, setup: &'a Setup) -> LogKeeper<'a> {
+        LogKeeper { flags, setup, look: Mutex::new(None) }
+    }
+
+    /// Looks at all logs that this index knows of, unless that was just done.
+    pub fn look(&self, index: &Index) {
+        let mut look = self.look.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = |look: &Look| look.thread.is_finished() && look.since.elapsed() >= EVERY;
+        if look.as_ref().is_some_and(|look| !done(look)) {
+            return;
+        }
+        let (flags, setup, index) = (self.flags.clone(), self.setup.beside(), index.clone());
+        let thread = std::thread::spawn(move || tend(&flags, &setup, &index));
+        if let Some(last) = look.replace(Look { since: Instant::now(), thread }) {
+            self.heard(last);
+        }
+    }
+
+    /// Waits for the last look; what it found and could not set right.
+    pub fn end(self) -> Exit {
+        let look = self.look.lock().unwrap_or_else(PoisonError::into_inner).take();
+        look.map_or(Exit::Done, |look| self.heard(look))
+    }
+
+    fn heard(&self, look: Look) -> Exit {
+        match look.thread.join() {
+            Ok(Ok(exit)) => exit,
+            // The pool cannot be opened, say, which the repair has said.
+            Ok(Err(error)) => {
+                self.setup.observer.warn(&format!("logs of volumes: {error}"));
+                Exit::Damaged
+            }
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+fn tend(flags: &PoolFlags, setup: &Setup, index: &Index) -> Result<Exit, Failure> {
+    let rim = volumes::rim_over(flags.open_quietly(setup)?, flags, setup);
+    let tended = logs::tend(&rim, logs::lacking(&rim, index, setup)?, false);
+    tended.iter().for_each(|it| setup.observer.warn(&it.words()));
+    let left: Vec<_> = tended.into_iter().filter(|it| !it.closed).map(|it| it.log).collect();
+    Ok(logs::exit(&left))
+}

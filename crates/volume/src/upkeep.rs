@@ -1,0 +1,122 @@
+//! What an operator needs to know of logs: repairs rebuild objects, and a log is none. Its writer
+//! moves it away from a node that fails or leaves; where there is no writer nobody does.
+
+use std::sync::Arc;
+
+use kiln_pool::Pool;
+use kiln_store::{Backend, StoreError};
+use serde::Serialize;
+
+use crate::description::look_up;
+use crate::descriptor::LogCopy;
+use crate::generation::closed_name;
+use crate::{Result, Rim, Volume};
+
+/// How a copy of a log is.
+///
+/// ```
+/// assert_ne!(kiln_volume::LogCopyState::Away, kiln_volume::LogCopyState::Missing);
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogCopyState {
+    /// There.
+    Here,
+    /// There, on a node that is being emptied.
+    Leaving,
+    /// On a node that cannot be asked now.
+    Away,
+    /// Lost: the node is no part of the pool any more, or has another disk.
+    Missing,
+}
+
+/// The log of a volume that was not closed, and what is left of it.
+///
+/// ```
+/// # use kiln_volume::{LogCopyState, LogReport};
+/// let copies = vec![("n0".to_owned(), LogCopyState::Here), ("n1".to_owned(), LogCopyState::Missing)];
+/// let report = LogReport { volume: "disk".into(), writer: String::new(), copies };
+/// assert_eq!((report.here(), report.is_whole()), (1, false));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LogReport {
+    /// The volume's name.
+    pub volume: String,
+    /// Who writes it, or did when it was last seen.
+    pub writer: String,
+    /// Nodes with a copy, by their ids. There are m + 1.
+    pub copies: Vec<(String, LogCopyState)>,
+}
+
+impl LogReport {
+    /// Copies that can be read now. Each has all that was acknowledged, so one is enough.
+    #[must_use]
+    pub fn here(&self) -> usize {
+        let here = |state| matches!(state, LogCopyState::Here | LogCopyState::Leaving);
+        self.copies.iter().filter(|(_, state)| here(*state)).count()
+    }
+
+    /// Whether every copy is there, on a node that stays.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.copies.iter().all(|(_, state)| *state == LogCopyState::Here)
+    }
+
+    /// Whether what only the log has could not be read without some nodes.
+    #[must_use]
+    pub fn is_lost_without(&self, ids: &[String]) -> bool {
+        let left = |(node, state): &&(String, LogCopyState)| {
+            *state != LogCopyState::Missing && !ids.contains(node)
+        };
+        !self.copies.iter().any(|copy| left(&copy))
+    }
+}
+
+impl Volume {
+    /// How the copies of a volume's log are. `None`: it was closed, and all of it is in objects.
+    ///
+    /// # Errors
+    /// [`crate::VolumeError::NoVolume`]; what keeps its description from being read.
+    pub fn log_report(rim: &Rim, name: &str) -> Result<Option<LogReport>> {
+        let found = look_up(rim, name)?.descriptor;
+        if found.log.is_empty() {
+            return Ok(None);
+        }
+        let pool = rim.pool();
+        let copies = found.log.iter().map(|copy| (copy.node.clone(), state_of(&pool, copy)));
+        let copies = copies.collect();
+        Ok(Some(LogReport { volume: name.to_owned(), writer: found.writer, copies }))
+    }
+
+    /// Closes a volume that nobody uses, as its writer would have: what only its log had is in
+    /// objects of the pool then, which repairs rebuild.
+    ///
+    /// # Errors
+    /// [`crate::VolumeError::InUse`] while its writer lives, who looks after its log; as
+    /// [`Volume::open`].
+    pub fn close_unused(rim: &Arc<Rim>, name: &str, writer: &str) -> Result<()> {
+        Volume::settled(rim, name, writer).map(drop)
+    }
+}
+
+fn state_of(pool: &Pool, copy: &LogCopy) -> LogCopyState {
+    let Some(at) = pool.config().position(&copy.node) else { return LogCopyState::Missing };
+    let Some(store) = pool.place(&copy.node) else { return LogCopyState::Away };
+    // Who took it from its writer, and died then, has left it under the other name.
+    let there = is_there(&*store, &copy.file)
+        .and_then(|there| Ok(there || is_there(&*store, &closed_name(&copy.file))?));
+    match (there, pool.config().node[at].is_leaving()) {
+        (Err(_), _) => LogCopyState::Away,
+        (Ok(false), _) => LogCopyState::Missing,
+        (Ok(true), true) => LogCopyState::Leaving,
+        (Ok(true), false) => LogCopyState::Here,
+    }
+}
+
+fn is_there(store: &dyn Backend, file: &str) -> Result<bool, StoreError> {
+    match store.open(file) {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
