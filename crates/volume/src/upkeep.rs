@@ -34,7 +34,8 @@ pub enum LogCopyState {
 ///
 /// ```
 /// # use kiln_volume::{LogCopyState, LogReport};
-/// let copies = vec![("n0".to_owned(), LogCopyState::Here), ("n1".to_owned(), LogCopyState::Missing)];
+/// let copies = [("n0", LogCopyState::Here), ("n1", LogCopyState::Missing)];
+/// let copies = copies.map(|(node, state)| (node.to_owned(), state)).to_vec();
 /// let report = LogReport { volume: "disk".into(), writer: String::new(), copies };
 /// assert_eq!((report.here(), report.is_whole()), (1, false));
 /// ```

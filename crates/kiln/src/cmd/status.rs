@@ -24,8 +24,8 @@ Examples:
 /// Show the state of a pool: nodes, objects, what is endangered
 ///
 /// From file names alone: quick, but it does not notice corruption, which kiln scrub finds. Logs of
-/// volumes that lack copies are named. Exit code 1 means that something is missing or unavailable, 2
-/// that an object, or what a log alone has, cannot be read, or that so many nodes are unavailable
+/// volumes that lack copies are named. Exit code 1 means that something is missing or unavailable,
+/// 2 that an object, or what a log alone has, cannot be read, or that so many nodes are unavailable
 /// that there may be objects which only they know.
 #[derive(Debug, Args)]
 pub struct Status {

@@ -25,8 +25,8 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// Decides by what is lacking now; a joint plan holds if it was made for just that. `None`: some
-    /// of the shards can be given to no node.
+    /// Decides by what is lacking now; a joint plan holds if it was made for just that. `None`:
+    /// some of the shards can be given to no node.
     pub fn new(
         batch: &Batch,
         at: usize,

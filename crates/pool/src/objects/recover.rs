@@ -175,8 +175,7 @@ impl Pool {
                 }
                 Err(PoolError::NoObject { .. }) => queue.done(&key),
                 Err(error) => {
-                    // Part of it may be done.
-                    renewed.extend(self.listed(&key).ok().flatten());
+                    renewed.extend(self.listed(&key).ok().flatten()); // part of it may be done
                     settings.observer.warn(&error.to_string());
                     report.failed_count += 1;
                     if report.failed.len() < MAX_TOLD {

@@ -5,14 +5,14 @@ mod plan;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{NodeState, Observer, RecoverRequest};
+use kiln_pool::{Index, NodeState, Observer, Pool, RecoverRequest};
 use kiln_volume::LogReport;
 
 use super::check_domains;
 use crate::cmd::repair::show_recovery;
 use crate::exit::{Exit, Failure};
-use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
+use crate::setup::logs::{self, Tended};
+use crate::setup::{PoolFlags, Setup, now_ms, volumes};
 
 /// Servers of volumes look every 5 seconds whether a node with their log leaves.
 const SERVERS: Duration = Duration::from_secs(30);
@@ -78,58 +78,67 @@ impl Drain {
         // The repair may have settled the map.
         let pool = self.pool.open_quietly(setup)?;
         let index = self.pool.index(&pool, setup)?;
-        let mut queue = RepairQueue::new(Rules::default());
-        let status = pool.survey(&index, &mut queue, now_ms())?;
-        let rim = volumes::rim_over(self.pool.open_quietly(setup)?, &self.pool, setup);
-        let logs = || -> Result<Vec<LogReport>, Failure> {
-            let mut logs = logs::all(&rim, &index, setup)?;
-            logs.retain(|log| log.copies.iter().any(|(id, _)| *id == self.id));
-            Ok(logs)
-        };
-        // Of volumes that nobody uses; who writes one moves its log by itself.
-        let tended = logs::tend(&rim, logs()?, false);
-        let until = Instant::now() + SERVERS;
-        let mut kept = logs()?;
-        while !kept.is_empty() && Instant::now() < until {
-            std::thread::sleep(LOOK);
-            kept = logs()?;
-        }
-        let volumes: Vec<String> = kept.into_iter().map(|log| log.volume).collect();
+        let (tended, volumes) = self.logs(&index, setup)?;
         show_recovery(&report, &tended, setup)?;
-        let mut left = 0;
-        index.each("", None, |listed| {
-            left +=
-                u64::from(listed.nodes.contains(&self.id) || listed.manifests.contains(&self.id));
-            Ok(true)
-        })?;
-        if left > 0 {
-            let problem = format!(
-                "node {} still stores shards or manifests of {left} of {} objects; run kiln \
-                repair, then drain again",
-                self.id, status.objects
-            );
+        if let Some(problem) = self.what_stays(&pool, &index, &volumes)? {
             setup.observer.warn(&problem);
-            return Ok(Exit::Damaged);
-        }
-        if !pool.config().is_settled() {
-            // Readers still ask it: without it they could bear one loss less.
-            setup.observer.warn(&format!(
-                "node {} is empty, but not everything is known to be in place yet; run kiln \
-                repair, then drain again",
-                self.id
-            ));
-            return Ok(Exit::Damaged);
-        }
-        if !volumes.is_empty() {
-            setup.observer.warn(&format!(
-                "node {} still has a copy of the log of volume {}; its server should have moved \
-                 it: end it, then drain again",
-                self.id,
-                volumes.join(", ")
-            ));
             return Ok(Exit::Damaged);
         }
         self.pool.reopen(pool.forget(&ids, false, &setup.settings())?, setup)?;
         Ok(Exit::Done)
+    }
+
+    /// Closes volumes that nobody uses and that have a copy of their log on the node, and waits for
+    /// those that are in use: who writes one moves its log by itself. Names those that did not.
+    fn logs(&self, index: &Index, setup: &Setup) -> Result<(Vec<Tended>, Vec<String>), Failure> {
+        let rim = volumes::rim_over(self.pool.open_quietly(setup)?, &self.pool, setup);
+        let here = || -> Result<Vec<LogReport>, Failure> {
+            let mut logs = logs::all(&rim, index, setup)?;
+            logs.retain(|log| log.copies.iter().any(|(id, _)| *id == self.id));
+            Ok(logs)
+        };
+        let tended = logs::tend(&rim, here()?, false);
+        let (until, mut kept) = (Instant::now() + SERVERS, here()?);
+        while !kept.is_empty() && Instant::now() < until {
+            std::thread::sleep(LOOK);
+            kept = here()?;
+        }
+        Ok((tended, kept.into_iter().map(|log| log.volume).collect()))
+    }
+
+    /// Why the pool cannot do without the node yet, if so.
+    fn what_stays(
+        &self,
+        pool: &Pool,
+        index: &Index,
+        volumes: &[String],
+    ) -> Result<Option<String>, Failure> {
+        let (id, mut left, mut objects) = (&self.id, 0, 0);
+        index.each("", None, |listed| {
+            objects += 1;
+            left += u64::from(listed.nodes.contains(id) || listed.manifests.contains(id));
+            Ok(true)
+        })?;
+        let problem = if left > 0 {
+            format!(
+                "node {id} still stores shards or manifests of {left} of {objects} objects; run \
+                 kiln repair, then drain again"
+            )
+        } else if !pool.config().is_settled() {
+            // Readers still ask it: without it they could bear one loss less.
+            format!(
+                "node {id} is empty, but not everything is known to be in place yet; run kiln \
+                 repair, then drain again"
+            )
+        } else if !volumes.is_empty() {
+            format!(
+                "node {id} still has a copy of the log of volume {}; its server should have moved \
+                 it: end it, then drain again",
+                volumes.join(", ")
+            )
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(problem))
     }
 }
