@@ -224,10 +224,7 @@ fn replay_segments(
         match object {
             None => missing.push(number),
             Some((object, id)) => {
-                let head = crate::work::read_head(rim, &object, id).ok_or_else(|| {
-                    let what = format!("the header of {} cannot be read", id.name());
-                    VolumeError::Damaged { name: name.to_owned(), what }
-                })?;
+                let head = crate::work::read_head(rim, name, &object, id)?;
                 let current = id.generation == found.generation;
                 if current && head.seq.is_some_and(|seq| seq > last) {
                     missing.push(number);

@@ -164,6 +164,12 @@ impl Volume {
         lock(&self.state).size
     }
 
+    /// The number of its log: each opening has a higher one than all before, and so has each log
+    /// that a writer makes after a node has failed.
+    pub fn generation(&self) -> u64 {
+        lock(&self.generation).number
+    }
+
     /// Whether nothing can be written.
     pub fn is_read_only(&self) -> bool {
         self.read_only

@@ -182,10 +182,7 @@ impl Volume {
     /// The header of a segment.
     pub(crate) fn head_of(&self, id: &SegmentId) -> Result<SegmentHead> {
         let object = self.object(id)?;
-        read_head(&self.rim, &object, id).ok_or_else(|| {
-            let what = format!("the header of {} cannot be read", id.name());
-            VolumeError::Damaged { name: self.name.clone(), what }
-        })
+        read_head(&self.rim, &self.name, &object, id)
     }
 
     /// Adds the bytes of blocks that are to be moved; adjacent ones are read together.
@@ -379,10 +376,10 @@ impl Volume {
 /// The header of a segment; `None`: it cannot be had.
 pub(crate) fn read_head(
     rim: &crate::Rim,
+    volume: &str,
     object: &kiln_pool::OpenObject,
     id: &SegmentId,
-) -> Option<SegmentHead> {
-    let settings = rim.settings(&Silent);
+) -> Result<SegmentHead> {
     let pool = rim.pool();
     let whole = |start: &[u8]| {
         let pages = SegmentHead::pages_of(start)?;
@@ -395,11 +392,24 @@ pub(crate) fn read_head(
         true => whole(&first),
         false => None,
     };
-    let found = found.or_else(|| {
-        let first = object.read(&pool, 0..BLOCK as u64, &settings).ok()?;
-        let pages = SegmentHead::pages_of(&first)? as u64;
-        let bytes = object.read(&pool, 0..pages * BLOCK as u64, &settings).ok()?;
-        SegmentHead::parse(&bytes)
-    });
-    found.filter(|head| head.id == *id)
+    let found = match found {
+        Some(head) => Some(head),
+        None => read_head_checked(rim, object)?,
+    };
+    found.filter(|head| head.id == *id).ok_or_else(|| {
+        let what = format!("the header of {} is none", id.name());
+        VolumeError::Damaged { name: volume.to_owned(), what }
+    })
+}
+
+/// The same by the pool, which finds out what is wrong with a node, and reads around it. That it
+/// cannot, since too many are unavailable, is not damage.
+fn read_head_checked(
+    rim: &crate::Rim,
+    object: &kiln_pool::OpenObject,
+) -> Result<Option<SegmentHead>> {
+    let settings = rim.settings(&Silent);
+    let read = |end: usize| rim.with(|pool| object.read(pool, 0..end as u64, &settings));
+    let Some(pages) = SegmentHead::pages_of(&read(BLOCK)?) else { return Ok(None) };
+    Ok(SegmentHead::parse(&read(pages * BLOCK)?))
 }

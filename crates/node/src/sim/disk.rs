@@ -1,11 +1,11 @@
 //! A simulated host's disk: memory with the ways in which disks go wrong.
 
-use std::io::{Error, ErrorKind};
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kiln_store::{
-    Append, Backend, Capabilities, MemoryBackend, Operation, ReadAt, StoreError, WriteLock,
+    Append, Backend, Capabilities, LogFile, MemoryBackend, Operation, ReadAt, StoreError, WriteLock,
 };
 
 use super::faults::Random;
@@ -74,6 +74,16 @@ impl Health {
         self.lies.load(Ordering::Relaxed)
     }
 
+    /// Takes up room; how much of it there was.
+    fn take(&self, bytes: u64) -> u64 {
+        let space = self.space.load(Ordering::Relaxed);
+        let fits = bytes.min(space);
+        if space != u64::MAX {
+            self.space.store(space - fits, Ordering::Relaxed);
+        }
+        fits
+    }
+
     /// A disk that returns wrong data: every eighth read has a flipped bit.
     fn distort(&self, bytes: &mut [u8]) {
         if !self.lies() || bytes.is_empty() {
@@ -135,9 +145,26 @@ impl Backend for SimDisk {
         self.memory.remove(name)
     }
 
+    fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>, StoreError> {
+        if self.health.take(size) < size {
+            return Err(full(name));
+        }
+        let inner = self.memory.create_log(name, size)?;
+        Ok(Box::new(SimFile { inner, health: Arc::clone(&self.health), name: name.to_owned() }))
+    }
+
+    fn close_log(&self, name: &str, to: &str, force: bool) -> Result<(), StoreError> {
+        self.memory.close_log(name, to, force)
+    }
+
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
         self.memory.lock(wait)
     }
+}
+
+fn full(name: &str) -> StoreError {
+    let (place, name, source) = ("a disk".into(), name.into(), ErrorKind::StorageFull.into());
+    StoreError::Io { op: Operation::Write, place, name, source }
 }
 
 struct SimFile<F> {
@@ -160,18 +187,9 @@ impl ReadAt for SimFile<Box<dyn ReadAt>> {
 
 impl Append for SimFile<Box<dyn Append>> {
     fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        let space = self.health.space.load(Ordering::Relaxed);
-        let fits = (bytes.len() as u64).min(space);
-        if space != u64::MAX {
-            self.health.space.store(space - fits, Ordering::Relaxed);
-        }
+        let fits = self.health.take(bytes.len() as u64);
         self.inner.append(&bytes[..fits as usize])?;
-        if fits < bytes.len() as u64 {
-            let source = Error::from(ErrorKind::StorageFull);
-            let (place, name) = ("a disk".to_owned(), self.name.clone());
-            return Err(StoreError::Io { op: Operation::Write, place, name, source });
-        }
-        Ok(())
+        if fits < bytes.len() as u64 { Err(full(&self.name)) } else { Ok(()) }
     }
 
     fn len(&self) -> u64 {
@@ -180,5 +198,19 @@ impl Append for SimFile<Box<dyn Append>> {
 
     fn sync(&mut self) -> Result<(), StoreError> {
         if self.health.lies() { Ok(()) } else { self.inner.sync() }
+    }
+}
+
+impl LogFile for SimFile<Box<dyn LogFile>> {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        self.inner.write_at(offset, bytes)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.inner.sync()
     }
 }

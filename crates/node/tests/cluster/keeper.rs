@@ -17,6 +17,7 @@ use kiln_store::MemoryBackend;
 use crate::index_file::IndexFile;
 use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};
 use crate::scenario::millis;
+use crate::volumes;
 
 /// Looks after the pool until it must be whole.
 const ROUNDS: usize = 8;
@@ -200,7 +201,8 @@ impl<'a> Keeper<'a> {
         match &scrubbed {
             Ok(report) => {
                 self.run.count("scrub done");
-                if report.clean && locked(&self.run.losses).whole(since) > 0 {
+                let tells = report.clean && !self.run.scenario.volume;
+                if tells && locked(&self.run.losses).whole(since) > 0 {
                     self.run.count("made up for");
                 }
             }
@@ -246,7 +248,10 @@ impl<'a> Keeper<'a> {
             self.last_read(&pool, &name, Some(start..end), overload);
         }
         let mut listed = Vec::new();
-        let all = self.index.each("", None, |entry| {
+        if self.run.scenario.volume {
+            volumes::check_all(self.run, self.client, pool);
+        }
+        let all = self.index.each("folder/", None, |entry| {
             listed.push((entry.name, entry.size));
             Ok(true)
         });

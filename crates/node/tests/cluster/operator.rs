@@ -10,6 +10,7 @@ use kiln_store::{Backend, MemoryBackend};
 
 use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};
 use crate::scenario::millis;
+use crate::volumes;
 
 /// Disks kept at most, of each kind.
 const KEPT: usize = 4;
@@ -166,7 +167,10 @@ impl<'a> Operator<'a> {
             left += u64::from(here);
             Ok(true)
         })?;
-        if left == 0 && pool.config().is_settled() {
+        if left == 0
+            && pool.config().is_settled()
+            && volumes::leaves(self.run, self.client, &node.id)?
+        {
             let config = pool.forget(&ids, false, &settings())?;
             self.did("drained", &config);
         }

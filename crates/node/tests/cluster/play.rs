@@ -16,7 +16,8 @@ use crate::history::History;
 use crate::keeper::Keeper;
 use crate::losses::Losses;
 use crate::operator::Operator;
-use crate::scenario::{Scenario, USERS, millis};
+use crate::scenario::{Scenario, USERS, WRITERS, millis};
+use crate::volumes::{Openings, Writer};
 
 /// When the world begins, in ms since 1970.
 const EPOCH_MS: u64 = 1_700_000_000_000;
@@ -28,7 +29,9 @@ pub type Counts = BTreeMap<String, u64>;
 pub struct ClusterRun {
     pub scenario: Scenario,
     /// All that anybody wrote down, the newest last.
-    configs: Mutex<Vec<PoolConfig>>,
+    configs: Arc<Mutex<Vec<PoolConfig>>>,
+    /// Of the volume.
+    pub blocks: Mutex<Openings>,
     pub history: Mutex<History>,
     pub losses: Mutex<Losses>,
     /// Hosts with a new disk that the pool has not taken yet.
@@ -59,8 +62,7 @@ fn data(len: usize, seed: u64) -> Vec<u8> {
 }
 
 /// Plays a seed; says what came of it. Panics where an invariant is broken.
-pub fn play(seed: u64, tell: bool) -> Counts {
-    let scenario = Scenario::of_seed(seed);
+pub fn play(seed: u64, scenario: Scenario, tell: bool) -> Counts {
     if tell {
         println!("{scenario:#?}");
     }
@@ -75,7 +77,8 @@ pub fn play(seed: u64, tell: bool) -> Counts {
     let run = ClusterRun {
         losses: Mutex::new(Losses::new(scenario.tolerates, &scenario.hurt, scenario.hurt_until())),
         scenario,
-        configs: Mutex::new(vec![config]),
+        configs: Arc::new(Mutex::new(vec![config])),
+        blocks: Mutex::default(),
         history: Mutex::default(),
         untaken: Mutex::default(),
         at_work: Mutex::default(),
@@ -89,6 +92,9 @@ pub fn play(seed: u64, tell: bool) -> Counts {
         programs.push(Box::new(|client| run.user(&client)));
     }
     programs.push(Box::new(|client| Operator::new(&run, &client).run()));
+    for _ in 0..if run.scenario.volume { WRITERS } else { 0 } {
+        programs.push(Box::new(|client| Writer::new(&run, client).run()));
+    }
     let end = cluster.run(programs);
     let end = end.unwrap_or_else(|client| panic!("client {client} failed"));
     let mut counts = run.counts.into_inner().unwrap();
@@ -120,6 +126,11 @@ impl ClusterRun {
         run[..8].copy_from_slice(&client.random().to_le_bytes());
         run[8..].copy_from_slice(&client.random().to_le_bytes());
         run
+    }
+
+    /// What anybody wrote down, for those who outlive a program.
+    pub fn configs(&self) -> Arc<Mutex<Vec<PoolConfig>>> {
+        Arc::clone(&self.configs)
     }
 
     pub fn write_down(&self, config: &PoolConfig) {
@@ -400,7 +411,7 @@ impl ClusterRun {
             Ok(_) => self.count("ls done"),
             Err(error) => return self.failed("ls", client, &error),
         }
-        let all = index.each("", None, |listed| {
+        let all = index.each("folder/", None, |listed| {
             let known = locked(&self.history).has_size(&listed.name, listed.size);
             assert!(known, "{client:?}: {} never had {} bytes", listed.name, listed.size);
             Ok(true)

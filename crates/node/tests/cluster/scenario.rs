@@ -16,6 +16,8 @@ pub fn millis(random: &mut Random, limit: u64) -> Duration {
 /// one that changes its members (the last).
 pub const USERS: usize = 3;
 const CLIENTS: usize = USERS + 2;
+/// Clients that write to a volume, where there is one; after all others.
+pub const WRITERS: usize = 2;
 
 /// All that goes wrong takes place within about a minute and a half.
 const ALL_HAPPENED: Duration = Duration::from_secs(90);
@@ -80,6 +82,8 @@ pub struct Scenario {
     pub strategy: &'static str,
     /// Repairs at once.
     pub jobs: usize,
+    /// There is a volume, and clients that take it from each other.
+    pub volume: bool,
 }
 
 impl Scenario {
@@ -148,7 +152,46 @@ impl Scenario {
             clocks,
             strategy,
             jobs,
+            volume: false,
         }
+    }
+
+    /// The same cluster with a volume. A log has copies on m + 1 disks, and each alone tells what
+    /// was acknowledged: m may be away or lost. One that lies or rots and is the only one left is
+    /// more than that, so these are left out; and so is a scrub's finding that all is whole, as it
+    /// makes no log whole.
+    pub fn with_volume(seed: u64) -> Scenario {
+        let (mut scenario, mut random) = (Scenario::of_seed(seed), Random(seed ^ 0xb10c_5eed));
+        scenario.volume = true;
+        scenario.calm = false;
+        if scenario.overload {
+            scenario.overload = false;
+            scenario.hurt.clear();
+        }
+        let mut lost = Vec::new();
+        scenario.scheduled_faults.retain(|fault| match fault.what {
+            What::Rot { .. } | What::Lie { .. } => false,
+            What::Lose { host } if scenario.hurt.contains(&host) => {
+                lost.push(host);
+                true
+            }
+            What::Lose { .. } => false,
+            _ => true,
+        });
+        scenario.hurt = lost;
+        for client in CLIENTS..CLIENTS + WRITERS {
+            if random.one_in(3) {
+                let at = millis(&mut random, 60_000);
+                scenario.scheduled_faults.push(ScheduledFault { at, what: What::Kill { client } });
+            }
+            if random.one_in(3) {
+                let (at, time) = (millis(&mut random, 60_000), millis(&mut random, 40_000));
+                let what = What::CutClient { client, time };
+                scenario.scheduled_faults.push(ScheduledFault { at, what });
+            }
+            scenario.clocks.push(Clock::of(&mut random));
+        }
+        scenario
     }
 
     /// Until when the disks of [`Scenario::hurt`] are: one that lies does so for ever.

@@ -63,6 +63,12 @@ impl History {
         History { possible: vec![BTreeSet::from([0]); size as usize / BLOCK], last: 0 }
     }
 
+    /// Of a volume that holds this; writes are numbered after `last`.
+    pub fn of(found: &[Tag], last: Tag) -> History {
+        let possible = found.iter().map(|tag| BTreeSet::from([*tag])).collect();
+        History { possible, last }
+    }
+
     /// Something to write: mostly a little where much is written, sometimes zeros or much.
     pub fn plan(&mut self, random: &mut Random) -> Vec<Change> {
         let blocks = self.possible.len() as u64;
@@ -110,26 +116,36 @@ impl History {
 
     /// What a volume holds.
     pub fn read(volume: &Volume, what: &str) -> Vec<Tag> {
+        History::try_read(volume, what).unwrap_or_else(|error| panic!("{what}: {error}"))
+    }
+
+    /// The same, where it can be read.
+    pub fn try_read(volume: &Volume, what: &str) -> Result<Vec<Tag>, VolumeError> {
         let mut bytes = vec![0xaa; volume.size() as usize];
-        volume.read(0, &mut bytes).unwrap_or_else(|error| panic!("{what}: {error}"));
-        bytes.chunks(BLOCK).map(|block| tag_of(block, what)).collect()
+        volume.read(0, &mut bytes)?;
+        Ok(bytes.chunks(BLOCK).map(|block| tag_of(block, what)).collect())
     }
 
     /// All that a volume holds may be there.
     pub fn check(&self, volume: &Volume, what: &str) -> Vec<Tag> {
         let found = History::read(volume, what);
+        self.allows(&found, what);
+        found
+    }
+
+    /// All of this may be there.
+    pub fn allows(&self, found: &[Tag], what: &str) {
         for (block, (tag, possible)) in found.iter().zip(&self.possible).enumerate() {
             let known = possible.contains(tag);
             assert!(known, "{what}: block {block} is of write {tag}, not of {possible:?}");
         }
-        found
     }
 
     /// The same for who opened the volume just now: what that one sees stays, and what was begun
     /// before it came and it does not see will never be there.
     pub fn opened(&mut self, volume: &Volume, what: &str) {
         let found = self.check(volume, what);
-        self.possible = found.into_iter().map(|tag| BTreeSet::from([tag])).collect();
+        *self = History::of(&found, self.last);
     }
 
     /// Whether changes, acknowledged to a writer after another one opened the volume, were there
