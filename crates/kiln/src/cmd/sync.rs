@@ -92,7 +92,7 @@ fn folder(path: &str) -> Result<&Path, Failure> {
 
 impl Sync {
     fn put(&self, transfer: &Transfer<'_>, from: &Path, to: &str) -> Result<Report, Failure> {
-        let mut report = Report::default();
+        let mut report = Report::new(self.dry_run);
         let prefix = to.trim_matches('/');
         let mut walked = Walked::new(from, prefix)?;
         let (objects, _) = transfer.listed(prefix)?;
@@ -114,8 +114,9 @@ impl Sync {
             }
         }
         walked.files = wanted;
-        if !self.dry_run {
-            transfer.put(walked, &mut report)?;
+        match self.dry_run {
+            true => report.would_copy(walked.files.iter().map(|file| file.bytes), walked.left_out),
+            false => transfer.put(walked, &mut report)?,
         }
         // Where not all could be read, what seems to be gone may be there.
         for name in there.into_keys().filter(|_| self.delete && report.failed == 0) {
@@ -123,14 +124,14 @@ impl Sync {
             if !self.dry_run {
                 let settings = transfer.setup.settings();
                 transfer.pool.remove(&name, fresh_run(), now_ms(), &settings)?;
-                report.removed += 1;
             }
+            report.removed += 1;
         }
         Ok(report)
     }
 
     fn get(&self, transfer: &Transfer<'_>, from: &str, to: &Path) -> Result<Report, Failure> {
-        let mut report = Report::default();
+        let mut report = Report::new(self.dry_run);
         let prefix = from.trim_end_matches('/');
         let (objects, folders) = transfer.listed(prefix)?;
         if objects.is_empty() && folders.is_empty() {
@@ -159,7 +160,9 @@ impl Sync {
                 }
             }
         }
-        if !self.dry_run {
+        if self.dry_run {
+            report.would_copy(wanted.iter().map(|item| item.bytes), Vec::new());
+        } else {
             transfer.get(&wanted, &mut report)?;
             transfer.write_others(prefix, &folders, to)?;
         }
@@ -169,8 +172,8 @@ impl Sync {
             if !self.dry_run {
                 let failed = |source| Failure::Io { action: "remove", path: path.clone(), source };
                 std::fs::remove_file(&path).map_err(failed)?;
-                report.removed += 1;
             }
+            report.removed += 1;
         }
         Ok(report)
     }

@@ -35,9 +35,11 @@ const TOGETHER_BYTES: u64 = 16 << 20;
 /// Most files that are written together: beside them shards are open that they are read from.
 const OUTPUTS: usize = 384;
 
-/// What a copy did.
+/// What a copy did, or (dry run) would do.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dry_run: bool,
     copied: u64,
     bytes: u64,
     pub skipped: u64,
@@ -52,6 +54,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// Of nothing yet.
+    pub fn new(dry_run: bool) -> Report {
+        Report { dry_run, ..Report::default() }
+    }
+
     /// Counts what became of one file or object: copied bytes, or nothing when it was left out.
     fn count(&mut self, name: &str, outcome: Result<Option<u64>, Failure>) {
         match outcome {
@@ -62,6 +69,15 @@ impl Report {
             Ok(None) => self.skipped += 1,
             Err(failure) => self.fail(name, &failure),
         }
+    }
+
+    /// Counts what a run that is not dry would copy, and what it would leave out.
+    pub fn would_copy(&mut self, sizes: impl Iterator<Item = u64>, left_out: Vec<String>) {
+        sizes.for_each(|bytes| {
+            self.copied += 1;
+            self.bytes += bytes;
+        });
+        self.left_out.extend(left_out);
     }
 
     pub fn fail(&mut self, name: &str, failure: &Failure) {
@@ -82,17 +98,22 @@ impl Report {
         } else if !setup.quiet {
             let mut text: String = self.steps.iter().map(|step| format!("{step}\n")).collect();
             let copied = count(self.copied, "file");
-            text += &format!("{copied} copied, {}", sizes::show(self.bytes));
+            let would = if self.dry_run { "would be " } else { "" };
+            text += &format!("{copied} {would}copied, {}", sizes::show(self.bytes));
+            let removed = format!("{would}removed");
             let others = [
                 (self.skipped, "skipped"),
-                (self.removed, "removed"),
+                (self.removed, &removed[..]),
                 (self.left_out.len() as u64, "LEFT OUT"),
                 (self.failed, "FAILED"),
             ];
             for (number, word) in others.into_iter().filter(|(number, _)| *number > 0) {
                 text += &format!("; {number} {word}");
             }
-            text += &format!("\n{}\n", pace(self.bytes, self.seconds));
+            text += "\n";
+            if !self.dry_run {
+                text += &format!("{}\n", pace(self.bytes, self.seconds));
+            }
             Stream::Stdout.text(&text)?;
         }
         Ok(if self.failed > 0 { Exit::Io } else { Exit::Done })

@@ -195,6 +195,7 @@ fn sync_copies_what_has_changed() {
     }
     let plan = rig.kiln("sync in pool:p --dry-run").ok();
     assert!(plan.stdout.contains("would copy p/sub/c: new"), "{}", plan.stdout);
+    assert!(plan.stdout.ends_with("\n3 files would be copied, 14.65 KiB\n"), "{}", plan.stdout);
     assert_eq!(names(&rig), [""; 0], "a dry run does nothing");
     rig.kiln("sync in pool:p -q").ok();
     let idle = rig.kiln("sync in pool:p --json").ok().json();
@@ -225,6 +226,12 @@ fn sync_copies_what_has_changed() {
     fs::write(rig.path("out/stray"), b"x").unwrap();
     rig.remove("in/a");
     assert_eq!(steps("--delete"), ["would remove p/a: not in the source"]);
+    let plan = rig.kiln("sync pool:p out --delete --dry-run").ok();
+    let end = "\n0 files would be copied, 0 B; 3 skipped; 1 would be removed\n";
+    assert!(plan.stdout.ends_with(end), "{}", plan.stdout);
+    let plan = rig.kiln("sync in pool:p --delete --dry-run --json").ok().json();
+    assert_eq!((&plan["dry_run"], &plan["removed"]), (&true.into(), &1.into()));
+    assert!(names(&rig).contains(&"p/a".to_owned()) && rig.names("out").contains(&"stray".into()));
     rig.kiln("sync in pool:p --delete -q").ok();
     rig.kiln("sync pool:p out --delete -q").ok();
     assert_eq!(names(&rig), ["p/b", "p/sub/c"]);
