@@ -34,7 +34,13 @@ pub enum Failure {
     Code(#[from] CodeError),
     /// A pool.
     #[error(transparent)]
-    Pool(#[from] PoolError),
+    Pool(PoolError),
+    /// A put would replace something.
+    #[error("{error}; give replace=True to replace what is there")]
+    Replaces {
+        /// What is there.
+        error: PoolError,
+    },
     /// A place.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -63,7 +69,7 @@ impl Failure {
             Failure::Pool(error) | Failure::Node(NodeError::Pool(error)) => of_pool(error),
             Failure::Store(error) | Failure::Node(NodeError::Store(error)) => of_store(error),
             Failure::Node(NodeError::Setup { .. }) => "UsageError",
-            Failure::Node(NodeError::Taken { .. }) => "RefusedError",
+            Failure::Replaces { .. } | Failure::Node(NodeError::Taken { .. }) => "RefusedError",
             Failure::Node(NodeError::Refused { .. }) => "NotPermittedError",
             Failure::Node(NodeError::Io { source, .. }) => of_io(source),
             Failure::Node(_) | Failure::Python(_) => "IoError",
@@ -75,6 +81,15 @@ impl Failure {
             Failure::Pool(error) => error.is_retryable(),
             Failure::Store(error) => error.is_retryable(),
             _ => false,
+        }
+    }
+}
+
+impl From<PoolError> for Failure {
+    fn from(error: PoolError) -> Failure {
+        match error {
+            error @ PoolError::Exists { .. } => Failure::Replaces { error },
+            error => Failure::Pool(error),
         }
     }
 }

@@ -124,7 +124,13 @@ pub enum Failure {
     Plan(PlanError),
     /// Encode, decode, verify or repair.
     #[error(transparent)]
-    Pool(#[from] PoolError),
+    Pool(PoolError),
+    /// A put or an encode would replace something.
+    #[error("{error}; give --force to replace what is there")]
+    Replaces {
+        /// What is there.
+        error: PoolError,
+    },
     /// A shard or folder.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -183,6 +189,15 @@ pub enum Failure {
     },
 }
 
+impl From<PoolError> for Failure {
+    fn from(error: PoolError) -> Failure {
+        match error {
+            error @ PoolError::Exists { .. } => Failure::Replaces { error },
+            error => Failure::Pool(error),
+        }
+    }
+}
+
 impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Failure {
         match error {
@@ -220,9 +235,10 @@ impl Failure {
             Failure::Store(error) | Failure::Node(NodeError::Store(error)) => of_store(error),
             Failure::Volume(error) => of_volume(error),
             Failure::Node(_) | Failure::Nbd(_) | Failure::NotUsable { .. } => Exit::Io,
-            Failure::Exists { .. } | Failure::InTheWay { .. } | Failure::Busy { .. } => {
-                Exit::Refused
-            }
+            Failure::Exists { .. }
+            | Failure::Replaces { .. }
+            | Failure::InTheWay { .. }
+            | Failure::Busy { .. } => Exit::Refused,
         }
     }
 }
@@ -306,6 +322,12 @@ pub fn report(failure: &Failure, json: bool) -> Exit {
         crate::print::error_line(&error);
         if json && !crate::print::data_goes_to_stdout(false) {
             let (kind, todo) = exit.told();
+            let todo = match failure {
+                Failure::Exists { .. } | Failure::Replaces { .. } => {
+                    "nothing was changed; give --force to replace what is there"
+                }
+                _ => todo,
+            };
             let told = Told { error, kind, exit: exit as u8, todo };
             // Nobody is left to tell that nobody listens.
             let _ = crate::print::Stream::Stdout.json(&told);

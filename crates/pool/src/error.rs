@@ -100,6 +100,12 @@ pub enum PoolError {
         /// Why, and what to do.
         what: String,
     },
+    /// Something of that name is there, and the caller did not ask to replace it.
+    #[error("refused: {what}")]
+    Exists {
+        /// What is there. How to ask is not said: the program and Python have words of their own.
+        what: String,
+    },
     /// A place stayed locked for longer than it was to be waited for. Nothing was changed.
     #[error(
         "{place} has been locked for {seconds} s by {}; nothing was changed. When that one has \
@@ -286,6 +292,7 @@ impl PoolError {
             | PoolError::Uncertain { .. }
             | PoolError::StripeLost { .. } => ErrorKind::NotRecoverable,
             PoolError::Refused { .. }
+            | PoolError::Exists { .. }
             | PoolError::Locked { .. }
             | PoolError::Conflict { .. }
             | PoolError::Changed { .. }

@@ -135,11 +135,8 @@ fn refuse_present(object: &str, codec: &Codec, nodes: &[Node]) -> Result<()> {
     for node in nodes {
         let files = node.store.list()?;
         if let Some(file) = names.iter().find(|name| files.contains(name)) {
-            let what = format!(
-                "{file} is in {} already; ask to replace it, or move it away",
-                node.store.place()
-            );
-            return Err(PoolError::Refused { what });
+            let what = format!("{file} is in {} already", node.store.place());
+            return Err(PoolError::Exists { what });
         }
     }
     Ok(())

@@ -39,7 +39,12 @@ fn errors_are_json_too() {
     fs::create_dir(rig.path("empty")).unwrap();
     told(rig.kiln("verify empty --json"), 7, "not-found");
     let data = rig.encoded("rs:2+1", "", 10_000);
-    told(rig.kiln("encode object -c rs:2+1 -o shards --json"), 5, "refused");
+    let there = told(rig.kiln("encode object -c rs:2+1 -o shards --json"), 5, "refused");
+    assert_eq!(there["todo"], "nothing was changed; remove what is in the way");
+    rig.data("object", 10_000, 2);
+    let other = told(rig.kiln("encode object -c rs:2+1 -o shards --json"), 5, "refused");
+    assert_eq!(other["todo"], "nothing was changed; give --force to replace what is there");
+    assert!(other["error"].as_str().unwrap().ends_with("give --force to replace what is there"));
     for index in [0, 1] {
         rig.remove(shard(index));
     }

@@ -78,7 +78,8 @@ fn raw_needs_to_be_told() {
     rig.kiln("decode chunks -o back --format raw").fails(3, &["--code"]);
     rig.kiln("decode chunks -o back --format raw -c rs:2+1").fails(3, &["size"]);
     rig.kiln("decode chunks -o back --format raw -c rs:2+1 --size 1GiB").fails(2, &["536870912"]);
-    rig.kiln("encode object -c rs:2+1 --format raw -o chunks").fails(5, &["object"]);
+    rig.kiln("encode object -c rs:2+1 --format raw -o chunks")
+        .fails(5, &["object", "give --force"]);
     rig.remove("chunks/object.0");
     rig.remove("chunks/object.2");
     rig.kiln("repair chunks --format raw -c rs:2+1").fails(2, &["not recoverable"]);

@@ -246,7 +246,7 @@ fn objects_get_other_names() {
     rig.kiln("put x -q").ok();
     rig.data("y", 100, 2);
     rig.kiln("put y d/y -q").ok();
-    rig.kiln("mv x d/y").fails(5, &["d/y"]);
+    rig.kiln("mv x d/y").fails(5, &["d/y", "give --force"]);
     rig.kiln("mv x films/x -q").ok();
     rig.kiln("mv -r d e/f -q").ok();
     assert_eq!(names(&rig), ["e/f/y", "films/x"]);

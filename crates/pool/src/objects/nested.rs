@@ -199,7 +199,7 @@ impl Pool {
             for end in self.put_all(puts.collect(), &Settings::new(&Silent))? {
                 match end {
                     // Somebody else was quicker.
-                    Ok(_) | Err(PoolError::Refused { .. }) => {}
+                    Ok(_) | Err(PoolError::Exists { .. } | PoolError::Refused { .. }) => {}
                     Err(error) => return Err(error),
                 }
             }

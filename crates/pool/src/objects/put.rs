@@ -138,9 +138,9 @@ impl Pool {
     /// durable. Two puts of one name at a time are safe; the one that commits last stays.
     ///
     /// # Errors
-    /// [`PoolError::Refused`] when the object is there and `replace` is not set, or when too few
-    /// domains can be used; [`PoolError::Changed`]; input and store errors. Nothing is then
-    /// changed, except with [`PoolError::UnderReplicated`].
+    /// [`PoolError::Exists`] when the object is there and `replace` is not set;
+    /// [`PoolError::Refused`] when too few domains can be used; [`PoolError::Changed`]; input and
+    /// store errors. Nothing is then changed, except with [`PoolError::UnderReplicated`].
     pub fn put(
         &self,
         req: &PutRequest<'_>,
@@ -511,11 +511,8 @@ pub(super) fn check_together<'a>(names: impl ExactSizeIterator<Item = &'a str>) 
 fn refuse_existing(req: &PutRequest<'_>, before: Before, there: Option<&Manifest>) -> Result<()> {
     match (before, there) {
         (Before::AsAsked, Some(there)) if !req.replace => {
-            let what = format!(
-                "object {:?} exists already (version {}); ask to replace it",
-                req.name, there.version
-            );
-            Err(PoolError::Refused { what })
+            let what = format!("object {:?} exists already (version {})", req.name, there.version);
+            Err(PoolError::Exists { what })
         }
         (Before::Run(expected), there) if expected != there.map(|there| there.run) => {
             Err(PoolError::Conflict { name: req.name.to_owned() })

@@ -64,9 +64,9 @@ pub struct EncodeRequest<'a> {
 /// was interrupted is resumed (regular files only).
 ///
 /// # Errors
-/// [`PoolError::Refused`] when shards of the object are there and `replace` is not set;
-/// [`PoolError::Changed`]; store and input errors. Parts are then removed and nothing else is
-/// touched.
+/// When `replace` is not set, [`PoolError::Exists`] for shards of the object that are there, and
+/// [`PoolError::Refused`] for those of the same input; [`PoolError::Changed`]; store and input
+/// errors. Parts are then removed and nothing else is touched.
 pub fn encode(
     req: &EncodeRequest<'_>,
     source: &mut dyn Source,

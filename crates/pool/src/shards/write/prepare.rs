@@ -77,16 +77,13 @@ pub(super) fn prepare(
     }
     let occupied = !present.finals.is_empty() || !present.broken.is_empty();
     if occupied && !req.replace {
-        let what = if same {
-            format!("{:?} is already encoded here, from the same input", req.object)
-        } else {
-            let count = present.finals.len() + present.broken.len();
-            format!(
-                "{count} shards of {:?} are here; ask to replace them, or move them away",
-                req.object
-            )
-        };
-        return Err(PoolError::Refused { what });
+        if same {
+            let what = format!("{:?} is already encoded here, from the same input", req.object);
+            return Err(PoolError::Refused { what });
+        }
+        let count = present.finals.len() + present.broken.len();
+        let what = format!("{count} shards of {:?} are here already", req.object);
+        return Err(PoolError::Exists { what });
     }
     let leftovers = leftovers(req.object, &present, nodes, usize::from(info.n));
     let (info, stripes) = resume(info, &present, nodes, settings)?;
