@@ -9,6 +9,7 @@ mod order;
 mod output;
 mod outputs;
 mod pool;
+mod pool_key;
 pub mod price;
 mod privacy;
 mod raw;

@@ -29,9 +29,9 @@ Examples:
   kiln pool drain n05                       move everything off a node, then drop it
   kiln pool forget n03                      it will not come back; kiln repair makes up for it
   kiln pool rebalance                       e.g. after add-node: shards move where they belong
-  kiln pool seal                            nobody can forge anything who only has the nodes;
-                                            also to exchange the key: the new one goes before the
-                                            old one in its file
+  kiln pool seal                            nobody can forge anything who only has the nodes
+  kiln pool seal --new-key                  the key leaked: makes another one, by which the next
+                                            kiln pool seal seals everything again
   kiln pool limit --rate 20MiB              of repairs by kiln coordinator, at each node
   kiln pool restore /disk0                  pool.toml is lost: written again as a node has it
   kiln pool status";

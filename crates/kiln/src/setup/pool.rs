@@ -1,14 +1,13 @@
 //! The pool that a command works on.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use kiln_pool::{Index, NodeConfig, Observer, Pool, PoolConfig, PoolError, PoolKeys};
+use kiln_pool::{Index, NodeConfig, Observer, Pool, PoolConfig, PoolError};
 use kiln_store::Absent;
 use uuid::Uuid;
 
@@ -35,9 +34,6 @@ pub struct PoolFlags {
 /// Seconds that a command waits for the local index without a word.
 const INDEX_SECONDS: f64 = 1.0;
 
-/// Most bytes of a key's file.
-const MAX_KEY: u64 = 1 << 16;
-
 impl PoolFlags {
     /// The file that describes the pool.
     pub fn path(&self) -> PathBuf {
@@ -48,48 +44,6 @@ impl PoolFlags {
     /// The file that limits the traffic of repairs.
     pub fn limits_path(&self) -> PathBuf {
         names::limits(&self.path())
-    }
-
-    /// The file with the pool's key, and whether it must be there since it was named.
-    pub fn key_path(&self) -> (PathBuf, bool) {
-        let named = || std::env::var_os("KILN_POOL_KEY").map(PathBuf::from);
-        match self.pool_key.clone().or_else(named) {
-            Some(path) => (path, true),
-            None => (names::pool_key(&self.path()), false),
-        }
-    }
-
-    /// The keys of the pool that are at hand.
-    ///
-    /// # Errors
-    /// A file that was named is not there, or has no key.
-    pub fn keys(&self) -> Result<PoolKeys, Failure> {
-        let (path, named) = self.key_path();
-        if !named && !path.exists() {
-            return Ok(PoolKeys::default());
-        }
-        Ok(PoolKeys::parse(&read_text(&path, MAX_KEY)?)?)
-    }
-
-    /// Makes the file with the pool's key, unless it is there; whether it did.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn make_key(&self) -> Result<bool, Failure> {
-        let (path, _) = self.key_path();
-        let failed = |source| Failure::Io { action: "write", path: path.clone(), source };
-        let mut options = OpenOptions::new();
-        let mut file = match options.write(true).create_new(true).mode(0o600).open(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(false),
-            file => file.map_err(failed)?,
-        };
-        let mut secret = [0; 32];
-        // 244 random bits.
-        secret[..16].copy_from_slice(Uuid::new_v4().as_bytes());
-        secret[16..].copy_from_slice(Uuid::new_v4().as_bytes());
-        file.write_all(PoolKeys::text_of(&secret).as_bytes()).map_err(failed)?;
-        file.sync_all().map_err(failed)?;
-        Ok(true)
     }
 
     /// Reads the description.
@@ -376,7 +330,7 @@ pub fn now_ms() -> u64 {
 
 /// Reads a text file of at most `limit` bytes; what is longer is cut, and then refused as what it
 /// should be.
-fn read_text(path: &Path, limit: u64) -> Result<String, Failure> {
+pub(super) fn read_text(path: &Path, limit: u64) -> Result<String, Failure> {
     let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
     let mut text = String::new();
     let file = File::open(path).map_err(failed)?;

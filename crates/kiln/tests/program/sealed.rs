@@ -1,6 +1,7 @@
 //! Pools with a key of their own, by the program.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use crate::pool::{create, shards};
 use crate::rig::{Rig, data, flip};
@@ -78,4 +79,37 @@ fn a_pool_gets_a_key_and_another_one() {
     rig.kiln("scrub --deep").ok();
     fs::write(rig.path("pool.seal.key"), old).unwrap();
     rig.kiln("get small -o back --force").fails(8, &["sealed with key"]);
+}
+
+/// As OPERATORS says it of a key that leaked.
+#[test]
+fn a_new_key_is_made_used_and_left_alone() {
+    let rig = Rig::new();
+    create(&rig, "rs:2+1", 3);
+    let objects = put(&rig);
+    rig.kiln("pool seal -q").ok();
+    let key = || fs::read_to_string(rig.path("pool.seal.key")).unwrap();
+    let old = key();
+    let made = rig.kiln("pool seal --new-key").ok();
+    assert!(made.stdout.contains("a new key before the old one: copy the file"), "{}", made.stdout);
+    let both = key();
+    assert!(both.ends_with(&old) && both.len() == 2 * old.len());
+    comes_back(&rig, &objects);
+    // Once more before it seals: no third key.
+    let again = rig.kiln("pool seal --new-key").ok();
+    assert!(again.stdout.contains("none was added"), "{}", again.stdout);
+    let keys = rig.kiln("pool seal --new-key --json").ok().json()["keys"].clone();
+    assert_eq!(keys.as_array().unwrap().len(), 2);
+    assert_eq!(key(), both);
+    assert_eq!(rig.kiln("pool seal --json").ok().json()["sealed"], 2);
+    assert_eq!(key(), both);
+    rig.kiln("pool seal --new-key --drop-old-keys").fails(3, &["cannot be used with"]);
+    rig.kiln("pool seal --drop-old-keys -q").ok();
+    assert_eq!(format!("{}{old}", key()), both);
+    let mode = rig.path("pool.seal.key").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    comes_back(&rig, &objects);
+    // The leaked one opens nothing any more.
+    fs::write(rig.path("old"), old).unwrap();
+    rig.kiln("get small -o back --force --pool-key old").fails(8, &["sealed with key"]);
 }

@@ -109,6 +109,19 @@ impl PoolKeys {
         format!("{about}\n{digits}\n")
     }
 
+    /// The text of a file with the first of the keys alone; nothing where there are none.
+    ///
+    /// ```
+    /// use kiln_pool::PoolKeys;
+    /// let [new, old] = [[7; 32], [8; 32]].map(|secret| PoolKeys::text_of(&secret));
+    /// let both = PoolKeys::parse(&format!("{new}{old}"))?;
+    /// assert_eq!(both.text_of_first(), new);
+    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// ```
+    pub fn text_of_first(&self) -> String {
+        self.0.first().map(|key| PoolKeys::text_of(&key.secret)).unwrap_or_default()
+    }
+
     /// The ids of the keys, as a pool's description names them; the first is the one to seal with.
     pub fn ids(&self) -> Vec<String> {
         self.0.iter().map(|key| hex(&key.id)).collect()

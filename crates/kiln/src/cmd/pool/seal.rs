@@ -1,7 +1,7 @@
 //! `kiln pool seal`
 
 use clap::Args;
-use kiln_pool::SealReport;
+use kiln_pool::{PoolConfig, SealReport};
 
 use super::create::warn_of_key;
 use crate::exit::{Exit, Failure};
@@ -11,6 +11,15 @@ use crate::setup::{PoolFlags, Setup, now_ms};
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Seal {
+    /// Seal nothing; put a new key before the old one in the key's file. Copy the file to all who
+    /// use the pool, then kiln pool seal exchanges the keys
+    #[arg(long)]
+    new_key: bool,
+
+    /// When all is sealed by the first key of the key's file, take the others out of it
+    #[arg(long, conflicts_with = "new_key")]
+    drop_old_keys: bool,
+
     #[command(flatten)]
     pool: PoolFlags,
 }
@@ -20,10 +29,14 @@ impl Seal {
         let _lock = self.pool.lock("repair")?;
         // The pool may not say yet that it has one.
         self.pool.pool_key = Some(self.pool.key_path().0);
-        if self.pool.make_key()? {
+        let made = self.pool.make_key()?;
+        if made {
             warn_of_key(&self.pool, setup);
         }
         let mut pool = self.pool.open(setup)?;
+        if self.new_key {
+            return self.another_key(made, pool.config(), setup);
+        }
         if let Some(config) = pool.begin_sealing(&setup.settings())? {
             pool = self.pool.reopen(config, setup)?;
         }
@@ -32,7 +45,32 @@ impl Seal {
         setup.observer.finish();
         let (config, report) = outcome?;
         self.pool.write(&config)?;
+        if self.drop_old_keys {
+            self.pool.drop_old_keys()?;
+        }
         show(&report, setup)?;
+        Ok(Exit::Done)
+    }
+
+    /// Adds a key, unless one is there that does not seal yet: of a run that was cut short.
+    fn another_key(&self, made: bool, config: &PoolConfig, setup: &Setup) -> Result<Exit, Failure> {
+        let seals = config.keys.ids().first() == config.sealed.first();
+        if !made && seals {
+            self.pool.add_key()?;
+        }
+        if setup.json {
+            let keys = self.pool.keys()?.ids();
+            Stream::Stdout.json(&serde_json::json!({ "keys": keys }))?;
+        } else if !setup.quiet {
+            let what = match seals {
+                true => "has a new key before the old one",
+                false => "has a key that does not seal yet; none was added",
+            };
+            Stream::Stdout.text(&format!(
+                "{} {what}: copy the file to all who use the pool, then run kiln pool seal\n",
+                self.pool.key_path().0.display()
+            ))?;
+        }
         Ok(Exit::Done)
     }
 }
