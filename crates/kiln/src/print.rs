@@ -188,6 +188,15 @@ pub fn count(number: u64, one: &str) -> String {
     }
 }
 
+/// `2 more losses`: what an object survives.
+pub fn more_losses(margin: i32) -> String {
+    match u64::try_from(margin) {
+        Err(_) | Ok(0) => "no further loss".to_owned(),
+        Ok(1) => "1 more loss".to_owned(),
+        Ok(margin) => format!("{margin} more losses"),
+    }
+}
+
 /// What was worked around to get the bytes right, for a warning; none: nothing was.
 pub fn worked_around(lost: &[usize], damaged: u64) -> Option<String> {
     let lost = (!lost.is_empty()).then(|| format!("{} could not be used", lists::named(lost)));

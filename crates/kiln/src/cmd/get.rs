@@ -1,12 +1,13 @@
 //! `kiln get`
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kiln_node::net::{Address, HelpingAgents};
 use kiln_plan::Basis;
-use kiln_pool::{GetReport, GetRequest, Helpers, Observer, Pool};
+use kiln_pool::{GetReport, GetRequest, Helpers, Observer, Pool, PoolError, attributes_in};
 
 use crate::args::byte_range;
 use crate::cmd::Command;
@@ -67,7 +68,18 @@ impl Command for Get {
 
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         // First see whether there is anything to get, then touch the output.
-        let (pool, _) = self.pool.open_for(setup, |pool| pool.manifest(&self.name))?;
+        let is_folder = Cell::new(false);
+        let found = self.pool.open_for(setup, |pool| {
+            pool.manifest(&self.name).inspect_err(|error| {
+                is_folder
+                    .set(matches!(error, PoolError::NoObject { .. }) && folder(pool, &self.name));
+            })
+        });
+        if is_folder.get() && found.is_err() {
+            let name = self.name.trim_end_matches('/');
+            setup.observer.warn(&format!("{name:?} is a folder; kiln cp pool:{name} TO copies it"));
+        }
+        let (pool, _) = found?;
         let last = self.name.rsplit('/').next().unwrap_or_default();
         let path = self.output.unwrap_or_else(|| Path::new(last).to_owned());
         let place = Place::new(&path)?;
@@ -85,6 +97,11 @@ impl Command for Get {
         show(&report, stream, setup)?;
         Ok(Exit::Done)
     }
+}
+
+/// Whether a name is known as that of a folder.
+fn folder(pool: &Pool, name: &str) -> bool {
+    pool.has(&attributes_in(name.trim_end_matches('/'))).unwrap_or(false)
 }
 
 /// The agents that may rebuild what is lost, if there are some and they are wanted.

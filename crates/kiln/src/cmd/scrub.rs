@@ -6,7 +6,7 @@ use kiln_pool::{Depth, ScrubReport, ScrubRequest};
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
-use crate::print::{INCOMPLETE, Stream, count, pace};
+use crate::print::{INCOMPLETE, Stream, count, more_losses, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 use crate::sizes;
 
@@ -111,7 +111,9 @@ fn show(report: &ScrubReport, setup: &Setup) -> Result<(), Failure> {
         let what = match (finding.margin, lost.is_empty()) {
             (..0, _) => "NOT READABLE".to_owned(),
             (_, true) => "manifest".to_owned(),
-            (margin, false) => format!("shards {}, tolerates {margin} more losses", lost.join(",")),
+            (margin, false) => {
+                format!("shards {}, tolerates {}", lost.join(","), more_losses(margin))
+            }
         };
         text += &format!("  {}: {what}\n", finding.object);
         if setup.verbose {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::names::lock;
-use crate::print::{INCOMPLETE, Stream, count, table};
+use crate::print::{INCOMPLETE, Stream, count, more_losses, table};
 use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
 use crate::sizes;
 
@@ -125,14 +125,6 @@ fn left(first: Option<(f64, u64)>, now: f64, bytes: u64) -> Option<u64> {
     let (then, before) = first?;
     let done = before.checked_sub(bytes).filter(|done| *done > 0)?;
     Some((bytes as f64 / done as f64 * (now - then)).ceil() as u64)
-}
-
-fn more_losses(margin: i32) -> String {
-    match margin {
-        0 => "no further loss".to_owned(),
-        1 => "1 more loss".to_owned(),
-        margin => format!("{margin} more losses"),
-    }
 }
 
 /// What an operator asks first: is all data safe, what is being done, when is it finished.

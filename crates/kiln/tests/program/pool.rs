@@ -198,6 +198,7 @@ fn a_drained_node_is_empty_and_nothing_is_lost() {
     rig.kiln("scrub").ok();
     comes_back(&rig, &files);
     rig.kiln("pool drain n01").fails(3, &["domains"]);
+    rig.kiln("pool add-node n10 d00").fails(3, &["where node n00 is", "add-node n00 --replace"]);
     rig.kiln("pool add-node n09 d09").ok();
     rig.kiln("pool drain n01 -q").ok();
     rig.kiln("scrub").ok();
@@ -246,6 +247,8 @@ fn ranges_streams_names_and_mistakes() {
     assert!(rig.read("again") == rig.read("part"));
     rig.kiln("put part ../outside").fails(3, &["relative path"]);
     rig.kiln("get nothing").fails(7, &["no object"]);
+    let folder = rig.kiln("get stream").fails(7, &["no object"]);
+    assert!(folder.stderr.contains("kiln cp pool:stream TO"), "{}", folder.stderr);
     rig.kiln("get stream/of-bytes --range 5").fails(3, &["START+LENGTH"]);
     rig.kiln("ls --pool absent.toml").fails(4, &["absent.toml"]);
     rig.kiln("pool create -c rs:2+1 --node a --node b --node c").fails(5, &["pool.toml"]);

@@ -300,4 +300,6 @@ fn status_answers_three_questions() {
         assert!(bad.contains(answer), "{bad}");
     }
     assert_eq!(rig.kiln("status --json").code(1).json()["repair_here"], false);
+    let scrub = rig.kiln("scrub").code(1).stdout;
+    assert!(scrub.contains("tolerates 1 more loss\n"), "{scrub}");
 }

@@ -45,6 +45,15 @@ impl AddNode {
             (None, None, false) => return Err(wrong("where is it? name a folder or URL".into())),
             _ => {}
         }
+        let same = |node: &&NodeConfig| new.as_ref().is_some_and(|new| new.url == node.url);
+        if let Some(NodeConfig { id, url, .. }) = config.node.iter().find(same)
+            && *id != self.id
+        {
+            return Err(wrong(format!(
+                "{url} is where node {id} is; kiln pool add-node {id} --replace takes an empty \
+                 disk there"
+            )));
+        }
         let here = config.position(&self.id).map(|at| config.node[at].clone());
         // One of the two is there, by what was refused above.
         let Some(node) = new.or(here) else { return Err(wrong("where is it?".into())) };

@@ -4,7 +4,7 @@ use kiln_node::recovery::Phase;
 
 use crate::page::View;
 use crate::page::html::{badge, escape};
-use crate::print::count;
+use crate::print::{count, more_losses};
 use crate::{sizes, times};
 
 pub fn body(view: &View) -> Option<String> {
@@ -39,19 +39,10 @@ fn safe(view: &View) -> String {
         (0, false, _) => format!(
             "{} all can be read; the most endangered object survives {}",
             badge("warn", "Yes, but"),
-            losses(least)
+            more_losses(least)
         ),
         (0, true, _) => format!("{} too many nodes are unavailable", badge("bad", "Not known")),
         (lost, ..) => format!("{} {} cannot be read", badge("bad", "No"), count(lost, "object")),
-    }
-}
-
-/// `2 more losses`.
-pub fn losses(margin: i32) -> String {
-    match margin {
-        ..=0 => "no further loss".to_owned(),
-        1 => "1 more loss".to_owned(),
-        margin => format!("{margin} more losses"),
     }
 }
 

@@ -2,10 +2,9 @@
 
 use kiln_node::recovery::{Phase, RunningRepair};
 
-use super::answers::losses;
 use crate::page::View;
 use crate::page::html::{bar, escape, table};
-use crate::print::count;
+use crate::print::{count, more_losses};
 use crate::{lists, sizes, times};
 
 /// Rows that are shown.
@@ -43,7 +42,7 @@ fn row(repair: &RunningRepair) -> Vec<String> {
     vec![
         escape(&repair.object),
         escape(&lists::show(&lost)),
-        losses(repair.margin),
+        more_losses(repair.margin),
         sizes::show(repair.kept_bytes),
         sizes::show(repair.bytes),
         bar(repair.kept_bytes, repair.bytes, &format!("rebuilt of {}", repair.object)),

@@ -1,9 +1,8 @@
 //! Objects by the losses that they still survive.
 
-use super::answers::losses;
 use crate::page::View;
 use crate::page::html::{badge, bar, table};
-use crate::print::count;
+use crate::print::{count, more_losses};
 use crate::sizes;
 
 pub fn body(view: &View) -> Option<String> {
@@ -18,7 +17,7 @@ pub fn body(view: &View) -> Option<String> {
     }
     for (margin, objects) in status.endangered.iter().filter(|(margin, _)| **margin >= 0) {
         let kind = if *margin == 0 { "bad" } else { "warn" };
-        row(badge(kind, &format!("lacks something, survives {}", losses(*margin))), *objects);
+        row(badge(kind, &format!("lacks something, survives {}", more_losses(*margin))), *objects);
     }
     row(badge("good", "whole"), status.whole);
     let all = format!("{} in all, {}", count(status.objects, "object"), sizes::show(status.bytes));
