@@ -11,6 +11,7 @@ use kiln_pool::{
 use serde::Serialize;
 
 use crate::cmd::Command;
+use crate::cmd::transfer::walk::{joined, split};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
@@ -30,7 +31,7 @@ pub struct Mv {
     /// The object's name
     from: String,
 
-    /// Its new name
+    /// Its new name; FOLDER/ stands for the last word of the old one in that folder
     to: String,
 
     /// FROM and TO are folders: move all objects in the first into the second
@@ -62,13 +63,17 @@ impl Command for Mv {
         let pool = self.pool.open(setup)?;
         let index = self.pool.index_to_list(&pool, setup)?;
         let (from, to) = (self.from.trim_end_matches('/'), self.to.trim_end_matches('/'));
+        let to = match !self.recursive && self.to.ends_with('/') {
+            true => joined(to, split(from).1),
+            false => to.to_owned(),
+        };
         if from == to || (self.recursive && to.starts_with(&format!("{from}/"))) {
             let problem = format!("{to} is {from} itself, or lies in it");
             return Err(Failure::Flag { flag: "TO", problem });
         }
         let mut names = Vec::new();
         match self.recursive {
-            false => names.push((self.from.clone(), self.to.clone())),
+            false => names.push((self.from.clone(), to)),
             true => index.each(&format!("{from}/"), None, |listed| {
                 let inside = listed.name[from.len()..].to_owned();
                 names.push((listed.name, format!("{to}{inside}")));

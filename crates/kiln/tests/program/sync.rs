@@ -247,7 +247,9 @@ fn objects_get_other_names() {
     rig.data("y", 100, 2);
     rig.kiln("put y d/y -q").ok();
     rig.kiln("mv x d/y").fails(5, &["d/y", "give --force"]);
-    rig.kiln("mv x films/x -q").ok();
+    rig.kiln("mv x x/").fails(5, &["is an object"]);
+    rig.kiln("mv x films/ -q").ok();
+    rig.kiln("mv films/x films/").fails(3, &["itself"]);
     rig.kiln("mv -r d e/f -q").ok();
     assert_eq!(names(&rig), ["e/f/y", "films/x"]);
     rig.kiln("get films/x -o back -q").ok();
