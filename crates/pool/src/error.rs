@@ -46,7 +46,8 @@ pub enum PoolError {
     /// The pool is sealed, and the key to seal with is not at hand.
     #[error(
         "pool {pool:?} is sealed with key {id}, which is not here; put its file beside the \
-         description as its name with .seal.key, or name it by --pool-key"
+         description as its name with .seal.key, or name it by --pool-key. If it is lost, \
+         kiln pool seal --lost-key makes another one"
     )]
     NoKey {
         /// The pool's name.

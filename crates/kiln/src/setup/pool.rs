@@ -51,13 +51,20 @@ impl PoolFlags {
     /// # Errors
     /// No such file, or no pool in it.
     pub fn config(&self) -> Result<PoolConfig, Failure> {
-        let text = read_text(&self.path(), MAX_DESCRIPTION).map_err(no_pool)?;
-        let mut config = PoolConfig::from_toml(&text)?;
+        let mut config = self.config_without_keys()?;
         if !config.sealed.is_empty() || self.key_path().1 {
             config.keys = self.keys()?;
         }
-        config.repairer = repairer(&self.path());
         Ok(config)
+    }
+
+    /// As [`PoolFlags::config`], with no key.
+    ///
+    /// # Errors
+    /// As [`PoolFlags::config`].
+    pub fn config_without_keys(&self) -> Result<PoolConfig, Failure> {
+        let text = read_text(&self.path(), MAX_DESCRIPTION).map_err(no_pool)?;
+        Ok(PoolConfig { repairer: repairer(&self.path()), ..PoolConfig::from_toml(&text)? })
     }
 
     /// Opens the pool by the map in force, and says which nodes are unavailable. The file is

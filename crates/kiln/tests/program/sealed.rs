@@ -81,6 +81,27 @@ fn a_pool_gets_a_key_and_another_one() {
     rig.kiln("get small -o back --force").fails(8, &["sealed with key"]);
 }
 
+#[test]
+fn a_lost_key_is_no_lost_pool() {
+    let rig = Rig::new();
+    create(&rig, "rs:2+1", 4);
+    rig.kiln("pool seal -q").ok();
+    let objects = put(&rig);
+    rig.kiln("pool seal --lost-key").fails(3, &["pool.seal.key has the pool's key"]);
+    fs::rename(rig.path("pool.seal.key"), rig.path("old")).unwrap();
+    rig.kiln("get small -o back --force").fails(8, &["sealed with key", "--lost-key"]);
+    fs::rename(rig.path("d02"), rig.path("away")).unwrap();
+    rig.kiln("pool seal --lost-key").fails(5, &["n02", "unavailable"]);
+    fs::rename(rig.path("away"), rig.path("d02")).unwrap();
+    // It was found again.
+    rig.kiln("get small -o back --force -q --pool-key old").ok();
+    let sealed = rig.kiln("pool seal --lost-key").ok();
+    assert!(sealed.stdout.contains("2 sealed now"), "{}", sealed.stdout);
+    comes_back(&rig, &objects);
+    rig.kiln("scrub --deep").ok();
+    rig.kiln("get small -o back --force --pool-key old").fails(8, &["sealed with key"]);
+}
+
 /// As OPERATORS says it of a key that leaked.
 #[test]
 fn a_new_key_is_made_used_and_left_alone() {

@@ -131,7 +131,8 @@ pub struct PoolConfig {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub floored: u64,
     /// Ids of the keys whose seals are accepted, the first of which is the one to seal with; `none`
-    /// stands for what has no seal. Empty: a pool without a key.
+    /// stands for what has no seal, or one by a key that is not at hand. Empty: a pool without a
+    /// key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sealed: Vec<String>,
     /// The keys that the holder of this description has. They are no part of it, and are never

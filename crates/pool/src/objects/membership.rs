@@ -25,7 +25,7 @@ type Joins<'a> = Option<(&'a str, &'a dyn Backend)>;
 /// A node's copy of the map of a pool; `None`: it has none that can be read.
 ///
 /// It must be accepted by what is known of the pool, and then decides itself what is.
-fn map_of(store: &dyn Backend, known: &PoolConfig) -> Result<Option<PoolConfig>> {
+pub(super) fn map_of(store: &dyn Backend, known: &PoolConfig) -> Result<Option<PoolConfig>> {
     let Some(bytes) = read_small(store, DESCRIPTION, MAX_TEXT)? else { return Ok(None) };
     if !is_intact(&bytes) || !is_accepted(&bytes, &known.map_seals()) {
         return Ok(None);

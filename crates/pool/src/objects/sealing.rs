@@ -9,8 +9,10 @@ use serde::Serialize;
 
 use super::commit::Change;
 use super::index::Index;
+use super::membership::map_of;
+use super::pool::Opener;
 use super::seal::UNSEALED;
-use super::{Listed, Pool, PoolConfig};
+use super::{Listed, Pool, PoolConfig, PoolKeys};
 use crate::{Body, Key, Manifest, PoolError, Result, Settings};
 
 /// Objects whose manifests are renewed together.
@@ -87,6 +89,38 @@ impl Pool {
             Ok(())
         })?;
         Ok((config, report))
+    }
+
+    /// The map of a pool whose key is lost, by which what its nodes have is believed as it is,
+    /// whoever sealed it: as in a pool without a key, so that it can be given another one. Those
+    /// who have the lost key believe neither this map nor what is done by it.
+    ///
+    /// # Errors
+    /// [`PoolError::Refused`] while nodes are unavailable; as [`Pool::change`].
+    pub fn without_key(
+        config: PoolConfig,
+        open: Opener<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<PoolConfig> {
+        let doubtful = |config: PoolConfig| PoolConfig {
+            sealed: vec![UNSEALED.to_owned()],
+            keys: PoolKeys::default(),
+            ..config
+        };
+        let mut pool = Pool::open(doubtful(config), open)?;
+        pool.all_here()?;
+        while let Err(error) = pool.check_map() {
+            let PoolError::MapChanged { node, .. } = &error else { return Err(error) };
+            let newer = pool.store(node).and_then(|store| map_of(store, &pool.config).ok()?);
+            let known = pool.config.revision;
+            let Some(newer) = newer.filter(|map| map.revision > known) else { return Err(error) };
+            pool = Pool::open(doubtful(newer), open)?;
+            pool.all_here()?;
+        }
+        pool.change(false, settings, |next| {
+            next.sealed.clear();
+            Ok(())
+        })
     }
 
     fn seal_batch(

@@ -41,6 +41,7 @@ hold! {
     sealed::a_forged_manifest_is_found_and_never_believed,
     sealed::keys_are_exchanged_while_the_pool_is_used,
     sealed::a_forged_map_is_no_map,
+    sealed::a_pool_whose_key_is_lost_gets_another_one,
     space::shards_move_to_nodes_that_joined_and_no_others_do,
     sweep::a_fault_at_every_operation,
     together::objects_put_together_have_their_own_ends,

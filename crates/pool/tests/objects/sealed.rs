@@ -211,6 +211,38 @@ pub fn keys_are_exchanged_while_the_pool_is_used() {
 }
 
 #[test]
+pub fn a_pool_whose_key_is_lost_gets_another_one() {
+    let mut world = sealed_world("rs:4+2", 8);
+    let (small, large) = (data(60, 1), data(20_000, 2));
+    world.put("small", &small).unwrap();
+    world.put("large", &large).unwrap();
+    let sealed = world.config.clone();
+    // The map has changed since the description was written.
+    world.config = world.pool().change(false, &settings(), |_| Ok(())).unwrap();
+    let lost = PoolConfig { keys: PoolKeys::default(), ..sealed.clone() };
+    let without =
+        |world: &World| Pool::without_key(lost.clone(), &|node| world.open_node(node), &settings());
+    world.away.insert(3);
+    assert_eq!(without(&world).unwrap_err().kind(), ErrorKind::Refused);
+    world.away.clear();
+    // Nothing was done: the key that is found after all still counts.
+    assert!(world.get("large").unwrap() == large);
+    world.config = without(&world).unwrap();
+    assert!(world.config.sealed.is_empty() && world.config.revision > sealed.revision + 1);
+    assert!(world.get("small").unwrap() == small);
+    assert_eq!(seal(&mut world, keys(&[3])), 2);
+    assert_eq!(world.config.sealed, keys(&[3]).ids());
+    for (name, bytes) in [("small", &small), ("large", &large)] {
+        assert!(world.get(name).unwrap() == *bytes, "{name}");
+    }
+    assert!(scrub(&world, Depth::Parity).clean);
+    // The lost key counts no more, nor does what is done by it.
+    let old = Pool::open(sealed, &|node| world.open_node(node)).unwrap();
+    assert!(old.remove("large", world.run(), 9_000, &settings()).is_err());
+    assert!(world.get("large").unwrap() == large);
+}
+
+#[test]
 pub fn without_the_key_of_the_pool_it_is_not_opened() {
     let world = sealed_world("rs:2+1", 4);
     for at_hand in [PoolKeys::default(), keys(&[9])] {

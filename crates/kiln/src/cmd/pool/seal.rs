@@ -1,7 +1,8 @@
 //! `kiln pool seal`
 
 use clap::Args;
-use kiln_pool::{PoolConfig, SealReport};
+use kiln_pool::{NodeConfig, Pool, PoolConfig, SealReport};
+use kiln_store::Absent;
 
 use super::create::warn_of_key;
 use crate::exit::{Exit, Failure};
@@ -20,6 +21,11 @@ pub struct Seal {
     #[arg(long, conflicts_with = "new_key")]
     drop_old_keys: bool,
 
+    /// The key is lost: believe what the nodes have as it is, and seal it by a new key. Whoever
+    /// could write to a node may have forged what it has, and that can be told no more
+    #[arg(long, conflicts_with_all = ["new_key", "drop_old_keys"])]
+    lost_key: bool,
+
     #[command(flatten)]
     pool: PoolFlags,
 }
@@ -27,6 +33,9 @@ pub struct Seal {
 impl Seal {
     pub fn run(mut self, setup: &Setup) -> Result<Exit, Failure> {
         let _lock = self.pool.lock("repair")?;
+        if self.lost_key {
+            self.do_without_key(setup)?;
+        }
         // The pool may not say yet that it has one.
         self.pool.pool_key = Some(self.pool.key_path().0);
         let made = self.pool.make_key()?;
@@ -50,6 +59,23 @@ impl Seal {
         }
         show(&report, setup)?;
         Ok(Exit::Done)
+    }
+
+    /// Has the pool believe what its nodes have, unless its key is there.
+    fn do_without_key(&self, setup: &Setup) -> Result<(), Failure> {
+        let config = self.pool.config_without_keys()?;
+        if config.sealed.is_empty() {
+            // Of a run that was cut short, or there never was a key.
+            return Ok(());
+        }
+        let (file, _) = self.pool.key_path();
+        if file.exists() && self.pool.keys()?.ids().iter().any(|id| config.sealed.contains(id)) {
+            let file = file.display();
+            let problem = format!("{file} has the pool's key; --new-key makes another one");
+            return Err(Failure::Flag { flag: "--lost-key", problem });
+        }
+        let open = |node: &NodeConfig| setup.open_node(node, Absent::Refuse);
+        self.pool.write(&Pool::without_key(config, &open, &setup.settings())?)
     }
 
     /// Adds a key, unless one is there that does not seal yet: of a run that was cut short.
