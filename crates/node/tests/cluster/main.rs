@@ -3,7 +3,8 @@
 //!
 //! What runs is the real thing but for sockets, the clock and the disks' metal: `kiln_pool` over
 //! `RemoteBackend`, links, frames and agents as they are. KILN_SIM_SEED repeats one seed and tells
-//! what happened, KILN_SIM_SEEDS says how many there are, KILN_SIM_FIRST the first one.
+//! what happened, KILN_SIM_SEEDS says how many there are (a tenth of them with a volume),
+//! KILN_SIM_FIRST the first one.
 
 // As the tests of volumes have it; not all of it is of use here.
 #[path = "../../../volume/tests/volumes/history.rs"]
@@ -57,11 +58,12 @@ fn passes(seed: u64, of: Of, tell: bool, counts: &Mutex<BTreeMap<String, u64>>) 
     }
 }
 
-/// Plays so many seeds, unless the environment says how many; what came of it.
-fn play_all(of: Of, usual: u64) -> (u64, BTreeMap<String, u64>) {
+/// Plays so many seeds, or one in `share` of what the environment says; what came of it.
+fn play_all(of: Of, usual: u64, share: u64) -> (u64, BTreeMap<String, u64>) {
     let one = number("KILN_SIM_SEED");
     let first = one.or(number("KILN_SIM_FIRST")).unwrap_or(0);
-    let count = one.map_or(number("KILN_SIM_SEEDS").unwrap_or(usual), |_| 1);
+    let many = number("KILN_SIM_SEEDS").map_or(usual, |seeds| seeds.div_ceil(share));
+    let count = one.map_or(many, |_| 1);
     let (counts, next) = (Mutex::default(), AtomicU64::new(first));
     let failed = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
@@ -88,7 +90,7 @@ fn play_all(of: Of, usual: u64) -> (u64, BTreeMap<String, u64>) {
 
 #[test]
 fn what_was_acknowledged_is_what_is_read() {
-    let (count, counts) = play_all(Scenario::of_seed, 400);
+    let (count, counts) = play_all(Scenario::of_seed, 400, 1);
     if count > 100 {
         // A simulation in which nothing succeeds would prove nothing, nor one without faults.
         let times = |what: &str| counts.get(what).copied().unwrap_or(0);
@@ -101,7 +103,7 @@ fn what_was_acknowledged_is_what_is_read() {
 
 #[test]
 fn volumes_hold_what_was_acknowledged() {
-    let (count, counts) = play_all(Scenario::with_volume, 100);
+    let (count, counts) = play_all(Scenario::with_volume, 100, 10);
     if count > 50 {
         let times = |what: &str| counts.get(what).copied().unwrap_or(0);
         assert!(times("volume opened") > count && times("blocks written") > count, "{counts:?}");
