@@ -209,11 +209,11 @@ impl Scheduler {
         let new: Vec<&str> =
             ids.iter().filter(|id| !self.absent.contains_key(*id)).map(|id| &id[..]).collect();
         let said = (!new.is_empty()).then(|| {
-            let seconds = self.options.wait_ms.div_ceil(1000);
-            format!(
-                "unavailable: {}; if that lasts {seconds} s, the pool does without",
-                new.join(", ")
-            )
+            let lasts = match self.options.wait_ms.div_ceil(1000) {
+                0 => String::new(),
+                seconds => format!("if that lasts {seconds} s, "),
+            };
+            format!("unavailable: {}; {lasts}the pool does without", new.join(", "))
         });
         for id in &ids {
             self.absent.entry(id.clone()).or_insert(now.elapsed);
