@@ -164,8 +164,9 @@ impl Scenario {
         let (mut scenario, mut random) = (Scenario::of_seed(seed), Random(seed ^ 0xb10c_5eed));
         scenario.volume = true;
         scenario.calm = false;
-        if scenario.overload {
-            scenario.overload = false;
+        if std::mem::take(&mut scenario.overload) {
+            let m = scenario.policy.manifest_copies - 1;
+            scenario.tolerates = m - scenario.policy.missing_at_put;
             scenario.hurt.clear();
         }
         let mut lost = Vec::new();
