@@ -52,6 +52,8 @@ def files(rig):
     except Failed as error:
         assert "no such bucket" in str(error), error
     found = keys(f"http://127.0.0.1:{rig.server.port}", buckets[1])
+    # A holder that had no processor for so long that others may have its lock leaves it there.
+    found = [name for name in found if name != "x/y/.kiln-lock"]
     assert found == ["x/y/in.bin.01.kiln"], found
 
 

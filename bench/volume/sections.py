@@ -7,7 +7,7 @@ import time
 
 from disks import Disks, drop_caches
 from served import Dropping, Served, cell, measured
-from tools import MIB, run
+from tools import MIB, Failed, run
 
 NODES = 10
 CODE, REPLICAS = "clay:6+3", "rep:3"
@@ -131,10 +131,7 @@ def recovery(volumes, options):
     rounds = []
     for at in range(options.rounds):
         before = both(volume, job, options.seconds)
-        node = disks.folder / f"d{at}" / "node"
-        shutil.rmtree(node)
-        node.mkdir()
-        volume.kiln("pool", "add-node", f"n{at:02}", "--replace")
+        new_disk(disks.folder / f"d{at}" / "node", f"n{at:02}", volume)
         client = subprocess.Popen([*job, "--runtime=600"], cwd=disks.folder, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         read, start = disks.counted()[0], time.monotonic()
@@ -150,6 +147,21 @@ def recovery(volumes, options):
             "devices_read": read, "seconds": seconds, "iops_before": before, "iops_during": iops,
             "keeps": iops / before, "failed": report["failed_count"]})
     return rounds
+
+
+def new_disk(node, name, volume):
+    """An empty folder takes the place of a node's. Whoever serves the volume may write into it
+    before the pool has taken it, which refuses what is not empty: then it is emptied again."""
+    for left in range(4, -1, -1):
+        shutil.rmtree(node)
+        node.mkdir()
+        try:
+            volume.kiln("pool", "add-node", name, "--replace")
+            return
+        except Failed:
+            if left == 0:
+                raise
+        time.sleep(1)
 
 
 def both(volume, job, seconds):
