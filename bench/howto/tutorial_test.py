@@ -23,7 +23,8 @@ PAGE = ROOT / "docs" / "TUTORIAL.md"
 # What the prose between two blocks asks for; the page is checked for saying so.
 SAID = ("write `crates/code/src/codes/single.rs`", "add `mod single;` to the modules",
         "`single::FAMILY,` to the table\n`CODES`", "Change a 1 of the matrix to 0",
-        "it names the loss that no longer decodes", "`git checkout crates`; remove the file")
+        "`|_, at| u8::from(at != 1)`", "it names the\nloss that no longer decodes",
+        "`git checkout crates`; remove the file")
 # Exit code 1 says that what was lost can be rebuilt.
 LOST = ("kiln verify shards", "kiln status")
 FILE = "crates/code/src/codes/single.rs"
@@ -33,7 +34,7 @@ END
 sed -i -e 's/^mod star;/mod single;\n&/' \
     -e 's/^pub static CODES: .*/&\n    single::FAMILY,/' crates/code/src/codes.rs"""
 # The last paragraphs, whose commands stand in the running text.
-AFTER = rf"""sed -i 's/|_, _| 1)/|_, at| u8::from(at != 0))/' {FILE}
+AFTER = rf"""sed -i 's/|_, _| 1)/|_, at| u8::from(at != 1))/' {FILE}
 if cargo test -p kiln-code --lib codes::battery > broken 2>&1; then exit 1; fi
 grep 'single:.* lost' broken
 git checkout -q crates && rm {FILE} && test -z "$(git status --porcelain crates)" """

@@ -14,11 +14,16 @@ fn codec(spec: &str) -> Codec {
     Codec::new(&spec.parse::<CodeSpec>().unwrap()).unwrap()
 }
 
+/// What a code plans, or a failure that names the code and the loss.
+fn planned<T>(codec: &Codec, lost: &[usize], plan: Result<T, CodeError>) -> T {
+    plan.unwrap_or_else(|error| panic!("{} lost {lost:?}: {error}", codec.spec()))
+}
+
 /// One byte a sub-chunk of a whole random codeword, n * alpha bytes.
 fn codeword(codec: &Codec, state: &mut u64) -> Vec<u8> {
     let Shape { k, alpha, .. } = codec.shape();
     let mut word: Vec<u8> = (0..k * alpha).map(|_| next_random(state) as u8).collect();
-    let plan = codec.encode_plan().unwrap();
+    let plan = planned(codec, &[], codec.encode_plan());
     let parity = plan.dag().eval(&pick(plan.dag().inputs(), &word, alpha)).unwrap();
     word.extend(parity);
     word
@@ -91,7 +96,7 @@ fn exhaust(spec: &str, state: &mut u64) {
             assert!(!codec.is_mds(), "{spec} lost {lost:?}");
             return refuse(&codec, lost, &available);
         }
-        let repair = codec.repair_plan(lost, &available).unwrap();
+        let repair = planned(&codec, lost, codec.repair_plan(lost, &available));
         assert_rebuilds(&codec, &repair, &available, &word);
         let spare = available.len() - k;
         let drop = (next_random(state) % (spare as u64 + 1)) as usize;
@@ -104,11 +109,11 @@ fn exhaust(spec: &str, state: &mut u64) {
         }
         // With nothing dropped it is the plan above, which is a function of its arguments.
         if keep != available {
-            let repair = codec.repair_plan(lost, &keep).unwrap();
+            let repair = planned(&codec, lost, codec.repair_plan(lost, &keep));
             assert_rebuilds(&codec, &repair, &keep, &word);
         }
         if lost.len() == m || next_random(state).is_multiple_of(4) {
-            let decode = codec.decode_plan(lost, &keep).unwrap();
+            let decode = planned(&codec, lost, codec.decode_plan(lost, &keep));
             assert_rebuilds(&codec, &decode, &keep, &word);
         }
     });
@@ -187,7 +192,7 @@ fn random_large_codes() {
         for failures in [1, 1 + (next_random(&mut state) % m as u64) as usize, m] {
             let lost = sample(n, failures, &mut state);
             let available = others(n, &lost);
-            let plan = codec.repair_plan(&lost, &available).unwrap();
+            let plan = planned(&codec, &lost, codec.repair_plan(&lost, &available));
             assert_rebuilds(&codec, &plan, &available, &word);
         }
     }
@@ -196,7 +201,7 @@ fn random_large_codes() {
 /// One row for every sub-chunk of every chunk: what it is of the data.
 fn generator(codec: &Codec) -> Matrix {
     let Shape { k, alpha, .. } = codec.shape();
-    let parity = codec.encode_plan().unwrap().dag().matrix().unwrap();
+    let parity = planned(codec, &[], codec.encode_plan()).dag().matrix().unwrap();
     Matrix::identity(k * alpha).stack(&parity).unwrap()
 }
 
@@ -219,7 +224,7 @@ fn matrices_are_exact() {
             if !codec.tolerates(lost) {
                 return;
             }
-            let plan = codec.repair_plan(lost, &others(k + m, lost)).unwrap();
+            let plan = planned(&codec, lost, codec.repair_plan(lost, &others(k + m, lost)));
             let row = |at: &At| at.chunk as usize * alpha + at.position as usize;
             let rows =
                 |places: &[At]| whole.select_rows(&places.iter().map(row).collect::<Vec<_>>());
@@ -298,12 +303,13 @@ fn run_and_compare(codec: &Codec, sub_len: usize, columns: usize) {
     let mut chunks: Vec<Vec<u8>> = (0..k).map(|_| random(chunk)).collect();
     let mut parity: Vec<Vec<u8>> = (0..m).map(|_| random(chunk)).collect();
     let data: Vec<&[u8]> = chunks.iter().map(|c| &c[..]).collect();
-    codec.encode(&data, &mut parity.iter_mut().map(|c| &mut c[..]).collect::<Vec<_>>()).unwrap();
+    let mut out: Vec<&mut [u8]> = parity.iter_mut().map(|c| &mut c[..]).collect();
+    planned(codec, &[], codec.encode(&data, &mut out));
     chunks.append(&mut parity);
     // The oracle, on a few byte columns.
     for column in (0..columns).map(|i| i * (sub_len - 1) / columns.max(2)) {
         let byte = |at: &At| chunks[at.chunk as usize][at.position as usize * sub_len + column];
-        let plan = codec.encode_plan().unwrap();
+        let plan = planned(codec, &[], codec.encode_plan());
         let inputs: Vec<u8> = plan.dag().inputs().iter().map(byte).collect();
         let wanted = plan.dag().eval(&inputs).unwrap();
         let got: Vec<u8> = plan.dag().outputs().iter().map(|(at, _)| byte(at)).collect();
@@ -313,7 +319,7 @@ fn run_and_compare(codec: &Codec, sub_len: usize, columns: usize) {
     let losses = [vec![0], vec![k + m - 1], (k..k + m).collect(), (0..m.min(k)).collect()];
     for lost in losses.into_iter().filter(|lost| codec.tolerates(lost)) {
         let available = others(k + m, &lost);
-        let plan = codec.repair_plan(&lost, &available).unwrap();
+        let plan = planned(codec, &lost, codec.repair_plan(&lost, &available));
         let inputs: Vec<Vec<u8>> = plan
             .helpers()
             .iter()
