@@ -4,11 +4,13 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use rustls::ServerConfig;
 
 use crate::error::{Result, protocol};
 use crate::handshake::{Handshake, Next};
+use crate::payloads::Payloads;
 use crate::stream::{Incoming, Outgoing, Socket, encrypt, halves};
 use crate::wire::{self, Command, Errno, MAX_OPTION, REQUEST, Request, Style, flag};
 use crate::{About, Change, Export};
@@ -202,6 +204,7 @@ struct Client<'a> {
 impl Client<'_> {
     fn requests(self, incoming: Incoming) -> Result<()> {
         let mut incoming = BufReader::with_capacity(64 << 10, incoming);
+        let mut payloads = Payloads::default();
         loop {
             let mut bytes = [0; REQUEST];
             match incoming.read_exact(&mut bytes) {
@@ -217,11 +220,10 @@ impl Client<'_> {
                 return protocol("a write of more than 32 MiB");
             }
             self.budget.take(cost(&request));
-            let mut data = Vec::new();
+            let mut data = Bytes::new();
             if request.command == Command::Write {
                 // What follows must be read even where it cannot be written.
-                data = vec![0; request.len as usize];
-                incoming.read_exact(&mut data)?;
+                data = payloads.read(request.len as usize, &mut incoming)?;
             }
             match checked {
                 Err(errno) => self.end(&request, Err(errno)),
@@ -230,7 +232,7 @@ impl Client<'_> {
         }
     }
 
-    fn act(&self, request: Request, bytes: Vec<u8>, alone: bool) {
+    fn act(&self, request: Request, bytes: Bytes, alone: bool) {
         let (offset, len) = (request.offset, request.len);
         match request.command {
             // Nothing else waits: a thread less to wake.

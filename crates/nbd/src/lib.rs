@@ -8,10 +8,13 @@
 mod connection;
 mod error;
 mod handshake;
+mod payloads;
 mod server;
 mod stream;
 mod tls;
 mod wire;
+
+use bytes::Bytes;
 
 pub use error::{NbdError, Result};
 pub use handshake::{About, Handshake, Next};
@@ -36,7 +39,7 @@ pub enum Change {
         /// In bytes.
         offset: u64,
         /// What to write.
-        bytes: Vec<u8>,
+        bytes: Bytes,
     },
     /// Bytes that become zeros.
     Zero {

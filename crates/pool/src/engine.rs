@@ -14,6 +14,7 @@
 
 pub(crate) mod advice;
 pub(crate) mod blame;
+pub(crate) mod buffers;
 pub(crate) mod choice;
 pub(crate) mod chunks;
 pub(crate) mod decode;

@@ -26,6 +26,7 @@ pub mod raw;
 mod shards;
 
 pub use engine::advice::{Advice, BreakEven, ReadCosts, sub_chunk_sizes};
+pub use engine::buffers::Buffers;
 pub use engine::choice::ReadsReport;
 pub use engine::geometry::default_sub_chunk;
 pub use engine::names;

@@ -36,8 +36,21 @@ use self::space::Space;
 use self::upload::{NewFile, Tag, Upload};
 use crate::{Result, StoreError};
 
-/// How often a lock that another one holds is tried again.
+/// How long it is at most until a lock that another one holds is tried again.
 pub const LOCK_RETRY: Duration = Duration::from_millis(50);
+
+/// How long to wait before a lock is tried again that was waited for so long: the more the longer,
+/// as most are held for some milliseconds.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use kiln_store::{LOCK_RETRY, lock_pause};
+/// assert_eq!(lock_pause(Duration::ZERO), Duration::from_millis(1));
+/// assert_eq!(lock_pause(Duration::from_secs(9)), LOCK_RETRY);
+/// ```
+pub fn lock_pause(waited: Duration) -> Duration {
+    (waited / 4).clamp(Duration::from_millis(1), LOCK_RETRY)
+}
 
 /// Longest file name in bytes that backends accept (the limit of common file systems).
 pub const MAX_NAME: usize = 255;
@@ -333,7 +346,7 @@ pub trait Backend: Send + Sync + Debug {
             if waited >= time {
                 return Ok(LockAttempt::Busy { holder: self.lock_holder() });
             }
-            let pause = LOCK_RETRY.min(time - waited);
+            let pause = lock_pause(waited).min(time - waited);
             std::thread::sleep(pause);
             waited += pause;
         }

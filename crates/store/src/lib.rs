@@ -63,7 +63,7 @@ pub use backends::staged::{SERVED_BY, StagedBackend};
 pub use backends::upload::{Existing, NewFile, Tag, Upload};
 pub use backends::{
     Append, Backend, BatchRead, Held, LOCK_RETRY, LockAnswer, LockAttempt, ReadAt, WriteLock,
-    check_name, issued, move_file, read_ranges, write_whole,
+    check_name, issued, lock_pause, move_file, read_ranges, write_whole,
 };
 pub use checksum::{Digest, DigestBuilder, SumKind, checksum, checksums};
 pub use error::StoreError;

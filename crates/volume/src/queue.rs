@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+
 use crate::{Op, Result, VolumeError};
 
 /// Bytes that are taken up together at most: much at once goes past the log.
@@ -25,7 +27,7 @@ pub enum OwnedOp {
         /// In bytes.
         offset: u64,
         /// What to write.
-        bytes: Vec<u8>,
+        bytes: Bytes,
     },
     /// As [`Op::Zero`].
     Zero {
@@ -80,6 +82,8 @@ impl Batch {
     /// Tells everybody that it is durable, or why it is not.
     pub fn end(self, end: Result<()>) {
         let end = end.map_err(Arc::new);
+        // Whoever hears of it sends more, into the same memory if it is free by then.
+        drop(self.ops);
         self.dones.into_iter().for_each(|done| done(end.clone()));
     }
 
@@ -195,7 +199,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     fn write(len: usize) -> Submitted {
-        (OwnedOp::Write { offset: 0, bytes: vec![7; len] }, Box::new(|_| ()))
+        (OwnedOp::Write { offset: 0, bytes: vec![7; len].into() }, Box::new(|_| ()))
     }
 
     #[test]

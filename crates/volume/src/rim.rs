@@ -3,11 +3,15 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use kiln_pool::{Observer, Pool, PoolError, PutRequest, Settings, Silent, Source};
+use kiln_pool::{Buffers, Observer, Pool, PoolError, PutRequest, Settings, Silent, Source};
 use kiln_store::StoreError;
 
 /// Opens a pool again, after its map has changed or a node has failed.
 pub type Reopen = Box<dyn Fn() -> Result<Pool, PoolError> + Send + Sync>;
+
+/// Bytes of stripes that a put or a read of a segment may take, and of those that are kept from one
+/// to the next.
+const MEMORY: usize = 64 << 20;
 
 /// How often something is tried again while nodes fail or the pool's map changes.
 const RETRIES: usize = 5;
@@ -35,6 +39,7 @@ const RETRIES: usize = 5;
 pub struct Rim {
     pool: RwLock<Arc<Pool>>,
     reopen: Option<Reopen>,
+    buffers: Arc<Buffers>,
     id: Box<dyn Fn() -> [u8; 16] + Send + Sync>,
     now_ms: Box<dyn Fn() -> u64 + Send + Sync>,
     pub(crate) threads: bool,
@@ -53,8 +58,15 @@ impl Rim {
         id: impl Fn() -> [u8; 16] + Send + Sync + 'static,
         now_ms: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Rim {
-        let pool = RwLock::new(Arc::new(pool));
-        Rim { pool, reopen: None, id: Box::new(id), now_ms: Box::new(now_ms), threads: true }
+        let (pool, buffers) = (RwLock::new(Arc::new(pool)), Arc::new(Buffers::new(MEMORY)));
+        Rim {
+            pool,
+            reopen: None,
+            buffers,
+            id: Box::new(id),
+            now_ms: Box::new(now_ms),
+            threads: true,
+        }
     }
 
     /// With a way to open the pool again when its members have changed.
@@ -122,10 +134,15 @@ impl Rim {
         Ok(())
     }
 
-    pub(crate) fn settings<'a>(&self, observer: &'a dyn Observer) -> Settings<'a> {
+    pub(crate) fn settings<'a>(&'a self, observer: &'a dyn Observer) -> Settings<'a> {
         let settings = Settings::new(observer);
         // A segment is small, and clients want the processor too.
-        Settings { threads: settings.threads.min(2), memory: 64 << 20, ..settings }
+        Settings {
+            threads: settings.threads.min(2),
+            memory: MEMORY as u64,
+            buffers: Some(&self.buffers),
+            ..settings
+        }
     }
 
     /// Puts an object, over whatever has its name; `source` gives its bytes from the start.

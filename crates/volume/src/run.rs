@@ -40,7 +40,7 @@ const REST_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Volume::create(&rim, "disk", &create)?;
 /// let running = Running::start(Volume::open(&rim, "disk", &OpenRequest::of("example"))?);
 /// let (end, ended) = std::sync::mpsc::channel();
-/// let op = OwnedOp::Write { offset: 0, bytes: vec![7; 4096] };
+/// let op = OwnedOp::Write { offset: 0, bytes: vec![7; 4096].into() };
 /// running.submit(op, Box::new(move |done| end.send(done.is_ok()).unwrap()));
 /// assert!(ended.recv().unwrap());
 /// running.close()?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
+use crate::generation::Generation;
 use crate::kept::lock;
 use crate::long::{Long, PART};
 use crate::queue::{Batch, OwnedOp, Queue, TOGETHER};
@@ -15,8 +16,9 @@ use crate::{BLOCK, Op, Volume};
 const UNDER_WAY: usize = 2;
 /// Long writes after which others may have the volume: whoever looks at its nodes, say.
 const MOST: usize = 32;
-/// How long it is waited for more from those who were just answered, while another one is on its
-/// way: little of what that one takes.
+/// How often it is looked whether one has ended.
+const GLANCE: Duration = Duration::from_micros(300);
+/// How long it is waited for more from those who were just answered: less than what one takes.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// One that is on its way; the thread gives what the segment holds, and whether the pool has it.
@@ -42,44 +44,85 @@ pub(crate) fn write(volume: &Volume, queue: &mut Queue<'_>) -> Vec<Batch> {
         let most = state.stripes.capacity(TOGETHER / BLOCK, false);
         (state.capacity() * BLOCK, most.min(state.capacity()) * BLOCK)
     };
-    let mut failed = Vec::new();
     std::thread::scope(|scope| {
-        let mut under_way: VecDeque<UnderWay<'_>> = VecDeque::new();
-        let mut started = 0;
+        let mut flight = Flight::default();
         loop {
             queue.pull();
-            let may_start = under_way.len() < UNDER_WAY && failed.is_empty() && started < MOST;
-            if may_start && queue.bytes() >= segment / PART {
+            if flight.may_begin() && queue.bytes() >= flight.enough(segment, most) {
                 let batch = queue.take(most);
-                match volume.begin_long(&batch.as_ops(), under_way.len() as u64) {
+                match volume.begin_long(&batch.as_ops(), flight.under_way.len() as u64) {
                     Ok(Some(long)) => {
                         let ops = Arc::clone(&batch.ops);
                         let put = scope.spawn(move || {
                             let ops: Vec<Op<'_>> = ops.iter().map(OwnedOp::as_op).collect();
                             volume.put_long(&long, &ops)
                         });
-                        under_way.push_back(UnderWay { long, batch, put });
-                        started += 1;
-                        continue;
+                        flight.begun(UnderWay { long, batch, put });
                     }
                     // What is wrong with it is found again, and said, where all others go.
-                    Ok(None) | Err(_) => queue.put_back(batch),
-                }
-            }
-            let Some(UnderWay { long, batch, put }) = under_way.pop_front() else { break };
-            let (head, there) = put.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            // After one that was given up, the next ones would count by a batch that is another's.
-            match volume.end_long(&mut generation, &long, &head, there && failed.is_empty()) {
-                Ok(false) => failed.push(batch),
-                end => {
-                    let bytes = queue.bytes() + batch.bytes();
-                    batch.end(end.map(drop));
-                    if !under_way.is_empty() {
-                        queue.linger(PATIENCE, |queue| queue.bytes() >= bytes.min(most));
+                    Ok(None) | Err(_) => {
+                        queue.put_back(batch);
+                        flight.ending = true;
                     }
+                }
+            } else if flight.is_waiting() {
+                // What comes meanwhile is looked at: else one would go after the other.
+                let full = |queue: &Queue<'_>| flight.may_begin() && queue.bytes() >= most;
+                queue.linger(GLANCE, full);
+            } else {
+                let Some(next) = flight.under_way.pop_front() else { break };
+                land(volume, &mut generation, next, &mut flight);
+                if flight.under_way.is_empty() && !flight.ending {
+                    queue.linger(PATIENCE, |queue| queue.bytes() >= most);
                 }
             }
         }
-    });
-    failed
+        flight.failed
+    })
+}
+
+/// Makes one that has ended count, and tells those who wait for it.
+fn land(volume: &Volume, generation: &mut Generation, next: UnderWay<'_>, flight: &mut Flight<'_>) {
+    let UnderWay { long, batch, put } = next;
+    let (head, there) = put.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    // After one that was given up, the next ones would count by a batch that is another's.
+    match volume.end_long(generation, &long, &head, there && flight.failed.is_empty()) {
+        Ok(false) => {
+            flight.failed.push(batch);
+            flight.ending = true;
+        }
+        end => batch.end(end.map(drop)),
+    }
+}
+
+/// Those that are on their way, in order.
+#[derive(Default)]
+struct Flight<'s> {
+    under_way: VecDeque<UnderWay<'s>>,
+    begun: usize,
+    /// No more are begun.
+    ending: bool,
+    /// What was given up.
+    failed: Vec<Batch>,
+}
+
+impl<'s> Flight<'s> {
+    fn may_begin(&self) -> bool {
+        !self.ending && self.under_way.len() < UNDER_WAY && self.begun < MOST
+    }
+
+    /// Bytes with which the next one is begun: beside another one, as many as it can have.
+    fn enough(&self, segment: usize, most: usize) -> usize {
+        if self.under_way.is_empty() { segment / PART } else { most - most / 8 }
+    }
+
+    fn begun(&mut self, one: UnderWay<'s>) {
+        self.under_way.push_back(one);
+        self.begun += 1;
+    }
+
+    /// Whether the first of them has not ended.
+    fn is_waiting(&self) -> bool {
+        self.under_way.front().is_some_and(|first| !first.put.is_finished())
+    }
 }

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kiln_store::{
-    Append, Backend, BackendKind, Capabilities, Capability, Held, LOCK_RETRY, Location, LockAnswer,
+    Append, Backend, BackendKind, Capabilities, Capability, Held, Location, LockAnswer,
     LockAttempt, LogFile, Opening, Operation, ReadAt, Space, StoreError, WriteLock, check_name,
+    lock_pause,
 };
 
 use self::files::{RemoteAppender, RemoteReader};
@@ -555,7 +556,7 @@ impl Backend for RemoteBackend {
             if waited >= time {
                 return Ok(LockAttempt::Busy { holder: self.lock_holder() });
             }
-            self.remote.network.sleep(LOCK_RETRY.min(time - waited));
+            self.remote.network.sleep(lock_pause(waited).min(time - waited));
         }
     }
 }

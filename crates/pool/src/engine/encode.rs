@@ -186,7 +186,8 @@ pub(crate) fn encode_stripes<L: ShardSink>(
     let sub_len = if longest == 0 { 0 } else { cut.sub_len(first, longest as usize)? };
     let capacity = sub_len * shape.alpha;
     let count = pipeline::slots(settings, (capacity * shape.n()) as u64);
-    let frames = (0..count).map(|_| Frame::new(shape.n(), 0, capacity, cut.sums)).collect();
+    let frame = |_| Frame::new((shape.n(), 0), capacity, cut.sums, settings.buffers);
+    let frames = (0..count).map(frame).collect();
     let mut size = done;
     let mut feeder = Feeder { object, cut, source, taken: done, ended: false };
     pipeline::run(

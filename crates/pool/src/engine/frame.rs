@@ -1,7 +1,11 @@
 //! Buffers of one stripe, used again and again.
 
+use std::sync::Arc;
+
 use kiln_code::Strategy;
 use kiln_store::{ReadCost, SumKind, checksums};
+
+use super::buffers::Buffers;
 
 /// Cache line: kernels like their operands to start at one.
 const LINE: usize = 64;
@@ -14,6 +18,8 @@ pub(crate) struct Buffer {
     bytes: Vec<u8>,
     start: usize,
     capacity: usize,
+    /// Where its memory comes from.
+    home: Option<Arc<Buffers>>,
     /// Number of lines by which it is shifted.
     shift: usize,
 }
@@ -22,15 +28,17 @@ impl Buffer {
     /// Equal positions in the chunks of a stripe are used together; were they equal modulo the
     /// page size too, they would fight for the same places in the cache. So chunk `index` starts
     /// some lines later than the one before.
-    fn new(capacity: usize, index: usize) -> Buffer {
-        Buffer { bytes: Vec::new(), start: 0, capacity, shift: index * 9 % (PAGE / LINE) }
+    fn new(capacity: usize, index: usize, home: Option<&Arc<Buffers>>) -> Buffer {
+        let (shift, home) = (index * 9 % (PAGE / LINE), home.cloned());
+        Buffer { bytes: Vec::new(), start: 0, capacity, home, shift }
     }
 
     /// The first `len` bytes to write to; what they held before stays.
     pub(crate) fn writable(&mut self, len: usize) -> &mut [u8] {
         debug_assert!(len <= self.capacity);
         if self.bytes.is_empty() {
-            self.bytes = vec![0; self.capacity + LINE + PAGE];
+            let len = self.capacity + LINE + PAGE;
+            self.bytes = self.home.as_ref().map_or_else(|| vec![0; len], |home| home.take(len));
             self.start = self.bytes.as_ptr().align_offset(LINE).min(LINE) + self.shift * LINE;
         }
         &mut self.bytes[self.start..self.start + len]
@@ -38,6 +46,14 @@ impl Buffer {
 
     pub(crate) fn readable(&self, len: usize) -> &[u8] {
         if len == 0 { &[] } else { &self.bytes[self.start..self.start + len] }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(home) = &self.home {
+            home.give(std::mem::take(&mut self.bytes));
+        }
     }
 }
 
@@ -135,9 +151,14 @@ pub(crate) struct Frame {
 
 impl Frame {
     /// Buffers for n chunks and `spare` more of at most `chunk_capacity` bytes.
-    pub(crate) fn new(n: usize, spare: usize, chunk_capacity: usize, sums: SumKind) -> Frame {
+    pub(crate) fn new(
+        (n, spare): (usize, usize),
+        chunk_capacity: usize,
+        sums: SumKind,
+        home: Option<&Arc<Buffers>>,
+    ) -> Frame {
         Frame {
-            bufs: (0..n + spare).map(|i| Buffer::new(chunk_capacity, i)).collect(),
+            bufs: (0..n + spare).map(|i| Buffer::new(chunk_capacity, i, home)).collect(),
             held: vec![Held::Nothing; n],
             sum_kind: sums,
             sums: vec![Vec::new(); n],

@@ -1,8 +1,9 @@
 //! Resources and progress that a caller grants to an operation.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::buffers::Buffers;
 use super::sequence::Sequence;
 
 /// Hears about progress, and may slow it down.
@@ -57,6 +58,8 @@ pub struct Settings<'a> {
     /// Bytes of stripe buffers. A pipeline has two stripes in flight at least, and takes as much as
     /// they need; of stripes that are each larger than this, one.
     pub memory: u64,
+    /// Where the memory of stripes comes from and goes back to; without it, it is allocated anew.
+    pub buffers: Option<&'a Arc<Buffers>>,
     /// Hears about progress.
     pub observer: &'a dyn Observer,
     /// Everything on the caller's thread, in this order: for simulations.
@@ -74,7 +77,7 @@ impl<'a> Settings<'a> {
         let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
         let threads = *CORES.get_or_init(cores);
         let lock_wait = Duration::from_secs(60);
-        Settings { threads, memory: 192 << 20, observer, sequence: None, lock_wait }
+        Settings { threads, memory: 192 << 20, buffers: None, observer, sequence: None, lock_wait }
     }
 
     pub(crate) fn threads(&self) -> usize {

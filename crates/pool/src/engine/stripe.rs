@@ -22,7 +22,8 @@ use crate::{PoolError, Result, Settings};
 pub(crate) fn frames(chunks: &dyn Chunks, spare: usize, settings: &Settings<'_>) -> Vec<Frame> {
     let (n, capacity) = (chunks.codec().shape().n(), chunks.chunk_capacity());
     let count = pipeline::slots(settings, (capacity * (n + spare)) as u64);
-    (0..count).map(|_| Frame::new(n, spare, capacity, chunks.sums())).collect()
+    let frame = |_| Frame::new((n, spare), capacity, chunks.sums(), settings.buffers);
+    (0..count).map(frame).collect()
 }
 
 /// Which plans rebuild what is lost.
