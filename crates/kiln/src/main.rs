@@ -28,6 +28,7 @@ mod print;
 mod setup;
 mod sizes;
 mod times;
+mod volume_logs;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

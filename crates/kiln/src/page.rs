@@ -5,6 +5,7 @@
 //! one row in `sections.rs`; a metric is a row of `page/metrics.rs`.
 
 mod html;
+mod logs;
 mod metrics;
 mod sections;
 mod status;
@@ -16,6 +17,9 @@ use kiln_node::NodeError;
 use kiln_node::net::{Document, Door, HttpServer, monitored};
 use kiln_node::recovery::{RateLimits, RecoveryState};
 
+use crate::volume_logs::Tended;
+use logs::LogsSeen;
+
 /// What is shown.
 #[derive(Debug, Clone, Default)]
 pub struct View {
@@ -25,6 +29,8 @@ pub struct View {
     pub state: RecoveryState,
     /// Limits of its traffic.
     pub limits: RateLimits,
+    /// Logs of volumes.
+    pub logs: LogsSeen,
     /// The time, in ms since 1970.
     pub now_ms: u64,
 }
@@ -48,6 +54,12 @@ impl Board {
     pub fn put(&self, state: RecoveryState, limits: RateLimits) {
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         (view.state, view.limits) = (state, limits);
+    }
+
+    /// Leaves what a look at the logs of volumes found, or why it failed.
+    pub fn see_logs(&self, found: Result<Vec<Tended>, String>) {
+        let now_ms = (self.now_ms)();
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).logs.see(now_ms, found);
     }
 
     /// What is shown now.

@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::names::lock;
 use crate::print::{INCOMPLETE, Stream, count, more_losses, table};
 use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
-use crate::sizes;
+use crate::{sizes, volume_logs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,7 +59,7 @@ impl Command for Status {
             if first.is_none_or(|(_, bytes)| bytes <= status.to_rebuild) {
                 first = Some((now, status.to_rebuild));
             }
-            let found = exit(&status).worse(logs::exit(&logs));
+            let found = exit(&status).worse(volume_logs::exit(&logs));
             show(&Shown { status: &status, logs, work }, setup)?;
             let Some(seconds) = self.watch else { return Ok(found) };
             std::thread::sleep(Duration::from_secs(seconds.max(1)));
@@ -202,7 +202,7 @@ fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
         text += &format!("  {} to rebuild; run kiln repair\n", sizes::show(status.to_rebuild));
     }
     for log in &shown.logs {
-        text += &format!("  {}\n", logs::words(log));
+        text += &format!("  {}\n", volume_logs::words(log));
     }
     text += &answers(shown);
     let head = ["node", "domain", "state", "free", "of", "shards", "missing", "manifests"];

@@ -3,8 +3,10 @@
 use kiln_node::net::{Metric, MetricFamily, Metrics};
 use kiln_node::recovery::NodeLoad;
 use kiln_pool::{NodeStatus, PoolStatus};
+use kiln_volume::LogReport;
 
 use super::View;
+use super::logs::LogsSeen;
 
 /// All metrics, in the text format. What is not known yet is left out.
 pub fn text(view: &View) -> String {
@@ -14,6 +16,7 @@ pub fn text(view: &View) -> String {
         metrics.gauges.extend(risk(status));
         metrics.families.extend(nodes(status));
     }
+    metrics.families.extend(logs(&view.logs));
     metrics.text("pool", &view.pool)
 }
 
@@ -46,6 +49,11 @@ fn progress(view: &View) -> Vec<Metric> {
             "kiln_survey_failed",
             "1: the last look at the pool failed",
             state.survey_error.is_some().into(),
+        ),
+        (
+            "kiln_survey_logs_failed",
+            "1: the last look at logs of volumes failed",
+            view.logs.error.is_some().into(),
         ),
     ];
     if let Some(scrub) = &state.scrub {
@@ -100,6 +108,27 @@ fn nodes(status: &PoolStatus) -> Vec<MetricFamily> {
         gauge("kiln_node_free_bytes", "Bytes that can be written", "node", rows(&|n| n.free)),
         gauge("kiln_node_shards", "Shards that are there", "node", rows(&|n| Some(n.shards))),
         gauge("kiln_node_missing_shards", "Shards it lacks", "node", rows(&|n| Some(n.missing))),
+    ]
+}
+
+fn logs(seen: &LogsSeen) -> Vec<MetricFamily> {
+    let rows = |value: &dyn Fn(&LogReport) -> usize| {
+        seen.open().map(|log| (log.volume.clone(), value(log) as u64)).collect()
+    };
+    let (here, missing) = (LogReport::here, |log: &LogReport| log.copies.len() - log.here());
+    vec![
+        MetricFamily::gauge(
+            "kiln_volume_log_copies",
+            "Copies of a volume's log that can be read",
+            "volume",
+            rows(&here),
+        ),
+        MetricFamily::gauge(
+            "kiln_volume_log_copies_missing",
+            "Copies of a volume's log that cannot be read",
+            "volume",
+            rows(&missing),
+        ),
     ]
 }
 

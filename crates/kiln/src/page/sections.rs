@@ -1,6 +1,7 @@
 //! The table of the page's sections. To add one: write `sections/x.rs` and one row here.
 
 mod answers;
+mod logs;
 mod nodes;
 mod plan;
 mod repairs;
@@ -27,6 +28,7 @@ const SECTIONS: &[Section] = &[
     Section { id: "waits", title: "What is waited for", body: waits::body },
     Section { id: "repairs", title: "Repairs", body: repairs::body },
     Section { id: "risk", title: "Objects by risk", body: risk::body },
+    Section { id: "logs", title: "Logs of volumes", body: logs::body },
     Section { id: "nodes", title: "Nodes and space", body: nodes::body },
     Section { id: "traffic", title: "Traffic of repairs", body: traffic::body },
     Section { id: "plan", title: "Plan of a repair", body: plan::body },

@@ -2,19 +2,25 @@
 
 use kiln_node::recovery::RecoveryState;
 use kiln_pool::PoolStatus;
+use kiln_volume::LogReport;
 use serde::Serialize;
 
 use super::View;
+use super::logs::LogsSeen;
 
 #[derive(Serialize)]
 struct Status<'a> {
     #[serde(flatten)]
     status: &'a PoolStatus,
+    /// As in `kiln status`: logs of volumes that lack copies.
+    logs: Vec<&'a LogReport>,
     /// As in `kiln status`: somebody works on it.
     repair_here: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds_left: Option<u64>,
     coordinator: &'a RecoveryState,
+    /// All logs that it saw, and what it did about them.
+    volume_logs: &'a LogsSeen,
     /// Most bytes a second that each node, and that all together may send (0: no limit).
     limit_rate: u64,
     limit_total: u64,
@@ -25,9 +31,11 @@ pub fn json(view: &View) -> String {
     let none = PoolStatus { pool: view.pool.clone(), ..PoolStatus::default() };
     let status = Status {
         status: view.state.survey.as_deref().unwrap_or(&none),
+        logs: view.logs.lacking().collect(),
         repair_here: true,
         seconds_left: view.state.seconds_left,
         coordinator: &view.state,
+        volume_logs: &view.logs,
         limit_rate: view.limits.node,
         limit_total: view.limits.total,
     };

@@ -6,6 +6,9 @@ use kiln_node::recovery::{
 };
 use kiln_plan::{Problem, SearchBudget, strategy};
 use kiln_pool::{NodeStatus, PoolStatus};
+use kiln_volume::LogCopyState::{Away, Here, Missing};
+use kiln_volume::{LogCopyState, LogReport};
+use serde_json::Value;
 
 use super::*;
 
@@ -23,6 +26,31 @@ fn node(at: usize) -> NodeStatus {
         why: (at == 3).then(|| HOSTILE.to_owned()),
         ..NodeStatus::default()
     }
+}
+
+/// The log of a volume on the first nodes.
+fn log(volume: &str, states: &[LogCopyState]) -> Tended {
+    let copies = states.iter().enumerate().map(|(at, state)| (format!("n{at}"), *state));
+    let (volume, copies) = (volume.to_owned(), copies.collect());
+    Tended::left(LogReport { volume, writer: HOSTILE.to_owned(), copies })
+}
+
+/// Logs of all kinds.
+fn logs() -> LogsSeen {
+    let lacks = [Here, Missing, Here];
+    let why = Some(HOSTILE.to_owned());
+    let mut seen = LogsSeen::default();
+    seen.see(
+        1_789_999_985_000,
+        Ok(vec![
+            log("whole", &[Here; 3]),
+            log(HOSTILE, &[Here, Away, Here]),
+            Tended { closed: true, ..log("closed", &lacks) },
+            Tended { in_use: true, why: why.clone(), ..log("used", &lacks) },
+            Tended { why, ..log("stuck", &lacks) },
+        ]),
+    );
+    seen
 }
 
 /// A pool in trouble: everything that can be shown is there.
@@ -84,7 +112,7 @@ fn view() -> View {
         ..RecoveryState::default()
     };
     let limits = RateLimits { node: 50 << 20, total: 0 };
-    View { pool: HOSTILE.to_owned(), state, limits, now_ms: 1_790_000_000_000 }
+    View { pool: HOSTILE.to_owned(), state, limits, logs: logs(), now_ms: 1_790_000_000_000 }
 }
 
 /// Elements that are open at the end; all others were closed in their order.
@@ -114,7 +142,7 @@ fn every_section_is_shown_and_whatever_comes_from_outside_is_text() {
     let view = view();
     let page = html::page(&view, &sections::shown(&view));
     assert_eq!(open_elements(&page), Vec::<&str>::new());
-    for id in ["state", "waits", "repairs", "risk", "nodes", "traffic", "plan", "scrub"] {
+    for id in ["state", "waits", "repairs", "risk", "logs", "nodes", "traffic", "plan", "scrub"] {
         assert_eq!(page.matches(&format!("<section id=\"{id}\"")).count(), 1, "{id}");
     }
     assert!(!page.contains(HOSTILE) && !page.contains("<script>"), "{page}");
@@ -129,6 +157,14 @@ fn every_section_is_shown_and_whatever_comes_from_outside_is_text() {
         "Limit of each node: 50 MiB/s",
         "<svg role=\"img\"",
         "500 of 1000, up to",
+        "4 open logs; 3 without all copies",
+        "<span class=\"badge warn\">2 of 3</span></td>",
+        "n1 has none any more",
+        "n1 is unavailable",
+        "closed</span> all of it is in objects now",
+        "who looks after it",
+        "its nodes are waited for",
+        "Looked at 15 s ago",
     ];
     for words in said {
         assert!(page.contains(words), "{words}: {page}");
@@ -148,8 +184,7 @@ fn before_the_first_look_there_is_a_page_too() {
     assert_eq!(open_elements(&page.body), Vec::<&str>::new());
     assert_eq!((board.document("/ready").status, board.document("/health").status), (503, 200));
     assert_eq!(board.document("/other").status, 404);
-    let status: serde_json::Value =
-        serde_json::from_str(&board.document("/status.json").body).unwrap();
+    let status: Value = serde_json::from_str(&board.document("/status.json").body).unwrap();
     assert_eq!(
         (&status["pool"], &status["coordinator"]["phase"]),
         (&"p".into(), &"surveying".into())
@@ -160,14 +195,21 @@ fn before_the_first_look_there_is_a_page_too() {
 fn the_json_and_the_metrics_say_what_the_page_says() {
     let board = Board::new("", || 5);
     *board.view.lock().unwrap() = view();
-    let status: serde_json::Value =
-        serde_json::from_str(&board.document("/status.json").body).unwrap();
+    let status: Value = serde_json::from_str(&board.document("/status.json").body).unwrap();
     assert_eq!((&status["objects"], &status["endangered"]["0"]), (&1000.into(), &8.into()));
     let coordinator = &status["coordinator"];
     assert_eq!(coordinator["waits"][0]["for"], "node");
     assert_eq!(coordinator["running"][0]["kept_bytes"], 1 << 29);
     assert_eq!(coordinator["scrub"]["objects"], 500);
     assert_eq!(coordinator["traffic"]["n6"]["sent"], 5 << 20);
+    // What kiln status says of logs, and what was done about them.
+    assert_eq!(status["logs"].as_array().unwrap().len(), 3);
+    assert_eq!(status["logs"][0]["copies"][1][1], "away");
+    let seen = &status["volume_logs"];
+    assert_eq!((&seen["seen_ms"], &seen["error"]), (&1_789_999_985_000_u64.into(), &Value::Null));
+    let closed = |it: &Value| (it["volume"] == "closed", it["closed"] == true);
+    let all: Vec<_> = seen["logs"].as_array().unwrap().iter().map(closed).collect();
+    assert!(all.len() == 5 && all.iter().all(|(name, closed)| name == closed), "{seen}");
     let ready = board.document("/ready");
     assert!(ready.status == 503 && ready.body.contains("last look"), "{}", ready.body);
     let metrics = board.document("/metrics").body;
@@ -179,8 +221,48 @@ fn the_json_and_the_metrics_say_what_the_page_says() {
         "kiln_repaired_bytes_total{",
         "kiln_repair_sent_bytes_total{",
         "kiln_scrub_findings{",
+        "kiln_survey_logs_failed{",
+        "volume=\"used\"} 2",
+        "volume=\"used\"} 1",
+        "volume=\"whole\"} 0",
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
     assert!(metrics.ends_with("# EOF\n"));
+}
+
+#[test]
+fn all_data_is_safe_only_where_no_log_lacks_a_copy() {
+    let survey = PoolStatus { objects: 5, whole: 5, ..PoolStatus::default() };
+    let state = RecoveryState { survey: Some(Arc::new(survey)), ..RecoveryState::default() };
+    let board = Board::new("p", || 5);
+    board.put(state, RateLimits::default());
+    let shown = |words: &str| {
+        let page = board.document("/").body;
+        assert!(page.contains(words), "{words}: {page}");
+        page
+    };
+    let said = |words: &str| {
+        let safe = shown(words).contains("all 5 objects are whole");
+        assert_eq!(safe, words.contains("Yes</"), "{words}");
+    };
+    said("Not known</span> logs of volumes were not seen");
+    board.see_logs(Ok(vec![]));
+    said("Yes</span>");
+    board.see_logs(Ok(vec![log("a", &[Here; 3])]));
+    said("Yes</span>");
+    board.see_logs(Ok(vec![log("a", &[Here, Missing, Here]), log("b", &[Here; 3])]));
+    said("the most endangered log survives 1 more loss");
+    board.see_logs(Err("no pool".to_owned()));
+    said("Not known</span> logs of volumes were not seen");
+    shown("The last look at them failed</span> no pool");
+    board.see_logs(Ok(vec![log("a", &[Away, Missing, Away])]));
+    said("No</span> what a volume&#39;s log alone has");
+    // One that was closed stays closed until it is opened again.
+    board.see_logs(Ok(vec![Tended { closed: true, ..log("a", &[Here, Missing]) }]));
+    board.see_logs(Ok(vec![]));
+    said("Yes</span>");
+    shown("closed</span> all of it");
+    board.see_logs(Ok(vec![log("a", &[Here; 3])]));
+    assert!(!board.document("/").body.contains("closed</span>"));
 }

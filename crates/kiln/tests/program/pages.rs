@@ -73,7 +73,7 @@ fn an_agent_says_whether_it_lives_and_serves() {
         for name in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
             let space = name.starts_with("kiln_disk_free") || name.starts_with("kiln_disk_total");
             // A coordinator says these: `make page-test` compares them.
-            let coordinator = ["pool", "node", "repair", "scrub", "survey"];
+            let coordinator = ["pool", "node", "repair", "scrub", "survey", "volume_log"];
             let other = coordinator.iter().any(|of| name.starts_with(&format!("kiln_{of}")));
             if name.starts_with("kiln_") && !space && !other {
                 assert!(said.contains(name), "{file} asks for {name}, which no agent says");

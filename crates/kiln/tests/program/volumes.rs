@@ -261,6 +261,111 @@ fn a_log_that_lost_a_copy_is_seen_and_repaired() {
     holds(&rig, &bytes);
 }
 
+/// A coordinator with a page, until it is dropped.
+struct Watcher {
+    child: Child,
+    host: String,
+    _errors: BufReader<ChildStderr>,
+}
+
+impl Watcher {
+    fn start(rig: &Rig) -> Watcher {
+        let words = "coordinator --stay --wait 0 --every 1 --http 127.0.0.1:0 --key cluster.key";
+        let mut child = rig.start(words);
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let (mut line, at) = (String::new(), "page at http://");
+        while !line.contains(at) {
+            line.clear();
+            assert!(errors.read_line(&mut line).unwrap() > 0, "it never says where its page is");
+        }
+        let host = line.split(at).nth(1).unwrap().trim_end().trim_end_matches('/').to_owned();
+        Watcher { child, host, _errors: errors }
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        let asked = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.host);
+        stream.write_all(asked.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// What it says as JSON once it has seen the logs of volumes.
+    fn status(&self) -> serde_json::Value {
+        loop {
+            let answer = self.get("/status.json");
+            let body = answer.split("\r\n\r\n").nth(1).unwrap();
+            let status: serde_json::Value = serde_json::from_str(body).unwrap();
+            let seen = |what: &serde_json::Value| !what.is_null();
+            if seen(&status["volume_logs"]["seen_ms"])
+                && seen(&status["coordinator"]["surveyed_ms"])
+            {
+                return status;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_page_of_a_coordinator_tells_of_logs() {
+    let scene = Scene::new("clay:4+2", 9, &[]);
+    let rig = &scene.rig;
+    scene.ok("volume create disk 4MiB --segment 64KiB -q");
+    let mut server = Server::start(rig, "--key cluster.key");
+    let bytes = data(BLOCK, 5);
+    Client::new(rig).write(0, &bytes).unwrap();
+    let node = scene.ok("volume stat disk --json -q").json()["log_nodes"][0].clone();
+    let folder = node.as_str().unwrap().replace('n', "d");
+    let file = rig.names(&folder).into_iter().find(|name| name.ends_with(".log")).unwrap();
+    let whole = Watcher::start(rig);
+    assert_eq!(whole.status()["logs"], serde_json::json!([]));
+    assert!(whole.get("/").contains("none lacks a copy"), "{}", whole.get("/"));
+    drop(whole);
+    rig.remove(format!("{folder}/{file}"));
+    // The same as kiln status says; whoever writes the volume is left alone.
+    let lacking = Watcher::start(rig);
+    let status = lacking.status();
+    let known = rig.kiln("status --json --key cluster.key").code(1).json();
+    assert_eq!(
+        (&status["logs"], status["logs"][0]["copies"][0][1].as_str()),
+        (&known["logs"], Some("missing"))
+    );
+    assert_eq!(status["volume_logs"]["logs"][0]["in_use"], true);
+    let page = lacking.get("/");
+    for words in ["the most endangered log survives 1 more loss", "who looks after it"] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    assert!(page.contains(&format!("{} has none any more", node.as_str().unwrap())), "{page}");
+    let metrics = lacking.get("/metrics");
+    let line = |name: &str| metrics.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+    let missing = line("kiln_volume_log_copies_missing{").unwrap();
+    assert!(missing.contains("volume=\"disk\"") && missing.ends_with("} 1"), "{missing}");
+    drop(lacking);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let closing = Watcher::start(rig);
+    let status = closing.status();
+    assert_eq!(
+        (&status["logs"], &status["volume_logs"]["logs"][0]["closed"]),
+        (&serde_json::json!([]), &true.into())
+    );
+    let page = closing.get("/");
+    assert!(page.contains("all of it is in objects now"), "{page}");
+    drop(closing);
+    let server = Server::start(rig, "--key cluster.key");
+    assert!(Client::new(rig).read(0, BLOCK) == bytes);
+    server.end();
+}
+
 #[test]
 fn a_log_without_any_copy_is_a_loss() {
     let rig = Rig::new();

@@ -1,14 +1,17 @@
 //! Logs of volumes, looked after beside the repair of objects: a volume that nobody uses is closed
 //! where its log has lost a copy.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use kiln_pool::{Index, Observer};
+use kiln_volume::LogReport;
 
 use crate::exit::{Exit, Failure};
+use crate::page::Board;
 use crate::setup::{PoolFlags, Setup, logs, volumes};
+use crate::volume_logs::{self, Tended};
 
 /// How often it is looked at most: each volume is asked about.
 const EVERY: Duration = Duration::from_secs(60);
@@ -23,13 +26,15 @@ struct Look {
 pub struct LogKeeper<'a> {
     flags: &'a PoolFlags,
     setup: &'a Setup,
+    /// Where what was found is shown.
+    board: Option<Arc<Board>>,
     look: Mutex<Option<Look>>,
 }
 
 impl<'a> LogKeeper<'a> {
     /// For a pool.
-    pub fn new(flags: &'a PoolFlags, setup: &'a Setup) -> LogKeeper<'a> {
-        LogKeeper { flags, setup, look: Mutex::new(None) }
+    pub fn new(flags: &'a PoolFlags, setup: &'a Setup, board: Option<Arc<Board>>) -> LogKeeper<'a> {
+        LogKeeper { flags, setup, board, look: Mutex::new(None) }
     }
 
     /// Looks at all logs that this index knows of, unless that was just done.
@@ -40,7 +45,14 @@ impl<'a> LogKeeper<'a> {
             return;
         }
         let (flags, setup, index) = (self.flags.clone(), self.setup.beside(), index.clone());
-        let thread = std::thread::spawn(move || tend(&flags, &setup, &index));
+        let board = self.board.clone();
+        let thread = std::thread::spawn(move || {
+            let end = tend(&flags, &setup, &index);
+            if let Some(board) = board {
+                board.see_logs(end.as_ref().map(Vec::clone).map_err(ToString::to_string));
+            }
+            end.map(|tended| exit(&tended))
+        });
         if let Some(last) = look.replace(Look { since: Instant::now(), thread }) {
             self.heard(last);
         }
@@ -65,10 +77,17 @@ impl<'a> LogKeeper<'a> {
     }
 }
 
-fn tend(flags: &PoolFlags, setup: &Setup, index: &Index) -> Result<Exit, Failure> {
+/// All logs, with what came of those that lacked copies.
+fn tend(flags: &PoolFlags, setup: &Setup, index: &Index) -> Result<Vec<Tended>, Failure> {
     let rim = volumes::rim_over(flags.open_quietly(setup)?, flags, setup);
-    let tended = logs::tend(&rim, logs::lacking(&rim, index, setup)?, false);
+    let all = logs::all(&rim, index, setup)?;
+    let (whole, lacking): (Vec<_>, Vec<_>) = all.into_iter().partition(LogReport::is_whole);
+    let tended = logs::tend(&rim, lacking, false);
     tended.iter().for_each(|it| setup.observer.warn(&it.words()));
-    let left: Vec<_> = tended.into_iter().filter(|it| !it.closed).map(|it| it.log).collect();
-    Ok(logs::exit(&left))
+    Ok(whole.into_iter().map(Tended::left).chain(tended).collect())
+}
+
+fn exit(tended: &[Tended]) -> Exit {
+    let left = tended.iter().filter(|it| !it.closed && !it.log.is_whole());
+    volume_logs::exit(&left.map(|it| it.log.clone()).collect::<Vec<_>>())
 }

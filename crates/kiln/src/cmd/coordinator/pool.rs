@@ -98,6 +98,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     }
     let hook = flags.scrubs.on_finding().map(|command| Hook::new(command, &config.name));
     let control = RecoveryControl::new(setup, limits, flags.pool.limits_path(), lines, scrubs);
+    let logs = LogKeeper::new(&flags.pool, setup, board.clone());
     let control = control.with(board, hook);
     let open_by = |setup: &Setup| match flags.pool.open_quietly(setup) {
         Ok(pool) => Ok(pool),
@@ -106,7 +107,6 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     };
     let slowly = flags.scrubs.setup(setup)?;
     let (open, open_slowly) = (|| open_by(setup), || open_by(&slowly));
-    let logs = LogKeeper::new(&flags.pool, setup);
     let index = |pool: &Pool| match flags.pool.index(pool, setup) {
         Ok(index) => {
             logs.look(&index);

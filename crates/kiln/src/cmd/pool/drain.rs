@@ -11,8 +11,8 @@ use kiln_volume::LogReport;
 use super::check_domains;
 use crate::cmd::repair::show_recovery;
 use crate::exit::{Exit, Failure};
-use crate::setup::logs::{self, Tended};
-use crate::setup::{PoolFlags, Setup, now_ms, volumes};
+use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
+use crate::volume_logs::Tended;
 
 /// Servers of volumes look every 5 seconds whether a node with their log leaves.
 const SERVERS: Duration = Duration::from_secs(30);

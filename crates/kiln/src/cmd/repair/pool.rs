@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::print::{INCOMPLETE, Stream, count, pace};
-use crate::setup::logs::{self, Tended};
-use crate::setup::{PoolFlags, Setup, now_ms, volumes};
+use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
 use crate::sizes;
+use crate::volume_logs::{self, Tended};
 
 /// Repairs a pool.
 pub fn run(flags: &PoolFlags, away: bool, dry_run: bool, setup: &Setup) -> Result<Exit, Failure> {
@@ -32,7 +32,7 @@ pub fn run(flags: &PoolFlags, away: bool, dry_run: bool, setup: &Setup) -> Resul
     report.seconds = setup.seconds();
     show(&report, &tended, setup)?;
     let left: Vec<_> = tended.into_iter().filter(|it| !it.closed).map(|it| it.log).collect();
-    Ok(exit(&report).worse(logs::exit(&left)))
+    Ok(exit(&report).worse(volume_logs::exit(&left)))
 }
 
 /// What a repair did.

@@ -32,7 +32,19 @@ fn safe(view: &View) -> String {
     let Some(status) = view.state.survey.as_deref() else { return badge("warn", "not known yet") };
     let endangered = status.objects.saturating_sub(status.whole);
     let least = status.endangered.keys().next().copied().unwrap_or(0);
+    let least_log = view.logs.lacking().map(|log| log.here() as i32 - 1).min();
     match (status.unreadable, status.incomplete, endangered) {
+        (0, ..) if least_log == Some(-1) => {
+            format!("{} what a volume&#39;s log alone has cannot be read", badge("bad", "No"))
+        }
+        (0, false, _) if view.logs.seen_ms.is_none() || view.logs.error.is_some() => {
+            format!("{} logs of volumes were not seen", badge("warn", "Not known"))
+        }
+        (0, false, objects) if least_log.is_some_and(|log| objects == 0 || log < least) => format!(
+            "{} all can be read; the most endangered log survives {}",
+            badge("warn", "Yes, but"),
+            more_losses(least_log.unwrap_or(0))
+        ),
         (0, false, 0) => {
             format!("{} all {} are whole", badge("good", "Yes"), count(status.objects, "object"))
         }

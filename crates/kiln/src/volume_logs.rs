@@ -1,0 +1,68 @@
+//! Logs of volumes, in words: what is wrong with one, and what came of it.
+
+use kiln_volume::{LogCopyState, LogReport};
+use serde::Serialize;
+
+use crate::exit::Exit;
+
+/// Nodes that have no copy of a log that stays, and why.
+pub fn nodes(log: &LogReport) -> String {
+    let state = |state: LogCopyState| match state {
+        LogCopyState::Here => None,
+        LogCopyState::Leaving => Some("leaves"),
+        LogCopyState::Away => Some("is unavailable"),
+        LogCopyState::Missing => Some("has none any more"),
+    };
+    let nodes = log.copies.iter().filter_map(|(id, it)| Some(format!("{id} {}", state(*it)?)));
+    nodes.collect::<Vec<_>>().join(", ")
+}
+
+/// What is wrong with a log, in words.
+pub fn words(log: &LogReport) -> String {
+    let nodes = nodes(log);
+    let (volume, all) = (&log.volume, log.copies.len());
+    match log.here() {
+        0 => format!("volume {volume}: NO copy of its log can be read now ({nodes})"),
+        here => format!("volume {volume}: {here} of {all} copies of its log are here ({nodes})"),
+    }
+}
+
+/// The exit code for logs like these.
+pub fn exit(logs: &[LogReport]) -> Exit {
+    match logs.iter().map(LogReport::here).min() {
+        None => Exit::Done,
+        Some(0) => Exit::NotRecoverable,
+        Some(_) => Exit::Damaged,
+    }
+}
+
+/// What came of a log that lacked copies.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tended {
+    #[serde(flatten)]
+    pub log: LogReport,
+    /// Nobody used the volume: all that its log had is in objects now.
+    pub closed: bool,
+    /// Its writer lives, who looks after it.
+    pub in_use: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl Tended {
+    /// A log to which nothing was done.
+    pub fn left(log: LogReport) -> Tended {
+        Tended { log, closed: false, in_use: false, why: None }
+    }
+
+    /// In words.
+    pub fn words(&self) -> String {
+        let found = words(&self.log);
+        match (self.closed, &self.why) {
+            (true, _) => format!("{found}; closed, all of it is in objects now"),
+            (false, Some(why)) => format!("{found}; {why}"),
+            (false, None) => format!("{found}; waits for them"),
+        }
+    }
+}
