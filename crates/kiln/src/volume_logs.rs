@@ -1,6 +1,6 @@
 //! Logs of volumes, in words: what is wrong with one, and what came of it.
 
-use kiln_volume::{LogCopyState, LogReport};
+use kiln_volume::{LogCheck, LogCopyState, LogReport};
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -64,5 +64,28 @@ impl Tended {
             (false, Some(why)) => format!("{found}; {why}"),
             (false, None) => format!("{found}; waits for them"),
         }
+    }
+}
+
+/// What is wrong with the bytes of a log, in words.
+pub fn fault_words(found: &LogCheck) -> String {
+    let LogCheck { volume, last, lost, faults } = found;
+    if let Some(batch) = lost {
+        return format!("volume {volume}: NO copy of its log has batch {batch} of {last}");
+    }
+    let nodes = faults.iter().map(|(node, batch)| format!("{node} lacks batch {batch} of {last}"));
+    let nodes = nodes.collect::<Vec<_>>().join(", ");
+    format!(
+        "volume {volume}: copies of its log are damaged ({nodes}); run kiln volume check {volume}, \
+         which makes objects of what the others have"
+    )
+}
+
+/// The exit code for what was found of the bytes of logs.
+pub fn fault_exit(found: &[LogCheck]) -> Exit {
+    match (found.is_empty(), found.iter().any(|log| log.lost.is_some())) {
+        (true, _) => Exit::Done,
+        (false, true) => Exit::NotRecoverable,
+        (false, false) => Exit::Damaged,
     }
 }

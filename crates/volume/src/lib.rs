@@ -19,6 +19,7 @@
 mod admin;
 mod asked;
 mod bytes;
+mod checked;
 mod checkpoint;
 mod description;
 mod descriptor;
@@ -49,6 +50,7 @@ mod volume;
 mod work;
 
 pub use admin::{CheckReport, Objects, SnapshotInfo, VolumeInfo, VolumeStatus, volume_of};
+pub use checked::LogCheck;
 pub use error::{Result, VolumeError};
 pub use open::{CreateRequest, OpenRequest};
 pub use queue::{Done, OwnedOp};

@@ -113,20 +113,13 @@ fn open_version(rim: &Arc<Rim>, name: &str, req: &OpenRequest, mut held: Held) -
     let id = found.id_bytes();
     // First of all: what its writer has not acknowledged by now it never will.
     let copies = close_logs(rim, name, req, found)?;
-    let mut state = State::new(id, found.size, found.segment, found.log_size);
-    state.fit(Stripes::of(rim.pool().stripe_bytes(found.segment)?));
-    if let Some(map) = &found.checkpoint {
-        let Checkpoint { head, segments, map } = load(rim, name, map)?;
-        state.load(map, &segments, &head);
-        state.skip_to(found.next_number);
-    }
     let mut batches = Batches::new();
     for copy in &copies {
         collect(copy, id, found.generation, found.first_seq, &mut batches);
     }
     drop(copies);
     let last = batches.last_key_value().map_or(found.first_seq.saturating_sub(1), |last| *last.0);
-    let absent = replay_segments(rim, name, found, last, &mut state)?;
+    let (mut state, absent) = sealed(rim, name, found, last)?;
     let number = found.generation + 1;
     (state.generation, state.seq) = (number, state.log_seq.max(found.first_seq.saturating_sub(1)));
     let first = state.next_number();
@@ -141,6 +134,25 @@ fn open_version(rim: &Arc<Rim>, name: &str, req: &OpenRequest, mut held: Held) -
     };
     let generation = begin(rim, name, &mut held, &mut state, change, &BTreeSet::new())?;
     Ok(Volume::assemble(name, rim, req.read_only, state, generation, held))
+}
+
+/// What of a volume is in objects: its map, as the checkpoint has it, and segments that are newer;
+/// with the numbers that [`replay_segments`] gives. `last`: the last batch of its log.
+pub(crate) fn sealed(
+    rim: &Rim,
+    name: &str,
+    found: &Descriptor,
+    last: u64,
+) -> Result<(State, Vec<u64>)> {
+    let mut state = State::new(found.id_bytes(), found.size, found.segment, found.log_size);
+    state.fit(Stripes::of(rim.pool().stripe_bytes(found.segment)?));
+    if let Some(map) = &found.checkpoint {
+        let Checkpoint { head, segments, map } = load(rim, name, map)?;
+        state.load(map, &segments, &head);
+        state.skip_to(found.next_number);
+    }
+    let absent = replay_segments(rim, name, found, last, &mut state)?;
+    Ok((state, absent))
 }
 
 /// Takes the log from whoever has it, and reads what its copies hold.
@@ -176,7 +188,7 @@ fn close_logs(
     Ok(copies)
 }
 
-fn read_log(file: &dyn ReadAt) -> Result<Vec<u8>, StoreError> {
+pub(crate) fn read_log(file: &dyn ReadAt) -> Result<Vec<u8>, StoreError> {
     let mut bytes = vec![0; file.len().min(MAX_LOG) as usize];
     file.read_at(0, &mut bytes)?;
     Ok(bytes)

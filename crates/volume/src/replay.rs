@@ -15,14 +15,27 @@ pub(crate) fn collect(
     first: u64,
     into: &mut Batches,
 ) {
+    each(copy, volume, generation, |seq, bytes| {
+        if seq >= first {
+            into.entry(seq).or_insert_with(|| bytes.to_vec());
+        }
+    });
+}
+
+/// What a copy of a log holds of a generation: the batches that are whole, as they lie there.
+pub(crate) fn each(
+    copy: &[u8],
+    volume: [u8; 16],
+    generation: u64,
+    mut tell: impl FnMut(u64, &[u8]),
+) {
     let mut at = 0;
     while at + ALIGN <= copy.len() {
         let step = match record::parse(&copy[at..]) {
             Some(batch) => {
                 let BatchId { seq, .. } = batch.id;
-                let ours = (batch.id.volume, batch.id.generation) == (volume, generation);
-                if ours && seq >= first {
-                    into.entry(seq).or_insert_with(|| copy[at..at + batch.len].to_vec());
+                if (batch.id.volume, batch.id.generation) == (volume, generation) {
+                    tell(seq, &copy[at..at + batch.len]);
                 }
                 batch.len
             }

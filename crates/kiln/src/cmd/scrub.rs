@@ -2,13 +2,15 @@
 
 use clap::Args;
 use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{Depth, ScrubReport, ScrubRequest};
+use kiln_pool::{Depth, Index, Pool, ScrubReport, ScrubRequest};
+use kiln_volume::{LogCheck, LogReport, NAMES};
+use serde::Serialize;
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
 use crate::print::{INCOMPLETE, Stream, count, more_losses, pace};
-use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
-use crate::sizes;
+use crate::setup::{PoolFlags, Setup, fresh_run, logs, now_ms, volumes};
+use crate::{sizes, volume_logs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,8 +22,9 @@ Examples:
 /// Check a pool for corruption, missing shards and leftover files
 ///
 /// What is damaged is remembered for the next kiln repair. Files that belong to no object (of
-/// interrupted puts, of nodes that were unavailable) are removed. Exit code 1 means: damage was
-/// found, and kiln repair can fix it; 2 means that an object cannot be read.
+/// interrupted puts, of nodes that were unavailable) are removed. Of volumes that nobody uses the
+/// copies of their logs are compared. Exit code 1 means: damage was found, and kiln repair can fix
+/// it; 2 means that an object, or what a log alone has, cannot be read.
 #[derive(Debug, Args)]
 pub struct Scrub {
     /// Only objects whose names begin with this
@@ -80,25 +83,61 @@ impl Command for Scrub {
             dry_run: self.dry_run,
         };
         let outcome = pool.scrub(&index, &mut queue, &req, &setup.settings());
-        setup.observer.finish();
         let mut report = outcome?;
+        let (logs, log_faults) = self.logs(pool, &index, setup)?;
+        setup.observer.finish();
         report.seconds = setup.seconds();
-        show(&report, setup)?;
-        Ok(match (report.unreadable, report.incomplete, report.clean) {
-            (0, false, true) => Exit::Done,
-            (0, false, false) => Exit::Damaged,
-            _ => Exit::NotRecoverable,
-        })
+        let found = exit(&report)
+            .worse(volume_logs::exit(&logs))
+            .worse(volume_logs::fault_exit(&log_faults));
+        show(&Shown { report: &report, logs, log_faults }, setup)?;
+        Ok(found)
     }
 }
 
-fn show(report: &ScrubReport, setup: &Setup) -> Result<(), Failure> {
+impl Scrub {
+    /// Logs of volumes that lack copies, and those whose copies are not the same.
+    fn logs(
+        &self,
+        pool: Pool,
+        index: &Index,
+        setup: &Setup,
+    ) -> Result<(Vec<LogReport>, Vec<LogCheck>), Failure> {
+        let rim = volumes::rim_over(pool, &self.pool, setup);
+        let mut all = logs::all(&rim, index, setup)?;
+        all.retain(|log| format!("{NAMES}/{}", log.volume).starts_with(&self.prefix));
+        let faults = if self.quick { Vec::new() } else { logs::faulty(&rim, &all, setup) };
+        all.retain(|log| !log.is_whole());
+        Ok((all, faults))
+    }
+}
+
+fn exit(report: &ScrubReport) -> Exit {
+    match (report.unreadable, report.incomplete, report.clean) {
+        (0, false, true) => Exit::Done,
+        (0, false, false) => Exit::Damaged,
+        _ => Exit::NotRecoverable,
+    }
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    report: &'a ScrubReport,
+    /// Logs of volumes that lack copies.
+    logs: Vec<LogReport>,
+    /// Logs whose copies are not the same.
+    log_faults: Vec<LogCheck>,
+}
+
+fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
     if setup.json {
-        return Stream::Stdout.json(report);
+        return Stream::Stdout.json(shown);
     }
     if setup.quiet {
         return Ok(());
     }
+    let report = shown.report;
     let mut text =
         format!("{} of {} scrubbed: ", count(report.objects, "object"), sizes::show(report.bytes));
     text += &match (report.unreadable, report.damaged) {
@@ -119,6 +158,12 @@ fn show(report: &ScrubReport, setup: &Setup) -> Result<(), Failure> {
         if setup.verbose {
             finding.notes.iter().for_each(|note| text += &format!("    {note}\n"));
         }
+    }
+    for log in &shown.logs {
+        text += &format!("{}; run kiln repair\n", volume_logs::words(log));
+    }
+    for log in &shown.log_faults {
+        text += &format!("{}\n", volume_logs::fault_words(log));
     }
     if report.incomplete {
         text += INCOMPLETE;

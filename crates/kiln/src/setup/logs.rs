@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kiln_pool::{Index, Observer};
-use kiln_volume::{LogCopyState, LogReport, NAMES, Rim, Volume, VolumeError, volume_of};
+use kiln_volume::{LogCheck, LogCopyState, LogReport, NAMES, Rim, Volume, VolumeError, volume_of};
 
 use super::{Setup, volumes};
 use crate::exit::Failure;
@@ -37,6 +37,18 @@ pub fn all(rim: &Rim, index: &Index, setup: &Setup) -> Result<Vec<LogReport>, Fa
         }
     }
     Ok(logs)
+}
+
+/// Logs whose copies do not hold the same; those that somebody writes are left alone.
+pub fn faulty(rim: &Rim, logs: &[LogReport], setup: &Setup) -> Vec<LogCheck> {
+    let check = |log: &LogReport| match Volume::check_log(rim, &log.volume) {
+        Ok(found) => found.filter(|found| !found.is_good()),
+        Err(error) => {
+            setup.observer.warn(&error.to_string());
+            None
+        }
+    };
+    logs.iter().filter_map(check).collect()
 }
 
 /// Closes the volumes of these logs where nobody uses them. Copies on nodes that may come back are

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStderr, Stdio};
 
 use crate::agent_pool::Scene;
 use crate::pool::create;
-use crate::rig::{Random, Rig, data, seed};
+use crate::rig::{Random, Rig, data, flip, seed};
 
 const BLOCK: usize = 4096;
 
@@ -259,6 +259,48 @@ fn a_log_that_lost_a_copy_is_seen_and_repaired() {
     assert_eq!(logs(&rig), []);
     rig.kiln("status -q").ok();
     holds(&rig, &bytes);
+}
+
+#[test]
+fn a_scrub_looks_at_logs_and_compares_their_copies() {
+    let (rig, bytes) = (Rig::new(), data(BLOCK, 3));
+    small(&rig);
+    let mut server = Server::start(&rig, "");
+    let mut client = Client::new(&rig);
+    (0..3).for_each(|at| client.write(at * 8 * BLOCK as u64, &bytes).unwrap());
+    assert_eq!(rig.kiln("scrub --json").ok().json()["log_faults"], serde_json::json!([]));
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    rig.kiln("scrub").ok();
+    // A block of the first batch rots on one node, and the second on another one.
+    let logs = logs(&rig);
+    let batch = 2 * BLOCK as u64;
+    for (at, (folder, file)) in logs[..2].iter().enumerate() {
+        flip(&rig.path(format!("{folder}/{file}")), at as u64 * batch + BLOCK as u64, 2);
+    }
+    rig.kiln("scrub --quick").ok();
+    let said = rig.kiln("scrub").code(1).stdout;
+    let nodes = |at: usize| logs[at].0.replace('d', "n");
+    let found = |at: usize| format!("{} lacks batch {} of 3", nodes(at), at + 1);
+    let all = [found(0), found(1), "run kiln volume check disk".to_owned()];
+    assert!(all.iter().all(|words| said.contains(words)), "{said}");
+    let json = rig.kiln("scrub --json").code(1).json();
+    assert_eq!(json["log_faults"][0]["faults"].as_array().unwrap().len(), 2);
+    assert_eq!(json["logs"], serde_json::json!([]));
+    let (folder, file) = &logs[2];
+    rig.remove(format!("{folder}/{file}"));
+    let said = rig.kiln("scrub").code(1).stdout;
+    assert!(
+        said.contains("2 of 3 copies of its log are here") && said.contains(&found(1)),
+        "{said}"
+    );
+    // What each lacks the other one has.
+    rig.kiln("volume check disk -q").ok();
+    rig.kiln("scrub").ok();
+    let server = Server::start(&rig, "");
+    let mut client = Client::new(&rig);
+    assert!((0..3).all(|at| client.read(at * 8 * BLOCK as u64, BLOCK) == bytes));
+    server.end();
 }
 
 /// A coordinator with a page, until it is dropped.
