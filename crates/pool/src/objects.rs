@@ -36,6 +36,7 @@ mod sealing;
 mod shards;
 mod small;
 mod stat;
+mod still;
 mod strays;
 mod survey;
 

@@ -91,7 +91,7 @@ fn make_logs(
         }
         for at in chosen {
             let node = nodes[at].id.clone();
-            let store = pool.place(&node);
+            let store = pool.place_to_write(&node);
             let log = store.map(|store| store.create_log(&file, size));
             match log {
                 Some(Ok(log)) => made.push((LogCopy { node, file: file.clone() }, log)),

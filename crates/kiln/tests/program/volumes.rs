@@ -210,6 +210,44 @@ fn a_log_leaves_nodes_that_leave_the_pool() {
     server.end();
 }
 
+/// A server has its pool open for days. A disk is lost, and an empty folder comes in its place.
+#[test]
+fn a_server_makes_nothing_in_the_empty_place_of_a_lost_node() {
+    let rig = Rig::new();
+    small(&rig);
+    let server = Server::start(&rig, "");
+    let mut client = Client::new(&rig);
+    let mut model = vec![0; 2 << 20];
+    // More than the log holds, so segments are sealed; a node with the log and one without.
+    let mut write = |round: usize| {
+        for step in 0..40 {
+            let offset = (step * 37 + round * 5) % 500 * BLOCK;
+            let bytes = data(9 * BLOCK, (round * 100 + step) as u64);
+            client.write(offset as u64, &bytes).unwrap();
+            model[offset..offset + bytes.len()].copy_from_slice(&bytes);
+        }
+        assert!(client.read(0, model.len()) == model, "round {round}");
+    };
+    write(0);
+    let with = logs(&rig)[0].0.clone();
+    let log_folders: Vec<String> = logs(&rig).into_iter().map(|(folder, _)| folder).collect();
+    let mut all = (0..9).map(|at| format!("d{at:02}"));
+    let without = all.find(|folder| !log_folders.contains(folder)).unwrap();
+    for (round, folder) in [with, without].iter().enumerate() {
+        rig.remove(folder);
+        std::fs::create_dir(rig.path(folder)).unwrap();
+        write(round + 1);
+        assert_eq!(rig.names(folder), Vec::<String>::new(), "round {round}");
+        rig.kiln(&format!("pool add-node {} --replace -q", folder.replace('d', "n"))).ok();
+        rig.kiln("repair -q").ok();
+    }
+    write(3);
+    server.end();
+    rig.kiln("repair -q").ok();
+    assert_eq!(rig.kiln("volume check disk --json").ok().json()["damaged_count"], 0);
+    rig.kiln("status -q").ok();
+}
+
 /// Copies of logs: the folder of each, and the file.
 fn logs(rig: &Rig) -> Vec<(String, String)> {
     let folders = (0..9).map(|at| format!("d{at:02}")).filter(|folder| rig.path(folder).exists());

@@ -54,8 +54,8 @@ struct Step<'a> {
     manifest: Manifest,
     /// Positions of the nodes that get copies.
     holders: Vec<usize>,
-    /// Homes that have no room for one.
-    full: Vec<usize>,
+    /// Homes that have no room for one, or are no nodes any more.
+    without: Vec<usize>,
     /// Why it ended.
     failed: Option<PoolError>,
 }
@@ -154,17 +154,18 @@ impl Pool {
         let Some(mut manifest) = make(&found)? else { return Ok(None) };
         let before = found.newest.as_ref().map_or(0, |old| old.version).max(self.config.floor);
         manifest.version = before + 1;
-        let full = Vec::new();
-        let holders = self.holders(&change.key, &full)?;
-        Ok(Some(Step { change, of, found, manifest, holders, full, failed: None }))
+        let without = found.gone.clone();
+        let holders = self.holders(&change.key, &without)?;
+        Ok(Some(Step { change, of, found, manifest, holders, without, failed: None }))
     }
 
     /// Where copies of an object's manifest go: the best of its homes that can be used, without
-    /// those that are full.
-    fn holders(&self, key: &Key, full: &[usize]) -> Result<Vec<usize>> {
+    /// some.
+    fn holders(&self, key: &Key, without: &[usize]) -> Result<Vec<usize>> {
         let homes = self.config.homes_now(key);
         let want = homes.copies;
-        let usable = homes.positions().filter(|at| self.nodes[*at].is_here() && !full.contains(at));
+        let usable = |at: &usize| self.nodes[*at].is_here() && !without.contains(at);
+        let usable = homes.positions().filter(usable);
         let chosen: Vec<usize> = usable.take(want).collect();
         if chosen.len() < want {
             let what = format!(
@@ -267,7 +268,7 @@ impl Pool {
                 match end {
                     Ok(()) => {}
                     Err(PoolError::Store(error)) if error.is_full() => {
-                        steps[of].full.push(at);
+                        steps[of].without.push(at);
                         no_space.insert(of, error);
                     }
                     Err(error) => steps[of].fail(error),
@@ -278,7 +279,7 @@ impl Pool {
                 let step = &mut steps[of];
                 // With what did fit on those that are full.
                 self.remove_parts(step);
-                match self.holders(&step.change.key, &step.full) {
+                match self.holders(&step.change.key, &step.without) {
                     Ok(holders) if step.failed.is_none() => {
                         step.holders = holders;
                         todo.push(of);

@@ -11,6 +11,7 @@ use kiln_store::{Backend, Capability, Existing, NewFile, write_whole};
 
 use super::Pool;
 use super::small::read_tagged;
+use super::still::Asked;
 use crate::{Key, MAX_MANIFEST, Manifest, NodeFile, PoolError, Result};
 
 /// What was found under the name of a manifest, by node: nothing, or a file with this tag.
@@ -70,15 +71,15 @@ impl Pool {
     pub(super) fn announce(
         &self,
         key: Key,
-        run: [u8; 16],
-        started: u64,
+        (run, started): ([u8; 16], u64),
         mut nodes: impl Iterator<Item = usize>,
+        asked: &Asked,
     ) -> Result<Option<(usize, String)>> {
         if !nodes.any(|at| self.is_direct(at)) {
             return Ok(None);
         }
         let homes = self.config.homes_now(&key);
-        let Some(at) = homes.positions().find(|at| self.nodes[*at].is_here()) else {
+        let Some(at) = homes.positions().find(|at| self.is_still(*at, asked)) else {
             return Ok(None);
         };
         let name = NodeFile::ManifestPart { key, run, started }.name();

@@ -6,7 +6,6 @@ use super::commit::{Change, StagedShard, places};
 use super::health::Health;
 use super::index::suspected;
 use super::look::Found;
-use super::pool::PoolNode;
 use super::room::WithRoom;
 use super::{ObjectShards, Pool};
 use crate::engine::node::Part;
@@ -287,8 +286,8 @@ impl Pool {
         }
         let home = |index: u16| own[usize::from(index)].1.filter(|&at| stays(index, at));
         let moving = todo.iter().filter(|index| home(**index).is_none()).count();
-        let WithRoom { chosen, full } =
-            self.place_with_room(&key, moving, &taken, bytes, PoolNode::is_here)?;
+        let WithRoom { chosen, full, .. } =
+            self.place_with_room(&key, moving, &taken, bytes, &self.asked())?;
         let mut fresh = chosen.into_iter();
         let mut targets = Vec::with_capacity(todo.len());
         let mut nowhere = Vec::new();

@@ -38,6 +38,8 @@ pub(crate) struct Found {
     pub denied: bool,
     /// What a conditional write to a home that was asked expects there.
     pub expected: Expected,
+    /// Homes that are no nodes any more: their disks were lost since the pool was opened.
+    pub gone: Vec<usize>,
 }
 
 impl Found {
@@ -64,6 +66,9 @@ struct Answer {
     /// The node's copy of the map cannot be read: it would not tell of a newer one. So what it has
     /// counts, and that it has nothing newer does not.
     blind: bool,
+    /// It has no map: since the pool was opened its disk was exchanged for an empty one, or is not
+    /// mounted any more.
+    gone: bool,
 }
 
 /// What a node has.
@@ -89,6 +94,11 @@ impl Answer {
 /// What conditional writes to homes that were asked expect there.
 fn expected(answers: &Answers) -> Expected {
     answers.iter().filter_map(|(at, answer)| Some((*at, answer.expected?))).collect()
+}
+
+/// Nodes that are none any more.
+fn gone(answers: &Answers) -> Vec<usize> {
+    answers.iter().filter(|(_, answer)| answer.gone).map(|(at, _)| *at).collect()
 }
 
 /// Nodes whose copy cannot be read, and why.
@@ -239,9 +249,10 @@ impl Pool {
         let asked: Vec<(usize, Vec<usize>)> = asked.into_iter().collect();
         let found = in_parallel(self.sequence.as_ref(), asked, |_, (at, objects)| {
             let store = self.usable(at)?;
-            // Every node has a map. Where there is none, all else is gone as well: since the pool
-            // was opened its disk has been exchanged for an empty one, or is not mounted any more.
-            let epoch = epoch_of(store, &self.config).ok().flatten();
+            // Every node has a map. Where there is none, all else is gone as well.
+            let epoch = epoch_of(store, &self.config);
+            let gone = matches!(epoch, Ok(None));
+            let epoch = epoch.ok().flatten();
             let blind = epoch.is_none();
             let epoch = epoch.unwrap_or(0);
             self.refuse_newer(at, epoch)?;
@@ -256,14 +267,14 @@ impl Pool {
                 let (key, mut expected) = (&wanted[of].0, None);
                 if absent.as_ref().is_some_and(|absent| absent[nth]) {
                     let expected = Some(Existing::Keep);
-                    return (of, Answer { copy: Copy::None, expected, rolled_back, blind });
+                    return (of, Answer { copy: Copy::None, expected, rolled_back, blind, gone });
                 }
                 let copy = match read_copy_tagged(store, key, &pool, &seals, &mut expected) {
                     Ok(Some(manifest)) => Copy::Some(manifest),
                     Ok(None) => Copy::None,
                     Err(why) => Copy::Corrupt(why),
                 };
-                (of, Answer { copy, expected, rolled_back, blind })
+                (of, Answer { copy, expected, rolled_back, blind, gone })
             };
             let told: Vec<(usize, Answer)> = objects.into_iter().enumerate().map(answer).collect();
             Ok::<_, PoolError>((at, told))
@@ -364,7 +375,7 @@ impl Pool {
         }
         found.stable = homes.iter().any(|homes| homes.hold(|at| found.copies.contains(&at)));
         found.certain &= !self.are_rivals(&found, homes, answers);
-        found.corrupt = corrupt(answers);
+        (found.corrupt, found.gone) = (corrupt(answers), gone(answers));
         found.away = self.silent_domains(homes, answers, sure);
         found
     }
@@ -434,7 +445,8 @@ impl Pool {
         let Some(newest) = found.newest.clone().filter(|_| !found.stable) else {
             return Ok(found);
         };
-        let here: Vec<usize> = homes.positions().filter(|at| self.nodes[*at].is_here()).collect();
+        let here = |at: &usize| self.nodes[*at].is_here() && !found.gone.contains(at);
+        let here: Vec<usize> = homes.positions().filter(here).collect();
         if here.len() < homes.copies {
             // With fewer domains than 2m + 1 a version is on all that can be reached, or nobody can
             // say whether it was acknowledged: then it is read as it is.

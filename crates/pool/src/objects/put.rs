@@ -10,6 +10,7 @@ use super::Pool;
 use super::commit::{Change, StagedShard};
 use super::pool::PoolNode;
 use super::room::WithRoom;
+use super::still::Asked;
 use crate::engine::encode::{check_unchanged, encode_shards};
 use crate::engine::names;
 use crate::engine::node::Part;
@@ -74,6 +75,8 @@ struct Staged<'a> {
     size: u64,
     body: Body,
     shards: Vec<StagedShard>,
+    /// Indices without one: their nodes cannot be used.
+    missing: Vec<usize>,
     /// What says that the put has begun, where shards have their names already.
     announced: Option<(usize, String)>,
 }
@@ -254,8 +257,9 @@ impl Pool {
             memory: each.memory / count as u64,
             ..each
         };
+        let asked = self.asked();
         let staged = in_parallel(each.sequence, puts, |_, (req, source)| {
-            Ok::<_, PoolError>(self.stage(req, before, source, &each))
+            Ok::<_, PoolError>(self.stage(req, before, source, &asked, &each))
         })?;
         let good: Vec<&Staged<'_>> = staged.iter().filter_map(|end| end.as_ref().ok()).collect();
         let ends = self.commit_staged(&good, before, settings).inspect_err(|_| {
@@ -271,9 +275,9 @@ impl Pool {
                     self.remove_staged_shards(&staged.shards);
                 }
             })?;
-            self.report(
-                end.ok_or_else(|| PoolError::Internal { what: "a put without a manifest".into() })?,
-            )
+            let manifest =
+                end.ok_or_else(|| PoolError::Internal { what: "a put without a manifest".into() })?;
+            self.report(manifest, staged.missing)
         };
         Ok(staged.into_iter().map(end).collect())
     }
@@ -284,6 +288,7 @@ impl Pool {
         req: PutRequest<'a>,
         before: Before,
         source: &mut dyn Source,
+        asked: &Asked,
         settings: &Settings<'_>,
     ) -> Result<Staged<'a>> {
         let key = Key::of(req.name)?;
@@ -296,7 +301,7 @@ impl Pool {
         // is replaced.
         let found = self.look(&key, req.name)?;
         refuse_existing(&req, before, found.data())?;
-        self.stage_shards(req, key, &class, &mut source, settings)
+        self.stage_shards(req, key, &class, &mut source, asked, settings)
     }
 
     fn stage_shards<'a>(
@@ -305,6 +310,7 @@ impl Pool {
         key: Key,
         class: &Class,
         source: &mut Peeked<'_>,
+        asked: &Asked,
         settings: &Settings<'_>,
     ) -> Result<Staged<'a>> {
         let codec = self.codec(&class.code)?;
@@ -328,14 +334,15 @@ impl Pool {
         // Of a stream it is known only that it did not end where the last class begins.
         let least = Some(source.size.unwrap_or(self.config.policy.largest_limit()));
         let bytes = ShardInfo { size: least, ..info.clone() }.layout()?.trailer_offset();
-        let nodes = self.places_for(&key, shape.n(), bytes)?;
-        let parts = self.parts(&req, key, &nodes);
+        let nodes = self.places_for(&key, shape.n(), bytes, asked)?;
+        let parts = self.parts(&req, key, &nodes, asked);
         let staged_shard = |part: &Part<'_>| {
             let name = NodeFile::Shard { key, run: req.run, index: part.index as u16 }.name();
             StagedShard { node: nodes[part.index], part: part.name.clone(), name }
         };
         let shards: Vec<StagedShard> = parts.iter().flatten().map(staged_shard).collect();
-        let announced = self.announce(key, req.run, req.now_ms, nodes.iter().copied())?;
+        let missing = (0..parts.len()).filter(|index| parts[*index].is_none()).collect();
+        let announced = self.announce(key, (req.run, req.now_ms), nodes.iter().copied(), asked)?;
         let result = encode_shards(&codec, &info, &parts, 0, source, settings);
         let (size, digests) = result.inspect_err(|_| {
             self.remove_staged_shards(&shards);
@@ -354,7 +361,7 @@ impl Pool {
             sums: info.sums,
             places: places.collect(),
         });
-        Ok(Staged { req, key, size, body, shards, announced })
+        Ok(Staged { req, key, size, body, shards, missing, announced })
     }
 
     /// Makes what was staged the newest versions.
@@ -392,16 +399,14 @@ impl Pool {
         })
     }
 
-    fn report(&self, manifest: Manifest) -> Result<PutReport> {
-        let (code, nodes, missing) = match &manifest.body {
+    fn report(&self, manifest: Manifest, missing: Vec<usize>) -> Result<PutReport> {
+        let (code, nodes) = match &manifest.body {
             Body::Shards(placed) => {
                 let nodes: Vec<String> = placed.places.iter().map(|p| p.node.clone()).collect();
-                let away = |i: &usize| self.store(&nodes[*i]).is_none();
-                let missing = (0..nodes.len()).filter(away).collect();
                 let spec: kiln_code::CodeSpec = placed.spec.parse()?;
-                (spec.to_string(), nodes, missing)
+                (spec.to_string(), nodes)
             }
-            _ => (crate::INLINE.to_owned(), Vec::new(), Vec::new()),
+            _ => (crate::INLINE.to_owned(), Vec::new()),
         };
         Ok(PutReport {
             object: manifest.name,
@@ -418,16 +423,18 @@ impl Pool {
 
     /// Nodes for n shards of so many bytes, by position: those that can be used and have room
     /// first, then at most as many that are unavailable as the policy allows.
-    fn places_for(&self, key: &Key, n: usize, bytes: u64) -> Result<Vec<usize>> {
+    fn places_for(&self, key: &Key, n: usize, bytes: u64, asked: &Asked) -> Result<Vec<usize>> {
         let stays = |at: &usize| !self.nodes[*at].config.is_leaving();
         self.enter((0..self.nodes.len()).filter(stays));
-        let WithRoom { mut chosen, full } =
-            self.place_with_room(key, n, &[], bytes, PoolNode::is_here)?;
+        let WithRoom { mut chosen, full, gone } =
+            self.place_with_room(key, n, &[], bytes, asked)?;
         let short = n - chosen.len();
         if short > 0 {
             let taken: Vec<&str> =
                 chosen.iter().map(|&at| &self.nodes[at].config.domain[..]).collect();
-            let (gone, candidates) = self.candidates(|node| !node.is_here());
+            let gone: Vec<&str> = gone.iter().map(|at| &self.nodes[*at].config.id[..]).collect();
+            let is_away = |node: &PoolNode| !node.is_here() || gone.contains(&&node.config.id[..]);
+            let (away, candidates) = self.candidates(is_away);
             let more = place(key, &candidates, short, &taken);
             let allowed = self.config.policy.missing_at_put;
             if more.len() < short || short > allowed {
@@ -439,15 +446,22 @@ impl Pool {
                 );
                 return Err(PoolError::Refused { what });
             }
-            chosen.extend(more.into_iter().map(|at| gone[at]));
+            chosen.extend(more.into_iter().map(|at| away[at]));
         }
         Ok(chosen)
     }
 
     /// Where the shards of a put are written; nowhere, where nodes are unavailable.
-    fn parts(&self, req: &PutRequest<'_>, key: Key, nodes: &[usize]) -> Vec<Option<Part<'_>>> {
+    fn parts(
+        &self,
+        req: &PutRequest<'_>,
+        key: Key,
+        nodes: &[usize],
+        asked: &Asked,
+    ) -> Vec<Option<Part<'_>>> {
         let (run, started) = (req.run, req.now_ms);
         let part = |(index, &node): (usize, &usize)| {
+            self.is_still(node, asked).then_some(())?;
             let store = &**self.nodes[node].store().ok()?;
             let index16 = index as u16;
             let name = match self.is_direct(node) {
@@ -488,8 +502,8 @@ fn stage_inline<'a>(
     }
     check_unchanged(source, req.name)?;
     settings.observer.advance(size);
-    let (body, shards) = (Body::Inline(bytes), Vec::new());
-    Ok(Staged { req, key, size, body, shards, announced: None })
+    let (body, shards, missing) = (Body::Inline(bytes), Vec::new(), Vec::new());
+    Ok(Staged { req, key, size, body, shards, missing, announced: None })
 }
 
 /// Refuses what cannot be changed together.

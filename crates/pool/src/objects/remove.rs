@@ -94,7 +94,8 @@ impl Pool {
     fn note_again(&self, key: &Key, mark: [u8; 16], settings: &Settings<'_>) -> Result<()> {
         let homes: Vec<usize> = self.config.homes_now(key).positions().collect();
         let _locks = self.lock(homes.iter().copied(), settings)?;
-        for at in homes {
+        let asked = self.asked();
+        for at in homes.into_iter().filter(|at| self.is_still(*at, &asked)) {
             if let Ok(store) = self.usable(at) {
                 changes::note(store, &[(*key, mark)]);
             }

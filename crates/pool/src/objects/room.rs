@@ -2,6 +2,7 @@
 
 use super::Pool;
 use super::pool::PoolNode;
+use super::still::Asked;
 use crate::engine::sinks::in_parallel;
 use crate::{Key, Result, place};
 
@@ -12,37 +13,49 @@ pub(super) struct WithRoom {
     pub chosen: Vec<usize>,
     /// Nodes that would have been chosen and have no room.
     pub full: Vec<usize>,
+    /// Nodes that would have been chosen, and are not there any more.
+    pub gone: Vec<usize>,
 }
 
 impl Pool {
-    /// The best nodes for an object among those that are wanted, in distinct domains none of which
+    /// The best nodes for an object among those that can be used, in distinct domains none of which
     /// is in `taken`, each with room for so many bytes more. Only nodes that would be chosen are
-    /// asked; one that cannot tell counts as having room.
+    /// asked whether they are still there, and for room; one that cannot tell counts as having it.
     pub(super) fn place_with_room(
         &self,
         key: &Key,
         count: usize,
         taken: &[&str],
         bytes: u64,
-        wanted: impl Fn(&PoolNode) -> bool,
+        still: &Asked,
     ) -> Result<WithRoom> {
-        let (mut roomy, mut full): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+        let (mut roomy, mut full, mut gone): (Vec<usize>, Vec<usize>, Vec<usize>) =
+            (Vec::new(), Vec::new(), Vec::new());
         loop {
-            let is_full = |node: &PoolNode| {
-                full.iter().any(|at: &usize| self.nodes[*at].config.id == node.config.id)
+            let passed = |node: &PoolNode| {
+                let is = |at: &usize| self.nodes[*at].config.id == node.config.id;
+                full.iter().chain(&gone).any(is)
             };
-            let (positions, candidates) = self.candidates(|node| wanted(node) && !is_full(node));
+            let (positions, candidates) = self.candidates(|node| node.is_here() && !passed(node));
             let chosen: Vec<usize> =
                 place(key, &candidates, count, taken).into_iter().map(|at| positions[at]).collect();
             let new = chosen.iter().copied().filter(|at| !roomy.contains(at)).collect();
             let asked = in_parallel(self.sequence.as_ref(), new, |_, at: usize| {
-                Ok::<_, crate::PoolError>((at, self.has_room(at, bytes)?))
+                let room = match self.is_still(at, still) {
+                    true => Some(self.has_room(at, bytes)?),
+                    false => None,
+                };
+                Ok::<_, crate::PoolError>((at, room))
             })?;
-            if asked.iter().all(|(_, room)| *room) {
-                return Ok(WithRoom { chosen, full });
+            if asked.iter().all(|(_, room)| *room == Some(true)) {
+                return Ok(WithRoom { chosen, full, gone });
             }
             for (at, room) in asked {
-                if room { roomy.push(at) } else { full.push(at) }
+                match room {
+                    Some(true) => roomy.push(at),
+                    Some(false) => full.push(at),
+                    None => gone.push(at),
+                }
             }
         }
     }

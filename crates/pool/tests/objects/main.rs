@@ -8,6 +8,7 @@ mod found;
 mod fuse;
 mod hands;
 mod helped;
+mod lost;
 mod model;
 mod pairs;
 mod sealed;

@@ -1,0 +1,98 @@
+//! Disks that are lost while a pool is open, with an empty folder in their place.
+
+use kiln_pool::{Index, Pool, PutReport, PutRequest, RecoverRequest, Silent, Source, StreamSource};
+use kiln_store::Backend;
+
+use crate::world::*;
+
+/// A node's disk is lost; its place answers, and is empty.
+fn lose(world: &World, node: usize) {
+    let memory = &world.disks[node].memory;
+    memory.list().unwrap().iter().for_each(|name| memory.remove(name).unwrap());
+}
+
+fn put(world: &World, pool: &Pool, objects: &[(String, Vec<u8>)]) -> Vec<PutReport> {
+    let mut sources: Vec<_> =
+        objects.iter().map(|(_, bytes)| StreamSource::new(&bytes[..])).collect();
+    let req = |name| PutRequest { name, run: world.run(), now_ms: 1_000, replace: true };
+    let puts = objects.iter().zip(&mut sources);
+    let puts = puts.map(|((name, _), source)| (req(&name[..]), source as &mut dyn Source));
+    let ends = pool.put_all(puts.collect(), &settings()).unwrap();
+    ends.into_iter().map(Result::unwrap).collect()
+}
+
+/// Objects in their manifests, and in shards.
+fn objects(round: usize) -> Vec<(String, Vec<u8>)> {
+    let sizes = [50, 80, 3_000, 20_000].into_iter().cycle().take(16).enumerate();
+    sizes.map(|(at, size)| (format!("o{round}-{at}"), data(size, at as u64))).collect()
+}
+
+#[test]
+pub fn nothing_is_made_in_an_empty_place_of_a_node() {
+    let mut world = World::new("clay:4+2", 7);
+    let pool = world.pool();
+    let all: Vec<_> = (0..3).map(objects).collect();
+    put(&world, &pool, &all[0]);
+    lose(&world, 2);
+    let reports = put(&world, &pool, &all[1]);
+    for report in &reports {
+        let id = &world.config.node[2].id;
+        assert!(!report.manifests.contains(id) && !report.nodes.contains(id), "{report:?}");
+        assert_eq!(report.missing, [0; 0], "there are others: {report:?}");
+    }
+    // With one more lost there are too few for shards, of which one may be left out.
+    lose(&world, 4);
+    for report in put(&world, &pool, &all[2]) {
+        let lost = [2, 4].map(|at: usize| &world.config.node[at].id);
+        assert!(lost.iter().all(|id| !report.manifests.contains(id)), "{report:?}");
+        let missing = usize::from(!report.nodes.is_empty());
+        assert_eq!(report.missing.len(), missing, "{report:?}");
+        assert!(report.missing.iter().all(|at| lost.contains(&&report.nodes[*at])), "{report:?}");
+    }
+    pool.remove("o1-0", world.run(), 1_000, &settings()).unwrap();
+    assert!(pool.remove("o1-0", world.run(), 1_000, &settings()).is_err());
+    for node in [2, 4] {
+        let names = world.disks[node].memory.list().unwrap();
+        assert_eq!(names, Vec::<String>::new());
+        // So they are taken as the disks that came instead.
+        let open = |node: &_| world.open_node(node);
+        let pool = world.pool();
+        let config = pool.config().node[node].clone();
+        let config = pool.replace_disk(config, world.run(), &open, &settings()).unwrap();
+        world.config = config;
+    }
+    let index = Index::in_memory().unwrap();
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    let req = RecoverRequest { now_ms: 9_500, ..RecoverRequest::default() };
+    world.pool().recover(&index, &req, &settings()).unwrap();
+    world.away = [1, 5].into();
+    for (name, bytes) in all.iter().flatten().filter(|(name, _)| name != "o1-0") {
+        assert!(world.get(name).unwrap() == *bytes, "{name}");
+    }
+}
+
+/// A process that puts one object has just looked at the nodes: nothing is asked again. One that
+/// goes on asks each node once for all that it puts together.
+#[test]
+pub fn nodes_are_asked_once_for_all_that_is_put_together() {
+    let large = |count: usize| -> Vec<(String, Vec<u8>)> {
+        (0..count).map(|at| (format!("l{at}"), data(8_000, at as u64))).collect()
+    };
+    for count in [1, 8] {
+        let operations = |looked: bool| {
+            let world = World::new("clay:4+2", 6);
+            let all = || world.disks.iter().map(|disk| disk.faulty.operations()).sum::<u64>();
+            let pool = world.pool();
+            let before = all();
+            if looked {
+                assert_eq!(pool.away().len(), 0);
+            }
+            let looks = all() - before;
+            put(&world, &pool, &large(count));
+            (looks, all() - before)
+        };
+        let ((_, new), (looks, known)) = (operations(false), operations(true));
+        assert!(looks > 0);
+        assert_eq!(known - new, 6, "{count} objects: {known} operations, {new} with new nodes");
+    }
+}
