@@ -214,6 +214,7 @@ impl Pool {
     /// forgotten once nothing can contradict them.
     pub(super) fn finish_scrub(
         &self,
+        strays: &Strays,
         index: &Index,
         req: &ScrubRequest<'_>,
         report: &mut ScrubReport,
@@ -231,7 +232,7 @@ impl Pool {
             return Ok(());
         }
         let pool = settled.map(|map| self.with_config(map));
-        pool.as_ref().unwrap_or(self).drop_tombstones(index, report, settings)
+        pool.as_ref().unwrap_or(self).drop_tombstones(strays, index, report, settings)
     }
 
     /// Gives the map to nodes that did not get it when it was changed, which succeeds without them:
@@ -246,10 +247,13 @@ impl Pool {
         behind.into_iter().try_for_each(|at| self.tell(at, settings))
     }
 
-    /// Tombstones go once all nodes are available and nothing older is left on them. Versions up to
+    /// Tombstones go once all nodes are available and nothing older is left on them, shards
+    /// neither: without a tombstone they are those of an object whose manifest was lost, and made
+    /// one again (seed 2201 of the simulator got a removed object back by that). Versions up to
     /// theirs are below the pool's floor then: a disk of before brings nothing back.
     fn drop_tombstones(
         &self,
+        strays: &Strays,
         index: &Index,
         report: &mut ScrubReport,
         settings: &Settings<'_>,
@@ -257,7 +261,12 @@ impl Pool {
         if !self.config.is_settled() || !self.away().is_empty() {
             return Ok(());
         }
-        let tombstones = index.tombstones()?;
+        let mut tombstones = Vec::new();
+        for listed in index.tombstones()? {
+            if !strays.may_have(&Key::of(&listed.name)?) {
+                tombstones.push(listed);
+            }
+        }
         let Some(floor) = tombstones.iter().map(|listed| listed.version).max() else {
             return Ok(());
         };

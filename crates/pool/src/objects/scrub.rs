@@ -211,7 +211,7 @@ impl Pool {
         let strays = self.find_leftovers(index, req, report, settings)?;
         self.scrub_unlisted(&strays, index, req, queue, report, settings)?;
         self.restore(&strays, index, req, report, settings)?;
-        self.finish_scrub(index, req, report, settings)?;
+        self.finish_scrub(&strays, index, req, report, settings)?;
         if !req.dry_run {
             report.compacted = self.compact(settings);
         }
@@ -333,7 +333,8 @@ impl Pool {
                     }
                     match self.is_wanted(index, node, &file, req) {
                         Ok(false) if suspects.len() < MAX_SUSPECTS => suspects.push(file),
-                        Ok(_) => {}
+                        Ok(false) => strays.leave(file.key()),
+                        Ok(true) => {}
                         Err(error) => end = Err(error),
                     }
                 }
@@ -442,15 +443,18 @@ impl Pool {
         let found = self.ask(&key, true)?;
         // What a dead commit left on one home may be lost with it yet: nothing follows from it.
         if !found.certain || (found.newest.is_some() && !found.stable) {
+            strays.leave(key);
             return Ok(());
         }
         // Partial files are judged by their age. A shard is data: an unavailable node may have the
         // manifest that needs it.
         let is_data = file.quarantined(0).is_some();
         if is_data && !found.away.is_empty() {
+            strays.leave(key);
             return Ok(());
         }
         if self.may_be_arriving(at, file, (req.grace_ms, req.now_ms))? {
+            strays.leave(key);
             return Ok(());
         }
         let node = &self.nodes[at].config.id;

@@ -16,6 +16,9 @@ pub(super) struct Strays {
     shards: BTreeMap<(Key, [u8; 16]), Vec<Stray>>,
     /// Whose manifests were being written: puts that were cut short, which nobody acknowledged.
     begun: BTreeSet<(Key, [u8; 16])>,
+    /// Objects with shards that may be of no use, and were left where they are: too little could be
+    /// said of them now. Beyond [`MAX_RUNS`] it is any object.
+    left: BTreeSet<Key>,
     /// Objects that the index does not have: logs of changes are hints, and may be lost.
     pub unlisted: BTreeSet<Key>,
 }
@@ -31,6 +34,19 @@ impl Strays {
         if self.begun.len() < MAX_RUNS {
             self.begun.insert((key, run));
         }
+    }
+
+    /// A shard, or what may become one, was left where it is.
+    pub(super) fn leave(&mut self, key: Key) {
+        if self.left.len() < MAX_RUNS {
+            self.left.insert(key);
+        }
+    }
+
+    /// Whether an object may have shards that a later scrub takes for those of a lost manifest, if
+    /// nothing says any more that it was removed.
+    pub(super) fn may_have(&self, key: &Key) -> bool {
+        self.left.len() >= MAX_RUNS || self.left.contains(key)
     }
 
     /// Runs whose manifests seem to be lost, with their shards.

@@ -1,6 +1,10 @@
 //! Disks that are lost while a pool is open, with an empty folder in their place.
 
-use kiln_pool::{Index, Pool, PutReport, PutRequest, RecoverRequest, Silent, Source, StreamSource};
+use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::{
+    Index, Pool, PoolError, PutReport, PutRequest, RecoverRequest, ScrubRequest, Silent, Source,
+    StreamSource,
+};
 use kiln_store::Backend;
 
 use crate::world::*;
@@ -95,4 +99,50 @@ pub fn nodes_are_asked_once_for_all_that_is_put_together() {
         assert!(looks > 0);
         assert_eq!(known - new, 6, "{count} objects: {known} operations, {new} with new nodes");
     }
+}
+
+/// As long as shards of an object that was removed lie about, that it was removed is remembered:
+/// else they would be those of an object whose manifest was lost.
+#[test]
+pub fn what_was_removed_stays_so_while_shards_of_it_are_left() {
+    (0..7).for_each(removed_stays_removed);
+}
+
+fn removed_stays_removed(lost: usize) {
+    let mut world = World::new("clay:4+2", 7);
+    world.put("removed", &data(9_000, 2)).unwrap();
+    let shards = |disk: &Disk| -> Vec<(String, Vec<u8>)> {
+        let names = disk.memory.list().unwrap().into_iter();
+        let names = names.filter(|name| name.ends_with(".kiln") && !name.starts_with('.'));
+        let read = |name: String| {
+            let file = disk.memory.open(&name).unwrap();
+            let mut bytes = vec![0; file.len() as usize];
+            file.read_at(0, &mut bytes).unwrap();
+            (name, bytes)
+        };
+        names.map(read).collect()
+    };
+    let before: Vec<_> = world.disks.iter().map(shards).collect();
+    world.remove("removed").unwrap();
+    // As nodes have them that were away when it was removed.
+    for (disk, shards) in world.disks.iter().zip(before) {
+        let there = disk.memory.list().unwrap();
+        for (name, bytes) in shards.iter().filter(|(name, _)| !there.contains(name)) {
+            kiln_store::write_whole(&*disk.memory, name, bytes).unwrap();
+        }
+    }
+    let (index, mut forgotten) = (Index::in_memory().unwrap(), 0);
+    world.replace_disk(lost);
+    for now_ms in [9_000, 10_000, 11_000, 12_000] {
+        let pool = world.pool();
+        index.refresh(&pool, b"", &Silent).unwrap();
+        let req = ScrubRequest { now_ms, grace_ms: 0, ..ScrubRequest::default() };
+        let mut queue = RepairQueue::new(Rules::default());
+        let report = pool.scrub(&index, &mut queue, &req, &settings()).unwrap();
+        forgotten += report.forgotten;
+        assert_eq!(report.restored, 0, "node {lost}: {report:?}");
+        let got = world.get("removed");
+        assert!(matches!(got, Err(PoolError::NoObject { .. })), "node {lost}: {got:?}");
+    }
+    assert_eq!(forgotten, 1, "node {lost}: in the end nothing is left of it");
 }
