@@ -28,8 +28,8 @@ pub fn words(log: &LogReport) -> String {
 }
 
 /// The exit code for logs like these.
-pub fn exit(logs: &[LogReport]) -> Exit {
-    match logs.iter().map(LogReport::here).min() {
+pub fn exit<'a>(logs: impl IntoIterator<Item = &'a LogReport>) -> Exit {
+    match logs.into_iter().map(LogReport::here).min() {
         None => Exit::Done,
         Some(0) => Exit::NotRecoverable,
         Some(_) => Exit::Damaged,
@@ -65,6 +65,11 @@ impl Tended {
             (false, None) => format!("{found}; waits for them"),
         }
     }
+}
+
+/// The exit code for logs of which some lack copies still.
+pub fn tended_exit(tended: &[Tended]) -> Exit {
+    exit(tended.iter().filter(|it| !it.closed && !it.log.is_whole()).map(|it| &it.log))
 }
 
 /// What is wrong with the bytes of a log, in words.

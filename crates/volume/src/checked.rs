@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use kiln_store::ReadAt;
 use serde::Serialize;
 
 use crate::description::{Held, look_up};
-use crate::descriptor::{Descriptor, LogCopy};
-use crate::generation::closed_name;
+use crate::descriptor::Descriptor;
 use crate::open::{read_log, sealed};
 use crate::replay::each;
+use crate::upkeep::open_copy;
 use crate::{Result, Rim, Volume};
 
 /// What the copies of a log have of the batches that are in no segment yet.
@@ -73,7 +72,8 @@ impl Volume {
 fn check(rim: &Rim, name: &str, found: &Descriptor) -> Result<LogCheck> {
     let mut copies = Vec::new();
     for copy in &found.log {
-        let Some(file) = open(rim, copy) else { continue };
+        let Some(store) = rim.pool().place(&copy.node) else { continue };
+        let Ok(Some(file)) = open_copy(&*store, copy) else { continue };
         // One at a time: a log has 128 MiB. One that cannot be read has nothing.
         let bytes = read_log(&*file).unwrap_or_default();
         let mut batches = BTreeSet::new();
@@ -88,11 +88,6 @@ fn check(rim: &Rim, name: &str, found: &Descriptor) -> Result<LogCheck> {
     let (state, _) = sealed(rim, name, found, last)?;
     let (lost, faults) = compare(&copies, state.log_seq.max(before) + 1, last);
     Ok(LogCheck { volume: name.to_owned(), last, lost, faults })
-}
-
-fn open(rim: &Rim, copy: &LogCopy) -> Option<Box<dyn ReadAt>> {
-    let store = rim.pool().place(&copy.node)?;
-    store.open(&copy.file).or_else(|_| store.open(&closed_name(&copy.file))).ok()
 }
 
 /// The first batch of these that no copy has, and nodes whose copy lacks one that others have.

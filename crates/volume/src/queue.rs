@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -143,15 +143,18 @@ impl<'a> Queue<'a> {
         true
     }
 
-    /// Waits for more, but not long: until there is enough.
-    pub fn linger(&mut self, patience: Duration, enough: impl Fn(&Queue<'_>) -> bool) {
+    /// Waits for more, but not long: until there is enough. `false`: nothing will come any more.
+    pub fn linger(&mut self, patience: Duration, enough: impl Fn(&Queue<'_>) -> bool) -> bool {
         let until = Instant::now() + patience;
         self.pull();
         while !enough(self) && self.bytes < HELD {
             let left = until.saturating_duration_since(Instant::now());
-            let Ok(next) = self.todo.recv_timeout(left) else { return };
-            self.push(next);
+            match self.todo.recv_timeout(left) {
+                Ok(next) => self.push(next),
+                Err(end) => return end == RecvTimeoutError::Timeout,
+            }
         }
+        true
     }
 
     /// Takes up the first ones, of so many bytes or little more.
@@ -220,8 +223,9 @@ mod tests {
         assert_eq!(lens(&queue.take(1000)), [20, 30, 40]);
         sender.send(write(1)).unwrap();
         queue.linger(Duration::from_secs(60), |queue| queue.len() == 1);
-        queue.linger(Duration::from_millis(1), |queue| queue.len() == 2);
+        assert!(queue.linger(Duration::from_millis(1), |queue| queue.len() == 2));
         drop(sender);
+        assert!(!queue.linger(Duration::from_secs(60), |queue| queue.len() == 2));
         assert!(queue.wait());
         assert_eq!(queue.take(0).len(), 1);
         assert!(!queue.wait());

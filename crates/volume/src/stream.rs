@@ -65,10 +65,9 @@ pub(crate) fn write(volume: &Volume, queue: &mut Queue<'_>) -> Vec<Batch> {
                         flight.ending = true;
                     }
                 }
-            } else if flight.is_waiting() {
+            } else if flight.may_begin() && flight.is_waiting() {
                 // What comes meanwhile is looked at: else one would go after the other.
-                let full = |queue: &Queue<'_>| flight.may_begin() && queue.bytes() >= most;
-                queue.linger(GLANCE, full);
+                flight.ending = !queue.linger(GLANCE, |queue| queue.bytes() >= most);
             } else {
                 let Some(next) = flight.under_way.pop_front() else { break };
                 land(volume, &mut generation, next, &mut flight);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kiln_pool::Pool;
-use kiln_store::{Backend, StoreError};
+use kiln_store::{Backend, ReadAt, StoreError};
 use serde::Serialize;
 
 use crate::description::look_up;
@@ -103,21 +103,26 @@ impl Volume {
 fn state_of(pool: &Pool, copy: &LogCopy) -> LogCopyState {
     let Some(at) = pool.config().position(&copy.node) else { return LogCopyState::Missing };
     let Some(store) = pool.place(&copy.node) else { return LogCopyState::Away };
-    // Who took it from its writer, and died then, has left it under the other name.
-    let there = is_there(&*store, &copy.file)
-        .and_then(|there| Ok(there || is_there(&*store, &closed_name(&copy.file))?));
-    match (there, pool.config().node[at].is_leaving()) {
+    match (open_copy(&*store, copy), pool.config().node[at].is_leaving()) {
         (Err(_), _) => LogCopyState::Away,
-        (Ok(false), _) => LogCopyState::Missing,
-        (Ok(true), true) => LogCopyState::Leaving,
-        (Ok(true), false) => LogCopyState::Here,
+        (Ok(None), _) => LogCopyState::Missing,
+        (Ok(Some(_)), true) => LogCopyState::Leaving,
+        (Ok(Some(_)), false) => LogCopyState::Here,
     }
 }
 
-fn is_there(store: &dyn Backend, file: &str) -> Result<bool, StoreError> {
-    match store.open(file) {
-        Ok(_) => Ok(true),
-        Err(error) if error.is_not_found() => Ok(false),
-        Err(error) => Err(error),
+/// Opens a copy; `None`: it is not there. Who took it from its writer, and died then, has left it
+/// under the other name.
+pub(crate) fn open_copy(
+    store: &dyn Backend,
+    copy: &LogCopy,
+) -> Result<Option<Box<dyn ReadAt>>, StoreError> {
+    for name in [copy.file.clone(), closed_name(&copy.file)] {
+        match store.open(&name) {
+            Ok(file) => return Ok(Some(file)),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
     }
+    Ok(None)
 }

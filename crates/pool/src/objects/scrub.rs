@@ -442,18 +442,14 @@ impl Pool {
         let _locks = self.lock(self.config.homes_now(&key).positions(), settings)?;
         let found = self.ask(&key, true)?;
         // What a dead commit left on one home may be lost with it yet: nothing follows from it.
-        if !found.certain || (found.newest.is_some() && !found.stable) {
-            strays.leave(key);
-            return Ok(());
-        }
+        let unsure = !found.certain || (found.newest.is_some() && !found.stable);
         // Partial files are judged by their age. A shard is data: an unavailable node may have the
         // manifest that needs it.
         let is_data = file.quarantined(0).is_some();
-        if is_data && !found.away.is_empty() {
-            strays.leave(key);
-            return Ok(());
-        }
-        if self.may_be_arriving(at, file, (req.grace_ms, req.now_ms))? {
+        if unsure
+            || (is_data && !found.away.is_empty())
+            || self.may_be_arriving(at, file, (req.grace_ms, req.now_ms))?
+        {
             strays.leave(key);
             return Ok(());
         }

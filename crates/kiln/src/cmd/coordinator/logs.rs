@@ -51,7 +51,7 @@ impl<'a> LogKeeper<'a> {
             if let Some(board) = board {
                 board.see_logs(end.as_ref().map(Vec::clone).map_err(ToString::to_string));
             }
-            end.map(|tended| exit(&tended))
+            end.map(|tended| volume_logs::tended_exit(&tended))
         });
         if let Some(last) = look.replace(Look { since: Instant::now(), thread }) {
             self.heard(last);
@@ -85,9 +85,4 @@ fn tend(flags: &PoolFlags, setup: &Setup, index: &Index) -> Result<Vec<Tended>, 
     let tended = logs::tend(&rim, lacking, false);
     tended.iter().for_each(|it| setup.observer.warn(&it.words()));
     Ok(whole.into_iter().map(Tended::left).chain(tended).collect())
-}
-
-fn exit(tended: &[Tended]) -> Exit {
-    let left = tended.iter().filter(|it| !it.closed && !it.log.is_whole());
-    volume_logs::exit(&left.map(|it| it.log.clone()).collect::<Vec<_>>())
 }

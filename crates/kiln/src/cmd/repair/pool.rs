@@ -31,8 +31,7 @@ pub fn run(flags: &PoolFlags, away: bool, dry_run: bool, setup: &Setup) -> Resul
     let mut report = outcome?;
     report.seconds = setup.seconds();
     show(&report, &tended, setup)?;
-    let left: Vec<_> = tended.into_iter().filter(|it| !it.closed).map(|it| it.log).collect();
-    Ok(exit(&report).worse(volume_logs::exit(&left)))
+    Ok(exit(&report).worse(volume_logs::tended_exit(&tended)))
 }
 
 /// What a repair did.
