@@ -3,14 +3,17 @@
 
     bench.py FOLDER --kiln PROGRAM --out FOLDER [--quick | --tiny] [--target NAME]...
              [--plugins DIR] [--minutes M] [--again]
+    bench.py ... --peers [--name NAME]
 
 The study of Koh et al. on one machine: OSDs, or agents of a volume, each on a loop device and in a
 network namespace of its own; requests, processor time and context switches of daemons, bytes at
 devices, bytes through public and private links, all for each request and byte of clients,
 without what idle systems do. Two cores are busy all the time: rates are ratios between targets in
 turns, processor seconds for each operation are the measure. A run that was cut off goes on where it
-was (--again begins anew). --target (`ceph:rs`, `volume:rs`, see targets.py) runs some alone. One
-JSON with every sample goes to OUT, all requests beside it; the last line has the headline. As root.
+was (--again begins anew). --peers: requests of 4 KiB alone, on everything that this release of Ceph
+and these plugins have, for longer, and with a host gone. --target (`ceph:rs`, `volume:rs`, see
+targets.py) runs some alone. One JSON with every sample goes to OUT, all requests beside it;
+the last line has the headline. As root.
 """
 
 import argparse
@@ -44,7 +47,7 @@ from tools import Failed, Unable  # noqa: E402
 from where import about  # noqa: E402
 
 # Minutes after which nothing new is begun.
-MINUTES = {"tiny": 5, "quick": 9, "full": 60 * 24}
+MINUTES = {"tiny": 5, "quick": 9, "peers": 30, "full": 60 * 24}
 
 
 def say(text):
@@ -68,7 +71,7 @@ def report_of(kind, name, samples, study, more):
                     for target in ALL},
         "idle": study.idle, "status": study.status, "left_out": study.left_out,
         "four": summary.four_kib(medians, kind.depth), "headline": headline,
-        "bars": {key: list(bar) for key, bar in summary.BARS.items()},
+        "bars": {key: list(bar) for key, bar in (summary.BARS | summary.STEADY_BARS).items()},
         "claims": claims, "samples": medians.samples, "exhibits": drawn,
     }
 
@@ -106,7 +109,8 @@ def measure(options, name, kind):
     parts = options.out / f"online-{name}.samples"
     if options.again:
         parts.unlink(missing_ok=True)
-    samples = Samples(parts, [name, version_of(options), before["cpu"]])
+    release = osds.release() if shutil.which("ceph-osd") else None
+    samples = Samples(parts, [name, version_of(options), before["cpu"], release])
     study = Study(options, kind, samples, make_system, say)
     try:
         study.run()
@@ -118,7 +122,7 @@ def measure(options, name, kind):
         shutil.rmtree(options.folder, ignore_errors=True)
     more = {"machine": before, "end": about(options.kiln), "seconds": time.monotonic() - start}
     if "ceph" in study.systems:
-        more["ceph"] = study.systems["ceph"].release()
+        more["ceph"] = release
     return report_of(kind, name, samples, study, more), parts
 
 
@@ -135,23 +139,27 @@ def arguments():
     parser.add_argument("--again", action="store_true", help="forget what an earlier run found")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--name", help="of the report, as peers-20.2 (else that of its kind)")
     return parser.parse_args()
 
 
 def main():
     options = arguments()
-    name = "tiny" if options.tiny else "quick" if options.quick else "full"
-    options.minutes = options.minutes or MINUTES[name]
+    asked = [kind for kind in ("tiny", "quick", "peers") if getattr(options, kind)]
+    kind = asked[0] if asked else "full"
+    name = options.name or kind
+    options.minutes = options.minutes or MINUTES[kind]
     for path in ("folder", "kiln", "out"):
         setattr(options, path, getattr(options, path).absolute())
     options.traces = options.out / f"traces-{name}"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench-online: terminated"))
     able_to_have_hosts()
-    kinds = {target.kind for _, target in wanted(KINDS[name], options.target)}
-    for kind, module in (("ceph", osds), ("volume", volumes)):
-        if kind in kinds:
+    systems = {target.kind for _, target in wanted(KINDS[kind], options.target)}
+    for system, module in (("ceph", osds), ("volume", volumes)):
+        if system in systems:
             module.able()
-    report, parts = measure(options, name, KINDS[name])
+    report, parts = measure(options, name, KINDS[kind])
     path = options.out / ("online.json" if name == "full" else f"online-{name}.json")
     path.write_text(json.dumps(report, indent=1) + "\n")
     if not report["left_out"]:

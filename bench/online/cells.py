@@ -1,6 +1,6 @@
 """What is done to images: cells of the study, for each size of a run."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 KIB, MIB = 1 << 10, 1 << 20
 BIN = 0.25  # seconds: what clients get is kept over time in such parts
@@ -29,6 +29,10 @@ class Cell:
     fresh: bool = False
     # With looks at all counters over time; such cells last longer.
     series: bool = False
+    # Lasts until what is done behind clients is as it stays.
+    steady: bool = False
+    # With one OSD or agent gone.
+    degraded: bool = False
 
     @property
     def reads_only(self):
@@ -59,14 +63,27 @@ class Kind:
     also: tuple = ()
     serial: tuple = ()
     deep: tuple = ()
-    extra: dict = field(default_factory=dict)
+    # Requests of 4 KiB alone, on these for longer and on those with a host gone.
+    four_alone: bool = False
+    steady: tuple = ()
+    steady_seconds: float = 0
+    degraded: tuple = ()
 
+
+# Everything that there is to choose from, where the release and the plugins have it.
+PEERS = ("ceph:rep", "ceph:rs", "ceph:isa", "ceph:rs-4-2", "ceph:isa-16k", "ceph:isa-64k",
+         "ceph:fast", "ceph:kiln", "ceph:clay", "ceph:kiln-clay", "volume:rep", "volume:rs",
+         "volume:clay")
+FEW = ("ceph:rep", "ceph:isa", "ceph:fast", "volume:rep", "volume:rs", "volume:clay")
 
 # One run of these and all the rest takes less than ten minutes.
 APPS_QUICK = {"DB": (4, 16), "VDI": (4, 16), "EDA": (8,), "VDA": (4,)}
 KINDS = {
     "tiny": Kind(2, 1, 4, 16, 1024, 0.5, 1, (4 * KIB,), 8,
-                 {"DB": (4,), "VDA": (2,)}, 1, 1, 4, also=("volume:rs",)),
+                 {"DB": (4,), "VDA": (2,)}, 1, 1, 4, also=("volume:rs",),
+                 steady=("volume:rs",), steady_seconds=1, degraded=("ceph:rep", "volume:rs")),
+    "peers": Kind(6, 3, 9, 256, 4096, 1, 3, (4 * KIB,), 32, {}, 4, 3, 12, swept=(), also=PEERS,
+                  serial=FEW, four_alone=True, steady=FEW, steady_seconds=6, degraded=PEERS),
     "quick": Kind(6, 3, 9, 256, 4096, 1, 3, (4 * KIB, 32 * KIB, 256 * KIB), 32,
                   APPS_QUICK, 4, 3, 16, also=("ceph:isa", "ceph:rs-4-2", "volume:rep", "volume:rs"),
                   serial=("ceph:rep", "ceph:isa", "volume:rs")),
@@ -138,8 +155,29 @@ def application(app, processes, targets):
     return Cell(f"{app}-p{processes}", tuple(targets), tuple(jobs), series=app == "VDA")
 
 
+def longer(kind):
+    """Cells of 4 KiB that last until cleaning is as it stays, and those with a host gone."""
+    four, depth, found = 4 * KIB, kind.depth, []
+    if kind.steady:
+        one = simple("randwrite", four, depth, kind.steady)
+        found.append(replace(one, name=f"{one.name}-steady", steady=True))
+    for pattern in ("randread", "randwrite") if kind.degraded else ():
+        one = simple(pattern, four, depth, kind.degraded)
+        found.append(replace(one, name=f"{one.name}-degraded", degraded=True))
+    return found
+
+
+def four_alone(kind):
+    """Requests of 4 KiB at random, many at a time and one by one."""
+    patterns = ("randread", "randwrite")
+    return [simple(pattern, 4 * KIB, depth, targets) for depth, targets in
+            ((kind.depth, kind.also), (1, kind.serial)) for pattern in patterns]
+
+
 def cells(kind):
     """All cells of a run, in order: what writes little is before what writes much."""
+    if kind.four_alone:
+        return four_alone(kind) + longer(kind)
     four, swept = 4 * KIB, kind.swept
     fresh = 16 * KIB
     found = [simple("seqwrite", fresh, kind.depth, SWEPT, fresh=True, series=True),
@@ -156,4 +194,4 @@ def cells(kind):
               for pattern in ("randread", "randwrite") if kind.serial]
     found += [application(app, count, SWEPT)
               for app, counts in kind.processes.items() for count in counts]
-    return found
+    return found + longer(kind)

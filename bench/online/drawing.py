@@ -83,6 +83,19 @@ def bars(medians, kind, metric, rows, targets, title=""):
                  series=[{"name": name, "marks": marks} for name, marks in series.items()])
 
 
+def by_target(medians, kind, metric, rows, targets):
+    """A bar for each of some cells, which are (name, words), beside every target."""
+    targets = [name for name in targets if any(medians.has(cell, name) for cell, _ in rows)]
+    series = []
+    for cell, words in rows:
+        found = [(place, medians.spread(cell, name, metric)) for place, name in enumerate(targets)]
+        marks = [mark(place, spread) for place, spread in found if spread]
+        if marks:
+            series.append({"name": words, "marks": marks})
+    return panel("", "bars", METRICS[metric][0],
+                 categories=[label_of(kind, name) for name in targets], series=series)
+
+
 def fresh_bars(medians, kind, metric, cells, title=""):
     """RS alone: new images and full ones."""
     series = []

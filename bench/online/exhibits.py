@@ -193,6 +193,8 @@ def drawn(exhibit, medians, kind, claims):
 
 def all_of(medians, kind):
     """All claims by key, and all pictures that the run has data for."""
+    if kind.four_alone:
+        return {}, beside(medians, kind)
     claims, pictures = {}, []
     for exhibit in TABLE:
         found = [dict(figure=exhibit.number, words=claim.words, paper=claim.paper,
@@ -222,4 +224,26 @@ def beyond(medians, kind):
             pictures.append({"end": end, "figure": {
                 "title": f"{title} ({size_words(4 * KIB)}, depth {kind.depth})", "subtitle": "",
                 "columns": 2, "panels": panels, "note": MEDIANS}})
+    return pictures
+
+
+def beside(medians, kind):
+    """All targets beside each other: many requests at a time, one by one, for longer, and with a
+    host gone."""
+    rows, serial = random_rows(kind.depth), random_rows(1, ", one by one")
+    steady = [(f"{rows[1][0]}-steady", "random write, for longer")]
+    gone = [(f"{cell}-degraded", f"{words}, a host gone") for cell, words in rows]
+    cost, pictures = ["cpu_us", "switches", "device_amp", "network_amp"], []
+    for end, title, cells, metrics in (
+            ("rates", f"rates, depth {kind.depth}", rows, ["iops", "mean_us"]),
+            ("serial", "rates, one by one", serial, ["iops", "mean_us"]),
+            ("cost", "what one costs", rows, cost),
+            ("steady", "random writes for longer", steady, ["iops", *cost]),
+            ("degraded", "with a host gone", rows + gone, ["iops", "cpu_us"])):
+        panels = [drawing.by_target(medians, kind, metric, cells, kind.also) for metric in metrics]
+        panels = [panel for panel in panels if drawing.has_marks(panel)]
+        if panels:
+            pictures.append({"end": end, "figure": {
+                "title": f"4 KiB requests: {title}", "subtitle": "", "columns": 2,
+                "panels": panels, "note": MEDIANS}})
     return pictures

@@ -4,6 +4,7 @@
     online_test.py
 """
 
+import argparse
 import json
 import sys
 import tempfile
@@ -22,7 +23,7 @@ import hosts  # noqa: E402
 import meters  # noqa: E402
 import summary  # noqa: E402
 import traces  # noqa: E402
-from study import Samples  # noqa: E402
+from study import Samples, Study  # noqa: E402
 from targets import ALL, BY_NAME  # noqa: E402
 
 
@@ -89,7 +90,7 @@ class Clients(unittest.TestCase):
         self.assertTrue(cells.simple("randread", 4096, 1, ()).reads_only)
 
 
-class Study(unittest.TestCase):
+class Studies(unittest.TestCase):
     def test_cells_have_names_of_their_own_and_known_targets(self):
         for kind in cells.KINDS.values():
             names = [cell.name for cell in cells.cells(kind)]
@@ -148,6 +149,29 @@ class Exhibits(unittest.TestCase):
         # Nothing was read at devices in these samples.
         self.assertTrue(all("read" in key or "amp" in key for key in missing), missing)
         json.dumps(pictures)
+
+    def test_a_run_of_peers_has_everything_for_longer_and_with_a_host_gone(self):
+        kind = cells.KINDS["peers"]
+        medians = summary.Medians(self.everything(kind))
+        found, pictures = exhibits.all_of(medians, kind)
+        self.assertEqual(found, {})
+        self.assertEqual([picture["end"] for picture in pictures],
+                         ["rates", "serial", "cost", "steady", "degraded"])
+        for picture in pictures:
+            for panel in picture["figure"]["panels"]:
+                self.assertEqual(len(panel["series"][0]["marks"]), len(panel["categories"]))
+        line = summary.headline(medians, kind.depth, 3, 0)
+        self.assertTrue(set(summary.STEADY_BARS) | {"cpu_over_ceph_fast"} <= set(line))
+        self.assertIn("randread-4k-q32-degraded", summary.four_kib(medians, kind.depth))
+
+    def test_a_host_goes_after_all_else_once(self):
+        kind, said = cells.KINDS["peers"], []
+        options = argparse.Namespace(minutes=1, target=["ceph:rep", "volume:rs"])
+        with tempfile.TemporaryDirectory() as folder:
+            study = Study(options, kind, Samples(Path(folder) / "x", []), None, said.append)
+        gone = [cell.degraded for _, cell, _ in study.todo]
+        self.assertEqual(gone, sorted(gone))
+        self.assertEqual(gone.count(True), 3 * 2 * 2)
 
     def test_nothing_is_drawn_from_nothing(self):
         kind = cells.KINDS["tiny"]

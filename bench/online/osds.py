@@ -52,6 +52,12 @@ class Osds(Cluster):
         (self.folder / f"osd.{osd}" / "block").symlink_to(self.devices.loops[osd])
 
 
+def release():
+    """Ceph's version."""
+    return subprocess.run(["ceph-osd", "--version"], capture_output=True, text=True,
+                          check=True).stdout.split()[2]
+
+
 def stock_plugins():
     """The folder of Ceph's own plugins."""
     found = sorted(Path("/usr/lib").glob("*/ceph/erasure-code"))
@@ -74,7 +80,7 @@ class CephSystem:
         self.folder, self.kind = folder, kind
         self.plugins = plugins
         self.hosts = TwoLinks(folder / "ceph-hosts")
-        self.disks = self.cluster = None
+        self.disks = self.cluster = self.lost = None
         self.images = {}
 
     def start(self):
@@ -88,11 +94,6 @@ class CephSystem:
         self.cluster.make(self.kind.osds, self.plugins, partial_reads=True)
         make_pool(self.cluster, META, None, pgs=8)
         run("rbd", "-c", self.cluster.conf, "pool", "init", META)
-
-    def release(self):
-        """Ceph's version."""
-        return subprocess.run(["ceph-osd", "--version"], capture_output=True, text=True,
-                              check=True).stdout.split()[2]
 
     def able_to(self, target):
         """Whether this Ceph can have a target."""
@@ -141,10 +142,25 @@ class CephSystem:
         """Variables that fio needs."""
         return os.environ | {"CEPH_CONF": str(self.cluster.conf)}
 
+    def lose(self):
+        """The last OSD goes, and nothing is rebuilt: reads of its chunks decode from then on."""
+        for flag in ("noout", "norecover", "nobackfill"):
+            self.cluster.command("osd set", key=flag)
+        self.cluster.lose_osd(self.kind.osds - 1)
+        self.lost = self.kind.osds - 1
+        self.cluster.wait_for(self.peered, "placement groups to do without an OSD")
+
+    def peered(self):
+        """Whether all groups serve, some of them with an OSD fewer."""
+        states = self.cluster.states()
+        return (all("active" in name and "peering" not in name for name in states)
+                and any("undersized" in name for name in states))
+
     # For meters
 
     def daemons(self):
-        return [self.cluster.pid(f"osd.{osd}") for osd in range(self.kind.osds)]
+        return [self.cluster.pid(f"osd.{osd}") for osd in range(self.kind.osds)
+                if osd != self.lost]
 
     def helpers(self):
         return [self.cluster.pid(name) for name in ("mon.a", "mgr.x")]

@@ -79,10 +79,12 @@ class Study:
     def __init__(self, options, kind, samples, make_system, say):
         self.options, self.kind, self.samples, self.say = options, kind, samples, say
         self.make_system, self.systems, self.idle, self.left_out = make_system, {}, {}, []
-        self.status, self.end = {}, time.monotonic() + options.minutes * 60
-        self.todo = [(number, cell, target) for number in range(kind.rounds)
-                     for cell, target in wanted(kind, options.target)
-                     if not samples.has(cell.name, target.name, number)]
+        self.status, self.end, self.hurt = {}, time.monotonic() + options.minutes * 60, set()
+        todo = [(number, cell, target) for number in range(kind.rounds)
+                for cell, target in wanted(kind, options.target)
+                if not samples.has(cell.name, target.name, number)]
+        # A host that is gone stays so until the end.
+        self.todo = sorted(todo, key=lambda one: one[1].degraded)
 
     def system(self, target):
         """The system of a target, running and calm, with all images that the run needs."""
@@ -100,6 +102,18 @@ class Study:
             self.idle[key] = settling.idle(system, self.kind.idle)
         return self.systems[key], self.idle[key]
 
+    def without_one(self, target):
+        """The same with one of its hosts gone."""
+        key = key_of(target)
+        system, _ = self.system(target)
+        if key not in self.hurt:
+            self.say(f"{key}: one host goes")
+            self.hurt.add(key)
+            system.lose()
+            settling.settle(system)
+            self.idle[f"{key} degraded"] = settling.idle(system, self.kind.idle)
+        return system, self.idle[f"{key} degraded"]
+
     def run(self):
         """All samples that are not there yet."""
         for number, cell, target in self.todo:
@@ -113,6 +127,8 @@ class Study:
         system, idle = self.system(target)
         if not system.able_to(target):
             return
+        if cell.degraded:
+            system, idle = self.without_one(target)
         image = system.image(target, cell, number)
         if not cell.fresh:
             drop_caches()
@@ -129,7 +145,8 @@ class Study:
 
     def measure(self, system, idle, cell, image, number):
         """Counters before and after a run of fio, with what is done behind it."""
-        seconds = self.kind.series if cell.series else self.kind.seconds
+        seconds = (self.kind.series if cell.series else
+                   self.kind.steady_seconds if cell.steady else self.kind.seconds)
         before = meters.look(system)
         with meters.Sampler(system) if cell.series else nullcontext() as sampler:
             client, requests = fio.run_cell(system.engine(image), cell, seconds,

@@ -14,6 +14,10 @@ BARS = {
     "iops_over_ceph_rep": ("at least", 1),
     "rounds": ("at least", 3),
 }
+# The same bars hold for writes that last, which only some runs have.
+STEADY_BARS = {f"{key}_steady": BARS[key] for key in
+         ("cpu_over_ceph_rs", "switches_over_ceph_rs", "device_bytes_over_ceph_rs",
+          "iops_over_ceph_rs", "iops_over_ceph_rep")}
 
 
 def significant(value, digits=5):
@@ -77,8 +81,8 @@ class Medians:
 
 def four_kib(medians, depth):
     """Medians of random requests of 4 KiB on every target that has them."""
-    names = [f"{pattern}-4k-q{deep}" for pattern in ("randwrite", "randread")
-             for deep in (depth, 1)]
+    names = [f"{pattern}-4k-q{deep}{more}" for pattern in ("randwrite", "randread")
+             for deep, more in ((depth, ""), (1, ""), (depth, "-steady"), (depth, "-degraded"))]
     keys = ("iops", "mean_us", "p99_us", "cpu_us", "client_us", "switches", "read_amp",
             "write_amp", "device_amp", "private_amp", "public_amp", "network_amp")
     return {name: {target: {key: medians.spread(name, target, key)[0] for key in keys}
@@ -118,4 +122,25 @@ def headline(medians, depth, rounds, figures):
         word = "" if pattern == "randwrite" else "_read"
         found["iops_over_ceph_rs_depth1" + word] = over("iops", volume, isa, one)
         found["iops_over_ceph_rep_depth1" + word] = over("iops", volume, rep, one)
+    found |= {key: value for key, value in beside(over, write, read).items() if value is not None}
     return {key: significant(value, 4) for key, value in found.items()}
+
+
+def beside(over, write, read):
+    """Keys that only some runs have: FastEC, what lasts longer, hosts that are gone."""
+    rep, isa, fast, volume = "ceph:rep", "ceph:isa", "ceph:fast", "volume:rs"
+    costs = {"iops": "iops", "cpu_us": "cpu", "switches": "switches",
+             "device_amp": "device_bytes", "network_amp": "network"}
+    found = {"fast_over_rep_write_4k": over("iops", fast, rep),
+             "fast_over_rep_read_4k": over("iops", fast, rep, read),
+             "fast_over_rs_write_4k": over("iops", fast, isa)}
+    for metric, word in costs.items():
+        found |= {
+            f"{word}_over_ceph_fast": over(metric, volume, fast),
+            f"{word}_over_ceph_fast_read": over(metric, volume, fast, read),
+            f"{word}_over_ceph_rs_steady": over(metric, volume, isa, f"{write}-steady"),
+            f"{word}_over_ceph_rs_degraded": over(metric, volume, isa, f"{write}-degraded"),
+            f"{word}_over_ceph_rs_degraded_read": over(metric, volume, isa, f"{read}-degraded"),
+        }
+    found["iops_over_ceph_rep_steady"] = over("iops", volume, rep, f"{write}-steady")
+    return found

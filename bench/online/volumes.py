@@ -37,7 +37,7 @@ class VolumeSystem:
         self.folder, self.kind, self.kiln = folder / target.image, kind, kiln
         self.code = target.coded(kind.k, kind.m)
         self.hosts = Agents(self.folder / "hosts")
-        self.disks = self.served = None
+        self.disks = self.served = self.lost = None
         self.aged = False
 
     def start(self):
@@ -80,10 +80,15 @@ class VolumeSystem:
     def environment(self):
         return dict(os.environ)
 
+    def lose(self):
+        """The agent of the last host goes."""
+        self.lost = self.kind.osds - 1
+        self.hosts.kill(self.lost)
+
     # For meters
 
     def daemons(self):
-        agents = [self.hosts.pid(host) for host in range(self.kind.osds)]
+        agents = [self.hosts.pid(host) for host in range(self.kind.osds) if host != self.lost]
         return [*agents, self.served.server.pid]
 
     def helpers(self):
