@@ -43,9 +43,9 @@ pub use engine::source::{FileSource, Source, StreamSource};
 pub use engine::windows::window_stripes;
 pub use error::{ErrorKind, PoolError, Result};
 pub use objects::{
-    ATTRIBUTES, Body, Candidate, Class, Degraded, DiskUsage, Finding, GetReport, GetRequest,
-    HealRequest, Healed, Helpers, INLINE, Index, Key, Listed, Looked, MANIFEST_VERSION, MAX_COPIES,
-    MAX_INLINE, MAX_MANIFEST, MAX_NAME, MAX_NODE_ID, MAX_NODES, MAX_TOGETHER, Manifest,
+    ATTRIBUTES, Body, Candidate, Class, Degraded, DiskUsage, ExpectedReads, Finding, GetReport,
+    GetRequest, HealRequest, Healed, Helpers, INLINE, Index, Key, Listed, Looked, MANIFEST_VERSION,
+    MAX_COPIES, MAX_INLINE, MAX_MANIFEST, MAX_NAME, MAX_NODE_ID, MAX_NODES, MAX_TOGETHER, Manifest,
     MissingShards, Needs, NodeConfig, NodeFile, NodeState, NodeStatus, OpenObject, Opener, PastMap,
     PastNode, Place, Placed, Policy, Pool, PoolConfig, PoolKeys, PoolStatus, PutReport, PutRequest,
     RebalanceReport, RebalanceRequest, Rebuilt, RebuiltShards, RecoverReport, RecoverRequest,

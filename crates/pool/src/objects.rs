@@ -43,7 +43,7 @@ mod survey;
 pub use self::config::{MAX_NODES, NodeConfig, NodeState, PastMap, PastNode, PoolConfig};
 pub use self::disk_usage::DiskUsage;
 pub use self::get::{GetReport, GetRequest};
-pub use self::heal::{HealRequest, Healed};
+pub use self::heal::{ExpectedReads, HealRequest, Healed};
 pub use self::helpers::{Degraded, Helpers, Rebuilt};
 pub use self::index::{Index, Listed, Refreshed};
 pub use self::key::{Key, MAX_NAME, NodeFile};

@@ -40,6 +40,7 @@ Examples:
 
   kiln repair                                 the whole pool, the most endangered objects first
   kiln repair --pool /etc/photos.toml --limit-rate 50MiB
+  kiln repair --price prices.toml --dry-run   what requests and downloads of it would cost
 
 An interrupted repair resumes where it was when the same command is given again.";
 
@@ -79,8 +80,9 @@ pub struct Repair {
     #[arg(long, conflicts_with = "device_model")]
     as_runs: bool,
 
-    /// What requests and bytes cost where the shards are (a table as kiln plan --price takes it):
-    /// read what is cheapest, be it runs joined through gaps or whole chunks
+    /// What requests and bytes cost where the shards are: a table as kiln plan --price takes it,
+    /// with zones by nodes = [...] instead of chunks. Read what is cheapest, be it runs joined
+    /// through gaps or whole chunks
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device_model", "as_runs"])]
     price: Option<PathBuf>,
 
@@ -112,7 +114,9 @@ impl Command for Repair {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         if self.folders.is_empty() {
             self.refuse_folder_flags()?;
-            return pool::run(&self.pool, self.away, self.dry_run, setup);
+            let prices = self.price.as_deref().map(Prices::of_nodes).transpose()?;
+            let request = pool::Asked { away: self.away, dry_run: self.dry_run, prices };
+            return pool::run(&self.pool, &request, setup);
         }
         let raw = self.raw.setup()?;
         let costs = self.costs()?;
@@ -136,7 +140,7 @@ impl Command for Repair {
             scan: self.scan,
             targets,
             dry_run: self.dry_run,
-            devices: costs.devices(&folders),
+            devices: costs.devices(&folders)?,
         };
         let (nodes, settings) = (folders.nodes(), setup.settings());
         let outcome = match raw {
@@ -164,7 +168,7 @@ impl Repair {
             let request = RepairRequest {
                 scan: self.scan,
                 dry_run: self.dry_run,
-                devices: costs.devices(&group.folders),
+                devices: costs.devices(&group.folders)?,
                 ..RepairRequest::default()
             };
             let set = discover(group.folders.nodes(), Some(&group.object))?;
@@ -177,7 +181,7 @@ impl Repair {
     /// What is known of the costs of reads.
     fn costs(&self) -> Result<Costs, Failure> {
         if let Some(path) = &self.price {
-            return Prices::of_all(path).map(Costs::Paid);
+            return Prices::of_nodes(path).map(Costs::Paid);
         }
         if self.as_runs {
             return Ok(Costs::Of(None));
@@ -197,7 +201,6 @@ impl Repair {
             ("--all", self.all),
             ("--device-model", self.device_model.is_some()),
             ("--as-runs", self.as_runs),
-            ("--price", self.price.is_some()),
             ("--format raw", self.raw.format == Format::Raw),
         ];
         match given.iter().find(|(_, given)| *given) {
@@ -223,10 +226,7 @@ fn show(report: RepairReport, costs: &Costs, setup: &Setup) -> Result<(), Failur
 fn text(report: &RepairReport, costs: &Costs, setup: &Setup) -> String {
     let mut text = summary(report);
     if let Some(price) = price(report, costs) {
-        text += &format!(
-            "price of its reads: {:.6} {} (run by run {:.6}, whole chunks {:.6})\n",
-            price.planned, price.currency, price.as_runs, price.whole_chunks
-        );
+        text += &price.words();
     }
     text += &damages(&report.damaged, report.damaged.len() as u64);
     for moved in &report.moved {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kiln_pool::Node;
 use kiln_store::device::{Combine, DeviceModel, Devices};
 use serde::{Deserialize, Serialize};
 
@@ -28,21 +27,55 @@ pub struct Prices {
     pub zone: BTreeMap<String, Zone>,
 }
 
-/// Where other prices hold: for the chunks of these indices.
-#[derive(Debug, Clone, Deserialize, Serialize)]
+/// Where other prices hold: for the chunks of these indices, to plan with, or on these nodes (of a
+/// pool; else folders as they are given), to repair with.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Zone {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<usize>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
     pub gets_1000: Option<f64>,
     pub gigabyte: Option<f64>,
 }
 
 impl Prices {
-    /// Reads a table.
+    /// Reads a table whose zones are of chunks.
     ///
     /// # Errors
-    /// The file cannot be read, or is no table of prices.
-    pub fn read(path: &Path) -> Result<Prices, Failure> {
+    /// The file cannot be read, or is no such table.
+    pub fn of_chunks(path: &Path) -> Result<Prices, Failure> {
+        let prices = Prices::read(path)?;
+        prices.zones_have(path, "chunks = [...]", |zone| !zone.chunks.is_empty())?;
+        Ok(prices)
+    }
+
+    /// Reads a table whose zones are of nodes.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no such table.
+    pub fn of_nodes(path: &Path) -> Result<Prices, Failure> {
+        let prices = Prices::read(path)?;
+        prices.zones_have(path, "nodes = [...]", |zone| !zone.nodes.is_empty())?;
+        Ok(prices)
+    }
+
+    fn zones_have(
+        &self,
+        path: &Path,
+        what: &str,
+        has: impl Fn(&Zone) -> bool,
+    ) -> Result<(), Failure> {
+        match self.zone.iter().find(|(_, zone)| !has(zone)) {
+            Some((name, _)) => {
+                Err(bad(path, &format!("zone {name:?} lacks {what}, by which this command goes")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn read(path: &Path) -> Result<Prices, Failure> {
         let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
         if std::fs::metadata(path).map_err(failed)?.len() > MAX_TABLE {
             return Err(bad(path, "it is too long for a price table"));
@@ -55,21 +88,6 @@ impl Prices {
         match all.all(|price| price.is_finite() && price >= 0.0) {
             true => Ok(prices),
             false => Err(bad(path, "prices are numbers from 0 on")),
-        }
-    }
-
-    /// As [`Prices::read`], for reads of shards of which nobody knows the chunk before.
-    ///
-    /// # Errors
-    /// As [`Prices::read`]; prices that differ by zone.
-    pub fn of_all(path: &Path) -> Result<Prices, Failure> {
-        let prices = Prices::read(path)?;
-        match prices.zone.is_empty() {
-            true => Ok(prices),
-            false => Err(bad(
-                path,
-                "a repair wants one price for all shards; kiln plan --price weighs zones",
-            )),
         }
     }
 
@@ -89,16 +107,34 @@ impl Prices {
         }
     }
 
-    /// The prices as the cost of reads from one device that all nodes share, since all are paid
-    /// from one purse: what the read planner takes for seconds is money.
-    pub fn as_device(&self, nodes: &[Node]) -> Devices {
-        let (get, byte) = (self.gets_1000 / 1000.0, self.gigabyte / GB);
-        // Models divide by what a byte costs.
-        let model = DeviceModel::new(get, byte.max(f64::MIN_POSITIVE), Combine::Sum);
-        let mut devices = Devices::default();
-        let device = devices.add(model);
-        nodes.iter().for_each(|node| devices.place(&node.name[..], device));
-        devices
+    /// The prices as costs of devices, one a zone: what the read planner takes for seconds is
+    /// money, which adds up over zones.
+    ///
+    /// # Errors
+    /// A zone has a node that is not among these.
+    pub fn as_devices<'a>(&self, nodes: impl Iterator<Item = &'a str>) -> Result<Devices, Failure> {
+        let nodes: Vec<&str> = nodes.collect();
+        for node in self.zone.values().flat_map(|zone| &zone.nodes) {
+            if !nodes.contains(&&node[..]) {
+                let problem = format!("no node {node:?}; there are {}", nodes.join(", "));
+                return Err(Failure::Flag { flag: "--price", problem });
+            }
+        }
+        let model = |zone: Option<&Zone>| {
+            let get = zone.and_then(|zone| zone.gets_1000).unwrap_or(self.gets_1000);
+            let byte = zone.and_then(|zone| zone.gigabyte).unwrap_or(self.gigabyte);
+            // Models divide by what a byte costs.
+            DeviceModel::new(get / 1000.0, (byte / GB).max(f64::MIN_POSITIVE), Combine::Sum)
+        };
+        let mut devices = Devices::default().adding_up();
+        let elsewhere = devices.add(model(None));
+        let zones: Vec<(usize, &Zone)> =
+            self.zone.values().map(|zone| (devices.add(model(Some(zone))), zone)).collect();
+        for node in nodes {
+            let zone = zones.iter().find(|(_, zone)| zone.nodes.iter().any(|one| one == node));
+            devices.place(node, zone.map_or(elsewhere, |(device, _)| *device));
+        }
+        Ok(devices)
     }
 }
 

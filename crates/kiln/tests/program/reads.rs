@@ -104,7 +104,49 @@ fn a_repair_reads_what_is_cheapest_by_a_table_of_prices() {
     let zones = "gets_1000 = 1\ngigabyte = 1\n[zone.far]\nchunks = [0]\n";
     fs::write(rig.path("prices.toml"), zones).unwrap();
     rig.remove(shard(5));
-    rig.kiln("repair shards --price prices.toml").fails(3, &["--price", "zones"]);
+    let refused = rig.kiln("repair shards --price prices.toml");
+    refused.fails(3, &["--price", "zone \"far\"", "nodes = [...]"]);
+}
+
+/// A pool is repaired in the cheapest way, too; prices of zones add up, and a node that is dear is
+/// left out where a decode can do without it.
+#[test]
+fn a_pool_is_repaired_by_a_table_of_prices() {
+    let rig = Rig::new();
+    let nodes: String = (0..6).map(|at| format!(" --node f{at},id=n{at}")).collect();
+    rig.kiln(&format!("pool create -c clay:4+2{nodes}")).ok();
+    // Smaller objects have another code.
+    rig.data("data", 3 * BYTES, 7);
+    rig.kiln("put data object").ok();
+    let priced = |table: &str, flags: &str| {
+        fs::write(rig.path("prices.toml"), format!("currency = \"EUR\"\n{table}")).unwrap();
+        let is_shard = |name: &&String| name.ends_with(".kiln") && !name.starts_with('.');
+        rig.names("f5").iter().filter(is_shard).for_each(|name| rig.remove(format!("f5/{name}")));
+        rig.kiln(&format!("repair --price prices.toml --json {flags}"))
+    };
+    let price = |report: &serde_json::Value, key: &str| report["price"][key].as_f64().unwrap();
+    let close = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 0.01, "{a} and {b}");
+    // Bytes alone cost: what a dry run says is what is read.
+    let bytes = "gets_1000 = 0\ngigabyte = 1000\n";
+    let dry = priced(bytes, "--dry-run").ok().json();
+    let run = priced(bytes, "").ok().json();
+    assert_eq!(run["repaired"], 1);
+    assert_eq!(dry["price"], run["price"]);
+    close(price(&run, "planned"), run["bytes_read"].as_f64().unwrap() / 1e6);
+    assert!(price(&run, "whole_chunks") > price(&run, "planned"));
+    // Of five helpers one is dear: its part is a fifth of the bytes, or nothing in a decode.
+    let near = price(&run, "planned");
+    let some = priced(&format!("{bytes}[zone.far]\nnodes = [\"n1\"]\ngigabyte = 1500\n"), "");
+    close(price(&some.ok().json(), "planned"), near * 1.1);
+    let far = priced(&format!("{bytes}[zone.far]\nnodes = [\"n1\"]\ngigabyte = 1e6\n"), "");
+    let far = far.ok().json();
+    close(price(&far, "planned"), far["bytes_read"].as_f64().unwrap() / 1e6);
+    close(price(&far, "whole_chunks"), price(&far, "planned"));
+    let wrong = priced(&format!("{bytes}[zone.far]\nnodes = [\"n9\"]\n"), "");
+    wrong.fails(3, &["--price", "n9", "n0, n1"]);
+    rig.kiln("repair").ok();
+    rig.kiln("get object -o back").ok();
+    assert!(rig.read("back") == rig.read("data"));
 }
 
 #[test]

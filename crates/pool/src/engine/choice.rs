@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::windows::Windows;
 
 /// What the read planner decided for an operation, and why. Times are the model's, for reading all
-/// stripes with every device on its own: the slowest device counts.
+/// stripes with every device on its own: the slowest device counts. Where costs add up over devices
+/// ([`kiln_store::device::Devices::adding_up`]) they are the sum of all, in whatever is paid.
 ///
 /// ```
 /// assert_eq!(kiln_pool::ReadsReport::default().window_stripes, 0);
@@ -88,10 +89,11 @@ impl Load {
         let devices = windows.devices();
         let each =
             loads.iter().map(|(&at, &(reads, bytes))| devices.model(at).seconds(reads, bytes));
-        each.fold(Times::default(), |times, seconds| Times {
+        let times = each.fold(Times::default(), |times, seconds| Times {
             slowest: times.slowest.max(seconds),
             all: times.all + seconds,
-        })
+        });
+        if devices.add_up() { Times { slowest: times.all, ..times } } else { times }
     }
 }
 
@@ -106,7 +108,7 @@ fn at_worst(of: &Load, against: &Load, windows: &Windows<'_>) -> f64 {
             let number = if number < models.len() { number } else { 0 };
             models[number].seconds(reads[number], *bytes)
         });
-        seconds.fold(0.0, f64::max)
+        if devices.add_up() { seconds.sum() } else { seconds.fold(0.0, f64::max) }
     };
     let both = of.plausible.keys().chain(against.plausible.keys());
     let scenarios = both.map(|&device| devices.plausible(device).len()).max().unwrap_or(1);

@@ -78,7 +78,7 @@ impl<'a> ReadAhead<'a> {
         }
         let codec = self.chunks.codec();
         let repair = codec.repair_plan(lost, available)?;
-        let decode = codec.decode_plan(lost, available)?;
+        let decode = self.decode_plan(lost, available)?;
         let choice = Choice::between(&repair, &decode, &self.windows);
         let plan = if choice.decode { decode } else { repair };
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,6 +88,30 @@ impl<'a> ReadAhead<'a> {
         }
         decisions.push((lost.to_vec(), available.to_vec(), Arc::clone(&plan)));
         Ok(plan)
+    }
+
+    /// The decode from whole chunks; where costs add up, from the cheapest ones.
+    fn decode_plan(
+        &self,
+        lost: &[usize],
+        available: &[usize],
+    ) -> Result<Arc<RepairPlan>, CodeError> {
+        let (codec, devices) = (self.chunks.codec(), self.windows.devices());
+        if !devices.add_up() {
+            return codec.decode_plan(lost, available);
+        }
+        let shape = codec.shape();
+        let bytes = (self.chunks.sub_len(0) * shape.alpha) as u64;
+        let cost = |chunk: usize| {
+            let device = self.windows.device_of(chunk);
+            device.map_or(f64::INFINITY, |at| devices.model(at).seconds(1, bytes))
+        };
+        let mut cheapest = available.to_vec();
+        cheapest.sort_by(|a, b| cost(*a).total_cmp(&cost(*b)).then(a.cmp(b)));
+        cheapest.truncate(shape.k);
+        cheapest.sort_unstable();
+        // Of some codes not every k chunks are enough.
+        codec.decode_plan(lost, &cheapest).or_else(|_| codec.decode_plan(lost, available))
     }
 
     /// What was decided first, and why.

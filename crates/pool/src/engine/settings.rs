@@ -3,6 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use kiln_store::device::Devices;
+
 use super::buffers::Buffers;
 use super::sequence::Sequence;
 
@@ -67,6 +69,9 @@ pub struct Settings<'a> {
     /// How long the locks of places are waited for; then the operation ends by
     /// [`crate::PoolError::Locked`].
     pub lock_wait: Duration,
+    /// What reads of repairs in pools cost, by ids of nodes: they are planned for it. Without it,
+    /// and where a node has no device, every run is read by itself.
+    pub devices: Option<&'a Devices>,
 }
 
 impl<'a> Settings<'a> {
@@ -77,7 +82,9 @@ impl<'a> Settings<'a> {
         let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
         let threads = *CORES.get_or_init(cores);
         let lock_wait = Duration::from_secs(60);
-        Settings { threads, memory: 192 << 20, buffers: None, observer, sequence: None, lock_wait }
+        let memory = 192 << 20;
+        let (buffers, sequence, devices) = (None, None, None);
+        Settings { threads, memory, buffers, observer, sequence, lock_wait, devices }
     }
 
     pub(crate) fn threads(&self) -> usize {

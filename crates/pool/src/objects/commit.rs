@@ -16,6 +16,7 @@ use std::convert::Infallible;
 use kiln_store::{Backend, StoreError};
 
 use super::look::Found;
+use super::still::is_marked;
 use super::{Pool, changes};
 use crate::engine::sinks::in_parallel;
 use crate::{Body, Key, Manifest, NodeFile, PoolError, Result, Settings};
@@ -279,6 +280,10 @@ impl Pool {
                 let step = &mut steps[of];
                 // With what did fit on those that are full.
                 self.remove_parts(step);
+                // Others come in their place, which were not asked whether they are still there.
+                let homes = self.config.homes_now(&step.change.key);
+                let emptied = |at: &usize| self.usable(*at).is_ok_and(|store| !is_marked(store));
+                step.without.extend(homes.positions().filter(emptied));
                 match self.holders(&step.change.key, &step.without) {
                     Ok(holders) if step.failed.is_none() => {
                         step.holders = holders;

@@ -10,7 +10,9 @@ use super::room::WithRoom;
 use super::{ObjectShards, Pool};
 use crate::engine::node::Part;
 use crate::engine::rebuild::{Rebuilt, rebuild_shards};
-use crate::{Body, Depth, Key, Manifest, NodeFile, Observer, PoolError, Result, Settings};
+use crate::{
+    Body, Depth, Key, Manifest, NodeFile, Observer, PoolError, ReadsReport, Result, Settings,
+};
 
 /// Rounds of a repair that keeps finding new damage in its helpers.
 const ROUNDS: usize = 4;
@@ -38,7 +40,7 @@ pub struct HealRequest {
 /// ```
 /// assert!(kiln_pool::Healed::default().rebuilt.is_empty());
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Healed {
     /// The object.
     pub object: String,
@@ -56,6 +58,43 @@ pub struct Healed {
     pub resumed_bytes: u64,
     /// Copies of the manifest were made or renewed.
     pub manifest: bool,
+    /// What its reads were expected to cost, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<ExpectedReads>,
+}
+
+/// What reads were expected to cost on [`Settings::devices`]: seconds, or what is paid.
+///
+/// ```
+/// assert_eq!(kiln_pool::ExpectedReads::default().planned, 0.0);
+/// ```
+#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ExpectedReads {
+    /// As they were planned.
+    pub planned: f64,
+    /// With one read for every run of the repair with the fewest bytes.
+    pub as_runs: f64,
+    /// Of k whole chunks.
+    pub whole_chunks: f64,
+}
+
+impl ExpectedReads {
+    /// Adds what was expected of one repair.
+    pub(super) fn add(sum: &mut Option<ExpectedReads>, more: Option<ExpectedReads>) {
+        let Some(more) = more else { return };
+        let sum = sum.get_or_insert_default();
+        sum.planned += more.planned;
+        sum.as_runs += more.as_runs;
+        sum.whole_chunks += more.whole_chunks;
+    }
+
+    pub(super) fn of(reads: &ReadsReport) -> ExpectedReads {
+        ExpectedReads {
+            planned: reads.expected_seconds,
+            as_runs: reads.expected_seconds_as_runs,
+            whole_chunks: reads.expected_seconds_whole_chunks,
+        }
+    }
 }
 
 /// Progress of many objects as one: phases of single objects are not told.
@@ -274,9 +313,10 @@ impl Pool {
     ) -> Result<(Vec<Target>, Option<String>)> {
         let own: Vec<(u16, Option<usize>)> =
             places(manifest).map(|(index, node)| (index, self.config.position(node))).collect();
+        let asked = self.asked();
         let stays = |index: u16, at: usize| {
-            let node = &self.nodes[at];
-            !todo.contains(&index) || (node.is_here() && !node.config.is_leaving())
+            let leaves = self.nodes[at].config.is_leaving();
+            !todo.contains(&index) || (!leaves && self.is_still(at, &asked))
         };
         let mut taken: Vec<&str> = Vec::new();
         for &(index, at) in &own {
@@ -287,7 +327,7 @@ impl Pool {
         let home = |index: u16| own[usize::from(index)].1.filter(|&at| stays(index, at));
         let moving = todo.iter().filter(|index| home(**index).is_none()).count();
         let WithRoom { chosen, full, .. } =
-            self.place_with_room(&key, moving, &taken, bytes, &self.asked())?;
+            self.place_with_room(&key, moving, &taken, bytes, &asked)?;
         let mut fresh = chosen.into_iter();
         let mut targets = Vec::with_capacity(todo.len());
         let mut nowhere = Vec::new();
@@ -336,7 +376,8 @@ impl Pool {
         }
         let quiet = Settings { observer: &Quiet(settings.observer), ..self.settings(settings) };
         let Rebuilt { statistics, written_each, kept_each } =
-            rebuild_shards(shards, &parts, wrong, None, &quiet)?;
+            rebuild_shards(shards, &parts, wrong, settings.devices, &quiet)?;
+        ExpectedReads::add(&mut healed.expected, statistics.reads.as_ref().map(ExpectedReads::of));
         healed.bytes_read += statistics.bytes();
         healed.read_runs += statistics.runs();
         healed.bytes_written += written_each * targets.len() as u64;

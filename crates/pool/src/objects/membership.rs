@@ -10,6 +10,7 @@ use kiln_store::Backend;
 
 use super::pool::{Opener, PoolNode, identity, opened, take, write_identity};
 use super::small::{MAX_TEXT, epoch_of, is_accepted, is_intact, read_small, write_map};
+use super::still::{is_marked, unmarked};
 use super::{Index, NodeConfig, NodeState, Pool, PoolConfig, PoolStatus};
 use crate::engine::names::{DESCRIPTION, hex};
 use crate::engine::node::Locks;
@@ -171,7 +172,7 @@ impl Pool {
 
     /// Writes a map to all nodes that can be reached; `_locks` are those of all of them. Nodes with
     /// a copy from before `oldest` are passed over: they were rolled back, which their copy alone
-    /// shows, until a scrub has looked at what they have.
+    /// shows, until a scrub has looked at what they have. So are those that are nodes no more.
     fn spread(
         &self,
         _locks: &Locks,
@@ -182,6 +183,9 @@ impl Pool {
         let present: Vec<(usize, &dyn Backend)> = self.present().collect();
         let ends = in_parallel(self.sequence.as_ref(), present, |_, (at, store)| {
             if matches!(epoch_of(store, map), Ok(Some(epoch)) if epoch < oldest) {
+                return Ok(None);
+            }
+            if !is_marked(store) {
                 return Ok(None);
             }
             let end = write_map(store, map);
@@ -218,6 +222,10 @@ impl Pool {
         let store = self.usable(at)?;
         if let Ok(Some(epoch)) = epoch_of(store, &self.config) {
             self.refuse_newer(at, epoch)?;
+        }
+        if !is_marked(store) {
+            let (node, why) = (self.nodes[at].config.id.clone(), unmarked(store));
+            return Err(PoolError::Unavailable { node, why });
         }
         write_map(store, &self.config)
     }

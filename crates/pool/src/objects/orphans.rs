@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kiln_store::{ShardReader, move_file};
+use kiln_store::{Backend, ShardReader, move_file};
 
 use super::commit::{Change, places};
 use super::index::Index;
@@ -11,6 +11,7 @@ use super::look::Found;
 use super::scrub::{ScrubReport, ScrubRequest};
 use super::shards::Member;
 use super::small::epoch_of;
+use super::still::is_marked;
 use super::strays::{Stray, Strays};
 use super::{Listed, ObjectShards, Pool};
 use crate::{Body, Key, Manifest, NodeFile, Place, Placed, Result, Settings, place};
@@ -258,7 +259,8 @@ impl Pool {
         report: &mut ScrubReport,
         settings: &Settings<'_>,
     ) -> Result<()> {
-        if !self.config.is_settled() || !self.away().is_empty() {
+        let emptied = |(_, store): (usize, &dyn Backend)| !is_marked(store);
+        if !self.config.is_settled() || !self.away().is_empty() || self.present().any(emptied) {
             return Ok(());
         }
         let mut tombstones = Vec::new();

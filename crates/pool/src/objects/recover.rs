@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use super::heal::{HealRequest, Healed, Quiet};
+use super::heal::{ExpectedReads, HealRequest, Healed, Quiet};
 use super::index::{Index, THE_MANIFEST};
 use super::{Listed, Pool};
-use crate::queue::{RepairQueue, Rules};
-use crate::{Key, PoolError, Result, Settings};
+use crate::engine::estimate::estimate_stripes;
+use crate::queue::{Damaged, RepairQueue, Rules};
+use crate::{Depth, Key, PoolError, Result, Settings};
 
 /// Objects that a report tells in detail at most.
 const MAX_TOLD: usize = 1000;
@@ -66,6 +67,9 @@ pub struct RecoverReport {
     /// The epoch from which on all manifests are in place, when this repair brought that about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled: Option<u64>,
+    /// What all reads were expected to cost (in a dry run: would cost), where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<ExpectedReads>,
     /// Details of at most 1000 objects.
     pub details: Vec<Healed>,
     /// A dry run.
@@ -153,8 +157,7 @@ impl Pool {
                 continue;
             }
             if req.dry_run {
-                report.repaired += 1;
-                report.bytes_written += damaged.bytes;
+                report.would(&damaged, self.expected(&listed, index, req, settings)?);
                 queue.done(&key);
                 continue;
             }
@@ -191,6 +194,29 @@ impl Pool {
         index.store(&renewed)
     }
 
+    /// What the reads of an object's repair would cost, if that is known.
+    fn expected(
+        &self,
+        listed: &Listed,
+        index: &Index,
+        req: &RecoverRequest,
+        settings: &Settings<'_>,
+    ) -> Result<Option<ExpectedReads>> {
+        if settings.devices.is_none() {
+            return Ok(None);
+        }
+        let key = Key::of(&listed.name)?;
+        let (found, suspects) = (self.look_at_all(&key, &listed.name)?, index.damage_of(&key)?);
+        let (health, shards) =
+            self.health_and_shards(&found, Depth::Headers, &suspects, settings)?;
+        let Some(shards) = shards.filter(|_| health.margin >= 0) else { return Ok(None) };
+        let waits = |index: &&u16| !req.away && health.away.contains(*index);
+        let todo = health.targets.iter().filter(|index| !waits(index));
+        let targets: Vec<usize> = todo.map(|index| usize::from(*index)).collect();
+        let statistics = estimate_stripes(&shards, &targets, &targets, settings.devices)?;
+        Ok(statistics.reads.as_ref().map(ExpectedReads::of))
+    }
+
     /// An object as the index has it.
     fn listed(&self, key: &Key) -> Result<Option<(Key, Listed)>> {
         let newest = self.ask(key, false)?.newest;
@@ -222,6 +248,13 @@ impl Pool {
 }
 
 impl RecoverReport {
+    /// Of a dry run.
+    fn would(&mut self, damaged: &Damaged, expected: Option<ExpectedReads>) {
+        self.repaired += 1;
+        self.bytes_written += damaged.bytes;
+        ExpectedReads::add(&mut self.expected, expected);
+    }
+
     fn add(&mut self, healed: Healed) {
         self.repaired += u64::from(healed.manifest || !healed.rebuilt.is_empty());
         self.waiting += u64::from(!healed.left.is_empty());
@@ -229,6 +262,7 @@ impl RecoverReport {
         self.read_runs += healed.read_runs;
         self.bytes_written += healed.bytes_written;
         self.resumed_bytes += healed.resumed_bytes;
+        ExpectedReads::add(&mut self.expected, healed.expected);
         if self.details.len() < MAX_TOLD {
             self.details.push(healed);
         }

@@ -6,6 +6,7 @@ use kiln_code::Codec;
 use kiln_store::{Digest, Layout, ShardInfo, ShardReader, StoreError};
 
 use super::Pool;
+use super::still::{is_marked, unmarked};
 use crate::engine::chunks::Shards;
 use crate::engine::geometry::check_stripes;
 use crate::engine::sinks::in_parallel;
@@ -102,6 +103,9 @@ fn member(pool: &Pool, manifest: &Manifest, placed: &Placed, key: Key, index: us
     let name = NodeFile::Shard { key, run: manifest.run, index: index as u16 }.name();
     let mut reader = match ShardReader::open(&**store, &name) {
         Ok(reader) => reader,
+        Err(error) if error.is_not_found() && !is_marked(&**store) => {
+            return Member::Unavailable(unmarked(&**store));
+        }
         Err(error) if error.is_not_found() || error.is_damage() => {
             return Member::Lost(error.to_string());
         }

@@ -1,6 +1,7 @@
 //! Whether a node is still there that was looked at before. Its disk may have been lost since, with
 //! an empty folder in its place: what is made there is no part of the pool, and keeps the folder
-//! from being taken as the node's next disk.
+//! from being taken as the node's next disk. What such a folder lacks is away, and not lost: so
+//! says who opens the pool anew, too.
 
 use std::sync::{Arc, OnceLock};
 
@@ -38,8 +39,13 @@ impl Pool {
     }
 }
 
+/// What is said of a place that was a node and is none any more.
+pub(super) fn unmarked(store: &dyn Backend) -> String {
+    format!("{} is no node of this pool any more ({IDENTITY} is missing)", store.place())
+}
+
 /// Whether a place says that it is a node. One that does not answer is not said to be none: what is
 /// written there fails, which says more.
-fn is_marked(store: &dyn Backend) -> bool {
+pub(super) fn is_marked(store: &dyn Backend) -> bool {
     !store.open(IDENTITY).is_err_and(|error| error.is_not_found())
 }

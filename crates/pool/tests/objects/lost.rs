@@ -2,8 +2,8 @@
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    Index, Pool, PoolError, PutReport, PutRequest, RecoverRequest, ScrubRequest, Silent, Source,
-    StreamSource,
+    HealRequest, Index, Needs, Pool, PoolError, PutReport, PutRequest, RecoverRequest,
+    ScrubRequest, Silent, Source, StreamSource,
 };
 use kiln_store::Backend;
 
@@ -72,6 +72,76 @@ pub fn nothing_is_made_in_an_empty_place_of_a_node() {
     world.away = [1, 5].into();
     for (name, bytes) in all.iter().flatten().filter(|(name, _)| name != "o1-0") {
         assert!(world.get(name).unwrap() == *bytes, "{name}");
+    }
+}
+
+/// Repairs and changes of the map by a pool that was opened before: as by one that is opened now,
+/// the node is away, and what it lacks is left, or rebuilt elsewhere when that is asked for.
+#[test]
+pub fn repairs_and_changes_of_the_map_leave_an_empty_place_empty() {
+    let mut world = World::new("clay:4+2", 8);
+    let (pool, all) = (world.pool(), objects(0));
+    let reports = put(&world, &pool, &all);
+    let index = Index::in_memory().unwrap();
+    index.refresh(&pool, b"", &Silent).unwrap();
+    lose(&world, 2);
+    let id = world.config.node[2].id.clone();
+    let (mut left, mut moved) = (0, 0);
+    for away in [false, true] {
+        for ((name, _), report) in all.iter().zip(&reports) {
+            let shards = report.nodes.iter().filter(|node| **node == id).count();
+            let req = HealRequest { now_ms: 5_000, away, ..HealRequest::default() };
+            let needs = pool.needs(name, &req, &settings()).unwrap();
+            let rebuilds = shards > 0 && away;
+            assert_eq!(matches!(needs, Needs::Rebuild(_)), rebuilds, "{name}: {needs:?}");
+            let healed = pool.heal(name, &req, &settings()).unwrap();
+            assert_eq!(healed.rebuilt.len(), if away { shards } else { 0 }, "{healed:?}");
+            assert!(healed.rebuilt.iter().all(|(_, node)| *node != id), "{healed:?}");
+            left += healed.left.len();
+            moved += healed.rebuilt.len();
+        }
+    }
+    assert!(left > 0 && left == moved, "{left} left, {moved} moved");
+    let mut queue = RepairQueue::new(Rules::default());
+    let req = ScrubRequest { now_ms: 9_000, grace_ms: 0, ..ScrubRequest::default() };
+    pool.scrub(&index, &mut queue, &req, &settings()).unwrap();
+    let config = pool.change(false, &settings(), |next| {
+        next.name = "another".into();
+        Ok(())
+    });
+    assert_eq!(world.disks[2].memory.list().unwrap(), Vec::<String>::new());
+    world.config = config.unwrap();
+    let open = |node: &_| world.open_node(node);
+    let node = world.config.node[2].clone();
+    let config = world.pool().replace_disk(node, world.run(), &open, &settings()).unwrap();
+    world.config = config;
+    let index = Index::in_memory().unwrap();
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    let req = RecoverRequest { now_ms: 9_500, ..RecoverRequest::default() };
+    world.pool().recover(&index, &req, &settings()).unwrap();
+    world.away = [1, 5].into();
+    for (name, bytes) in &all {
+        assert!(world.get(name).unwrap() == *bytes, "{name}");
+    }
+}
+
+/// A home that gets a copy of a manifest since another one is full is looked at, too.
+#[test]
+pub fn a_home_that_stands_in_for_a_full_one_is_still_there() {
+    let world = World::new("rs:2+1", 6);
+    let pool = world.pool();
+    put(&world, &pool, &objects(0));
+    lose(&world, 2);
+    for full in [0, 1, 3, 4, 5] {
+        world.disks[full].faulty.limit_space(0);
+        let (name, bytes) = (format!("small-{full}"), data(60, full as u64));
+        let mut source = StreamSource::new(&bytes[..]);
+        let req = PutRequest { name: &name, run: world.run(), now_ms: 1_000, replace: true };
+        let report = pool.put(&req, &mut source, &settings()).unwrap();
+        let on = |at: usize| report.manifests.contains(&world.config.node[at].id);
+        assert!(!on(full) && !on(2), "{report:?}");
+        world.disks[full].faulty.heal();
+        assert_eq!(world.disks[2].memory.list().unwrap(), Vec::<String>::new());
     }
 }
 

@@ -21,6 +21,7 @@ pub struct Devices {
     /// For each, all models that its probe allows.
     plausible: Vec<Vec<DeviceModel>>,
     of: BTreeMap<String, usize>,
+    add_up: bool,
 }
 
 impl Devices {
@@ -34,6 +35,19 @@ impl Devices {
     /// Says that the node of this name is on that device.
     pub fn place(&mut self, node: impl Into<String>, device: usize) {
         self.of.insert(node.into(), device);
+    }
+
+    /// Whether what reads cost adds up over devices: money does, which is paid from one purse. Of
+    /// times the longest counts.
+    #[must_use]
+    pub fn add_up(&self) -> bool {
+        self.add_up
+    }
+
+    /// The same; costs add up over devices.
+    #[must_use]
+    pub fn adding_up(self) -> Devices {
+        Devices { add_up: true, ..self }
     }
 
     /// The device of a node.

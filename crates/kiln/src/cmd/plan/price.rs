@@ -100,7 +100,7 @@ impl PriceFlags {
         setup: &Setup,
     ) -> Result<Exit, Failure> {
         let Some(path) = &self.price else { return Ok(Exit::Done) };
-        let prices = Prices::read(path)?;
+        let prices = Prices::of_chunks(path)?;
         let all: Vec<Vec<usize>> = match lost {
             Some(lost) => vec![lost.to_vec()],
             None => (0..codec.shape().n()).map(|index| vec![index]).collect(),
@@ -212,7 +212,7 @@ mod tests {
         let gets = priced(&codec, &[5], 1000, &prices(1.0, 0.0, BTreeMap::new())).unwrap();
         assert_eq!((gets.chosen, gets.decode.gets, gets.joined.gets), ("decode", 4, 5));
         // One helper far away: a decode does without it.
-        let far = Zone { chunks: vec![0], gets_1000: None, gigabyte: Some(1000.0) };
+        let far = Zone { chunks: vec![0], gigabyte: Some(1000.0), ..Zone::default() };
         let zones = BTreeMap::from([("far".to_owned(), far)]);
         let near = priced(&codec, &[5], 1000, &prices(0.0, 1.0, zones)).unwrap();
         assert_eq!((near.chosen, near.decode.bytes), ("decode", 4 * 8 * 1000));

@@ -1,9 +1,10 @@
 //! What the reads of a repair cost: time on devices, or money.
 
-use kiln_pool::RepairReport;
+use kiln_pool::{ExpectedReads, RepairReport};
 use kiln_store::device::Devices;
 use serde::Serialize;
 
+use crate::exit::Failure;
 use crate::setup::{Folders, Prices};
 
 /// What reads cost.
@@ -16,10 +17,15 @@ pub enum Costs {
 
 impl Costs {
     /// For the read planner.
-    pub fn devices(&self, folders: &Folders) -> Option<Devices> {
+    ///
+    /// # Errors
+    /// The table of prices has nodes that there are not.
+    pub fn devices(&self, folders: &Folders) -> Result<Option<Devices>, Failure> {
         match self {
-            Costs::Of(devices) => devices.clone(),
-            Costs::Paid(prices) => Some(prices.as_device(folders.nodes())),
+            Costs::Of(devices) => Ok(devices.clone()),
+            Costs::Paid(prices) => {
+                prices.as_devices(folders.nodes().iter().map(|node| &node.name[..])).map(Some)
+            }
         }
     }
 }
@@ -32,6 +38,26 @@ pub struct Price {
     pub planned: f64,
     pub as_runs: f64,
     pub whole_chunks: f64,
+}
+
+impl Price {
+    /// What was expected of reads that were planned by a table.
+    pub fn of(prices: &Prices, expected: &ExpectedReads) -> Price {
+        Price {
+            currency: prices.currency().to_owned(),
+            planned: expected.planned,
+            as_runs: expected.as_runs,
+            whole_chunks: expected.whole_chunks,
+        }
+    }
+
+    /// A line for people.
+    pub fn words(&self) -> String {
+        format!(
+            "price of its reads: {:.6} {} (run by run {:.6}, whole chunks {:.6})\n",
+            self.planned, self.currency, self.as_runs, self.whole_chunks
+        )
+    }
 }
 
 /// A report with prices, if there are any.
@@ -58,10 +84,10 @@ impl Priced {
 /// The prices of a repair whose reads were planned by prices.
 pub fn price(report: &RepairReport, costs: &Costs) -> Option<Price> {
     let (Costs::Paid(prices), Some(reads)) = (costs, &report.reads) else { return None };
-    Some(Price {
-        currency: prices.currency().to_owned(),
+    let expected = ExpectedReads {
         planned: reads.expected_seconds,
         as_runs: reads.expected_seconds_as_runs,
         whole_chunks: reads.expected_seconds_whole_chunks,
-    })
+    };
+    Some(Price::of(prices, &expected))
 }

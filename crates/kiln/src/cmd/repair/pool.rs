@@ -1,16 +1,28 @@
 //! `kiln repair` without folders: a whole pool.
 
-use kiln_pool::{Observer, Pool, RecoverReport, RecoverRequest};
+use kiln_pool::{Observer, Pool, RecoverReport, RecoverRequest, Settings};
 use serde::Serialize;
 
+use super::costs::Price;
 use crate::exit::{Exit, Failure};
 use crate::print::{INCOMPLETE, Stream, count, pace};
-use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
+use crate::setup::{PoolFlags, Prices, Setup, logs, now_ms, volumes};
 use crate::sizes;
 use crate::volume_logs::{self, Tended};
 
+/// What is asked for.
+pub struct Asked {
+    /// Rebuild what unavailable nodes have.
+    pub away: bool,
+    /// Write nothing.
+    pub dry_run: bool,
+    /// What reads cost, by ids of nodes.
+    pub prices: Option<Prices>,
+}
+
 /// Repairs a pool.
-pub fn run(flags: &PoolFlags, away: bool, dry_run: bool, setup: &Setup) -> Result<Exit, Failure> {
+pub fn run(flags: &PoolFlags, asked: &Asked, setup: &Setup) -> Result<Exit, Failure> {
+    let Asked { away, dry_run, ref prices } = *asked;
     let mut pool = flags.open(setup)?;
     let _lock = if dry_run { None } else { Some(flags.lock("repair")?) };
     if !dry_run {
@@ -18,7 +30,10 @@ pub fn run(flags: &PoolFlags, away: bool, dry_run: bool, setup: &Setup) -> Resul
     }
     let index = flags.index(&pool, setup)?;
     let req = RecoverRequest { now_ms: now_ms(), away, dry_run };
-    let outcome = pool.recover(&index, &req, &setup.settings());
+    let ids = || pool.config().node.iter().map(|node| &node.id[..]);
+    let devices = prices.as_ref().map(|prices| prices.as_devices(ids())).transpose()?;
+    let settings = Settings { devices: devices.as_ref(), ..setup.settings() };
+    let outcome = pool.recover(&index, &req, &settings);
     let rim = volumes::rim_over(pool, flags, setup);
     let lacking = logs::lacking(&rim, &index, setup)?;
     // Whoever closes a volume puts objects, and may be asked for the index.
@@ -30,7 +45,9 @@ pub fn run(flags: &PoolFlags, away: bool, dry_run: bool, setup: &Setup) -> Resul
     setup.observer.finish();
     let mut report = outcome?;
     report.seconds = setup.seconds();
-    show(&report, &tended, setup)?;
+    let price = prices.as_ref().zip(report.expected.take());
+    let price = price.map(|(prices, expected)| Price::of(prices, &expected));
+    show(&report, &tended, price.as_ref(), setup)?;
     Ok(exit(&report).worse(volume_logs::tended_exit(&tended)))
 }
 
@@ -41,6 +58,8 @@ struct Shown<'a> {
     report: &'a RecoverReport,
     /// Logs of volumes that lacked copies.
     logs: &'a [Tended],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    price: Option<&'a Price>,
 }
 
 /// Who takes part from now on: what was out and is back does, and with `away` what is unavailable
@@ -66,14 +85,8 @@ fn exit(report: &RecoverReport) -> Exit {
     }
 }
 
-/// Prints what a repair of a pool did.
-pub fn show(report: &RecoverReport, logs: &[Tended], setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(&Shown { report, logs });
-    }
-    if setup.quiet {
-        return Ok(());
-    }
+/// What was repaired, read and written.
+fn did(report: &RecoverReport, logs: &[Tended]) -> String {
     let did = if report.dry_run { "would be repaired" } else { "repaired and verified" };
     let mut text = match report.damaged {
         0 if logs.is_empty() => {
@@ -93,6 +106,26 @@ pub fn show(report: &RecoverReport, logs: &[Tended], setup: &Setup) -> Result<()
     }
     if report.dry_run {
         text += &format!("would write {}\n", sizes::show(report.bytes_written));
+    }
+    text
+}
+
+/// Prints what a repair of a pool did.
+pub fn show(
+    report: &RecoverReport,
+    logs: &[Tended],
+    price: Option<&Price>,
+    setup: &Setup,
+) -> Result<(), Failure> {
+    if setup.json {
+        return Stream::Stdout.json(&Shown { report, logs, price });
+    }
+    if setup.quiet {
+        return Ok(());
+    }
+    let mut text = did(report, logs);
+    if let Some(price) = price {
+        text += &price.words();
     }
     if report.resumed_bytes > 0 {
         text += &format!("resumed after {}\n", sizes::show(report.resumed_bytes));
