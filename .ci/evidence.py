@@ -10,9 +10,9 @@ values (`k=10&lost=[13]`); a space is `%20`. The text is the number as it is rea
 `48.0%` of a share, `0.82 to 0.97` of the least and the most of several. It must be the data's,
 rounded to the digits that are shown.
 
-Tables: every median of bench-core and bench-order stands in its page, and those of ceph.md are what
-`bench/ceph/report.py` prints, but for rows that the data calls replaced. Pictures that pages show
-are there, and each that is there is shown.
+Tables: each table of a page of docs/results is what its data says, or its numbers are links, or
+it is known why there is no data; `evidence_tables/` says which. A table that it does not know is
+wrong. Pictures that pages show are there, and each that is there is shown.
 
 The index, docs/results/papers.md, is made from docs/results/papers/, a file for each paper; every
 figure, table and claim of a paper must have its row there.
@@ -25,6 +25,7 @@ import json
 import re
 import sys
 import tomllib
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
@@ -34,17 +35,11 @@ DOCS = ROOT / "docs"
 RESULTS = DOCS / "results"
 sys.path.insert(0, str(ROOT / "bench"))
 
-import ceph.report  # noqa: E402
+import evidence_tables  # noqa: E402
 import headlines  # noqa: E402
 
 LINK = re.compile(r"\[([^\]\[]+)\]\(((?:[\w./-]+/)?[\w.-]+\.json)#([^)\s]+)\)")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+\.svg)\)")
-# Pages whose tables have every median of a part of their data, with its quarters; and digits.
-RATES = {
-    "core.md": ("bench-core-quick.json", "cells", 1),
-    "core-full.md": ("bench-core.json", "cells", 1),
-    "order.md": ("order.json", "moving", 2),
-}
 NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?")
 VERDICTS = {
     "better": "better",
@@ -139,33 +134,6 @@ def check_pictures(pages, complaints):
     for path in sorted(shown ^ there):
         problem = "no page shows it" if path in there else "a page shows it, and it is not there"
         complaints.append(f"{path.name}: {problem}")
-
-
-def spreads(value):
-    """Medians with their quarters, wherever they are."""
-    if isinstance(value, dict) and "median" in value:
-        yield value
-    elif isinstance(value, (dict, list)):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from spreads(inner)
-
-
-def check_rates(complaints):
-    for page, (file, part, digits) in RATES.items():
-        text = (RESULTS / page).read_text()
-        for found in spreads(report(RESULTS / file)[part]):
-            middle, low, high = (f"{found[key]:.{digits}f}" for key in ("median", "p25", "p75"))
-            if f"{middle} ({low}-{high})" not in text:
-                complaints.append(f"docs/results/{page} lacks {middle} ({low}-{high}) of {file}")
-
-
-def check_ceph(complaints):
-    page = set((RESULTS / "ceph.md").read_text().splitlines())
-    data = dict(report(RESULTS / "ceph.json"))
-    data["recovery"] = [row for row in data["recovery"] if "replaced_by" not in row]
-    for line in ceph.report.tables(data):
-        if line.startswith("|") and line not in page:
-            complaints.append(f"docs/results/ceph.md lacks what ceph.json says: {line}")
 
 
 def where(path, text, match):
@@ -263,7 +231,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="correct the pages")
     options = parser.parse_args()
-    complaints, links = [], 0
+    complaints, links, seen = [], 0, Counter()
     page, wrong = RESULTS / "papers.md", {}
     index = read_index(page, wrong, complaints, options.write)
     check_index(index, complaints)
@@ -273,13 +241,13 @@ def main():
         wrong[page] = made
     pages = sorted([*DOCS.glob("*.md"), *RESULTS.glob("*.md"), ROOT / "README.md"])
     check_pictures(pages, complaints)
-    check_rates(complaints)
-    check_ceph(complaints)
     for path in pages:
         text = path.read_text()
         links += len(LINK.findall(text))
         if path != page:
             right = check_page(path, text, complaints)
+            if path.parent == RESULTS:
+                right = evidence_tables.check(path, right, complaints, seen)
             if right != text:
                 wrong[path] = right
     if options.write:
@@ -294,7 +262,8 @@ def main():
               "--write` puts the data's numbers into the pages", file=sys.stderr)
         return 1
     print(f"evidence: {links} numbers are what their data says, "
-          f"{sum(len(paper['row']) for paper in index['paper'])} exhibits have their row")
+          f"{sum(len(paper['row']) for paper in index['paper'])} exhibits have their row; "
+          f"{evidence_tables.summary(seen)}")
     return 0
 
 
