@@ -18,8 +18,7 @@ def online(_folder):
 def hdfs(_folder):
     return [
         Linked(" | bar | this run", columns=(2,), why=WANTED),
-        Linked(" | seconds", columns=(1, 2, 3)),
-        Linked(" | bar | the later run", "A later run", columns=(2,), why=WANTED)]
+        Linked(" | seconds", columns=(1, 2, 3))]
 
 
 def s3(_folder):
