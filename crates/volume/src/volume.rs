@@ -460,9 +460,17 @@ impl Volume {
         let right = |bytes: &[u8]| {
             bytes.chunks_exact(BLOCK).zip(sums).all(|(block, sum)| checksum(block) == *sum)
         };
-        let sealed = object.is_sealed();
-        if !sealed && object.read_unchecked(&self.rim.pool(), start, target) && right(target) {
+        let (sealed, pool) = (object.is_sealed(), self.rim.pool());
+        if !sealed && object.read_unchecked(&pool, start, target) && right(target) {
             return Ok(false);
+        }
+        // Where a node is lost, a few bytes of the others are enough.
+        if !sealed
+            && object.met_failure()
+            && object.rebuild_unchecked(&pool, start, target)
+            && right(target)
+        {
+            return Ok(true);
         }
         // A node is lost, or has something else: the pool finds it out, and around it. In a sealed
         // pool a checksum proves nothing against who forges.

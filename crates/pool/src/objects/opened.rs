@@ -5,14 +5,21 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use kiln_code::{Codec, HelperReads};
 use kiln_store::{Layout, ReadAt, SumKind};
 
 use super::{ObjectShards, Pool, range};
+use crate::engine::sinks::in_parallel;
 use crate::{
     Body, GetRequest, Key, Manifest, NodeFile, PoolError, Result, Settings, default_sub_chunk,
 };
+
+/// Parts of sub-chunks that are read to rebuild one, at most: each is a read of its own, and beyond
+/// that whole sub-chunks, in runs, are cheaper.
+const MOST_PARTS: usize = 128;
 
 /// An object whose manifest was looked up; its shards are opened when they are first read.
 ///
@@ -42,9 +49,43 @@ pub struct OpenObject {
     manifest: Manifest,
     /// Where its bytes lie in shards; `None`: they lie in the manifest.
     layout: Option<Layout>,
-    shards: Vec<OnceLock<Option<Box<dyn ReadAt>>>>,
+    /// Chunks with data; they are the first ones.
+    data: usize,
+    shards: Vec<Shard>,
     /// What a read found that had to look at all of them.
     found: Mutex<Option<Arc<ObjectShards>>>,
+}
+
+/// One of its shards.
+#[derive(Default)]
+struct Shard {
+    /// Its file, once it was asked for; `None`: there is none that can be read.
+    file: OnceLock<Option<Box<dyn ReadAt>>>,
+    /// A read failed, and none is tried any more.
+    failed: AtomicBool,
+}
+
+impl Shard {
+    fn read(
+        &self,
+        open: impl FnOnce() -> Option<Box<dyn ReadAt>>,
+        at: u64,
+        buf: &mut [u8],
+    ) -> bool {
+        if self.is_gone() {
+            return false;
+        }
+        let read = self.file.get_or_init(open).as_ref().map(|file| file.read_at(at, buf));
+        let good = matches!(read, Some(Ok(())));
+        if !good {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        good
+    }
+
+    fn is_gone(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
 }
 
 impl fmt::Debug for OpenObject {
@@ -91,12 +132,14 @@ impl Pool {
     /// As [`Pool::manifest`].
     pub fn open_object(&self, name: &str) -> Result<OpenObject> {
         let manifest = self.manifest(name)?;
-        let (layout, data) = match (&manifest.body, manifest.shard_info(0)) {
-            (Body::Shards(placed), Some(info)) => (Some(info.layout()?), usize::from(placed.k)),
-            _ => (None, 0),
+        let (layout, data, n) = match (&manifest.body, manifest.shard_info(0)) {
+            (Body::Shards(placed), Some(info)) => {
+                (Some(info.layout()?), usize::from(placed.k), placed.places.len())
+            }
+            _ => (None, 0, 0),
         };
-        let shards = (0..data).map(|_| OnceLock::new()).collect();
-        Ok(OpenObject { manifest, layout, shards, found: Mutex::default() })
+        let shards = (0..n).map(|_| Shard::default()).collect();
+        Ok(OpenObject { manifest, layout, data, shards, found: Mutex::default() })
     }
 }
 
@@ -133,14 +176,113 @@ impl OpenObject {
             let piece = self.piece(layout, at);
             let len = rest.len().min((piece.file.end - piece.file.start) as usize);
             let (now, later) = rest.split_at_mut(len);
-            let shard = self.shards[piece.chunk].get_or_init(|| self.open_shard(pool, piece.chunk));
-            let read = shard.as_ref().map(|shard| shard.read_at(piece.file.start, now));
-            if !matches!(read, Some(Ok(()))) {
+            if !self.read_shard(pool, piece.chunk, piece.file.start, now) {
                 return false;
             }
             (at, rest) = (at + len as u64, later);
         }
         true
+    }
+
+    /// As [`OpenObject::read_unchecked`], where some shards cannot be read: their bytes are
+    /// rebuilt from those at the same places of other shards' sub-chunks, which is all that a
+    /// linear code needs. `false`: a shard more cannot be read, or whole sub-chunks are as good.
+    ///
+    /// ```
+    /// # use std::{collections::BTreeMap, sync::Arc};
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest, Settings, Silent};
+    /// # use kiln_pool::StreamSource;
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// # for id in ["a", "b", "c"] {
+    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// # }
+    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// # let bytes: Vec<u8> = (0..200_000u32).map(|i| (i * 7 % 251) as u8).collect();
+    /// # let put = PutRequest { name: "numbers", run: [2; 16], now_ms: 0, replace: false };
+    /// # pool.put(&put, &mut StreamSource::new(&bytes[..]), &Settings::new(&Silent))?;
+    /// let object = pool.open_object("numbers")?;
+    /// // The disk with its first chunk is lost.
+    /// let disk = &disks[&pool.stat("numbers")?.object.nodes[0]];
+    /// for name in disk.list()? {
+    ///     disk.remove(&name)?;
+    /// }
+    /// let mut part = [0; 4096];
+    /// assert!(!object.read_unchecked(&pool, 8192, &mut part));
+    /// assert!(object.rebuild_unchecked(&pool, 8192, &mut part));
+    /// assert_eq!(part, bytes[8192..8192 + 4096]);
+    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// ```
+    #[must_use]
+    pub fn rebuild_unchecked(&self, pool: &Pool, offset: u64, buf: &mut [u8]) -> bool {
+        let Some(end) = offset.checked_add(buf.len() as u64) else { return false };
+        let (Some(layout), Body::Shards(placed)) = (&self.layout, &self.manifest.body) else {
+            return false;
+        };
+        let Ok(codec) = pool.codec(&placed.spec) else { return false };
+        if end > self.manifest.size || !codec.sliceable() {
+            return false;
+        }
+        let (mut at, mut rest) = (offset, buf);
+        while !rest.is_empty() {
+            let slice = self.slice(layout, at);
+            let len = rest.len().min(slice.len);
+            let (now, later) = rest.split_at_mut(len);
+            let own = layout.offset(slice.stripe, slice.sub) + slice.from;
+            if !self.read_shard(pool, slice.chunk, own, now)
+                && !self.rebuild_slice(pool, &codec, layout, &slice, now)
+            {
+                return false;
+            }
+            (at, rest) = (at + len as u64, later);
+        }
+        true
+    }
+
+    /// Rebuilds a part of a sub-chunk from the same parts of others.
+    fn rebuild_slice(
+        &self,
+        pool: &Pool,
+        codec: &Codec,
+        layout: &Layout,
+        slice: &Slice,
+        buf: &mut [u8],
+    ) -> bool {
+        let gone = |index: &usize| self.shards[*index].is_gone();
+        let available: Vec<usize> = (0..self.shards.len()).filter(|index| !gone(index)).collect();
+        let lost = [slice.chunk];
+        let plans = [codec.repair_plan(&lost, &available), codec.decode_plan(&lost, &available)];
+        let fewest = plans.into_iter().flatten().min_by_key(|plan| plan.sub_chunks_read());
+        let Some(plan) = fewest.filter(|plan| plan.sub_chunks_read() <= MOST_PARTS) else {
+            return false;
+        };
+        let helpers: Vec<&HelperReads> = plan.helpers().iter().collect();
+        let read = in_parallel(pool.sequence.as_ref(), helpers, |_, helper| {
+            let mut parts = vec![0; helper.sub_chunks() * buf.len()];
+            let subs = helper.runs.iter().cloned().flatten();
+            for (sub, part) in subs.zip(parts.chunks_exact_mut(buf.len())) {
+                let at = layout.offset(slice.stripe, sub) + slice.from;
+                if !self.read_shard(pool, helper.chunk, at, part) {
+                    return Err(());
+                }
+            }
+            Ok(parts)
+        });
+        let Ok(parts) = read else { return false };
+        let inputs: Vec<&[u8]> = parts.iter().map(|part| &part[..]).collect();
+        let mut chunk = vec![0; layout.alpha() as usize * buf.len()];
+        if plan.run(&inputs, &mut [&mut chunk[..]]).is_err() {
+            return false;
+        }
+        let start = slice.sub as usize * buf.len();
+        buf.copy_from_slice(&chunk[start..start + buf.len()]);
+        true
+    }
+
+    fn read_shard(&self, pool: &Pool, index: usize, at: u64, buf: &mut [u8]) -> bool {
+        self.shards[index].read(|| self.open_shard(pool, index), at, buf)
     }
 
     /// The same bytes, checked and rebuilt where that is necessary. What was found of its shards is
@@ -190,23 +332,31 @@ impl OpenObject {
     /// or elsewhere, for who opens the object anew.
     #[must_use]
     pub fn met_failure(&self) -> bool {
-        let gone = |shard: &OnceLock<Option<Box<dyn ReadAt>>>| matches!(shard.get(), Some(None));
         self.found.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-            || self.shards.iter().any(gone)
+            || self.shards.iter().any(Shard::is_gone)
     }
 
     /// The data chunk in which a byte of the object lies, and where in the shard's file it and
     /// those after it are, up to the chunk's end.
     fn piece(&self, layout: &Layout, at: u64) -> Piece {
         // All stripes but the last have the first one's length.
-        let stripe_len = layout.chunk_len(0) as u64 * self.shards.len() as u64;
+        let stripe_len = layout.chunk_len(0) as u64 * self.data as u64;
         let full = (layout.stripes() > 1).then_some(stripe_len);
         let stripe = full.map_or(0, |len| at / len);
         let chunk_len = layout.chunk_len(stripe) as u64;
         let within = at - layout.stripe_start(stripe);
         let (chunk, from) = (within / chunk_len, within % chunk_len);
         let start = layout.offset(stripe, 0);
-        Piece { chunk: chunk as usize, file: start + from..start + chunk_len }
+        Piece { stripe, chunk: chunk as usize, file: start + from..start + chunk_len }
+    }
+
+    /// The sub-chunk in which a byte of the object lies.
+    fn slice(&self, layout: &Layout, at: u64) -> Slice {
+        let Piece { stripe, chunk, file } = self.piece(layout, at);
+        let (within, len) =
+            (file.start - layout.offset(stripe, 0), layout.sub_len(stripe).max(1) as u64);
+        let from = within % len;
+        Slice { stripe, chunk, sub: (within / len) as u32, from, len: (len - from) as usize }
     }
 
     fn open_shard(&self, pool: &Pool, index: usize) -> Option<Box<dyn ReadAt>> {
@@ -219,8 +369,18 @@ impl OpenObject {
     }
 }
 
+/// Adjacent bytes of an object in one sub-chunk: where they begin in it, and how many there are.
+struct Slice {
+    stripe: u64,
+    chunk: usize,
+    sub: u32,
+    from: u64,
+    len: usize,
+}
+
 /// Adjacent bytes of an object in one shard.
 struct Piece {
+    stripe: u64,
     chunk: usize,
     file: Range<u64>,
 }

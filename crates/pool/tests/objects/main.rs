@@ -10,6 +10,7 @@ mod hands;
 mod helped;
 mod lost;
 mod model;
+mod opened;
 mod pairs;
 mod sealed;
 mod space;
