@@ -45,7 +45,7 @@ help:
 	@echo 'make testbed-up, testbed-down  N hosts here with links of RATE and agents (as root)'
 	@echo 'make bench-volume  what volumes cost at devices and links (QUICK=1; as root)'
 	@echo 'make bench-online  what erasure coding costs online: Ceph and volumes (QUICK=1; as root)'
-	@echo '    PEERS=1: 4 KiB alone, on every pool and volume (PLUGIN=1, RELEASE=20.2: more of them)'
+	@echo '    ALL=1: 4 KiB alone, on every pool and volume (PLUGIN=1, RELEASE=20.2: more of them)'
 	@echo 'make online-test  what it computes, and all of it tiny'
 	@echo 'make volume-test  volumes under nbdcopy, qemu-img, fio, and a database (as root)'
 	@echo 'make volume-bench-test  bench-volume in a minute: it runs, no more is said (as root)'
@@ -193,6 +193,9 @@ kernels: setup
 # that one, in a Debian of its own, where all that is said below then runs.
 RELEASE ?=
 CEPH    := $(TARGET)/ceph$(RELEASE:%=-%)
+# What benches say of sources and compiler, which are not to be seen from such a Debian.
+BUILDER = $(if $(RELEASE),BENCH_RUSTC="$$(rustc --version)" \
+    BENCH_COMMIT="$$(git describe --always --dirty=+)")
 IN_CEPH := $(if $(RELEASE),sh bindings/ceph/root.sh $(RELEASE) '$(TARGET)/debian-ceph-$(RELEASE)')
 
 ceph-plugin: setup
@@ -254,7 +257,7 @@ ceph-soak: ceph-plugin
 
 bench-ceph: ceph-plugin
 	$(ceph-packages)
-	$(IN_CEPH) $(CEPH_PYTHON) bench/ceph/bench.py '$(CEPH)-bench' --plugins '$(CEPH)' \
+	$(BUILDER) $(IN_CEPH) $(CEPH_PYTHON) bench/ceph/bench.py '$(CEPH)-bench' --plugins '$(CEPH)' \
 	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
 	$(DRAW) '$(TARGET)/bench/ceph$(if $(QUICK),-quick).json'
 
@@ -366,18 +369,19 @@ bench-volume: build
 	$(DRAW) '$(TARGET)/bench/volume$(if $(QUICK),-quick).json'
 
 # The study of erasure coding online: Ceph and volumes on loop devices, in namespaces. As root. With
-# RELEASE=20.2 Ceph is that one's; with PLUGIN=1 kiln's codes in Ceph are there too. PEERS=1 has
+# RELEASE=20.2 Ceph is that one's; with PLUGIN=1 kiln's codes in Ceph are there too. ALL=1 has
 # requests of 4 KiB alone, on everything that there is. What was interrupted goes on.
 ONLINE_PACKAGES := $(CEPH_PACKAGES) fio e2fsprogs iproute2
 
-ONLINE_NAME = $(if $(PEERS),-peers$(RELEASE:%=-%),$(if $(QUICK),-quick))
+ONLINE_NAME = $(if $(ALL),-peers$(RELEASE:%=-%),$(if $(QUICK),-quick))
 
 bench-online: build $(if $(PLUGIN),ceph-plugin)
 	@LOG_DIR='$(TARGET)' && . .ci/packages.sh && \
 	    $(if $(RELEASE),true,{ packages $(ONLINE_PACKAGES) || true; })
-	$(IN_CEPH) $(CEPH_PYTHON) bench/online/bench.py '$(TARGET)/online-bench' --kiln '$(KILN)' \
-	    --out '$(TARGET)/bench' $(if $(PLUGIN),--plugins '$(CEPH)') $(if $(QUICK),--quick) \
-	    $(if $(PEERS),--peers --name 'peers$(RELEASE:%=-%)') $(BENCH_ARGS)
+	$(BUILDER) $(IN_CEPH) $(CEPH_PYTHON) bench/online/bench.py '$(TARGET)/online-bench' \
+	    --kiln '$(KILN)' --out '$(TARGET)/bench' $(if $(PLUGIN),--plugins '$(CEPH)') \
+	    $(if $(QUICK),--quick) \
+	    $(if $(ALL),--peers --name 'peers$(RELEASE:%=-%)') $(BENCH_ARGS)
 	$(DRAW) '$(TARGET)/bench/online$(ONLINE_NAME).json' >/dev/null
 
 # What the study computes, then all of it tiny. Exit code 3: not possible here, which was said.
@@ -412,7 +416,8 @@ numbers:
 DRAW := $(CARGO) run --release -q -p kiln-bench -- draw
 
 # Reports whose pictures no page shows.
-UNSHOWN := docs/results/plan-quick.json docs/results/bench-xor-quick.json
+UNSHOWN := docs/results/plan-quick.json docs/results/bench-xor-quick.json \
+    docs/results/online-peers.json
 
 pictures: setup
 	$(DRAW) $(filter-out $(UNSHOWN),$(wildcard docs/results/*.json))

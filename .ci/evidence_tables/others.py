@@ -15,6 +15,17 @@ def online(_folder):
         Linked("figure | what", "The paper's numbers", columns=(3,), why=WANTED)]
 
 
+def peers(_folder):
+    return [
+        Linked("key | bar", "Keys", columns=(2, 3), why=WANTED),
+        *(Linked(" | 16.2: a second", "All numbers", title, columns=tuple(range(1, 11)))
+          for title in ("Random writes, depth 32, six seconds",
+                        "Random writes, depth 32, a host gone", "Random writes, depth 32",
+                        "Random writes, one by one", "Random reads, depth 32, a host gone",
+                        "Random reads, depth 32", "Random reads, one by one")),
+        Linked(" | first run", "With a host gone", columns=tuple(range(1, 7)))]
+
+
 def hdfs(_folder):
     return [
         Linked(" | bar | this run", columns=(2,), why=WANTED),

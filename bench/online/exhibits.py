@@ -237,7 +237,7 @@ def beside(medians, kind):
     for end, title, cells, metrics in (
             ("rates", f"rates, depth {kind.depth}", rows, ["iops", "mean_us"]),
             ("serial", "rates, one by one", serial, ["iops", "mean_us"]),
-            ("cost", "what one costs", rows, cost),
+            ("cost", "what a write costs", [(rows[1][0], "a random write")], cost),
             ("steady", "random writes for longer", steady, ["iops", *cost]),
             ("degraded", "with a host gone", rows + gone, ["iops", "cpu_us"])):
         panels = [drawing.by_target(medians, kind, metric, cells, kind.also) for metric in metrics]

@@ -31,6 +31,7 @@ auth_client_required = none
 ms_bind_msgr1 = false
 public_addr = {address}
 erasure_code_dir = {plugins}
+osd_class_dir = {classes}
 run_dir = {folder}/run
 admin_socket = {folder}/run/$name.asok
 log_file = {folder}/log/$name.log
@@ -93,6 +94,12 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def object_classes():
+    """The folder of what OSDs do for block devices. Debian's 20.2 looks for it below the folder in
+    which it is started."""
+    return min(Path("/usr/lib").glob("*/rados-classes"), default="/usr/lib/rados-classes")
 
 
 class Cluster:
@@ -176,7 +183,8 @@ class Cluster:
         for sub in ["run", "log", "pids", "mgr"]:
             (self.folder / sub).mkdir(parents=True)
         values = dict(fsid=uuid.uuid4(), port=free_port(), folder=self.folder, disk=DISK,
-                      address=self.address, plugins=Path(plugins).resolve(), reads="")
+                      address=self.address, plugins=Path(plugins).resolve(), reads="",
+                      classes=object_classes())
         if self.release() >= READS_SOME and not partial_reads:
             values["reads"] = WHOLE_READS
         self.conf.write_text(CONF.format(**values) + self.settings())

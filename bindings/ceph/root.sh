@@ -50,6 +50,8 @@ exec unshare --mount sh -ec '
     root=$1 repo=$2 here=$PWD
     shift 2
     mount --make-rprivate /
+    # ip netns wants a root that is mounted.
+    mount --bind "$root" "$root"
     for folder in /proc /sys /dev "$repo" "$(dirname "$root")"; do
         mkdir -p "$root$folder"
         mount --rbind "$folder" "$root$folder"
