@@ -161,7 +161,7 @@ impl Client {
     /// Refuses to write if a lock was held and may be lost.
     pub(crate) fn check_fence(&self) -> Result<(), StoreError> {
         let fence = self.fence.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        match fence.is_none_or(|fence| fence.holds()) {
+        match fence.is_none_or(|fence| fence.holds_or_will()) {
             true => Ok(()),
             false => {
                 let (place, name) = (self.place.text.clone(), crate::fence::LOCK.to_owned());

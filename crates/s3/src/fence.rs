@@ -1,6 +1,7 @@
 //! Whether a lock that was got is still held, as far as its holder can know.
 
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The name of the lock.
@@ -38,8 +39,50 @@ impl Fence {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 
+    /// Whether the lock is still held, if need be after the next sign of life: a process that stood
+    /// still gives one as soon as it runs again, and that succeeds only if nobody has taken the
+    /// lock meanwhile.
+    pub(crate) fn holds_or_will(&self) -> bool {
+        let begin = Instant::now();
+        while !self.holds() {
+            if self.is_lost() || begin.elapsed() >= STALE {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        true
+    }
+
     /// Whether the lock is certainly still held.
     pub(crate) fn holds(&self) -> bool {
         !self.is_lost() && self.age() < STALE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stale() -> Fence {
+        let fence = Fence::new();
+        fence.renew(Instant::now().checked_sub(2 * STALE).unwrap());
+        fence
+    }
+
+    #[test]
+    fn a_late_sign_of_life_counts_and_a_lost_lock_is_lost_at_once() {
+        let fence = stale();
+        assert!(!fence.holds());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(120));
+                fence.renew(Instant::now());
+            });
+            assert!(fence.holds_or_will());
+        });
+        let fence = stale();
+        fence.lose();
+        let begin = Instant::now();
+        assert!(!fence.holds_or_will() && begin.elapsed() < STALE);
     }
 }
