@@ -17,8 +17,8 @@ use crate::{
     Body, GetRequest, Key, Manifest, NodeFile, PoolError, Result, Settings, default_sub_chunk,
 };
 
-/// Parts of sub-chunks that are read to rebuild one, at most: each is a read of its own, and beyond
-/// that whole sub-chunks, in runs, are cheaper.
+/// Parts of sub-chunks that are read to rebuild what one read lacks, at most: each is a read of its
+/// own, and beyond that whole sub-chunks, in runs, and once for all of them, are cheaper.
 const MOST_PARTS: usize = 128;
 
 /// An object whose manifest was looked up; its shards are opened when they are first read.
@@ -225,14 +225,14 @@ impl OpenObject {
         if end > self.manifest.size || !codec.sliceable() {
             return false;
         }
-        let (mut at, mut rest) = (offset, buf);
+        let (mut at, mut rest, mut parts) = (offset, buf, MOST_PARTS);
         while !rest.is_empty() {
             let slice = self.slice(layout, at);
             let len = rest.len().min(slice.len);
             let (now, later) = rest.split_at_mut(len);
             let own = layout.offset(slice.stripe, slice.sub) + slice.from;
             if !self.read_shard(pool, slice.chunk, own, now)
-                && !self.rebuild_slice(pool, &codec, layout, &slice, now)
+                && !self.rebuild_slice(pool, &codec, layout, &slice, &mut parts, now)
             {
                 return false;
             }
@@ -241,13 +241,15 @@ impl OpenObject {
         true
     }
 
-    /// Rebuilds a part of a sub-chunk from the same parts of others.
+    /// Rebuilds a part of a sub-chunk from the same parts of others, of which so many are left to
+    /// be read.
     fn rebuild_slice(
         &self,
         pool: &Pool,
         codec: &Codec,
         layout: &Layout,
         slice: &Slice,
+        left: &mut usize,
         buf: &mut [u8],
     ) -> bool {
         let gone = |index: &usize| self.shards[*index].is_gone();
@@ -255,9 +257,10 @@ impl OpenObject {
         let lost = [slice.chunk];
         let plans = [codec.repair_plan(&lost, &available), codec.decode_plan(&lost, &available)];
         let fewest = plans.into_iter().flatten().min_by_key(|plan| plan.sub_chunks_read());
-        let Some(plan) = fewest.filter(|plan| plan.sub_chunks_read() <= MOST_PARTS) else {
+        let Some(plan) = fewest.filter(|plan| plan.sub_chunks_read() <= *left) else {
             return false;
         };
+        *left -= plan.sub_chunks_read();
         let helpers: Vec<&HelperReads> = plan.helpers().iter().collect();
         let read = in_parallel(pool.sequence.as_ref(), helpers, |_, helper| {
             let mut parts = vec![0; helper.sub_chunks() * buf.len()];

@@ -75,3 +75,29 @@ pub fn a_lost_block_costs_the_same_block_of_k_others() {
     assert_eq!(operations() - before, 4);
     assert!(part == bytes[8192..8192 + 4096]);
 }
+
+/// Of a code with many sub-chunks a long read is not rebuilt part by part: each would read again
+/// what another one has read.
+#[test]
+pub fn what_is_long_is_left_to_whole_sub_chunks() {
+    let mut policy = Policy::for_code("clay:6+3").unwrap();
+    policy.class = vec![Class { below: None, code: "clay:6+3".into(), sub_chunk: Some(4096) }];
+    let world = World::with_policy(policy, 9);
+    let bytes = data(6 * 27 * 4096, 7);
+    let report = world.put("object", &bytes).unwrap();
+    let at = world.config.node.iter().position(|node| node.id == report.nodes[0]).unwrap();
+    let pool = world.pool();
+    let object = pool.open_object("object").unwrap();
+    dies(&world.disks[at]);
+    // Nine sub-chunks of each of eight others.
+    let mut part = vec![0; 4096];
+    assert!(!object.read_unchecked(&pool, 0, &mut part));
+    assert!(object.rebuild_unchecked(&pool, 0, &mut part) && part == bytes[..4096]);
+    let operations = || world.disks.iter().map(|disk| disk.faulty.operations()).sum::<u64>();
+    let before = operations();
+    let mut long = vec![0; 20 * 4096];
+    assert!(!object.rebuild_unchecked(&pool, 0, &mut long));
+    assert!(operations() - before <= 72, "{} reads for nothing", operations() - before);
+    let read = object.read(&pool, 0..20 * 4096, &settings()).unwrap();
+    assert!(read == bytes[..20 * 4096]);
+}
