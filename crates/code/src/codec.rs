@@ -265,6 +265,32 @@ impl Codec {
         self.plan(true, lost, available)
     }
 
+    /// The plan that reads those k whole chunks that cost the least; where they are not enough, as
+    /// of codes that are not MDS, that of [`Codec::decode_plan`].
+    ///
+    /// ```
+    /// use kiln_code::Codec;
+    /// let codec = Codec::new(&"rs:2+2".parse()?)?;
+    /// let plan = codec.cheapest_decode_plan(&[3], &[0, 1, 2], |chunk| (3 - chunk) as f64)?;
+    /// let read: Vec<usize> = plan.helpers().iter().map(|helper| helper.chunk).collect();
+    /// assert_eq!(read, [1, 2]);
+    /// # Ok::<(), kiln_code::CodeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Codec::repair_plan`].
+    pub fn cheapest_decode_plan(
+        &self,
+        lost: &[usize],
+        available: &[usize],
+        cost: impl Fn(usize) -> f64,
+    ) -> Result<Arc<RepairPlan>, CodeError> {
+        let mut cheapest = available.to_vec();
+        cheapest.sort_by(|&a, &b| cost(a).total_cmp(&cost(b)).then(a.cmp(&b)));
+        cheapest.truncate(self.shape().k);
+        self.decode_plan(lost, &cheapest).or_else(|_| self.decode_plan(lost, available))
+    }
+
     fn plan(
         &self,
         whole: bool,

@@ -93,7 +93,10 @@ impl Prices {
 
     /// For one read, and for one byte, of a chunk.
     pub fn of(&self, chunk: usize) -> (f64, f64) {
-        let zone = self.zone.values().find(|zone| zone.chunks.contains(&chunk));
+        self.in_zone(self.zone.values().find(|zone| zone.chunks.contains(&chunk)))
+    }
+
+    fn in_zone(&self, zone: Option<&Zone>) -> (f64, f64) {
         let get = zone.and_then(|zone| zone.gets_1000).unwrap_or(self.gets_1000);
         let byte = zone.and_then(|zone| zone.gigabyte).unwrap_or(self.gigabyte);
         (get / 1000.0, byte / GB)
@@ -121,10 +124,9 @@ impl Prices {
             }
         }
         let model = |zone: Option<&Zone>| {
-            let get = zone.and_then(|zone| zone.gets_1000).unwrap_or(self.gets_1000);
-            let byte = zone.and_then(|zone| zone.gigabyte).unwrap_or(self.gigabyte);
+            let (get, byte) = self.in_zone(zone);
             // Models divide by what a byte costs.
-            DeviceModel::new(get / 1000.0, (byte / GB).max(f64::MIN_POSITIVE), Combine::Sum)
+            DeviceModel::new(get, byte.max(f64::MIN_POSITIVE), Combine::Sum)
         };
         let mut devices = Devices::default().adding_up();
         let elsewhere = devices.add(model(None));

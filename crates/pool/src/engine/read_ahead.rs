@@ -100,18 +100,11 @@ impl<'a> ReadAhead<'a> {
         if !devices.add_up() {
             return codec.decode_plan(lost, available);
         }
-        let shape = codec.shape();
-        let bytes = (self.chunks.sub_len(0) * shape.alpha) as u64;
-        let cost = |chunk: usize| {
+        let bytes = (self.chunks.sub_len(0) * codec.shape().alpha) as u64;
+        codec.cheapest_decode_plan(lost, available, |chunk| {
             let device = self.windows.device_of(chunk);
             device.map_or(f64::INFINITY, |at| devices.model(at).seconds(1, bytes))
-        };
-        let mut cheapest = available.to_vec();
-        cheapest.sort_by(|a, b| cost(*a).total_cmp(&cost(*b)).then(a.cmp(b)));
-        cheapest.truncate(shape.k);
-        cheapest.sort_unstable();
-        // Of some codes not every k chunks are enough.
-        codec.decode_plan(lost, &cheapest).or_else(|_| codec.decode_plan(lost, available))
+        })
     }
 
     /// What was decided first, and why.

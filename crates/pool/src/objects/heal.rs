@@ -88,7 +88,13 @@ impl ExpectedReads {
         sum.whole_chunks += more.whole_chunks;
     }
 
-    pub(super) fn of(reads: &ReadsReport) -> ExpectedReads {
+    /// Those of one repair.
+    ///
+    /// ```
+    /// let reads = kiln_pool::ReadsReport { expected_seconds: 2.0, ..Default::default() };
+    /// assert_eq!(kiln_pool::ExpectedReads::of(&reads).planned, 2.0);
+    /// ```
+    pub fn of(reads: &ReadsReport) -> ExpectedReads {
         ExpectedReads {
             planned: reads.expected_seconds,
             as_runs: reads.expected_seconds_as_runs,

@@ -254,13 +254,9 @@ impl OpenObject {
     ) -> bool {
         let gone = |index: &usize| self.shards[*index].is_gone();
         let available: Vec<usize> = (0..self.shards.len()).filter(|index| !gone(index)).collect();
-        let lost = [slice.chunk];
-        let plans = [codec.repair_plan(&lost, &available), codec.decode_plan(&lost, &available)];
-        let fewest = plans.into_iter().flatten().min_by_key(|plan| plan.sub_chunks_read());
-        let Some(plan) = fewest.filter(|plan| plan.sub_chunks_read() <= *left) else {
-            return false;
-        };
-        *left -= plan.sub_chunks_read();
+        let Ok(plan) = codec.repair_plan(&[slice.chunk], &available) else { return false };
+        let Some(rest) = left.checked_sub(plan.sub_chunks_read()) else { return false };
+        *left = rest;
         let helpers: Vec<&HelperReads> = plan.helpers().iter().collect();
         let read = in_parallel(pool.sequence.as_ref(), helpers, |_, helper| {
             let mut parts = vec![0; helper.sub_chunks() * buf.len()];

@@ -259,8 +259,7 @@ impl Pool {
         report: &mut ScrubReport,
         settings: &Settings<'_>,
     ) -> Result<()> {
-        let emptied = |(_, store): (usize, &dyn Backend)| !is_marked(store);
-        if !self.config.is_settled() || !self.away().is_empty() || self.present().any(emptied) {
+        if !self.config.is_settled() || !self.away().is_empty() {
             return Ok(());
         }
         let mut tombstones = Vec::new();
@@ -272,6 +271,10 @@ impl Pool {
         let Some(floor) = tombstones.iter().map(|listed| listed.version).max() else {
             return Ok(());
         };
+        let emptied = |(_, store): (usize, &dyn Backend)| !is_marked(store);
+        if self.present().any(emptied) {
+            return Ok(());
+        }
         // All nodes are there: who has an older map after this was rolled back.
         let pool = self.with_config(self.change(false, settings, |next| {
             (next.floor, next.floored) = (floor.max(next.floor), next.revision);

@@ -15,6 +15,19 @@ fn lose(world: &World, node: usize) {
     memory.list().unwrap().iter().for_each(|name| memory.remove(name).unwrap());
 }
 
+/// Nothing was made in these places; so they are taken as the disks that came instead, and the pool
+/// is repaired.
+fn made_whole(world: &mut World, nodes: &[usize]) {
+    for &node in nodes {
+        assert_eq!(world.disks[node].memory.list().unwrap(), Vec::<String>::new());
+        world.take_disk(node);
+    }
+    let index = Index::in_memory().unwrap();
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    let req = RecoverRequest { now_ms: 9_500, ..RecoverRequest::default() };
+    world.pool().recover(&index, &req, &settings()).unwrap();
+}
+
 fn put(world: &World, pool: &Pool, objects: &[(String, Vec<u8>)]) -> Vec<PutReport> {
     let mut sources: Vec<_> =
         objects.iter().map(|(_, bytes)| StreamSource::new(&bytes[..])).collect();
@@ -55,20 +68,7 @@ pub fn nothing_is_made_in_an_empty_place_of_a_node() {
     }
     pool.remove("o1-0", world.run(), 1_000, &settings()).unwrap();
     assert!(pool.remove("o1-0", world.run(), 1_000, &settings()).is_err());
-    for node in [2, 4] {
-        let names = world.disks[node].memory.list().unwrap();
-        assert_eq!(names, Vec::<String>::new());
-        // So they are taken as the disks that came instead.
-        let open = |node: &_| world.open_node(node);
-        let pool = world.pool();
-        let config = pool.config().node[node].clone();
-        let config = pool.replace_disk(config, world.run(), &open, &settings()).unwrap();
-        world.config = config;
-    }
-    let index = Index::in_memory().unwrap();
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
-    let req = RecoverRequest { now_ms: 9_500, ..RecoverRequest::default() };
-    world.pool().recover(&index, &req, &settings()).unwrap();
+    made_whole(&mut world, &[2, 4]);
     world.away = [1, 5].into();
     for (name, bytes) in all.iter().flatten().filter(|(name, _)| name != "o1-0") {
         assert!(world.get(name).unwrap() == *bytes, "{name}");
@@ -109,16 +109,8 @@ pub fn repairs_and_changes_of_the_map_leave_an_empty_place_empty() {
         next.name = "another".into();
         Ok(())
     });
-    assert_eq!(world.disks[2].memory.list().unwrap(), Vec::<String>::new());
     world.config = config.unwrap();
-    let open = |node: &_| world.open_node(node);
-    let node = world.config.node[2].clone();
-    let config = world.pool().replace_disk(node, world.run(), &open, &settings()).unwrap();
-    world.config = config;
-    let index = Index::in_memory().unwrap();
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
-    let req = RecoverRequest { now_ms: 9_500, ..RecoverRequest::default() };
-    world.pool().recover(&index, &req, &settings()).unwrap();
+    made_whole(&mut world, &[2]);
     world.away = [1, 5].into();
     for (name, bytes) in &all {
         assert!(world.get(name).unwrap() == *bytes, "{name}");

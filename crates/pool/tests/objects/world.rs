@@ -166,6 +166,11 @@ impl World {
     pub fn replace_disk(&mut self, node: usize) {
         self.disks[node] = Disk::new(MemoryBackend::new());
         self.away.remove(&node);
+        self.take_disk(node);
+    }
+
+    /// The pool takes the disk that a node has now, which is empty, in place of its lost one.
+    pub fn take_disk(&mut self, node: usize) {
         let pool = self.pool();
         let (config, open) = (pool.config().node[node].clone(), |node: &_| self.open_node(node));
         self.config = pool.replace_disk(config, self.run(), &open, &settings()).unwrap();

@@ -123,7 +123,7 @@ impl PriceFlags {
 
 fn priced(codec: &Codec, lost: &[usize], sub_chunk: u64, prices: &Prices) -> Result<Loss, Failure> {
     let shape = codec.shape();
-    let mut available: Vec<usize> = (0..shape.n()).filter(|index| !lost.contains(index)).collect();
+    let available: Vec<usize> = (0..shape.n()).filter(|index| !lost.contains(index)).collect();
     let repair = codec.repair_plan(lost, &available)?;
     let (mut runs, mut fewer, mut decode) = (Way::default(), Way::default(), Way::default());
     for helper in repair.helpers() {
@@ -136,12 +136,7 @@ fn priced(codec: &Codec, lost: &[usize], sub_chunk: u64, prices: &Prices) -> Res
     // Of what is enough for a decode the cheapest are taken, where any k are enough.
     let whole = sub_chunk * shape.alpha as u64;
     let cost = |chunk: usize| prices.of(chunk).0 + whole as f64 * prices.of(chunk).1;
-    available.sort_by(|a, b| cost(*a).total_cmp(&cost(*b)).then(a.cmp(b)));
-    let mut cheapest = available[..shape.k.min(available.len())].to_vec();
-    cheapest.sort_unstable();
-    available.sort_unstable();
-    let plan =
-        codec.decode_plan(lost, &cheapest).or_else(|_| codec.decode_plan(lost, &available))?;
+    let plan = codec.cheapest_decode_plan(lost, &available, cost)?;
     for helper in plan.helpers() {
         decode.add(1, whole, prices.of(helper.chunk));
     }

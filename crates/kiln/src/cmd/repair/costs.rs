@@ -35,27 +35,23 @@ impl Costs {
 #[derive(Serialize)]
 pub struct Price {
     pub currency: String,
-    pub planned: f64,
-    pub as_runs: f64,
-    pub whole_chunks: f64,
+    #[serde(flatten)]
+    pub expected: ExpectedReads,
 }
 
 impl Price {
     /// What was expected of reads that were planned by a table.
-    pub fn of(prices: &Prices, expected: &ExpectedReads) -> Price {
-        Price {
-            currency: prices.currency().to_owned(),
-            planned: expected.planned,
-            as_runs: expected.as_runs,
-            whole_chunks: expected.whole_chunks,
-        }
+    pub fn of(prices: &Prices, expected: ExpectedReads) -> Price {
+        Price { currency: prices.currency().to_owned(), expected }
     }
 
     /// A line for people.
     pub fn words(&self) -> String {
+        let ExpectedReads { planned, as_runs, whole_chunks } = self.expected;
         format!(
-            "price of its reads: {:.6} {} (run by run {:.6}, whole chunks {:.6})\n",
-            self.planned, self.currency, self.as_runs, self.whole_chunks
+            "price of its reads: {planned:.6} {} (run by run {as_runs:.6}, whole chunks \
+             {whole_chunks:.6})\n",
+            self.currency
         )
     }
 }
@@ -84,10 +80,5 @@ impl Priced {
 /// The prices of a repair whose reads were planned by prices.
 pub fn price(report: &RepairReport, costs: &Costs) -> Option<Price> {
     let (Costs::Paid(prices), Some(reads)) = (costs, &report.reads) else { return None };
-    let expected = ExpectedReads {
-        planned: reads.expected_seconds,
-        as_runs: reads.expected_seconds_as_runs,
-        whole_chunks: reads.expected_seconds_whole_chunks,
-    };
-    Some(Price::of(prices, &expected))
+    Some(Price::of(prices, ExpectedReads::of(reads)))
 }

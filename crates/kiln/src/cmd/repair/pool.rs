@@ -46,7 +46,7 @@ pub fn run(flags: &PoolFlags, asked: &Asked, setup: &Setup) -> Result<Exit, Fail
     let mut report = outcome?;
     report.seconds = setup.seconds();
     let price = prices.as_ref().zip(report.expected.take());
-    let price = price.map(|(prices, expected)| Price::of(prices, &expected));
+    let price = price.map(|(prices, expected)| Price::of(prices, expected));
     show(&report, &tended, price.as_ref(), setup)?;
     Ok(exit(&report).worse(volume_logs::tended_exit(&tended)))
 }
