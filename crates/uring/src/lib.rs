@@ -1,4 +1,4 @@
-//! Reads of one file that are submitted together through Linux' io_uring.
+//! Reads of one file that are submitted together through Linux' io_uring, and writing out begun early.
 //!
 //! The ring's own interface cannot be safe: whoever puts a read into it promises that the buffer
 //! outlives the read. [`Ring::read_all`] keeps that promise by not returning before every read it
@@ -12,9 +12,12 @@
 
 #[cfg(target_os = "linux")]
 mod ring;
+mod writing;
 
 use std::fs::File;
 use std::io;
+
+pub use writing::start_writing;
 
 /// Most bytes that one read asks for; Linux transfers no more at a time.
 pub const MAX_READ: usize = 0x7fff_f000;

@@ -7,11 +7,12 @@
 //! All files are opened with `O_CLOEXEC` (the standard library's default).
 
 mod absent;
+mod appender;
 mod packs;
 mod pending;
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -19,6 +20,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use self::appender::FileAppender;
 use self::pending::Pending;
 use super::capability::{Capabilities, Capability};
 use super::direct::{self, BatchContexts, DirectReader, Meter, ReadMode};
@@ -276,7 +278,7 @@ impl FileBackend {
         if at == 0
             && let Some(file) = self.make_file(name, &path)?
         {
-            return Ok(FileAppender { file, len: at, place, name: name.to_string() });
+            return Ok(FileAppender::new(file, at, place, name.to_string()));
         }
         if self.look(&path).is_ok() {
             self.check_regular(Operation::Create, name, &path)?;
@@ -292,7 +294,7 @@ impl FileBackend {
             file.set_len(at).map_err(|error| self.error(Operation::Cut, name, error))?;
         }
         file.seek(SeekFrom::Start(at)).map_err(fail)?;
-        Ok(FileAppender { file, len: at, place, name: name.to_string() })
+        Ok(FileAppender::new(file, at, place, name.to_string()))
     }
 }
 
@@ -591,33 +593,6 @@ impl ReadAt for FileReader {
     }
 }
 
-struct FileAppender {
-    file: File,
-    len: u64,
-    place: String,
-    name: String,
-}
-
-impl Append for FileAppender {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file
-            .write_all(bytes)
-            .map_err(|error| StoreError::io(Operation::Write, &self.place, &self.name, error))?;
-        self.len += bytes.len() as u64;
-        Ok(())
-    }
-
-    fn len(&self) -> u64 {
-        self.len
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.file
-            .sync_all()
-            .map_err(|error| StoreError::io(Operation::Sync, &self.place, &self.name, error))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -757,7 +732,7 @@ mod tests {
         // The one full disk that every Linux machine has.
         let Ok(file) = OpenOptions::new().write(true).open("/dev/full") else { return };
         let (place, name) = ("/dev".to_string(), "full".to_string());
-        let mut file = FileAppender { file, len: 0, place, name };
+        let mut file = FileAppender::new(file, 0, place, name);
         let error = file.append(b"x").unwrap_err();
         assert!(error.is_full() && !error.is_retryable(), "{error}");
         let text = error.to_string();
