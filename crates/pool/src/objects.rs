@@ -61,7 +61,7 @@ pub use self::rebalance::{RebalanceReport, RebalanceRequest};
 pub use self::rebuild::{Looked, MissingShards, Needs, RebuiltShards};
 pub use self::recover::{RecoverReport, RecoverRequest};
 pub use self::scrub::{Finding, ScrubReport, ScrubRequest};
-pub use self::seal::{PoolKeys, Seals};
+pub use self::seal::{PoolKeys, Sealer, Seals};
 pub use self::sealing::SealReport;
 use self::shards::ObjectShards;
 pub use self::stat::{ShardState, StatReport};

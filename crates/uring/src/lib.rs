@@ -1,9 +1,10 @@
-//! Reads of one file that are submitted together through Linux' io_uring, and writing out begun early.
+//! Reads of one file that are submitted together through Linux' io_uring; writing out that begins
+//! early.
 //!
 //! The ring's own interface cannot be safe: whoever puts a read into it promises that the buffer
 //! outlives the read. [`Ring::read_all`] keeps that promise by not returning before every read it
-//! submitted has ended, so its callers need no unsafe code. This is all that this crate does, and
-//! why it is a crate: `kiln-store` forbids unsafe code.
+//! submitted has ended, so its callers need no unsafe code. This, and a call
+//! that no safe binding has, is why this is a crate: `kiln-store` forbids unsafe code.
 //!
 //! On systems without io_uring, and where it is not permitted, [`Ring::new`] is an error and the
 //! caller reads in another way.

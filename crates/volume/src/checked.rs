@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::description::{Held, look_up};
 use crate::descriptor::Descriptor;
+use crate::generation::trust_of;
 use crate::open::{read_log, sealed};
 use crate::replay::each;
 use crate::upkeep::open_copy;
@@ -70,14 +71,14 @@ impl Volume {
 }
 
 fn check(rim: &Rim, name: &str, found: &Descriptor) -> Result<LogCheck> {
-    let mut copies = Vec::new();
+    let (mut copies, trust) = (Vec::new(), trust_of(rim, found)?);
     for copy in &found.log {
         let Some(store) = rim.pool().place(&copy.node) else { continue };
         let Ok(Some(file)) = open_copy(&*store, copy) else { continue };
         // One at a time: a log has 128 MiB. One that cannot be read has nothing.
         let bytes = read_log(&*file).unwrap_or_default();
         let mut batches = BTreeSet::new();
-        each(&bytes, found.id_bytes(), found.generation, |seq, _| {
+        each(&bytes, found.id_bytes(), found.generation, &trust, |seq, _| {
             batches.insert(seq);
         });
         copies.push((copy.node.clone(), batches));

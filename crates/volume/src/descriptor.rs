@@ -44,6 +44,9 @@ pub(crate) struct Descriptor {
     /// Copies of the log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<LogCopy>,
+    /// Id of the key that the log is sealed by; empty: by none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub log_key: String,
     /// Which generation wrote which segments since the checkpoint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub era: Vec<Era>,
@@ -106,6 +109,7 @@ impl Descriptor {
             next_number: 0,
             origin: String::new(),
             log: Vec::new(),
+            log_key: String::new(),
             era: Vec::new(),
             snapshot: Vec::new(),
         }

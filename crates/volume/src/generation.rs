@@ -14,7 +14,7 @@ use kiln_store::{Backend, Capabilities, Capability, StoreError};
 use crate::description::{Held, swap};
 use crate::descriptor::{Descriptor, LogCopy};
 use crate::logs::Logs;
-use crate::record::{self, BatchId, Change, MAX_BLOCKS, MAX_ENTRIES};
+use crate::record::{self, BatchId, Change, MAX_BLOCKS, MAX_ENTRIES, Trust};
 use crate::ring::Ring;
 use crate::state::{Buffer, State};
 use crate::{BLOCK, Result, Rim, VolumeError};
@@ -24,6 +24,8 @@ use crate::{BLOCK, Result, Rim, VolumeError};
 pub(crate) struct Generation {
     pub volume: [u8; 16],
     pub number: u64,
+    /// How its batches are sealed.
+    pub trust: Trust,
     pub logs: Logs,
     pub places: Vec<LogCopy>,
     pub scratch: Vec<u8>,
@@ -106,6 +108,20 @@ fn make_logs(
     }
 }
 
+/// How a log that is begun now is sealed.
+pub(crate) fn trust_now(rim: &Rim) -> Trust {
+    rim.pool().config().log_sealer().map_or(Trust::Checksums, Trust::Seal)
+}
+
+/// How the batches of the log are known that a description names.
+pub(crate) fn trust_of(rim: &Rim, found: &Descriptor) -> Result<Trust> {
+    if found.log_key.is_empty() {
+        return Ok(Trust::Checksums);
+    }
+    let sealer = rim.pool().config().log_sealer_by(&found.log_key)?;
+    Ok(sealer.map_or(Trust::Checksums, Trust::Seal))
+}
+
 /// Removes logs that nobody needs, where they can be reached.
 pub(crate) fn remove_logs<'a>(rim: &Rim, copies: impl Iterator<Item = &'a LogCopy>) {
     let pool = rim.pool();
@@ -146,7 +162,7 @@ fn relog(
         let (volume, number) = (generation.volume, generation.number);
         let id = BatchId { volume, generation: number, seq: *seq + 1 };
         let mut bytes = Vec::new();
-        record::encode(&id, changes, &mut bytes);
+        record::encode(&id, changes, &generation.trust, &mut bytes);
         // A log has room for four segments, and less than that is ever not sealed.
         let room = ring.room(bytes.len() as u64).ok_or_else(Vec::new)?;
         generation.logs.write(room.offset, &Arc::new(bytes))?;
@@ -173,8 +189,9 @@ pub(crate) fn begin(
         let made = make_logs(rim, volume, id, number, log_size, &without)?;
         let places: Vec<LogCopy> = made.iter().map(|(copy, _)| copy.clone()).collect();
         let logs = Logs::new(made, rim.threads);
+        let trust = trust_now(rim);
         let mut generation =
-            Generation { volume: id, number, logs, places, ..Generation::default() };
+            Generation { volume: id, number, trust, logs, places, ..Generation::default() };
         let (mut ring, mut seq) = (Ring::new(log_size), state.seq);
         let mut starts = Vec::new();
         let written = state.unsealed().try_for_each(|buffer| {
@@ -197,6 +214,7 @@ pub(crate) fn begin(
         change(&mut new);
         (new.generation, new.first_seq) = (number, first);
         new.log.clone_from(&generation.places);
+        new.log_key = generation.trust.key();
         // Where that fails it may be there all the same, seen by whoever comes next: the new log
         // stays, with all that it has.
         let run = swap(rim, volume, Some(held.run), &new)?;

@@ -12,7 +12,7 @@ use kiln_store::checksum;
 
 use crate::generation::Generation;
 use crate::kept::lock;
-use crate::record::batch_len;
+use crate::record::EMPTY;
 use crate::ring::Room;
 use crate::segment::{Freed, SegmentHead, SegmentId};
 use crate::state::State;
@@ -72,7 +72,7 @@ impl Volume {
     fn number_long(&self, ahead: u64) -> Result<Long> {
         self.still_writes()?;
         // Of the batch that comes next, which no other writer can write meanwhile.
-        let (seq, _) = self.wait_for_room(batch_len(&[]) as u64 * (ahead + 1))?;
+        let (seq, _) = self.wait_for_room(EMPTY as u64 * (ahead + 1))?;
         let seq = seq + ahead;
         let (slot, id, log_seq) = lock(&self.state).begin_long(seq);
         Ok(Long { slot, id, log_seq, seq })

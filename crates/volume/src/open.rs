@@ -9,7 +9,8 @@ use kiln_store::{MAX_LOG, ReadAt, StoreError};
 use crate::checkpoint::{self, Checkpoint};
 use crate::description::{Held, look_up, name_of, swap};
 use crate::descriptor::{Descriptor, Era, LogCopy, check_sizes};
-use crate::generation::{begin, closed_name};
+use crate::generation::{begin, closed_name, trust_of};
+use crate::record::Trust;
 use crate::replay::{Batches, collect, hole};
 use crate::segment::{SegmentId, Stripes};
 use crate::state::State;
@@ -111,11 +112,13 @@ pub(crate) fn create_from(rim: &Rim, name: &str, new: &Descriptor) -> Result<()>
 fn open_version(rim: &Arc<Rim>, name: &str, req: &OpenRequest, mut held: Held) -> Result<Volume> {
     let found = &held.descriptor;
     let id = found.id_bytes();
+    // Before anything is taken from anybody.
+    let trust = trust_of(rim, found)?;
     // First of all: what its writer has not acknowledged by now it never will.
     let copies = close_logs(rim, name, req, found)?;
     let mut batches = Batches::new();
     for copy in &copies {
-        collect(copy, id, found.generation, found.first_seq, &mut batches);
+        collect(copy, id, found.generation, &trust, found.first_seq, &mut batches);
     }
     drop(copies);
     let last = batches.last_key_value().map_or(found.first_seq.saturating_sub(1), |last| *last.0);
@@ -123,7 +126,7 @@ fn open_version(rim: &Arc<Rim>, name: &str, req: &OpenRequest, mut held: Held) -
     let number = found.generation + 1;
     (state.generation, state.seq) = (number, state.log_seq.max(found.first_seq.saturating_sub(1)));
     let first = state.next_number();
-    replay_log(name, batches, &mut state)?;
+    replay_log(name, batches, &trust, &mut state)?;
     state.pin(&pins(rim, name, found)?);
     let change = |new: &mut Descriptor| {
         new.writer.clone_from(&req.writer);
@@ -252,7 +255,7 @@ fn replay_segments(
 }
 
 /// Takes up what the log has beyond segments.
-fn replay_log(name: &str, mut batches: Batches, state: &mut State) -> Result<()> {
+fn replay_log(name: &str, mut batches: Batches, trust: &Trust, state: &mut State) -> Result<()> {
     let first = state.seq + 1;
     let batches = batches.split_off(&first);
     if let Some(missing) = hole(&batches, first) {
@@ -263,7 +266,7 @@ fn replay_log(name: &str, mut batches: Batches, state: &mut State) -> Result<()>
         return Err(VolumeError::Damaged { name: name.to_owned(), what });
     }
     for (seq, bytes) in &batches {
-        let Some(batch) = record::parse(bytes) else { continue };
+        let Some(batch) = record::parse(bytes, trust) else { continue };
         state.take_up(*seq, 0, &batch.changes, &batch.sums);
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use crate::descriptor::{Descriptor, Era, LogCopy};
-use crate::generation::{Failed, Generation, begin, closed_name};
+use crate::generation::{Failed, Generation, begin, closed_name, trust_now};
 use crate::kept::lock;
 use crate::volume::Volume;
 use crate::{Result, VolumeError};
@@ -33,7 +33,8 @@ impl Volume {
 
     /// Looks whether the pool has changed, and whether nodes that were away are back. A log must
     /// not stay on a node that is being emptied, or is no part of the pool any more: whoever opens
-    /// the volume later would not look there.
+    /// the volume later would not look there. Nor may it stay sealed by a key that seals no more,
+    /// which whoever opens the volume later may not have.
     /// Whether the log was moved.
     ///
     /// # Errors
@@ -49,7 +50,8 @@ impl Volume {
         let mut generation = lock(&self.generation);
         let gone: BTreeSet<String> =
             generation.places.iter().filter(|copy| !stays(copy)).map(|c| c.node.clone()).collect();
-        if gone.is_empty() || self.closed.load(Ordering::Acquire) {
+        let same_key = generation.trust == trust_now(&self.rim);
+        if (gone.is_empty() && same_key) || self.closed.load(Ordering::Acquire) {
             return Ok(false);
         }
         self.move_log(&mut generation, gone).map(|()| true)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{self, ALIGN, BatchId};
+use crate::record::{self, ALIGN, BatchId, Trust};
 
 /// Batches of one generation by their numbers, as bytes.
 pub(crate) type Batches = BTreeMap<u64, Vec<u8>>;
@@ -12,10 +12,11 @@ pub(crate) fn collect(
     copy: &[u8],
     volume: [u8; 16],
     generation: u64,
+    trust: &Trust,
     first: u64,
     into: &mut Batches,
 ) {
-    each(copy, volume, generation, |seq, bytes| {
+    each(copy, volume, generation, trust, |seq, bytes| {
         if seq >= first {
             into.entry(seq).or_insert_with(|| bytes.to_vec());
         }
@@ -27,11 +28,12 @@ pub(crate) fn each(
     copy: &[u8],
     volume: [u8; 16],
     generation: u64,
+    trust: &Trust,
     mut tell: impl FnMut(u64, &[u8]),
 ) {
     let mut at = 0;
     while at + ALIGN <= copy.len() {
-        let step = match record::parse(&copy[at..]) {
+        let step = match record::parse(&copy[at..], trust) {
             Some(batch) => {
                 let BatchId { seq, .. } = batch.id;
                 if (batch.id.volume, batch.id.generation) == (volume, generation) {
@@ -62,7 +64,12 @@ mod tests {
             (0..blocks * BLOCK).map(|i| (i as u64 * 13 + i as u64 / 256 * 7 + seq) as u8).collect();
         let changes = [Change::Data { block: seq, bytes: &data }];
         let mut out = Vec::new();
-        encode(&BatchId { volume: [1; 16], generation, seq }, &changes, &mut out);
+        encode(
+            &BatchId { volume: [1; 16], generation, seq },
+            &changes,
+            &Trust::Checksums,
+            &mut out,
+        );
         out
     }
 
@@ -80,13 +87,13 @@ mod tests {
             [bytes, vec![0; 1024], old.clone(), gone.clone()].concat()
         };
         let mut found = Batches::new();
-        collect(&copy(1, 5), [1; 16], 2, 7, &mut found);
+        collect(&copy(1, 5), [1; 16], 2, &Trust::Checksums, 7, &mut found);
         assert_eq!((hole(&found, 7), found.len()), (Some(8), 4));
-        collect(&copy(2, 4), [1; 16], 2, 7, &mut found);
+        collect(&copy(2, 4), [1; 16], 2, &Trust::Checksums, 7, &mut found);
         assert_eq!(found.keys().copied().collect::<Vec<_>>(), [7, 8, 9, 10, 11]);
         assert_eq!((hole(&found, 7), hole(&found, 6)), (None, Some(6)));
         assert!(found.values().zip(&all).all(|(a, b)| a == b));
         assert_eq!(hole(&Batches::new(), 7), None);
-        collect(&[], [1; 16], 2, 7, &mut found);
+        collect(&[], [1; 16], 2, &Trust::Checksums, 7, &mut found);
     }
 }

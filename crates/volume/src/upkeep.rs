@@ -36,7 +36,8 @@ pub enum LogCopyState {
 /// # use kiln_volume::{LogCopyState, LogReport};
 /// let copies = [("n0", LogCopyState::Here), ("n1", LogCopyState::Missing)];
 /// let copies = copies.map(|(node, state)| (node.to_owned(), state)).to_vec();
-/// let report = LogReport { volume: "disk".into(), writer: String::new(), copies };
+/// let (volume, writer, key) = ("disk".into(), String::new(), String::new());
+/// let report = LogReport { volume, writer, copies, key };
 /// assert_eq!((report.here(), report.is_whole()), (1, false));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -47,6 +48,9 @@ pub struct LogReport {
     pub writer: String,
     /// Nodes with a copy, by their ids. There are m + 1.
     pub copies: Vec<(String, LogCopyState)>,
+    /// Id of the pool's key that it is sealed by; empty: by none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub key: String,
 }
 
 impl LogReport {
@@ -86,7 +90,8 @@ impl Volume {
         let pool = rim.pool();
         let copies = found.log.iter().map(|copy| (copy.node.clone(), state_of(&pool, copy)));
         let copies = copies.collect();
-        Ok(Some(LogReport { volume: name.to_owned(), writer: found.writer, copies }))
+        let (volume, writer, key) = (name.to_owned(), found.writer, found.log_key);
+        Ok(Some(LogReport { volume, writer, copies, key }))
     }
 
     /// Closes a volume that nobody uses, as its writer would have: what only its log had is in

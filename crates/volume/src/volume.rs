@@ -297,10 +297,11 @@ impl Volume {
             if generation.unsure {
                 self.renew(generation, &Vec::new())?;
             }
-            let (seq, room) = self.wait_for_room(record::batch_len(changes) as u64)?;
+            let (seq, room) =
+                self.wait_for_room(record::batch_len(changes, &generation.trust) as u64)?;
             let id = BatchId { volume: generation.volume, generation: generation.number, seq };
             let mut bytes = std::mem::take(&mut generation.scratch);
-            let sums = record::encode(&id, changes, &mut bytes);
+            let sums = record::encode(&id, changes, &generation.trust, &mut bytes);
             let bytes = Arc::new(bytes);
             let end = generation.logs.write(room.offset, &bytes);
             self.count(|so_far| {

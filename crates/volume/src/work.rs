@@ -360,6 +360,7 @@ impl Volume {
         let seq = lock(&self.state).seq;
         let said = self.describe(|new| {
             new.log.clear();
+            new.log_key.clear();
             new.writer.clear();
             new.first_seq = seq + 1;
             None

@@ -32,7 +32,7 @@ fn node(at: usize) -> NodeStatus {
 fn log(volume: &str, states: &[LogCopyState]) -> Tended {
     let copies = states.iter().enumerate().map(|(at, state)| (format!("n{at}"), *state));
     let (volume, copies) = (volume.to_owned(), copies.collect());
-    Tended::left(LogReport { volume, writer: HOSTILE.to_owned(), copies })
+    Tended::left(LogReport { volume, writer: HOSTILE.to_owned(), copies, key: String::new() })
 }
 
 /// Logs of all kinds.

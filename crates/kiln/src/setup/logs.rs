@@ -2,13 +2,18 @@
 //! was written to a volume last is in none yet: its writer looks after that, while there is one.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use kiln_pool::{Index, Observer};
+use kiln_pool::{Index, Observer, PoolError};
 use kiln_volume::{LogCheck, LogCopyState, LogReport, NAMES, Rim, Volume, VolumeError, volume_of};
 
 use super::{Setup, volumes};
 use crate::exit::Failure;
 use crate::volume_logs::Tended;
+
+/// How long servers of volumes have to learn of a new key: several times as long as they take.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Logs of which not every copy is there, on a node that stays.
 ///
@@ -49,6 +54,37 @@ pub fn faulty(rim: &Rim, logs: &[LogReport], setup: &Setup) -> Vec<LogCheck> {
         }
     };
     logs.iter().filter_map(check).collect()
+}
+
+/// Sees to it that what logs have is sealed as new things of the pool are: volumes that nobody uses
+/// are closed, and servers of others begin new logs by themselves, for which this waits.
+///
+/// # Errors
+/// [`PoolError::Refused`] for a volume in use whose log stays as it was; as [`lacking`]; what keeps
+/// a volume from being closed.
+pub fn reseal(rim: &Arc<Rim>, index: &Index, setup: &Setup) -> Result<(), Failure> {
+    let key = rim.pool().config().log_sealer().map(|sealer| sealer.name()).unwrap_or_default();
+    let began = Instant::now();
+    loop {
+        let mut used = None;
+        for log in all(rim, index, setup)?.into_iter().filter(|log| log.key != key) {
+            match Volume::close_unused(rim, &log.volume, &volumes::writer("kiln pool seal")) {
+                Ok(()) => {}
+                Err(VolumeError::InUse { writer, .. }) => used = Some((log.volume, writer)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let Some((volume, writer)) = used else { return Ok(()) };
+        if began.elapsed() > PATIENCE {
+            let what = format!(
+                "volume {volume:?} is in use by {writer}, and its log has not got the new seal; \
+                 copy the key's file to its server, or end that, and run this again (what was \
+                 accepted before still is)"
+            );
+            return Err(PoolError::Refused { what }.into());
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 /// Closes the volumes of these logs where nobody uses them. Copies on nodes that may come back are

@@ -12,15 +12,15 @@ use crate::rig::{Random, Rig, data, flip, seed};
 const BLOCK: usize = 4096;
 
 /// `kiln nbd`, until it is dropped: then it is killed.
-struct Server {
-    child: Child,
+pub struct Server {
+    pub child: Child,
     errors: Option<ChildStderr>,
     line: String,
 }
 
 impl Server {
     /// Starts it and waits until it says that it serves.
-    fn start(rig: &Rig, flags: &str) -> Server {
+    pub fn start(rig: &Rig, flags: &str) -> Server {
         let words = format!("nbd disk --socket disk.sock {flags}");
         let mut command = rig.command(&words);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -36,7 +36,7 @@ impl Server {
     }
 
     /// Ends it as a person would; what it said on standard error.
-    fn end(mut self) -> String {
+    pub fn end(mut self) -> String {
         let told = std::process::Command::new("kill").arg(self.child.id().to_string()).status();
         assert!(told.unwrap().success());
         let mut said = String::new();
@@ -53,10 +53,10 @@ impl Drop for Server {
     }
 }
 
-struct Client(UnixStream);
+pub struct Client(UnixStream);
 
 impl Client {
-    fn new(rig: &Rig) -> Client {
+    pub fn new(rig: &Rig) -> Client {
         let mut socket = UnixStream::connect(rig.path("disk.sock")).unwrap();
         let mut hello = [0; 18];
         socket.read_exact(&mut hello).unwrap();
@@ -92,11 +92,11 @@ impl Client {
         Ok(bytes)
     }
 
-    fn read(&mut self, offset: u64, len: usize) -> Vec<u8> {
+    pub fn read(&mut self, offset: u64, len: usize) -> Vec<u8> {
         self.ask(0, offset, len, &[]).unwrap()
     }
 
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.ask(1, offset, bytes.len(), bytes).map(drop)
     }
 }

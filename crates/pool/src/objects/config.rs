@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::names;
 use crate::engine::names::unhex;
 use crate::objects::manifest::{MAX_COPIES, MAX_NODE_ID};
-use crate::objects::seal::{self, PoolKeys, Seals};
+use crate::objects::seal::{self, PoolKeys, Sealer, Seals};
 use crate::{Candidate, Policy, PoolError, Result};
 
 /// Version written by this crate, and the latest it reads.
@@ -267,6 +267,26 @@ impl PoolConfig {
             ids.push(seal::UNSEALED.to_owned());
         }
         Seals::of(&ids, &self.keys)
+    }
+
+    /// What logs that are begun now are sealed by; `None` in a pool that seals nothing.
+    pub fn log_sealer(&self) -> Option<Sealer> {
+        self.seals().log_sealer()
+    }
+
+    /// What a log was sealed by that was begun with the key of this id, whether new things are
+    /// sealed by it still or not. `None`: that key is not at hand, and the pool believes what has
+    /// no seal, so the log need not be checked.
+    ///
+    /// # Errors
+    /// [`PoolError::NoKey`].
+    pub fn log_sealer_by(&self, id: &str) -> Result<Option<Sealer>> {
+        match self.keys.log_sealer(id) {
+            None if self.seals().is_strict() => {
+                Err(PoolError::NoKey { pool: self.name.clone(), id: id.to_owned() })
+            }
+            sealer => Ok(sealer),
+        }
     }
 
     /// How new shards are checked: by hashes that nobody can forge, where manifests are sealed.

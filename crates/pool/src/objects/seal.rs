@@ -27,6 +27,7 @@ const MAX_KEYS: usize = 8;
 pub(super) enum Purpose {
     Manifest,
     Map,
+    Batch,
 }
 
 impl Purpose {
@@ -34,6 +35,7 @@ impl Purpose {
         match self {
             Purpose::Manifest => "kiln 2026-11-22 seal of a manifest",
             Purpose::Map => "kiln 2026-11-22 seal of a pool's map",
+            Purpose::Batch => "kiln 2026-11-25 seal of a batch of a volume's log",
         }
     }
 }
@@ -132,6 +134,11 @@ impl PoolKeys {
         self.0.iter().map(|key| key.seal(purpose, &[bytes])).collect()
     }
 
+    /// What seals logs by the key of this id, if it is at hand.
+    pub(super) fn log_sealer(&self, id: &str) -> Option<Sealer> {
+        self.named(id).map(Sealer::of)
+    }
+
     fn named(&self, id: &str) -> Option<&PoolKey> {
         self.0.iter().find(|key| hex(&key.id) == id)
     }
@@ -169,6 +176,11 @@ impl Seals {
         !self.writes_unsealed
     }
 
+    /// What seals new logs; `None` in a pool without a key.
+    pub(super) fn log_sealer(&self) -> Option<Sealer> {
+        self.keys.0.first().filter(|_| self.is_sealing()).map(Sealer::of)
+    }
+
     /// The seal of new things: the id of its key and the seal; `None` in a pool without a key.
     pub(super) fn seal(&self, purpose: Purpose, parts: &[&[u8]]) -> Option<Seal> {
         let key = self.keys.0.first().filter(|_| self.is_sealing())?;
@@ -204,6 +216,64 @@ impl Seals {
             true => Ok(()),
             false => Err("its seal is wrong: whoever wrote it had no key of the pool".into()),
         }
+    }
+}
+
+/// Seals what volumes write to their logs, with one key of a pool.
+///
+/// ```
+/// use kiln_pool::{Policy, PoolConfig, PoolKeys};
+/// let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+/// assert!(config.log_sealer().is_none());
+/// config.keys = PoolKeys::parse(&PoolKeys::text_of(&[7; 32]))?;
+/// config.sealed = config.keys.ids();
+/// let sealer = config.log_sealer().expect("the pool has a key");
+/// let seal = sealer.seal(b"a batch");
+/// assert!(sealer.is_right(b"a batch", &seal) && !sealer.is_right(b"another", &seal));
+/// # Ok::<(), kiln_pool::PoolError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sealer {
+    id: [u8; KEY_ID],
+    /// Of this purpose; the pool's own cannot be told from it.
+    key: [u8; KEY],
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Sealer").field(&self.name()).finish()
+    }
+}
+
+impl Sealer {
+    /// Bytes of a key's id.
+    pub const ID: usize = KEY_ID;
+    /// Bytes of a seal.
+    pub const SEAL: usize = SEAL;
+
+    fn of(key: &PoolKey) -> Sealer {
+        let (id, context) = (key.id, Purpose::Batch.context());
+        Sealer { id, key: blake3::derive_key(context, &key.secret) }
+    }
+
+    /// The id of the key, never zeros only.
+    pub fn id(&self) -> [u8; KEY_ID] {
+        self.id
+    }
+
+    /// The id in hex digits, as a pool's description lists it.
+    pub fn name(&self) -> String {
+        hex(&self.id)
+    }
+
+    /// The seal of these bytes.
+    pub fn seal(&self, bytes: &[u8]) -> [u8; SEAL] {
+        *blake3::keyed_hash(&self.key, bytes).as_bytes()
+    }
+
+    /// Whether it is their seal; that takes the same time wherever it is not.
+    pub fn is_right(&self, bytes: &[u8], seal: &[u8; SEAL]) -> bool {
+        blake3::keyed_hash(&self.key, bytes) == blake3::Hash::from_bytes(*seal)
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, Sequence};
+use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PoolKeys, Sequence};
 use kiln_store::{
     Backend, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, StoreError,
 };
@@ -47,7 +47,13 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn new(code: &str, nodes: usize) -> Cluster {
+        Cluster::sealed(code, nodes, PoolKeys::default())
+    }
+
+    /// A pool that is sealed by the first of these keys, if there are any.
+    pub fn sealed(code: &str, nodes: usize, keys: PoolKeys) -> Cluster {
         let mut config = PoolConfig::new([1; 16], "test", Policy::for_code(code).unwrap());
+        (config.sealed, config.keys) = (keys.ids().into_iter().take(1).collect(), keys);
         let mut memory = BTreeMap::new();
         for at in 0..nodes {
             let id = format!("n{at:02}");

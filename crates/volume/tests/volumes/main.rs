@@ -6,5 +6,6 @@ mod fuse;
 mod history;
 mod kept;
 mod model;
+mod sealed;
 mod sweep;
 mod writers;

@@ -7,7 +7,7 @@ use kiln_store::Absent;
 use super::create::warn_of_key;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
-use crate::setup::{PoolFlags, Setup, now_ms};
+use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
 
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
@@ -50,6 +50,9 @@ impl Seal {
             pool = self.pool.reopen(config, setup)?;
         }
         let index = self.pool.index(&pool, setup)?;
+        // What a volume's log has must count when the seals of before do not any more.
+        let rim = volumes::rim_over(self.pool.open(setup)?, &self.pool, setup);
+        logs::reseal(&rim, &index, setup)?;
         let outcome = pool.seal_all(&index, now_ms(), &setup.settings());
         setup.observer.finish();
         let (config, report) = outcome?;
