@@ -13,8 +13,8 @@ KILN   := $(TARGET)/release/kiln
     bench-ceph bench-core bench-xor bench-plan bench-order bench-devices bench-repair bench-pool \
     dist dist-test dist-twice bench-average bench-volume numbers pictures simulate testbed-up \
     testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel hdfs-up \
-    hdfs-down hdfs-test page-test howto-test tutorial-test bench-online online-test \
-    volume-bench-test hdfs-faults bench-hdfs fuzz clean
+    hdfs-down hdfs-test page-test howto-test tutorial-test bench-online online-test bench-clay \
+    clay-test volume-bench-test hdfs-faults bench-hdfs fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -31,6 +31,8 @@ help:
 	@echo '    any target of Ceph runs in a Debian that has that release (as root)'
 	@echo 'make ceph-soak  random work while OSDs die; nothing may be wrong (MINUTES=20 WIDE=1)'
 	@echo 'make bench-ceph  what recovery and coding cost inside Ceph (QUICK=1: 4+2 only)'
+	@echo 'make bench-clay  an OSD is lost in Ceph: Clay beside RS, by the clock (QUICK=1; as root)'
+	@echo 'make clay-test  what it computes, and a minute of it'
 	@echo 'make bench-core  coding speed against other libraries (QUICK=1: headline ratios)'
 	@echo 'make bench-xor   XOR codes: orders, schedules and Jerasure (QUICK=1: headline ratios)'
 	@echo '    both with ISA=avx2: everybody held to AVX2, so on any x86 machine'
@@ -164,7 +166,7 @@ test: lint doc
 	        '$(SUB) ceph-cluster RELEASE=$(release)') \
 	    --beside testbed '$(SUB) testbed-test' \
 	    --beside volumes '$(SUB) volume-test volume-bench-test' \
-	    --beside online '$(SUB) online-test' \
+	    --beside online '$(SUB) online-test clay-test' \
 	    --beside s3 '$(SUB) s3-test' \
 	    --beside python '$(SUB) python-test' \
 	    --beside hdfs '$(SUB) hdfs-test' \
@@ -260,6 +262,21 @@ bench-ceph: ceph-plugin
 	$(BUILDER) $(IN_CEPH) $(CEPH_PYTHON) bench/ceph/bench.py '$(CEPH)-bench' --plugins '$(CEPH)' \
 	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
 	$(DRAW) '$(TARGET)/bench/ceph$(if $(QUICK),-quick).json'
+
+# The Clay paper's evaluation in a cluster whose OSDs have devices and shaped links of their own.
+bench-clay: build ceph-plugin
+	@$(ceph-packages)
+	$(BUILDER) $(IN_CEPH) $(CEPH_PYTHON) bench/clay/bench.py '$(TARGET)/clay-bench' \
+	    --kiln '$(KILN)' --plugins '$(CEPH)' --out '$(TARGET)/bench' $(if $(QUICK),--quick) \
+	    $(BENCH_ARGS)
+	$(DRAW) '$(TARGET)/bench/clay$(if $(QUICK),-quick).json'
+
+# What it computes, then a minute of it. Exit code 3: not possible here, which was said.
+clay-test: setup
+	@echo '== Clay in Ceph' && $(PYTHON) bench/clay/clay_test.py && \
+	kiln=$$($(BUILT) kiln:kiln) && { $(ceph-packages) || true; } && \
+	{ $(CEPH_PYTHON) bench/clay/bench.py '$(TARGET)/clay-test' --kiln "$$kiln" \
+	    --out '$(TARGET)/clay-test-out' --tiny || [ $$? = 3 ]; }
 
 # Hosts in network namespaces with shaped links, an agent in each. As root.
 N       ?= 16

@@ -3,6 +3,7 @@
 
 mod agent;
 mod ceph;
+mod clay;
 mod core;
 mod devices;
 mod hdfs;
@@ -48,6 +49,7 @@ static REPORTS: &[Row] = &[
     Row { member: "rows", figures: repair::figures },
     Row { member: "volumes", figures: volume::figures },
     Row { member: "exhibits", figures: online::figures },
+    Row { member: "losses", figures: clay::figures },
     Row { member: "hdfs", figures: hdfs::figures },
     Row { member: "weighed", figures: s3::figures },
     // A figure as it stands.

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""What the evaluation computes, from numbers; needs nothing and no second.
+
+    clay_test.py
+"""
+
+import sys
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path += [str(HERE), *(str(HERE.parent / name) for name in ("online", "testbed"))]
+
+import links  # noqa: E402
+import summary  # noqa: E402
+from cases import C1, C2, C3, MIB, PLUGINS, Case, cases  # noqa: E402
+
+
+class Codes(unittest.TestCase):
+    """Chunks that every plugin takes, and what an object loses."""
+
+    def test_chunks_are_whole_pages_and_sub_chunks(self):
+        for code in (C1, C2, C3):
+            for unit in code.units.values():
+                self.assertEqual((unit % 4096, unit % (32 * code.alpha)), (0, 0), code)
+
+    def test_an_object_loses_a_chunk_of_each_of_its_stripes(self):
+        self.assertEqual(C3.lost("W1", C3.stripe("W1")), 4 * MIB)
+        self.assertEqual(C3.lost("W2", 64 * MIB), 4 * MIB)
+        self.assertEqual(C3.lost("W2", MIB + 1), 2 * (64 << 10))
+
+    def test_sizes_are_mixed_as_in_the_paper(self):
+        sizes = C3.sizes("W2", 160)
+        shares = [sizes.count(size * MIB) / len(sizes) for size in (64, 32, 1)]
+        for share, wanted in zip(shares, (0.825, 0.1, 0.075)):
+            self.assertAlmostEqual(share, wanted, delta=0.01)
+        self.assertEqual(set(C1.sizes("W1", 64)), {64 * MIB})
+
+    def test_cases_are_named_apart_and_all_codes_have_all_plugins(self):
+        all_cases = cases([C1, C3], 16)
+        self.assertEqual(len({case.key for case in all_cases}), len(all_cases))
+        for code in (C1, C3):
+            plain = {case.plugin for case in all_cases if case == Case(code, case.plugin)}
+            self.assertEqual(plain, set(PLUGINS))
+
+
+class Computed(unittest.TestCase):
+    """Times from looks, and ratios from rounds."""
+
+    def test_a_repair_lasts_until_nearly_all_had_moved_and_idle_talk_is_none_of_it(self):
+        # 1000 bytes in each of ten seconds, 10 of them talk, which goes on for ten seconds more.
+        looks = [(100 + at, 5000 + 990 * min(at, 10) + 10 * at) for at in range(21)]
+        self.assertEqual(links.seconds(looks, 10), 10)
+        self.assertEqual(links.seconds(looks[:1], 10), 0)
+
+    def test_what_clay_saves_is_of_what_rs_needs(self):
+        def one(network, disk, seconds):
+            return {"network_bytes": network * MIB, "disk_bytes": disk * MIB, "lost_bytes": MIB,
+                    "seconds": seconds, "helper_bytes": [1, 2]}
+        rows = [summary.row(Case(C1, "rs"), [one(4, 4, 4), one(4, 4, 5), one(9, 9, 9)]),
+                summary.row(Case(C1, "kiln clay"), [one(3, 2.5, 2)])]
+        found = summary.headline(rows, [C1], 16)
+        self.assertEqual(found, {"c1_kiln_w1_network_saved": 0.25, "c1_kiln_w1_disk_saved": 0.375,
+                                 "c1_kiln_w1_times_faster": 2.5})
+        self.assertEqual(len(rows[0]["rounds"]), 3)
+
+    def test_clients_are_compared_with_clients(self):
+        def one(alone, beside):
+            return {"alone": alone * MIB, "beside": beside * MIB}
+        rows = [summary.row(Case(C1, "rs", clients="write"), [one(20, 5)]),
+                summary.row(Case(C1, "kiln clay", clients="write"), [one(18, 10)])]
+        self.assertEqual(summary.headline(rows, [C1], 16),
+                         {"c1_kiln_write_beside_over_rs": 2, "c1_kiln_write_alone_over_rs": 0.9})
+
+
+if __name__ == "__main__":
+    unittest.main()

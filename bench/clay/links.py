@@ -1,0 +1,79 @@
+"""Hosts with two links, both shaped, and how fast bytes go through the private ones."""
+
+import threading
+import time
+
+from hosts import TwoLinks
+from testbed import bits_per_second, run
+
+EVERY = 0.1  # seconds between two looks
+DONE = 0.99  # of the bytes of a recovery: what is left is talk
+
+
+class ShapedLinks(TwoLinks):
+    """Two links each, which are as fast as the machine lets them unless `limit` says otherwise."""
+
+    def limit(self, rate):
+        """Gives both links of every host a rate in each direction; `None`: none."""
+        for host in range(self.hosts):
+            for space, device in self.ends(host):
+                words = ["tc", "-n", space, "qdisc"]
+                if rate is None:
+                    run(*words, "del", "dev", device, "root", check=False)
+                else:
+                    burst = 128 << 10 if bits_per_second(rate) <= 2e8 else 256 << 10
+                    run(*words, "replace", "dev", device, "root", "tbf", "rate",
+                        f"{bits_per_second(rate):.0f}bit", "burst", burst, "limit", 4 << 20)
+
+    def ends(self, host):
+        """Where what a host sends and receives can be limited."""
+        here = self.space(host)
+        there = self.switch
+        return [(here, "eth0"), (there, f"p{host}"), (here, "eth1"), (there, f"q{host}")]
+
+    def private(self):
+        """What each host sent so far through its private link."""
+        ports = self.ports()
+        return [ports[f"q{host}"][0] for host in range(self.hosts)]
+
+
+class Watch:
+    """Looks at all private links while it lasts."""
+
+    def __init__(self, links):
+        self.links, self.looks, self.ending = links, [], threading.Event()
+
+    def __enter__(self):
+        self.look()
+        self.thread = threading.Thread(target=self.work)
+        self.thread.start()
+        return self
+
+    def look(self):
+        self.looks.append((time.monotonic(), sum(self.links.private())))
+
+    def work(self):
+        while not self.ending.wait(EVERY):
+            self.look()
+
+    def __exit__(self, *_):
+        self.ending.set()
+        self.thread.join()
+        self.look()
+
+    def moved(self, idle):
+        """Bytes since it began, without what an idle cluster sends in a second."""
+        (start, before), (end, after) = self.looks[0], self.looks[-1]
+        return after - before - idle * (end - start)
+
+    def seconds(self, idle):
+        """Until nearly all of them had moved."""
+        return seconds(self.looks, idle)
+
+
+def seconds(looks, idle):
+    """From the first look until nearly all bytes had moved that ever did."""
+    start, before = looks[0]
+    moved = [(at - start, count - before - idle * (at - start)) for at, count in looks]
+    enough = DONE * moved[-1][1]
+    return next((at for at, count in moved if count >= enough), moved[-1][0])
