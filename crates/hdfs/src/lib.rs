@@ -18,7 +18,6 @@
 mod backend;
 mod blocks;
 mod client;
-mod fence;
 mod known;
 mod lease;
 mod operations;

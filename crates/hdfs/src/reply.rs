@@ -10,7 +10,6 @@ pub(crate) struct Reply {
     pub status: u16,
     /// Where the server sends the request on to.
     pub location: Option<String>,
-    pub length: Option<u64>,
     /// The body, where it is text.
     pub text: String,
     /// An earlier try of the same request may have done its work.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kiln_remote::LOCK;
 use kiln_store::{Append, Operation, StoreError};
 
 use crate::client::{Ask, Client};
-use crate::fence::LOCK;
 use crate::operations::passing_name;
 use crate::reply::Reply;
 use crate::stream::Stream;

@@ -25,6 +25,8 @@ pub struct Faults {
     /// So many next files are put on another DataNode.
     pub astray: usize,
     pub safe_mode: bool,
+    /// Signs of life of a lock's holder are answered with 503, as if it stood still.
+    pub still: bool,
 }
 
 struct Node {
@@ -104,10 +106,11 @@ impl Fake {
         let mut state = self.0.lock().unwrap();
         let op = asked.query.get("op").cloned().unwrap_or_default();
         state.log.push(format!("{} {op} {}", asked.method, asked.path));
+        let still = op == "SETTIMES" && state.faults.still;
         let (status, location, body) = match state.faults.busy {
-            0 => state.answer(&asked, &op),
-            _ => {
-                state.faults.busy -= 1;
+            0 if !still => state.answer(&asked, &op),
+            busy => {
+                state.faults.busy = busy.saturating_sub(1);
                 (503, String::new(), Vec::new())
             }
         };

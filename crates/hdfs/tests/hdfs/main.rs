@@ -193,6 +193,42 @@ fn a_lock_whose_holder_is_gone_is_taken_over_and_the_late_one_writes_no_more() {
 }
 
 #[test]
+fn a_lock_that_stood_still_is_renewed_unless_somebody_took_it() {
+    let (fake, disk) = fake("");
+    let held = disk.lock(false).unwrap().unwrap();
+    fake.state().faults.still = true;
+    std::thread::sleep(Duration::from_secs(21));
+    // Nobody knows whether it is still held: writes wait until it is renewed.
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| write_whole(&disk, "a", b"late"));
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(!late.is_finished());
+        assert!(disk.list().unwrap().is_empty());
+        fake.state().faults.still = false;
+        late.join().unwrap().unwrap();
+    });
+    assert_eq!(read(&disk, "a"), b"late");
+    // It stands still again, and somebody else believes that it is gone.
+    fake.state().faults.still = true;
+    std::thread::sleep(Duration::from_secs(21));
+    let other = FolderBackend::open(&Location::of(disk.place().as_ref())).unwrap();
+    write_whole(&other, ".kiln-lock", b"process 8\n").unwrap();
+    let theirs = other.modified(".kiln-lock").unwrap();
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| write_whole(&disk, "a", b"later"));
+        std::thread::sleep(Duration::from_secs(2));
+        fake.state().faults.still = false;
+        assert!(late.join().unwrap().unwrap_err().is_fenced());
+    });
+    drop(held);
+    assert_eq!(
+        (read(&disk, "a"), read(&other, ".kiln-lock")),
+        (b"late".to_vec(), b"process 8\n".to_vec())
+    );
+    assert_eq!(other.modified(".kiln-lock").unwrap(), theirs);
+}
+
+#[test]
 fn a_folder_that_is_missing_is_said_and_not_made() {
     for (_, folder) in all() {
         let url = folder().replace("?", "/missing?");
