@@ -7,11 +7,12 @@ use std::time::Duration;
 use kiln_remote::{LOCK, lock_now_or, lock_within};
 use kiln_store::{
     Append, Backend, Capabilities, Capability, Location, LockAttempt, Operation, ReadAt,
-    StoreError, WriteLock, check_name,
+    StoreError, Whereabouts, WriteLock, check_name,
 };
 
 use crate::client::Client;
 use crate::lease::Locks;
+use crate::moved;
 use crate::place::Place;
 use crate::read::File;
 use crate::write::Writer;
@@ -141,6 +142,17 @@ impl Backend for FolderBackend {
         check_name(name)?;
         self.client.check_fence()?;
         self.client.delete(name, &self.client.path(name))
+    }
+
+    fn whereabouts(&self, name: &str) -> Result<Whereabouts, StoreError> {
+        check_name(name)?;
+        moved::whereabouts(&self.client, name)
+    }
+
+    fn bring_back(&self, name: &str) -> Result<(), StoreError> {
+        check_name(name)?;
+        self.client.check_fence()?;
+        moved::bring_back(&self.client, name)
     }
 
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {

@@ -20,6 +20,7 @@ mod blocks;
 mod client;
 mod known;
 mod lease;
+mod moved;
 mod operations;
 mod place;
 mod read;

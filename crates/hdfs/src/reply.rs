@@ -4,6 +4,19 @@ use std::io;
 
 use kiln_store::{Operation, StoreError};
 
+/// Faults that pass: the server has too much to do, or a DataNode could not ask the NameNode, which
+/// is just starting again.
+const PASSING: [&str; 8] = [
+    "RetriableException",
+    "StandbyException",
+    "ServerTooBusyException",
+    "ConnectException",
+    "SocketException",
+    "SocketTimeoutException",
+    "NoRouteToHostException",
+    "EOFException",
+];
+
 /// An answer, without what was read into the caller's buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
@@ -41,8 +54,7 @@ impl Reply {
             408 | 429 | 502 | 503 | 504 => true,
             // A fault of its own, not one of those that it names.
             500 => exception.is_empty(),
-            _ => ["RetriableException", "StandbyException", "ServerTooBusyException"]
-                .contains(&&exception[..]),
+            _ => PASSING.contains(&&exception[..]),
         }
     }
 
@@ -140,6 +152,7 @@ mod tests {
         assert!(rpc.error(Operation::Open, "p", "").to_string().contains("9870"));
         assert!(!rpc.error(Operation::Open, "p", "").is_not_found());
         assert!(reply(503, "").is_passing() && reply(403, "RetriableException").is_passing());
+        assert!(reply(403, "ConnectException").is_passing());
         assert!(!reply(500, "X").is_passing() && !reply(403, "SafeModeException").is_passing());
     }
 }
