@@ -49,8 +49,8 @@ pub use objects::{
     MissingShards, Needs, NodeConfig, NodeFile, NodeState, NodeStatus, OpenObject, Opener, PastMap,
     PastNode, Place, Placed, Policy, Pool, PoolConfig, PoolKeys, PoolStatus, PutReport, PutRequest,
     RebalanceReport, RebalanceRequest, Rebuilt, RebuiltShards, RecoverReport, RecoverRequest,
-    Refreshed, ScrubReport, ScrubRequest, SealReport, Seals, ShardState, StatReport, attributes_in,
-    folders_of, is_attributes, place, queue, ranked,
+    Refreshed, ScrubReport, ScrubRequest, SealReport, Seals, ShardState, StatReport, Way,
+    attributes_in, folders_of, is_attributes, place, queue, ranked,
 };
 pub use shards::{
     EncodeRequest, Missing, RepairRequest, Salvaged, ShardSet, decode, decode_range, discover,
