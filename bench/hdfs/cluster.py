@@ -147,6 +147,16 @@ class Hdfs(Testbed):
                 raise TestbedError(f"waited {WAIT} s for {words}")
             time.sleep(0.2)
 
+    def admin(self, *words):
+        """What an administrator tells the NameNode."""
+        run(*self.java(self.datanodes, hadoop.ADMIN, *words), timeout=WAIT)
+
+    def exclude(self, hosts):
+        """Has these DataNodes, and no others, taken out of service: others get what they have."""
+        names = "".join(f"{self.ip(host)}\n" for host in hosts)
+        (self.daemon_folder(self.datanodes) / hadoop.EXCLUDED).write_text(names)
+        self.admin("-refreshNodes")
+
     # Asking it
 
     def connect(self, host, port):

@@ -16,6 +16,8 @@ JVM = ["-XX:+UseSerialGC", "-Xss512k", "-Djava.net.preferIPv4Stack=true",
        "--add-opens=java.base/java.lang=ALL-UNNAMED"]
 # Starts sooner, ends up slower: for what is not measured.
 LIGHT = "-XX:TieredStopAtLevel=1"
+ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
+EXCLUDED = "excluded"  # names what is to be taken out of service, in the NameNode's folder
 RPC, HTTP, DATA_HTTP, DATA, DATA_IPC = 8020, 9870, 9864, 9866, 9867
 LOG4J = """log4j.rootLogger=WARN,err
 log4j.appender.err=org.apache.log4j.ConsoleAppender
@@ -67,6 +69,8 @@ def site(values):
 def configure(folder, namenode, address, block_mib):
     """Writes the configuration of one daemon or client at an address; the folder of it."""
     conf = folder / "conf"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / EXCLUDED).touch()
     for sub in [conf, folder / "classes/webapps/hdfs/WEB-INF",
                 folder / "classes/webapps/datanode/WEB-INF"]:
         sub.mkdir(parents=True, exist_ok=True)
@@ -94,6 +98,8 @@ def configure(folder, namenode, address, block_mib):
         "dfs.heartbeat.interval": 1,
         "dfs.namenode.redundancy.interval.seconds": "1s",
         "dfs.namenode.safemode.extension": 0,
+        "dfs.hosts.exclude": folder / EXCLUDED,
+        "dfs.namenode.decommission.interval": "1s",
         "dfs.datanode.data.dir": folder / "data",
         "dfs.datanode.hostname": address,
         "dfs.datanode.address": f"{address}:{DATA}",

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from testbed import TestbedError
 
 NODES = 14
 LOST = 5
+# Which DataNode HDFS empties by itself, and which place loses its shards.
+MOVED, HOLE = 3, 7
 # What objects of the pool have in bytes: copies, a small code, the pool's code, several stripes.
 SIZES = (10, 3_000, 400_000, 9_000_000, 30_000_000)
 LONGEST = 300  # seconds that one command may take
@@ -38,20 +41,20 @@ class Rig:
                                 XDG_CACHE_HOME=str(self.folder))
         self.environment.pop("HADOOP_USER_NAME", None)
 
-    def run(self, *words):
-        """Runs a command; what it printed, or Failed."""
+    def run(self, *words, code=0):
+        """Runs a command that ends with this code; what it printed, or Failed."""
         line = ["ip", "netns", "exec", self.hdfs.switch, self.hdfs.kiln, *map(str, words)]
         ended = subprocess.run(line, cwd=self.folder, env=self.environment, capture_output=True,
                                text=True, check=False, timeout=LONGEST)
         if ended.returncode < 0 or "panicked" in ended.stderr:
             raise TestbedError(f"{words}: {ended.returncode}: {ended.stderr}")
-        if ended.returncode != 0:
+        if ended.returncode != code:
             raise Failed(f"{words[0]}: {ended.returncode}: {ended.stderr.strip()[-600:]}")
         return ended.stdout
 
-    def json(self, *words):
+    def json(self, *words, code=0):
         """As run, with its report."""
-        return json.loads(self.run(*words, "--json"))
+        return json.loads(self.run(*words, "--json", code=code))
 
     def refused(self, why, *words):
         """A command that must fail with these words."""
@@ -100,10 +103,9 @@ def bad_input(rig):
     rig.refused("the port of Hadoop's RPC",
                 *encode(hdfs.place(0, "bad").replace(":9870/", ":8020/")))
     rig.refused("10.7.0.1:1", *encode(f"hdfs://{hdfs.namenode}/bad?datanode=10.7.0.1:1&timeout=1"))
-    safe = ["org.apache.hadoop.hdfs.tools.DFSAdmin", "-safemode"]
-    run(*hdfs.java(hdfs.datanodes, *safe, "enter"))
+    hdfs.admin("-safemode", "enter")
     rig.refused("safe mode", *encode(hdfs.place(1, "bad")))
-    run(*hdfs.java(hdfs.datanodes, *safe, "leave"))
+    hdfs.admin("-safemode", "leave")
     assert not hdfs.files("bad"), hdfs.files("bad")
 
 
@@ -156,8 +158,114 @@ def pool(rig):
     rig.placed("pool", [host for host in range(NODES) if host != LOST])
     assert rig.placed("fresh", [LOST]) > 0
     read(rig, data)
+    moved(rig, data)
+    restarted(rig, data)
     rig.run("rm", f"folder/{SIZES[0]}")
     assert f"folder/{SIZES[0]}\n" not in rig.run("ls")
+
+
+def moved(rig, data):
+    """What HDFS moves by itself is read, told of, and brought back."""
+    hdfs, begin = rig.hdfs, time.monotonic()
+    # All that it has is copied to others; then it comes back with nothing.
+    hdfs.exclude([MOVED])
+    hdfs.wait_until(lambda: hdfs.state().get("NumDecomLiveDataNodes") == 1,
+                    "a DataNode to be taken out of service")
+    hdfs.kill_daemon(MOVED)
+    run("rm", "-r", hdfs.daemon_folder(MOVED) / "data")
+    # Before it is in service again, or HDFS would count what it had and remove the copies.
+    killed = time.monotonic() + 1
+    hdfs.start_daemon(MOVED)
+    hdfs.wait_until(lambda: hdfs.hears_of(MOVED, killed), "the DataNode to come back")
+    hdfs.exclude([])
+    hdfs.wait_until(lambda: not hdfs.state()["NumDecomLiveDataNodes"], "it to be in service")
+
+    def away():
+        kept = [name for name in hdfs.files(f"pool/d{MOVED}") if name != ".kiln-changes"]
+        return [name for name in kept if [hdfs.ip(MOVED)] not in
+                hdfs.hosts_of(f"pool/d{MOVED}/{name}")]
+
+    there = len(away())
+    assert there > len(data), there
+    read(rig, data)
+    status = rig.json("status")
+    assert status["whole"] == status["objects"], status
+    dry = rig.json("scrub", "--dry-run", code=1)
+    assert dry["astray"] == there and dry["damaged"] == 0 and len(away()) == there, dry
+    scrub = rig.json("scrub")
+    assert scrub["clean"] and scrub["brought_back"] == there and not away(), scrub
+    read(rig, data)
+    print(f"moved: HDFS moved {there} files of a place, a scrub brought them back; "
+          f"{time.monotonic() - begin:.0f} s")
+
+
+def told(hdfs, *words):
+    """Whether the NameNode could be told so: it answers HTTP before it takes orders."""
+    try:
+        hdfs.admin(*words)
+    except TestbedError:
+        return False
+    return True
+
+
+def together(*calls):
+    """Carries these out at the same time."""
+    threads = [threading.Thread(target=call) for call in calls]
+    for each in threads:
+        each.start()
+    return threads
+
+
+def restarted(rig, data):
+    """The NameNode is killed and comes back, first in safe mode, during puts and a repair."""
+    hdfs, begin = rig.hdfs, time.monotonic()
+    for name in hdfs.files(f"pool/d{HOLE}"):
+        if name.endswith(".kiln"):
+            hdfs.webhdfs("DELETE", f"pool/d{HOLE}/{name}", "DELETE")
+    fresh = {f"late/{at}": rig.write(f"late{at}", 2_000_000 + at) for at in range(3)}
+    acknowledged, said, one = {}, [], threading.Event()
+
+    def attempt(*words):
+        try:
+            rig.run(*words)
+            return True
+        except Failed as error:
+            said.append(str(error))
+            return False
+
+    def put(name):
+        if attempt("put", name.replace("/", ""), name):
+            acknowledged[name] = fresh[name]
+            one.set()
+        return name in acknowledged
+
+    work = together(lambda: all(put(name) for name in fresh), lambda: attempt("repair"))
+    # In the middle of the second put.
+    assert one.wait(LONGEST)
+    time.sleep(0.3)
+    hdfs.kill_daemon(hdfs.datanodes)
+    hdfs.start_daemon(hdfs.datanodes)
+    hdfs.wait_until(lambda: told(hdfs, "-safemode", "enter"), "the NameNode to start")
+    hdfs.wait_until(lambda: hdfs.live() == NODES, "all DataNodes to report")
+    for each in work:
+        each.join()
+    read(rig, {f"folder/{SIZES[1]}": data[f"folder/{SIZES[1]}"]} | acknowledged)
+    rig.refused("safe mode", "put", "late0", "late/safe")
+    hdfs.admin("-safemode", "leave")
+    clear = ("safe mode", "starting again", "refused", "onnection", "pipe", "unavailable")
+    assert all(any(words in each for words in clear) for each in said), said
+    before, failed = len(acknowledged), len(said)
+    # What was not done is done now, once locks are surely nobody's, and nothing that was is lost.
+    again = [name for name in fresh if name not in acknowledged]
+    late = [lambda name=name: put(name) for name in again]
+    for each in together(lambda: attempt("repair"), *late):
+        each.join()
+    assert len(said) == failed and len(acknowledged) == len(fresh), said[failed:]
+    scrub = rig.json("scrub")
+    assert scrub["damaged"] + scrub["unreadable"] == 0 and not scrub["away"], scrub
+    read(rig, data | fresh)
+    print(f"restarted: {before} of {len(fresh)} puts were acknowledged while the NameNode went "
+          f"away, {failed} commands said why not; {time.monotonic() - begin:.0f} s")
 
 
 def read(rig, data):

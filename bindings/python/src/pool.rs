@@ -296,11 +296,12 @@ impl Pool {
         let bytes = Bytes::new(data, "data")?;
         let report = py.detach(|| -> Result<_, Failure> {
             let req = PutRequest { name, run: fresh_run(), now_ms: now_ms(), replace };
-            self.pool.make_way(&req, &|| self.index().ok())?;
+            let way = self.pool.see_way(name)?;
+            self.pool.make_way(&req, &way, &|| self.index().ok())?;
             // SAFETY: callers promise not to write to the buffers of a call meanwhile.
             let given = unsafe { bytes.slice() };
             let mut source = StreamSource::new(given).with_size(given.len() as u64);
-            Ok(self.pool.put(&req, &mut source, &self.settings())?)
+            Ok(self.pool.put_on(&req, &way, &mut source, &self.settings())?)
         })?;
         dictionary(py, &report)
     }

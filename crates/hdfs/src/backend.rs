@@ -2,23 +2,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use kiln_remote::{LOCK, lock_now_or, lock_within};
 use kiln_store::{
     Append, Backend, Capabilities, Capability, Location, LockAttempt, Operation, ReadAt,
-    StoreError, WriteLock, check_name,
+    StoreError, Whereabouts, WriteLock, check_name,
 };
 
 use crate::client::Client;
-use crate::fence::LOCK;
 use crate::lease::Locks;
+use crate::moved;
 use crate::place::Place;
 use crate::read::File;
 use crate::write::Writer;
-
-/// Pauses between tries to get a lock.
-const LOCK_RETRY: Duration = Duration::from_millis(500);
 
 /// A folder of HDFS as a place of files; clones share it.
 #[derive(Debug, Clone)]
@@ -147,31 +144,23 @@ impl Backend for FolderBackend {
         self.client.delete(name, &self.client.path(name))
     }
 
+    fn whereabouts(&self, name: &str) -> Result<Whereabouts, StoreError> {
+        check_name(name)?;
+        moved::whereabouts(&self.client, name)
+    }
+
+    fn bring_back(&self, name: &str) -> Result<(), StoreError> {
+        check_name(name)?;
+        self.client.check_fence()?;
+        moved::bring_back(&self.client, name)
+    }
+
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
-        loop {
-            if let Some(guard) = self.locks.acquire()? {
-                return Ok(Some(WriteLock::on(guard)));
-            }
-            if !wait {
-                return Ok(None);
-            }
-            thread::sleep(LOCK_RETRY);
-        }
+        lock_now_or(wait, || Ok(self.locks.acquire()?.map(WriteLock::on)))
     }
 
     fn lock_within(&self, time: Duration) -> Result<LockAttempt, StoreError> {
-        let begin = Instant::now();
-        loop {
-            let lock = self.lock(false)?;
-            let waited = begin.elapsed();
-            if let Some(lock) = lock {
-                return Ok(LockAttempt::Granted { lock, waited });
-            }
-            if waited >= time {
-                return Ok(LockAttempt::Busy { holder: self.lock_holder() });
-            }
-            thread::sleep(LOCK_RETRY.min(time - waited));
-        }
+        lock_within(self, time)
     }
 
     fn lock_holder(&self) -> Option<String> {

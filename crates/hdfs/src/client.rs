@@ -1,29 +1,21 @@
 //! Requests to a NameNode and to DataNodes: tried again after faults that pass, with an end.
 
-use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use std::{env, io, thread};
+use std::{env, io};
 
+use kiln_remote::{Fenced, Tries, agent, encoded, fill};
 use kiln_store::{Operation, StoreError};
 use ureq::http::{Request, Response};
 use ureq::{Agent, AsSendBody};
 
-use crate::fence::{Fence, LOCK};
 use crate::known::Known;
 use crate::place::Place;
 use crate::reply::{Reply, io_error};
 
-/// Most tries of one request.
-pub(crate) const TRIES: u32 = 7;
-/// Pause after the first failure; each next one is twice as long, up to [`LONGEST_PAUSE`].
-const PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A DataNode that did not answer any try is then tried once for each request, for so long.
 const DOWN: Duration = Duration::from_secs(30);
-/// All tries of a request together take so many times what a server may be silent.
-const DEADLINE: u32 = 4;
 /// Most bytes of an answer that is text: a page of a listing has 1000 names.
 const MAX_TEXT: u64 = 8 << 20;
 
@@ -41,28 +33,6 @@ pub(crate) struct Ask<'a> {
     pub query: &'a [(&'static str, &'a str)],
 }
 
-/// Tries of one thing, with pauses that grow and an end.
-pub(crate) struct Tries {
-    begin: Instant,
-    pause: Duration,
-    count: u32,
-    longest: Duration,
-}
-
-impl Tries {
-    /// Whether there may be another one; waits for it.
-    pub(crate) fn again(&mut self) -> bool {
-        self.count += 1;
-        if self.count >= TRIES || self.begin.elapsed() >= self.longest {
-            return false;
-        }
-        // Pauses of many clients must not end together.
-        thread::sleep(self.pause.mul_f64(0.5 + 0.5 * (random() >> 11) as f64 / 2f64.powi(53)));
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        true
-    }
-}
-
 /// One folder, and how its servers are talked to.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -72,7 +42,7 @@ pub(crate) struct Client {
     /// Whether the folder is there, once that was seen.
     there: OnceLock<()>,
     /// What says whether the lock that is held still is.
-    pub fence: Mutex<Weak<Fence>>,
+    pub fence: Fenced,
     /// Blocks of files that were read on this machine.
     pub known: Known,
     /// When a DataNode last did not answer, whatever was tried.
@@ -83,30 +53,14 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(place: Place) -> Client {
-        let host = &place.namenode.host;
-        let near = host == "localhost" || host.starts_with("127.");
-        let patience = Some(place.patience);
-        let mut config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .timeout_connect(patience)
-            .timeout_per_read(patience)
-            .timeout_per_write(patience)
-            .timeout_recv_response(patience)
-            .max_idle_connections_per_host(16)
-            .max_idle_connections(64)
-            .user_agent(concat!("kiln/", env!("CARGO_PKG_VERSION")));
-        if near {
-            config = config.proxy(None);
-        }
         let known = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
         let user = place.user.clone();
         let user = user.or_else(|| {
             ["HADOOP_USER_NAME", "USER", "LOGNAME"].iter().find_map(|name| known(name))
         });
         let (reads, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (there, fence, known) = (OnceLock::new(), Mutex::default(), Known::default());
-        let (agent, down) = (config.build().new_agent(), Mutex::default());
+        let (there, fence, known) = (OnceLock::new(), Fenced::default(), Known::default());
+        let (agent, down) = (agent(&place.namenode.host, place.patience), Mutex::default());
         Client { agent, place, user, there, fence, known, down, reads, bytes }
     }
 
@@ -126,18 +80,16 @@ impl Client {
     }
 
     pub(crate) fn tries(&self) -> Tries {
-        let longest = self.place.patience * DEADLINE;
-        Tries { begin: Instant::now(), pause: PAUSE, count: 0, longest }
+        Tries::new(self.place.patience)
     }
 
     /// As [`Client::tries`], of reads: where a DataNode is down for a while each waits once only.
     pub(crate) fn read_tries(&self) -> Tries {
-        let mut tries = self.tries();
         let down = *self.down.lock().unwrap_or_else(PoisonError::into_inner);
-        if down.is_some_and(|since| since.elapsed() < DOWN) {
-            tries.count = TRIES - 1;
+        match down.is_some_and(|since| since.elapsed() < DOWN) {
+            true => self.tries().once(),
+            false => self.tries(),
         }
-        tries
     }
 
     /// Notes whether reads succeed.
@@ -227,7 +179,10 @@ impl Client {
         let mut response = sent.map_err(unanswered)?;
         let mut reply = reply_of(&response);
         match into {
-            Some(buf) if reply.status == 200 => self.fill(&reply, &mut response, buf)?,
+            Some(buf) if reply.status == 200 => {
+                fill(&mut response, buf)?;
+                self.count(buf.len());
+            }
             _ => read_text(&mut reply, &mut response)?,
         }
         Ok(reply)
@@ -245,23 +200,6 @@ impl Client {
         Ok(reply)
     }
 
-    /// Reads a body of just the length of the buffer.
-    fn fill(
-        &self,
-        reply: &Reply,
-        response: &mut Response<ureq::Body>,
-        buf: &mut [u8],
-    ) -> io::Result<()> {
-        if reply.length != Some(buf.len() as u64) {
-            // Nothing of it is read: it could be all of the file.
-            let why = format!("asked for {} bytes, got {:?}", buf.len(), reply.length);
-            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
-        }
-        response.body_mut().with_config().limit(buf.len() as u64 + 1).reader().read_exact(buf)?;
-        self.count(buf.len());
-        Ok(())
-    }
-
     /// Counts a read.
     pub(crate) fn count(&self, bytes: usize) {
         self.reads.fetch_add(1, Ordering::Relaxed);
@@ -270,14 +208,7 @@ impl Client {
 
     /// Refuses to write if a lock was held and may be lost.
     pub(crate) fn check_fence(&self) -> Result<(), StoreError> {
-        let fence = self.fence.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        match fence.is_none_or(|fence| fence.holds()) {
-            true => Ok(()),
-            false => {
-                let (place, name) = (self.place.text.clone(), LOCK.to_owned());
-                Err(StoreError::Fenced { place, name })
-            }
-        }
+        self.fence.check(&self.place.text)
     }
 }
 
@@ -297,7 +228,6 @@ fn reply_of(response: &Response<ureq::Body>) -> Reply {
     Reply {
         status: response.status().as_u16(),
         location: get("location").map(str::to_owned),
-        length: get("content-length").and_then(|length| length.trim().parse().ok()),
         ..Reply::default()
     }
 }
@@ -306,22 +236,4 @@ fn read_text(reply: &mut Reply, response: &mut Response<ureq::Body>) -> io::Resu
     let body = response.body_mut().with_config().limit(MAX_TEXT).lossy_utf8(true);
     reply.text = body.read_to_string().map_err(ureq::Error::into_io)?;
     Ok(())
-}
-
-/// A path or value as URLs have it: what is not plain, nor among `also`, as %XX.
-fn encoded(text: &str, also: &[u8]) -> String {
-    let plain =
-        |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || also.contains(&byte);
-    text.bytes()
-        .map(|byte| match plain(byte) {
-            true => char::from(byte).to_string(),
-            false => format!("%{byte:02X}"),
-        })
-        .collect()
-}
-
-/// 64 bits that differ each time.
-pub(crate) fn random() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }

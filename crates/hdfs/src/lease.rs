@@ -10,20 +10,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kiln_remote::{Fence, LEASE, LOCK, MAX_LOCK, RENEW, holder, holder_said};
 use kiln_store::{Operation, ReadAt, StoreError};
 
 use crate::client::Client;
-use crate::fence::{Fence, LOCK};
 use crate::operations::{Status, by_id};
 use crate::read::File;
 use crate::write::put;
 
-/// After this time without a sign of life a lock is taken over.
-const LEASE: Duration = Duration::from_secs(30);
-/// How often a holder gives one.
-const RENEW: Duration = Duration::from_secs(8);
-/// Longest lock that is read, in bytes.
-const MAX_LOCK: u64 = 4096;
 /// How long who serves a place keeps a lock that nobody of its own wants.
 const LINGER: Duration = Duration::from_secs(2);
 /// After this time it gives the lock back whoever wants it, and waits for [`TURN`] itself.
@@ -99,7 +93,7 @@ impl Locks {
         let idle = {
             let mut turn = locked(&self.turn);
             if turn.taken {
-                locked(&self.seen).holder = Some(holder().trim().to_owned());
+                locked(&self.seen).holder = Some(holder());
                 return Ok(None);
             }
             if turn.rests.is_some_and(|until| Instant::now() < until) {
@@ -119,7 +113,7 @@ impl Locks {
         };
         match lease {
             Ok(Some(lease)) => {
-                *locked(&self.client.fence) = Arc::downgrade(&lease.fence);
+                self.client.fence.by(&lease.fence);
                 Ok(Some(Guard { locks: Arc::clone(self), lease }))
             }
             other => {
@@ -134,7 +128,7 @@ impl Locks {
         let (client, seen) = (&self.client, &self.seen);
         for _ in 0..2 {
             let sent = Instant::now();
-            match put(client, LOCK, holder().as_bytes(), true) {
+            match put(client, LOCK, format!("{}\n", holder()).as_bytes(), true) {
                 Ok(()) => {
                     let status = client.status(Operation::Lock, LOCK, &client.path(LOCK))?;
                     locked(seen).held = None;
@@ -177,7 +171,7 @@ impl Drop for Locks {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        *locked(&self.locks.client.fence) = Weak::new();
+        self.locks.client.fence.free();
         let now = Instant::now();
         let kept = self.lease.begun.elapsed() >= KEPT;
         let lingers = self.locks.lingers && !kept && self.lease.fence.holds();
@@ -235,8 +229,8 @@ impl Lease {
             let sent = Instant::now();
             next = sent + RENEW;
             match lease.client.touch(LOCK, &lease.path, time) {
-                Ok(true) => lease.fence.note(Some(sent)),
-                Ok(false) => lease.fence.note(None),
+                Ok(true) => lease.fence.renew(sent),
+                Ok(false) => lease.fence.lose(),
                 // It may pass; what counts is the time since the last success.
                 Err(_) => {}
             }
@@ -273,12 +267,5 @@ fn said(client: &Arc<Client>) -> Option<String> {
     let file = File::open(client, LOCK).ok()?;
     let mut text = vec![0; file.len().min(MAX_LOCK) as usize];
     file.read_at(0, &mut text).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    text.lines().next().map(|line| line.chars().take(200).collect())
-}
-
-/// Who this is, for the messages of others.
-fn holder() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("process {} on {}\n", std::process::id(), host.trim())
+    holder_said(&text, 0)
 }

@@ -18,9 +18,9 @@
 mod backend;
 mod blocks;
 mod client;
-mod fence;
 mod known;
 mod lease;
+mod moved;
 mod operations;
 mod place;
 mod read;

@@ -1,9 +1,10 @@
 //! What a NameNode does by itself: each a request or two.
 
+use kiln_remote::random;
 use kiln_store::{Operation, StoreError};
 use serde::Deserialize;
 
-use crate::client::{Ask, Client, random};
+use crate::client::{Ask, Client};
 use crate::reply::Reply;
 
 /// What the NameNode knows of a file.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kiln_remote::{options, patience};
 use kiln_store::{Location, StoreError};
 
 /// Where a NameNode answers HTTP when nobody says otherwise.
@@ -13,8 +14,6 @@ const DATANODE_PORT: u16 = 9864;
 const MAX_PATH: usize = 4000;
 /// How long a server may be silent.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Longest silence that can be asked for.
-const MAX_PATIENCE: u64 = 600;
 
 /// A server's host and port of HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,10 +88,7 @@ impl Place {
             user: None,
             patience: PATIENCE,
         };
-        for option in query.split('&').filter(|option| !option.is_empty()) {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            place.set(name, value).map_err(|why| location.bad(&why))?;
-        }
+        options(location, query, |name, value| place.set(name, value))?;
         if place.blocks.is_some() && place.datanode.is_none() {
             return Err(location.bad("blocks= is of a DataNode: give datanode= too"));
         }
@@ -100,9 +96,6 @@ impl Place {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        if value.is_empty() {
-            return Err(format!("{name:?} has no value; write {name}=VALUE"));
-        }
         match name {
             "datanode" => {
                 let server = Server::of(value, DATANODE_PORT);
@@ -117,11 +110,7 @@ impl Place {
                 }
                 self.user = Some(value.to_owned());
             }
-            "timeout" => {
-                let seconds = value.parse().ok().filter(|at| (1..=MAX_PATIENCE).contains(at));
-                let why = || format!("timeout={value}: give 1 to {MAX_PATIENCE} seconds");
-                self.patience = Duration::from_secs(seconds.ok_or_else(why)?);
-            }
+            "timeout" => self.patience = patience(value)?,
             _ => {
                 let known = "datanode, blocks, user, timeout";
                 return Err(format!("{name:?} is no option of hdfs:// places; known: {known}"));

@@ -35,8 +35,13 @@ impl File {
             let why = io::Error::new(io::ErrorKind::NotFound, "it is a folder");
             return Err(client.error(Operation::Open, name, why));
         }
+        Ok(File::of(client, name, status))
+    }
+
+    /// The file that was found to be there.
+    pub(crate) fn of(client: &Arc<Client>, name: &str, status: Status) -> File {
         let (client, name, path) = (Arc::clone(client), name.to_owned(), by_id(status.file_id));
-        Ok(File { client, name, path, status, source: Mutex::default(), local: OnceLock::new() })
+        File { client, name, path, status, source: Mutex::default(), local: OnceLock::new() }
     }
 
     /// Its blocks on this machine. What HDFS moved elsewhere is read from there.

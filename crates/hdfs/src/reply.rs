@@ -4,13 +4,23 @@ use std::io;
 
 use kiln_store::{Operation, StoreError};
 
+/// Faults that pass: the server has too much to do.
+const BUSY: [&str; 3] = ["RetriableException", "StandbyException", "ServerTooBusyException"];
+/// Faults that pass, too: a DataNode could not ask the NameNode.
+const CUT_OFF: [&str; 5] = [
+    "ConnectException",
+    "SocketException",
+    "SocketTimeoutException",
+    "NoRouteToHostException",
+    "EOFException",
+];
+
 /// An answer, without what was read into the caller's buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     pub status: u16,
     /// Where the server sends the request on to.
     pub location: Option<String>,
-    pub length: Option<u64>,
     /// The body, where it is text.
     pub text: String,
     /// An earlier try of the same request may have done its work.
@@ -42,9 +52,16 @@ impl Reply {
             408 | 429 | 502 | 503 | 504 => true,
             // A fault of its own, not one of those that it names.
             500 => exception.is_empty(),
-            _ => ["RetriableException", "StandbyException", "ServerTooBusyException"]
-                .contains(&&exception[..]),
+            _ => {
+                BUSY.iter().chain(&CUT_OFF).any(|passing| *passing == exception)
+                    || self.knows_no_datanode()
+            }
         }
+    }
+
+    /// A NameNode that has just started has not heard of its DataNodes yet.
+    fn knows_no_datanode(&self) -> bool {
+        self.exception() == "IOException" && self.text.contains("Failed to find datanode")
     }
 
     /// There is no such file.
@@ -65,10 +82,17 @@ impl Reply {
     }
 
     fn why(&self) -> (io::ErrorKind, String) {
-        use io::ErrorKind::{AlreadyExists, NotFound, Other, PermissionDenied, StorageFull};
+        use io::ErrorKind::{
+            AlreadyExists, NotFound, Other, PermissionDenied, ResourceBusy, StorageFull,
+        };
         let (exception, said) = (self.exception(), self.said("message"));
         if self.is_there() {
             return (AlreadyExists, format!("another one is there ({said})"));
+        }
+        if self.knows_no_datanode() {
+            let why =
+                "the NameNode knows of no DataNode that could do it; it may be starting again";
+            return (ResourceBusy, format!("{why} ({said})"));
         }
         match (self.status, &exception[..]) {
             (_, "SafeModeException") => (
@@ -96,6 +120,10 @@ impl Reply {
                 "that is the port of Hadoop's RPC; give the one of HTTP, 9870 for NameNodes and \
                  9864 for DataNodes unless set otherwise"
                     .into(),
+            ),
+            (_, cut) if CUT_OFF.contains(&cut) => (
+                ResourceBusy,
+                format!("a DataNode cannot ask the NameNode, which may be starting again ({said})"),
             ),
             (404, "") => (
                 Other,
@@ -136,11 +164,19 @@ mod tests {
         let denied = error(403, "AccessControlException").to_string();
         assert!(denied.contains("HADOOP_USER_NAME") && denied.contains("(why)"), "{denied}");
         assert!(error(403, "DSQuotaExceededException").is_full());
+        let said = "Failed to find datanode, suggest to check cluster health.";
+        let text = reply(403, "IOException").text.replace("why", said);
+        let none = Reply { status: 403, text, ..Reply::default() };
+        let error_of_none = none.error(Operation::Create, "hdfs://n/p", "a").to_string();
+        assert!(none.is_passing() && error_of_none.contains("knows of no DataNode"));
+        let cut = error(403, "EOFException");
+        assert!(cut.is_retryable() && cut.to_string().contains("starting again"), "{cut}");
         let text = "It looks like you are making an HTTP request to a Hadoop IPC port.".to_owned();
         let rpc = Reply { status: 404, text, ..Reply::default() };
         assert!(rpc.error(Operation::Open, "p", "").to_string().contains("9870"));
         assert!(!rpc.error(Operation::Open, "p", "").is_not_found());
         assert!(reply(503, "").is_passing() && reply(403, "RetriableException").is_passing());
+        assert!(reply(403, "ConnectException").is_passing());
         assert!(!reply(500, "X").is_passing() && !reply(403, "SafeModeException").is_passing());
     }
 }

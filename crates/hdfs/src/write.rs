@@ -1,24 +1,32 @@
 //! Writing a file: by one request where it is short, else by one whose body goes on as long as the
-//! file is written. What is added after a sync is a file of its own first, which HDFS then makes a
-//! part of the other one, so at any time a file has what was synced and no half of more.
+//! file is written. What is added after a sync is a file of its own first: behind all that was
+//! there, which it then takes the place of, where that is little, and else made a part of the other
+//! one by HDFS. So at any time a file has what was synced and no half of more.
 
 use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kiln_store::{Append, Operation, StoreError};
+use kiln_remote::LOCK;
+use kiln_store::{Append, Operation, ReadAt, StoreError};
 
 use crate::client::{Ask, Client};
-use crate::fence::LOCK;
-use crate::operations::passing_name;
+use crate::operations::{Status, passing_name};
+use crate::read::File;
 use crate::reply::Reply;
 use crate::stream::Stream;
 
 /// Bytes up to which a file is sent as a whole, and can be sent again.
-const SMALL: usize = 1 << 20;
+pub(crate) const SMALL: usize = 1 << 20;
 /// Bytes of a piece that is handed to a stream.
 const PIECE: usize = 256 << 10;
+/// Bytes up to which a file is written anew when something is added: otherwise each addition is a
+/// block of its own, which is told of to everybody who asks where the file's blocks are.
+const SHORT: u64 = 16 << 10;
+/// A longer one is when it grows beyond a multiple of this, so that it has at most so many blocks
+/// as additions fit into it.
+const STEP: u64 = 4 << 10;
 /// Between looks at whether a file that is cut is ready.
 const CUT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -46,6 +54,13 @@ const LONG: &[(&str, &str)] = &[
     ("replication", "1"),
     ("blocksize", "536870912"),
 ];
+
+/// Whether a file of so many bytes is written anew to get so many more. What that costs for each
+/// addition, on average, does not grow with the file beyond [`SMALL`].
+fn is_written_anew(have: u64, more: u64) -> bool {
+    let len = have.saturating_add(more);
+    len <= SHORT || (len <= SMALL as u64 && have / STEP != len / STEP)
+}
 
 /// Where the NameNode sends a write on to; on the place's DataNode, where it has one.
 fn target(
@@ -141,6 +156,8 @@ pub(crate) struct Writer {
     buffer: Vec<u8>,
     /// Under which name it goes there.
     stream: Option<(Stream, String)>,
+    /// The file that is gone on with, as it was found.
+    found: Option<Status>,
     state: State,
 }
 
@@ -149,34 +166,73 @@ impl Writer {
     pub(crate) fn new(client: &Arc<Client>, name: &str) -> Writer {
         let (client, name) = (Arc::clone(client), name.to_owned());
         let (len, made, buffer) = (0, false, Vec::new());
-        Writer { client, name, len, made, buffer, stream: None, state: State::Open }
+        Writer { client, name, len, made, buffer, stream: None, found: None, state: State::Open }
     }
 
     /// Goes on with a file at a length, which it is cut to if it is longer.
     pub(crate) fn resume(client: &Arc<Client>, name: &str, at: u64) -> Result<Writer, StoreError> {
-        let path = client.path(name);
-        let have = match client.status(Operation::Create, name, &path) {
-            Ok(status) => status.length,
-            Err(error) if error.is_not_found() => 0,
+        let found = match client.status(Operation::Create, name, &client.path(name)) {
+            Ok(status) => Some(status),
+            Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),
         };
+        let have = found.as_ref().map_or(0, |status| status.length);
         if have < at {
             let place = client.place.text.clone();
             return Err(StoreError::Truncated { place, name: name.to_owned(), need: at, have });
         }
-        if have > at && !client.truncate(name, at)? {
-            let begin = Instant::now();
-            while client.blocks(Operation::Cut, name, &path)?.is_under_construction {
-                if begin.elapsed() > client.place.patience {
-                    let why = "HDFS does not end cutting it";
-                    return Err(client.fail(Operation::Cut, name, why));
-                }
-                thread::sleep(CUT_PAUSE);
-            }
-        }
         let mut writer = Writer::new(client, name);
-        (writer.len, writer.made) = (at, true);
+        (writer.len, writer.made, writer.found) = (at, true, found);
+        if have > at {
+            client.check_fence()?;
+            writer.cut()?;
+            writer.found = None;
+        }
         Ok(writer)
+    }
+
+    /// Cuts what was found to the length that there should be.
+    fn cut(&self) -> Result<(), StoreError> {
+        let (client, name, at) = (&self.client, &self.name, self.len);
+        if at <= SHORT
+            && let Some(bytes) = self.before(at)?
+        {
+            return self.replace(&bytes);
+        }
+        if client.truncate(name, at)? {
+            return Ok(());
+        }
+        let (begin, path) = (Instant::now(), client.path(name));
+        while client.blocks(Operation::Cut, name, &path)?.is_under_construction {
+            if begin.elapsed() > client.place.patience {
+                let why = "HDFS does not end cutting it";
+                return Err(client.fail(Operation::Cut, name, why));
+            }
+            thread::sleep(CUT_PAUSE);
+        }
+        Ok(())
+    }
+
+    /// The first so many bytes of the file; `None`: it is not as it was found, or as long as what
+    /// was written, so somebody else is at work on it.
+    fn before(&self, len: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let file = match &self.found {
+            Some(found) => File::of(&self.client, &self.name, found.clone()),
+            None => File::open(&self.client, &self.name)?,
+        };
+        if self.found.is_none() && file.len() != len {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; len as usize];
+        file.read_at(0, &mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// Puts a file with these bytes in the place of the one that is there.
+    fn replace(&self, bytes: &[u8]) -> Result<(), StoreError> {
+        let passing = passing_name();
+        put(&self.client, &passing, bytes, false)?;
+        self.client.rename(&passing, &self.name, true)
     }
 
     fn misuse(&self, op: &'static str) -> StoreError {
@@ -234,6 +290,17 @@ impl Writer {
             return Ok(());
         }
         self.client.check_fence()?;
+        let before = self.len - bytes.len() as u64;
+        if self.made
+            && self.stream.is_none()
+            && is_written_anew(before, bytes.len() as u64)
+            && let Some(mut all) = self.before(before)?
+        {
+            all.extend_from_slice(&bytes);
+            self.found = None;
+            return self.replace(&all);
+        }
+        self.found = None;
         let to = match self.stream.take() {
             None => {
                 let to = self.to();
@@ -292,5 +359,29 @@ impl Drop for Writer {
             // As any file that is closed without a sync: most likely it is there.
             let _ = self.flush();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_grows_bit_by_bit_has_few_blocks_and_is_not_written_all_the_time() {
+        let (mut len, mut blocks, mut most, mut written) = (32, 1, 0, 0);
+        while len < SMALL as u64 {
+            match is_written_anew(len, 32) {
+                true => (blocks, written) = (1, written + len + 32),
+                false => (blocks, written) = (blocks + 1, written + 32),
+            }
+            len += 32;
+            most = most.max(blocks);
+        }
+        assert_eq!(most, 1 + STEP / 32 - 1);
+        let changes = len / 32;
+        assert!(written / changes <= SHORT, "{written} bytes for {changes} changes");
+        // What is long stays where it is.
+        assert!(!is_written_anew(SMALL as u64, 1 << 20));
+        assert!(!is_written_anew(u64::MAX, 1) && is_written_anew(0, SHORT));
     }
 }

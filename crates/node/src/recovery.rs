@@ -9,6 +9,7 @@
 //! | `together` | what jobs that want it at the same time do together: looks and commits |
 //! | `attempts` | the plans of one repair: each without who or what failed the one before |
 //! | `placed` | the problem of a repair or a degraded read, its plan, and the shares of it |
+//! | `prices` | which plan and which helpers are cheapest where reads and bytes are paid for |
 //! | `suspects` | which agents are left alone for a while |
 //! | `limits` | what each node may send and receive |
 //! | `report` | what all of it took |
@@ -20,6 +21,7 @@ pub mod batch;
 mod limits;
 pub(crate) mod object;
 pub(crate) mod placed;
+pub(crate) mod prices;
 pub(crate) mod report;
 pub(crate) mod schedule;
 mod scrub;
@@ -31,6 +33,7 @@ use std::time::Duration;
 
 pub use attempts::{FinalFailure, Helper, PlacedRepair, Repaired};
 pub use limits::RateLimits;
+pub use prices::{ByPrice, NodePrice, Price, Prices};
 pub use report::{NodeLoad, PoolRecovered, StrategyLoad};
 pub use schedule::RecoverOptions;
 pub use scrub::ScrubPosition;

@@ -99,6 +99,7 @@ impl Cluster {
             targets: lost.iter().map(target).collect(),
             strategy,
             first: None,
+            prices: None,
             in_place: true,
             slice: 512,
             windows: 8,

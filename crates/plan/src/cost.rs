@@ -11,6 +11,8 @@ pub struct NodeCost {
     pub runs: usize,
     /// Sub-chunks sent, all receivers together.
     pub sent: usize,
+    /// Of these those sent to nodes of other domains.
+    pub across: usize,
     /// Sub-chunks received.
     pub received: usize,
     /// Sub-chunks that it holds if it forgets nothing: read, received and computed.
@@ -46,7 +48,6 @@ impl NodeCost {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Costs {
     nodes: Vec<NodeCost>,
-    across: usize,
 }
 
 impl Costs {
@@ -67,7 +68,7 @@ impl Costs {
 
     /// The traffic between domains.
     pub fn across_domains(&self) -> usize {
-        self.across
+        self.nodes.iter().map(|node| node.across).sum()
     }
 
     /// Sub-chunks read by all nodes.
@@ -117,16 +118,15 @@ fn costs(plan: &Plan) -> Costs {
             cost.additions += live.saturating_sub(1);
         }
     }
-    let mut across = 0;
     for_each_transfer(plan, |_, from, to| {
         nodes[from].sent += 1;
+        nodes[from].across += usize::from(!cluster.together(from, to));
         nodes[to].received += 1;
-        across += usize::from(!cluster.together(from, to));
     });
     for cost in &mut nodes {
         cost.held = cost.read + cost.received + cost.computed;
     }
-    Costs { nodes, across }
+    Costs { nodes }
 }
 
 /// Every sub-chunk that goes from one node to another, once a receiver.

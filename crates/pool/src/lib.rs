@@ -49,7 +49,7 @@ pub use objects::{
     MissingShards, Needs, NodeConfig, NodeFile, NodeState, NodeStatus, OpenObject, Opener, PastMap,
     PastNode, Place, Placed, Policy, Pool, PoolConfig, PoolKeys, PoolStatus, PutReport, PutRequest,
     RebalanceReport, RebalanceRequest, Rebuilt, RebuiltShards, RecoverReport, RecoverRequest,
-    Refreshed, ScrubReport, ScrubRequest, SealReport, Sealer, Seals, ShardState, StatReport,
+    Refreshed, ScrubReport, ScrubRequest, SealReport, Sealer, Seals, ShardState, StatReport, Way,
     attributes_in, folders_of, is_attributes, place, queue, ranked,
 };
 pub use shards::{

@@ -1,5 +1,6 @@
 //! Many objects over many nodes: put, get, remove, scrub, repair, index.
 
+mod astray;
 mod changes;
 mod commit;
 mod config;
@@ -39,6 +40,7 @@ mod stat;
 mod still;
 mod strays;
 mod survey;
+mod way;
 
 pub use self::config::{MAX_NODES, NodeConfig, NodeState, PastMap, PastNode, PoolConfig};
 pub use self::disk_usage::DiskUsage;
@@ -66,3 +68,4 @@ pub use self::sealing::SealReport;
 use self::shards::ObjectShards;
 pub use self::stat::{ShardState, StatReport};
 pub use self::survey::{NodeStatus, PoolStatus};
+pub use self::way::Way;

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use kiln_remote::{LOCK, encoded, lock_now_or, lock_within, random};
 use kiln_store::{
     Append, Backend, Capabilities, Capability, Existing, Location, LockAttempt, NewFile, Operation,
     ReadAt, SERVED_BY, StagedBackend, StoreError, Upload, WriteLock, check_name,
@@ -14,7 +14,6 @@ use rusty_s3::actions::ListObjectsV2;
 
 use crate::client::{Ask, Client};
 use crate::date::milliseconds;
-use crate::fence::LOCK;
 use crate::lease::{Lease, Seen};
 use crate::place::Place;
 use crate::read::{Object, head};
@@ -24,8 +23,6 @@ use crate::upload::Put;
 
 /// The longest object that is copied by one request; longer ones are copied in parts.
 const COPY_PART: u64 = 1 << 30;
-/// Pauses between tries to get a lock.
-const LOCK_RETRY: Duration = Duration::from_millis(500);
 /// Made and removed to see whether the server heeds conditions.
 const PROBE: &str = ".kiln-probe";
 
@@ -113,7 +110,7 @@ impl BucketBackend {
 
     /// Tries with an object of its own, and removes it.
     fn heeds_conditions(&self) -> Result<bool, StoreError> {
-        let name = format!("{PROBE}-{:016x}", crate::client::random());
+        let name = format!("{PROBE}-{:016x}", random());
         let put = |existing, bytes: &[u8]| Put::new(&self.client, &name, existing).put(bytes);
         let first = put(Existing::Keep, b"first");
         let second = first.and_then(|_| match put(Existing::Keep, b"second") {
@@ -225,7 +222,7 @@ impl Backend for BucketBackend {
         self.client.check_fence()?;
         let client = &self.client;
         let key = client.key(to);
-        let source = format!("/{}/{}", client.place.bucket, encoded(&client.key(from)));
+        let source = format!("/{}/{}", client.place.bucket, encoded(&client.key(from), b"/"));
         let mut action = client.bucket.put_object(client.credentials(), &key);
         action.headers_mut().insert("x-amz-copy-source", source.clone());
         let ask = Ask::new(Operation::Rename, from).header("x-amz-copy-source", source.clone());
@@ -257,34 +254,20 @@ impl Backend for BucketBackend {
 
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
         self.check_conditions("keeping other writers out")?;
-        loop {
-            if let Some(guard) = Lease::acquire(&self.client, &self.shared.seen)? {
-                let lock = WriteLock::on(guard);
-                // An agent may have begun since the last look. What it does for others it does
-                // under this lock, so now it either waits or is seen.
-                self.check_unserved()?;
-                return Ok(Some(lock));
-            }
-            if !wait {
+        lock_now_or(wait, || {
+            let Some(guard) = Lease::acquire(&self.client, &self.shared.seen)? else {
                 return Ok(None);
-            }
-            thread::sleep(LOCK_RETRY);
-        }
+            };
+            let lock = WriteLock::on(guard);
+            // An agent may have begun since the last look. What it does for others it does
+            // under this lock, so now it either waits or is seen.
+            self.check_unserved()?;
+            Ok(Some(lock))
+        })
     }
 
     fn lock_within(&self, time: Duration) -> Result<LockAttempt, StoreError> {
-        let begin = Instant::now();
-        loop {
-            let lock = self.lock(false)?;
-            let waited = begin.elapsed();
-            if let Some(lock) = lock {
-                return Ok(LockAttempt::Granted { lock, waited });
-            }
-            if waited >= time {
-                return Ok(LockAttempt::Busy { holder: self.lock_holder() });
-            }
-            thread::sleep(LOCK_RETRY.min(time - waited));
-        }
+        lock_within(self, time)
     }
 
     fn lock_holder(&self) -> Option<String> {
@@ -295,15 +278,4 @@ impl Backend for BucketBackend {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         (count(&self.client.reads), count(&self.client.bytes))
     }
-}
-
-/// A key as the header of a copy has it: what is not plain as %XX.
-fn encoded(key: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
-    key.bytes()
-        .map(|byte| match plain(byte) {
-            true => char::from(byte).to_string(),
-            false => format!("%{byte:02X}"),
-        })
-        .collect()
 }

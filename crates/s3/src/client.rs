@@ -1,28 +1,20 @@
 //! Requests to one bucket: signed, tried again after faults that pass, with an end.
 
-use std::io::Read;
+use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::time::Duration;
 
+use kiln_remote::{Fenced, Tries, agent, fill, length};
 use kiln_store::{Operation, StoreError};
 use rusty_s3::{Bucket, Credentials, Method, S3Action, UrlStyle};
 use ureq::Agent;
 use ureq::http::{HeaderMap, Request, Response};
 
-use crate::fence::Fence;
 use crate::place::Place;
 use crate::reply::{Reply, io_error};
 use crate::settings::Access;
 
-/// Most tries of one request.
-const TRIES: u32 = 7;
-/// Pause after the first failure; each next one is twice as long, up to [`LONGEST_PAUSE`].
-const PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// All tries of a request together take so many times what a server may be silent.
-const DEADLINE: u32 = 4;
 /// Most bytes of an answer that is text: a page of a listing has 1000 names.
 const MAX_TEXT: u64 = 8 << 20;
 /// How long a signature is accepted: longer than all tries of the slowest request.
@@ -58,7 +50,7 @@ pub(crate) struct Client {
     /// Whether the bucket is there, once that was asked.
     there: OnceLock<bool>,
     /// What says whether the lock that is held still is.
-    pub fence: Mutex<Weak<Fence>>,
+    pub fence: Fenced,
     pub reads: AtomicU64,
     pub bytes: AtomicU64,
 }
@@ -79,24 +71,9 @@ impl Client {
         let bucket = Bucket::new(parsed, style, place.bucket.clone(), region)
             .map_err(|error| wrong(error.to_string()))?;
         let host = bucket.base_url().host_str().unwrap_or("");
-        let near = host == "localhost" || host.starts_with("127.") || host == "[::1]";
-        let patience = Some(place.patience);
-        let mut config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .timeout_connect(patience)
-            .timeout_per_read(patience)
-            .timeout_per_write(patience)
-            .timeout_recv_response(patience)
-            .max_idle_connections_per_host(16)
-            .max_idle_connections(64)
-            .user_agent(concat!("kiln/", env!("CARGO_PKG_VERSION")));
-        if near {
-            config = config.proxy(None);
-        }
-        let agent = config.build().new_agent();
+        let agent = agent(host, place.patience);
         let (reads, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (there, fence) = (OnceLock::new(), Mutex::default());
+        let (there, fence) = (OnceLock::new(), Fenced::default());
         Ok(Client { agent, bucket, credentials, place, there, fence, reads, bytes })
     }
 
@@ -124,30 +101,31 @@ impl Client {
         mut into: Option<&mut [u8]>,
         accept: impl Fn(&Reply) -> bool,
     ) -> Result<Reply, StoreError> {
-        let begin = Instant::now();
-        let (mut pause, mut tried) = (PAUSE, false);
-        for attempt in 1.. {
+        let (mut tries, mut tried) = (Tries::new(self.place.patience), false);
+        loop {
             let end = self.once::<A>(ask, action.sign(SIGNED_FOR).as_str(), into.as_deref_mut());
-            let over = attempt == TRIES || begin.elapsed() >= self.place.patience * DEADLINE;
-            match end {
+            let end = match end {
                 Ok(mut reply) => {
                     reply.tried = tried;
                     if reply.is_success() || accept(&reply) {
                         return Ok(reply);
                     }
-                    if over || !reply.is_passing() {
+                    if !reply.is_passing() {
                         return Err(self.refusal(ask, &reply));
                     }
+                    Ok(reply)
                 }
-                Err(error) if over => return Err(self.error(ask.op, ask.name, error)),
-                Err(_) => {}
-            }
+                Err(error) => Err(error),
+            };
             // Of a try that was not answered nobody knows what it did.
             tried = true;
-            thread::sleep(pause.mul_f64(0.5 + 0.5 * jitter()));
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            if !tries.again() {
+                return Err(match end {
+                    Ok(reply) => self.refusal(ask, &reply),
+                    Err(error) => self.error(ask.op, ask.name, error),
+                });
+            }
         }
-        Err(self.error(ask.op, ask.name, io::ErrorKind::TimedOut.into()))
     }
 
     /// Removes an object.
@@ -160,14 +138,7 @@ impl Client {
 
     /// Refuses to write if a lock was held and may be lost.
     pub(crate) fn check_fence(&self) -> Result<(), StoreError> {
-        let fence = self.fence.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        match fence.is_none_or(|fence| fence.holds_or_will()) {
-            true => Ok(()),
-            false => {
-                let (place, name) = (self.place.text.clone(), crate::fence::LOCK.to_owned());
-                Err(StoreError::Fenced { place, name })
-            }
-        }
+        self.fence.check(&self.place.text)
     }
 
     /// Tells a bucket that is missing from an object that is: a HEAD is answered without a word.
@@ -216,7 +187,11 @@ impl Client {
         let mut response = sent.map_err(ureq::Error::into_io)?;
         let mut reply = reply_of(&response);
         match into {
-            Some(buf) if reply.is_success() => self.fill(&reply, &mut response, buf)?,
+            Some(buf) if reply.is_success() => {
+                fill(&mut response, buf)?;
+                self.reads.fetch_add(1, Ordering::Relaxed);
+                self.bytes.fetch_add(buf.len() as u64, Ordering::Relaxed);
+            }
             _ if method == "HEAD" => {}
             _ => {
                 let body = response.body_mut().with_config().limit(MAX_TEXT).lossy_utf8(true);
@@ -224,24 +199,6 @@ impl Client {
             }
         }
         Ok(reply)
-    }
-
-    /// Reads a body of just the length of the buffer.
-    fn fill(
-        &self,
-        reply: &Reply,
-        response: &mut Response<ureq::Body>,
-        buf: &mut [u8],
-    ) -> io::Result<()> {
-        if reply.length != Some(buf.len() as u64) {
-            // Nothing of it is read: it could be all of the object.
-            let why = format!("asked for {} bytes, got {:?}", buf.len(), reply.length);
-            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
-        }
-        response.body_mut().with_config().limit(buf.len() as u64 + 1).reader().read_exact(buf)?;
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(buf.len() as u64, Ordering::Relaxed);
-        Ok(())
     }
 }
 
@@ -252,21 +209,10 @@ fn reply_of(response: &Response<ureq::Body>) -> Reply {
     Reply {
         status: response.status().as_u16(),
         tag: text("etag"),
-        length: get("content-length").and_then(|length| length.trim().parse().ok()),
+        length: length(response),
         range: text("content-range"),
         modified: text("last-modified"),
         text: String::new(),
         tried: false,
     }
-}
-
-/// A number from 0 to 1: pauses of many clients must not end together.
-fn jitter() -> f64 {
-    (random() >> 11) as f64 / (1u64 << 53) as f64
-}
-
-/// 64 bits that differ each time.
-pub(crate) fn random() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }

@@ -5,23 +5,16 @@
 //! [`LEASE`], by the clock of who waits, is of somebody who is gone, and is taken over the same
 //! way. So no two clocks are ever compared. Of two who take it over one succeeds.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kiln_remote::{Fence, LEASE, LOCK, MAX_LOCK, RENEW, holder, holder_said, random};
 use kiln_store::{Capability, Existing, Operation, ReadAt, StoreError, Tag};
 
-use crate::client::{Client, random};
-use crate::fence::{Fence, LOCK};
+use crate::client::Client;
 use crate::read::Object;
 use crate::upload::Put;
-
-/// After this time without a sign of life a lock is taken over.
-pub(crate) const LEASE: Duration = Duration::from_secs(30);
-/// How often a holder gives one.
-const RENEW: Duration = Duration::from_secs(8);
-/// Longest lock that is read, in bytes.
-const MAX_LOCK: u64 = 4096;
 
 /// A lock that is held.
 #[derive(Debug)]
@@ -64,7 +57,7 @@ impl Lease {
     ) -> Result<Option<Guard>, StoreError> {
         let id = format!("{:016x}{:016x}", random(), random());
         let state = Mutex::new(LeaseState { count: 0, tag: None, released: false });
-        let (client, fence) = (Arc::clone(client), Arc::new(Fence::new()));
+        let (client, fence) = (Arc::clone(client), Arc::new(Fence::new(Instant::now())));
         let lease = Lease { client, fence, id, state, wake: Condvar::new() };
         let mut existing = Existing::Keep;
         for _ in 0..2 {
@@ -92,7 +85,7 @@ impl Lease {
         let thread = thread::Builder::new().name("kiln-s3-lease".into());
         let spawned = thread.spawn(move || lease.keep());
         spawned.map_err(|error| guard.0.client.error(Operation::Lock, "", error))?;
-        *locked(&guard.0.client.fence) = Arc::downgrade(&guard.0.fence);
+        guard.0.client.fence.by(&guard.0.fence);
         Ok(guard)
     }
 
@@ -134,7 +127,7 @@ impl Lease {
 impl Drop for Guard {
     fn drop(&mut self) {
         let ours = self.0.fence.holds();
-        *locked(&self.0.client.fence) = Weak::new();
+        self.0.client.fence.free();
         locked(&self.0.state).released = true;
         self.0.wake.notify_all();
         if ours {
@@ -160,7 +153,6 @@ fn gone(client: &Arc<Client>, seen: &Mutex<Seen>) -> Result<Held, StoreError> {
     let mut text = vec![0; object.len().min(MAX_LOCK) as usize];
     // It may be written again just now; the holder is for messages only.
     let read = object.read_at(0, &mut text);
-    let text = String::from_utf8_lossy(&text);
     let no_tags = || {
         let (place, what) = (client.place.text.clone(), "a lock".to_owned());
         StoreError::Incapable { place, lacks: Capability::CreateIfAbsent, what }
@@ -168,7 +160,7 @@ fn gone(client: &Arc<Client>, seen: &Mutex<Seen>) -> Result<Held, StoreError> {
     let tag = object.tag().ok_or_else(no_tags)?;
     let mut seen = locked(seen);
     if read.is_ok() {
-        seen.holder = text.lines().nth(2).map(|line| line.chars().take(200).collect());
+        seen.holder = holder_said(&text, 2);
     }
     match seen.held {
         Some((known, since)) if known == tag && since.elapsed() >= LEASE => {
@@ -180,10 +172,4 @@ fn gone(client: &Arc<Client>, seen: &Mutex<Seen>) -> Result<Held, StoreError> {
             Ok(Held::Yes)
         }
     }
-}
-
-/// Who this is, for the messages of others.
-fn holder() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("process {} on {}", std::process::id(), host.trim())
 }

@@ -17,7 +17,6 @@
 mod backend;
 mod client;
 mod date;
-mod fence;
 mod lease;
 mod place;
 mod read;

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
+use kiln_remote::{options, patience};
 use kiln_store::{Location, StoreError};
 
 /// Longest prefix in bytes: with the longest file name a key stays within the 1024 of S3.
 const MAX_PREFIX: usize = 700;
 /// How long a server may be silent.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Longest silence that can be asked for.
-const MAX_PATIENCE: u64 = 600;
 
 /// A place, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,27 +57,17 @@ impl Place {
             profile: None,
             patience: PATIENCE,
         };
-        for option in query.split('&').filter(|option| !option.is_empty()) {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            place.set(name, value).map_err(|why| location.bad(&why))?;
-        }
+        options(location, query, |name, value| place.set(name, value))?;
         Ok(place)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        if value.is_empty() {
-            return Err(format!("{name:?} has no value; write {name}=VALUE"));
-        }
         let text = || Some(value.to_owned());
         match name {
             "endpoint" => self.endpoint = text(),
             "region" => self.region = text(),
             "profile" => self.profile = text(),
-            "timeout" => {
-                let seconds = value.parse().ok().filter(|at| (1..=MAX_PATIENCE).contains(at));
-                let why = || format!("timeout={value}: give 1 to {MAX_PATIENCE} seconds");
-                self.patience = Duration::from_secs(seconds.ok_or_else(why)?);
-            }
+            "timeout" => self.patience = patience(value)?,
             _ => {
                 let known = "endpoint, region, profile, timeout";
                 return Err(format!("{name:?} is no option of s3:// places; known: {known}"));

@@ -5,12 +5,12 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use kiln_remote::LOCK;
 use kiln_store::{Append, Existing, Operation, StoreError, Tag, Upload};
 use rusty_s3::S3Action;
 use rusty_s3::actions::CreateMultipartUpload;
 
 use crate::client::{Ask, Client};
-use crate::fence::LOCK;
 use crate::read::{Object, head};
 use crate::reply::Reply;
 

@@ -234,6 +234,30 @@ pub trait Backend: Send + Sync + Debug {
         Ok(0)
     }
 
+    /// Where a file's bytes are, for places whose server may move them without being asked.
+    ///
+    /// ```
+    /// use kiln_store::{Backend, MemoryBackend, Whereabouts};
+    /// assert_eq!(MemoryBackend::new().whereabouts("a")?, Whereabouts::Unasked);
+    /// # Ok::<(), kiln_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The server cannot say.
+    fn whereabouts(&self, name: &str) -> Result<Whereabouts> {
+        let _ = name;
+        Ok(Whereabouts::Unasked)
+    }
+
+    /// Brings a file's bytes back to where they belong. The caller keeps other writers out.
+    ///
+    /// # Errors
+    /// They cannot be read, or not be written there; the file is as it was.
+    fn bring_back(&self, name: &str) -> Result<()> {
+        let _ = name;
+        Ok(())
+    }
+
     /// As [`Backend::rename`], but fails where `to` is there already, with an error that is
     /// [`StoreError::is_exists`]. Of several at once one succeeds. For [`Backend::create`] in
     /// places that have [`Capability::CreateIfAbsent`].
@@ -422,6 +446,21 @@ pub fn write_whole(store: &dyn Backend, name: &str, bytes: &[u8]) -> Result<()> 
     let mut file = store.create(&NewFile::named(name))?;
     file.write(bytes)?;
     file.complete()
+}
+
+/// Where a file's bytes are, see [`Backend::whereabouts`].
+///
+/// ```
+/// assert_ne!(kiln_store::Whereabouts::Here, kiln_store::Whereabouts::Unasked);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// No server of this place moves files.
+    Unasked,
+    /// Where they belong.
+    Here,
+    /// There, in the server's words.
+    Away(String),
 }
 
 /// The right to write to a place, see [`Backend::lock`]; dropping it gives it back.

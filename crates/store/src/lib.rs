@@ -62,8 +62,8 @@ pub use backends::space::Space;
 pub use backends::staged::{SERVED_BY, StagedBackend};
 pub use backends::upload::{Existing, NewFile, Tag, Upload};
 pub use backends::{
-    Append, Backend, BatchRead, Held, LOCK_RETRY, LockAnswer, LockAttempt, ReadAt, WriteLock,
-    check_name, issued, lock_pause, move_file, read_ranges, write_whole,
+    Append, Backend, BatchRead, Held, LOCK_RETRY, LockAnswer, LockAttempt, ReadAt, Whereabouts,
+    WriteLock, check_name, issued, lock_pause, move_file, read_ranges, write_whole,
 };
 pub use checksum::{Digest, DigestBuilder, SumKind, checksum, checksums};
 pub use error::StoreError;

@@ -25,6 +25,8 @@ pub struct Faults {
     /// So many next files are put on another DataNode.
     pub astray: usize,
     pub safe_mode: bool,
+    /// Signs of life of a lock's holder are answered with 503, as if it stood still.
+    pub still: bool,
 }
 
 struct Node {
@@ -34,6 +36,8 @@ struct Node {
     bytes: Vec<u8>,
     time: u64,
     astray: bool,
+    /// Blocks that a NameNode would tell of: each file that was added is one.
+    parts: usize,
 }
 
 #[derive(Default)]
@@ -104,10 +108,11 @@ impl Fake {
         let mut state = self.0.lock().unwrap();
         let op = asked.query.get("op").cloned().unwrap_or_default();
         state.log.push(format!("{} {op} {}", asked.method, asked.path));
+        let still = op == "SETTIMES" && state.faults.still;
         let (status, location, body) = match state.faults.busy {
-            0 => state.answer(&asked, &op),
-            _ => {
-                state.faults.busy -= 1;
+            0 if !still => state.answer(&asked, &op),
+            busy => {
+                state.faults.busy = busy.saturating_sub(1);
                 (503, String::new(), Vec::new())
             }
         };
@@ -232,6 +237,22 @@ impl State {
         self.files[path].block
     }
 
+    /// How many blocks of a file a NameNode would tell of; none of one that is not there.
+    pub fn parts_of(&self, path: &str) -> usize {
+        self.files.get(path).map_or(0, |node| node.parts)
+    }
+
+    /// HDFS moves files of a folder to another DataNode, or those that it moved are counted: with
+    /// `away` all whose names end so.
+    pub fn astray(&mut self, folder: &str, away: Option<&str>) -> usize {
+        let inside = self.files.iter_mut().filter(|(path, _)| parent(path) == folder);
+        let count = |(path, node): (&String, &mut Node)| {
+            node.astray |= away.is_some_and(|end| path.ends_with(end));
+            usize::from(node.astray)
+        };
+        inside.map(count).sum()
+    }
+
     /// The path of what is named by its path or its number.
     fn resolved(&self, path: &str) -> Option<String> {
         let Some(id) = path.strip_prefix("/.reserved/.inodes/") else {
@@ -268,6 +289,7 @@ impl State {
                 }
                 let Some(more) = self.files.remove(get("sources")) else { return absent() };
                 self.change(&path, |bytes| bytes.extend(more.bytes));
+                self.files.entry(path).and_modify(|node| node.parts += more.parts);
                 (200, String::new(), Vec::new())
             }
             "TRUNCATE" => {
@@ -311,7 +333,7 @@ impl State {
         let astray = self.faults.astray > 0;
         self.faults.astray = self.faults.astray.saturating_sub(1);
         self.ids += 1;
-        let node = Node { id: self.ids, block: 0, bytes: body.to_vec(), time: 0, astray };
+        let node = Node { id: self.ids, block: 0, bytes: body.to_vec(), time: 0, astray, parts: 1 };
         let old = self.files.insert(path.clone(), node);
         self.drop_block(old);
         self.change(&path, |_| {});

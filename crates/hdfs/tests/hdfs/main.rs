@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use fake::{Fake, block_file};
+use fake::{Fake, Faults, block_file};
 use kiln_hdfs::FolderBackend;
 use kiln_store::backends::battery::check_all;
 use kiln_store::{
-    Backend, BatchRead, Existing, Location, LockAttempt, NewFile, StoreError, write_whole,
+    Backend, BatchRead, Existing, Location, LockAttempt, NewFile, StoreError, Whereabouts,
+    write_whole,
 };
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -133,6 +134,87 @@ fn names_of_all_kinds_and_pages_of_them_are_told() {
     }
 }
 
+/// Adds to a file, of the length that it has.
+fn add(disk: &dyn Backend, name: &str, at: usize, bytes: &[u8]) {
+    let mut file = disk.append(name, at as u64).unwrap();
+    file.append(bytes).unwrap();
+    file.complete().unwrap();
+}
+
+#[test]
+fn a_file_that_grows_bit_by_bit_is_whole_at_any_time_and_has_few_blocks() {
+    for (_, folder) in all() {
+        let disk = open(&folder());
+        let bytes = pattern(40_000);
+        for at in (0..3_200).step_by(320) {
+            add(&disk, "log", at, &bytes[at..at + 320]);
+            assert_eq!(read(&disk, "log"), bytes[..at + 320]);
+        }
+        // Cut, as after a record that was cut short, and written further by the same writer.
+        let mut file = disk.append("log", 1_000).unwrap();
+        assert_eq!(read(&disk, "log"), bytes[..1_000]);
+        for at in [1_000, 9_000] {
+            file.append(&bytes[at..at + 8_000]).unwrap();
+            file.sync().unwrap();
+            assert_eq!(read(&disk, "log"), bytes[..at + 8_000]);
+        }
+        drop(file);
+        // Beyond what is written anew each time.
+        for at in (17_000..20_000).step_by(500) {
+            add(&disk, "log", at, &bytes[at..at + 500]);
+        }
+        assert_eq!(read(&disk, "log"), bytes[..20_000]);
+        assert_eq!(disk.list().unwrap(), ["log"]);
+    }
+    let (fake, disk) = fake("");
+    for at in (0..1 << 16).step_by(512) {
+        add(&disk, "log", at, &[at as u8; 512]);
+        let parts = fake.state().parts_of("/p/log");
+        assert!(parts == 1 || (at >= 16 << 10 && parts <= 8), "{parts} at {at}");
+    }
+}
+
+#[test]
+fn what_an_addition_asks_for_is_counted() {
+    let (fake, disk) = fake("");
+    write_whole(&disk, "log", &pattern(640)).unwrap();
+    let asked = || {
+        let mut state = fake.state();
+        let ops = state.log.iter().map(|line| line.split(' ').nth(1).unwrap().to_owned());
+        let ops: Vec<String> = ops.collect();
+        state.log.clear();
+        ops
+    };
+    asked();
+    add(&disk, "log", 640, &[1; 32]);
+    let (find, read) = (["GETFILESTATUS"], ["OPEN", "OPEN"]);
+    let write = ["CREATE", "CREATE", "GET_BLOCK_LOCATIONS"];
+    assert_eq!(asked(), [&find[..], &read, &write, &["RENAME"]].concat());
+    // A long one is neither read nor written again.
+    write_whole(&disk, "log", &pattern(100_000)).unwrap();
+    asked();
+    add(&disk, "log", 100_000, &[1; 32]);
+    assert_eq!(asked(), [&find[..], &write, &["CONCAT"]].concat());
+}
+
+#[test]
+fn an_addition_that_fails_leaves_what_was_there() {
+    let (fake, disk) = fake("");
+    for fault in 0..2 {
+        write_whole(&disk, "log", &pattern(640)).unwrap();
+        let mut file = disk.append("log", 640).unwrap();
+        file.append(&[1; 32]).unwrap();
+        match fault {
+            0 => fake.state().faults.safe_mode = true,
+            _ => fake.state().faults.astray = usize::MAX,
+        }
+        assert!(file.sync().is_err());
+        drop(file);
+        fake.state().faults = Faults::default();
+        assert_eq!((read(&disk, "log"), disk.list().unwrap()), (pattern(640), vec!["log".into()]));
+    }
+}
+
 #[test]
 fn what_is_replaced_while_it_is_read_is_never_mixed() {
     for (_, folder) in all() {
@@ -190,6 +272,38 @@ fn a_lock_whose_holder_is_gone_is_taken_over_and_the_late_one_writes_no_more() {
         // The other's lock was left alone.
         assert!(other.lock(false).unwrap().is_none());
     }
+}
+
+#[test]
+fn a_lock_that_stood_still_is_renewed_unless_somebody_took_it() {
+    let ((kept, disk), (taken, lost)) = (fake(""), fake(""));
+    let held = (disk.lock(false).unwrap().unwrap(), lost.lock(false).unwrap().unwrap());
+    kept.state().faults.still = true;
+    taken.state().faults.still = true;
+    std::thread::sleep(Duration::from_secs(21));
+    // Somebody believes that the second one is gone.
+    let other = open(&lost.place());
+    write_whole(&other, ".kiln-lock", b"process 8\n").unwrap();
+    let theirs = other.modified(".kiln-lock").unwrap();
+    // Nobody knows whether they are still held: writes wait until that is certain.
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| write_whole(&disk, "a", b"late"));
+        let too_late = scope.spawn(|| write_whole(&lost, "a", b"late"));
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(!late.is_finished() && !too_late.is_finished());
+        assert!(disk.list().unwrap().is_empty());
+        kept.state().faults.still = false;
+        taken.state().faults.still = false;
+        late.join().unwrap().unwrap();
+        assert!(too_late.join().unwrap().unwrap_err().is_fenced());
+    });
+    drop(held);
+    assert_eq!(read(&disk, "a"), b"late");
+    assert_eq!(
+        (other.list().unwrap(), read(&other, ".kiln-lock")),
+        (vec![], b"process 8\n".into())
+    );
+    assert_eq!(other.modified(".kiln-lock").unwrap(), theirs);
 }
 
 #[test]
@@ -262,6 +376,30 @@ fn what_is_put_elsewhere_is_noticed_and_put_again_or_refused() {
 }
 
 #[test]
+fn what_hdfs_moved_is_read_seen_and_brought_back() {
+    let (fake, disk) = fake("");
+    for (name, len) in [("a", 0), ("b", 5000), ("c", 3_000_000)] {
+        write_whole(&disk, name, &pattern(len)).unwrap();
+        assert_eq!(disk.whereabouts(name).unwrap(), Whereabouts::Here);
+        fake.state().astray("/p", Some(name));
+        let Whereabouts::Away(there) = disk.whereabouts(name).unwrap() else { panic!("{name}") };
+        assert_eq!((there, read(&disk, name)), ("localhost:1".to_owned(), pattern(len)));
+        // Not while its DataNode takes nothing.
+        fake.state().faults.astray = usize::MAX;
+        assert!(disk.bring_back(name).unwrap_err().to_string().contains("HDFS put it on"));
+        fake.state().faults.astray = 0;
+        assert_eq!(read(&disk, name), pattern(len));
+        disk.bring_back(name).unwrap();
+        assert_eq!(disk.whereabouts(name).unwrap(), Whereabouts::Here);
+        assert_eq!(read(&disk, name), pattern(len));
+    }
+    assert_eq!(disk.list().unwrap(), ["a", "b", "c"]);
+    assert!(disk.whereabouts("d").unwrap_err().is_not_found());
+    let anywhere = open(disk.place().split('?').next().unwrap());
+    assert_eq!(anywhere.whereabouts("a").unwrap(), Whereabouts::Unasked);
+}
+
+#[test]
 fn a_stream_that_is_dropped_never_looks_whole() {
     let (fake, disk) = fake("");
     let mut file = disk.create(&NewFile::named("a")).unwrap();
@@ -330,9 +468,10 @@ fn blocks_of_this_machine_are_looked_up_once_and_anew_when_they_are_others() {
     file.complete().unwrap();
     assert_eq!((read(&disk, "a")[5000..].to_vec(), asked()), (b"more".to_vec(), (1, 0)));
     disk.append("a", 4000).unwrap().append(&[7; 1000]).unwrap();
+    // Once to see what was left of it, and once to read it.
     assert_eq!(
         (read(&disk, "a")[3999..4001].to_vec(), asked().0),
-        (vec![pattern(4000)[3999], 7], 1)
+        (vec![pattern(4000)[3999], 7], 2)
     );
     // Another file of its length takes its place.
     write_whole(&disk, "b", &[9; 5000]).unwrap();

@@ -4,6 +4,7 @@ mod control;
 mod hook;
 mod logs;
 mod object;
+mod paid;
 mod pool;
 mod scrubs;
 mod watch;
@@ -27,6 +28,7 @@ Examples:
       watch over the pool: repair what is damaged, and what was unavailable for ten minutes
   kiln coordinator --stay --http 127.0.0.1:7480 --scrub-every 30d --on-finding ./mail.sh
       the same with a page to look at, and every byte read once in thirty days
+  kiln coordinator --price prices.toml --wait 0     rebuild by the plans that cost the least
   kiln pool limit --rate 20MiB        slow down the coordinator that runs; --off: no limit
 
   kiln coordinator kiln://host1 kiln://host2 ... --to kiln://spare --key cluster.key
@@ -58,6 +60,14 @@ pub struct Coordinator {
     /// that loads the links most evenly [default: joint, without a pool hub]
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
+
+    /// What reads cost at the nodes, and bytes that they send to another zone: a table as kiln
+    /// repair --price takes it, with zones by nodes = [...] (without a pool addresses of agents as
+    /// they are given). Each object is repaired by the plan and the helpers that cost the least.
+    /// Not weighed are where rebuilt shards go, shards that are copied from a node that leaves, and
+    /// what is repaired through this machine
+    #[arg(long, value_name = "FILE")]
+    price: Option<PathBuf>,
 
     /// Bytes of each sub-chunk that travel together [default: by the code]
     #[arg(long, value_name = "SIZE", value_parser = size)]

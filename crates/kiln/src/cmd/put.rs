@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_pool::{FileSource, Observer, Pool, PutReport, PutRequest, Source, StreamSource};
+use kiln_pool::{FileSource, Observer, Pool, PutReport, PutRequest, Source, StreamSource, Way};
 
 use crate::cmd::Command;
 use crate::exit::{Exit, Failure};
@@ -60,9 +60,13 @@ impl Command for Put {
         let mut source = source(&self.input)?;
         let req =
             PutRequest { name: &name, run: fresh_run(), now_ms: now_ms(), replace: self.force };
-        let way = |pool: &Pool| pool.make_way(&req, &|| self.pool.index_to_list(pool, setup).ok());
-        let (pool, ()) = self.pool.open_to_change(setup, &name, way)?;
-        let outcome = pool.put(&req, &mut *source, &setup.settings());
+        let see = |pool: &Pool| pool.see_way(&name);
+        let make = |pool: &Pool, way: Way| {
+            pool.make_way(&req, &way, &|| self.pool.index_to_list(pool, setup).ok())?;
+            Ok(way)
+        };
+        let (pool, way) = self.pool.open_to_change(setup, see, make)?;
+        let outcome = pool.put_on(&req, &way, &mut *source, &setup.settings());
         setup.observer.finish();
         let mut report = outcome?;
         report.seconds = setup.seconds();

@@ -63,7 +63,7 @@ impl Command for Rm {
         }
         let first = names.first().cloned().unwrap_or_default();
         let mut left = names.iter().peekable();
-        let mut remove = |pool: &Pool| {
+        let mut remove = |pool: &Pool, _seen: bool| {
             while let Some(name) = left.peek() {
                 pool.remove(name, fresh_run(), now_ms(), &setup.settings())?;
                 left.next();
@@ -71,8 +71,11 @@ impl Command for Rm {
             Ok(())
         };
         match &opened {
-            Some(pool) => remove(pool)?,
-            None => self.pool.open_to_change(setup, &first, remove).map(drop)?,
+            Some(pool) => remove(pool, true)?,
+            None => {
+                let see = |pool: &Pool| pool.has(&first);
+                self.pool.open_to_change(setup, see, remove).map(drop)?;
+            }
         }
         setup.observer.finish();
         if setup.json {

@@ -172,6 +172,10 @@ fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
         let (all, removed) = (report.leftovers, report.leftovers_removed);
         text += &format!("{} found, {removed} put aside\n", count(all, "leftover file"));
     }
+    if report.astray > 0 {
+        let (all, back) = (count(report.astray, "file"), report.brought_back);
+        text += &format!("{all} moved elsewhere by the place's server, {back} brought back\n");
+    }
     if report.quarantined > 0 {
         text += &format!("{} in quarantine\n", count(report.quarantined, "file"));
     }

@@ -112,30 +112,30 @@ impl PoolFlags {
         }
     }
 
-    /// As [`PoolFlags::open_for`], for work that changes an object of this name. The homes of the
-    /// name are asked before, and one of them for its map: where a person has edited the
-    /// description, nothing is written by it before the nodes have agreed.
+    /// As [`PoolFlags::open_for`], for work that changes objects. What there is of them `see` looks
+    /// at before, and one of the nodes that were asked for it is asked for its map: where a person
+    /// has edited the description, nothing is written by it before the nodes have agreed.
     ///
     /// # Errors
     /// As [`PoolFlags::open_for`]; [`PoolError::Refused`] for what cannot be edited.
-    pub fn open_to_change<T>(
+    pub fn open_to_change<S, T>(
         &self,
         setup: &Setup,
-        name: &str,
-        mut work: impl FnMut(&Pool) -> Result<T, PoolError>,
+        see: impl Fn(&Pool) -> Result<S, PoolError>,
+        mut work: impl FnMut(&Pool, S) -> Result<T, PoolError>,
     ) -> Result<(Pool, T), Failure> {
         let (pool, done) = self.open_for(setup, |pool| {
-            pool.has(name)?;
+            let seen = see(pool)?;
             match pool.edited(&setup.settings())? {
                 Some(agreed) => Ok(Err(agreed)),
-                None => work(pool).map(Ok),
+                None => work(pool, seen).map(Ok),
             }
         })?;
         match done {
             Ok(done) => Ok((pool, done)),
             Err(agreed) => {
                 let pool = self.reopen(agreed, setup)?;
-                let done = work(&pool)?;
+                let done = work(&pool, see(&pool)?)?;
                 Ok((pool, done))
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use kiln_node::recovery::NodePrice;
 use kiln_store::device::{Combine, DeviceModel, Devices};
 use serde::{Deserialize, Serialize};
 
@@ -110,6 +111,37 @@ impl Prices {
         }
     }
 
+    /// Refuses zones with nodes that there are not.
+    fn know(&self, nodes: &[&str]) -> Result<(), Failure> {
+        let all = self.zone.values().flat_map(|zone| &zone.nodes);
+        match all.into_iter().find(|node| !nodes.contains(&&node[..])) {
+            None => Ok(()),
+            Some(node) => {
+                let problem = format!("no node {node:?}; there are {}", nodes.join(", "));
+                Err(Failure::Flag { flag: "--price", problem })
+            }
+        }
+    }
+
+    /// What is paid at each of these nodes by who plans what is sent between them.
+    ///
+    /// # Errors
+    /// A zone has a node that is not among these.
+    pub fn as_nodes<'a>(
+        &self,
+        nodes: impl Iterator<Item = &'a str>,
+    ) -> Result<kiln_node::recovery::Prices, Failure> {
+        let nodes: Vec<&str> = nodes.collect();
+        self.know(&nodes)?;
+        let price = |id: &&str| {
+            let mut zones = self.zone.values();
+            let zone = zones.position(|zone| zone.nodes.iter().any(|node| node == id));
+            let (read, byte) = self.in_zone(zone.and_then(|at| self.zone.values().nth(at)));
+            ((*id).to_owned(), NodePrice { zone, read, byte })
+        };
+        Ok(nodes.iter().map(price).collect())
+    }
+
     /// The prices as costs of devices, one a zone: what the read planner takes for seconds is
     /// money, which adds up over zones.
     ///
@@ -117,12 +149,7 @@ impl Prices {
     /// A zone has a node that is not among these.
     pub fn as_devices<'a>(&self, nodes: impl Iterator<Item = &'a str>) -> Result<Devices, Failure> {
         let nodes: Vec<&str> = nodes.collect();
-        for node in self.zone.values().flat_map(|zone| &zone.nodes) {
-            if !nodes.contains(&&node[..]) {
-                let problem = format!("no node {node:?}; there are {}", nodes.join(", "));
-                return Err(Failure::Flag { flag: "--price", problem });
-            }
-        }
+        self.know(&nodes)?;
         let model = |zone: Option<&Zone>| {
             let (get, byte) = self.in_zone(zone);
             // Models divide by what a byte costs.

@@ -132,6 +132,35 @@ fn a_lost_agent_is_rebuilt_by_the_others_with_the_traffic_of_the_plans() {
 }
 
 #[test]
+fn a_pool_is_rebuilt_by_the_cheapest_plans() {
+    let mut scene = Scene::new("rs:4+2", 7, &[5_000_000, 5_000_000, 6_000_001]);
+    let nodes = |nodes: &[usize]| {
+        let nodes: Vec<String> = nodes.iter().map(|node| format!("\"n{node}\"")).collect();
+        nodes.join(", ")
+    };
+    let table = format!(
+        "currency = \"EUR\"\ngets_1000 = 0.001\ngigabyte = 1.0\n[zone.a]\nnodes = [{}]\n[zone.b]\n\
+         nodes = [{}]\n",
+        nodes(&[0, 1, 2, 3]),
+        nodes(&[4, 5, 6])
+    );
+    fs::write(scene.rig.path("prices.toml"), table).unwrap();
+    scene.kill(1);
+    let report = scene.recover("--price prices.toml --to n0,n2,n3,n4,n5,n6");
+    assert_eq!((&report["failed_count"], &report["replanned_count"]), (&0.into(), &0.into()));
+    assert_eq!(report["bytes_sent"], report["planned_sent"], "{report}");
+    let price = &report["price"];
+    assert_eq!(price["currency"], "EUR");
+    let (planned, unweighed) =
+        (price["planned"].as_f64().unwrap(), price["unweighed"].as_f64().unwrap());
+    assert!(planned > 0.0 && planned < unweighed, "{report}");
+    scene.is_whole();
+    let wrong = "coordinator --wait 0 --price wrong.toml --key cluster.key";
+    fs::write(scene.rig.path("wrong.toml"), "gets_1000 = -1\ngigabyte = 0\n").unwrap();
+    scene.rig.kiln(wrong).fails(3, &["numbers from 0 on"]);
+}
+
+#[test]
 fn a_node_that_leaves_is_emptied_by_all_agents_as_planned() {
     let mut scene = Scene::new("clay:4+2", 8, &[]);
     for at in 0..16 {

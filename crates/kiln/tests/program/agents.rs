@@ -205,3 +205,47 @@ fn a_coordinator_has_the_agents_rebuild_what_is_lost() {
     let words = format!("coordinator {} --to {} {key}", list(&agents, ""), agents[0].address);
     rig.kiln(&format!("{words} --strategy luck")).fails(3, &["luck", "central"]);
 }
+
+/// With prices the plan is chosen by them: sums are made in a zone before they leave it, and the
+/// report says what that costs.
+#[test]
+fn a_coordinator_rebuilds_by_the_cheapest_plan() {
+    let rig = Rig::new();
+    rig.kiln("agent --init --key cluster.key").ok();
+    let key = "--key cluster.key";
+    let mut agents = Agent::several(&rig, 6, key);
+    rig.data("object", 2_000_000, 9);
+    rig.kiln(&format!("encode object -c rs:4+2 {} -q {key}", list(&agents, "-o"))).ok();
+    let lost = rig.read("d2/object.02.kiln");
+    agents.remove(2).kill();
+    let spare = Agent::start(&rig, "spare", key);
+    // Two helpers are where the new shard goes, three elsewhere.
+    let names = |agents: &[&Agent]| {
+        let names: Vec<String> =
+            agents.iter().map(|agent| format!("{:?}", agent.address)).collect();
+        names.join(", ")
+    };
+    let (here, there) =
+        (names(&[&agents[0], &agents[1], &spare]), names(&[&agents[2], &agents[3], &agents[4]]));
+    let table = |here: &str| {
+        format!(
+            "gets_1000 = 0.0\ngigabyte = 1.0\n[zone.here]\nnodes = [{here}]\n[zone.there]\nnodes = \
+             [{there}]\n"
+        )
+    };
+    std::fs::write(rig.path("prices.toml"), table(&here)).unwrap();
+    let words = format!("coordinator {} --to {} {key}", list(&agents, ""), spare.address);
+    let report = rig.kiln(&format!("{words} --price prices.toml --json")).ok().json();
+    let price = &report["price"];
+    let (planned, unweighed) = (&price["planned"], &price["unweighed"]);
+    let (planned, unweighed) = (planned.as_f64().unwrap(), unweighed.as_f64().unwrap());
+    // One sum crosses, of the length of a chunk.
+    assert!((planned - 500_000.0 / 1e9).abs() < planned * 0.01, "{report}");
+    assert!(planned < 0.6 * unweighed, "{report}");
+    assert!(rig.read("spare/object.02.kiln") == lost);
+    rig.remove("spare/object.02.kiln");
+    let said = rig.kiln(&format!("{words} --price prices.toml --strategy central")).ok().stdout;
+    assert!(said.contains("price of its plans: ") && said.contains("central"), "{said}");
+    std::fs::write(rig.path("prices.toml"), table("\"nobody\"")).unwrap();
+    rig.kiln(&format!("{words} --price prices.toml")).fails(3, &["nobody"]);
+}

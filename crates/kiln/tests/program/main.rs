@@ -30,6 +30,7 @@ mod pool_kill;
 mod raw;
 mod reads;
 mod recover;
+mod requests;
 mod rig;
 mod sealed;
 mod sync;

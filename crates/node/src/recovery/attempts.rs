@@ -8,6 +8,7 @@ use kiln_plan::{Costs, Execution, Plan};
 use kiln_store::Layout;
 
 use super::placed::{self, Shares, Wanted, refused};
+use super::prices::{ByPrice, Extent, Price};
 use crate::agent::TaskId;
 use crate::coordinator::{RepairFailure, Share};
 use crate::proto::assignment::{Geometry, TargetFile};
@@ -39,6 +40,8 @@ pub struct PlacedRepair<'a> {
     pub strategy: &'a str,
     /// The plan to begin with, on the nodes by their rank; `None`: one is made.
     pub first: Option<Plan>,
+    /// What reads and bytes cost: plans are then chosen by that, and none is taken as it is.
+    pub prices: Option<ByPrice>,
     /// Whether rebuilt shards get their names; else they stay parts, durable and verified.
     pub in_place: bool,
     /// Bytes of every sub-chunk in a window.
@@ -66,6 +69,8 @@ pub struct Repaired {
     pub helpers: Vec<usize>,
     /// Strategy of the plan that was carried out.
     pub strategy: &'static str,
+    /// What that plan costs, where it was chosen by prices.
+    pub price: Option<Price>,
     /// Chunks that turned out to be damaged.
     pub corrupt: Vec<usize>,
     /// Plans that were given up, with the reason.
@@ -110,6 +115,7 @@ pub(crate) struct Ready {
     costs: Costs,
     helpers: Vec<usize>,
     strategy: &'static str,
+    price: Option<Price>,
 }
 
 /// A plan that is carried out.
@@ -165,18 +171,27 @@ impl<'r> Attempts<'r> {
 
     fn ready(&self) -> Result<Ready, kiln_plan::PlanError> {
         let repair = self.repair;
-        let made = match &repair.first {
-            Some(plan) if self.given_up.is_empty() => plan,
-            _ => &placed::plan(&self.wanted().problem()?, repair.strategy, repair.seed)?,
+        let (made, price) = match (&repair.prices, &repair.first) {
+            (Some(prices), _) => {
+                let all = self.extent(0);
+                let (plan, price) = prices.cheapest(&self.wanted(), repair.seed, all)?;
+                (plan, Some(price))
+            }
+            (None, Some(plan)) if self.given_up.is_empty() => (plan.clone(), None),
+            _ => {
+                let problem = self.wanted().problem()?;
+                (placed::plan(&problem, repair.strategy, repair.seed)?, None)
+            }
         };
         let inputs = made.problem().dag().inputs().iter();
         let helpers: BTreeSet<usize> = inputs.map(|at| at.chunk as usize).collect();
         Ok(Ready {
-            plan: made.clone(),
             parts: made.execution()?,
             costs: made.costs(),
             helpers: helpers.into_iter().collect(),
             strategy: made.strategy(),
+            price,
+            plan: made,
         })
     }
 
@@ -270,17 +285,21 @@ impl<'r> Attempts<'r> {
 
     /// What an attempt goes by, and the bytes that one sub-chunk of it stands for.
     pub fn plan_of<'a>(&self, attempt: &'a Attempt) -> (&'a Plan, u64) {
-        (&attempt.ready.plan, self.sub_bytes(attempt))
+        (&attempt.ready.plan, self.extent(attempt.first).sub_bytes)
     }
 
-    fn sub_bytes(&self, attempt: &Attempt) -> u64 {
-        let left = attempt.first..self.layout.stripes();
-        left.map(|stripe| self.layout.sub_len(stripe) as u64).sum()
+    /// What is to be rebuilt from a stripe on.
+    fn extent(&self, first: u64) -> Extent {
+        let left = first..self.layout.stripes();
+        let stripes = left.end.saturating_sub(left.start);
+        let sub_bytes = left.map(|stripe| self.layout.sub_len(stripe) as u64).sum();
+        Extent { stripes, sub_bytes }
     }
 
     /// The attempt was carried out; it is the last one.
     pub fn done(&mut self, attempt: Attempt, amounts: Vec<(usize, Amounts)>) -> Repaired {
-        let sub_bytes = self.sub_bytes(&attempt);
+        let (sub_bytes, all) = (self.extent(attempt.first).sub_bytes, self.extent(0).sub_bytes);
+        let left = sub_bytes as f64 / all.max(1) as f64;
         Repaired {
             nodes: amounts.into_iter().collect(),
             planned: attempt.ready.costs,
@@ -288,6 +307,7 @@ impl<'r> Attempts<'r> {
             resumed: attempt.kept.0,
             helpers: attempt.ready.helpers,
             strategy: attempt.ready.strategy,
+            price: attempt.ready.price.map(|price| price.part(left)),
             corrupt: self.chunks.iter().copied().collect(),
             given_up: std::mem::take(&mut self.given_up),
         }

@@ -91,13 +91,19 @@ impl Rules {
         Ok(Rules { candidates, seed })
     }
 
+    /// The strategy that somebody named.
+    #[must_use]
+    pub fn named(&self) -> Option<&'static str> {
+        match self.candidates[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
     /// The strategy for an object that is planned by itself.
     #[must_use]
     pub fn single(&self) -> &'static str {
-        match self.candidates[..] {
-            [only] => only,
-            _ => kiln_plan::UNDECIDED.name,
-        }
+        self.named().unwrap_or(kiln_plan::UNDECIDED.name)
     }
 }
 

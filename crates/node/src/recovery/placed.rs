@@ -29,11 +29,22 @@ impl Wanted<'_> {
     /// # Errors
     /// Too few chunks can be read.
     pub fn problem(&self) -> Result<Problem, PlanError> {
-        let available: Vec<usize> = self.homes.iter().map(|(chunk, _)| *chunk).collect();
+        self.problem_of(&self.homes, Arc::new(Cluster::uniform(self.nodes)?))
+    }
+
+    /// The same where only these chunks are to be read, on these nodes.
+    ///
+    /// # Errors
+    /// They are too few.
+    pub fn problem_of(
+        &self,
+        homes: &[(usize, usize)],
+        cluster: Arc<Cluster>,
+    ) -> Result<Problem, PlanError> {
+        let available: Vec<usize> = homes.iter().map(|(chunk, _)| *chunk).collect();
         let lost: Vec<usize> = self.targets.iter().map(|(chunk, _)| *chunk).collect();
         let (_, dag) = self.codec.repair_dag(&lost, &available)?;
-        let cluster = Arc::new(Cluster::uniform(self.nodes)?);
-        let problem = Problem::new(Arc::new(dag), cluster, &self.homes, &self.targets)?;
+        let problem = Problem::new(Arc::new(dag), cluster, homes, &self.targets)?;
         let Some(runs) = self.runs else { return Ok(problem) };
         problem.of_range(|at| {
             let of_chunk = |(chunk, _): &&(usize, Range<u32>)| *chunk == at.chunk as usize;
@@ -47,7 +58,19 @@ impl Wanted<'_> {
 /// # Errors
 /// There is no such strategy.
 pub(crate) fn plan(problem: &Problem, name: &str, seed: u64) -> Result<Plan, PlanError> {
-    let plan = strategy(name)?.plan(problem, &mut SearchBudget::new(seed))?;
+    plan_within(problem, name, SearchBudget::new(seed))
+}
+
+/// As [`plan`], with what a search may take.
+///
+/// # Errors
+/// As [`plan`].
+pub(crate) fn plan_within(
+    problem: &Problem,
+    name: &str,
+    mut budget: SearchBudget<'_>,
+) -> Result<Plan, PlanError> {
+    let plan = strategy(name)?.plan(problem, &mut budget)?;
     plan.check()?;
     Ok(plan)
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::attempts::{FinalFailure, Repaired};
 use super::batch::Batch;
+use super::prices::Price;
 use crate::NodeError;
 
 /// Failures and plans given up that a report tells at most.
@@ -107,6 +108,8 @@ pub struct PoolRecovered {
     pub strategies: BTreeMap<&'static str, StrategyLoad>,
     /// Bytes by node, of all strategies.
     pub nodes: BTreeMap<String, NodeLoad>,
+    /// What the plans cost that agents carried out, where they were chosen by prices.
+    pub price: Option<Price>,
     /// Plans that were given up for others, with the reason; at most 1000.
     pub replanned: Vec<String>,
     /// How many were.
@@ -174,6 +177,9 @@ impl PoolRecovered {
             self.central_bytes.1 += ended.central.1;
             return;
         };
+        if let Some(price) = ended.price {
+            self.price.get_or_insert_default().add(price);
+        }
         let row = self.strategies.entry(strategy).or_default();
         row.objects += 1;
         for (id, load) in &ended.nodes {
@@ -211,6 +217,8 @@ pub(crate) struct Ended {
     pub corrupt: Vec<u16>,
     /// Bytes read and written by a repair that was computed here.
     pub central: (u64, u64),
+    /// What its plan costs, where it was chosen by prices.
+    pub price: Option<Price>,
 }
 
 impl From<Outcome> for Ended {
@@ -224,6 +232,7 @@ impl From<Outcome> for Ended {
             given_up: Vec::new(),
             corrupt: Vec::new(),
             central: (0, 0),
+            price: None,
         }
     }
 }
@@ -260,6 +269,7 @@ impl Ended {
             rebuilt: done.resumed + nodes.values().map(|load| load.written).sum::<u64>(),
             nodes,
             resumed: done.resumed,
+            price: done.price,
             given_up: done.given_up,
             corrupt: done.corrupt.iter().map(|chunk| *chunk as u16).collect(),
             ..outcome.into()

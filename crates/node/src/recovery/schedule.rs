@@ -17,7 +17,7 @@ use super::state::{
     Phase, Rate, RecoveryState, RunningRepair, ScrubState, ShownPlan, Wait, WaitReason,
 };
 use super::suspects::Suspects;
-use super::{Now, PoolRecovered, RateLimits};
+use super::{Now, PoolRecovered, Prices, RateLimits};
 use crate::task::Amounts;
 
 /// Objects that are planned together at most.
@@ -58,6 +58,9 @@ pub struct RecoverOptions {
     /// With `stay`: how far apart rounds begin that read all that is stored; `None`: there are
     /// none.
     pub scrub_every: Option<Duration>,
+    /// What reads and bytes cost at the pool's nodes: each object is then repaired by the cheapest
+    /// plan, where agents can; joint plans say only where rebuilt shards go.
+    pub prices: Option<Prices>,
     /// Seed of all choices.
     pub seed: u64,
 }
@@ -76,6 +79,7 @@ impl Default for RecoverOptions {
             tries: 6,
             patience: Duration::from_secs(60),
             scrub_every: None,
+            prices: None,
             seed: 1,
         }
     }

@@ -13,6 +13,9 @@ const MAX_LOG: u64 = 1 << 20;
 /// The same where every change writes all of it.
 const MAX_WHOLE: u64 = 16 << 10;
 
+/// Tries to read a log that others write.
+const READS: u32 = 3;
+
 /// A place in a log: everything before it is known.
 ///
 /// The mark of the last record tells a log that grew from one that was cut and grew again.
@@ -71,17 +74,11 @@ fn note_whole(store: &dyn Backend, len: u64, records: Vec<u8>) {
 /// The end of the log, and the keys noted since `known`; `None` for the keys when they cannot be
 /// told.
 pub(crate) fn since(store: &dyn Backend, known: &Position) -> Result<(Position, Option<Vec<Key>>)> {
-    let file = match store.open(LOG) {
-        Ok(file) => file,
-        Err(error) if error.is_not_found() => {
-            let same = *known == Position::default();
-            return Ok((Position::default(), same.then(Vec::new)));
-        }
-        Err(error) => return Err(error.into()),
+    let Some(bytes) = read(store)? else {
+        let same = *known == Position::default();
+        return Ok((Position::default(), same.then(Vec::new)));
     };
-    let len = (file.len() - file.len() % RECORD).min(MAX_LOG + RECORD);
-    let mut bytes = vec![0; len as usize];
-    file.read_at(0, &mut bytes)?;
+    let len = bytes.len() as u64;
     let last_before = |len: u64| {
         let mut last = [0; 32];
         if len > 0 {
@@ -102,6 +99,26 @@ pub(crate) fn since(store: &dyn Backend, known: &Position) -> Result<(Position, 
         keys
     });
     Ok((end, keys))
+}
+
+/// All whole records; `None`: there is no log. Where places write it whole, somebody may do so
+/// between the look at it and the read of it.
+fn read(store: &dyn Backend) -> Result<Option<Vec<u8>>> {
+    let mut left = READS;
+    loop {
+        let file = match store.open(LOG) {
+            Ok(file) => file,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let mut bytes = vec![0; (file.len() - file.len() % RECORD).min(MAX_LOG + RECORD) as usize];
+        left -= 1;
+        match file.read_at(0, &mut bytes) {
+            Ok(()) => return Ok(Some(bytes)),
+            Err(_) if left > 0 => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 #[cfg(test)]

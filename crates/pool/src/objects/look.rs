@@ -52,6 +52,11 @@ impl Found {
     pub(crate) fn data(&self) -> Option<&Manifest> {
         self.newest.as_ref().filter(|manifest| manifest.body.is_data())
     }
+
+    /// As [`Found::data`], of what is not looked at any more.
+    pub(super) fn into_data(self) -> Option<Manifest> {
+        self.newest.filter(|manifest| manifest.body.is_data())
+    }
 }
 
 /// One node's answer.
@@ -401,6 +406,14 @@ impl Pool {
     /// [`PoolError::Uncertain`] when too many homes are unavailable; [`PoolError::MapChanged`].
     pub(crate) fn look(&self, key: &Key, name: &str) -> Result<Found> {
         self.settled(key, name, self.ask(key, false)?)
+    }
+
+    /// As [`Pool::look`], for several names at once: each node is asked for its map once.
+    pub(super) fn look_each(&self, names: &[&str]) -> Result<Vec<Found>> {
+        let keys = names.iter().map(|name| Key::of(name)).collect::<Result<Vec<Key>>>()?;
+        let wanted: Vec<(Key, bool)> = keys.iter().map(|key| (*key, false)).collect();
+        let found = self.ask_each(&wanted)?.into_iter().zip(keys.iter().zip(names));
+        found.map(|(found, (key, name))| self.settled(key, name, found)).collect()
     }
 
     /// As [`Pool::look`]; every home that can be is asked: for repairs and scrubs.

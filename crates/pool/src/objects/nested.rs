@@ -7,7 +7,9 @@
 use std::collections::BTreeSet;
 use std::iter;
 
+use super::look::Found;
 use super::put::{MAX_TOGETHER, PutRequest};
+use super::way::Way;
 use super::{Index, MAX_NAME, Pool};
 use crate::engine::sinks::in_parallel;
 use crate::{PoolError, Result, Settings, Silent, Source, StreamSource};
@@ -107,31 +109,63 @@ impl Pool {
     /// };
     /// let req = |name| PutRequest { name, run: [2; 16], now_ms: 0, replace: false };
     /// let settings = Settings::new(&Silent);
-    /// pool.make_way(&req("a/b"), &index)?;
-    /// pool.put(&req("a/b"), &mut StreamSource::new(&b"bytes"[..]), &settings)?;
-    /// assert!(matches!(pool.make_way(&req("a"), &index), Err(PoolError::Refused { .. })));
-    /// assert!(matches!(pool.make_way(&req("a/b/c"), &index), Err(PoolError::Refused { .. })));
+    /// let way = pool.see_way("a/b")?;
+    /// pool.make_way(&req("a/b"), &way, &index)?;
+    /// pool.put_on(&req("a/b"), &way, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
+    /// for name in ["a", "a/b/c"] {
+    ///     let end = pool.make_way(&req(name), &pool.see_way(name)?, &index);
+    ///     assert!(matches!(end, Err(PoolError::Refused { .. })));
+    /// }
     /// # Ok::<(), PoolError>(())
     /// ```
     ///
     /// # Errors
     /// [`PoolError::Refused`]; as [`Pool::manifest`], and as [`Pool::put`] for objects of folders.
-    pub fn make_way(&self, req: &PutRequest<'_>, index: &dyn Fn() -> Option<Index>) -> Result<()> {
-        let folders: Vec<&str> = folders_of(req.name).collect();
-        let marks: Vec<String> = folders.iter().filter_map(|folder| mark_of(folder)).collect();
-        let own = mark_of(req.name);
-        let asked = folders.iter().copied().chain(marks.iter().chain(&own).map(String::as_str));
-        let there = self.are_there(asked.collect())?;
-        let (objects, there) = there.split_at(folders.len());
-        let (marked, was_folder) = there.split_at(marks.len());
-        if let Some((folder, _)) = folders.iter().zip(objects).find(|(_, is)| **is) {
+    pub fn make_way(
+        &self,
+        req: &PutRequest<'_>,
+        way: &Way,
+        index: &dyn Fn() -> Option<Index>,
+    ) -> Result<()> {
+        if way.name != req.name {
+            let what = format!("the way of {:?} is none of {:?}", way.name, req.name);
+            return Err(PoolError::Usage { what });
+        }
+        let folders: BTreeSet<&str> = folders_of(req.name).collect();
+        if let Some(folder) = &way.blocked {
             return Err(above(folder, req.name));
         }
-        if was_folder.contains(&true) {
-            self.refuse_nested_but(&folders.into_iter().collect(), index().as_ref(), req.name)?;
+        if way.was_folder {
+            self.refuse_nested_but(&folders, index().as_ref(), req.name)?;
         }
-        let lacking = lacking(&marks, marked).filter(|mark| *mark != req.name);
-        self.put_marks(req.run, req.now_ms, &lacking.collect::<Vec<_>>())
+        let lacking = way.lacking.iter().filter(|mark| *mark != req.name);
+        self.put_marks(req.run, req.now_ms, &lacking.map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// Looks at a name, at the folders in it and at their own objects, all at once: every node is
+    /// asked for its map once, however many folders there are.
+    ///
+    /// # Errors
+    /// As [`Pool::manifest`], but for [`PoolError::NoObject`].
+    pub fn see_way(&self, name: &str) -> Result<Way> {
+        let folders: Vec<&str> = folders_of(name).collect();
+        let marks: Vec<String> = folders.iter().filter_map(|folder| mark_of(folder)).collect();
+        let own = mark_of(name);
+        let mut names = vec![name];
+        names.extend(folders.iter().copied().chain(marks.iter().chain(&own).map(String::as_str)));
+        let mut found = self.look_each(&names)?.into_iter().map(Found::into_data);
+        let object = found.next().flatten();
+        let there: Vec<bool> = found.map(|data| data.is_some()).collect();
+        let (objects, there) = there.split_at(folders.len());
+        let (marked, was_folder) = there.split_at(marks.len());
+        let blocked = folders.iter().zip(objects).find(|(_, is)| **is);
+        Ok(Way {
+            name: name.to_owned(),
+            object,
+            blocked: blocked.map(|(folder, _)| (*folder).to_owned()),
+            lacking: lacking(&marks, marked).map(str::to_owned).collect(),
+            was_folder: was_folder.contains(&true),
+        })
     }
 
     /// Gives folders that have none their own objects, as [`Pool::make_way`] does. `run`: a fresh

@@ -11,6 +11,7 @@ use super::commit::{Change, StagedShard};
 use super::pool::PoolNode;
 use super::room::WithRoom;
 use super::still::Asked;
+use super::way::Way;
 use crate::engine::encode::{check_unchanged, encode_shards};
 use crate::engine::names;
 use crate::engine::node::Part;
@@ -83,11 +84,13 @@ struct Staged<'a> {
 
 /// What may be there already.
 #[derive(Copy, Clone)]
-enum Before {
+enum Before<'a> {
     /// As [`PutRequest::replace`] says.
     AsAsked,
     /// An object with data of just this identity, or none.
     Run(Option<[u8; 16]>),
+    /// As [`PutRequest::replace`] says, and what is there was looked at.
+    Seen(&'a Way),
 }
 
 /// A source of which the start was read to see how long it is.
@@ -194,10 +197,25 @@ impl Pool {
         self.put_one(req, Before::Run(over), source, settings)
     }
 
+    /// As [`Pool::put`], after [`Pool::see_way`]: what it found is not asked for again before the
+    /// data is written. Before the object takes its place it is, as ever.
+    ///
+    /// # Errors
+    /// As [`Pool::put`].
+    pub fn put_on(
+        &self,
+        req: &PutRequest<'_>,
+        way: &Way,
+        source: &mut dyn Source,
+        settings: &Settings<'_>,
+    ) -> Result<PutReport> {
+        self.put_one(req, Before::Seen(way), source, settings)
+    }
+
     fn put_one(
         &self,
         req: &PutRequest<'_>,
-        before: Before,
+        before: Before<'_>,
         source: &mut dyn Source,
         settings: &Settings<'_>,
     ) -> Result<PutReport> {
@@ -245,7 +263,7 @@ impl Pool {
     fn put_each(
         &self,
         puts: Vec<(PutRequest<'_>, &mut dyn Source)>,
-        before: Before,
+        before: Before<'_>,
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<PutReport>>> {
         check_together(puts.iter().map(|(req, _)| req.name))?;
@@ -286,7 +304,7 @@ impl Pool {
     fn stage<'a>(
         &self,
         req: PutRequest<'a>,
-        before: Before,
+        before: Before<'_>,
         source: &mut dyn Source,
         asked: &Asked,
         settings: &Settings<'_>,
@@ -299,8 +317,14 @@ impl Pool {
         }
         // Before much is written. Data that lies in the manifest is looked for only once, when that
         // is replaced.
-        let found = self.look(&key, req.name)?;
-        refuse_existing(&req, before, found.data())?;
+        let seen = match before {
+            Before::Seen(way) => way.object(req.name),
+            _ => None,
+        };
+        match seen {
+            Some(there) => refuse_existing(&req, before, there)?,
+            None => refuse_existing(&req, before, self.look(&key, req.name)?.data())?,
+        }
         self.stage_shards(req, key, &class, &mut source, asked, settings)
     }
 
@@ -368,7 +392,7 @@ impl Pool {
     fn commit_staged<'s>(
         &self,
         staged: &[&'s Staged<'s>],
-        before: Before,
+        before: Before<'_>,
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<Option<Manifest>>>> {
         if staged.is_empty() {
@@ -522,9 +546,13 @@ pub(super) fn check_together<'a>(names: impl ExactSizeIterator<Item = &'a str>) 
     }
 }
 
-fn refuse_existing(req: &PutRequest<'_>, before: Before, there: Option<&Manifest>) -> Result<()> {
+fn refuse_existing(
+    req: &PutRequest<'_>,
+    before: Before<'_>,
+    there: Option<&Manifest>,
+) -> Result<()> {
     match (before, there) {
-        (Before::AsAsked, Some(there)) if !req.replace => {
+        (Before::AsAsked | Before::Seen(_), Some(there)) if !req.replace => {
             let what = format!("object {:?} exists already (version {})", req.name, there.version);
             Err(PoolError::Exists { what })
         }

@@ -84,6 +84,12 @@ pub struct ScrubReport {
     /// others.
     #[serde(skip_serializing_if = "is_zero")]
     pub compacted: u64,
+    /// Files that the server of their place has moved elsewhere, as HDFS does.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub astray: u64,
+    /// How many of them are back.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub brought_back: u64,
     /// Ids of unavailable nodes.
     pub away: Vec<String>,
     /// So many nodes are unavailable that there may be objects which only they know.
@@ -212,6 +218,7 @@ impl Pool {
         self.scrub_unlisted(&strays, index, req, queue, report, settings)?;
         self.restore(&strays, index, req, report, settings)?;
         self.finish_scrub(&strays, index, req, report, settings)?;
+        self.bring_back(req.dry_run, report, settings);
         if !req.dry_run {
             report.compacted = self.compact(settings);
         }
@@ -501,7 +508,8 @@ impl ScrubReport {
     fn judge(&mut self) {
         self.clean = self.damaged + self.unreadable + self.under_replicated + self.unproven == 0
             && self.away.is_empty()
-            && self.leftovers == self.leftovers_removed;
+            && self.leftovers == self.leftovers_removed
+            && self.astray == self.brought_back;
     }
 
     /// `Ok` when nothing is damaged.

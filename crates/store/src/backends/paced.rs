@@ -8,7 +8,7 @@ use super::capability::Capabilities;
 use super::log::LogFile;
 use super::space::Space;
 use super::upload::{NewFile, Tag, Upload};
-use super::{Append, Backend, BatchRead, LockAttempt, ReadAt, WriteLock};
+use super::{Append, Backend, BatchRead, LockAttempt, ReadAt, Whereabouts, WriteLock};
 use crate::Result;
 
 /// A place at which at most so many bytes a second are read and written, together. Names, locks and
@@ -124,6 +124,14 @@ impl Backend for PacedBackend {
 
     fn compact(&self) -> Result<u64> {
         self.inner.compact()
+    }
+
+    fn whereabouts(&self, name: &str) -> Result<Whereabouts> {
+        self.inner.whereabouts(name)
+    }
+
+    fn bring_back(&self, name: &str) -> Result<()> {
+        self.inner.bring_back(name)
     }
 
     fn remove_all(&self, names: &[&str]) -> Vec<Result<()>> {

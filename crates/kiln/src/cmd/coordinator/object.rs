@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kiln_node::net::{Address, Network, RepairWatcher};
 use kiln_node::proto::assignment::Geometry;
-use kiln_node::recovery::{FinalFailure, Helper, PlacedRepair, Repaired};
+use kiln_node::recovery::{ByPrice, FinalFailure, Helper, PlacedRepair, Repaired};
 use kiln_node::task::default_slice;
 use kiln_pool::{Condition, Observer, SetReport, discover, names};
 use kiln_store::{Backend, ReadMode, ShardReader, StoreError};
@@ -15,6 +15,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::Coordinator;
+use super::paid::{Paid, PriceReport};
 use crate::exit::{Exit, Failure};
 use crate::lists;
 use crate::print::{Stream, pace};
@@ -54,6 +55,8 @@ struct Report {
     verified: bool,
     nodes: Vec<NodeReport>,
     replanned: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    price: Option<PriceReport>,
 }
 
 /// Shows progress on the terminal.
@@ -108,6 +111,10 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         return Err(Failure::Flag { flag: "AGENT", problem });
     }
     let geometry = geometry_of(&found, &folders)?;
+    let ids = || nodes.iter().map(|node| &node.address[..]);
+    let paid = Paid::read(flags.price.as_deref(), ids())?;
+    let by_price = |paid: &Paid| ByPrice::new(paid.nodes.of(ids()), flags.strategy.as_deref());
+    let prices = paid.as_ref().map(by_price);
     let repair = PlacedRepair {
         codec: set.codec(),
         geometry,
@@ -115,6 +122,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         targets: lost.iter().map(|&index| target_of(&found.object, index, target)).collect(),
         strategy: flags.strategy.as_deref().unwrap_or(STRATEGY),
         first: None,
+        prices,
         in_place: true,
         slice: match flags.window {
             Some(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX).max(1),
@@ -128,7 +136,8 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let outcome = patiently(flags, setup, &to, &repair);
     setup.observer.finish();
     let done = outcome?;
-    let report = report_of(&found, &repair, lost, &done, setup);
+    let price = paid.map(|paid| paid.report(done.price));
+    let report = Report { price, ..report_of(&found, &repair, lost, &done, setup) };
     show_report(&report, setup)?;
     Ok(Exit::Done)
 }
@@ -225,7 +234,8 @@ fn report_of(
     Report {
         object: found.object.clone(),
         code: found.code.clone(),
-        strategy: repair.strategy.to_owned(),
+        // Of several the one whose plan was the cheapest.
+        strategy: done.price.map_or(repair.strategy, |_| done.strategy).to_owned(),
         helpers: done.helpers.clone(),
         bytes_read: nodes.iter().map(|node| node.bytes_read).sum(),
         bytes_sent: nodes.iter().map(|node| node.bytes_sent).sum(),
@@ -242,6 +252,7 @@ fn report_of(
         lost,
         nodes,
         replanned: done.given_up.clone(),
+        price: None,
     }
 }
 
@@ -277,6 +288,9 @@ fn show_report(report: &Report, setup: &Setup) -> Result<(), Failure> {
         sizes::show(report.bytes_sent),
         sizes::show(report.max_node_load),
     );
+    if let Some(price) = &report.price {
+        text += &price.words();
+    }
     if setup.verbose {
         for node in &report.nodes {
             text += &format!(

@@ -13,6 +13,7 @@ use super::Coordinator;
 use super::control::RecoveryControl;
 use super::hook::Hook;
 use super::logs::LogKeeper;
+use super::paid::{Paid, PriceReport};
 use super::scrubs::PositionFile;
 use crate::exit::{Exit, Failure};
 use crate::page::Board;
@@ -73,6 +74,8 @@ struct Report {
     plan_seconds: f64,
     stopped: bool,
     seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    price: Option<PriceReport>,
 }
 
 /// Recovers the pool.
@@ -83,6 +86,8 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         let problem = "no node of this pool is an agent; kiln repair repairs it".to_owned();
         return Err(Failure::Flag { flag: "--pool", problem });
     };
+    let ids = config.node.iter().map(|node| &node.id[..]);
+    let paid = Paid::read(flags.price.as_deref(), ids)?;
     let network = setup.network(&address)?;
     let _lock = flags.pool.lock("repair")?;
     let limits = RateLimits {
@@ -120,7 +125,10 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         index: &index,
         network,
         who: &who(),
-        options: options(flags, setup),
+        options: RecoverOptions {
+            prices: paid.as_ref().map(|paid| paid.nodes.clone()),
+            ..options(flags, setup)
+        },
         control: &control,
         settings: setup.settings(),
         fresh: &fresh_run,
@@ -134,7 +142,8 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     setup.observer.finish();
     let left = logs.end();
     let done = outcome?;
-    let report = report(&done);
+    let price = paid.map(|paid| paid.report(done.price));
+    let report = Report { price, ..report(&done) };
     show(&report, setup)?;
     Ok(exit(&done, flags.recover.stay).worse(left))
 }
@@ -150,7 +159,7 @@ fn options(flags: &Coordinator, setup: &Setup) -> RecoverOptions {
     let spread = flags.to.len() == 1 && flags.to[0] == "spread";
     let defaults = RecoverOptions::default();
     RecoverOptions {
-        strategy: flags.strategy.clone().unwrap_or(defaults.strategy),
+        strategy: flags.strategy.clone().unwrap_or_else(|| defaults.strategy.clone()),
         to: if spread { Vec::new() } else { flags.to.clone() },
         jobs: flags.recover.jobs as usize,
         slice: flags.window.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX).max(1)),
@@ -162,6 +171,7 @@ fn options(flags: &Coordinator, setup: &Setup) -> RecoverOptions {
         patience: Duration::from_secs(flags.patience),
         scrub_every: flags.scrubs.every(),
         seed: setup.seed,
+        ..defaults
     }
 }
 
@@ -234,6 +244,7 @@ fn report(done: &PoolRecovered) -> Report {
         plan_seconds: done.plan_seconds,
         stopped: done.stopped,
         seconds: done.seconds,
+        price: None,
     }
 }
 
@@ -264,6 +275,9 @@ fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
             sizes::show(report.planned_max_node_load),
         );
         text += &strategies(report);
+    }
+    if let Some(price) = &report.price {
+        text += &price.words();
     }
     if report.central > 0 {
         text += &format!(

@@ -17,7 +17,7 @@ use crate::recovery::batch::Batch;
 use crate::recovery::object::{Commit, Course, agents_can};
 use crate::recovery::report::{Ended, Outcome};
 use crate::recovery::together::{OfObject, Together};
-use crate::recovery::{FinalFailure, PlacedRepair, Repaired, ShownPlan};
+use crate::recovery::{ByPrice, FinalFailure, PlacedRepair, Repaired, ShownPlan};
 use crate::task::{Amounts, default_slice};
 
 /// Between two tries of a commit.
@@ -139,7 +139,11 @@ impl Shared<'_> {
         let options = &self.recovery.options;
         let suspects = self.scheduler().suspects(self.recovery.now());
         let nodes = course.helpers(pool.config(), agents, lacking, &suspects);
-        let plan = course.plan_for(&nodes);
+        let prices = options.prices.as_ref().map(|prices| {
+            let nodes = pool.config().node.iter().map(|node| &node.id[..]);
+            ByPrice::new(prices.of(nodes), self.rules.named())
+        });
+        let plan = course.plan_for(&nodes).filter(|_| prices.is_none());
         let name = |index: u16| (lacking.part(index), lacking.file(index));
         let repair = PlacedRepair {
             codec: &lacking.codec,
@@ -149,6 +153,7 @@ impl Shared<'_> {
                 .collect(),
             strategy: plan.as_ref().map_or(self.rules.single(), |plan| plan.strategy()),
             first: plan,
+            prices,
             nodes,
             in_place: false,
             slice: options.slice.unwrap_or_else(|| default_slice(lacking.info.alpha as usize)),

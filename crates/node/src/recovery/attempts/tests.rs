@@ -38,6 +38,7 @@ fn repair<'a>(codec: &'a Codec, lost: usize, strategy: &'a str) -> PlacedRepair<
         targets: vec![(lost, shape.n(), "part".to_owned(), "name".to_owned())],
         strategy,
         first: None,
+        prices: None,
         in_place: false,
         slice: 64,
         windows: 4,

@@ -1,0 +1,55 @@
+//! What a repair by agents costs, by a table of prices.
+
+use std::path::Path;
+
+use kiln_node::recovery::{Price, Prices as NodePrices};
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::setup::Prices;
+
+/// The table of `--price`, and what it says of the nodes.
+pub struct Paid {
+    pub nodes: NodePrices,
+    currency: String,
+}
+
+/// What the plans that were carried out cost, in the currency of the table.
+#[derive(Debug, Serialize)]
+pub struct PriceReport {
+    currency: String,
+    #[serde(flatten)]
+    price: Price,
+}
+
+impl Paid {
+    /// Reads the table, if there is one, for these nodes.
+    ///
+    /// # Errors
+    /// It cannot be read, or has nodes that there are not.
+    pub fn read<'a>(
+        path: Option<&Path>,
+        nodes: impl Iterator<Item = &'a str>,
+    ) -> Result<Option<Paid>, Failure> {
+        let Some(path) = path else { return Ok(None) };
+        let prices = Prices::of_nodes(path)?;
+        let currency = prices.currency().to_owned();
+        Ok(Some(Paid { nodes: prices.as_nodes(nodes)?, currency }))
+    }
+
+    /// With what it came to.
+    pub fn report(&self, price: Option<Price>) -> PriceReport {
+        PriceReport { currency: self.currency.clone(), price: price.unwrap_or_default() }
+    }
+}
+
+impl PriceReport {
+    /// A line for people.
+    pub fn words(&self) -> String {
+        let Price { planned, unweighed } = self.price;
+        format!(
+            "price of its plans: {planned:.6} {} (without prices {unweighed:.6})\n",
+            self.currency
+        )
+    }
+}

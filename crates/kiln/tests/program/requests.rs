@@ -1,0 +1,90 @@
+//! What commands ask of places that are far away, counted at a small server of HDFS, and what they
+//! do when it moves files.
+
+use std::collections::BTreeMap;
+
+use crate::rig::Rig;
+
+#[allow(dead_code, reason = "another crate's tests use the rest")]
+#[path = "../../../hdfs/tests/hdfs/fake.rs"]
+mod fake;
+
+/// A pool of six folders in one HDFS.
+fn pool(rig: &Rig) -> fake::Fake {
+    let hdfs = fake::Fake::start();
+    let server = hdfs.authority();
+    let nodes: Vec<String> = (0..6)
+        .map(|at| {
+            hdfs.mkdir(&format!("/d{at}"));
+            format!("--node hdfs://{server}/d{at}?datanode={server}&user=kiln,id=n{at}")
+        })
+        .collect();
+    rig.kiln(&format!("pool create -c rs:4+2 {}", nodes.join(" "))).ok();
+    hdfs.state().log.clear();
+    hdfs
+}
+
+/// How often each operation was asked for since, and how often in all.
+fn asked(hdfs: &fake::Fake) -> (BTreeMap<String, usize>, usize) {
+    let log = std::mem::take(&mut hdfs.state().log);
+    let mut counts = BTreeMap::new();
+    for line in &log {
+        let operation = line.split(' ').nth(1).unwrap_or_default();
+        *counts.entry(operation.to_owned()).or_insert(0) += 1;
+    }
+    (counts, log.len())
+}
+
+/// A put looks at its name and at what is above it once before its data is written, and once under
+/// its locks, which is what keeps it safe. The numbers may become smaller.
+#[test]
+fn a_put_asks_few_times() {
+    let rig = Rig::new();
+    let hdfs = pool(&rig);
+    let bytes = rig.data("data", 3_000_000, 1);
+    for (put, code, most) in [
+        ("put data a", 0, 156),
+        ("put data b", 0, 157),
+        ("put data b --force", 0, 165),
+        // Two folders' own objects are looked for, and one is made.
+        ("put data folder/one", 0, 255),
+        ("put data folder/two", 0, 184),
+        // What is there already is refused before anything is written.
+        ("put data folder/two", 5, 76),
+    ] {
+        rig.kiln(put).code(code);
+        let (counts, all) = asked(&hdfs);
+        assert!(all <= most, "{put}: {all} requests, {counts:?}");
+        assert_eq!((code != 0), !counts.contains_key("CREATE"), "{put}: {counts:?}");
+    }
+    for name in ["a", "b", "folder/one", "folder/two"] {
+        rig.kiln(&format!("get {name} -o back --force -q")).ok();
+        assert!(rig.read("back") == bytes, "{name}");
+    }
+    // The logs of changes have one block each, however many changes there were.
+    let parts = |at| hdfs.state().parts_of(&format!("/d{at}/.kiln-changes"));
+    let parts: Vec<usize> = (0..6).map(parts).collect();
+    assert!(parts.iter().all(|parts| *parts <= 1) && parts.contains(&1), "{parts:?}");
+}
+
+/// What HDFS moved to another DataNode is read; a scrub says so, and brings it back.
+#[test]
+fn a_scrub_brings_back_what_hdfs_moved() {
+    let rig = Rig::new();
+    let hdfs = pool(&rig);
+    let bytes = rig.data("data", 3_000_000, 1);
+    rig.kiln("put data a").ok();
+    let moved = hdfs.state().astray("/d1", Some(".kiln"));
+    assert!(moved > 0);
+    rig.kiln("get a -o back -q").ok();
+    assert!(rig.read("back") == bytes);
+    let dry = rig.kiln("scrub --dry-run --json").code(1).json();
+    assert_eq!((&dry["astray"], &dry["damaged"]), (&moved.into(), &0.into()), "{dry}");
+    assert_eq!(hdfs.state().astray("/d1", None), moved);
+    let said = rig.kiln("scrub").ok().stdout;
+    assert!(said.contains(&format!("{moved} file")) && said.contains("brought back"), "{said}");
+    assert_eq!(hdfs.state().astray("/d1", None), 0);
+    assert!(rig.kiln("scrub --json").ok().json()["astray"].is_null());
+    rig.kiln("get a -o back --force -q").ok();
+    assert!(rig.read("back") == bytes);
+}
