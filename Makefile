@@ -60,6 +60,7 @@ help:
 	@echo 'make bench-s3  what repairs download and ask for, and what faults do (QUICK=1)'
 	@echo 'make hdfs-up, hdfs-down  a NameNode and DATANODES=14 with links of RATE here (as root)'
 	@echo 'make hdfs-test  files and a pool on 14 DataNodes here, of which one is killed (as root)'
+	@echo '    RESTART=1: the NameNode is killed too, during puts and a repair; on idle cores'
 	@echo 'make hdfs-faults  a pool in HDFS while requests and DataNodes fail (QUICK=1; as root)'
 	@echo 'make bench-hdfs  pools in HDFS beside its own Reed-Solomon (QUICK=1: 20 minutes; as root)'
 	@echo 'make simulate  clusters in virtual time while everything goes wrong (SEEDS=10000, FIRST=0)'
@@ -276,7 +277,7 @@ clay-test: setup
 	@echo '== Clay in Ceph' && $(PYTHON) bench/clay/clay_test.py && \
 	kiln=$$($(BUILT) kiln:kiln) && { $(ceph-packages) || true; } && \
 	{ $(CEPH_PYTHON) bench/clay/bench.py '$(TARGET)/clay-test' --kiln "$$kiln" \
-	    --out '$(TARGET)/clay-test-out' --tiny || [ $$? = 3 ]; }
+	    --out '$(TARGET)/clay-test-out' --tiny --again || [ $$? = 3 ]; }
 
 # Hosts in network namespaces with shaped links, an agent in each. As root.
 N       ?= 16
@@ -349,7 +350,7 @@ hdfs-test: setup
 	@programs=$$($(BUILT) kiln:kiln kiln-hdfs:hdfs) && set -- $$programs && echo '== hdfs' && \
 	$(hdfs-packages); \
 	$(PYTHON) bench/hdfs/hdfs_test.py '$(HDFS)-test' --kiln "$$1" --battery "$$2" \
-	    --cache '$(TARGET)/hadoop' || [ $$? = 3 ]
+	    --cache '$(TARGET)/hadoop' $(if $(RESTART),--restart) || [ $$? = 3 ]
 
 # Faults between kiln and a real HDFS, counted.
 hdfs-faults: build

@@ -32,6 +32,13 @@ def hdfs(_folder):
         Linked(" | seconds", columns=(1, 2, 3))]
 
 
+def clay(_folder):
+    return [
+        *(Linked("code | workload", section, columns=(3, 4, 5))
+          for section in ("One placement group", "The last parity")),
+        Linked("C3, six objects", columns=(2, 3))]
+
+
 def s3(_folder):
     return [Linked(" | bar | found", columns=(2,), why=WANTED)]
 

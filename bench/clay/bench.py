@@ -2,16 +2,18 @@
 """The Clay paper's evaluation (its section 6) inside real Ceph: traffic, reads and time of repairs.
 
     bench.py FOLDER --kiln PROGRAM --out FOLDER [--plugins DIR] [--quick | --tiny]
-             [--code C2] [--minutes M]
+             [--code C2] [--minutes M] [--again]
 
 One OSD gets an empty disk, in pools of RS (isa), Ceph's Clay and kiln's: bytes through private
 links by the counters of the switch, bytes that devices read by the kernel's, and seconds by the
 clock until nearly all bytes had moved. Every OSD has a loop device, a network namespace, and links
 that are **shaped**, so slow that they and not the two cores set the time. What an idle cluster
-sends is taken off. One JSON with every round goes to OUT, its headline to standard output. As root.
+sends is taken off. A run that was cut off, or had no more time, goes on where it was (--again
+begins anew). One JSON with every round goes to OUT, its headline to standard output. As root.
 """
 
 import argparse
+import hashlib
 import json
 import shutil
 import signal
@@ -54,29 +56,50 @@ def say(text):
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
-def measure(options, found):
-    """All rounds that there is time for, into `found`; what was left out."""
-    end, left_out = time.monotonic() + options.minutes * 60, []
-    losing = Losing(options, say)
+def version_of(options):
+    """What rounds must have in common to be of one run: these files, the plugins, and Ceph."""
+    found = hashlib.sha256(osds.release().encode())
+    for path in [*sorted(HERE.glob("*.py")), *sorted((options.plugins or HERE).glob("*.so"))]:
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def kept(options, version):
+    """Rounds that an earlier run of the same kind wrote down, by case."""
     try:
-        losing.start()
-        for number in range(options.rounds):
-            for case in cases(options.codes, options.groups):
-                if not losing.has(case):
-                    continue
-                if time.monotonic() > end:
-                    left_out.append(f"round {number}: {case.key}")
-                    continue
-                begin = time.monotonic()
-                one = losing.case(case)
-                found.setdefault(case, []).append(one)
-                say(f"{case.key}: {summary.short(one)}; {time.monotonic() - begin:.0f} s in all")
+        report = json.loads(options.file.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    if options.again or report.get("version") != version:
+        return {}
+    rounds = {row["case"]: row["rounds"] for row in report["losses"]}
+    known = {case.key: case for case in cases(options.codes, options.groups)}
+    return {known[key]: rounds for key, rounds in rounds.items() if key in known}
+
+
+def measure(options, found, write):
+    """All rounds that are lacking and that there is time for, into `found`."""
+    end = time.monotonic() + options.minutes * 60
+    losing = Losing(options, say)
+    wanted = [(number, case) for number in range(options.rounds)
+              for case in cases(options.codes, options.groups) if losing.has(case)]
+    lacking = [one for one in wanted if len(found.get(one[1], [])) <= one[0]]
+    try:
+        if lacking:
+            losing.start()
+        for at, (number, case) in enumerate(lacking):
+            if time.monotonic() > end:
+                break
+            begin = time.monotonic()
+            one = losing.case(case)
+            found.setdefault(case, []).append(one)
+            write([f"round {number}: {case.key}" for number, case in lacking[at + 1:]], losing.idle)
+            say(f"{case.key}: {summary.short(one)}; {time.monotonic() - begin:.0f} s in all")
     finally:
         # A second interrupt must not leave daemons behind.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         losing.end()
         shutil.rmtree(options.folder, ignore_errors=True)
-    return left_out, losing.idle
 
 
 def arguments():
@@ -88,6 +111,7 @@ def arguments():
     parser.add_argument("--out", metavar="FOLDER", type=Path, required=True)
     parser.add_argument("--minutes", type=float, help="nothing new is begun after that")
     parser.add_argument("--code", choices=list(CODES), help="this one alone, in a file of its own")
+    parser.add_argument("--again", action="store_true", help="forget what an earlier run found")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--tiny", action="store_true")
     options = parser.parse_args()
@@ -98,7 +122,7 @@ def arguments():
     if options.code:
         options.codes = [CODES[options.code]]
     words = ["clay", options.name if options.name != "full" else "", (options.code or "").lower()]
-    options.file = "-".join(filter(None, words)) + ".json"
+    options.file = options.out / ("-".join(filter(None, words)) + ".json")
     return options
 
 
@@ -114,28 +138,37 @@ def main():
     shutil.rmtree(options.folder, ignore_errors=True)
     options.folder.mkdir(parents=True)
     options.out.mkdir(parents=True, exist_ok=True)
-    before, start, found = about(options.kiln), time.monotonic(), {}
+    before, start, version = about(options.kiln), time.monotonic(), version_of(options)
+    found = kept(options, version)
+    sizes = {key: getattr(options, key) for key in KINDS["full"] if key != "codes"}
+
+    def write(left_out, idle):
+        """What there is so far, from which a run that was cut off goes on."""
+        rows = [summary.row(case, rounds) for case, rounds in found.items()]
+        report = {
+            "bench": "clay", "kind": options.name, "version": version, "machine": before,
+            "end": about(options.kiln), "seconds": time.monotonic() - start,
+            "ceph": osds.release(), "sizes": sizes,
+            "codes": {code.name: {"k": code.k, "m": code.m, "units": code.units}
+                      for code in options.codes},
+            "idle_bytes_per_second": idle, "left_out": left_out, "paper": summary.paper(),
+            "headline": summary.headline(rows, options.codes, options.groups), "losses": rows,
+        }
+        part = options.file.with_suffix(".part")
+        part.write_text(json.dumps(report, indent=1) + "\n")
+        part.rename(options.file)
+
     try:
-        left_out, idle = measure(options, found)
+        measure(options, found, write)
     except (ClusterError, TestbedError, Failed) as error:
         print(f"clay: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("clay: interrupted; nothing was written", file=sys.stderr)
+        print(f"clay: interrupted; what was measured is in {options.file}", file=sys.stderr)
         return 130
-    rows = [summary.row(case, rounds) for case, rounds in found.items()]
-    sizes = {key: getattr(options, key) for key in KINDS["full"] if key != "codes"}
-    report = {
-        "bench": "clay", "kind": options.name, "machine": before, "end": about(options.kiln),
-        "seconds": time.monotonic() - start, "ceph": osds.release(), "sizes": sizes,
-        "codes": {code.name: {"k": code.k, "m": code.m, "units": code.units}
-                  for code in options.codes},
-        "idle_bytes_per_second": idle, "left_out": left_out, "paper": summary.paper(),
-        "headline": summary.headline(rows, options.codes, options.groups), "losses": rows,
-    }
-    (options.out / options.file).write_text(json.dumps(report, indent=1) + "\n")
-    for line in left_out:
-        say(f"left out, no time: {line}")
+    report = json.loads(options.file.read_text())
+    for line in report["left_out"]:
+        say(f"left out, no time (the same command goes on with it): {line}")
     print(json.dumps({key: round(value, 4) for key, value in report["headline"].items()}))
     return 0
 

@@ -44,6 +44,11 @@ def headline(rows, codes, groups):
 
     for case in cases(codes, groups):
         clay, rs = pair(case)
+        if case.shard != 1 and clay:
+            short = case.plugin.replace(", ", "_").split()
+            name = "_".join([case.code.name.lower(), short[0], *short[2:]])
+            found[f"{name}_parity_network"], found[f"{name}_parity_disk"] = (
+                clay["network"], clay["disk"])
         if case.plugin not in CLAYS or not clay or not rs or case.shard != 1:
             continue
         words = [case.code.name.lower(), case.plugin.split()[0], case.workload.lower()]
@@ -54,6 +59,7 @@ def headline(rows, codes, groups):
             found[f"{name}_beside_over_rs"] = clay["beside"] / rs["beside"]
             found[f"{name}_alone_over_rs"] = clay["alone"] / rs["alone"]
             continue
+        found[f"{name}_disk"] = clay["disk"]
         found[f"{name}_network_saved"] = 1 - clay["network"] / rs["network"]
         found[f"{name}_disk_saved"] = 1 - clay["disk"] / rs["disk"]
         found[f"{name}_times_faster"] = rs["seconds_per_mib"] / clay["seconds_per_mib"]

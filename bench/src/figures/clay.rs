@@ -5,11 +5,13 @@ use kiln_figure::{Axis, Figure, Kind, Mark, Panel};
 use serde_json::Value;
 
 /// What is drawn of a loss: title, member of the row, unit.
-const PARTS: [(&str, &str, &str); 3] = [
+type Part = (&'static str, &'static str, &'static str);
+
+const BYTES: [Part; 2] = [
     ("Bytes that OSDs sent", "network", "bytes for a byte lost"),
     ("Bytes that devices of helpers read", "disk", "bytes for a byte lost"),
-    ("Time", "seconds_per_mib", "seconds for a MiB lost"),
 ];
+const TIME: Part = ("Time of the repair", "seconds_per_mib", "seconds for a MiB lost");
 
 /// Of clients that write or read beside a repair.
 const BESIDE: [(&str, &str); 2] = [("write", "Clients that write"), ("read", "Clients that read")];
@@ -24,29 +26,23 @@ pub(super) fn figures(report: &Value) -> Figures {
         word(machine, "cpu"),
         word(machine, "commit"),
     );
-    let mut losses = Figure::new("An OSD is lost in Ceph: Clay beside RS", &subtitle[..]);
-    losses.panels = PARTS.into_iter().map(|part| panel(report, part)).collect();
-    losses.note = "W1: objects and stripes of about 64 MiB. W2: objects of 1 to 64 MiB in stripes \
-                   of about 1 MiB."
+    let mut bytes = Figure::new("An OSD is lost in Ceph: Clay beside RS", &subtitle[..]);
+    bytes.panels = BYTES.into_iter().map(|part| panel(report, part)).collect();
+    bytes.note = "W1: objects and stripes of about 64 MiB. W2: objects of 1 to 64 MiB in stripes \
+                  of about 1 MiB."
         .into();
-    let mut beside = Figure::new("Clients beside the repair of an OSD in Ceph", subtitle);
-    beside.panels = BESIDE.into_iter().filter_map(|work| clients(report, work)).collect();
-    let mut figures = vec![(String::new(), losses)];
-    if !beside.panels.is_empty() {
-        figures.push(("clients".into(), beside));
-    }
-    figures
+    let mut time = Figure::new("An OSD is lost in Ceph: time, and clients beside it", subtitle);
+    time.panels = vec![panel(report, TIME)];
+    time.panels.extend(BESIDE.into_iter().filter_map(|work| clients(report, work)));
+    vec![(String::new(), bytes), ("time".into(), time)]
 }
 
-/// Marks for each round: its number for each byte that was lost.
-fn panel(report: &Value, (title, key, unit): (&str, &str, &str)) -> Panel {
+/// A number of losses in pools of one placement group.
+fn panel(report: &Value, (title, key, unit): Part) -> Panel {
     let mut panel = Panel::new(Kind::Bars, title, Axis::new(unit));
-    for row in list(report, "losses").iter().filter(|row| row["clients"] == "") {
-        let groups = row["groups"].as_u64().unwrap_or_default();
+    let drawn = |row: &&Value| row["clients"] == "" && row["groups"] == 1;
+    for row in list(report, "losses").iter().filter(drawn) {
         let mut name = format!("{} {}", word(row, "code"), word(row, "workload"));
-        if groups > 1 {
-            name += &format!(", {groups} groups");
-        }
         if row["shard"] != 1 {
             name += ", a parity";
         }
