@@ -29,7 +29,7 @@ sys.path += [str(HERE), *(str(BENCH / name) for name in SHARED),
 
 import osds  # noqa: E402
 import summary  # noqa: E402
-from cases import C1, C2, C3, cases  # noqa: E402
+from cases import C1, C2, C3, PAPER, cases  # noqa: E402
 from cluster import ClusterError  # noqa: E402
 from losing import Losing  # noqa: E402
 from testbed import TestbedError  # noqa: E402
@@ -80,7 +80,7 @@ def kept(options, version):
 def measure(options, found, write):
     """All rounds that are lacking and that there is time for, into `found`."""
     end = time.monotonic() + options.minutes * 60
-    losing = Losing(options, say)
+    losing = Losing(options)
     wanted = [(number, case) for number in range(options.rounds)
               for case in cases(options.codes, options.groups) if losing.has(case)]
     lacking = [one for one in wanted if len(found.get(one[1], [])) <= one[0]]
@@ -151,7 +151,7 @@ def main():
             "ceph": osds.release(), "sizes": sizes,
             "codes": {code.name: {"k": code.k, "m": code.m, "units": code.units}
                       for code in options.codes},
-            "idle_bytes_per_second": idle, "left_out": left_out, "paper": summary.paper(),
+            "idle_bytes_per_second": idle, "left_out": left_out, "paper": PAPER,
             "headline": summary.headline(rows, options.codes, options.groups), "losses": rows,
         }
         part = options.file.with_suffix(".part")

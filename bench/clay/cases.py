@@ -88,13 +88,10 @@ def cases(codes, groups):
         found += [Case(code, plugin) for plugin in PLUGINS]
     for code in codes:
         found += [Case(code, plugin, "W2") for plugin in PLUGINS]
-    last = [code for code in codes if code is codes[-1]]
-    for code in last:
-        # Of a parity that is lost pieces are as short as they can be.
-        worst = code.n - 1
-        found += [Case(code, plugin, "W2", shard=worst) for plugin in WORDS if plugin != "rs"]
-        found += [Case(code, plugin, clients=work) for work in ("write", "read")
-                  for plugin in PLUGINS]
+    # Of a parity that is lost pieces are as short as they can be.
+    last, worst = codes[-1], codes[-1].n - 1
+    found += [Case(last, plugin, "W2", shard=worst) for plugin in WORDS if plugin != "rs"]
+    found += [Case(last, plugin, clients=work) for work in ("write", "read") for plugin in PLUGINS]
     for code in codes:
         found += [Case(code, plugin, groups=groups) for plugin in PLUGINS]
     return found

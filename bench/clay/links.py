@@ -4,7 +4,7 @@ import threading
 import time
 
 from hosts import TwoLinks
-from testbed import bits_per_second, run
+from testbed import limit, run
 
 EVERY = 0.1  # seconds between two looks
 DONE = 0.99  # of the bytes of a recovery: what is left is talk
@@ -17,13 +17,10 @@ class ShapedLinks(TwoLinks):
         """Gives both links of every host a rate in each direction; `None`: none."""
         for host in range(self.hosts):
             for space, device in self.ends(host):
-                words = ["tc", "-n", space, "qdisc"]
                 if rate is None:
-                    run(*words, "del", "dev", device, "root", check=False)
+                    run("tc", "-n", space, "qdisc", "del", "dev", device, "root", check=False)
                 else:
-                    burst = 128 << 10 if bits_per_second(rate) <= 2e8 else 256 << 10
-                    run(*words, "replace", "dev", device, "root", "tbf", "rate",
-                        f"{bits_per_second(rate):.0f}bit", "burst", burst, "limit", 4 << 20)
+                    limit(space, device, rate)
 
     def ends(self, host):
         """Where what a host sends and receives can be limited."""

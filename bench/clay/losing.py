@@ -29,8 +29,8 @@ class Cluster(osds.Osds):
 class Losing:
     """The cluster, and one case after the other."""
 
-    def __init__(self, options, say):
-        self.options, self.say = options, say
+    def __init__(self, options):
+        self.options = options
         self.links = ShapedLinks(options.folder / "hosts")
         self.plugins = options.plugins or osds.stock_plugins()
         self.disks = self.cluster = None
@@ -56,11 +56,7 @@ class Losing:
 
     def end(self):
         """Ends and removes everything, whatever has become of it."""
-        if self.cluster and self.cluster.conf.exists():
-            self.cluster.down()
-        self.links.down()
-        if self.disks:
-            self.disks.end()
+        osds.end_all(self.cluster, self.links, self.disks)
 
     def case(self, case):
         """One round of a case: what it found."""

@@ -2,7 +2,7 @@
 
 import statistics
 
-from cases import PAPER, PLUGINS, Case, cases
+from cases import PLUGINS, Case, cases
 
 CLAYS = [plugin for plugin in PLUGINS if plugin != "rs"]
 
@@ -64,11 +64,6 @@ def headline(rows, codes, groups):
         found[f"{name}_disk_saved"] = 1 - clay["disk"] / rs["disk"]
         found[f"{name}_times_faster"] = rs["seconds_per_mib"] / clay["seconds_per_mib"]
     return found
-
-
-def paper():
-    """The paper's numbers."""
-    return PAPER
 
 
 def short(one):

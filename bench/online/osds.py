@@ -73,6 +73,15 @@ def able():
         raise Unable(f"a cluster of Ceph here needs {', '.join(missing) or 'root'}")
 
 
+def end_all(cluster, hosts, disks):
+    """Ends and removes a cluster with its hosts and devices, of which some may not be there."""
+    if cluster and cluster.conf.exists():
+        cluster.down()
+    hosts.down()
+    if disks:
+        disks.end()
+
+
 class CephSystem:
     """The cluster with a pool for each target."""
 
@@ -177,8 +186,4 @@ class CephSystem:
 
     def end(self):
         """Ends and removes everything, whatever has become of it."""
-        if self.cluster and self.cluster.conf.exists():
-            self.cluster.down()
-        self.hosts.down()
-        if self.disks:
-            self.disks.end()
+        end_all(self.cluster, self.hosts, self.disks)

@@ -60,6 +60,15 @@ def bits_per_second(rate):
     return float(found[1]) * UNITS[found[2]]
 
 
+def limit(space, device, rate):
+    """Limits what goes out through a device of a namespace."""
+    bits = bits_per_second(rate)
+    # Short bursts cost time of the processor, long ones are no limit for small transfers.
+    burst = 128 << 10 if bits <= 2e8 else 256 << 10
+    run("tc", "-n", space, "qdisc", "replace", "dev", device, "root", "tbf",
+        "rate", f"{bits:.0f}bit", "burst", burst, "limit", 4 << 20)
+
+
 def able():
     """Says clearly why there can be no test-bed here, if so."""
     if os.geteuid() != 0:
@@ -157,12 +166,8 @@ class Testbed:
 
     def shape(self, host, rate):
         """Limits what a host sends (at its end) and what it receives (at the switch's end)."""
-        bits = bits_per_second(rate)
-        # Short bursts cost time of the processor, long ones are no limit for small transfers.
-        burst = 128 << 10 if bits <= 2e8 else 256 << 10
         for space, device in [(self.space(host), "eth0"), (self.switch, f"p{host}")]:
-            run("tc", "-n", space, "qdisc", "replace", "dev", device, "root", "tbf",
-                "rate", f"{bits:.0f}bit", "burst", burst, "limit", 4 << 20)
+            limit(space, device, rate)
 
     def cut(self, host, whole=False):
         """Cuts the link of a host at the switch, as a pulled cable would, or makes it whole."""

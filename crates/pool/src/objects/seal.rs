@@ -48,9 +48,13 @@ struct PoolKey {
 }
 
 impl PoolKey {
+    /// What seals are made with for one purpose.
+    fn derived(&self, purpose: Purpose) -> [u8; KEY] {
+        blake3::derive_key(purpose.context(), &self.secret)
+    }
+
     fn seal(&self, purpose: Purpose, parts: &[&[u8]]) -> Seal {
-        let key = blake3::derive_key(purpose.context(), &self.secret);
-        let mut hasher = blake3::Hasher::new_keyed(&key);
+        let mut hasher = blake3::Hasher::new_keyed(&self.derived(purpose));
         for part in parts {
             hasher.update(part);
         }
@@ -176,15 +180,19 @@ impl Seals {
         !self.writes_unsealed
     }
 
+    /// The key of new things.
+    fn sealing_key(&self) -> Option<&PoolKey> {
+        self.keys.0.first().filter(|_| self.is_sealing())
+    }
+
     /// What seals new logs; `None` in a pool without a key.
     pub(super) fn log_sealer(&self) -> Option<Sealer> {
-        self.keys.0.first().filter(|_| self.is_sealing()).map(Sealer::of)
+        self.sealing_key().map(Sealer::of)
     }
 
     /// The seal of new things: the id of its key and the seal; `None` in a pool without a key.
     pub(super) fn seal(&self, purpose: Purpose, parts: &[&[u8]]) -> Option<Seal> {
-        let key = self.keys.0.first().filter(|_| self.is_sealing())?;
-        Some(key.seal(purpose, parts))
+        Some(self.sealing_key()?.seal(purpose, parts))
     }
 
     /// Whether something is accepted that has this seal, or none.
@@ -252,8 +260,7 @@ impl Sealer {
     pub const SEAL: usize = SEAL;
 
     fn of(key: &PoolKey) -> Sealer {
-        let (id, context) = (key.id, Purpose::Batch.context());
-        Sealer { id, key: blake3::derive_key(context, &key.secret) }
+        Sealer { id: key.id, key: key.derived(Purpose::Batch) }
     }
 
     /// The id of the key, never zeros only.

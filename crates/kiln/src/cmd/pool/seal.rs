@@ -51,9 +51,9 @@ impl Seal {
         }
         let index = self.pool.index(&pool, setup)?;
         // What a volume's log has must count when the seals of before do not any more.
-        let rim = volumes::rim_over(self.pool.open(setup)?, &self.pool, setup);
+        let rim = volumes::rim_over(pool, &self.pool, setup);
         logs::reseal(&rim, &index, setup)?;
-        let outcome = pool.seal_all(&index, now_ms(), &setup.settings());
+        let outcome = rim.pool().seal_all(&index, now_ms(), &setup.settings());
         setup.observer.finish();
         let (config, report) = outcome?;
         self.pool.write(&config)?;
