@@ -350,7 +350,9 @@ hdfs-test: setup
 	@programs=$$($(BUILT) kiln:kiln kiln-hdfs:hdfs) && set -- $$programs && echo '== hdfs' && \
 	$(hdfs-packages); \
 	$(PYTHON) bench/hdfs/hdfs_test.py '$(HDFS)-test' --kiln "$$1" --battery "$$2" \
-	    --cache '$(TARGET)/hadoop' $(if $(RESTART),--restart) || [ $$? = 3 ]
+	    --cache '$(TARGET)/hadoop' $(if $(RESTART),--restart) || [ $$? = 3 ] && \
+	$(PYTHON) bench/hdfs/failover_test.py '$(HDFS)-failover' --kiln "$$1" \
+	    --cache '$(TARGET)/hadoop' || [ $$? = 3 ]
 
 # Faults between kiln and a real HDFS, counted.
 hdfs-faults: build

@@ -57,6 +57,11 @@ class Hdfs(Testbed):
         """How many there are."""
         return self.hosts - 1
 
+    @property
+    def active(self):
+        """The host of the NameNode that is asked."""
+        return self.datanodes
+
     def ip(self, host):
         """The address of a host."""
         return f"10.7.0.{host + 1}"
@@ -106,8 +111,8 @@ class Hdfs(Testbed):
 
     def start_daemon(self, host):
         """Starts the daemon of a host and notes its process id."""
-        main = hadoop.NAMENODE if host == self.datanodes else hadoop.DATANODE
-        heap = "192m" if host == self.datanodes else "96m"
+        main = hadoop.DATANODE if host < self.datanodes else hadoop.NAMENODE
+        heap = "96m" if host < self.datanodes else "192m"
         words = self.java(host, main, heap=heap, light=self.light)
         with open(self.folder / "log" / f"hdfs{host}.log", "ab") as log:
             daemon = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -149,7 +154,7 @@ class Hdfs(Testbed):
 
     def admin(self, *words):
         """What an administrator tells the NameNode."""
-        run(*self.java(self.datanodes, hadoop.ADMIN, *words), timeout=WAIT)
+        run(*self.java(self.active, hadoop.ADMIN, *words), timeout=WAIT)
 
     def exclude(self, hosts):
         """Has these DataNodes, and no others, taken out of service: others get what they have."""
@@ -171,7 +176,7 @@ class Hdfs(Testbed):
     def http(self, method, path, **query):
         """A request to the NameNode: its status and its answer, as JSON where it is some."""
         connection = http.client.HTTPConnection("namenode", timeout=30)
-        connection.sock = self.connect(self.datanodes, hadoop.HTTP)
+        connection.sock = self.connect(self.active, hadoop.HTTP)
         try:
             connection.request(method, f"{path}?{urllib.parse.urlencode(query)}")
             answer = connection.getresponse()

@@ -17,6 +17,7 @@ JVM = ["-XX:+UseSerialGC", "-Xss512k", "-Djava.net.preferIPv4Stack=true",
 # Starts sooner, ends up slower: for what is not measured.
 LIGHT = "-XX:TieredStopAtLevel=1"
 ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
+HA_ADMIN = "org.apache.hadoop.hdfs.tools.DFSHAAdmin"
 EXCLUDED = "excluded"  # names what is to be taken out of service, in the NameNode's folder
 RPC, HTTP, DATA_HTTP, DATA, DATA_IPC = 8020, 9870, 9864, 9866, 9867
 LOG4J = """log4j.rootLogger=WARN,err
@@ -62,12 +63,13 @@ def classpath(cache):
 def site(values):
     """A configuration as Hadoop reads it."""
     rows = "".join(f"  <property><name>{name}</name><value>{value}</value></property>\n"
-                   for name, value in values.items())
+                   for name, value in values.items() if value is not None)
     return f"<?xml version=\"1.0\"?>\n<configuration>\n{rows}</configuration>\n"
 
 
-def configure(folder, namenode, address, block_mib):
-    """Writes the configuration of one daemon or client at an address; the folder of it."""
+def configure(folder, namenode, address, block_mib, more=None):
+    """Writes the configuration of one daemon or client at an address; the folder of it. `more`
+    takes the place of what HDFS is told; nothing stands for what it is not to be told."""
     conf = folder / "conf"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / EXCLUDED).touch()
@@ -76,7 +78,7 @@ def configure(folder, namenode, address, block_mib):
         sub.mkdir(parents=True, exist_ok=True)
     (conf / "log4j.properties").write_text(LOG4J)
     (conf / "core-site.xml").write_text(site({
-        "fs.defaultFS": f"hdfs://{namenode}:{RPC}",
+        "fs.defaultFS": f"hdfs://{namenode}:{RPC}" if more is None else f"hdfs://{namenode}",
         "hadoop.tmp.dir": folder / "tmp",
         "hadoop.http.staticuser.user": "nobody",
         "ipc.client.connect.max.retries": 3,
@@ -110,6 +112,7 @@ def configure(folder, namenode, address, block_mib):
         "dfs.datanode.synconclose": "true",
         # A file ends when its DataNode has told of the block: who asks too soon waits so long.
         "dfs.client.block.write.locateFollowingBlock.initial.delay.ms": 20,
+        **(more or {}),
     }))
     return conf
 

@@ -112,6 +112,30 @@ pub struct Dag {
 const MATRIX_ENTRIES_MAX: usize = 1 << 24;
 
 impl Dag {
+    /// The graph that moves chunks of `sub_chunks` sub-chunks as they are: each sub-chunk that is
+    /// read is made at the same place.
+    ///
+    /// ```
+    /// let dag = kiln_code::Dag::copy(&[4], 2)?;
+    /// assert_eq!(dag.eval(&[5, 7])?, [5, 7]);
+    /// assert_eq!((dag.reads()[0].chunk, dag.outputs()[0].0.chunk), (4, 4));
+    /// # Ok::<(), kiln_code::CodeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A chunk is named twice.
+    pub fn copy(chunks: &[usize], sub_chunks: usize) -> Result<Dag, CodeError> {
+        let mut builder = DagBuilder::new();
+        for &chunk in chunks {
+            for position in 0..sub_chunks as u32 {
+                let at = At { chunk: chunk as u32, position };
+                let symbol = builder.input(at, Hint { layer: position, column: at.chunk });
+                builder.output(at, symbol);
+            }
+        }
+        builder.finish()
+    }
+
     /// What is read, ascending by chunk and position. Input i is vertex i.
     pub fn inputs(&self) -> &[At] {
         &self.inputs

@@ -149,10 +149,10 @@ impl Backend for FolderBackend {
         moved::whereabouts(&self.client, name)
     }
 
-    fn bring_back(&self, name: &str) -> Result<(), StoreError> {
-        check_name(name)?;
-        self.client.check_fence()?;
-        moved::bring_back(&self.client, name)
+    fn copy_home(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        check_name(from)?;
+        check_name(to)?;
+        moved::copy_home(&self.client, from, to)
     }
 
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {

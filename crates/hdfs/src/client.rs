@@ -1,6 +1,6 @@
 //! Requests to a NameNode and to DataNodes: tried again after faults that pass, with an end.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, io};
@@ -39,6 +39,8 @@ pub(crate) struct Client {
     agent: Agent,
     pub place: Place,
     user: Option<String>,
+    /// Whether the place's other NameNode is the active one, as far as is known.
+    failed_over: AtomicBool,
     /// Whether the folder is there, once that was seen.
     there: OnceLock<()>,
     /// What says whether the lock that is held still is.
@@ -61,7 +63,8 @@ impl Client {
         let (reads, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
         let (there, fence, known) = (OnceLock::new(), Fenced::default(), Known::default());
         let (agent, down) = (agent(&place.namenode.host, place.patience), Mutex::default());
-        Client { agent, place, user, there, fence, known, down, reads, bytes }
+        let failed_over = AtomicBool::new(false);
+        Client { agent, place, user, failed_over, there, fence, known, down, reads, bytes }
     }
 
     /// The path of a file in HDFS.
@@ -99,29 +102,40 @@ impl Client {
     }
 
     /// Asks the NameNode until it answers, or the time is over. An answer that is no success is an
-    /// error, but for those that `accept` takes.
+    /// error, but for those that `accept` takes. Where there are two, a try is one of each.
     pub(crate) fn ask(
         &self,
         ask: &Ask<'_>,
         accept: impl Fn(&Reply) -> bool,
     ) -> Result<Reply, StoreError> {
-        let (url, mut tries, mut tried) = (self.url(ask), self.tries(), false);
+        let (mut tries, mut tried, mut switched) = (self.tries(), false, false);
         loop {
-            let end = match self.once(ask.method, &url, None) {
+            let other = self.failed_over.load(Ordering::Relaxed);
+            let (end, standby) = match self.once(ask.method, &self.url_at(other, ask), None) {
                 Ok(mut reply) => {
                     reply.tried = tried;
-                    if reply.is_success() || accept(&reply) {
+                    // What is on standby tells nothing of files, whatever is accepted.
+                    if !reply.is_standby() && (reply.is_success() || accept(&reply)) {
                         return Ok(reply);
                     }
                     if !reply.is_passing() {
                         return Err(self.refusal(ask.op, ask.name, &reply));
                     }
-                    self.refusal(ask.op, ask.name, &reply)
+                    (self.refusal(ask.op, ask.name, &reply), Some(reply.is_standby()))
                 }
-                Err(error) => self.error(ask.op, ask.name, error),
+                Err(error) => (self.error(ask.op, ask.name, error), None),
             };
             // Of a try that was not answered nobody knows what it did.
-            tried = true;
+            tried |= standby != Some(true);
+            if standby != Some(false) && self.place.standby.is_some() {
+                // Unless another thread was faster.
+                let (found, set) = (Ordering::Relaxed, Ordering::Relaxed);
+                let _ = self.failed_over.compare_exchange(other, !other, set, found);
+                switched = !switched;
+                if switched {
+                    continue;
+                }
+            }
             if !tries.again() {
                 return Err(end);
             }
@@ -154,7 +168,13 @@ impl Client {
     }
 
     fn url(&self, ask: &Ask<'_>) -> String {
-        let (server, path) = (self.place.namenode.authority(), encoded(ask.path, b"/"));
+        self.url_at(self.failed_over.load(Ordering::Relaxed), ask)
+    }
+
+    fn url_at(&self, other: bool, ask: &Ask<'_>) -> String {
+        let namenode = self.place.standby.as_ref().filter(|_| other);
+        let server = namenode.unwrap_or(&self.place.namenode).authority();
+        let path = encoded(ask.path, b"/");
         let mut url = format!("http://{server}/webhdfs/v1{path}?op={}", ask.action);
         let user = self.user.as_deref().map(|user| ("user.name", user));
         for (name, value) in user.iter().chain(ask.query) {

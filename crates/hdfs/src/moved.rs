@@ -1,12 +1,11 @@
 //! What HDFS moved away from the one DataNode of a place: its balancer does, and who takes a
-//! DataNode out of service. It is read from where it is; here it is seen, and brought back.
+//! DataNode out of service. It is read from where it is; here it is seen, and copied back.
 
 use std::sync::Arc;
 
-use kiln_store::{Append, Operation, ReadAt, StoreError, Whereabouts};
+use kiln_store::{Append, Operation, ReadAt, StoreError, Whereabouts, checksum};
 
 use crate::client::Client;
-use crate::operations::passing_name;
 use crate::read::File;
 use crate::write::{SMALL, Writer};
 
@@ -17,23 +16,44 @@ pub(crate) fn whereabouts(client: &Client, name: &str) -> Result<Whereabouts, St
     Ok(located.elsewhere(server).map_or(Whereabouts::Here, Whereabouts::Away))
 }
 
-/// Writes a file anew, on the place's DataNode, and puts it in the place of the one that is there.
-pub(crate) fn bring_back(client: &Arc<Client>, name: &str) -> Result<(), StoreError> {
-    let (file, passing) = (File::open(client, name)?, passing_name());
+/// Writes a file anew on the place's DataNode, under another name, and reads it back from there.
+pub(crate) fn copy_home(client: &Arc<Client>, from: &str, to: &str) -> Result<(), StoreError> {
+    let file = File::open(client, from)?;
     let copy = || {
-        let mut writer = Writer::new(client, &passing);
-        let (mut at, mut piece) = (0, vec![0; SMALL]);
-        while at < file.len() {
-            let now = (file.len() - at).min(SMALL as u64) as usize;
-            file.read_at(at, &mut piece[..now])?;
-            writer.append(&piece[..now])?;
-            at += now as u64;
-        }
+        let (mut writer, mut sums) = (Writer::new(client, to), Vec::new());
+        each_piece(&file, &mut |piece| {
+            sums.push(checksum(piece));
+            writer.append(piece)
+        })?;
         writer.complete()?;
-        client.rename(&passing, name, true)
+        let (copy, mut sums) = (File::open(client, to)?, sums.into_iter());
+        let mut same = copy.len() == file.len();
+        each_piece(&copy, &mut |piece| {
+            same &= sums.next() == Some(checksum(piece));
+            Ok(())
+        })?;
+        match same {
+            true => Ok(()),
+            false => Err(client.fail(Operation::Write, to, "the copy has other bytes")),
+        }
     };
     copy().inspect_err(|_| {
         // The error is the one to tell; the file itself is as it was.
-        let _ = client.delete(&passing, &client.path(&passing));
+        let _ = client.delete(to, &client.path(to));
     })
+}
+
+/// Reads a file from its beginning, in pieces of at most [`SMALL`] bytes.
+fn each_piece(
+    file: &File,
+    see: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let (mut at, mut piece) = (0, vec![0; SMALL]);
+    while at < file.len() {
+        let now = (file.len() - at).min(SMALL as u64) as usize;
+        file.read_at(at, &mut piece[..now])?;
+        see(&piece[..now])?;
+        at += now as u64;
+    }
+    Ok(())
 }

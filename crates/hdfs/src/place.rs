@@ -45,6 +45,8 @@ pub(crate) struct Place {
     /// As it was written.
     pub text: String,
     pub namenode: Server,
+    /// Another NameNode of the same HDFS, of which one is active at a time.
+    pub standby: Option<Server>,
     /// The folder, with a slash before and none behind it; of the root empty.
     pub path: String,
     /// The one DataNode that the files are to be on.
@@ -82,6 +84,7 @@ impl Place {
         let mut place = Place {
             text: location.text.display().to_string(),
             namenode,
+            standby: None,
             path: format!("/{path}"),
             datanode: None,
             blocks: None,
@@ -102,6 +105,11 @@ impl Place {
                 let why = || format!("datanode={value}: give host or host:port");
                 self.datanode = Some(server.ok_or_else(why)?);
             }
+            "standby" => {
+                let server = Server::of(value, NAMENODE_PORT);
+                let why = || format!("standby={value}: give host or host:port");
+                self.standby = Some(server.ok_or_else(why)?);
+            }
             "blocks" => self.blocks = Some(value.into()),
             "user" => {
                 let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -112,7 +120,7 @@ impl Place {
             }
             "timeout" => self.patience = patience(value)?,
             _ => {
-                let known = "datanode, blocks, user, timeout";
+                let known = "datanode, standby, blocks, user, timeout";
                 return Err(format!("{name:?} is no option of hdfs:// places; known: {known}"));
             }
         }
@@ -135,7 +143,8 @@ mod tests {
         assert_eq!((&found.path[..], found.user.as_deref()), ("/a/b", Some("me")));
         assert_eq!(found.datanode.unwrap().authority(), "d3:1234");
         assert_eq!(found.patience, Duration::from_secs(5));
-        let found = place("hdfs://nn.example.org:50070/a/?datanode=d").unwrap();
+        let found = place("hdfs://nn.example.org:50070/a/?datanode=d&standby=nn2").unwrap();
+        assert_eq!(found.standby.unwrap().authority(), "nn2:9870");
         assert_eq!(found.namenode.authority(), "nn.example.org:50070");
         assert_eq!(found.datanode.unwrap().authority(), "d:9864");
     }
@@ -156,6 +165,7 @@ mod tests {
             "hdfs://nn/x?datanode",
             "hdfs://nn/x?datanode=a:b:c",
             "hdfs://nn/x?user=a/b",
+            "hdfs://nn/x?standby=a:b:c",
             "hdfs://nn/x?timeout=0",
             "hdfs://nn/x?blocks=/y",
             "hdfs://nn/x?pasword=1",

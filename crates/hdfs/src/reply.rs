@@ -59,6 +59,11 @@ impl Reply {
         }
     }
 
+    /// The NameNode is not the active one, and did nothing.
+    pub(crate) fn is_standby(&self) -> bool {
+        self.status == 403 && self.exception() == "StandbyException"
+    }
+
     /// A NameNode that has just started has not heard of its DataNodes yet.
     fn knows_no_datanode(&self) -> bool {
         self.exception() == "IOException" && self.text.contains("Failed to find datanode")
@@ -102,7 +107,7 @@ impl Reply {
                     .into(),
             ),
             (_, "StandbyException") => {
-                (Other, "this NameNode is on standby; name the active one".into())
+                (Other, "this NameNode is on standby; give the other one as ?standby=".into())
             }
             (_, "AccessControlException" | "SecurityException") | (401, _) => (
                 PermissionDenied,

@@ -310,6 +310,8 @@ impl Agent {
             Message::Space {} => Disk::Space,
             Message::Rename { from, to } => Disk::Rename { from, to },
             Message::Remove { name } => Disk::Remove { name },
+            Message::Locate { name } => Disk::Locate { name },
+            Message::CopyHome { from, to } => Disk::CopyHome { from, to },
             Message::CloseLog { name, to, force } => Disk::CloseLog { name, to, force },
             Message::CreateLog { size, .. } if size > MAX_LOG => {
                 self.answer(pending, failure::refused("a log of more than 1 GiB"));
@@ -493,6 +495,7 @@ impl Agent {
                 let Space { total, free } = space.unwrap_or_default();
                 (Message::Room { known: space.is_some(), total, free }, Bytes::new())
             }
+            Ok(DiskDone::Located(found)) => (Message::located(found), Bytes::new()),
             Ok(DiskDone::Bytes(bytes)) => (Message::Data {}, bytes),
             Ok(DiskDone::Resumed(stripes)) => (Message::Resumed { stripes }, Bytes::new()),
             Ok(DiskDone::Locked(false)) => (self.locked_out(pending.connection), Bytes::new()),

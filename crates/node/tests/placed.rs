@@ -100,6 +100,7 @@ impl Cluster {
             strategy,
             first: None,
             prices: None,
+            copies: false,
             in_place: true,
             slice: 512,
             windows: 8,
@@ -157,6 +158,32 @@ impl<F: Fn()> RepairWatcher for Once<F> {
 
 fn nothing() -> Once<fn()> {
     Once::new(|| {})
+}
+
+#[test]
+fn what_leaves_is_copied_from_agent_to_agent_and_rebuilt_where_it_is_corrupt() {
+    let cluster = Cluster::new("clay:4+2", 300_001, 1200);
+    let mut moving = cluster.recovery(&[3], "hub");
+    moving.copies = true;
+    moving.nodes[3].shards.clone_from(&cluster.helpers[3].shards);
+    let done = cluster.run(&moving, &nothing()).unwrap();
+    cluster.spare_has(&[3]);
+    assert_eq!((done.strategy, &done.helpers[..]), ("copied", &[3][..]));
+    let layout = cluster.geometry.shard(0).layout().unwrap();
+    let chunk: u64 = (0..layout.stripes()).map(|stripe| layout.chunk_len(stripe) as u64).sum();
+    for (node, amounts) in &done.nodes {
+        let (sent, got) = (if *node == 3 { chunk } else { 0 }, if *node == 6 { chunk } else { 0 });
+        assert_eq!((amounts.sent, amounts.read, amounts.received), (sent, sent, got), "{node}");
+    }
+    // Its checksums say that a byte is another: then the others are asked.
+    cluster.disks[6].0.remove(&name(3)).unwrap();
+    let mut bytes = cluster.disks[3].0.bytes(&name(3)).unwrap();
+    let half = bytes.len() / 2;
+    bytes[half] ^= 1;
+    cluster.disks[3].0.put(&name(3), bytes);
+    let done = cluster.run(&moving, &nothing()).unwrap();
+    cluster.spare_has(&[3]);
+    assert_eq!((done.strategy, &done.corrupt[..]), ("hub", &[3][..]));
 }
 
 #[test]

@@ -249,13 +249,16 @@ pub trait Backend: Send + Sync + Debug {
         Ok(Whereabouts::Unasked)
     }
 
-    /// Brings a file's bytes back to where they belong. The caller keeps other writers out.
+    /// Copies a file to a new name, its bytes where this place's belong, and reads the copy back.
+    /// With a rename, under the place's lock, it takes the place of the one that was moved away.
+    /// For places that answer [`Backend::whereabouts`].
     ///
     /// # Errors
-    /// They cannot be read, or not be written there; the file is as it was.
-    fn bring_back(&self, name: &str) -> Result<()> {
-        let _ = name;
-        Ok(())
+    /// [`StoreError::Incapable`]: no server of this place moves files. The bytes cannot be read,
+    /// or not be written there. What is at the new name then is of no use.
+    fn copy_home(&self, from: &str, to: &str) -> Result<()> {
+        let _ = from;
+        Err(self.incapable(Capability::Copy, &format!("copying to {to:?}")))
     }
 
     /// As [`Backend::rename`], but fails where `to` is there already, with an error that is

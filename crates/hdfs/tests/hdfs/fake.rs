@@ -25,6 +25,8 @@ pub struct Faults {
     /// So many next files are put on another DataNode.
     pub astray: usize,
     pub safe_mode: bool,
+    /// Ports at which a NameNode is on standby.
+    pub standby: Vec<u16>,
     /// Signs of life of a lock's holder are answered with 503, as if it stood still.
     pub still: bool,
 }
@@ -76,17 +78,24 @@ type Answer = (u16, String, Vec<u8>);
 
 impl Fake {
     pub fn start() -> Fake {
+        let fake = Fake(Arc::new(Mutex::new(State { ids: 16385, ..State::default() })));
+        let port = fake.another();
+        fake.state().port = port;
+        fake
+    }
+
+    /// Another NameNode of the same files; its port.
+    pub fn another(&self) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let fake = Fake(Arc::new(Mutex::new(State { port, ids: 16385, ..State::default() })));
-        let server = fake.clone();
+        let server = self.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let server = server.clone();
                 std::thread::spawn(move || server.serve(stream.unwrap()));
             }
         });
-        fake
+        port
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
@@ -103,13 +112,16 @@ impl Fake {
 
     /// A connection carries one request.
     fn serve(&self, stream: TcpStream) {
+        let port = stream.local_addr().unwrap().port();
         let mut stream = BufReader::new(stream);
         let Some(asked) = asked(&mut stream) else { return };
         let mut state = self.0.lock().unwrap();
         let op = asked.query.get("op").cloned().unwrap_or_default();
         state.log.push(format!("{} {op} {}", asked.method, asked.path));
         let still = op == "SETTIMES" && state.faults.still;
+        let standby = !asked.is_sent_on() && state.faults.standby.contains(&port);
         let (status, location, body) = match state.faults.busy {
+            _ if standby => refused(403, "StandbyException"),
             0 if !still => state.answer(&asked, &op),
             busy => {
                 state.faults.busy = busy.saturating_sub(1);

@@ -376,6 +376,36 @@ fn what_is_put_elsewhere_is_noticed_and_put_again_or_refused() {
 }
 
 #[test]
+fn the_other_namenode_is_asked_where_one_is_on_standby_or_gone() {
+    let fake = Fake::start();
+    fake.mkdir("/p");
+    let (first, other) = (fake.authority(), fake.another());
+    let place = |namenode: &str, standby: &str| {
+        open(&format!("hdfs://{namenode}/p?standby={standby}&datanode={first}&timeout=2"))
+    };
+    let both = place(&first, &format!("127.0.0.1:{other}"));
+    let port = |server: &str| server.rsplit_once(':').unwrap().1.parse::<u16>().unwrap();
+    for (at, standby) in [other, port(&first), other, port(&first)].into_iter().enumerate() {
+        fake.state().faults.standby = vec![standby];
+        let name = format!("f{at}");
+        write_whole(&both, &name, &pattern(5000)).unwrap();
+        assert_eq!(read(&both, &name), pattern(5000));
+        // A standby's answer is no try whose end nobody knows.
+        let missing = both.rename("missing", &name).unwrap_err();
+        assert!(missing.is_not_found(), "{missing}");
+    }
+    // Nothing listens at one of them.
+    let gone = place("127.0.0.1:1", &format!("127.0.0.1:{other}"));
+    assert_eq!(read(&gone, "f1"), pattern(5000));
+    let lock = gone.lock(false).unwrap();
+    assert!(lock.is_some() && both.lock(false).unwrap().is_none());
+    // Both are on standby: it is waited for, then said.
+    fake.state().faults.standby = vec![other, port(&first)];
+    let error = both.open("f0").err().unwrap().to_string();
+    assert!(error.contains("standby"), "{error}");
+}
+
+#[test]
 fn what_hdfs_moved_is_read_seen_and_brought_back() {
     let (fake, disk) = fake("");
     for (name, len) in [("a", 0), ("b", 5000), ("c", 3_000_000)] {
@@ -386,10 +416,12 @@ fn what_hdfs_moved_is_read_seen_and_brought_back() {
         assert_eq!((there, read(&disk, name)), ("localhost:1".to_owned(), pattern(len)));
         // Not while its DataNode takes nothing.
         fake.state().faults.astray = usize::MAX;
-        assert!(disk.bring_back(name).unwrap_err().to_string().contains("HDFS put it on"));
+        let refused = disk.copy_home(name, "copy").unwrap_err();
+        assert!(refused.to_string().contains("HDFS put it on"), "{refused}");
         fake.state().faults.astray = 0;
         assert_eq!(read(&disk, name), pattern(len));
-        disk.bring_back(name).unwrap();
+        disk.copy_home(name, "copy").unwrap();
+        disk.rename("copy", name).unwrap();
         assert_eq!(disk.whereabouts(name).unwrap(), Whereabouts::Here);
         assert_eq!(read(&disk, name), pattern(len));
     }

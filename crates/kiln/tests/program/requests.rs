@@ -3,23 +3,36 @@
 
 use std::collections::BTreeMap;
 
+use crate::agents::Agent;
 use crate::rig::Rig;
 
 #[allow(dead_code, reason = "another crate's tests use the rest")]
 #[path = "../../../hdfs/tests/hdfs/fake.rs"]
 mod fake;
 
-/// A pool of six folders in one HDFS.
-fn pool(rig: &Rig) -> fake::Fake {
+/// Six folders in one HDFS, each of a DataNode.
+fn places() -> (fake::Fake, Vec<String>) {
     let hdfs = fake::Fake::start();
     let server = hdfs.authority();
-    let nodes: Vec<String> = (0..6)
-        .map(|at| {
-            hdfs.mkdir(&format!("/d{at}"));
-            format!("--node hdfs://{server}/d{at}?datanode={server}&user=kiln,id=n{at}")
-        })
-        .collect();
+    let place = |at| {
+        hdfs.mkdir(&format!("/d{at}"));
+        format!("hdfs://{server}/d{at}?datanode={server}&user=kiln")
+    };
+    let places = (0..6).map(place).collect();
+    (hdfs, places)
+}
+
+/// A pool of these places.
+fn create<'a>(rig: &Rig, places: impl Iterator<Item = &'a str>) {
+    let node = |(at, place)| format!("--node {place},id=n{at}");
+    let nodes: Vec<String> = places.enumerate().map(node).collect();
     rig.kiln(&format!("pool create -c rs:4+2 {}", nodes.join(" "))).ok();
+}
+
+/// A pool of six folders in one HDFS.
+fn pool(rig: &Rig) -> fake::Fake {
+    let (hdfs, places) = places();
+    create(rig, places.iter().map(String::as_str));
     hdfs.state().log.clear();
     hdfs
 }
@@ -72,6 +85,21 @@ fn a_put_asks_few_times() {
 fn a_scrub_brings_back_what_hdfs_moved() {
     let rig = Rig::new();
     let hdfs = pool(&rig);
+    is_brought_back(&rig, &hdfs);
+}
+
+/// So do agents that serve such folders: each copies what belongs to its DataNode.
+#[test]
+fn agents_bring_back_what_hdfs_moved() {
+    let rig = Rig::new();
+    let (hdfs, places) = places();
+    let start = |place: &String| Agent::start(&rig, place, "--plain");
+    let agents: Vec<Agent> = places.iter().map(start).collect();
+    create(&rig, agents.iter().map(|agent| agent.address.as_str()));
+    is_brought_back(&rig, &hdfs);
+}
+
+fn is_brought_back(rig: &Rig, hdfs: &fake::Fake) {
     let bytes = rig.data("data", 3_000_000, 1);
     rig.kiln("put data a").ok();
     let moved = hdfs.state().astray("/d1", Some(".kiln"));

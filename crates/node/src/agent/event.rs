@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kiln_store::{ShardInfo, Space, StoreError};
+use kiln_store::{ShardInfo, Space, StoreError, Whereabouts};
 
 use super::{ConnectionId, JobId, PeerInfo, Slot, TaskId};
 use crate::Result;
@@ -197,6 +197,18 @@ pub enum Disk {
         /// Name.
         name: String,
     },
+    /// See where a file's bytes are.
+    Locate {
+        /// Name.
+        name: String,
+    },
+    /// Copy a file to where the place's bytes belong.
+    CopyHome {
+        /// Name.
+        from: String,
+        /// Name of the copy.
+        to: String,
+    },
     /// Open and compile what a task needs.
     Prepare {
         /// The task.
@@ -269,6 +281,8 @@ pub enum DiskDone {
     },
     /// How much room there is; `None`: the place cannot tell.
     Room(Option<Space>),
+    /// Where a file's bytes are.
+    Located(Whereabouts),
     /// A file is open.
     Opened {
         /// Its length in bytes.

@@ -53,6 +53,8 @@ impl PeerRole {
             | Message::Close { .. }
             | Message::Rename { .. }
             | Message::Remove { .. }
+            | Message::Locate { .. }
+            | Message::CopyHome { .. }
             | Message::Lock { .. } => self != PeerRole::Agent,
             _ => self == PeerRole::Administrator,
         }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kiln_store::{
     Append, Backend, BackendKind, Capabilities, Capability, Held, Location, LockAnswer,
-    LockAttempt, LogFile, Opening, Operation, ReadAt, Space, StoreError, WriteLock, check_name,
-    lock_pause,
+    LockAttempt, LogFile, Opening, Operation, ReadAt, Space, StoreError, Whereabouts, WriteLock,
+    check_name, lock_pause,
 };
 
 use self::files::{RemoteAppender, RemoteReader};
@@ -541,6 +541,26 @@ impl Backend for RemoteBackend {
             Message::Room { known, total, free } => Ok(known.then_some(Space { total, free })),
             _ => Err(self.remote.store_error(self.remote.unexpected(&answer), Operation::Use, "")),
         }
+    }
+
+    /// Of an agent of before there was this question: no server moves files.
+    fn whereabouts(&self, name: &str) -> Result<Whereabouts, StoreError> {
+        check_name(name)?;
+        let fail = |error| self.remote.store_error(error, Operation::Open, name);
+        let answer = match self.remote.ask_again(&Message::Locate { name: name.to_owned() }) {
+            Ok((_, frame)) => frame,
+            Err(NodeError::Version { .. }) => return Ok(Whereabouts::Unasked),
+            Err(error) => return Err(fail(error)),
+        };
+        let found = answer.message.whereabouts();
+        found.ok_or_else(|| fail(self.remote.unexpected(&answer)))
+    }
+
+    fn copy_home(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        check_name(to)?;
+        let copy = Message::CopyHome { from: from.to_owned(), to: to.to_owned() };
+        let ends = self.remote.change_all(Operation::Write, [(from, Ok(copy))].into_iter());
+        ends.into_iter().collect()
     }
 
     /// Asks again and again: a lock that is granted when nobody waits any more would be held for

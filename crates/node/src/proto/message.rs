@@ -1,5 +1,7 @@
 //! The one enum of messages. To add one: a row here, with the next number; numbers are for ever.
 
+use kiln_store::Whereabouts;
+
 use super::assignment::{FragmentHeader, Geometry};
 use super::field::{Field, Reader, TaskState};
 use crate::{NodeError, Result};
@@ -59,6 +61,7 @@ macro_rules! messages {
             #[must_use]
             pub fn since(&self) -> u8 {
                 match self {
+                    Self::Locate { .. } | Self::Located { .. } | Self::CopyHome { .. } => 4,
                     Self::CreateLog { .. } | Self::WriteAt { .. } | Self::CloseLog { .. } => 3,
                     Self::Claim { .. } | Self::Held { .. } => 2,
                     Self::Space {} | Self::Room { .. } => 2,
@@ -398,5 +401,46 @@ messages! {
         to: String,
         /// Even if its writer lives.
         force: bool,
+    }
+    /// Asks where a file's bytes are, for places whose server may move them without being asked.
+    42 Request Locate {
+        /// Its name.
+        name: String,
+    }
+    /// Where they are.
+    43 Reply Located {
+        /// 0: no server of this place moves files; 1: where they belong; 2: elsewhere.
+        kind: u8,
+        /// Elsewhere: where, in the server's words.
+        at: String,
+    }
+    /// Copies a file to a new name, its bytes where the place's belong, and reads the copy back.
+    44 Request CopyHome {
+        /// Its name.
+        from: String,
+        /// Name of the copy.
+        to: String,
+    }
+}
+
+impl Message {
+    /// The answer that tells where a file's bytes are.
+    pub(crate) fn located(found: Whereabouts) -> Message {
+        let (kind, at) = match found {
+            Whereabouts::Unasked => (0, String::new()),
+            Whereabouts::Here => (1, String::new()),
+            Whereabouts::Away(at) => (2, at),
+        };
+        Message::Located { kind, at }
+    }
+
+    /// What such an answer says; `None`: it is another message, or of a kind that is unknown.
+    pub(crate) fn whereabouts(&self) -> Option<Whereabouts> {
+        match self {
+            Message::Located { kind: 0, .. } => Some(Whereabouts::Unasked),
+            Message::Located { kind: 1, .. } => Some(Whereabouts::Here),
+            Message::Located { kind: 2, at } => Some(Whereabouts::Away(at.clone())),
+            _ => None,
+        }
     }
 }

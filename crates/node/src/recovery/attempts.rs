@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use kiln_code::Codec;
-use kiln_plan::{Costs, Execution, Plan};
+use kiln_plan::{COPIED, Costs, Execution, Plan};
 use kiln_store::Layout;
 
 use super::placed::{self, Shares, Wanted, refused};
@@ -42,6 +42,9 @@ pub struct PlacedRepair<'a> {
     pub first: Option<Plan>,
     /// What reads and bytes cost: plans are then chosen by that, and none is taken as it is.
     pub prices: Option<ByPrice>,
+    /// Whether agents that have a chunk to rebuild, sound but on its way elsewhere, give it: it is
+    /// copied as long as they can.
+    pub copies: bool,
     /// Whether rebuilt shards get their names; else they stay parts, durable and verified.
     pub in_place: bool,
     /// Bytes of every sub-chunk in a window.
@@ -179,8 +182,10 @@ impl<'r> Attempts<'r> {
             }
             (None, Some(plan)) if self.given_up.is_empty() => (plan.clone(), None),
             _ => {
-                let problem = self.wanted().problem()?;
-                (placed::plan(&problem, repair.strategy, repair.seed)?, None)
+                let wanted = self.wanted();
+                // Of what is only moved no strategy makes anything else.
+                let strategy = if wanted.is_copy() { "central" } else { repair.strategy };
+                (placed::plan(&wanted.problem()?, strategy, repair.seed)?, None)
             }
         };
         let inputs = made.problem().dag().inputs().iter();
@@ -189,7 +194,7 @@ impl<'r> Attempts<'r> {
             parts: made.execution()?,
             costs: made.costs(),
             helpers: helpers.into_iter().collect(),
-            strategy: made.strategy(),
+            strategy: if self.wanted().is_copy() { COPIED } else { made.strategy() },
             price,
             plan: made,
         })
@@ -209,7 +214,8 @@ impl<'r> Attempts<'r> {
     /// Chunks that can be read, each with its node: without those who are left out, and one more.
     fn homes(&self, without: Option<usize>) -> Vec<(usize, usize)> {
         let usable = |chunk: &usize| {
-            !self.chunks.contains(chunk) && self.repair.targets.iter().all(|t| t.0 != *chunk)
+            let lost = self.repair.targets.iter().any(|target| target.0 == *chunk);
+            !self.chunks.contains(chunk) && (self.repair.copies || !lost)
         };
         let nodes = self.repair.nodes.iter().enumerate();
         let nodes = nodes.filter(|(rank, _)| Some(*rank) != without && !self.nodes.contains(rank));
@@ -229,6 +235,7 @@ impl<'r> Attempts<'r> {
         let spared = |rank: &usize| {
             let mut chunks: Vec<usize> =
                 self.homes(Some(*rank)).into_iter().map(|(chunk, _)| chunk).collect();
+            chunks.retain(|chunk| !lost.contains(chunk));
             chunks.sort_unstable();
             chunks.dedup();
             !self.gets(*rank) && self.repair.codec.decode(&lost, &chunks).is_ok()

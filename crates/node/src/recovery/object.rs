@@ -68,10 +68,13 @@ impl Course {
         let helper = |(node, address): (&kiln_pool::NodeConfig, &Option<String>)| {
             let sources = lacking.sources.iter();
             let mine = sources.filter(|(_, id, _)| *id == node.id && (good(id) || !choosy));
+            let copied = lacking.leaving.iter().filter(|(_, id, _)| *id == node.id && good(id));
             Helper {
                 // Who has no address has no shard and gets none: only its place is kept.
                 address: address.clone().unwrap_or_default(),
-                shards: mine.map(|(index, _, file)| (usize::from(*index), file.clone())).collect(),
+                shards: (mine.chain(copied))
+                    .map(|(index, _, file)| (usize::from(*index), file.clone()))
+                    .collect(),
             }
         };
         nodes.map(helper).collect()
@@ -106,7 +109,8 @@ pub(crate) fn agents_can(
     lacking: &MissingShards,
 ) -> bool {
     let agent = |id: &String| config.position(id).is_some_and(|at| agents[at].is_some());
-    lacking.codec.sliceable() && lacking.sources.iter().all(|(_, id, _)| agent(id))
+    let mut read = lacking.sources.iter().chain(&lacking.leaving);
+    lacking.codec.sliceable() && read.all(|(_, id, _)| agent(id))
 }
 
 /// Putting rebuilt shards in place, which is tried a few times.

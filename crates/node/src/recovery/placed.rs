@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use kiln_code::Codec;
+use kiln_code::{Codec, Dag};
 use kiln_plan::{Cluster, Execution, Plan, PlanError, Problem, STRATEGIES, SearchBudget, strategy};
 
 use crate::proto::assignment::{Assignment, Geometry, TargetFile};
@@ -15,7 +15,8 @@ pub(crate) struct Wanted<'a> {
     pub codec: &'a Codec,
     /// How many nodes there are.
     pub nodes: usize,
-    /// Chunks that can be read, each with the node that has it.
+    /// Chunks that can be read, each with the node that has it. Where all lost ones are among them,
+    /// they are copied, and nothing else is read.
     pub homes: Vec<(usize, usize)>,
     /// Lost chunks, each with the node that gets it.
     pub targets: Vec<(usize, usize)>,
@@ -24,6 +25,12 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
+    /// Whether all lost chunks can be read, and are only to be moved.
+    pub fn is_copy(&self) -> bool {
+        let has = |lost: usize| self.homes.iter().any(|(chunk, _)| *chunk == lost);
+        !self.targets.is_empty() && self.targets.iter().all(|(lost, _)| has(*lost))
+    }
+
     /// What is to be placed, on equal nodes.
     ///
     /// # Errors
@@ -41,9 +48,12 @@ impl Wanted<'_> {
         homes: &[(usize, usize)],
         cluster: Arc<Cluster>,
     ) -> Result<Problem, PlanError> {
-        let available: Vec<usize> = homes.iter().map(|(chunk, _)| *chunk).collect();
         let lost: Vec<usize> = self.targets.iter().map(|(chunk, _)| *chunk).collect();
-        let (_, dag) = self.codec.repair_dag(&lost, &available)?;
+        let others = homes.iter().map(|(chunk, _)| *chunk).filter(|chunk| !lost.contains(chunk));
+        let dag = match self.is_copy() {
+            true => Dag::copy(&lost, self.codec.shape().alpha)?,
+            false => self.codec.repair_dag(&lost, &others.collect::<Vec<usize>>())?.1,
+        };
         let problem = Problem::new(Arc::new(dag), cluster, homes, &self.targets)?;
         let Some(runs) = self.runs else { return Ok(problem) };
         problem.of_range(|at| {

@@ -32,9 +32,10 @@ use crate::{Depth, Key, NodeFile, PoolError, Result, Settings};
 pub enum Needs {
     /// Nothing, or nothing that can be done while nodes are unavailable.
     Nothing,
-    /// Something that [`Pool::heal`] does best: copies of its manifest, shards that move.
+    /// Something that [`Pool::heal`] does best: copies of its manifest, shards that move while
+    /// others are lost.
     Heal,
-    /// Shards are to be rebuilt.
+    /// Shards are to be rebuilt, or all of them to be copied.
     Rebuild(Box<MissingShards>),
 }
 
@@ -60,6 +61,9 @@ pub struct MissingShards {
     pub lost: Vec<u16>,
     /// Shards that can be read: index, node and file.
     pub sources: Vec<(u16, String, String)>,
+    /// The shards to rebuild themselves, where all of them are sound, on nodes that leave: who can
+    /// read them copies them.
+    pub leaving: Vec<(u16, String, String)>,
     /// Node of every index as recorded, lost ones included.
     pub homes: Vec<String>,
     /// Further losses that it tolerates.
@@ -88,6 +92,15 @@ impl MissingShards {
     pub fn file(&self, index: u16) -> String {
         NodeFile::Shard { key: self.key, run: self.info.run, index }.name()
     }
+
+    /// Index, node and file of a shard.
+    fn source(&self, index: u16) -> (u16, String, String) {
+        (index, self.homes[usize::from(index)].clone(), self.file(index))
+    }
+}
+
+fn is_sound(member: &Member) -> bool {
+    matches!(member, Member::Here { damage: None, .. })
 }
 
 impl Pool {
@@ -148,12 +161,23 @@ impl Pool {
             return Ok(if renew { Needs::Heal } else { Needs::Nothing });
         }
         let moves = !health.leaving.is_empty() && !req.rebuild_leaving;
-        let Some(shards) = shards.filter(|_| !moves) else { return Ok(Needs::Heal) };
+        let all = lost.iter().all(|index| health.leaving.contains(index));
+        let Some(shards) = shards.filter(|shards| {
+            let is_here = |index: &u16| is_sound(&shards.members[usize::from(*index)]);
+            !moves || (all && lost.iter().all(is_here))
+        }) else {
+            return Ok(Needs::Heal);
+        };
         if health.margin < 0 {
             let (object, detail) = (name.clone(), health.notes.join("; "));
             return Err(PoolError::NotRecoverable { object, detail });
         }
-        Ok(Needs::Rebuild(Box::new(self.lacking(key, &shards, &health, lost))))
+        let mut lacking = self.lacking(key, &shards, &health, lost);
+        if moves {
+            let of = |index: &u16| lacking.source(*index);
+            lacking.leaving = lacking.lost.iter().map(of).collect();
+        }
+        Ok(Needs::Rebuild(Box::new(lacking)))
     }
 
     fn lacking(
@@ -165,27 +189,24 @@ impl Pool {
     ) -> MissingShards {
         let manifest = &shards.manifest;
         let sound = |index: &u16| {
-            let here =
-                matches!(shards.members[usize::from(*index)], Member::Here { damage: None, .. });
-            here && !health.targets.contains(index)
-        };
-        let source = |index: u16| {
-            let node = shards.placed.places[usize::from(index)].node.clone();
-            (index, node, NodeFile::Shard { key, run: manifest.run, index }.name())
+            is_sound(&shards.members[usize::from(*index)]) && !health.targets.contains(index)
         };
         let all = 0..shards.members.len() as u16;
-        MissingShards {
+        let mut lacking = MissingShards {
             name: manifest.name.clone(),
             codec: Arc::clone(&shards.codec),
             info: shards.info_of(0),
             digests: shards.digests(),
-            sources: all.filter(sound).map(source).collect(),
+            sources: Vec::new(),
+            leaving: Vec::new(),
             homes: places(manifest).map(|(_, node)| node.to_owned()).collect(),
             margin: health.margin,
             lost,
             key,
             by: self.config.repairer,
-        }
+        };
+        lacking.sources = all.filter(sound).map(|index| lacking.source(index)).collect();
+        lacking
     }
 
     /// Puts rebuilt shards in place, each on the node named beside its index: they are there under

@@ -218,7 +218,7 @@ impl Pool {
         self.scrub_unlisted(&strays, index, req, queue, report, settings)?;
         self.restore(&strays, index, req, report, settings)?;
         self.finish_scrub(&strays, index, req, report, settings)?;
-        self.bring_back(req.dry_run, report, settings);
+        self.bring_back(req, report, settings);
         if !req.dry_run {
             report.compacted = self.compact(settings);
         }

@@ -130,8 +130,8 @@ impl Backend for PacedBackend {
         self.inner.whereabouts(name)
     }
 
-    fn bring_back(&self, name: &str) -> Result<()> {
-        self.inner.bring_back(name)
+    fn copy_home(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.copy_home(from, to)
     }
 
     fn remove_all(&self, names: &[&str]) -> Vec<Result<()>> {

@@ -123,6 +123,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         strategy: flags.strategy.as_deref().unwrap_or(STRATEGY),
         first: None,
         prices,
+        copies: false,
         in_place: true,
         slice: match flags.window {
             Some(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX).max(1),

@@ -139,7 +139,8 @@ impl Shared<'_> {
         let options = &self.recovery.options;
         let suspects = self.scheduler().suspects(self.recovery.now());
         let nodes = course.helpers(pool.config(), agents, lacking, &suspects);
-        let prices = options.prices.as_ref().map(|prices| {
+        let copies = !lacking.leaving.is_empty();
+        let prices = options.prices.as_ref().filter(|_| !copies).map(|prices| {
             let nodes = pool.config().node.iter().map(|node| &node.id[..]);
             ByPrice::new(prices.of(nodes), self.rules.named())
         });
@@ -155,6 +156,7 @@ impl Shared<'_> {
             first: plan,
             prices,
             nodes,
+            copies,
             in_place: false,
             slice: options.slice.unwrap_or_else(|| default_slice(lacking.info.alpha as usize)),
             windows: (options.windows / options.at_once() as u32).max(LEAST_WINDOWS),

@@ -39,6 +39,7 @@ fn repair<'a>(codec: &'a Codec, lost: usize, strategy: &'a str) -> PlacedRepair<
         strategy,
         first: None,
         prices: None,
+        copies: false,
         in_place: false,
         slice: 64,
         windows: 4,
@@ -77,6 +78,29 @@ fn each_attempt_is_without_who_failed_until_too_few_are_left() {
     let failure = attempts.plan().unwrap_err();
     assert!(failure.passing, "{failure:?}");
     assert_eq!(attempts.end(*failure).given_up.len(), 2);
+}
+
+#[test]
+fn a_chunk_that_leaves_is_copied_and_rebuilt_where_it_cannot_be() {
+    let codec = codec("clay:3+2");
+    let mut repair = repair(&codec, 1, "hub");
+    repair.nodes[1].shards = vec![(1, "shard.1".to_owned())];
+    // It is not on its way elsewhere: nobody may read what is to be rebuilt.
+    let attempts = Attempts::new(&repair, TASK).unwrap();
+    assert_eq!(attempts.plan().unwrap().helpers, [0, 2, 3, 4]);
+    repair.copies = true;
+    for failure in [RepairFailure::Node(1, late()), RepairFailure::Chunk(1, 2, "rot".to_owned())] {
+        let mut attempts = Attempts::new(&repair, TASK).unwrap();
+        let attempt = attempts.begin(attempts.plan().unwrap(), [0]);
+        assert_eq!((&attempt.ready.helpers[..], attempt.ready.strategy), (&[1][..], COPIED));
+        assert_eq!(attempt.spared, [0, 1, 2, 3, 4]);
+        let shares: Vec<usize> = attempt.shares.iter().map(|share| share.node).collect();
+        assert_eq!(shares, [1, 5], "nobody else has anything to do");
+        assert_eq!(attempt.ready.costs.bandwidth(), codec.shape().alpha);
+        attempts.failed(failure).unwrap();
+        let ready = attempts.plan().unwrap();
+        assert_eq!((&ready.helpers[..], ready.strategy), (&[0, 2, 3, 4][..], "hub"));
+    }
 }
 
 #[test]
