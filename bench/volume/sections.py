@@ -71,7 +71,8 @@ def first(volumes, options):
 
 
 def sequential(volumes, options):
-    """Sequential writes of 1 MiB, and a put of as many bytes into the same pool."""
+    """Sequential writes of 1 MiB, and puts of as many bytes into the same pool: of a file, and of
+    what another program gives, as a volume's client does."""
     disks, volume = volumes[CODE]
     source = disks.folder / "input"
     with open(source, "wb") as file, open("/dev/urandom", "rb") as numbers:
@@ -82,11 +83,15 @@ def sequential(volumes, options):
         job = ["--rw=write", "--bs=1m", "--iodepth=32", f"--size={volumes.size}m"]
         found = measured(disks, volume, True, *job)
         volume.settle(disks)
-        start = time.monotonic()
-        volume.kiln("put", source, "put")
-        seconds = time.monotonic() - start
-        volume.kiln("rm", "put")
-        rounds.append(found | {"put_seconds": seconds, "over_put": seconds / found["seconds"]})
+        seconds = []
+        for put in (lambda: volume.kiln("put", source, "put"),
+                    lambda: volume.put_from(source, "put")):
+            start = time.monotonic()
+            put()
+            seconds.append(time.monotonic() - start)
+            volume.kiln("rm", "put")
+        rounds.append(found | {"put_seconds": seconds[0], "put_from_pipe_seconds": seconds[1],
+                               "over_put": seconds[0] / found["seconds"]})
     source.unlink()
     # The other volume is full as well when they are compared.
     other = volumes[REPLICAS][1]

@@ -38,6 +38,15 @@ class Served:
         return run(*self.prefix, self.kiln_program, "-q", *words, *flags, cwd=self.folder,
                    timeout=timeout)
 
+    def put_from(self, source, name):
+        """Puts the bytes that another program gives through a pipe."""
+        words = [*self.prefix, self.kiln_program, "-q", "put", "-", name, *self.flags]
+        with subprocess.Popen(["cat", source], stdout=subprocess.PIPE) as cat:
+            put = subprocess.run(words, cwd=self.folder, stdin=cat.stdout, check=False)
+            cat.stdout.close()
+        if put.returncode != 0:
+            raise Failed(f"put from a pipe: {put.returncode}")
+
     def job(self, *flags):
         """The words of fio for a job on the volume."""
         uri = f"nbd+unix:///disk?socket={self.socket}"
