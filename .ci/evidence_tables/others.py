@@ -28,8 +28,9 @@ def peers(_folder):
 
 def hdfs(_folder):
     return [
-        Linked(" | bar | this run", columns=(2,), why=WANTED),
-        Linked(" | seconds", columns=(1, 2, 3))]
+        Linked(" | bar | full", columns=(2, 3), why=WANTED),
+        *(Linked(" | seconds", section, columns=(1, 2, 3))
+          for section in ("The full form", "The quick form"))]
 
 
 def clay(_folder):

@@ -31,4 +31,4 @@ for kind, labels in LABELS.items():
         MEASURED[f"{kind}_{name}_ends"] = of(kind, label, "seconds", ends)
         MEASURED[f"{kind}_{name}_bytes"] = of(kind, label, "bytes_per_lost", median)
         MEASURED[f"{kind}_{name}_bound"] = of(kind, label, "bound_seconds", median)
-NUMBERS = {"hdfs-quick.json": MEASURED}
+NUMBERS = {"hdfs-quick.json": MEASURED, "hdfs.json": MEASURED}

@@ -56,18 +56,19 @@ class Volumes:
 
 
 def first(volumes, options):
-    """Blocks that were never written, and the same ones overwritten; nothing is cleaned yet."""
+    """Blocks that were never written, and the same ones overwritten; nothing is cleaned yet. One
+    round before those that count: of a server that has just begun all memory is new."""
     def region(at):
         size = options.first
         return ["--norandommap=0", f"--size={size}m", f"--offset={at * size}m", "--iodepth=32"]
 
     disks, volume = volumes[CODE]
     rounds = []
-    for at in range(options.rounds):
+    for at in range(options.rounds + 1):
         pair = [measured(disks, volume, True, *RANDOM, *region(at)) for _ in range(2)]
         rounds.append(dict(zip(("first", "overwrite"), pair)))
     volume.settle(disks)
-    return rounds
+    return rounds[1:]
 
 
 def sequential(volumes, options):
