@@ -15,6 +15,7 @@ PLANNED = 8 / 3  # bytes read for a byte rebuilt: each of 8 helpers of clay:6+3 
 RANDOM = ["--rw=randwrite", "--bs=4k"]
 UNIFORM = [*RANDOM, "--iodepth=32", "--norandommap=1"]
 ZIPF = [*UNIFORM, "--random_distribution=zipf:0.99"]
+FIRST_ROUNDS = 7
 ONE = [*RANDOM, "--iodepth=1", "--norandommap=1", "--time_based"]
 
 
@@ -57,14 +58,15 @@ class Volumes:
 
 def first(volumes, options):
     """Blocks that were never written, and the same ones overwritten; nothing is cleaned yet. One
-    round before those that count: of a server that has just begun all memory is new."""
+    round before those that count: of a server that has just begun all memory is new. A job takes
+    less than a second, so there are more rounds than elsewhere."""
     def region(at):
         size = options.first
         return ["--norandommap=0", f"--size={size}m", f"--offset={at * size}m", "--iodepth=32"]
 
     disks, volume = volumes[CODE]
     rounds = []
-    for at in range(options.rounds + 1):
+    for at in range(min(FIRST_ROUNDS + 1, volumes.size // options.first)):
         pair = [measured(disks, volume, True, *RANDOM, *region(at)) for _ in range(2)]
         rounds.append(dict(zip(("first", "overwrite"), pair)))
     volume.settle(disks)
