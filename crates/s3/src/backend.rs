@@ -12,7 +12,7 @@ use kiln_store::{
 use rusty_s3::S3Action;
 use rusty_s3::actions::ListObjectsV2;
 
-use crate::client::{Ask, Client, Take};
+use crate::client::{Ask, Client};
 use crate::date::milliseconds;
 use crate::lease::{Lease, Seen};
 use crate::place::Place;
@@ -137,8 +137,7 @@ impl BucketBackend {
             if let Some(token) = &token {
                 action.with_continuation_token(&token[..]);
             }
-            let reply =
-                client.send(&Ask::new(Operation::List, ""), &action, Take::Text, |_| false)?;
+            let reply = client.send(&Ask::new(Operation::List, ""), &action, None, |_| false)?;
             let page = ListObjectsV2::parse_response(&reply.text)
                 .map_err(|error| bad(&format!("its listing cannot be read: {error}")))?;
             for object in &page.contents {
@@ -227,7 +226,7 @@ impl Backend for BucketBackend {
         let mut action = client.bucket.put_object(client.credentials(), &key);
         action.headers_mut().insert("x-amz-copy-source", source.clone());
         let ask = Ask::new(Operation::Rename, from).header("x-amz-copy-source", source.clone());
-        let reply = client.send(&ask, &action, Take::Text, |reply| reply.status == 400)?;
+        let reply = client.send(&ask, &action, None, |reply| reply.status == 400)?;
         if reply.status == 400 {
             // It may be too long for one request.
             return self.copy_parts(from, to, &source);

@@ -91,18 +91,19 @@ impl Client {
         io_error(op, &self.place.text, name, source)
     }
 
-    /// Sends a request until it is answered, or the time is over. An answer that is no success is
-    /// an error, but for those that `accept` takes.
+    /// Sends a request until it is answered, or the time is over. `into` is filled by the body of
+    /// a success, which must have just its length. An answer that is no success is an error, but
+    /// for those that `accept` takes.
     pub(crate) fn send<'a, A: S3Action<'a>>(
         &self,
         ask: &Ask<'_>,
         action: &A,
-        mut into: Take<'_>,
+        mut into: Option<&mut [u8]>,
         accept: impl Fn(&Reply) -> bool,
     ) -> Result<Reply, StoreError> {
         let (mut tries, mut tried) = (Tries::new(self.place.patience), false);
         loop {
-            let end = self.once::<A>(ask, action.sign(SIGNED_FOR).as_str(), &mut into);
+            let end = self.once::<A>(ask, action.sign(SIGNED_FOR).as_str(), into.as_deref_mut());
             let end = match end {
                 Ok(mut reply) => {
                     reply.tried = tried;
@@ -132,7 +133,7 @@ impl Client {
         let key = self.key(name);
         let action = self.bucket.delete_object(self.credentials(), &key);
         let absent = |reply: &Reply| reply.status == 404 && !reply.lacks_bucket();
-        self.send(&Ask::new(Operation::Remove, name), &action, Take::Text, absent).map(drop)
+        self.send(&Ask::new(Operation::Remove, name), &action, None, absent).map(drop)
     }
 
     /// Refuses to write if a lock was held and may be lost.
@@ -156,23 +157,16 @@ impl Client {
             let action = self.bucket.head_bucket(self.credentials());
             let ask = Ask::new(Operation::OpenPlace, "");
             let url = action.sign(SIGNED_FOR);
-            let reply =
-                self.once::<rusty_s3::actions::HeadBucket<'_>>(&ask, url.as_str(), &mut Take::Text);
+            let reply = self.once::<rusty_s3::actions::HeadBucket<'_>>(&ask, url.as_str(), None);
             reply.map_or(true, |reply| reply.status != 404)
         })
-    }
-
-    /// Counts a read.
-    fn count(&self, bytes: usize) {
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     fn once<'a, A: S3Action<'a>>(
         &self,
         ask: &Ask<'_>,
         url: &str,
-        into: &mut Take<'_>,
+        into: Option<&mut [u8]>,
     ) -> io::Result<Reply> {
         let (method, has_body) = match A::METHOD {
             Method::Head => ("HEAD", false),
@@ -193,20 +187,10 @@ impl Client {
         let mut response = sent.map_err(ureq::Error::into_io)?;
         let mut reply = reply_of(&response);
         match into {
-            Take::All(buf) if reply.is_success() => {
+            Some(buf) if reply.is_success() => {
                 fill(&mut response, buf)?;
-                self.count(buf.len());
-            }
-            Take::Short(bytes, most) if reply.is_success() => {
-                let len = reply.length.and_then(|len| usize::try_from(len).ok());
-                // A server that knows no ranges would send all of a long file.
-                let len = len.filter(|len| len <= most).ok_or_else(|| {
-                    let why = format!("asked for {most} bytes at most, got {:?}", reply.length);
-                    io::Error::new(io::ErrorKind::InvalidData, why)
-                })?;
-                **bytes = vec![0; len];
-                fill(&mut response, bytes)?;
-                self.count(len);
+                self.reads.fetch_add(1, Ordering::Relaxed);
+                self.bytes.fetch_add(buf.len() as u64, Ordering::Relaxed);
             }
             _ if method == "HEAD" => {}
             _ => {
@@ -216,16 +200,6 @@ impl Client {
         }
         Ok(reply)
     }
-}
-
-/// What is done with the body of a success.
-pub(crate) enum Take<'a> {
-    /// It is text.
-    Text,
-    /// It fills this, and has just its length.
-    All(&'a mut [u8]),
-    /// It becomes this, and has at most so many bytes.
-    Short(&'a mut Vec<u8>, usize),
 }
 
 fn reply_of(response: &Response<ureq::Body>) -> Reply {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kiln_store::{BatchRead, Operation, ReadAt, StoreError, Tag};
 
-use crate::client::{Ask, Client, Take};
+use crate::client::{Ask, Client};
 use crate::reply::Reply;
 
 /// Ranges of one object that are asked for at the same time.
@@ -17,39 +17,15 @@ pub(crate) struct Object {
     name: String,
     len: u64,
     tag: Option<String>,
-    /// Its first bytes.
-    begin: Vec<u8>,
 }
-
-/// So many bytes at the beginning come with the answer that opens an object: most of what is opened
-/// is read there first, so that a header, or a whole manifest, costs no request of its own.
-const BEGIN: usize = 4096;
 
 impl Object {
     pub(crate) fn open(client: &Arc<Client>, name: &str) -> Result<Object, StoreError> {
-        let mut begin = Vec::new();
-        let key = client.key(name);
-        let action = client.bucket.get_object(client.credentials(), &key);
-        let range = format!("bytes=0-{}", BEGIN - 1);
-        let ask = Ask::new(Operation::Open, name).header("range", range);
-        let take = Take::Short(&mut begin, BEGIN);
-        let mut reply = client.send(&ask, &action, take, |reply| reply.status == 416)?;
-        let len = match reply.status {
-            // There is no first byte.
-            416 => {
-                reply = head(client, Operation::Open, name)?;
-                reply.length.filter(|len| *len == 0)
-            }
-            206 => reply.range.as_deref().and_then(|range| whole_length(range, begin.len())),
-            _ => Some(begin.len() as u64),
-        };
-        let wrong = || {
-            let why = format!("the server answers with {:?} to its first bytes", reply.range);
-            client.error(Operation::Open, name, io::Error::other(why))
-        };
-        let len = len.ok_or_else(wrong)?;
+        let reply = head(client, Operation::Open, name)?;
+        let missing = || io::Error::other("the server does not tell the object's length");
+        let len = reply.length.ok_or_else(|| client.error(Operation::Open, name, missing()))?;
         let (client, name) = (Arc::clone(client), name.to_owned());
-        Ok(Object { client, name, len, tag: reply.tag, begin })
+        Ok(Object { client, name, len, tag: reply.tag })
     }
 
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
@@ -65,10 +41,6 @@ impl Object {
         if buf.is_empty() {
             return Ok(());
         }
-        if let Some(bytes) = self.begin.get(offset as usize..end as usize) {
-            buf.copy_from_slice(bytes);
-            return Ok(());
-        }
         let key = self.client.key(&self.name);
         let action = self.client.bucket.get_object(self.client.credentials(), &key);
         let mut ask = Ask::new(Operation::Read, &self.name)
@@ -76,7 +48,7 @@ impl Object {
         if let Some(tag) = &self.tag {
             ask = ask.header("if-match", tag.clone());
         }
-        let reply = self.client.send(&ask, &action, Take::All(buf), |reply| reply.status == 412)?;
+        let reply = self.client.send(&ask, &action, Some(buf), |reply| reply.status == 412)?;
         let fail =
             |why: String| self.client.error(Operation::Read, &self.name, io::Error::other(why));
         // Not every server heeds the condition.
@@ -97,16 +69,7 @@ impl Object {
 pub(crate) fn head(client: &Client, op: Operation, name: &str) -> Result<Reply, StoreError> {
     let key = client.key(name);
     let action = client.bucket.head_object(client.credentials(), &key);
-    client.send(&Ask::new(op, name), &action, Take::Text, |_| false)
-}
-
-/// The length of an object of which the first `len` bytes came, as `content-range` says it; `None`:
-/// they are not those.
-fn whole_length(range: &str, len: usize) -> Option<u64> {
-    let (first, all) = range.strip_prefix("bytes 0-")?.split_once('/')?;
-    let (last, all): (u64, u64) = (first.parse().ok()?, all.parse().ok()?);
-    let short = (all as u128).min(BEGIN as u128) == len as u128;
-    (short && last.checked_add(1) == Some(len as u64)).then_some(all)
+    client.send(&Ask::new(op, name), &action, None, |_| false)
 }
 
 impl ReadAt for Object {

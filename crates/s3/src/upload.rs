@@ -10,7 +10,7 @@ use kiln_store::{Append, Existing, Operation, StoreError, Tag, Upload};
 use rusty_s3::S3Action;
 use rusty_s3::actions::CreateMultipartUpload;
 
-use crate::client::{Ask, Client, Take};
+use crate::client::{Ask, Client};
 use crate::read::{Object, head};
 use crate::reply::Reply;
 
@@ -99,7 +99,7 @@ impl Put {
         if self.parts.is_none() {
             let action = client.bucket.create_multipart_upload(client.credentials(), &key);
             let ask = Ask::new(Operation::Create, &self.name);
-            let reply = client.send(&ask, &action, Take::Text, |_| false)?;
+            let reply = client.send(&ask, &action, None, |_| false)?;
             let id = CreateMultipartUpload::parse_response(&reply.text).map_err(|error| {
                 client.error(Operation::Create, &self.name, io::Error::other(error.to_string()))
             })?;
@@ -122,7 +122,7 @@ impl Put {
         let ask = Ask::new(Operation::Rename, &self.name)
             .header("x-amz-copy-source", source)
             .header("x-amz-copy-source-range", bytes);
-        let reply = client.send(&ask, &action, Take::Text, |_| false)?;
+        let reply = client.send(&ask, &action, None, |_| false)?;
         let (_, tag) = reply.text.split_once("<ETag>").unwrap_or_default();
         let tag = tag.split('<').next().unwrap_or("").replace("&quot;", "\"");
         if tag.is_empty() {
@@ -149,7 +149,7 @@ impl Put {
         let action =
             client.bucket.upload_part(client.credentials(), &key, number as u16, &parts.id);
         let ask = Ask { body: &self.buffer, ..Ask::new(Operation::Write, &self.name) };
-        let reply = client.send(&ask, &action, Take::Text, |_| false)?;
+        let reply = client.send(&ask, &action, None, |_| false)?;
         let Some(tag) = reply.tag else { return fail("the server gives a part no tag") };
         parts.tags.push(tag);
         self.buffer.clear();
@@ -199,7 +199,7 @@ impl Put {
         let action = client.bucket.put_object(client.credentials(), &key);
         let ask = Ask { body: &self.buffer, ..Ask::new(Operation::Complete, &self.name) };
         let conditional = self.existing != Existing::Replace;
-        client.send(&self.conditions(ask), &action, Take::Text, |reply| refused(reply, conditional))
+        client.send(&self.conditions(ask), &action, None, |reply| refused(reply, conditional))
     }
 
     fn complete_parts(&self) -> Result<Reply, StoreError> {
@@ -218,7 +218,7 @@ impl Put {
         let accept = |reply: &Reply| {
             refused(reply, conditional) || (reply.tried && reply.code() == "NoSuchUpload")
         };
-        let reply = client.send(&self.conditions(ask), &complete(), Take::Text, accept)?;
+        let reply = client.send(&self.conditions(ask), &complete(), None, accept)?;
         if reply.is_success() && !reply.code().is_empty() {
             // The answer begins before the work is done, and ends with what went wrong.
             let text = reply.text.clone();
@@ -314,9 +314,7 @@ impl Drop for Put {
                 client.bucket.abort_multipart_upload(client.credentials(), &key, &parts.id);
             // The error that brought us here is the one to tell; a rule of the bucket removes
             // uploads that are left.
-            let _ =
-                client
-                    .send(&Ask::new(Operation::Remove, &self.name), &action, Take::Text, |_| true);
+            let _ = client.send(&Ask::new(Operation::Remove, &self.name), &action, None, |_| true);
         }
     }
 }

@@ -179,7 +179,9 @@ impl<'a> Keeper<'a> {
             Ok(done) => {
                 let mut counts = locked(&self.run.counts);
                 let agents = done.repaired - done.central;
+                let copied = done.strategies.get("copied").map_or(0, |row| row.objects);
                 *counts.entry("repaired by agents".to_owned()).or_default() += agents;
+                *counts.entry("copied by agents".to_owned()).or_default() += copied;
                 *counts.entry("repaired here".to_owned()).or_default() += done.central;
                 *counts.entry("planned again".to_owned()).or_default() += done.replanned_count;
             }

@@ -98,6 +98,7 @@ fn what_was_acknowledged_is_what_is_read() {
         assert!(times("get done") > times("get failed"), "{counts:?}");
         assert!(times("put failed") > 0 && times("get failed") > 0, "{counts:?}");
         assert!(times("repaired by agents") > 0, "{counts:?}");
+        assert!(times("copied by agents") > 0, "{counts:?}");
     }
 }
 

