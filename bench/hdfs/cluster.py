@@ -90,8 +90,7 @@ class Hdfs(Testbed):
             raise TestbedError("where Hadoop is was not said (--cache)")
         self.block_mib = block_mib
         self.make(datanodes + 1, rate, kiln, agents=False)
-        (self.folder / "hdfs.json").write_text(
-            json.dumps(dict(jars=self.jars, block_mib=block_mib)) + "\n")
+        self.note()
         name = self.datanodes
         for host in range(self.hosts):
             hadoop.configure(self.daemon_folder(host), self.ip(name), self.ip(host), block_mib)
@@ -102,6 +101,11 @@ class Hdfs(Testbed):
         for host in range(running):
             self.start_daemon(host)
         self.wait_until(lambda: self.live() == running, "all DataNodes to report")
+
+    def note(self):
+        """Writes down what later commands must know."""
+        (self.folder / "hdfs.json").write_text(
+            json.dumps(dict(jars=self.jars, block_mib=self.block_mib)) + "\n")
 
     def java(self, host, main, *words, heap="64m", light=True):
         """The words that run a class of Hadoop on a host."""
@@ -200,7 +204,7 @@ class Hdfs(Testbed):
     def listens(self, host):
         """Whether the NameNode answers."""
         try:
-            return host == self.datanodes and self.http("GET", "/jmx", qry="none")[0] == 200
+            return host == self.active and self.http("GET", "/jmx", qry="none")[0] == 200
         except (OSError, http.client.HTTPException):
             return False
 

@@ -9,7 +9,6 @@ other. Exit code 3: there can be no HDFS here, which is said.
 """
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
@@ -61,20 +60,20 @@ class Pair(Hdfs):
                 more[key] = f"{self.ip(host)}:{port}"
         for host in range(self.hosts):
             own = {"dfs.ha.namenode.id": self.name(host)} if host in namenodes else {}
-            hadoop.configure(self.daemon_folder(host), SERVICE, self.ip(host), 128, more | own)
+            hadoop.configure(self.daemon_folder(host), SERVICE, self.ip(host), self.block_mib,
+                             more | own)
 
     def make_pair(self, kiln):
         """Makes it; the first NameNode is active."""
         able()
         self.make(DATANODES + 2, "1gbit", kiln, agents=False)
-        (self.folder / "hdfs.json").write_text(
-            json.dumps(dict(jars=self.jars, block_mib=128)) + "\n")
+        self.note()
         self.configure()
         (self.folder / "shared").mkdir()
         one, other = self.datanodes, self.datanodes + 1
         run(*self.java(one, hadoop.NAMENODE, "-format", "-nonInteractive"), timeout=WAIT)
         self.start_daemon(one)
-        self.wait_until(self.answers, "a NameNode to start")
+        self.wait_until(lambda: self.listens(one), "a NameNode to start")
         run(*self.java(other, hadoop.NAMENODE, "-bootstrapStandby", "-nonInteractive"),
             timeout=WAIT)
         self.start_daemon(other)
@@ -82,17 +81,10 @@ class Pair(Hdfs):
             self.start_daemon(host)
         self.activate(first=True)
 
-    def answers(self):
-        """Whether the NameNode that is asked answers."""
-        try:
-            return self.http("GET", "/jmx", qry="none")[0] == 200
-        except OSError:
-            return False
-
     def activate(self, first):
         """Makes a NameNode the active one, by the word of a person."""
         self.first = first
-        self.wait_until(self.answers, "the NameNode to answer")
+        self.wait_until(lambda: self.listens(self.active), "the NameNode to answer")
         words = ["-transitionToActive", "--forceactive", self.name(self.active)]
         run(*self.java(self.active, hadoop.HA_ADMIN, *words), timeout=WAIT)
         self.wait_until(lambda: self.live() == DATANODES, "all DataNodes to report")

@@ -99,16 +99,13 @@ impl Place {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let no_server = || format!("{name}={value}: give host or host:port");
         match name {
             "datanode" => {
-                let server = Server::of(value, DATANODE_PORT);
-                let why = || format!("datanode={value}: give host or host:port");
-                self.datanode = Some(server.ok_or_else(why)?);
+                self.datanode = Some(Server::of(value, DATANODE_PORT).ok_or_else(no_server)?);
             }
             "standby" => {
-                let server = Server::of(value, NAMENODE_PORT);
-                let why = || format!("standby={value}: give host or host:port");
-                self.standby = Some(server.ok_or_else(why)?);
+                self.standby = Some(Server::of(value, NAMENODE_PORT).ok_or_else(no_server)?);
             }
             "blocks" => self.blocks = Some(value.into()),
             "user" => {

@@ -173,18 +173,18 @@ impl<'r> Attempts<'r> {
     }
 
     fn ready(&self) -> Result<Ready, kiln_plan::PlanError> {
-        let repair = self.repair;
+        let (repair, wanted) = (self.repair, self.wanted());
+        let is_copy = wanted.is_copy();
         let (made, price) = match (&repair.prices, &repair.first) {
             (Some(prices), _) => {
                 let all = self.extent(0);
-                let (plan, price) = prices.cheapest(&self.wanted(), repair.seed, all)?;
+                let (plan, price) = prices.cheapest(&wanted, repair.seed, all)?;
                 (plan, Some(price))
             }
             (None, Some(plan)) if self.given_up.is_empty() => (plan.clone(), None),
             _ => {
-                let wanted = self.wanted();
                 // Of what is only moved no strategy makes anything else.
-                let strategy = if wanted.is_copy() { "central" } else { repair.strategy };
+                let strategy = if is_copy { "central" } else { repair.strategy };
                 (placed::plan(&wanted.problem()?, strategy, repair.seed)?, None)
             }
         };
@@ -194,7 +194,7 @@ impl<'r> Attempts<'r> {
             parts: made.execution()?,
             costs: made.costs(),
             helpers: helpers.into_iter().collect(),
-            strategy: if self.wanted().is_copy() { COPIED } else { made.strategy() },
+            strategy: if is_copy { COPIED } else { made.strategy() },
             price,
             plan: made,
         })
