@@ -14,7 +14,7 @@ KILN   := $(TARGET)/release/kiln
     dist dist-test dist-twice bench-average bench-volume numbers pictures simulate testbed-up \
     testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel hdfs-up \
     hdfs-down hdfs-test page-test howto-test tutorial-test bench-online online-test bench-clay \
-    clay-test volume-bench-test hdfs-faults bench-hdfs fuzz clean
+    clay-test neon-test bench-neon volume-bench-test hdfs-faults bench-hdfs fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -70,6 +70,8 @@ help:
 	@echo 'make msrv    builds with the oldest Rust that we promise'
 	@echo 'make miri    the pure parts of gf and code under Miri'
 	@echo 'make portable  checks gf and code for aarch64'
+	@echo 'make neon-test  its kernels, under emulation'
+	@echo 'make bench-neon  instructions that coding takes there, kiln and others (QUICK=1)'
 	@echo 'make package   packs gf and code as for a registry'
 	@echo 'make clean   remove what was built'
 
@@ -173,6 +175,7 @@ test: lint doc
 	    --beside hdfs '$(SUB) hdfs-test' \
 	    --beside page '$(SUB) page-test' \
 	    --beside howto '$(SUB) howto-test' \
+	    --beside neon '$(SUB) neon-test' \
 	    --beside migrate '$(PYTHON) bindings/ceph/migration_test.py' \
 	    '$(CARGO) test --workspace --no-fail-fast && $(SUB) kernels'
 
@@ -191,6 +194,18 @@ kernels: setup
 	        *) echo "$$reason"; exit 1 ;; \
 	    esac; \
 	done
+
+# The kernels of another architecture, under emulation: every byte as it should be; no word of
+# speed.
+NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
+neon-test: setup
+	@LOG_DIR='$(TARGET)' && . .ci/packages.sh && { packages $(NEON_PACKAGES) || true; } && \
+	CARGO='$(CARGO)' sh .ci/toolchain neon '$(TARGET)'
+
+# Instructions that kiln and others take for a byte there.
+bench-neon: setup
+	CARGO='$(CARGO)' sh bench/neon/build.sh '$(TARGET)/bench-neon'
+	$(PYTHON) bench/neon/count.py '$(TARGET)/bench-neon' --out '$(TARGET)/bench' $(if $(QUICK),--quick)
 
 # The plugin for this machine's Ceph, beside links to the stock ones; with RELEASE=18.2 or 20.2 for
 # that one, in a Debian of its own, where all that is said below then runs.

@@ -25,10 +25,14 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod gfni;
-#[cfg(all(target_arch = "x86_64", unix))]
+#[cfg(any(all(target_arch = "x86_64", unix), all(target_arch = "aarch64", target_os = "linux")))]
 mod jit;
 #[cfg(all(target_arch = "x86_64", unix))]
 mod jit_avx2;
+#[cfg(all(target_arch = "x86_64", unix))]
+mod jit_gfni;
+#[cfg(all(target_arch = "aarch64", target_os = "linux"))]
+mod jit_neon;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -118,6 +122,11 @@ pub static KERNELS: &[KernelRow] = &[
         detect: detect!(neon where target_arch = "aarch64"),
     },
     KernelRow {
+        name: "jit-neon",
+        about: "as neon, by machine code made at run time for every matrix (Linux)",
+        detect: detect!(jit_neon where all(target_arch = "aarch64", target_os = "linux")),
+    },
+    KernelRow {
         name: "avx2",
         about: "x86-64 with AVX2: 32 bytes at once, two table look-ups of nibbles per product",
         detect: detect!(avx2 where target_arch = "x86_64"),
@@ -140,7 +149,7 @@ pub static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "jit",
         about: "as gfni, by machine code made at run time for every matrix",
-        detect: detect!(jit where all(target_arch = "x86_64", unix)),
+        detect: detect!(jit_gfni where all(target_arch = "x86_64", unix)),
     },
 ];
 

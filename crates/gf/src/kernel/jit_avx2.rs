@@ -6,23 +6,16 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::Kernel;
 use super::avx2::{self, Avx2};
-use super::engine::{
-    self, Addressing, CodeGen, CodeVariant, Engine, Job, Operands, Pass, PassCode, Shape,
-};
-use super::jit::avx2::{LINES, PRODUCTS, SUMS, tables};
-use super::jit::block::BlockCode;
+use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
+use super::jit::call::BlockCode;
+use super::jit::matrix::{MatrixCode, multiplies};
 use super::jit::pages;
 use super::jit::target::Target;
-use crate::block::{Block, Factor, Op, Side, Value};
-
-/// Code is made for matrices with at most so many coefficients.
-const MOST_COEFFICIENTS: usize = 512;
-/// Operands of a pass whose addresses need no allocation.
-const FEW: usize = 24;
+use super::jit::x86::X86;
+use super::jit::x86::avx2::{LINES, PRODUCTS, SUMS, tables};
+use crate::block::Block;
 
 /// A value of this type proves that the CPU has AVX2.
 #[derive(Debug)]
@@ -41,26 +34,6 @@ impl Kernel for JitAvx2 {
 
     fn vector_len(&self) -> usize {
         avx2::WIDTH
-    }
-}
-
-/// Code for one matrix: for data in the caches, and in memory.
-#[derive(Debug)]
-struct Code([BlockCode; 2]);
-
-impl PassCode for Code {
-    unsafe fn run(&self, pass: &Pass<'_>) -> usize {
-        let whole = pass.len / 64 * 64;
-        let stream = pass.stream && pass.dsts.iter().all(|dst| dst.addr().is_multiple_of(64));
-        // Sources are only loaded.
-        let sources = pass.srcs.iter().map(|source| source.cast_mut());
-        let slots: SmallVec<[*mut u8; FEW]> = sources.chain(pass.dsts.iter().copied()).collect();
-        let operands = Operands::Moved { slots: &slots, shifts: &[[0; 3]] };
-        let job = Job { operands, len: pass.len, memory: stream, stream };
-        // SAFETY: the block has an operand for each source and each destination, in this order; the
-        // caller promises `len` bytes of all of them and that destinations are nothing else.
-        unsafe { engine::BlockCode::run(&self.0[usize::from(stream)], &job, 0..whole) };
-        whole
     }
 }
 
@@ -103,15 +76,10 @@ impl CodeGen for JitAvx2 {
     }
 
     fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<dyn PassCode>> {
-        if shape.rows == 0 || shape.cols == 0 || shape.coefficients.len() > MOST_COEFFICIENTS {
-            return None;
-        }
-        let block = product(shape);
-        let make = |variant| {
-            BlockCode::new((target(&block, variant), tables()), &block, variant, Addressing::Moved)
-        };
-        let cached = make(CodeVariant::Unrolled).or_else(|| make(CodeVariant::Cached))?;
-        Some(Arc::new(Code([cached, make(CodeVariant::Memory)?])))
+        let code = MatrixCode::new(shape, |block, variant| {
+            BlockCode::new((target(block, variant), tables()), block, variant, Addressing::Moved)
+        });
+        Some(Arc::new(code?))
     }
 
     fn assemble(
@@ -126,35 +94,10 @@ impl CodeGen for JitAvx2 {
 }
 
 /// How the registers are used for a block.
-fn target(block: &Block, variant: CodeVariant) -> &'static dyn Target {
-    let multiplies = block.ops().iter().any(|op| match op {
-        Op::Sum { terms } => terms.iter().any(|&(_, factor)| factor != Factor::Fixed(1)),
-        _ => false,
-    });
+fn target(block: &Block, variant: CodeVariant) -> &'static dyn Target<X86> {
     match variant {
-        _ if multiplies => &PRODUCTS,
+        _ if multiplies(block) => &PRODUCTS,
         CodeVariant::Memory => &LINES,
         _ => &SUMS,
     }
-}
-
-/// A matrix as a block: all rows of one column after the other.
-fn product(shape: &Shape<'_>) -> Block {
-    let mut block = Block::new();
-    let sources: Vec<u32> = (0..shape.cols).map(|_| block.operand(Side::Input)).collect();
-    let results: Vec<u32> = (0..shape.rows).map(|_| block.operand(Side::Output)).collect();
-    let mut sums: Vec<Option<Value>> = vec![None; shape.rows];
-    for (source, column) in sources.into_iter().zip(shape.coefficients.chunks(shape.rows)) {
-        let value = block.load(source);
-        for (sum, &coefficient) in sums.iter_mut().zip(column).filter(|(_, c)| **c != 0) {
-            let terms: Vec<(Value, u8)> =
-                sum.map(|sum| (sum, 1)).into_iter().chain([(value, coefficient)]).collect();
-            *sum = Some(block.sum(&terms));
-        }
-    }
-    for (result, sum) in results.into_iter().zip(sums) {
-        let sum = sum.unwrap_or_else(|| block.sum(&[]));
-        block.store(result, sum);
-    }
-    block
 }

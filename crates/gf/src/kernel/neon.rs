@@ -10,13 +10,18 @@ use super::nibbles::{self, KEEP};
 use super::scalar::scalar;
 
 /// Bytes of a vector.
-const WIDTH: usize = 16;
+pub(super) const WIDTH: usize = 16;
 
 /// A value of this type proves that the CPU has NEON.
 #[derive(Debug)]
-struct Neon(());
+pub(super) struct Neon(());
 
 pub(super) fn detect() -> Option<&'static dyn Kernel> {
+    proof().map(|neon| neon as &dyn Kernel)
+}
+
+/// The kernel as what it proves.
+pub(super) fn proof() -> Option<&'static Neon> {
     static NEON: Neon = Neon(());
     is_aarch64_feature_detected!("neon").then_some(&NEON)
 }
@@ -45,27 +50,37 @@ impl Engine for Neon {
     }
 
     unsafe fn pass(&self, pass: &Pass<'_>) {
+        // SAFETY: promised by the caller.
+        unsafe { self.pass_from(pass, 0) };
+    }
+}
+
+impl Neon {
+    /// A pass from byte `from` of every operand on.
+    ///
+    /// # Safety
+    /// As [`Engine::pass`].
+    pub(super) unsafe fn pass_from(&self, pass: &Pass<'_>, from: usize) {
         // Rows x vectors per step: at most 12 sums, leaving registers for halves and tables.
         // SAFETY: the caller vouches for the operands, `self` for the CPU.
         unsafe {
             match pass.dsts.len() {
-                1 => all::<1, 4>(pass),
-                2 => all::<2, 4>(pass),
-                3 => all::<3, 4>(pass),
-                4 => all::<4, 3>(pass),
+                1 => all::<1, 4>(pass, from),
+                2 => all::<2, 4>(pass, from),
+                3 => all::<3, 4>(pass, from),
+                4 => all::<4, 3>(pass, from),
                 rows => unreachable!("{rows} rows in one pass"),
             }
         }
     }
 }
 
-/// All bytes of a pass with R rows, N vectors at a time.
+/// All bytes from `at` on of a pass with R rows, N vectors at a time.
 ///
 /// # Safety
 /// As [`Engine::pass`]; `dsts` has R elements.
 #[target_feature(enable = "neon")]
-unsafe fn all<const R: usize, const N: usize>(pass: &Pass<'_>) {
-    let mut at = 0;
+unsafe fn all<const R: usize, const N: usize>(pass: &Pass<'_>, mut at: usize) {
     // SAFETY: every step lies within `len`, which is at least one vector where steps are made.
     unsafe {
         if pass.len < WIDTH {

@@ -23,7 +23,7 @@ fn names_are_unique_and_unknown_ones_list_the_known() {
     }
     let error = by_name("sse9").unwrap_err();
     assert!(
-        error.to_string().contains("scalar, neon, avx2, jit-avx2, avx512, gfni, jit"),
+        error.to_string().contains("scalar, neon, jit-neon, avx2, jit-avx2, avx512, gfni, jit"),
         "{error}"
     );
     assert!(!error.is_retryable());

@@ -8,11 +8,10 @@
 mod halves;
 mod maps;
 
-use iced_x86::{Code, IcedError, Instruction, MemoryOperand};
-
 use super::super::engine::{Addressing, CodeVariant};
-use super::places::Places;
-use super::target::{Products, Store, Target, Term};
+use super::target::{
+    Listing, Machine, NoCode, Places, Products, Store, StraightLine, Target, Term,
+};
 use crate::block::{Block, Factor, Op, Side, Value};
 
 /// Registers that values have at least beside maps that are kept.
@@ -23,34 +22,13 @@ const MOST_WORK: usize = 4096;
 /// Values kept on the stack, at most: a page, so that no guard page can be skipped.
 const MOST_SPILLED: usize = 60;
 
-/// A block's instructions.
-pub(super) struct StraightLine {
-    /// Once, before the loops.
-    pub before: Vec<Instruction>,
-    /// Before each repetition.
-    pub repetition: Vec<Instruction>,
-    /// For each vector of the operands.
-    pub body: Vec<Instruction>,
-    /// Values that need room on the stack.
-    pub spilled: usize,
-    /// Bytes of each operand that it takes.
-    pub width: usize,
-}
-
-impl StraightLine {
-    /// How many times it takes to do 64 bytes.
-    pub fn parts(&self) -> usize {
-        64 / self.width
-    }
-}
-
 /// The instructions of a block; `None` where it is too long or needs too much room.
-pub(super) fn allocate(
-    target: &dyn Target,
+pub(super) fn allocate<M: Machine>(
+    target: &dyn Target<M>,
     block: &Block,
     variant: CodeVariant,
     addressing: Addressing,
-) -> Option<StraightLine> {
+) -> Option<StraightLine<M>> {
     let terms = block.ops().iter().map(|op| 1 + op.sources().count());
     if terms.sum::<usize>() > MOST_WORK {
         return None;
@@ -90,8 +68,8 @@ fn coefficients(block: &Block) -> Vec<u8> {
     all
 }
 
-struct Found {
-    straight: StraightLine,
+struct Found<M: Machine> {
+    straight: StraightLine<M>,
     /// Values that were loaded again or moved to the stack.
     moves: usize,
 }
@@ -109,8 +87,8 @@ enum Place {
     Stack(usize),
 }
 
-struct Allocator<'a> {
-    target: &'a dyn Target,
+struct Allocator<'a, M: Machine> {
+    target: &'a dyn Target<M>,
     block: &'a Block,
     variant: CodeVariant,
     addressing: Addressing,
@@ -130,35 +108,28 @@ struct Allocator<'a> {
     holds: Vec<Option<Value>>,
     /// Registers that this operation needs.
     locked: Vec<usize>,
+    /// Where the search for a free register begins.
+    turn: usize,
     free_slots: Vec<usize>,
     spilled: usize,
     moves: usize,
-    places: Places,
-    code: Vec<Instruction>,
+    places: M::Places,
+    code: Listing<M>,
 }
 
 /// The factor that changes nothing.
 const ONE: Factor = Factor::Fixed(1);
 
-/// A block for which no code can be made.
-struct NoCode;
-
-impl From<IcedError> for NoCode {
-    fn from(_: IcedError) -> NoCode {
-        NoCode
-    }
-}
-
 type Step<T> = Result<T, NoCode>;
 
-impl<'a> Allocator<'a> {
+impl<'a, M: Machine> Allocator<'a, M> {
     fn new(
-        target: &'a dyn Target,
+        target: &'a dyn Target<M>,
         block: &'a Block,
         variant: CodeVariant,
         addressing: Addressing,
         kept: &'a [u8],
-    ) -> Allocator<'a> {
+    ) -> Allocator<'a, M> {
         let values = block.values();
         let (has_maps, given) = match target.products() {
             Products::Maps(_) => (true, block.given()),
@@ -181,10 +152,11 @@ impl<'a> Allocator<'a> {
             doubled: if has_maps { Vec::new() } else { halves::doubled(block) },
             holds: vec![None; target.registers() - kept.len()],
             locked: Vec::new(),
+            turn: 0,
             free_slots: Vec::new(),
             spilled: rest_slots,
             moves: 0,
-            places: Places::new(block, addressing),
+            places: M::Places::new(block, addressing),
             code: Vec::new(),
         };
         allocator.note_uses();
@@ -220,13 +192,12 @@ impl<'a> Allocator<'a> {
         matches!(self.target.products(), Products::Maps(_))
     }
 
-    fn all(mut self) -> Step<Found> {
+    fn all(mut self) -> Step<Found<M>> {
         let mut before = Vec::new();
         self.target.enter(self.variant != CodeVariant::Rest, &mut before)?;
         if let Products::Maps(maps) = self.target.products() {
             for (index, &factor) in self.kept.iter().enumerate() {
-                let from = MemoryOperand { is_broadcast: false, ..Places::map(factor) };
-                maps.broadcast(self.kept_map(index), from, &mut before)?;
+                maps.broadcast(self.kept_map(index), maps.map(factor), &mut before)?;
             }
         }
         let (block, mut next) = (self.block, 0);
@@ -325,15 +296,17 @@ impl<'a> Allocator<'a> {
     }
 
     /// Whether a term can be an operand in memory: it is only used here, as it is, and lies in
-    /// an operand that is not stored. Reading less than a vector takes an instruction of its own.
+    /// an operand that is not stored. Reading less than a vector takes an instruction of its own,
+    /// as all reading does for some targets.
     fn in_memory(&self, value: Value, factor: Factor) -> bool {
         let index = value.0 as usize;
         let here = matches!(self.place[index], Place::Operand(_)) && self.source[index].is_some();
-        here && factor == ONE && self.uses[index].len() == 1 && self.variant != CodeVariant::Rest
+        let may = self.target.takes_memory() && self.variant != CodeVariant::Rest;
+        may && here && factor == ONE && self.uses[index].len() == 1
     }
 
     /// After the instruction that takes a term.
-    fn done(&mut self, value: Value, term: &Term, at: usize) {
+    fn done(&mut self, value: Value, term: &Term<M>, at: usize) {
         if let Term::Register(register) = term {
             self.locked.retain(|locked| locked != register);
         }
@@ -373,11 +346,11 @@ impl<'a> Allocator<'a> {
             }
             Place::Map(index) => {
                 let Products::Maps(maps) = self.target.products() else { return Err(NoCode) };
-                let from = Places::given_map(self.block, index, &mut self.code)?;
+                let from = maps.given_map(self.block, index, &mut self.code)?;
                 maps.broadcast(register, from, &mut self.code)?;
             }
             Place::Stack(slot) => {
-                self.target.load(register, Places::spilled(slot), true, &mut self.code)?;
+                self.target.load(register, M::Places::spilled(slot), true, &mut self.code)?;
                 self.free_slots.push(slot);
                 self.moves += 1;
             }
@@ -398,7 +371,10 @@ impl<'a> Allocator<'a> {
     fn free_register(&mut self) -> Step<usize> {
         let all = 0..self.holds.len();
         let free = |&r: &usize| self.holds[r].is_none() && !self.locked.contains(&r);
-        if let Some(register) = all.clone().find(free) {
+        if let Some(register) = (self.turn..all.end).chain(0..self.turn).find(free) {
+            if self.target.takes_turns() {
+                self.turn = (register + 1) % all.end;
+            }
             return Ok(register);
         }
         let next_use = |register: &usize| {
@@ -420,7 +396,7 @@ impl<'a> Allocator<'a> {
                         self.spilled += 1;
                         self.spilled - 1
                     });
-                    let place = Places::spilled(slot);
+                    let place = M::Places::spilled(slot);
                     self.target.store(place, victim, Store::Whole, &mut self.code)?;
                     Place::Stack(slot)
                 }
@@ -430,13 +406,13 @@ impl<'a> Allocator<'a> {
     }
 
     /// The place of an operand's vector; from memory, what follows is asked for.
-    fn operand(&mut self, operand: u32) -> Step<MemoryOperand> {
+    fn operand(&mut self, operand: u32) -> Step<M::Place> {
         let place = self.places.operand(self.block, operand, &mut self.code)?;
         if self.variant == CodeVariant::Memory
             && self.block.sides()[operand as usize] == Side::Input
         {
             let ahead = self.places.ahead(&place, operand, &mut self.code)?;
-            self.code.push(Instruction::with1(Code::Prefetcht0_m8, ahead)?);
+            self.target.fetch(ahead, &mut self.code)?;
         }
         Ok(place)
     }
@@ -446,9 +422,9 @@ impl<'a> Allocator<'a> {
         Value(self.block.values() as u32 + index)
     }
 
-    fn load(&mut self, to: usize, from: MemoryOperand) -> Step<()> {
+    fn load(&mut self, to: usize, from: M::Place) -> Step<()> {
         let whole = self.variant != CodeVariant::Rest;
-        Ok(self.target.load(to, from, whole, &mut self.code)?)
+        self.target.load(to, from, whole, &mut self.code)
     }
 
     fn store(&mut self, operand: u32, from: usize) -> Step<()> {
@@ -459,11 +435,11 @@ impl<'a> Allocator<'a> {
             CodeVariant::Rest => Store::Rest,
             _ => Store::Whole,
         };
-        Ok(self.target.store(to, from, how, &mut self.code)?)
+        self.target.store(to, from, how, &mut self.code)
     }
 
-    fn xor(&mut self, to: usize, a: usize, b: &Term) -> Step<()> {
-        Ok(self.target.xor(to, a, b, &mut self.code)?)
+    fn xor(&mut self, to: usize, a: usize, b: &Term<M>) -> Step<()> {
+        self.target.xor(to, a, b, &mut self.code)
     }
 }
 

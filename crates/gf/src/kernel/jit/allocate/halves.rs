@@ -3,8 +3,8 @@
 //! A value that is multiplied is cut into halves once, which then take its part: they are values
 //! like others. One that is only doubled is not cut.
 
-use super::super::target::{Halves, Term};
-use super::{Allocator, NoCode, ONE, Place, Places, Step};
+use super::super::target::{Halves, Machine, NoCode, Term};
+use super::{Allocator, ONE, Place, Step};
 use crate::block::{Block, Factor, Op, Value};
 
 /// Which values have no products but by two.
@@ -29,11 +29,11 @@ enum Sum {
     Own(usize),
 }
 
-impl Allocator<'_> {
+impl<M: Machine> Allocator<'_, M> {
     /// A sum, a term at a time; nothing for a sum of nothing.
     pub(super) fn sum_by_halves(
         &mut self,
-        halves: &dyn Halves,
+        halves: &dyn Halves<M>,
         terms: &[(Value, Factor)],
         at: usize,
     ) -> Step<Option<usize>> {
@@ -106,7 +106,7 @@ impl Allocator<'_> {
 
     fn add_product(
         &mut self,
-        halves: &dyn Halves,
+        halves: &dyn Halves<M>,
         sum: Sum,
         (value, factor): (Value, Factor),
         at: usize,
@@ -123,8 +123,8 @@ impl Allocator<'_> {
         match used[..] {
             [(low, _), (high, _)] => {
                 let tables = match factor {
-                    Factor::Fixed(factor) => Places::tables(factor),
-                    Factor::Given(i) => Places::given_tables(self.block, i, &mut self.code)?,
+                    Factor::Fixed(factor) => halves.tables(factor),
+                    Factor::Given(i) => halves.given_tables(self.block, i, &mut self.code)?,
                 };
                 halves.product(to, add, tables, [low, high], &mut self.code)?;
             }
@@ -156,7 +156,7 @@ impl Allocator<'_> {
     /// The registers with the halves of a value, which stay locked.
     fn halves(
         &mut self,
-        halves: &dyn Halves,
+        halves: &dyn Halves<M>,
         value: Value,
         at: usize,
     ) -> Step<Vec<(usize, Value)>> {

@@ -1,14 +1,14 @@
 //! Sums of products that are made by one instruction, with maps of the factors.
 
-use super::super::target::{Maps, Term};
-use super::{Allocator, NoCode, ONE, Place, Places, Step};
+use super::super::target::{Machine, Maps, NoCode, Term};
+use super::{Allocator, ONE, Place, Step};
 use crate::block::{Factor, Value};
 
-impl Allocator<'_> {
+impl<M: Machine> Allocator<'_, M> {
     /// A sum, two terms at a time; nothing for a sum of nothing.
     pub(super) fn sum_by_maps(
         &mut self,
-        maps: &dyn Maps,
+        maps: &dyn Maps<M>,
         terms: &[(Value, Factor)],
         at: usize,
     ) -> Step<Option<usize>> {
@@ -40,7 +40,7 @@ impl Allocator<'_> {
     /// The first term alone: a product, in a register that becomes the sum.
     fn product(
         &mut self,
-        maps: &dyn Maps,
+        maps: &dyn Maps<M>,
         (value, factor): (Value, Factor),
         at: usize,
     ) -> Step<usize> {
@@ -57,7 +57,7 @@ impl Allocator<'_> {
     /// The sum of the first two terms, in a register that becomes the sum.
     fn two(
         &mut self,
-        maps: &dyn Maps,
+        maps: &dyn Maps<M>,
         a: (Value, Factor),
         b: (Value, Factor),
         at: usize,
@@ -89,7 +89,7 @@ impl Allocator<'_> {
 
     fn three(
         &mut self,
-        maps: &dyn Maps,
+        maps: &dyn Maps<M>,
         sum: usize,
         a: (Value, Factor),
         b: (Value, Factor),
@@ -112,7 +112,12 @@ impl Allocator<'_> {
     }
 
     /// Makes a term ready: a product lies in a register that holds nothing else.
-    fn term(&mut self, maps: &dyn Maps, (value, factor): (Value, Factor), at: usize) -> Step<Term> {
+    fn term(
+        &mut self,
+        maps: &dyn Maps<M>,
+        (value, factor): (Value, Factor),
+        at: usize,
+    ) -> Step<Term<M>> {
         if self.in_memory(value, factor)
             && let Place::Operand(operand) = self.place[value.0 as usize]
         {
@@ -160,7 +165,7 @@ impl Allocator<'_> {
 
     fn multiply(
         &mut self,
-        maps: &dyn Maps,
+        maps: &dyn Maps<M>,
         to: usize,
         from: usize,
         (factor, map): (Factor, Option<usize>),
@@ -168,7 +173,7 @@ impl Allocator<'_> {
     ) -> Step<()> {
         let place = match (map, factor) {
             (Some(map), _) => Term::Register(map),
-            (None, Factor::Fixed(factor)) => Term::Memory(Places::map(factor)),
+            (None, Factor::Fixed(factor)) => Term::Memory(maps.map(factor)),
             (None, Factor::Given(_)) => return Err(NoCode),
         };
         maps.multiply(to, from, &place, &mut self.code)?;

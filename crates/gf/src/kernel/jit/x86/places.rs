@@ -6,30 +6,12 @@ use std::mem::offset_of;
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
-use super::super::engine::Addressing;
-use super::super::nibbles::TABLE_LEN;
+use super::super::super::engine::Addressing;
+use super::super::super::nibbles::TABLE_LEN;
+use super::super::call::{AHEAD, Arguments};
+use super::super::target::{self, Listing, NoCode};
+use super::X86;
 use crate::block::{Block, Side};
-
-/// What the code gets: it takes everything from here into registers.
-#[repr(C)]
-pub(super) struct Arguments {
-    /// First byte of every operand; or the record of the first repetition.
-    pub operands: *const u8,
-    /// First of the repetitions; or the starts of all regions.
-    pub second: *const u8,
-    /// End of the repetitions, or of the records.
-    pub end: *const u8,
-    /// Bytes of each operand: whole vectors, or less than one.
-    pub len: usize,
-    /// The maps of all factors.
-    pub maps: *const u8,
-    /// Which bytes of a vector less than whole, as the target wants to know it.
-    pub rest_bytes: u64,
-    /// What is fetched next: the repetition, how far it is in, and what is left of it; or the
-    /// tables of inputs and of outputs, and how far in a repetition the next one is fetched, or,
-    /// with records, the bytes from unit to unit of scratch.
-    pub rest: [usize; 3],
-}
 
 // Where code with records finds the table of outputs, and the bytes from unit to unit of scratch.
 const OUTPUTS: usize = offset_of!(Arguments, rest) + 8;
@@ -84,11 +66,8 @@ pub(super) const SPARE: Register = Register::RCX;
 /// Bytes at the stack pointer that belong to the code around: where its arguments are.
 pub(super) const HEADER: usize = 64;
 
-/// How many vectors of every operand lie between what is fetched and what is used.
-pub(super) const AHEAD: usize = 6;
-
 /// Makes the addresses that instructions of a block's body use.
-pub(super) struct Places {
+pub(in super::super::super) struct Places {
     next: usize,
     addressing: Addressing,
     /// Which of those that a call names an operand is.
@@ -102,8 +81,8 @@ pub(super) struct Places {
     cursor: Option<(u32, Side)>,
 }
 
-impl Places {
-    pub(super) fn new(block: &Block, addressing: Addressing) -> Places {
+impl target::Places<X86> for Places {
+    fn new(block: &Block, addressing: Addressing) -> Places {
         let mut ranks = vec![0; block.sides().len()];
         for (rank, operand) in block.named().enumerate() {
             ranks[operand as usize] = rank;
@@ -113,16 +92,15 @@ impl Places {
         Places { next: 0, addressing, ranks, own, starts, time: 0, cursor }
     }
 
-    /// The place of an operand's vector, after the instructions that it takes to know it.
-    pub(super) fn operand(
+    fn operand(
         &mut self,
         block: &Block,
         operand: u32,
-        code: &mut Vec<Instruction>,
-    ) -> Result<MemoryOperand, IcedError> {
+        code: &mut Listing<X86>,
+    ) -> Result<MemoryOperand, NoCode> {
         let side = block.sides()[operand as usize];
         if self.addressing == Addressing::Listed {
-            return self.listed(block, operand, side, code);
+            return Ok(self.listed(block, operand, side, code)?);
         }
         // Two places are in use at once, at most.
         let bases = if self.addressing == Addressing::Ordered { 2 } else { BASES.len() };
@@ -137,6 +115,36 @@ impl Places {
         Ok(MemoryOperand::with_base_index(base, at))
     }
 
+    fn ahead(
+        &self,
+        place: &MemoryOperand,
+        operand: u32,
+        code: &mut Listing<X86>,
+    ) -> Result<MemoryOperand, NoCode> {
+        Ok(match self.addressing {
+            Addressing::Moved => MemoryOperand::with_base_index(place.base, AHEAD_AT),
+            Addressing::Ordered => {
+                let [_, _, base] = BASES;
+                slot(base, AHEAD_SLOTS, operand, code)?;
+                MemoryOperand::with_base_index(base, AHEAD_AT)
+            }
+            Addressing::Listed => {
+                let (displacement, displ_size) = (64 * AHEAD as i64, 1);
+                MemoryOperand { displacement, displ_size, ..*place }
+            }
+        })
+    }
+
+    fn own_entries(&self, block: &Block) -> Result<Listing<X86>, NoCode> {
+        Ok(self.all_own_entries(block)?)
+    }
+
+    fn spilled(slot: usize) -> MemoryOperand {
+        MemoryOperand::with_base_displ_size(Register::RSP, (HEADER + 64 * slot) as i64, 1)
+    }
+}
+
+impl Places {
     /// The place of an operand whose unit each repetition lists.
     fn listed(
         &mut self,
@@ -148,7 +156,7 @@ impl Places {
         let (anchor, behind) = block.anchor(operand).unwrap_or((operand, 0));
         let [unit, _] = block.alike(anchor);
         // Outputs are only stored: their places are in use alone.
-        let near = self.own == Some(unit) && self.has_own_entries(block, side);
+        let near = self.own == Some(unit) && has_own_entries(block, side);
         let room = if side == Side::Output && near { STARTS.len() } else { 2 };
         let start = self.start(block, anchor, room, code)?;
         if near {
@@ -181,11 +189,6 @@ impl Places {
         let entry = MemoryOperand::with_base_displ_size(CURSOR, 8 * i64::from(behind), 1);
         code.push(Instruction::with2(Code::Mov_r64_rm64, far, entry)?);
         Ok(MemoryOperand::with_base_index(start, far))
-    }
-
-    /// Whether `OWN` are right for a side: outputs may lie as inputs do.
-    fn has_own_entries(&self, block: &Block, side: Side) -> bool {
-        side == Side::Input || (side == Side::Output && block.one_table())
     }
 
     /// The register with the start of an operand's region, from where the code is on: one of the
@@ -233,11 +236,11 @@ impl Places {
     }
 
     /// Before a repetition: finds the entries of the unit that most inputs have.
-    pub(super) fn own_entries(&self, block: &Block) -> Result<Vec<Instruction>, IcedError> {
+    fn all_own_entries(&self, block: &Block) -> Result<Vec<Instruction>, IcedError> {
         let mut code = Vec::new();
         let Some(own) = self.own else { return Ok(code) };
         let sides = [Side::Input, Side::Output];
-        let sides = sides.into_iter().filter(|&side| self.has_own_entries(block, side));
+        let sides = sides.into_iter().filter(|&side| has_own_entries(block, side));
         let most = sides.flat_map(|side| behind(block, own, side)).max().unwrap_or(0);
         code.push(Instruction::with2(Code::Mov_r32_rm32, low(CURSOR), self.unit(own))?);
         for (index, &register) in (0..=most).zip(&OWN) {
@@ -247,32 +250,6 @@ impl Places {
             code.push(Instruction::with2(Code::Mov_r64_rm64, register, entry)?);
         }
         Ok(code)
-    }
-
-    /// The place that is fetched while an operand whose place was just made is used.
-    pub(super) fn ahead(
-        &self,
-        place: &MemoryOperand,
-        operand: u32,
-        code: &mut Vec<Instruction>,
-    ) -> Result<MemoryOperand, IcedError> {
-        Ok(match self.addressing {
-            Addressing::Moved => MemoryOperand::with_base_index(place.base, AHEAD_AT),
-            Addressing::Ordered => {
-                let [_, _, base] = BASES;
-                slot(base, AHEAD_SLOTS, operand, code)?;
-                MemoryOperand::with_base_index(base, AHEAD_AT)
-            }
-            Addressing::Listed => {
-                let (displacement, displ_size) = (64 * AHEAD as i64, 1);
-                MemoryOperand { displacement, displ_size, ..*place }
-            }
-        })
-    }
-
-    /// The place of a value that has no register.
-    pub(super) fn spilled(slot: usize) -> MemoryOperand {
-        MemoryOperand::with_base_displ_size(Register::RSP, (HEADER + 64 * slot) as i64, 1)
     }
 
     /// The map of a factor, for all quarters of a vector.
@@ -320,6 +297,11 @@ fn given(block: &Block, index: u32, code: &mut Vec<Instruction>) -> Result<(), I
     let factor = MemoryOperand::with_base_displ_size(RECORDS, at, 1);
     code.push(Instruction::with2(Code::Movzx_r32_rm8, low(SPARE), factor)?);
     Ok(())
+}
+
+/// Whether `OWN` are right for a side: outputs may lie as inputs do.
+fn has_own_entries(block: &Block, side: Side) -> bool {
+    side == Side::Input || (side == Side::Output && block.one_table())
 }
 
 /// How far behind a unit the operands of a side lie that have it or are behind it.

@@ -3,17 +3,30 @@
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
-use super::super::avx512::{WIDTH, XOR3};
-use super::places::{ARGUMENTS, REST_BYTES};
-use super::target::{Listing, Maps, Products, Store, Target, Term, Written};
+use super::super::super::avx512::{WIDTH, XOR3};
+use super::super::target::{self, Maps, NoCode, Products, Store, Target, Written};
+use super::X86;
+use super::fetch::{self, Level};
+use super::places::{ARGUMENTS, Places, REST_BYTES};
+use crate::block::Block;
+
+type Listing = target::Listing<X86>;
+type Term = target::Term<X86>;
 
 /// Vector registers of the CPU.
 const REGISTERS: usize = 32;
 
-/// The target that `jit` makes code for.
-pub(super) struct Avx512;
+/// The target that `jit` makes code for, with data fetched into the first level ...
+pub(in super::super::super) static NEAR: Avx512 = Avx512 { fetches: Level::First };
+/// ... or into the second.
+pub(in super::super::super) static FAR: Avx512 = Avx512 { fetches: Level::Second };
 
-impl Target for Avx512 {
+/// A way to use that CPU.
+pub(in super::super::super) struct Avx512 {
+    fetches: Level,
+}
+
+impl Target<X86> for Avx512 {
     fn width(&self) -> usize {
         WIDTH
     }
@@ -22,8 +35,12 @@ impl Target for Avx512 {
         REGISTERS
     }
 
-    fn products(&self) -> Products<'_> {
+    fn products(&self) -> Products<'_, X86> {
         Products::Maps(self)
+    }
+
+    fn takes_memory(&self) -> bool {
+        true
     }
 
     fn enter(&self, whole: bool, code: &mut Listing) -> Written {
@@ -41,6 +58,11 @@ impl Target for Avx512 {
     /// Which bytes, as a mask.
     fn rest_bytes(&self, bytes: usize) -> u64 {
         !0 >> (WIDTH - bytes)
+    }
+
+    fn fetch(&self, at: MemoryOperand, code: &mut Listing) -> Written {
+        code.push(fetch::one(self.fetches, at)?);
+        Ok(())
     }
 
     fn load(&self, to: usize, from: MemoryOperand, whole: bool, code: &mut Listing) -> Written {
@@ -87,8 +109,23 @@ impl Target for Avx512 {
     }
 }
 
-impl Maps for Avx512 {
+impl Maps<X86> for Avx512 {
+    fn map(&self, factor: u8) -> MemoryOperand {
+        Places::map(factor)
+    }
+
+    fn given_map(
+        &self,
+        block: &Block,
+        index: u32,
+        code: &mut Listing,
+    ) -> Result<MemoryOperand, NoCode> {
+        Ok(Places::given_map(block, index, code)?)
+    }
+
     fn broadcast(&self, to: usize, from: MemoryOperand, code: &mut Listing) -> Written {
+        // The instruction does that itself.
+        let from = MemoryOperand { is_broadcast: false, ..from };
         let broadcast = Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64;
         code.push(Instruction::with2(broadcast, zmm(to), from)?);
         Ok(())

@@ -8,10 +8,16 @@ use std::sync::OnceLock;
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
-use super::super::nibbles::{self, TABLE_LEN};
+use super::super::super::nibbles::{self, TABLE_LEN};
+use super::super::target::{self, Halves, NoCode, Places as _, Products, Store, Target, Written};
+use super::X86;
+use super::fetch::{self, Level};
 use super::places::{HEADER, MAPS, Places, REST_BYTES};
-use super::target::{Halves, Listing, Products, Store, Target, Term, Written};
 use crate::AlignedBuf;
+use crate::block::Block;
+
+type Listing = target::Listing<X86>;
+type Term = target::Term<X86>;
 
 /// Bytes of a vector.
 const WIDTH: usize = 32;
@@ -28,17 +34,17 @@ const REDUCTION: usize = LOWER + WIDTH;
 const POLYNOMIAL: u8 = crate::field::mul(2, 0x80);
 
 /// Blocks with products.
-pub(in super::super) static PRODUCTS: Avx2 = Avx2 { parts: 2, registers: 7 };
+pub(in super::super::super) static PRODUCTS: Avx2 = Avx2 { parts: 2, registers: 7 };
 /// Blocks that only add.
-pub(in super::super) static SUMS: Avx2 = Avx2 { parts: 1, registers: REGISTERS };
+pub(in super::super::super) static SUMS: Avx2 = Avx2 { parts: 1, registers: REGISTERS };
 
 /// Blocks that only add, past the caches: both halves of a line are stored one after the other, so
 /// that it leaves the processor as a whole.
-pub(in super::super) static LINES: Avx2 = Avx2 { parts: 2, registers: REGISTERS / 2 };
+pub(in super::super::super) static LINES: Avx2 = Avx2 { parts: 2, registers: REGISTERS / 2 };
 
 /// A way to use the registers.
 #[derive(Debug)]
-pub(in super::super) struct Avx2 {
+pub(in super::super::super) struct Avx2 {
     /// Registers of a value.
     parts: usize,
     /// How many values there are registers for.
@@ -46,7 +52,7 @@ pub(in super::super) struct Avx2 {
 }
 
 /// The tables of all factors, and the constants.
-pub(in super::super) fn tables() -> &'static [u8] {
+pub(in super::super::super) fn tables() -> &'static [u8] {
     static TABLES: OnceLock<AlignedBuf> = OnceLock::new();
     TABLES.get_or_init(|| {
         let mut tables = AlignedBuf::zeroed(REDUCTION + WIDTH);
@@ -108,7 +114,7 @@ impl Avx2 {
     }
 }
 
-impl Target for Avx2 {
+impl Target<X86> for Avx2 {
     fn width(&self) -> usize {
         self.parts * WIDTH
     }
@@ -117,8 +123,12 @@ impl Target for Avx2 {
         self.registers
     }
 
-    fn products(&self) -> Products<'_> {
+    fn products(&self) -> Products<'_, X86> {
         Products::Halves(self)
+    }
+
+    fn takes_memory(&self) -> bool {
+        true
     }
 
     fn enter(&self, _whole: bool, _code: &mut Listing) -> Written {
@@ -133,6 +143,12 @@ impl Target for Avx2 {
     /// How many.
     fn rest_bytes(&self, bytes: usize) -> u64 {
         bytes as u64
+    }
+
+    fn fetch(&self, at: MemoryOperand, code: &mut Listing) -> Written {
+        // Such code computes for longer than it waits: the second level gained nothing on Zen 4.
+        code.push(fetch::one(Level::First, at)?);
+        Ok(())
     }
 
     fn load(&self, to: usize, from: MemoryOperand, whole: bool, code: &mut Listing) -> Written {
@@ -188,7 +204,20 @@ impl Target for Avx2 {
     }
 }
 
-impl Halves for Avx2 {
+impl Halves<X86> for Avx2 {
+    fn tables(&self, factor: u8) -> [MemoryOperand; 2] {
+        Places::tables(factor)
+    }
+
+    fn given_tables(
+        &self,
+        block: &Block,
+        index: u32,
+        code: &mut Listing,
+    ) -> Result<[MemoryOperand; 2], NoCode> {
+        Ok(Places::given_tables(block, index, code)?)
+    }
+
     fn split(&self, from: usize, halves: [usize; 2], code: &mut Listing) -> Written {
         let lower = constant(LOWER);
         code.push(Instruction::with2(Code::VEX_Vmovdqa_ymm_ymmm256, FIRST, lower)?);

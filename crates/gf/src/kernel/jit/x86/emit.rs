@@ -5,8 +5,8 @@
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
-use super::super::avx512::{WIDTH, XOR3};
-use super::super::engine::Shape;
+use super::super::super::avx512::{WIDTH, XOR3};
+use super::super::super::engine::Shape;
 
 /// Vector registers of the CPU.
 const REGISTERS: usize = 32;
@@ -36,13 +36,13 @@ fn vectors(rows: usize) -> usize {
 }
 
 /// Bytes of each operand that one turn takes.
-pub(super) fn step(rows: usize) -> usize {
+pub(in super::super::super) fn step(rows: usize) -> usize {
     vectors(rows) * WIDTH
 }
 
 /// An `Entry` for the matrix; `None` when it is too large. With `stream` the results go past the
 /// caches, which takes destinations at multiples of 64.
-pub(super) fn assemble(shape: &Shape<'_>, stream: bool) -> Option<Vec<u8>> {
+pub(in super::super::super) fn assemble(shape: &Shape<'_>, stream: bool) -> Option<Vec<u8>> {
     if shape.rows == 0 || shape.cols == 0 || shape.coefficients.len() > MOST_COEFFICIENTS {
         return None;
     }

@@ -1,22 +1,19 @@
-//! The machine code of a block, and calling it.
+//! The loops around the straight line of a block.
 
-use std::fmt;
 use std::mem::offset_of;
-use std::ops::Range;
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
-use super::super::engine::{self, Addressing, CodeVariant, Job, Operands, Slot};
-use super::allocate::{self, StraightLine};
-use super::pages::Pages;
+use super::super::super::engine::{Addressing, CodeVariant, Slot};
+use super::super::call::Arguments;
+use super::super::target::StraightLine;
+use super::X86;
+use super::fetch;
 use super::places::{
-    AHEAD, AHEAD_AT, AHEAD_LEFT, AHEAD_SHIFTS, AHEAD_SLOTS, ARGUMENTS, AT, Arguments, BASES, DONE,
-    END, HEADER, LEFT, LEN, MAPS, NEXT, RECORDS, REGIONS, SHIFTS, SLOTS, SPARE, TABLE, low,
+    AHEAD_AT, AHEAD_LEFT, AHEAD_SHIFTS, AHEAD_SLOTS, ARGUMENTS, AT, BASES, DONE, END, HEADER, LEFT,
+    LEN, MAPS, NEXT, RECORDS, REGIONS, SHIFTS, SLOTS, SPARE, TABLE, low,
 };
-use super::target::Target;
 use crate::block::{Block, Side};
-
-type Entry = unsafe extern "sysv64" fn(*const Arguments);
 
 /// An unrolled loop has no more instructions than this: they should stay in the cache of decoded
 /// ones. Unrolled, the loads of one stream are different instructions, which prefetchers that go by
@@ -30,136 +27,25 @@ const TURNS: usize = 8;
 const SAVED: [Register; 6] =
     [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
 
-/// Machine code for one block and one way.
-pub(in super::super) struct BlockCode {
-    pages: Pages,
-    target: &'static dyn Target,
-    /// By factor.
-    maps: &'static [u8],
-}
-
-impl fmt::Debug for BlockCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BlockCode")
-    }
-}
-
-impl BlockCode {
-    /// `maps` are what the target's code takes for all factors.
-    pub(in super::super) fn new(
-        (target, maps): (&'static dyn Target, &'static [u8]),
-        block: &Block,
-        variant: CodeVariant,
-        addressing: Addressing,
-    ) -> Option<BlockCode> {
-        let bytes = assemble(target, block, variant, addressing)?;
-        Some(BlockCode { pages: Pages::new(&bytes)?, target, maps })
-    }
-
-    /// Runs on whole vectors, or on as much of one as the target takes at once.
-    ///
-    /// # Safety
-    /// As [`engine::BlockCode::run`].
-    unsafe fn run_some(&self, job: &Job<'_>, bytes: Range<usize>) {
-        let (len, mut moved): (usize, Vec<*mut u8>) = (bytes.len(), Vec::new());
-        let mut slots_moved: Vec<Slot> = Vec::new();
-        let places: *const u8 = match (job.operands, bytes.start) {
-            (Operands::Moved { slots: places, .. }, 0) => places.as_ptr().cast(),
-            (Operands::Listed { regions: places, .. }, 0) => places.as_ptr().cast(),
-            (Operands::Ordered { slots, .. }, 0) => slots.as_ptr().cast(),
-            (Operands::Ordered { slots, .. }, bytes) => {
-                let far = |slot: &Slot| Slot { start: slot.start.wrapping_add(bytes), ..*slot };
-                slots_moved.extend(slots.iter().map(far));
-                slots_moved.as_ptr().cast()
-            }
-            (
-                Operands::Moved { slots: places, .. } | Operands::Listed { regions: places, .. },
-                _,
-            ) => {
-                moved.extend(places.iter().map(|place| place.wrapping_add(bytes.start)));
-                moved.as_ptr().cast()
-            }
-        };
-        let (operands, second, end, rest);
-        match job.operands {
-            Operands::Moved { shifts, .. } => {
-                let vectors = len.div_ceil(64);
-                let ahead = &shifts[(AHEAD / vectors).min(shifts.len() - 1)..];
-                let into = AHEAD % vectors * 64;
-                let all = shifts.as_ptr_range();
-                operands = places;
-                (second, end) = (all.start.cast(), all.end.cast());
-                rest =
-                    [ahead.as_ptr().expose_provenance(), ahead[0][0] + into, vectors * 64 - into];
-            }
-            Operands::Ordered { shifts, tables: [inputs, outputs], .. } => {
-                let all = shifts.as_ptr_range();
-                operands = places;
-                (second, end) = (all.start.cast(), all.end.cast());
-                let [inputs, outputs] = [inputs, outputs].map(|t| t.as_ptr().expose_provenance());
-                // Short repetitions are fetched whole, one ahead.
-                let into = if len > AHEAD * 64 { AHEAD * 64 } else { 0 };
-                rest = [inputs, outputs, into];
-            }
-            Operands::Listed { records, tables: [inputs, outputs], stride, .. } => {
-                let all = records.as_ptr_range();
-                (operands, end) = (all.start.cast(), all.end.cast());
-                second = places;
-                let [inputs, outputs] = [inputs, outputs].map(|t| t.as_ptr().expose_provenance());
-                rest = [inputs, outputs, stride];
-            }
-        }
-        let rest_bytes = self.target.rest_bytes(len.min(self.target.width()));
-        let maps = self.maps.as_ptr();
-        let arguments = Arguments { operands, second, end, len, maps, rest_bytes, rest };
-        // SAFETY: the pages hold what `Assembler::all` made, an `Entry`, and live as long as
-        // `self`.
-        let entry: Entry = unsafe { std::mem::transmute(self.pages.address(0)) };
-        // SAFETY: there is at least one repetition and one byte; the caller promises the rest.
-        unsafe { entry(&arguments) };
-    }
-}
-
-impl engine::BlockCode for BlockCode {
-    unsafe fn run(&self, job: &Job<'_>, bytes: Range<usize>) {
-        if job.operands.repetitions() == 0 || bytes.is_empty() {
-            return;
-        }
-        let step = match bytes.len() {
-            less if less < 64 => self.target.width(),
-            whole => whole,
-        };
-        for start in bytes.clone().step_by(step) {
-            // SAFETY: there is at least one repetition and one byte; the caller promises the rest.
-            unsafe { self.run_some(job, start..bytes.end.min(start + step)) };
-        }
-    }
-}
-
-/// The bytes of a block's code; nothing where there is none.
-pub(super) fn assemble(
-    target: &dyn Target,
+/// The code of a block: its straight line with loops around it.
+pub(super) fn link(
     block: &Block,
     variant: CodeVariant,
     addressing: Addressing,
+    straight: &StraightLine<X86>,
 ) -> Option<Vec<u8>> {
-    // Repetitions are told apart by where their lists are.
-    if addressing == Addressing::Listed && block.named().next().is_none() {
-        return None;
-    }
-    let straight = allocate::allocate(target, block, variant, addressing)?;
-    let turns = turns(&straight);
+    let turns = turns(straight);
     if variant == CodeVariant::Unrolled && (addressing == Addressing::Listed || turns == 1) {
         return None; // it is what `Cached` is
     }
-    if frame(addressing, block, &straight) > MOST_STACK {
+    if frame(addressing, block, straight) > MOST_STACK {
         return None;
     }
-    Assembler::new(variant, addressing, block).all(&straight, turns).ok()
+    Assembler::new(variant, addressing, block).all(straight, turns).ok()
 }
 
 /// How many vectors of every operand an unrolled loop takes in one turn.
-fn turns(straight: &StraightLine) -> usize {
+fn turns(straight: &StraightLine<X86>) -> usize {
     (UNROLLED / (straight.body.len() * straight.parts()).max(1)).clamp(1, TURNS)
 }
 
@@ -172,7 +58,7 @@ struct Jump {
 const MOST_STACK: usize = 3840;
 
 /// Bytes of values on the stack, and of two lists of addresses where these are looked up.
-fn frame(addressing: Addressing, block: &Block, straight: &StraightLine) -> usize {
+fn frame(addressing: Addressing, block: &Block, straight: &StraightLine<X86>) -> usize {
     let lists = if addressing == Addressing::Ordered { 16 * block.sides().len() } else { 0 };
     64 * straight.spilled + lists.next_multiple_of(64)
 }
@@ -196,7 +82,7 @@ impl<'a> Assembler<'a> {
         Assembler { variant, addressing, block, encoder, ip: 0, landings: vec![], frame: 0 }
     }
 
-    fn all(mut self, straight: &StraightLine, turns: usize) -> Result<Vec<u8>, IcedError> {
+    fn all(mut self, straight: &StraightLine<X86>, turns: usize) -> Result<Vec<u8>, IcedError> {
         self.enter(straight)?;
         match self.addressing {
             Addressing::Listed => self.listed(straight)?,
@@ -206,7 +92,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// All repetitions, from where their operands are moved to.
-    fn moved(&mut self, straight: &StraightLine, turns: usize) -> Result<(), IcedError> {
+    fn moved(&mut self, straight: &StraightLine<X86>, turns: usize) -> Result<(), IcedError> {
         let repetition = self.ip;
         match self.addressing {
             Addressing::Ordered => self.look_up()?,
@@ -238,7 +124,11 @@ impl<'a> Assembler<'a> {
 
     /// The loop that takes `turns` vectors while there are so many; a jump from where none are
     /// left.
-    fn many_vectors(&mut self, straight: &StraightLine, turns: usize) -> Result<Jump, IcedError> {
+    fn many_vectors(
+        &mut self,
+        straight: &StraightLine<X86>,
+        turns: usize,
+    ) -> Result<Jump, IcedError> {
         let bytes = 64 * turns as i32;
         let compare = Instruction::with2(Code::Cmp_rm64_imm32, LEFT, bytes)?;
         self.emit(compare)?;
@@ -254,7 +144,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// The next vectors of all operands that are moved, one after the other.
-    fn vectors(&mut self, straight: &StraightLine, turns: usize) -> Result<(), IcedError> {
+    fn vectors(&mut self, straight: &StraightLine<X86>, turns: usize) -> Result<(), IcedError> {
         let parts = if self.variant == CodeVariant::Rest { 1 } else { straight.parts() };
         for part in 0..turns * parts {
             let at = (part * straight.width) as u64;
@@ -267,7 +157,7 @@ impl<'a> Assembler<'a> {
                     instruction.set_memory_displ_size(u32::from(at > 0));
                 }
                 // A line is fetched once.
-                if at.is_multiple_of(64) || instruction.code() != Code::Prefetcht0_m8 {
+                if at.is_multiple_of(64) || !fetch::is_one(&instruction) {
                     self.emit(instruction)?;
                 }
             }
@@ -281,7 +171,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// All repetitions, each with its own list of operands.
-    fn listed(&mut self, straight: &StraightLine) -> Result<(), IcedError> {
+    fn listed(&mut self, straight: &StraightLine<X86>) -> Result<(), IcedError> {
         let repetition = self.ip;
         for instruction in &straight.repetition {
             self.emit(*instruction)?;
@@ -315,7 +205,7 @@ impl<'a> Assembler<'a> {
         self.emit(Instruction::with_branch(Code::Jb_rel32_64, repetition)?)
     }
 
-    fn enter(&mut self, straight: &StraightLine) -> Result<(), IcedError> {
+    fn enter(&mut self, straight: &StraightLine<X86>) -> Result<(), IcedError> {
         for register in SAVED {
             self.emit(Instruction::with1(Code::Push_r64, register)?)?;
         }
@@ -361,7 +251,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// Begins two lists of addresses: those of scratch, which stay, and the first repetition's.
-    fn first_lists(&mut self, straight: &StraightLine) -> Result<(), IcedError> {
+    fn first_lists(&mut self, straight: &StraightLine<X86>) -> Result<(), IcedError> {
         let lists = (HEADER + 64 * straight.spilled) as i64;
         let half = 8 * self.block.sides().len() as i64;
         let [slots, address, _] = BASES;

@@ -1,0 +1,35 @@
+//! AArch64.
+//!
+//! Before a repetition the address of every operand is found, however operands are addressed; then
+//! one loop is as good as another. Addresses stay in registers, as many as there are for them, and
+//! move on with the loop: a load or a store then is one instruction for two vectors.
+
+mod block;
+mod encode;
+pub(in super::super) mod neon;
+mod places;
+#[cfg(test)]
+mod tests;
+
+use super::super::engine::{Addressing, CodeVariant};
+use super::target::{Machine, StraightLine};
+use crate::block::Block;
+
+/// Its instructions.
+#[derive(Debug)]
+pub(in super::super) struct Arm;
+
+impl Machine for Arm {
+    type Instruction = encode::Instruction;
+    type Place = encode::Place;
+    type Places = places::Places;
+
+    fn link(
+        block: &Block,
+        variant: CodeVariant,
+        addressing: Addressing,
+        straight: &StraightLine<Arm>,
+    ) -> Option<Vec<u8>> {
+        block::link(block, variant, addressing, straight)
+    }
+}

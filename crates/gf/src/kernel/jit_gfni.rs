@@ -1,0 +1,164 @@
+//! GFNI by code made at run time: every matrix becomes straight-line machine code.
+//!
+//! What a loop over any matrix cannot have, code for one matrix has: each source is read by load
+//! instructions of its own (a prefetcher that goes by the instruction's address then sees one
+//! stream, not one that jumps from source to source), coefficients 0 and 1 cost no
+//! multiplication, and bit-matrices that are used often stay in registers. The code takes
+//! whole vectors; the bytes that are left over go to the `gfni` kernel, and so does all where no
+//! executable memory can be had.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use super::avx512::WIDTH;
+use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
+use super::jit::call::BlockCode;
+use super::jit::pages::{self, Pages};
+use super::jit::x86::fetch::Level;
+use super::jit::x86::{avx512, emit};
+use super::{Kernel, gfni};
+use crate::block::Block;
+
+/// A value of this type proves that the CPU has GFNI, AVX-512F and AVX-512BW.
+#[derive(Debug)]
+struct Jit(&'static gfni::Gfni);
+
+pub(super) fn detect() -> Option<&'static dyn Kernel> {
+    static JIT: std::sync::OnceLock<Option<Jit>> = std::sync::OnceLock::new();
+    let jit = JIT.get_or_init(|| gfni::proof().map(Jit)).as_ref()?;
+    Some(jit)
+}
+
+impl Kernel for Jit {
+    fn name(&self) -> &'static str {
+        "jit"
+    }
+
+    fn vector_len(&self) -> usize {
+        WIDTH
+    }
+}
+
+/// What the code calls: addresses of sources and destinations, bit-matrices, bytes of each
+/// operand (a multiple of 64), and how many of these are whole steps.
+type Entry = unsafe extern "sysv64" fn(*const *const u8, *const *mut u8, *const u8, usize, usize);
+
+/// Machine code for one matrix.
+struct Code {
+    /// Bytes that one turn of the loop takes of every operand.
+    step: usize,
+    /// Offset of the loop with ordinary stores, and of that with streaming stores.
+    offsets: [usize; 2],
+    pages: Pages,
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Code({} bytes a step)", self.step)
+    }
+}
+
+impl Code {
+    fn new(shape: &Shape<'_>) -> Option<Code> {
+        let (mut bytes, mut offsets) = (Vec::new(), [0; 2]);
+        for (offset, stream) in offsets.iter_mut().zip([false, true]) {
+            bytes.resize(bytes.len().next_multiple_of(64), 0xcc);
+            *offset = bytes.len();
+            bytes.extend(emit::assemble(shape, stream)?);
+        }
+        let pages = Pages::new(&bytes)?;
+        Some(Code { step: emit::step(shape.rows), offsets, pages })
+    }
+}
+
+impl PassCode for Code {
+    unsafe fn run(&self, pass: &Pass<'_>) -> usize {
+        let whole = pass.len / WIDTH * WIDTH;
+        if whole == 0 {
+            return 0;
+        }
+        let aligned = || pass.dsts.iter().all(|dst| dst.addr().is_multiple_of(64));
+        let offset = self.offsets[usize::from(pass.stream && aligned())];
+        // SAFETY: the pages hold what `assemble` made, an `Entry`, from this offset on, and live
+        // as long as `self`.
+        let entry: Entry = unsafe { std::mem::transmute(self.pages.address(offset)) };
+        // SAFETY: the code reads one address per column and row and one map per coefficient,
+        // all promised, and `whole` bytes, at most `len`, of each operand.
+        unsafe {
+            let steps = whole / self.step * self.step;
+            entry(pass.srcs.as_ptr(), pass.dsts.as_ptr(), pass.tables.as_ptr(), whole, steps);
+        }
+        whole
+    }
+}
+
+impl Engine for Jit {
+    fn most_rows(&self) -> usize {
+        8
+    }
+
+    fn table_len(&self) -> usize {
+        self.0.table_len()
+    }
+
+    fn tabulate(&self, coefficient: u8, table: &mut [u8]) {
+        self.0.tabulate(coefficient, table);
+    }
+
+    fn code_gen(&self) -> Option<&dyn CodeGen> {
+        pages::are_allowed().then_some(self)
+    }
+
+    unsafe fn pass(&self, pass: &Pass<'_>) {
+        // SAFETY: the caller vouches for the operands, `self` for the CPU, and a pass brings the
+        // code that `prepare` made for its coefficients. What the code leaves is within `len`.
+        unsafe {
+            let done = match pass.code {
+                Some(code) if !pass.add => code.run(pass),
+                _ => 0,
+            };
+            if done < pass.len {
+                self.0.pass_from(pass, done);
+            }
+        }
+    }
+}
+
+/// The maps of all factors.
+fn maps(jit: &Jit) -> &'static [u8] {
+    static MAPS: OnceLock<Vec<u8>> = OnceLock::new();
+    MAPS.get_or_init(|| {
+        let mut maps = vec![0; 256 * jit.table_len()];
+        for (factor, map) in (0..=255).zip(maps.chunks_mut(jit.table_len())) {
+            jit.tabulate(factor, map);
+        }
+        maps
+    })
+}
+
+impl CodeGen for Jit {
+    /// Half of the registers: sources, products and maps take the others.
+    fn block_sums(&self) -> usize {
+        16
+    }
+
+    fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<dyn PassCode>> {
+        Some(Arc::new(Code::new(shape)?))
+    }
+
+    fn assemble(
+        &self,
+        block: &Block,
+        variant: CodeVariant,
+        addressing: Addressing,
+    ) -> Option<Box<dyn engine::BlockCode>> {
+        let target = match Level::here() {
+            Level::First => &avx512::NEAR,
+            Level::Second => &avx512::FAR,
+        };
+        Some(Box::new(BlockCode::new((target, maps(self)), block, variant, addressing)?))
+    }
+}
+
+#[cfg(test)]
+mod tests;

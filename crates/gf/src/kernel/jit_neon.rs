@@ -1,0 +1,122 @@
+//! NEON by code made at run time: what `jit-avx2` is for AVX2.
+//!
+//! Where the CPU has an instruction that adds three values (FEAT_SHA3), the code has it too.
+
+use std::arch::is_aarch64_feature_detected;
+use std::sync::{Arc, OnceLock};
+
+use super::Kernel;
+use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
+use super::jit::arm::Arm;
+use super::jit::arm::neon::{
+    MATRIX, MATRIX3, Neon as Registers, PRODUCTS, PRODUCTS3, SUMS, SUMS3, tables,
+};
+use super::jit::call::BlockCode;
+use super::jit::matrix::{MatrixCode, multiplies};
+use super::jit::pages;
+use super::neon::{self, Neon};
+use crate::block::Block;
+
+/// Values of this type prove that the CPU has NEON, and FEAT_SHA3 where `three` says so.
+#[derive(Debug)]
+struct JitNeon {
+    neon: &'static Neon,
+    three: bool,
+}
+
+pub(super) fn detect() -> Option<&'static dyn Kernel> {
+    static JIT: OnceLock<Option<JitNeon>> = OnceLock::new();
+    let make = |neon| JitNeon { neon, three: is_aarch64_feature_detected!("sha3") };
+    let jit = JIT.get_or_init(|| neon::proof().map(make)).as_ref()?;
+    Some(jit)
+}
+
+impl JitNeon {
+    /// One of two ways to use the registers.
+    fn choose(&self, plain: &'static Registers, three: &'static Registers) -> &'static Registers {
+        if self.three { three } else { plain }
+    }
+
+    fn code(
+        &self,
+        registers: &'static Registers,
+        block: &Block,
+        variant: CodeVariant,
+        addressing: Addressing,
+    ) -> Option<BlockCode<Arm>> {
+        BlockCode::new((registers, tables()), block, variant, addressing)
+    }
+}
+
+impl Kernel for JitNeon {
+    fn name(&self) -> &'static str {
+        "jit-neon"
+    }
+
+    fn vector_len(&self) -> usize {
+        neon::WIDTH
+    }
+}
+
+impl Engine for JitNeon {
+    fn most_rows(&self) -> usize {
+        self.neon.most_rows()
+    }
+
+    fn table_len(&self) -> usize {
+        self.neon.table_len()
+    }
+
+    fn tabulate(&self, coefficient: u8, table: &mut [u8]) {
+        self.neon.tabulate(coefficient, table);
+    }
+
+    fn code_gen(&self) -> Option<&dyn CodeGen> {
+        pages::are_allowed().then_some(self)
+    }
+
+    unsafe fn pass(&self, pass: &Pass<'_>) {
+        // SAFETY: the caller vouches for the operands, `self` for the CPU, and a pass brings the
+        // code that `prepare` made for its coefficients. What the code leaves is within `len`.
+        unsafe {
+            let done = match pass.code {
+                Some(code) if !pass.add => code.run(pass),
+                _ => 0,
+            };
+            if done < pass.len {
+                self.neon.pass_from(pass, done);
+            }
+        }
+    }
+}
+
+impl CodeGen for JitNeon {
+    /// Of thirteen places for values the halves of one take two, and the next one takes one.
+    fn block_sums(&self) -> usize {
+        10
+    }
+
+    fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<dyn PassCode>> {
+        let code = MatrixCode::new(shape, |block, variant| {
+            let registers = match multiplies(block) {
+                true => self.choose(&MATRIX, &MATRIX3),
+                false => self.choose(&SUMS, &SUMS3),
+            };
+            self.code(registers, block, variant, Addressing::Moved)
+        });
+        Some(Arc::new(code?))
+    }
+
+    fn assemble(
+        &self,
+        block: &Block,
+        variant: CodeVariant,
+        addressing: Addressing,
+    ) -> Option<Box<dyn engine::BlockCode>> {
+        let registers = match multiplies(block) {
+            true => self.choose(&PRODUCTS, &PRODUCTS3),
+            false => self.choose(&SUMS, &SUMS3),
+        };
+        Some(Box::new(self.code(registers, block, variant, addressing)?))
+    }
+}
