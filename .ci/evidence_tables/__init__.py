@@ -7,7 +7,8 @@ __all__ = ["check", "summary"]
 
 # papers.md is made anew as a whole, and compared.
 PAGES = {
-    "core.md": [coding.quick], "core-full.md": [coding.full], "avx2.md": [coding.avx2, xor.avx2],
+    "core.md": [coding.quick], "core-full.md": [coding.full], "zen4.md": [coding.zen4],
+    "avx2.md": [coding.avx2, xor.avx2], "neon.md": [others.neon],
     "xor.md": [xor.page], "plan.md": [plan.page], "order.md": [order.page],
     "order-devices.md": [devices.page], "repair.md": [repair.page], "ceph.md": [ceph.page],
     "online.md": [others.online], "online-peers.md": [others.peers],

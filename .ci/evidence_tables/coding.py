@@ -12,6 +12,8 @@ QUICK = ("rs_dram_over_klauspost", "rs_dram_over_isal", "rs_cache_over_best_peer
 AVX2 = ("rs_dram_over_klauspost", "rs_cache_over_best_peer", "clay_dram_over_own_rs",
         "clay_over_ceph_clay_16mib", "clay_over_ceph_clay", "clay_cache_over_own_rs",
         "clay_repair_over_rs_decode")
+NEXT = (*QUICK[:2], "rs_dram_over_isal_next", *QUICK[2:])
+AVX2_NEXT = (AVX2[0], "rs_dram_over_isal_next", *AVX2[1:])
 OTHER = {"clay_dram_over_own_rs": core.clay("kiln", "rs", core.SMALL, core.TEN),
          "clay_over_ceph_clay_16mib": core.QUICK["clay_16mib_over_ceph_clay"]}
 # Pages have the median of the rounds' ratios. Reports that lack the rounds give the ratio of
@@ -81,7 +83,7 @@ def small(data):
 def promises(names, suffix="", other=None):
     def rows(data):
         for name in names:
-            ratio = ((other or {}).get(name) or core.QUICK[name])(data)[0]
+            ratio = ((other or {}).get(name) or core.NEXT[name])(data)[0]
             yield [name + suffix, None, Rough(f"{ratio:.2f}", SKEW.get(name, NEAR) * ratio)]
     return rows
 
@@ -105,6 +107,15 @@ def quick(folder):
         *measured(folder, "bench-core-quick.json"),
         Unchecked("10+4, parts |", why=HARNESS), Unchecked("kernel |", why=HARNESS),
         Unchecked(" | natural | gray | balanced | gray before", why=HARNESS)]
+
+
+def zen4(folder):
+    file, held = "bench-core-quick-zen4.json", "bench-core-quick-avx2-zen4.json"
+    return [
+        Rule("promise | bar", "All that the CPU has", "", (file,), promises(NEXT), BARS),
+        Rule("promise | bar", "Held to AVX2", "", (held,),
+             promises(AVX2_NEXT, "_avx2", OTHER), BARS),
+        *measured(folder, file, "All that the CPU has"), *measured(folder, held, "Held to AVX2")]
 
 
 def full(folder):

@@ -44,6 +44,10 @@ def s3(_folder):
     return [Linked(" | bar | found", columns=(2,), why=WANTED)]
 
 
+def neon(_folder):
+    return [Linked(" | kiln, code made", columns=(1, 2, 3, 4, 5))]
+
+
 def volumes(_folder):
     return [Linked("key | bar", columns=(2,), why=WANTED)]
 

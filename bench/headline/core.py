@@ -9,7 +9,9 @@ from .rows import paired, worst
 PEERS = {
     "klauspost": ("klauspost", "klauspost-2"),
     "isal": ("isal",),
-    "any": ("klauspost", "klauspost-2", "isal", "isal-cauchy", "jerasure", "ceph-isa"),
+    "isal next": ("isal-next",),
+    "any": ("klauspost", "klauspost-2", "isal", "isal-next", "isal-cauchy", "jerasure",
+            "ceph-isa"),
     "ceph clay": ("ceph-clay-isa",),
     "kiln": ("kiln",),
 }
@@ -72,4 +74,9 @@ FULL = {
     "clay_cache_over_own_rs": clay("kiln", "rs", CACHE, None),
     "clay_repair_over_rs_decode": kiln_over("kiln", "rs", "clay", "repair 1", DRAM),
 }
-NUMBERS = {"bench-core-quick.json": QUICK, "bench-core.json": FULL}
+# Where Debian's next ISA-L ran beside its own.
+NEXT = QUICK | {"rs_dram_over_isal_next": rs("isal next", SMALL, LISTED)}
+HELD = {name: NEXT[name] for name in NEXT
+        if name not in ("rs_dram_over_isal", "two_threads") and "klauspost_rs" not in name}
+NUMBERS = {"bench-core-quick.json": QUICK, "bench-core.json": FULL,
+           "bench-core-quick-zen4.json": NEXT, "bench-core-quick-avx2-zen4.json": HELD}

@@ -21,6 +21,7 @@ skip() {
 
 LOG_DIR=$OUT
 . "$HERE/../../.ci/packages.sh"
+. "$HERE/deb.sh"
 
 # Nothing to do if the library is newer than what it is made of.
 fresh() {
@@ -51,6 +52,25 @@ if ! packages libisal-dev; then
 elif ! fresh isal "$HERE/isal.c"; then
     make_peer isal gcc $FLAGS "-DPEER_VERSION=\"$(package_version libisal-dev)\"" \
         -o "$OUT/isal.so" "$HERE/isal.c" -lisal
+fi
+
+# The ISA-L of Debian's next release knows GFNI. It gets a name of its own: of two libraries with
+# one name a process loads the first only.
+NEXT=forky
+isal_next() {
+    from=$OUT/isal-next-$NEXT
+    [ -d "$from/unpacked/usr" ] || deb "$NEXT" "$(dpkg --print-architecture)" "$from" \
+        libisal-dev libisal2 || return 1
+    version=$(basename "$from"/libisal2_*.deb .deb | cut -d_ -f2)
+    cp -L "$from/unpacked/usr/lib/$LIB/libisal.so.2" "$OUT/libisal-next.so" &&
+        patchelf --set-soname libisal-next.so "$OUT/libisal-next.so" &&
+        gcc $FLAGS -DPEER_NEXT=1 "-DPEER_VERSION=\"$version\"" "-I$from/unpacked/usr/include" \
+            -o "$OUT/isal-next.so" "$HERE/isal.c" "$OUT/libisal-next.so" "-Wl,-rpath,$OUT"
+}
+if ! packages patchelf; then
+    skip isal-next "Debian package patchelf cannot be installed"
+elif ! fresh isal-next "$HERE/isal.c"; then
+    make_peer isal-next isal_next
 fi
 
 if ! packages libjerasure-dev; then

@@ -10,6 +10,11 @@
 #define PEER_VERSION "unknown"
 #endif
 
+/* Another release of the library, as an engine of its own. */
+#ifndef PEER_NEXT
+#define PEER_NEXT 0
+#endif
+
 #define MAX_N 64
 
 typedef struct {
@@ -45,7 +50,7 @@ static void encode(int len, int k, int rows, uint8_t *with, uint8_t **in, uint8_
 }
 
 uint32_t kp_abi(void) { return KP_ABI; }
-const char *kp_engines(void) { return "isal isal-cauchy"; }
+const char *kp_engines(void) { return PEER_NEXT ? "isal-next" : "isal isal-cauchy"; }
 const char *kp_version(void) { return "ISA-L " PEER_VERSION; }
 
 void *kp_open(const char *engine, const char *code, uint32_t k, uint32_t m, uint32_t d,

@@ -7,6 +7,7 @@ mod clay;
 mod core;
 mod devices;
 mod hdfs;
+mod neon;
 mod online;
 mod order;
 mod plan;
@@ -52,6 +53,7 @@ static REPORTS: &[Row] = &[
     Row { member: "losses", figures: clay::figures },
     Row { member: "hdfs", figures: hdfs::figures },
     Row { member: "weighed", figures: s3::figures },
+    Row { member: "emulator", figures: neon::figures },
     // A figure as it stands.
     Row {
         member: "panels",

@@ -62,6 +62,11 @@ pub const PROMISES: &[Promise] = &[
         ratio: |cell| rs(cell, dram(cell) && !huge(cell), &["isal"]),
     },
     Promise {
+        key: "rs_dram_over_isal_next",
+        bars: Bars::both(1.2, 1.2),
+        ratio: |cell| rs(cell, dram(cell) && !huge(cell), &["isal-next"]),
+    },
+    Promise {
         key: "rs_cache_over_best_peer",
         bars: Bars::both(0.97, 1.1),
         ratio: |cell| rs(cell, cache(cell), ALL),
@@ -105,7 +110,8 @@ pub const PROMISES: &[Promise] = &[
 const TWO_THREADS: (&str, Bars) = ("two_threads", Bars::all(1.8));
 
 const KLAUSPOST: &[&str] = &["klauspost", "klauspost-2"];
-const ALL: &[&str] = &["klauspost", "klauspost-2", "isal", "isal-cauchy", "jerasure", "ceph-isa"];
+const ALL: &[&str] =
+    &["klauspost", "klauspost-2", "isal", "isal-next", "isal-cauchy", "jerasure", "ceph-isa"];
 const WIDE: &[(usize, usize)] = &[(8, 4), (10, 4), (16, 4)];
 
 fn dram(cell: &Cell) -> bool {

@@ -19,12 +19,14 @@ const CHUNKS_MAX: usize = 64;
 const TEXT: usize = 256;
 
 /// The file names of the peers' libraries, in the order of reports.
-pub const LIBRARIES: &[&str] = &["klauspost", "isal", "jerasure", "ceph", "crates", "ceiling"];
+pub const LIBRARIES: &[&str] =
+    &["klauspost", "isal", "isal-next", "jerasure", "ceph", "crates", "ceiling"];
 
 /// An engine's name, and what kiln's spec makes the same bytes: `{}` stands for `k+m`.
 const SAME_BYTES: &[(&str, &str)] = &[
     ("isal", "rs:{},matrix=isa"),
     ("isal-cauchy", "rs:{},matrix=isa-cauchy"),
+    ("isal-next", "rs:{},matrix=isa"),
     ("klauspost", "rs:{},matrix=backblaze"),
     ("klauspost-2", "rs:{},matrix=backblaze"),
     ("jerasure", "rs:{},matrix=jerasure"),

@@ -32,7 +32,7 @@ const ROWS: &[Row] = &[
         operation: Operation::Encode,
         codes: &[(6, 3), (10, 4), (16, 4)],
         footprints: &[CHUNK_64K, CHUNK_1M, CACHE_256K, CACHE_1M],
-        peers: &["klauspost", "klauspost-2", "isal"],
+        peers: &["klauspost", "klauspost-2", "isal", "isal-next"],
         beside: &[],
     },
     Row {

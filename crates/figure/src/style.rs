@@ -19,6 +19,7 @@ const KNOWN: &[(&str, usize)] = &[
     ("klauspost-2", 5),
     ("isal", 2),
     ("isal-cauchy", 8),
+    ("isal-next", 3),
     ("jerasure", 6),
     ("ceph-isa", 4),
     ("ceph-jerasure", 7),
