@@ -2,7 +2,7 @@
 
 from headline import core
 
-from .page import Rough, Rule, Unchecked, report
+from .page import Linked, Rough, Rule, Unchecked, report
 
 HARNESS = "runs of a throw-away harness: no data was kept, as the page says"
 # As the bench prints them; with AVX2 alone two are about other cells than `headline/core.py` has.
@@ -112,6 +112,7 @@ def quick(folder):
 def zen4(folder):
     file, held = "bench-core-quick-zen4.json", "bench-core-quick-avx2-zen4.json"
     return [
+        Linked("from memory | first level", columns=(1, 2)),
         Rule("promise | bar", "All that the CPU has", "", (file,), promises(NEXT), BARS),
         Rule("promise | bar", "Held to AVX2", "", (held,),
              promises(AVX2_NEXT, "_avx2", OTHER), BARS),
