@@ -14,7 +14,8 @@ KILN   := $(TARGET)/release/kiln
     dist dist-test dist-twice bench-average bench-volume numbers pictures simulate testbed-up \
     testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel hdfs-up \
     hdfs-down hdfs-test page-test howto-test tutorial-test bench-online online-test bench-clay \
-    clay-test neon-test bench-neon volume-bench-test hdfs-faults bench-hdfs fuzz clean
+    clay-test neon-test bench-neon bench-encode encode-bench-test volume-bench-test hdfs-faults \
+    bench-hdfs fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -40,6 +41,7 @@ help:
 	@echo 'make bench-devices  reads of repairs on emulated disks, by order (QUICK=1; as root)'
 	@echo 'make bench-plan  where repairs are computed: load and traffic (QUICK=1: few blocks)'
 	@echo 'make bench-pool  pools: operations by number of nodes, small files, proofs (QUICK=1)'
+	@echo 'make bench-encode  a whole encode, checksums and all, beside cp (FOLDER=a tmpfs; QUICK=1)'
 	@echo 'make bench-average  what repairs of several losses read on average (counted)'
 	@echo 'make numbers     the headline numbers of docs/results, from the data beside them'
 	@echo 'make pictures    the pictures of docs/results again, from the data beside them'
@@ -171,7 +173,7 @@ test: lint doc
 	    --beside volumes '$(SUB) volume-test volume-bench-test' \
 	    --beside online '$(SUB) online-test clay-test' \
 	    --beside s3 '$(SUB) s3-test' \
-	    --beside python '$(SUB) python-test' \
+	    --beside python '$(SUB) python-test encode-bench-test' \
 	    --beside hdfs '$(SUB) hdfs-test' \
 	    --beside page '$(SUB) page-test' \
 	    --beside howto '$(SUB) howto-test' \
@@ -492,6 +494,16 @@ bench-order: setup
 bench-average: build
 	@mkdir -p '$(TARGET)/bench'
 	$(PYTHON) bench/average.py --kiln '$(KILN)' --out '$(TARGET)/bench'
+
+# What a whole encode costs beside a copy of as many bytes, in memory.
+bench-encode: build
+	$(PYTHON) bench/encode.py '$(or $(FOLDER),/dev/shm/kiln-bench-encode)' --kiln '$(KILN)' \
+	    --out '$(TARGET)/bench' $(if $(QUICK),--quick)
+
+# The same, small: so that it does not rot.
+encode-bench-test: setup
+	@kiln=$$($(BUILT) kiln:kiln) && $(PYTHON) bench/encode.py '$(TARGET)/encode-bench-test' \
+	    --kiln "$$kiln" --out '$(TARGET)/encode-bench-test-out' --quick
 
 bench-plan: setup
 	$(CARGO) build --release -p kiln-bench

@@ -105,6 +105,7 @@ def quick(folder):
     return [
         Rule("promise | bar", "Quick form", "", ("bench-core-quick.json",), promises(QUICK), BARS),
         *measured(folder, "bench-core-quick.json"),
+        Linked("1 GiB | seconds", columns=(1, 2, 3)),
         Unchecked("10+4, parts |", why=HARNESS), Unchecked("kernel |", why=HARNESS),
         Unchecked(" | natural | gray | balanced | gray before", why=HARNESS)]
 
