@@ -40,6 +40,11 @@ def clay(_folder):
         Linked("C3, six objects", columns=(2, 3))]
 
 
+def clay_orders(_folder):
+    return [Linked("lost | plugin", section, columns=(2, 3, 4, 5, 6))
+            for section in ("16+2", "9+3", "Disks as they are")]
+
+
 def s3(_folder):
     return [Linked(" | bar | found", columns=(2,), why=WANTED)]
 
