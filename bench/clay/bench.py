@@ -75,16 +75,17 @@ def version_of(options):
 
 
 def kept(options, version):
-    """Rounds that an earlier run of the same kind wrote down, by case."""
+    """Rounds that an earlier run of the same kind wrote down, by case; what read back wrong."""
     try:
         report = json.loads(options.file.read_text())
     except (FileNotFoundError, ValueError):
-        return {}
+        return {}, []
     if options.again or report.get("version") != version:
-        return {}
+        return {}, []
     rounds = {row["case"]: row["rounds"] for row in report["losses"]}
     known = {case.key: case for case in options.cases}
-    return {known[key]: rounds for key, rounds in rounds.items() if key in known}
+    rounds = {known[key]: rounds for key, rounds in rounds.items() if key in known}
+    return rounds, report.get("wrong", [])
 
 
 def measure(options, found, write):
@@ -103,9 +104,12 @@ def measure(options, found, write):
             begin = time.monotonic()
             one = losing.case(case)
             found.setdefault(case, []).append(one)
-            write([f"round {number}: {case.key}" for number, case in lacking[at + 1:]], losing.idle)
+            left = [f"round {number}: {case.key}" for number, case in lacking[at + 1:]]
+            write(left, losing)
             say(f"{case.key}: {summary.short(one)}; {time.monotonic() - begin:.0f} s in all")
-        losing.leave()
+        if losing.pool:
+            losing.leave()
+            write(left, losing)
     finally:
         # A second interrupt must not leave daemons behind.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -159,10 +163,10 @@ def main():
     options.folder.mkdir(parents=True)
     options.out.mkdir(parents=True, exist_ok=True)
     before, start, version = about(options.kiln), time.monotonic(), version_of(options)
-    found = kept(options, version)
+    found, options.wrong = kept(options, version)
     sizes = {key: getattr(options, key) for key in KINDS["full"] if key not in GIVEN}
 
-    def write(left_out, idle):
+    def write(left_out, losing):
         """What there is so far, from which a run that was cut off goes on."""
         rows = [summary.row(case, rounds) for case, rounds in found.items()]
         report = {
@@ -172,8 +176,8 @@ def main():
             "codes": {code.name: {"k": code.k, "m": code.m, "d": code.d or code.n - 1,
                                   "units": code.units}
                       for code in (*options.codes, *options.several)},
-            "idle_bytes_per_second": idle, "left_out": left_out, "paper": options.study.PAPER,
-            "headline": options.headline(rows), "losses": rows,
+            "idle_bytes_per_second": losing.idle, "left_out": left_out, "wrong": losing.wrong,
+            "paper": options.study.PAPER, "headline": options.headline(rows), "losses": rows,
         }
         part = options.file.with_suffix(".part")
         part.write_text(json.dumps(report, indent=1) + "\n")
@@ -190,8 +194,10 @@ def main():
     report = json.loads(options.file.read_text())
     for line in report["left_out"]:
         say(f"left out, no time (the same command goes on with it): {line}")
+    for line in report["wrong"]:
+        say(f"read back wrong: {line}")
     print(json.dumps({key: round(value, 4) for key, value in report["headline"].items()}))
-    return 0
+    return 1 if report["wrong"] else 0
 
 
 if __name__ == "__main__":

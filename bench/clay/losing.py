@@ -6,7 +6,7 @@ from pathlib import Path
 import osds
 from disks import device_of
 from links import ShapedLinks, Watch
-from pools import MIB, Pool
+from pools import MIB, Pool, WrongData
 from slow import Slow
 from tools import run
 
@@ -43,6 +43,7 @@ class Losing:
         self.plugins = options.plugins or osds.stock_plugins()
         self.disks = self.cluster = self.pool = self.slow = None
         self.turn = 0
+        self.wrong = options.wrong  # what did not read back, of any plugin
 
     def start(self):
         """All daemons, and what they send while nothing is done."""
@@ -94,8 +95,11 @@ class Losing:
     def leave(self):
         """Reads the pool back that there is, and removes it."""
         pool, self.pool = self.pool, None
-        if pool:
-            pool.end()
+        try:
+            if pool:
+                pool.end()
+        except WrongData as error:
+            self.wrong.append(str(error))
 
     def recovery(self, case, lost):
         """OSDs get empty disks: what it takes to fill them again."""

@@ -4,12 +4,16 @@ import itertools
 import random
 from concurrent.futures import ThreadPoolExecutor
 
-from cluster import ClusterError
+from cluster import ClusterError, rados
 
 MIB = 1 << 20
 UNDER_WAY = 4
 # Every object is a piece of this, from another place.
 SOURCE = random.Random(8).randbytes(66 * MIB)
+
+
+class WrongData(ClusterError):
+    """An object does not read back as it was written, after all that was lost was rebuilt."""
 
 
 class Pool:
@@ -83,8 +87,12 @@ class Pool:
     def read(self, names):
         """Objects, which must be what was written."""
         def one(number, name, size):
-            if self.io.read(name, size + 1) != content(number, size):
-                raise ClusterError(f"{self.case.key}: {name} reads back wrong")
+            try:
+                right = self.io.read(name, size + 1) == content(number, size)
+            except rados().Error as error:
+                raise WrongData(f"{self.case.key}: {name}: {error}") from error
+            if not right:
+                raise WrongData(f"{self.case.key}: {name} reads back wrong")
         self.each(names, one)
 
     def end(self):
