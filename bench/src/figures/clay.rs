@@ -35,7 +35,7 @@ pub(super) fn figures(report: &Value) -> Figures {
                   of about 1 MiB."
         .into();
     let mut many = Figure::new("OSDs are lost in Ceph: many placement groups", &subtitle[..]);
-    many.panels = [BYTES[0], BYTES[1], TIME].into_iter().map(|part| groups(report, part)).collect();
+    many.panels = BYTES.into_iter().map(|part| groups(report, part)).collect();
     many.note = "C4 to C6: 10+4 with 11, 12 and 13 helpers; two OSDs are lost at once.".into();
     let mut time = Figure::new("An OSD is lost in Ceph: time, and clients beside it", subtitle);
     time.panels = vec![panel(report, TIME)];
