@@ -23,4 +23,15 @@ ORDERS |= {f"last_{name}_reads": lambda report, name=name: loss(report, *LAST[na
            for name in LAST}
 
 
-NUMBERS = {"clay-orders-quick.json": ORDERS}
+def parity(key):
+    """Of the last parity of C3 with stripes of 1 MiB: links first over whole chunks."""
+    def number(report):
+        first, whole = (one(report["losses"], code="C3", plugin=plugin, shard=19)
+                        for plugin in ("kiln clay, links first", "kiln clay"))
+        return first[key] / whole[key]
+    return number
+
+
+CLAY = {f"links_first_{word}": parity(key)
+        for word, key in [("network", "network"), ("disk", "disk"), ("seconds", "seconds_per_mib")]}
+NUMBERS = {"clay-orders-quick.json": ORDERS, "clay-quick.json": CLAY}
