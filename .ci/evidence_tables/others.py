@@ -44,7 +44,7 @@ def clay(_folder):
 
 def clay_orders(_folder):
     return [Linked("lost | plugin", section, columns=(2, 3, 4, 5, 6))
-            for section in ("16+2", "9+3", "Disks as they are")]
+            for section in ("16+2", "9+3", "14+2", "Disks as they are")]
 
 
 def s3(_folder):
