@@ -18,11 +18,23 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from headline import agent, ceph, core, devices, hdfs, many, order, plan, repair, xor  # noqa: E402
+from headline import (  # noqa: E402
+    agent,
+    ceph,
+    clay,
+    core,
+    devices,
+    hdfs,
+    many,
+    order,
+    plan,
+    repair,
+    xor,
+)
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
 NUMBERS = {}
-for module in (core, xor, plan, order, devices, repair, agent, many, ceph, hdfs):
+for module in (core, xor, plan, order, devices, repair, agent, many, ceph, clay, hdfs):
     NUMBERS.update(module.NUMBERS)
 
 

@@ -37,7 +37,14 @@ def clay(_folder):
     return [
         *(Linked("code | workload", section, columns=(3, 4, 5))
           for section in ("One placement group", "The last parity")),
-        Linked("C3, six objects", columns=(2, 3))]
+        *(Linked("code | plugin", section, columns=(2, 3, 4))
+          for section in ("Sixteen placement groups", "Two OSDs")),
+        Linked("C3, four objects", columns=(2, 3))]
+
+
+def clay_orders(_folder):
+    return [Linked("lost | plugin", section, columns=(2, 3, 4, 5, 6))
+            for section in ("16+2", "9+3", "14+2", "Disks as they are")]
 
 
 def s3(_folder):

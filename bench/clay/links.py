@@ -35,10 +35,10 @@ class ShapedLinks(TwoLinks):
 
 
 class Watch:
-    """Looks at all private links while it lasts."""
+    """Looks at all private links while it lasts, and at what was read, where that is given."""
 
-    def __init__(self, links):
-        self.links, self.looks, self.ending = links, [], threading.Event()
+    def __init__(self, links, read=lambda: 0):
+        self.links, self.read, self.looks, self.ending = links, read, [], threading.Event()
 
     def __enter__(self):
         self.look()
@@ -47,7 +47,7 @@ class Watch:
         return self
 
     def look(self):
-        self.looks.append((time.monotonic(), sum(self.links.private())))
+        self.looks.append((time.monotonic(), sum(self.links.private()), self.read()))
 
     def work(self):
         while not self.ending.wait(EVERY):
@@ -60,17 +60,21 @@ class Watch:
 
     def moved(self, idle):
         """Bytes since it began, without what an idle cluster sends in a second."""
-        (start, before), (end, after) = self.looks[0], self.looks[-1]
+        (start, before, _), (end, after, _) = self.looks[0], self.looks[-1]
         return after - before - idle * (end - start)
 
     def seconds(self, idle):
         """Until nearly all of them had moved."""
-        return seconds(self.looks, idle)
+        return seconds([look[:2] for look in self.looks], idle, DONE)
+
+    def begun(self):
+        """Until the first bytes were read."""
+        return seconds([(at, read) for at, _, read in self.looks], 0, 1 - DONE)
 
 
-def seconds(looks, idle):
-    """From the first look until nearly all bytes had moved that ever did."""
+def seconds(looks, idle, share=DONE):
+    """From the first look until a share of the bytes had moved that ever did."""
     start, before = looks[0]
     moved = [(at - start, count - before - idle * (at - start)) for at, count in looks]
-    enough = DONE * moved[-1][1]
+    enough = share * moved[-1][1]
     return next((at for at, count in moved if count >= enough), moved[-1][0])

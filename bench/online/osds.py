@@ -66,9 +66,9 @@ def stock_plugins():
     return found[0]
 
 
-def able():
+def able(needed=NEEDED):
     """Says clearly why there can be no such cluster here, if so."""
-    missing = [tool for tool in NEEDED if shutil.which(tool) is None]
+    missing = [tool for tool in needed if shutil.which(tool) is None]
     if missing or os.geteuid() != 0:
         raise Unable(f"a cluster of Ceph here needs {', '.join(missing) or 'root'}")
 

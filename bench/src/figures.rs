@@ -6,6 +6,7 @@ mod ceph;
 mod clay;
 mod core;
 mod devices;
+mod gray;
 mod hdfs;
 mod neon;
 mod online;

@@ -1,6 +1,6 @@
 //! The Clay paper's evaluation inside a Ceph cluster, which `bench/clay` measured.
 
-use super::{Figures, add, list, number, word};
+use super::{Figures, add, gray, list, number, word};
 use kiln_figure::{Axis, Figure, Kind, Mark, Panel};
 use serde_json::Value;
 
@@ -17,6 +17,9 @@ const TIME: Part = ("Time of the repair", "seconds_per_mib", "seconds for a MiB 
 const BESIDE: [(&str, &str); 2] = [("write", "Clients that write"), ("read", "Clients that read")];
 
 pub(super) fn figures(report: &Value) -> Figures {
+    if word(report, "bench") == "clay-orders" {
+        return gray::figures(report);
+    }
     let machine = &report["machine"];
     let subtitle = format!(
         "Ceph {}, {} OSDs on one machine with links of {}; {}, commit {}",
@@ -31,10 +34,15 @@ pub(super) fn figures(report: &Value) -> Figures {
     bytes.note = "W1: objects and stripes of about 64 MiB. W2: objects of 1 to 64 MiB in stripes \
                   of about 1 MiB."
         .into();
+    let mut many = Figure::new("OSDs are lost in Ceph: many placement groups", &subtitle[..]);
+    many.panels = BYTES.into_iter().map(|part| groups(report, part)).collect();
+    many.note = "C4 to C6: 10+4 with 11, 12 and 13 helpers; two OSDs are lost at once.".into();
     let mut time = Figure::new("An OSD is lost in Ceph: time, and clients beside it", subtitle);
     time.panels = vec![panel(report, TIME)];
     time.panels.extend(BESIDE.into_iter().filter_map(|work| clients(report, work)));
-    vec![(String::new(), bytes), ("time".into(), time)]
+    let all = [(String::new(), bytes), ("time".into(), time), ("groups".into(), many)];
+    let drawn = |figure: &Figure| figure.panels.iter().any(|panel| !panel.series.is_empty());
+    all.into_iter().filter(|(_, figure)| drawn(figure)).collect()
 }
 
 /// A number of losses in pools of one placement group.
@@ -45,6 +53,19 @@ fn panel(report: &Value, (title, key, unit): Part) -> Panel {
         let mut name = format!("{} {}", word(row, "code"), word(row, "workload"));
         if row["shard"] != 1 {
             name += ", a parity";
+        }
+        add(&mut panel, word(row, "plugin"), &name, Mark::new(0.0, number(&row[key])));
+    }
+    panel
+}
+
+/// A number of losses in pools of several placement groups.
+fn groups(report: &Value, (title, key, unit): Part) -> Panel {
+    let mut panel = Panel::new(Kind::Bars, title, Axis::new(unit));
+    for row in list(report, "losses").iter().filter(|row| row["groups"] != 1) {
+        let mut name = word(row, "code").to_owned();
+        if row["losses"] != 1 {
+            name += ", two OSDs";
         }
         add(&mut panel, word(row, "plugin"), &name, Mark::new(0.0, number(&row[key])));
     }
