@@ -2,7 +2,7 @@
 //!
 //! Lines on their way into the first level are few (24 on Zen 4), and blocks on data in memory load
 //! from more streams than the hardware follows by itself. AMD's processors keep what is asked for
-//! into the second level apart from those: on Zen 4 Clay codes from DRAM gained 20 to 50%
+//! into the second level apart from those: on Zen 4 Clay codes from DRAM gained 14 to 45%
 //! (docs/results/zen4.md). What others do with it was not measured.
 
 use std::sync::OnceLock;
