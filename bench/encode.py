@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from where import about
+from where import about, told
 
 CODES = ("rs:10+4", "clay:10+4")
 SHARE = 0.4  # what parities add
@@ -65,9 +65,7 @@ def main():
             with open(folder / name, "wb") as file:
                 for _ in range(int(size * part) >> 20):
                     file.write(os.urandom(1 << 20))
-        machine = about(options.kiln) | {"folder": subprocess.run(
-            ["stat", "-f", "-c", "%T", folder], capture_output=True, text=True,
-            check=True).stdout.strip()}
+        machine = about(options.kiln) | {"folder": told("stat", "-f", "-c", "%T", folder)}
         one_round(options.kiln, folder)  # memory is new
         found = [one_round(options.kiln, folder) for _ in range(rounds)]
     finally:

@@ -13,7 +13,12 @@ import json
 import os
 import platform
 import subprocess
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from where import told  # noqa: E402
 
 EMULATOR = ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu", "-cpu"]
 # With the instruction that adds three vectors (FEAT_SHA3), and without.
@@ -85,11 +90,6 @@ def count(programs, case):
     return {"case": f"{operation} {code}", "chunk": chunk, "instructions": found}
 
 
-def said_by(*words):
-    """The first line that a command prints."""
-    return subprocess.run(words, capture_output=True, text=True, check=False).stdout.split("\n")[0]
-
-
 def main():
     """Counts all, writes a report, and prints its headline."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -100,10 +100,10 @@ def main():
     cases = [count(options.programs, case) for case in (QUICK if options.quick else CASES)]
     isal = options.programs / "isal.version"
     report = {
-        "emulator": said_by(EMULATOR[0], "--version"), "host": platform.machine(),
-        "rustc": said_by("rustc", "--version"), "go": said_by("go", "version"),
+        "emulator": told(EMULATOR[0], "--version").split("\n")[0], "host": platform.machine(),
+        "rustc": told("rustc", "--version"), "go": told("go", "version"),
         "isal": isal.read_text().strip() if isal.exists() else None,
-        "commit": said_by("git", "rev-parse", "--short", "HEAD"), "cases": cases,
+        "commit": told("git", "rev-parse", "--short", "HEAD"), "cases": cases,
     }
     options.out.mkdir(parents=True, exist_ok=True)
     name = "neon-quick.json" if options.quick else "neon.json"

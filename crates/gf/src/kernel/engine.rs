@@ -215,6 +215,22 @@ pub struct Pass<'a> {
     pub stream: bool,
 }
 
+impl Pass<'_> {
+    /// Runs the code that was made of the coefficients, where there is any and it does what the
+    /// pass asks for; how many bytes of every operand it did.
+    ///
+    /// # Safety
+    /// As [`Engine::pass`].
+    #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
+    pub unsafe fn run_code(&self) -> usize {
+        match self.code {
+            // SAFETY: promised by the caller.
+            Some(code) if !self.add => unsafe { code.run(self) },
+            _ => 0,
+        }
+    }
+}
+
 /// Makes machine code of matrices and blocks.
 pub trait CodeGen {
     /// As [`super::Kernel::block_sums`].

@@ -58,10 +58,7 @@ impl Engine for JitAvx2 {
         // SAFETY: the caller vouches for the operands, `self` for the CPU, and a pass brings the
         // code that `prepare` made for its coefficients. What the code leaves is within `len`.
         unsafe {
-            let done = match pass.code {
-                Some(code) if !pass.add => code.run(pass),
-                _ => 0,
-            };
+            let done = pass.run_code();
             if done < pass.len {
                 self.0.pass_from(pass, done);
             }

@@ -8,9 +8,7 @@ use std::sync::{Arc, OnceLock};
 use super::Kernel;
 use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
 use super::jit::arm::Arm;
-use super::jit::arm::neon::{
-    MATRIX, MATRIX3, Neon as Registers, PRODUCTS, PRODUCTS3, SUMS, SUMS3, tables,
-};
+use super::jit::arm::neon::{MATRIX, Neon as Registers, PRODUCTS, SUMS, tables};
 use super::jit::call::BlockCode;
 use super::jit::matrix::{MatrixCode, multiplies};
 use super::jit::pages;
@@ -32,19 +30,16 @@ pub(super) fn detect() -> Option<&'static dyn Kernel> {
 }
 
 impl JitNeon {
-    /// One of two ways to use the registers.
-    fn choose(&self, plain: &'static Registers, three: &'static Registers) -> &'static Registers {
-        if self.three { three } else { plain }
-    }
-
+    /// The code of a block, with registers used as `products` say where it has any.
     fn code(
         &self,
-        registers: &'static Registers,
+        products: &'static [Registers; 2],
         block: &Block,
         variant: CodeVariant,
         addressing: Addressing,
     ) -> Option<BlockCode<Arm>> {
-        BlockCode::new((registers, tables()), block, variant, addressing)
+        let ways = if multiplies(block) { products } else { &SUMS };
+        BlockCode::new((&ways[usize::from(self.three)], tables()), block, variant, addressing)
     }
 }
 
@@ -79,10 +74,7 @@ impl Engine for JitNeon {
         // SAFETY: the caller vouches for the operands, `self` for the CPU, and a pass brings the
         // code that `prepare` made for its coefficients. What the code leaves is within `len`.
         unsafe {
-            let done = match pass.code {
-                Some(code) if !pass.add => code.run(pass),
-                _ => 0,
-            };
+            let done = pass.run_code();
             if done < pass.len {
                 self.neon.pass_from(pass, done);
             }
@@ -98,11 +90,7 @@ impl CodeGen for JitNeon {
 
     fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<dyn PassCode>> {
         let code = MatrixCode::new(shape, |block, variant| {
-            let registers = match multiplies(block) {
-                true => self.choose(&MATRIX, &MATRIX3),
-                false => self.choose(&SUMS, &SUMS3),
-            };
-            self.code(registers, block, variant, Addressing::Moved)
+            self.code(&MATRIX, block, variant, Addressing::Moved)
         });
         Some(Arc::new(code?))
     }
@@ -113,10 +101,6 @@ impl CodeGen for JitNeon {
         variant: CodeVariant,
         addressing: Addressing,
     ) -> Option<Box<dyn engine::BlockCode>> {
-        let registers = match multiplies(block) {
-            true => self.choose(&PRODUCTS, &PRODUCTS3),
-            false => self.choose(&SUMS, &SUMS3),
-        };
-        Some(Box::new(self.code(registers, block, variant, addressing)?))
+        Some(Box::new(self.code(&PRODUCTS, block, variant, addressing)?))
     }
 }

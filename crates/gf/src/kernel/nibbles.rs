@@ -13,6 +13,18 @@ pub(super) fn tabulate(coefficient: u8, table: &mut [u8]) {
     }
 }
 
+/// Bytes of the tables of all coefficients.
+#[cfg_attr(not(unix), allow(dead_code))] // only machine code has them all
+pub(super) const ALL_LEN: usize = 256 * TABLE_LEN;
+
+/// Writes the tables of all coefficients, `ALL_LEN` bytes.
+#[cfg_attr(not(unix), allow(dead_code))]
+pub(super) fn tabulate_all(tables: &mut [u8]) {
+    for (factor, table) in (0..=255).zip(tables.chunks_mut(TABLE_LEN)) {
+        tabulate(factor, table);
+    }
+}
+
 /// Zeros, then ones: `WIDTH` bytes from `WIDTH - skip` on select all but the first `skip`
 /// elements of a vector of `WIDTH` bytes. For the last vector of a stream, which overlaps bytes
 /// that are done already and must not be added twice.

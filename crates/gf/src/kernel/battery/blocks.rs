@@ -1,6 +1,7 @@
 //! Blocks against their definition: random straight lines on every kernel, every length.
 
 use super::*;
+use crate::kernel::engine::{Addressing, CodeVariant};
 
 pub(in crate::kernel) struct Random(pub(in crate::kernel) u64);
 
@@ -246,26 +247,26 @@ fn blocks_of_many_vectors() {
     }
 }
 
+/// Every variant of a block's code, with every addressing.
+pub(in crate::kernel) fn forms() -> impl Iterator<Item = (CodeVariant, Addressing)> {
+    let addressings = [Addressing::Moved, Addressing::Ordered, Addressing::Listed];
+    CodeVariant::ALL.into_iter().flat_map(move |variant| addressings.map(|how| (variant, how)))
+}
+
 /// Blocks of ordinary size must really become code: otherwise the tests above test nothing.
 #[test]
 fn code_is_made_of_blocks() {
-    use crate::kernel::engine::{Addressing, CodeVariant};
     each_kernel(|kernel| {
         let mut random = Random(13);
         // Small enough to be unrolled as well.
         let block = random_block(&mut random, 10, 12, 4);
-        for variant in CodeVariant::ALL {
-            for addressing in [Addressing::Moved, Addressing::Ordered, Addressing::Listed] {
-                let made = kernel
-                    .code_gen()
-                    .and_then(|code| code.assemble(&block, variant, addressing))
-                    .is_some();
-                // Loops over lists are not unrolled.
-                let listed = addressing == Addressing::Listed;
-                let wanted =
-                    kernel.compiles_blocks() && !(listed && variant == CodeVariant::Unrolled);
-                assert_eq!(made, wanted);
-            }
+        for (variant, addressing) in forms() {
+            let code = kernel.code_gen();
+            let made = code.and_then(|code| code.assemble(&block, variant, addressing)).is_some();
+            // Loops over lists are not unrolled.
+            let listed = addressing == Addressing::Listed;
+            let wanted = kernel.compiles_blocks() && !(listed && variant == CodeVariant::Unrolled);
+            assert_eq!(made, wanted);
         }
     });
 }

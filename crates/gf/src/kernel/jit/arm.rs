@@ -29,7 +29,8 @@ impl Machine for Arm {
         variant: CodeVariant,
         addressing: Addressing,
         straight: &StraightLine<Arm>,
+        turns: usize,
     ) -> Option<Vec<u8>> {
-        block::link(block, variant, addressing, straight)
+        block::link(block, variant, addressing, straight, turns)
     }
 }

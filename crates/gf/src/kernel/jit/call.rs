@@ -153,5 +153,9 @@ pub(in super::super) fn assemble<M: Machine>(
         return None;
     }
     let straight = allocate::allocate(target, block, variant, addressing)?;
-    M::link(block, variant, addressing, &straight)
+    let turns = straight.turns();
+    if variant == CodeVariant::Unrolled && (addressing == Addressing::Listed || turns == 1) {
+        return None; // it is what `Cached` is
+    }
+    M::link(block, variant, addressing, &straight, turns)
 }

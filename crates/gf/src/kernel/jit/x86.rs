@@ -27,8 +27,9 @@ impl Machine for X86 {
         variant: CodeVariant,
         addressing: Addressing,
         straight: &StraightLine<X86>,
+        turns: usize,
     ) -> Option<Vec<u8>> {
-        block::link(block, variant, addressing, straight)
+        block::link(block, variant, addressing, straight, turns)
     }
 }
 

@@ -1,4 +1,4 @@
-use super::super::battery::blocks::{Random, random_block};
+use super::super::battery::blocks::{Random, forms, random_block};
 use super::super::battery::lists::opened;
 use super::super::jit::call;
 use super::*;
@@ -37,13 +37,11 @@ fn the_code_for_avx512_stays_as_it_is() {
         let (loads, sums) = (1 + random.below(20), 1 + random.below(24));
         let block = random_block(&mut random, loads, sums, 2 + round % 9);
         let opened = opened(&mut random, &block);
-        for variant in CodeVariant::ALL {
-            for addressing in [Addressing::Moved, Addressing::Ordered, Addressing::Listed] {
-                let block = if addressing == Addressing::Listed { &opened } else { &block };
-                let bytes =
-                    call::assemble(&avx512::NEAR, block, variant, addressing).unwrap_or_default();
-                (sum, made) = (digest(sum, &bytes), made + usize::from(!bytes.is_empty()));
-            }
+        for (variant, addressing) in forms() {
+            let block = if addressing == Addressing::Listed { &opened } else { &block };
+            let bytes =
+                call::assemble(&avx512::NEAR, block, variant, addressing).unwrap_or_default();
+            (sum, made) = (digest(sum, &bytes), made + usize::from(!bytes.is_empty()));
         }
         let coefficients: Vec<u8> = (0..loads * 4).map(|_| random.below(9) as u8 * 31).collect();
         let shape = Shape { rows: 4, cols: loads, coefficients: &coefficients };

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use super::super::super::engine::{Addressing, CodeVariant, Slot};
 use super::super::call::Arguments;
-use super::super::target::StraightLine;
+use super::super::target::{MOST_STACK, StraightLine};
 use super::Arm;
 use super::encode::{
     self, ARGUMENTS, Condition, Instruction, LEFT, RETURN, STACK, V, X, add, add_bytes, branch,
@@ -22,12 +22,6 @@ const BY_SIDE: [X; 3] = [QUARTERS[1], QUARTERS[2], QUARTERS[3]];
 /// Hold nothing for long.
 const SCRATCH: [X; 2] = [X(16), X(17)];
 
-/// An unrolled loop has no more instructions than this: they should stay in the caches.
-const UNROLLED: usize = 1100;
-/// Times 64 bytes that one turn of a loop takes, at most.
-const TURNS: usize = 8;
-/// Bytes on the stack: less than a page, so that no guard page can be skipped.
-const MOST_STACK: usize = 3840;
 /// Operands whose places are within reach of one instruction, and words of a record.
 const MOST_OPERANDS: usize = 256;
 const MOST_WORDS: usize = 511;
@@ -40,12 +34,9 @@ pub fn link(
     variant: CodeVariant,
     addressing: Addressing,
     straight: &StraightLine<Arm>,
+    turns: usize,
 ) -> Option<Vec<u8>> {
     let loops = Loops { block, variant, addressing, straight, code: Vec::new() };
-    let turns = (UNROLLED / (straight.body.len() * straight.parts()).max(1)).clamp(1, TURNS);
-    if variant == CodeVariant::Unrolled && (addressing == Addressing::Listed || turns == 1) {
-        return None; // it is what `Cached` is
-    }
     let operands = block.sides().len();
     if loops.frame() > MOST_STACK || operands > MOST_OPERANDS || loops.words() > MOST_WORDS {
         return None;

@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use super::super::super::nibbles::{self, TABLE_LEN};
+use super::super::super::nibbles;
 use super::super::target::{self, Halves, NoCode, Places as _, Products, Store, Target, Written};
 use super::Arm;
 use super::encode::{Instruction, Place, V, WIDTH};
@@ -27,18 +27,14 @@ const LOWER: V = V(31);
 /// The field's polynomial without its first term.
 const POLYNOMIAL: u8 = crate::field::mul(2, 0x80);
 
+// Each without, and with the instruction that adds three (FEAT_SHA3).
+
 /// Blocks with products.
-pub(in super::super::super) static PRODUCTS: Neon = Neon::new(2, 13, false);
+pub(in super::super::super) static PRODUCTS: [Neon; 2] = Neon::both(2, 13);
 /// Matrices of few rows: tables serve four vectors.
-pub(in super::super::super) static MATRIX: Neon = Neon::new(4, 6, false);
+pub(in super::super::super) static MATRIX: [Neon; 2] = Neon::both(4, 6);
 /// Blocks that only add.
-pub(in super::super::super) static SUMS: Neon = Neon::new(2, 16, false);
-/// As `PRODUCTS`, with the instruction that adds three (FEAT_SHA3).
-pub(in super::super::super) static PRODUCTS3: Neon = Neon::new(2, 13, true);
-/// As `MATRIX`, with that instruction.
-pub(in super::super::super) static MATRIX3: Neon = Neon::new(4, 6, true);
-/// As `SUMS`, with that instruction.
-pub(in super::super::super) static SUMS3: Neon = Neon::new(2, 16, true);
+pub(in super::super::super) static SUMS: [Neon; 2] = Neon::both(2, 16);
 
 /// A way to use the registers.
 #[derive(Debug)]
@@ -55,17 +51,15 @@ pub(in super::super::super) struct Neon {
 pub(in super::super::super) fn tables() -> &'static [u8] {
     static ALL: OnceLock<AlignedBuf> = OnceLock::new();
     ALL.get_or_init(|| {
-        let mut tables = AlignedBuf::zeroed(256 * TABLE_LEN);
-        for (factor, table) in (0..=255).zip(tables.chunks_mut(TABLE_LEN)) {
-            nibbles::tabulate(factor, table);
-        }
+        let mut tables = AlignedBuf::zeroed(nibbles::ALL_LEN);
+        nibbles::tabulate_all(&mut tables);
         tables
     })
 }
 
 impl Neon {
-    const fn new(parts: usize, registers: usize, three: bool) -> Neon {
-        Neon { parts, registers, three }
+    const fn both(parts: usize, registers: usize) -> [Neon; 2] {
+        [Neon { parts, registers, three: false }, Neon { parts, registers, three: true }]
     }
 
     /// The first register of a value.

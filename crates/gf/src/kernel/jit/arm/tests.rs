@@ -1,4 +1,4 @@
-use super::super::super::battery::blocks::{Random, random_block};
+use super::super::super::battery::blocks::{Random, forms, random_block};
 use super::super::super::battery::lists::opened;
 use super::super::super::engine::{Addressing, CodeVariant};
 use super::super::call;
@@ -143,20 +143,19 @@ fn blocks_become_code_on_every_machine() {
         let (loads, sums) = (1 + random.below(20), 1 + random.below(24));
         let block = random_block(&mut random, loads, sums, 2 + round % 9);
         let opened = opened(&mut random, &block);
-        for variant in CodeVariant::ALL {
-            for addressing in [Addressing::Moved, Addressing::Ordered, Addressing::Listed] {
-                let block = if addressing == Addressing::Listed { &opened } else { &block };
-                let make = |registers| call::assemble(registers, block, variant, addressing);
-                let made = [make(&neon::PRODUCTS), make(&neon::PRODUCTS3)];
-                let [Some(plain), Some(three)] = made else {
-                    assert!(variant == CodeVariant::Unrolled, "{variant:?} {addressing:?}");
-                    continue;
-                };
-                assert!(plain.len().is_multiple_of(4));
-                // What is shorter is unrolled further.
-                assert!(three.len() <= plain.len() || variant == CodeVariant::Unrolled);
-                assert_eq!(plain[plain.len() - 4..], RETURN.to_le_bytes());
-            }
+        for (variant, addressing) in forms() {
+            let block = if addressing == Addressing::Listed { &opened } else { &block };
+            let make =
+                |registers: &neon::Neon| call::assemble(registers, block, variant, addressing);
+            let made = neon::PRODUCTS.each_ref().map(make);
+            let [Some(plain), Some(three)] = made else {
+                assert!(variant == CodeVariant::Unrolled, "{variant:?} {addressing:?}");
+                continue;
+            };
+            assert!(plain.len().is_multiple_of(4));
+            // What is shorter is unrolled further.
+            assert!(three.len() <= plain.len() || variant == CodeVariant::Unrolled);
+            assert_eq!(plain[plain.len() - 4..], RETURN.to_le_bytes());
         }
     }
 }

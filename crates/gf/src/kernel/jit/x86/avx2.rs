@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
-use super::super::super::nibbles::{self, TABLE_LEN};
+use super::super::super::nibbles;
 use super::super::target::{self, Halves, NoCode, Places as _, Products, Store, Target, Written};
 use super::X86;
 use super::fetch::{self, Level};
@@ -28,7 +28,7 @@ const FIRST: Register = Register::YMM14;
 const SECOND: Register = Register::YMM15;
 /// Where the constants lie behind the tables: a vector of lower halves, and one of what is left of
 /// the polynomial where a byte is doubled.
-const LOWER: usize = 256 * TABLE_LEN;
+const LOWER: usize = nibbles::ALL_LEN;
 const REDUCTION: usize = LOWER + WIDTH;
 /// The field's polynomial without its first term.
 const POLYNOMIAL: u8 = crate::field::mul(2, 0x80);
@@ -56,9 +56,7 @@ pub(in super::super::super) fn tables() -> &'static [u8] {
     static TABLES: OnceLock<AlignedBuf> = OnceLock::new();
     TABLES.get_or_init(|| {
         let mut tables = AlignedBuf::zeroed(REDUCTION + WIDTH);
-        for (factor, table) in (0..=255).zip(tables[..LOWER].chunks_mut(TABLE_LEN)) {
-            nibbles::tabulate(factor, table);
-        }
+        nibbles::tabulate_all(&mut tables[..LOWER]);
         tables[LOWER..REDUCTION].fill(0x0f);
         tables[REDUCTION..].fill(POLYNOMIAL);
         tables

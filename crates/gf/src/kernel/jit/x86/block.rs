@@ -6,7 +6,7 @@ use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
 use super::super::super::engine::{Addressing, CodeVariant, Slot};
 use super::super::call::Arguments;
-use super::super::target::StraightLine;
+use super::super::target::{MOST_STACK, StraightLine};
 use super::X86;
 use super::fetch;
 use super::places::{
@@ -14,14 +14,6 @@ use super::places::{
     LEN, MAPS, NEXT, RECORDS, REGIONS, SHIFTS, SLOTS, SPARE, TABLE, low,
 };
 use crate::block::{Block, Side};
-
-/// An unrolled loop has no more instructions than this: they should stay in the cache of decoded
-/// ones. Unrolled, the loads of one stream are different instructions, which prefetchers that go by
-/// the instruction seem to like: Liberation 5+2 codes 1.4 times as fast in the second-level cache,
-/// RDP 10+2 1.2 times.
-const UNROLLED: usize = 1100;
-/// Vectors that one turn of a loop takes, at most: half a kilobyte of every operand.
-const TURNS: usize = 8;
 
 /// The registers that belong to the caller.
 const SAVED: [Register; 6] =
@@ -33,29 +25,18 @@ pub(super) fn link(
     variant: CodeVariant,
     addressing: Addressing,
     straight: &StraightLine<X86>,
+    turns: usize,
 ) -> Option<Vec<u8>> {
-    let turns = turns(straight);
-    if variant == CodeVariant::Unrolled && (addressing == Addressing::Listed || turns == 1) {
-        return None; // it is what `Cached` is
-    }
     if frame(addressing, block, straight) > MOST_STACK {
         return None;
     }
     Assembler::new(variant, addressing, block).all(straight, turns).ok()
 }
 
-/// How many vectors of every operand an unrolled loop takes in one turn.
-fn turns(straight: &StraightLine<X86>) -> usize {
-    (UNROLLED / (straight.body.len() * straight.parts()).max(1)).clamp(1, TURNS)
-}
-
 /// A jump forward that has no target yet; its last four bytes are to hold the distance.
 struct Jump {
     end: usize,
 }
-
-/// Bytes on the stack: less than a page, so that no guard page can be skipped.
-const MOST_STACK: usize = 3840;
 
 /// Bytes of values on the stack, and of two lists of addresses where these are looked up.
 fn frame(addressing: Addressing, block: &Block, straight: &StraightLine<X86>) -> usize {

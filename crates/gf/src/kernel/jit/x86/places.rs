@@ -135,8 +135,21 @@ impl target::Places<X86> for Places {
         })
     }
 
+    /// Finds the entries of the unit that most inputs have.
     fn own_entries(&self, block: &Block) -> Result<Listing<X86>, NoCode> {
-        Ok(self.all_own_entries(block)?)
+        let mut code = Vec::new();
+        let Some(own) = self.own else { return Ok(code) };
+        let sides = [Side::Input, Side::Output];
+        let sides = sides.into_iter().filter(|&side| has_own_entries(block, side));
+        let most = sides.flat_map(|side| behind(block, own, side)).max().unwrap_or(0);
+        code.push(Instruction::with2(Code::Mov_r32_rm32, low(CURSOR), self.unit(own))?);
+        for (index, &register) in (0..=most).zip(&OWN) {
+            let base = MemoryOperand::with_base_index_scale(TABLE, CURSOR, 8);
+            let (displacement, displ_size) = (8 * i64::from(index), 1);
+            let entry = MemoryOperand { displacement, displ_size, ..base };
+            code.push(Instruction::with2(Code::Mov_r64_rm64, register, entry)?);
+        }
+        Ok(code)
     }
 
     fn spilled(slot: usize) -> MemoryOperand {
@@ -233,23 +246,6 @@ impl Places {
 
     fn unit(&self, operand: u32) -> MemoryOperand {
         MemoryOperand::with_base_displ_size(RECORDS, self.record(operand) + 4, 1)
-    }
-
-    /// Before a repetition: finds the entries of the unit that most inputs have.
-    fn all_own_entries(&self, block: &Block) -> Result<Vec<Instruction>, IcedError> {
-        let mut code = Vec::new();
-        let Some(own) = self.own else { return Ok(code) };
-        let sides = [Side::Input, Side::Output];
-        let sides = sides.into_iter().filter(|&side| has_own_entries(block, side));
-        let most = sides.flat_map(|side| behind(block, own, side)).max().unwrap_or(0);
-        code.push(Instruction::with2(Code::Mov_r32_rm32, low(CURSOR), self.unit(own))?);
-        for (index, &register) in (0..=most).zip(&OWN) {
-            let base = MemoryOperand::with_base_index_scale(TABLE, CURSOR, 8);
-            let (displacement, displ_size) = (8 * i64::from(index), 1);
-            let entry = MemoryOperand { displacement, displ_size, ..base };
-            code.push(Instruction::with2(Code::Mov_r64_rm64, register, entry)?);
-        }
-        Ok(code)
     }
 
     /// The map of a factor, for all quarters of a vector.
