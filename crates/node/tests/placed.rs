@@ -106,6 +106,7 @@ impl Cluster {
             windows: 8,
             rate: 0,
             seed: 1,
+            moves: 300_000,
         }
     }
 

@@ -59,14 +59,11 @@ impl PlanCache {
     ) -> Result<Plan, PlanError> {
         let execution = execution(problem);
         let key = fingerprint(strategy.name, problem, &execution, budget);
-        let count = problem.dag().vertices() - problem.dag().inputs().len();
-        if let Some(place) = self.places.get(&key)
-            && place.len() == count
-            && place.iter().all(|&node_execution| (node_execution as usize) < execution.len())
-        {
-            self.hits += 1;
+        let count = placed(problem);
+        if let Some(place) = self.place(key, count, execution.len()) {
             let nodes =
                 place.iter().map(|&node_execution| execution[node_execution as usize]).collect();
+            self.hits += 1;
             self.order.retain(|&other| other != key);
             self.order.push_back(key);
             return Plan::new(problem, problem.dag().clone(), nodes, strategy.name);
@@ -83,6 +80,21 @@ impl PlanCache {
             }
         }
         Ok(plan)
+    }
+
+    /// Whether a plan would come from the store, at once. What the budget's clock says does not
+    /// matter.
+    pub fn has(&self, strategy: &Strategy, problem: &Problem, budget: &SearchBudget<'_>) -> bool {
+        let execution = execution(problem);
+        let key = fingerprint(strategy.name, problem, &execution, budget);
+        self.place(key, placed(problem), execution.len()).is_some()
+    }
+
+    /// A placement of so many vertices on so many nodes.
+    fn place(&self, key: u128, vertices: usize, nodes: usize) -> Option<&[u16]> {
+        let place = self.places.get(&key)?;
+        let fits = place.len() == vertices && place.iter().all(|&node| usize::from(node) < nodes);
+        fits.then_some(place)
     }
 
     fn keep(&mut self, key: u128, place: Vec<u16>) {
@@ -145,6 +157,11 @@ impl PlanCache {
         }
         Some(cache)
     }
+}
+
+/// How many vertices a plan of the DAG as it is places.
+fn placed(problem: &Problem) -> usize {
+    problem.dag().vertices() - problem.dag().inputs().len()
 }
 
 /// The nodes by role, in an order that any stripe of the same kind has: homes by chunk,
@@ -260,7 +277,11 @@ mod tests {
         let hub = strategy("hub").unwrap();
         let mut cache = PlanCache::new(2);
         let plan = |cache: &mut PlanCache, problem: &Problem| {
-            cache.plan(hub, problem, &mut SearchBudget::default()).unwrap().check().unwrap();
+            let (mut budget, before) = (SearchBudget::default(), cache.hits());
+            let had = cache.has(hub, problem, &budget);
+            cache.plan(hub, problem, &mut budget).unwrap().check().unwrap();
+            assert!(had == (cache.hits() > before) && cache.has(hub, problem, &budget));
+            assert!(!cache.has(hub, problem, &SearchBudget::new(7)));
             (cache.hits(), cache.len())
         };
         let (a, b) = (problem("clay:2+2", 0, false), problem("clay:2+2", 0, true));

@@ -31,9 +31,12 @@ impl Default for SearchBudget<'_> {
 }
 
 impl<'a> SearchBudget<'a> {
-    /// 300,000 moves: a second or so.
+    /// The moves of a search that nobody gave a limit: a second or so.
+    pub const MOVES: u64 = 300_000;
+
+    /// [`SearchBudget::MOVES`] with this seed.
     pub fn new(seed: u64) -> SearchBudget<'a> {
-        SearchBudget { seed, moves: 300_000, stop: None }
+        SearchBudget { seed, moves: SearchBudget::MOVES, stop: None }
     }
 
     /// With another limit of moves.

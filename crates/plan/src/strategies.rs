@@ -8,6 +8,7 @@ mod chain;
 mod hub;
 mod pareto;
 mod partial_sums;
+mod vertices;
 
 #[cfg(test)]
 mod battery;
@@ -122,6 +123,7 @@ pub static STRATEGIES: &[Strategy] = &[
     hub::STRATEGY,
     chain::STRATEGY,
     anneal::STRATEGY,
+    vertices::STRATEGY,
     pareto::STRATEGY,
     brute::STRATEGY,
 ];

@@ -118,7 +118,7 @@ fn all_placements_of_small_repairs() {
 #[test]
 fn searches_come_near_the_optimum_of_small_repairs() {
     let problem = problem(&codec("clay:2+2"), 0);
-    for name in ["anneal", "pareto"] {
+    for name in ["anneal", "pareto", "vertices"] {
         let plan = strategy(name).unwrap().plan(&problem, &mut SearchBudget::new(3)).unwrap();
         plan.check().unwrap();
         assert_eq!((plan.costs().max_load(), plan.costs().bandwidth()), (4, 8), "{name}");

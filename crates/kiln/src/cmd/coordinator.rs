@@ -12,6 +12,7 @@ mod watch;
 use std::path::PathBuf;
 
 use clap::Args;
+use kiln_plan::SearchBudget;
 
 use crate::args::size;
 use crate::cmd::Command;
@@ -33,6 +34,10 @@ Examples:
 
   kiln coordinator kiln://host1 kiln://host2 ... --to kiln://spare --key cluster.key
       without a pool: rebuild the shards of one object that no agent has
+  kiln plan -c clay:10+4 --lost 0 --strategy vertices --moves 3000000 --plans ready.plans
+  kiln coordinator kiln://host1 ... --to kiln://spare --key cluster.key --strategy vertices \
+      --moves 3000000 --plans ready.plans
+      the same by a plan that was searched for before
 
 Interrupted or killed, it goes on where it was when it is started again. kiln repair does the same
 with all data passing through this machine.";
@@ -85,6 +90,17 @@ pub struct Coordinator {
     /// Object to repair, where there are several
     #[arg(long, value_name = "NAME", requires = "agents")]
     object: Option<String>,
+
+    /// Without a pool: how long the strategy may search, in steps
+    #[arg(long, value_name = "N", default_value_t = SearchBudget::MOVES, requires = "agents",
+          conflicts_with = "price")]
+    moves: u64,
+
+    /// Without a pool: a file of ready plans, as kiln plan --plans writes it. The plan is taken
+    /// from there; if it has none of the same code, lost shards, helpers, --strategy, --moves and
+    /// --seed, one is made and kept there. A file that is not there is begun, a damaged one refused
+    #[arg(long, value_name = "FILE", requires = "agents", conflicts_with = "price")]
+    plans: Option<PathBuf>,
 
     #[command(flatten)]
     recover: PoolRecover,

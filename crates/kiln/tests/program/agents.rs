@@ -87,6 +87,16 @@ pub fn list(agents: &[Agent], word: &str) -> String {
     agents.iter().map(|agent| format!("{word} {} ", agent.address)).collect()
 }
 
+/// Six agents with an object of clay:4+2, and the flag for their key.
+pub fn six_with_an_object(rig: &Rig) -> (Vec<Agent>, &'static str) {
+    rig.kiln("agent --init --key cluster.key").ok();
+    let key = "--key cluster.key";
+    let agents = Agent::several(rig, 6, key);
+    rig.data("object", 2_000_000, 9);
+    rig.kiln(&format!("encode object -c clay:4+2 {} -q {key}", list(&agents, "-o"))).ok();
+    (agents, key)
+}
+
 #[test]
 fn every_command_works_on_agents_as_on_folders() {
     let rig = Rig::new();
@@ -174,11 +184,7 @@ fn an_agent_tells_its_metrics_and_ends_when_told() {
 #[test]
 fn a_coordinator_has_the_agents_rebuild_what_is_lost() {
     let rig = Rig::new();
-    rig.kiln("agent --init --key cluster.key").ok();
-    let key = "--key cluster.key";
-    let mut agents = Agent::several(&rig, 6, key);
-    rig.data("object", 2_000_000, 9);
-    rig.kiln(&format!("encode object -c clay:4+2 {} -q {key}", list(&agents, "-o"))).ok();
+    let (mut agents, key) = six_with_an_object(&rig);
     let lost = rig.read("d2/object.02.kiln");
     let gone = agents.remove(2);
     let address = gone.address.clone();

@@ -147,8 +147,7 @@ impl Dialer {
             }
             Err(error) => Event::Closed(error),
         };
-        self.note(&first);
-        post.act(link.handle(self.start.elapsed(), first));
+        self.take(&mut link, &mut post, first);
         while !link.has_ended() {
             let event = tokio::select! {
                 request = asked.recv() => match request {
@@ -161,14 +160,13 @@ impl Dialer {
                 },
                 () = sleep_until(self.start + link.wake_at()) => Event::Tick,
             };
-            self.note(&event);
-            post.act(link.handle(self.start.elapsed(), event));
+            self.take(&mut link, &mut post, event);
         }
         self.ended.store(true, Ordering::Release);
         asked.close();
         while let Some(request) = asked.recv().await {
             let event = Event::Request(post.ask(request));
-            post.act(link.handle(self.start.elapsed(), event));
+            self.take(&mut link, &mut post, event);
         }
         // Says goodbye (TLS wants that), but not for ever.
         drop(post);
@@ -177,11 +175,18 @@ impl Dialer {
                 .await;
     }
 
-    /// Keeps the reason of the end before anybody can see that there was one.
-    fn note(&self, event: &Event) {
-        if let Event::Closed(error) = event {
+    /// Lets the link decide about an event, and does that. That the connection is over can be seen
+    /// before the answers that say so: whoever gets one asks `has_ended` whether to try on a new
+    /// connection. Why it is over is kept before that.
+    fn take(&self, link: &mut Link, post: &mut Post, event: Event) {
+        if let Event::Closed(error) = &event {
             let _ = self.why.set((error.kind(), error.to_string()));
         }
+        let actions = link.handle(self.start.elapsed(), event);
+        if link.has_ended() {
+            self.ended.store(true, Ordering::Release);
+        }
+        post.act(actions);
     }
 
     async fn connect(&self) -> io::Result<Box<dyn Stream>> {

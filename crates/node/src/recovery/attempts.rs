@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use kiln_code::Codec;
-use kiln_plan::{COPIED, Costs, Execution, Plan};
+use kiln_plan::{COPIED, Costs, Execution, Plan, Problem, SearchBudget};
 use kiln_store::Layout;
 
 use super::placed::{self, Shares, Wanted, refused};
@@ -55,6 +55,21 @@ pub struct PlacedRepair<'a> {
     pub rate: u64,
     /// Seed of the plan's search.
     pub seed: u64,
+    /// How long that search may take, in its moves.
+    pub moves: u64,
+}
+
+impl PlacedRepair<'_> {
+    /// What the plan to begin with has to place, where it is made elsewhere: the repair as long as
+    /// every agent does its part.
+    ///
+    /// # Errors
+    /// Too few chunks can be read.
+    pub fn problem(&self) -> Result<Problem> {
+        let attempts = Attempts::new(self, TaskId::default())?;
+        let problem = attempts.wanted().problem();
+        problem.map_err(|error| refused(&self.geometry.object, &error))
+    }
 }
 
 /// What a repair took.
@@ -72,6 +87,8 @@ pub struct Repaired {
     pub helpers: Vec<usize>,
     /// Strategy of the plan that was carried out.
     pub strategy: &'static str,
+    /// Whether that is the one which the repair was given to begin with.
+    pub given: bool,
     /// What that plan costs, where it was chosen by prices.
     pub price: Option<Price>,
     /// Chunks that turned out to be damaged.
@@ -181,11 +198,12 @@ impl<'r> Attempts<'r> {
                 let (plan, price) = prices.cheapest(&wanted, repair.seed, all)?;
                 (plan, Some(price))
             }
-            (None, Some(plan)) if self.given_up.is_empty() => (plan.clone(), None),
+            (None, Some(plan)) if self.begins_as_given() => (plan.clone(), None),
             _ => {
                 // Of what is only moved no strategy makes anything else.
                 let strategy = if is_copy { "central" } else { repair.strategy };
-                (placed::plan(&wanted.problem()?, strategy, repair.seed)?, None)
+                let budget = SearchBudget::new(repair.seed).with_moves(repair.moves);
+                (placed::plan_within(&wanted.problem()?, strategy, budget)?, None)
             }
         };
         let inputs = made.problem().dag().inputs().iter();
@@ -198,6 +216,12 @@ impl<'r> Attempts<'r> {
             price,
             plan: made,
         })
+    }
+
+    /// Whether the plan that the repair was given, if any, is the next or the present one.
+    fn begins_as_given(&self) -> bool {
+        let repair = self.repair;
+        repair.first.is_some() && repair.prices.is_none() && self.given_up.is_empty()
     }
 
     fn wanted(&self) -> Wanted<'_> {
@@ -314,6 +338,7 @@ impl<'r> Attempts<'r> {
             resumed: attempt.kept.0,
             helpers: attempt.ready.helpers,
             strategy: attempt.ready.strategy,
+            given: self.begins_as_given(),
             price: attempt.ready.price.map(|price| price.part(left)),
             corrupt: self.chunks.iter().copied().collect(),
             given_up: std::mem::take(&mut self.given_up),

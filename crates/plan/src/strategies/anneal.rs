@@ -97,7 +97,7 @@ fn score(plan: &Plan) -> Score {
 }
 
 /// A block for every layer of the hints.
-fn by_layer(dag: &Dag) -> Vec<u32> {
+pub(super) fn by_layer(dag: &Dag) -> Vec<u32> {
     let mut numbers: HashMap<u32, u32> = HashMap::new();
     (dag.inputs().len()..dag.vertices())
         .map(|v| {
@@ -108,12 +108,12 @@ fn by_layer(dag: &Dag) -> Vec<u32> {
 }
 
 /// A block for every step.
-fn by_step(dag: &Dag) -> Vec<u32> {
+pub(super) fn by_step(dag: &Dag) -> Vec<u32> {
     let steps = dag.steps().enumerate();
     steps.flat_map(|(index, step)| step.vertices().map(move |_| index as u32)).collect()
 }
 
 /// A block for every vertex.
-fn by_vertex(dag: &Dag) -> Vec<u32> {
+pub(super) fn by_vertex(dag: &Dag) -> Vec<u32> {
     (0..(dag.vertices() - dag.inputs().len()) as u32).collect()
 }

@@ -1,7 +1,7 @@
 //! `kiln coordinator AGENT...`: the shards of one object.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use kiln_node::net::{Address, Network, RepairWatcher};
 use kiln_node::proto::assignment::Geometry;
 use kiln_node::recovery::{ByPrice, FinalFailure, Helper, PlacedRepair, Repaired};
 use kiln_node::task::default_slice;
+use kiln_plan::{Plan, SearchBudget, strategy};
 use kiln_pool::{Condition, Observer, SetReport, discover, names};
 use kiln_store::{Backend, ReadMode, ShardReader, StoreError};
 use serde::Serialize;
@@ -19,7 +20,7 @@ use super::paid::{Paid, PriceReport};
 use crate::exit::{Exit, Failure};
 use crate::lists;
 use crate::print::{Stream, pace};
-use crate::setup::{Folders, Setup};
+use crate::setup::{Folders, PlanFile, Setup};
 use crate::{sizes, times};
 
 /// Unless somebody asks for another one.
@@ -55,6 +56,9 @@ struct Report {
     verified: bool,
     nodes: Vec<NodeReport>,
     replanned: Vec<String>,
+    /// Whether the plan that was carried out was in the file of `--plans`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan_cached: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     price: Option<PriceReport>,
 }
@@ -85,22 +89,13 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
             return Err(Failure::Flag { flag: "--to", problem });
         }
     };
+    let mut plans = flags.plans.as_deref().map(PlanFile::open).transpose()?;
     let folders = Folders::to_read(setup, &flags.agents, ReadMode::Cached)?;
     let set = discover(folders.nodes(), flags.object.as_deref())?;
     let found = set.report();
     let lost: Vec<usize> =
         found.shards.iter().filter(|s| s.state != Condition::Complete).map(|s| s.index).collect();
-    let mut nodes: Vec<Helper> = addresses
-        .iter()
-        .map(|address| Helper { address: address.to_string(), shards: shards(&found, address) })
-        .collect();
-    let target = match addresses.iter().position(|address| *address == to) {
-        Some(rank) => rank,
-        None => {
-            nodes.push(Helper { address: to.to_string(), shards: Vec::new() });
-            nodes.len() - 1
-        }
-    };
+    let (nodes, target) = nodes_of(&found, &addresses, &to);
     if lost.is_empty() {
         setup.observer.warn(&format!("{}: nothing to repair", found.object));
         return Ok(Exit::Done);
@@ -115,7 +110,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let paid = Paid::read(flags.price.as_deref(), ids())?;
     let by_price = |paid: &Paid| ByPrice::new(paid.nodes.of(ids()), flags.strategy.as_deref());
     let prices = paid.as_ref().map(by_price);
-    let repair = PlacedRepair {
+    let mut repair = PlacedRepair {
         codec: set.codec(),
         geometry,
         nodes,
@@ -132,15 +127,53 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         windows: flags.windows,
         rate: setup.limit_rate().unwrap_or(0),
         seed: setup.seed,
+        moves: flags.moves,
     };
+    let mut ready = false;
+    if let Some((path, plans)) = flags.plans.as_deref().zip(plans.as_mut()) {
+        let (plan, found) = first_plan(plans, path, &repair, setup)?;
+        (repair.first, ready) = (Some(plan), found);
+    }
     setup.observer.begin("repair", None);
     let outcome = patiently(flags, setup, &to, &repair);
     setup.observer.finish();
     let done = outcome?;
     let price = paid.map(|paid| paid.report(done.price));
-    let report = Report { price, ..report_of(&found, &repair, lost, &done, setup) };
-    show_report(&report, setup)?;
+    let plan_cached = plans.map(|_| ready && done.given);
+    let report = Report { price, plan_cached, ..report_of(&found, &repair, lost, &done, setup) };
+    show_report(&report, flags.plans.as_deref(), setup)?;
     Ok(Exit::Done)
+}
+
+/// The plan to begin with: that of the file, or a new one that is kept there; and which it is. A
+/// file that cannot be written holds up no repair.
+fn first_plan(
+    plans: &mut PlanFile,
+    path: &Path,
+    repair: &PlacedRepair<'_>,
+    setup: &Setup,
+) -> Result<(Plan, bool), Failure> {
+    let (row, problem) = (strategy(repair.strategy)?, repair.problem()?);
+    let mut budget = SearchBudget::new(repair.seed).with_moves(repair.moves);
+    // Said before it searches, which with as many moves as plans are searched for takes a while.
+    if !plans.has(row, &problem, &budget) {
+        setup.observer.warn(&format!(
+            "{} has no {} plan of this kind with --moves {} and --seed {}; one is made now",
+            path.display(),
+            row.name,
+            repair.moves,
+            repair.seed
+        ));
+    }
+    setup.observer.begin("plan", None);
+    let made = plans.plan(row, &problem, &mut budget);
+    setup.observer.finish();
+    let (plan, ready) = made?;
+    plan.check()?;
+    if !ready && let Err(error) = plans.write() {
+        setup.observer.warn(&format!("the plan is not kept for another time: {error}"));
+    }
+    Ok((plan, ready))
 }
 
 /// Repairs, and tries again as long as it may help: agents that cannot be reached now may be there
@@ -253,8 +286,22 @@ fn report_of(
         lost,
         nodes,
         replanned: done.given_up.clone(),
+        plan_cached: None,
         price: None,
     }
+}
+
+/// All agents with their shards, and the rank of the one that gets what is rebuilt.
+fn nodes_of(found: &SetReport, addresses: &[Address], to: &Address) -> (Vec<Helper>, usize) {
+    let node =
+        |address: &Address| Helper { address: address.to_string(), shards: shards(found, address) };
+    let mut nodes: Vec<Helper> = addresses.iter().map(node).collect();
+    let known = addresses.iter().position(|address| address == to);
+    let target = known.unwrap_or_else(|| {
+        nodes.push(Helper { address: to.to_string(), shards: Vec::new() });
+        nodes.len() - 1
+    });
+    (nodes, target)
 }
 
 /// The intact shards of an agent.
@@ -271,15 +318,20 @@ fn target_of(object: &str, index: usize, rank: usize) -> (usize, usize, String, 
     (index, rank, names::repair_part(object, index), names::shard(object, index))
 }
 
-fn show_report(report: &Report, setup: &Setup) -> Result<(), Failure> {
+fn show_report(report: &Report, plans: Option<&Path>, setup: &Setup) -> Result<(), Failure> {
     if setup.json {
         return Stream::Stdout.json(report);
     }
     if setup.quiet {
         return Ok(());
     }
+    let source = match (plans, report.plan_cached) {
+        (Some(path), Some(true)) => format!(" from {}", path.display()),
+        (Some(path), _) => format!(", not from {}", path.display()),
+        (None, _) => String::new(),
+    };
     let mut text = format!(
-        "{} ({}): {} rebuilt and verified, {} plan\n\
+        "{} ({}): {} rebuilt and verified, {} plan{source}\n\
          read {}, sent {}, most at one agent {}\n",
         report.object,
         report.code,

@@ -8,26 +8,21 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use kiln_code::Codec;
-use kiln_plan::{PlanCache, Problem, SearchBudget, Strategy, UNDECIDED, strategy};
+use kiln_plan::{Problem, SearchBudget, UNDECIDED, strategy};
 
 use crate::exit::Failure;
 use crate::plan_picture::of_plan;
 use crate::print::Stream;
-use crate::setup::{Setup, write_file};
+use crate::setup::{PlanFile, Setup, write_file};
 use crate::sizes;
 
 pub use cluster::read;
-
-/// The most plans that are kept in a file.
-const PLANS_MAX: usize = 10_000;
-/// The largest file of plans that is loaded.
-const PLANS_BYTES_MAX: u64 = 1 << 30;
 
 // What of `kiln plan` places a repair on nodes. No doc comment: clap would print it.
 #[derive(Debug, Args)]
 pub struct Placing {
     /// Place the repair of --lost on nodes: best, central, pipeline, ppr, hub, chain, anneal,
-    /// pareto, brute [without a name, and with the flags below: best]
+    /// vertices, pareto, brute [without a name, and with the flags below: best]
     #[arg(long, value_name = "NAME", requires = "lost", group = "on_machines",
           num_args = 0..=1, default_missing_value = UNDECIDED.name)]
     strategy: Option<String>,
@@ -47,14 +42,15 @@ pub struct Placing {
     frontier: bool,
 
     /// How long a strategy may search, in steps
-    #[arg(long, value_name = "N", default_value_t = 300_000, requires = "lost")]
+    #[arg(long, value_name = "N", default_value_t = SearchBudget::MOVES, requires = "lost")]
     moves: u64,
 
     /// Stop searching after this time, with the best plan so far
     #[arg(long, value_name = "S", requires = "lost", value_parser = seconds)]
     seconds: Option<f64>,
 
-    /// A file of ready plans: looked up there first, kept there afterwards
+    /// A file of ready plans: looked up there first, kept there afterwards. kiln coordinator
+    /// --plans repairs by them
     #[arg(long, value_name = "FILE", requires = "lost")]
     plans: Option<PathBuf>,
 }
@@ -103,7 +99,7 @@ impl Placing {
     ) -> Result<(), Failure> {
         let row = self.strategy.as_deref().map_or(Ok(UNDECIDED), strategy)?;
         let machines = cluster::Machines::new(self.cluster.as_deref(), codec, lost)?;
-        let mut cache = self.cache()?;
+        let mut plans = self.plans.as_deref().map(PlanFile::open).transpose()?;
         let start = Instant::now();
         let available: Vec<usize> =
             (0..codec.shape().n()).filter(|index| !lost.contains(index)).collect();
@@ -113,12 +109,15 @@ impl Placing {
         if let Some(limit) = self.seconds.map(Duration::from_secs_f64) {
             budget = budget.until(move || start.elapsed() > limit);
         }
-        let plan = self.plan(row, &problem, &mut budget, &mut cache)?;
+        let (plan, ready) = match &mut plans {
+            Some(plans) => plans.plan(row, &problem, &mut budget)?,
+            None => (row.plan(&problem, &mut budget)?, false),
+        };
         let seconds = start.elapsed().as_secs_f64();
         let mut report = report::Report::new(codec, &plan, sub_chunk, lost)?;
         report.plan_seconds = seconds;
         report.range = self.range;
-        report.ready = cache.as_ref().is_some_and(|cache| cache.hits() > 0);
+        report.ready = ready;
         if self.frontier {
             report.add_frontier(&plan, &mut budget)?;
         }
@@ -129,8 +128,8 @@ impl Placing {
             };
             write_file(path, svg.as_bytes())?;
         }
-        if let (Some(path), Some(cache)) = (&self.plans, &cache) {
-            write_file(path, &cache.to_bytes())?;
+        if let Some(plans) = &plans {
+            plans.write()?;
         }
         match setup.json {
             true => Stream::Stdout.json(&report),
@@ -153,45 +152,4 @@ impl Placing {
         let wanted = from / sub_chunk..to.div_ceil(sub_chunk);
         Ok(problem.of_range(|at| wanted.contains(&u64::from(at.position)))?)
     }
-
-    fn plan(
-        &self,
-        row: &'static Strategy,
-        problem: &Problem,
-        budget: &mut SearchBudget<'_>,
-        cache: &mut Option<PlanCache>,
-    ) -> Result<kiln_plan::Plan, Failure> {
-        Ok(match cache {
-            Some(cache) => cache.plan(row, problem, budget)?,
-            None => row.plan(problem, budget)?,
-        })
-    }
-
-    /// The cached plans; a damaged file is reported and replaced, since it is only a cache.
-    fn cache(&self) -> Result<Option<PlanCache>, Failure> {
-        let Some(path) = &self.plans else { return Ok(None) };
-        let size = match std::fs::metadata(path) {
-            Ok(data) => data.len(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Some(PlanCache::new(PLANS_MAX)));
-            }
-            Err(source) => return Err(io("open", path, source)),
-        };
-        let cache = match size <= PLANS_BYTES_MAX {
-            true => {
-                let bytes = std::fs::read(path).map_err(|source| io("read", path, source))?;
-                PlanCache::from_bytes(&bytes, PLANS_MAX)
-            }
-            false => None,
-        };
-        // Something else than plans is not ours to overwrite.
-        cache.map(Some).ok_or_else(|| Failure::NotUsable {
-            path: path.clone(),
-            problem: "not a whole file of plans; remove it or name another".into(),
-        })
-    }
-}
-
-fn io(action: &'static str, path: &Path, source: std::io::Error) -> Failure {
-    Failure::Io { action, path: path.to_owned(), source }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kiln_plan::Plan;
+use kiln_plan::{Plan, SearchBudget};
 use kiln_pool::{
     HealRequest, Looked, MissingShards, Needs, Pool, PoolConfig, PoolError, RebuiltShards,
 };
@@ -162,6 +162,7 @@ impl Shared<'_> {
             windows: (options.windows / options.at_once() as u32).max(LEAST_WINDOWS),
             rate: self.rate(),
             seed: options.seed,
+            moves: SearchBudget::MOVES,
         };
         let shard = course.want.shard_bytes();
         for (_, node) in &course.targets {

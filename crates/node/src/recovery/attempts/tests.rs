@@ -45,6 +45,7 @@ fn repair<'a>(codec: &'a Codec, lost: usize, strategy: &'a str) -> PlacedRepair<
         windows: 4,
         rate: 0,
         seed: 1,
+        moves: 20_000,
     }
 }
 
@@ -101,6 +102,32 @@ fn a_chunk_that_leaves_is_copied_and_rebuilt_where_it_cannot_be() {
         let ready = attempts.plan().unwrap();
         assert_eq!((&ready.helpers[..], ready.strategy), (&[0, 2, 3, 4][..], "hub"));
     }
+}
+
+#[test]
+fn a_given_plan_is_what_it_begins_with_and_no_more() {
+    let codec = codec("clay:3+2");
+    let mut repair = repair(&codec, 1, "hub");
+    repair.first = {
+        let (problem, mut budget) = (repair.problem().unwrap(), SearchBudget::new(1));
+        Some(kiln_plan::strategy("central").unwrap().plan(&problem, &mut budget).unwrap())
+    };
+    let mut attempts = Attempts::new(&repair, TASK).unwrap();
+    let attempt = attempts.begin(attempts.plan().unwrap(), [0]);
+    let done = attempts.done(attempt, Vec::new());
+    assert_eq!((done.strategy, done.given), ("central", true));
+    attempts.failed(RepairFailure::Node(4, late())).unwrap();
+    let attempt = attempts.begin(attempts.plan().unwrap(), [0]);
+    let done = attempts.done(attempt, Vec::new());
+    assert_eq!((done.strategy, done.given), ("hub", false));
+    // Whoever is given none has one made.
+    repair.first = None;
+    let mut attempts = Attempts::new(&repair, TASK).unwrap();
+    let attempt = attempts.begin(attempts.plan().unwrap(), [0]);
+    assert!(!attempts.done(attempt, Vec::new()).given);
+    repair.nodes[0].shards.clear();
+    repair.nodes[2].shards.clear();
+    assert!(repair.problem().is_err(), "two chunks are no three");
 }
 
 #[test]
