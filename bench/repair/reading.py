@@ -2,36 +2,32 @@
 
 import json
 
-from testbed import TestbedError, bits_per_second, run
+import meter
+from states import State, begin_empty, loaded
+from testbed import TestbedError, run
 
 MIB = 1 << 20
 LOST = 1  # the data chunk that is read
-# Label, what `kiln get --strategy` is told.
-COMPARED = [("client decodes", "central"), ("agents compute", "auto")]
 
 
 class Object:
     """An object of one stripe in a pool of k+m agents; the host after them is the client."""
 
-    def __init__(self, bed, kiln, code, chunk_mib, material, rate):
+    def __init__(self, bench, bed, code, chunk_mib, rate):
         k, m = map(int, code.split(":")[1].split("+"))
         self.bed, self.client, self.chunk = bed, k + m, chunk_mib * MIB
-        bed.make(k + m + 1, rate, kiln)
-        self.file = bed.folder / "pool.toml"
+        self.file = bed.folder / f"pool-{code.split(':')[0]}.toml"
         nodes = [w for host in range(k + m)
                  for w in ["--node", f"{bed.address(host)},id=n{host}"]]
         bed.ask("pool", "create", self.file, "-c", code, *nodes)
-        alpha = json.loads(run(kiln, "codes", code, "--json").stdout)["alpha"]
+        alpha = json.loads(run(bed.kiln, "codes", code, "--json").stdout)["alpha"]
         self.one_stripe(self.chunk // alpha)
-        self.path = material(bed.folder, k * self.chunk)
-        # Loading is not what is measured.
-        for host in range(bed.hosts):
-            bed.shape(host, "10gbit")
-        bed.ask("put", self.path, "object", "--pool", self.file)
-        for host in range(bed.hosts):
-            bed.shape(host, rate)
+        self.path = bench.material(k * self.chunk)
+        loaded(bed, rate, lambda: bed.ask("put", self.path, "object", "--pool", self.file))
         shards = bed.ask("stat", "object", "--pool", self.file)["shards"]
-        bed.kill(int(shards[LOST]["node"][1:]))
+        gone = int(shards[LOST]["node"][1:])
+        bed.kill(gone)
+        self.state = State(bench, self.file.stem, [gone])
 
     def one_stripe(self, sub_chunk):
         """The pool's large objects get sub-chunks of this many bytes."""
@@ -41,41 +37,47 @@ class Object:
             raise TestbedError("the pool's description has no classes")
         self.file.write_text(f"{before}{mark}sub_chunk = {sub_chunk}\n{after}")
 
-    def read(self, label, code, strategy, rate, meter_of):
+
+class Objects:
+    """An object of each family, each in its turn."""
+
+    def __init__(self, bench, comparison):
+        self.bench, self.there, self.objects = bench, None, {}
+        self.bed = bench.bed_for(comparison, sum(comparison.shape) + 1, comparison)
+        for family in comparison.families:
+            if self.objects:
+                begin_empty(self.bed)
+            self.objects[family] = Object(bench, self.bed, f"{family}:{comparison.size}",
+                                          comparison.chunk_mib, bench.plan.rate_of(comparison))
+            self.there = family
+
+    def measure(self, cell):
         """One read of the lost chunk, compared with what was stored."""
-        out, start = self.bed.folder / "read", LOST * self.chunk
-        with meter_of(self.bed) as meter:
-            report = self.bed.ask("get", "object", "-o", out, "--force", "--pool", self.file,
-                                  "--range", f"{start}+{self.chunk}", "--strategy", strategy,
-                                  host=self.client)
-        if run("cmp", "-n", self.chunk, "-i", f"0:{start}", out, self.path,
+        bed, family = self.bed, cell.rival.family
+        stored = self.objects[family]
+        if self.there != family:
+            stored.state.restore()
+            self.there = family
+        out, start = bed.folder / "read", LOST * stored.chunk
+        with meter.Meter(bed) as counted:
+            report = bed.ask("get", "object", "-o", out, "--force", "--pool", stored.file,
+                             "--range", f"{start}+{stored.chunk}", "--strategy",
+                             cell.rival.strategy, host=stored.client)
+        if run("cmp", "-n", stored.chunk, "-i", f"0:{start}", out, stored.path,
                check=False).returncode != 0:
-            raise TestbedError(f"{label} {code}: the bytes differ")
-        got = report["bytes_received"]
-        planned = [0] * self.bed.hosts
-        planned[self.client] = got
-        bound = got / (bits_per_second(rate) / 8)
-        return dict(kind="read", label=label, code=code, strategy=report["strategy"],
-                    chunk_mib=self.chunk // MIB, seconds=report["seconds"], planned_sent=got,
-                    notes=report["notes"], **meter.over(planned), bound_seconds=bound,
-                    over_bound=round(report["seconds"] / bound, 3), **meter.row())
+            raise TestbedError(f"{cell.name}: the bytes differ")
+        got, central = report["bytes_received"], cell.rival.strategy == "central"
+        planned = [0] * bed.hosts
+        planned[stored.client] = got
+        # `auto` says what it chose.
+        label = cell.rival.label if central else f"{cell.rival.label}, {report['strategy']}"
+        return dict(label=label, strategy=report["strategy"], planned_sent=got,
+                    in_memory=stored.state.held.whole, notes=report["notes"],
+                    **meter.bound(report["seconds"], got, cell.rate),
+                    **counted.over(planned), **counted.row())
 
-
-def cells(kept, bed, kiln, rate, size, chunk_mib, times, meter_of, material, say):
-    """All reads of one size of code, on a test-bed of its own."""
-    for family, compared in [("clay", COMPARED), ("rs", COMPARED)]:
-        code = f"{family}:{size}"
-        keys = [(label, strategy, ["read", label, code, chunk_mib, time, rate])
-                for label, strategy in compared for time in range(times)]
-        if not kept.missing([key for *_, key in keys]):
-            stored = None
-        else:
-            stored = Object(bed, kiln, code, chunk_mib, material, rate)
-
-        def measure(label, strategy):
-            row = stored.read(label, code, strategy, rate, meter_of)
-            say(row)
-            return row
-
-        for label, strategy, key in keys:
-            kept.add(key, lambda: measure(label, strategy))
+    def close(self):
+        """The test-bed goes with the next one."""
+        for stored in self.objects.values():
+            stored.state.held.release()
+        self.bench.forget()

@@ -1,18 +1,33 @@
 //! Repairs over shaped links, which `bench/repair` measured.
 
 use super::{Figures, add, groups, list, number, pair, word};
+use crate::measure::Spread;
 use kiln_figure::{Axis, Figure, Kind, Mark, Panel, Rule};
 use serde_json::Value;
 
 /// Kinds of rows with the title of their pictures.
 const KINDS: [(&str, &str); 6] = [
     ("degraded", "Degraded read"),
-    ("window", "Windows"),
-    ("chunk", "Chunk sizes"),
+    ("window", "Degraded read by window"),
+    ("chunk", "Degraded read by size of a chunk"),
     ("encode", "Encode"),
     ("recovery", "Full-node recovery"),
     ("read", "Degraded read by a client"),
 ];
+const NOTE: &str = "Median, least and most of the rounds. Thick line: the load bound, the largest \
+                    load by the link's rate.";
+/// What a repair takes beside time: member of a row, title, its unit, what of it a mark is.
+const COSTS: [(&str, &str, &str, f64); 3] = [
+    ("cpu_seconds", "processor time of the agents", "CPU seconds", 1.0),
+    ("bytes_read", "read by the agents", "MiB read", MIB),
+    ("network_bytes", "sent by all hosts, headers and all", "MiB sent", MIB),
+];
+/// Seconds of a recovery that are shown over time: who is slower goes on as he began.
+const SHOWN: f64 = 60.0;
+const MIB: f64 = (1 << 20) as f64;
+
+/// Rounds of one cell.
+type Cell<'a> = (String, Vec<&'a Value>);
 
 pub(super) fn figures(report: &Value) -> Figures {
     let about = &report["about"];
@@ -24,31 +39,25 @@ pub(super) fn figures(report: &Value) -> Figures {
     let mut figures = Figures::new();
     for (kind, title) in KINDS {
         let rows = list(report, "rows").iter().filter(|row| row["kind"] == kind);
-        let cells = groups(rows, |row| format!("{} {}", names(row).0, names(row).1));
-        let Some((_, last)) = cells.last() else { continue };
-        let mut seconds = figure(format!("{title}: seconds")).with(bars(&cells));
-        seconds.note = "Mean, least and most of repetitions. Thick line: the load bound, the \
-                        largest load by the link's rate."
-            .into();
-        figures.push((kind.into(), seconds));
-        let lasts = || cells.iter().filter_map(|(_, rows)| rows.last().copied());
-        let counted = lasts().any(|row| !list(row, "interface").is_empty());
-        if counted && ["degraded", "recovery"].contains(&kind) {
-            let size = |row: &Value| names(row).0;
-            let of_last = lasts().filter(|row| last.iter().any(|last| size(last) == size(row)));
-            let of_last: Vec<&Value> = of_last.collect();
-            let mut nodes = figure(format!("{title}: bytes by host"));
-            for (side, title) in ["sent, MiB", "received, MiB"].into_iter().enumerate() {
-                nodes.panels.push(hosts(title, side, &of_last));
-            }
-            figures.push((format!("{kind}-nodes"), nodes));
+        let cells = groups(rows, |row| {
+            let (place, name) = names(row);
+            format!("{} {} {place} {name}", word(row, "to"), row["chunk_mib"])
+        });
+        if cells.is_empty() {
+            continue;
         }
-        let sampled: Vec<&Value> =
-            lasts().filter(|row| !list(row, "timeline").is_empty()).collect();
-        if !sampled.is_empty() {
-            let mut time = figure(format!("{title}: what all hosts receive, over time"));
-            time.panels = sampled.into_iter().map(timeline).collect();
-            figures.push((format!("{kind}-time"), time.side_by_side(2)));
+        let chunk = &cells[0].1[0]["chunk_mib"];
+        let title = match cells.iter().all(|(_, rows)| rows[0]["chunk_mib"] == *chunk) {
+            true => format!("{title}, chunks of {chunk} MiB"),
+            false => title.into(),
+        };
+        let mut seconds = figure(format!("{title}: seconds"));
+        seconds.panels = panels(kind, &cells);
+        seconds.columns = seconds.panels.len().min(2);
+        seconds.note = NOTE.into();
+        figures.push((kind.into(), seconds));
+        if ["degraded", "recovery"].contains(&kind) {
+            figures.extend(more(kind, &cells, &|what| figure(format!("{title}: {what}"))));
         }
     }
     if let Some(row) = list(report, "rows").iter().find(|row| !list(row, "limited").is_empty()) {
@@ -58,30 +67,96 @@ pub(super) fn figures(report: &Value) -> Figures {
     figures
 }
 
+/// What it costs beside time, by host, and over time: where it was counted.
+fn more(kind: &str, cells: &[Cell<'_>], figure: &dyn Fn(&str) -> Figure) -> Figures {
+    let mut figures = Figures::new();
+    let has = |key: &str| cells.iter().any(|(_, rows)| !rows[0][key].is_null());
+    if has("cpu_seconds") {
+        let mut costs = figure("what it takes");
+        costs.panels = COSTS.iter().map(|cost| taken(*cost, cells)).collect();
+        costs.note = "Medians of the rounds.".into();
+        figures.push((format!("{kind}-cost"), costs.side_by_side(3)));
+    }
+    // The widest code stands for all, in the first round of each of its cells.
+    let wide = |row: &&Value| word(row, "code").ends_with(":12+4");
+    let mut first: Vec<&Value> = cells.iter().map(|(_, rows)| rows[0]).filter(wide).collect();
+    let chunk = first.first().map(|row| row["chunk_mib"].clone()).unwrap_or_default();
+    first.retain(|row| row["chunk_mib"] == chunk);
+    if first.iter().any(|row| !list(row, "interface").is_empty()) {
+        let mut nodes = figure("bytes by host, 12+4");
+        for (side, title) in ["sent, MiB", "received, MiB"].into_iter().enumerate() {
+            nodes.panels.push(hosts(title, side, &first));
+        }
+        figures.push((format!("{kind}-nodes"), nodes));
+    }
+    first.retain(|row| !list(row, "timeline").is_empty());
+    if !first.is_empty() {
+        let mut time = figure("what all hosts receive, over time, 12+4");
+        let parts = groups(first, |row| goes(row).into());
+        time.panels = parts.iter().map(|(to, rows)| timelines(to, rows)).collect();
+        time.note = format!("The first round, up to {SHOWN} s.");
+        figures.push((format!("{kind}-time"), time.side_by_side(2)));
+    }
+    figures
+}
+
 /// Where the bar of a row stands and what it is called.
 fn names(row: &Value) -> (String, String) {
     let (label, code) = (word(row, "label").to_owned(), word(row, "code"));
     let size = code.split(':').next_back().unwrap_or_default().to_owned();
-    match word(row, "kind") {
-        "window" => (label, format!("{} KiB", row["window_kib"])),
-        "chunk" => (label, format!("{} MiB", row["chunk_mib"])),
-        "recovery" => (format!("{size}, {} MiB", row["chunk_mib"]), label),
-        "read" => (code.into(), label),
-        _ => (size, label),
-    }
+    let place = match word(row, "kind") {
+        "window" => format!("{size}, {} KiB", row["window_kib"]),
+        "recovery" => format!("{size}, {} MiB", row["chunk_mib"]),
+        "read" => code.into(),
+        _ => size,
+    };
+    (place, label)
 }
 
-fn bars(cells: &[(String, Vec<&Value>)]) -> Panel {
-    let mut panel = Panel::new(Kind::Bars, "", Axis::new("seconds"));
+/// Seconds: of recoveries by where they go, of chunks by their size, each on a scale of its own.
+fn panels(kind: &str, cells: &[Cell<'_>]) -> Vec<Panel> {
+    let part = |row: &Value| match kind {
+        "recovery" => goes(row).into(),
+        "chunk" => format!("{} MiB", row["chunk_mib"]),
+        _ => String::new(),
+    };
+    let parts = groups(cells.iter().map(|(_, rows)| rows[0]), part);
+    let panel = |(title, _): &(String, Vec<&Value>)| {
+        let label = if title.is_empty() { "seconds".into() } else { format!("seconds, {title}") };
+        let mut panel = Panel::new(Kind::Bars, &title[..], Axis::new(label));
+        for (_, rows) in cells.iter().filter(|(_, rows)| part(rows[0]) == *title) {
+            let (place, name) = names(rows[0]);
+            add(&mut panel, &name, &place, seconds(rows));
+        }
+        panel
+    };
+    parts.iter().map(panel).collect()
+}
+
+fn seconds(rows: &[&Value]) -> Mark {
+    let times = rows.iter().map(|row| number(&row["seconds"]));
+    // A row may be the mean of several runs of which only the ends are known.
+    let ends = rows.iter().flat_map(|row| [&row["least"], &row["most"]]);
+    let all = times.clone().chain(ends.filter_map(Value::as_f64));
+    let (low, high) = all.fold((f64::MAX, 0.0), |(a, b), t| (t.min(a), t.max(b)));
+    let mut mark = Mark::new(0.0, median(times)).spread(low, high);
+    mark.bound = rows.first().and_then(|row| row["bound_seconds"].as_f64());
+    mark
+}
+
+fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    Spread::of(&numbers.collect::<Vec<f64>>()).median
+}
+
+/// One of [`COSTS`] in all cells.
+fn taken((key, title, unit, part): (&str, &str, &str, f64), cells: &[Cell<'_>]) -> Panel {
+    let mut panel = Panel::new(Kind::Bars, title, Axis::new(unit));
     for (_, rows) in cells {
-        let times = rows.iter().map(|row| number(&row["seconds"]));
-        // A row may be the mean of several runs of which only the ends are known.
-        let ends = rows.iter().flat_map(|row| [&row["least"], &row["most"]]);
-        let all = times.clone().chain(ends.filter_map(Value::as_f64));
-        let (low, high) = all.fold((f64::MAX, 0.0), |(a, b), t| (t.min(a), t.max(b)));
-        let mut mark = Mark::new(0.0, times.sum::<f64>() / rows.len() as f64).spread(low, high);
-        mark.bound = rows.first().and_then(|row| row["bound_seconds"].as_f64());
-        let (place, name) = rows.first().map(|row| names(row)).unwrap_or_default();
+        let (mut place, name) = names(rows[0]);
+        if word(rows[0], "to") == "spread" {
+            place += ", spread";
+        }
+        let mark = Mark::new(0.0, median(rows.iter().map(|row| number(&row[key]) / part)));
         add(&mut panel, &name, &place, mark);
     }
     panel
@@ -92,31 +167,42 @@ fn hosts(title: &str, side: usize, rows: &[&Value]) -> Panel {
     let mut panel = Panel::new(Kind::Cells, title, Axis::new("MiB"));
     panel.at = Axis::new("host");
     for row in rows {
+        let to = if word(row, "to") == "spread" { ", spread" } else { "" };
+        let name = format!("{}{to}", word(row, "label"));
         for (host, bytes) in list(row, "interface").iter().enumerate() {
-            let mark = Mark::new(0.0, number(&bytes[side]) / f64::from(1 << 20));
-            add(&mut panel, word(row, "label"), &host.to_string(), mark);
+            let mark = Mark::new(0.0, number(&bytes[side]) / MIB);
+            add(&mut panel, &name, &host.to_string(), mark);
         }
     }
     panel
 }
 
-fn timeline(row: &Value) -> Panel {
-    let title = format!("{}: {:.1} s", word(row, "label"), number(&row["seconds"]));
-    let mut panel = Panel::new(Kind::Xy, title, Axis::new("MB/s"));
-    panel.at = Axis::new("seconds");
-    let mut last = 0.0;
-    for look in list(row, "timeline") {
-        let (at, got) = (number(&look[0]), look[1].as_array().map_or(&[][..], Vec::as_slice));
-        let rate = got.iter().map(number).sum::<f64>() / f64::max(at - last, 1e-3) / 1e6;
-        panel.series("all hosts").push(Mark::new(at, rate));
-        last = at;
+/// Where a recovery puts what it rebuilds.
+fn goes(row: &Value) -> &'static str {
+    if word(row, "to") == "spread" { "spread over the nodes left" } else { "to one node" }
+}
+
+/// What all hosts together receive.
+fn timelines(to: &str, rows: &[&Value]) -> Panel {
+    let mut panel = Panel::new(Kind::Xy, to, Axis::new("MB/s"));
+    panel.at = Axis::new(format!("seconds, {to}"));
+    for row in rows {
+        let mut last = 0.0;
+        for look in list(row, "timeline") {
+            let (at, got) = pair(look);
+            if at <= SHOWN {
+                let rate = got / f64::max(at - last, 1e-3) / 1e6;
+                panel.series(word(row, "label")).push(Mark::new(at, rate));
+            }
+            last = at;
+        }
     }
     panel.joined()
 }
 
 /// What the busiest host received in the second before each moment, and a client's reads beside.
 fn limited(row: &Value) -> Panel {
-    let mut panel = Panel::new(Kind::Xy, "", Axis::new("MB/s"));
+    let mut panel = Panel::new(Kind::Xy, word(row, "label"), Axis::new("MB/s"));
     panel.at = Axis::new("seconds");
     let mut sums = vec![(0.0, 0.0)];
     for look in list(row, "limited") {
