@@ -2,7 +2,7 @@
 
 from headline import xor
 
-from .page import NUMBER, Rough, Rule, Unchecked
+from .page import Rule, Unchecked
 
 WHO = ("algorithm 1, u64", "algorithm 2, u64", "algorithm 1, vectors", "algorithm 2, vectors",
        "kiln", *xor.JERASURE)
@@ -14,8 +14,6 @@ PAIRS = (("algorithm 2, u64", "algorithm 1, u64"), ("kiln", "algorithm 1, vector
          ("kiln", "algorithm 1, u64"))
 PROMISES = ("alg2_over_alg1_u64", "best_over_jerasure_cache", "best_over_jerasure_dram",
             "best_over_paper_orders_vector", "decode2_over_encode")
-# Peaks of xor-full.json are what the page had: to a tenth of a GB/s.
-OFF = 0.05
 BARS = "bars and what promises are about are set in bench/src, not in the data"
 
 
@@ -49,47 +47,26 @@ def table_5(data):
     for code in codes(data):
         for words, pair in WORDS.items():
             new, old = (encoded(data, code, who) for who in pair)
-            slack = 100 * ratio_slack(new, old)
-            yield [code, words, Rough(f"{new:.2f}", OFF), Rough(f"{old:.2f}", OFF),
-                   Rough(f"{100 * (new / old - 1):.0f}%", slack)]
-
-
-def ratio_slack(ours, theirs):
-    """How far a ratio of two rounded peaks may be off."""
-    return ours / theirs * (OFF / ours + OFF / theirs)
+            yield [code, words, f"{new:.2f}", f"{old:.2f}", f"{100 * (new / old - 1):.0f}%"]
 
 
 def table_8(data):
-    disk = data["disk_gb_per_second"]
+    disk = data["disk"]["write"]
     for code in codes(data):
         for pair in PAIRS:
             new, old = (encoded(data, code, who) for who in pair)
             gain = (1 / old + 1 / disk) / (1 / new + 1 / disk) - 1
-            # The disk's rate too is rounded: to a hundredth, which is 2% of it.
-            slack = 100 * (gain * 0.03 + disk * OFF * (1 / old ** 2 + 1 / new ** 2))
-            # Numbers of a name are as they are, here and below.
-            rates = (Rough(f"{rate:.2f} ({shown(who)})", OFF, *[0] * len(NUMBER.findall(who)))
-                     for rate, who in zip((new, old), pair))
-            yield [code, *rates, f"{disk:.2f}", Rough(f"{100 * gain:.1f}%", slack)]
+            rates = (f"{rate:.2f} ({shown(who)})" for rate, who in zip((new, old), pair))
+            yield [code, *rates, f"{disk:.2f}", f"{100 * gain:.1f}%"]
 
 
-def promises(names, rounded):
+def promises(names):
     def rows(data):
         for name in names:
-            ours, theirs, wanted = SIDES[name]
-            found = [(short, ratio) for ratio, short in xor.ratios(data, ours, theirs, wanted)]
-            slack = [slack_of(data, short, ours, theirs) if rounded else 0.0 for short, _ in found]
-            worst = min(range(len(found)), key=lambda at: found[at][1])
+            found = [(short, ratio) for ratio, short in xor.ratios(data, *SIDES[name])]
             each = ", ".join(f"{short.replace(':', ' ')} {ratio:.2f}" for short, ratio in found)
-            slacks = [part for off in slack for part in (0, 0, off)]
-            yield [None, None, Rough(f"{found[worst][1]:.2f}", max(slack)), Rough(each, *slacks)]
+            yield [None, None, f"{min(ratio for _, ratio in found):.2f}", each]
     return rows
-
-
-def slack_of(data, short, ours, theirs):
-    code = next(code for code in codes(data) if code.split(",")[0] == short)
-    return ratio_slack(*(xor.peak_of(data, code, *side)["rate"]["median"]
-                         for side in (ours, theirs)))
 
 
 SIDES = {
@@ -111,9 +88,9 @@ def peak_rule(file, operation, place, who, section):
 
 
 def page(_folder):
-    file, section = "xor-full.json", "Full run"
+    file, section = "bench-xor.json", "Full run"
     return [
-        Rule("promise | bar", section, "", (file,), promises(PROMISES, True), BARS),
+        Rule("promise | bar", section, "", (file,), promises(PROMISES), BARS),
         *(peak_rule(file, operation, place, WHO, section)
           for operation in ("encode", "decode 2") for place in PLACES),
         Rule("code | words", section, "Table 5, redrawn", (file,), table_5),
@@ -127,7 +104,7 @@ def avx2(_folder):
     file, section = "bench-xor-quick-avx2.json", "XOR codes"
     jerasure = ("kiln", "Jerasure, dumb", "Jerasure, smart")
     return [
-        Rule("promise | bar", section, "", (file,), promises(PROMISES[1:4], False), BARS),
+        Rule("promise | bar", section, "", (file,), promises(PROMISES[1:4]), BARS),
         peak_rule(file, "encode", "paper", WHO[:2], section),
         peak_rule(file, "encode", "cache", WHO, section),
         peak_rule(file, "encode", "dram", jerasure, section),

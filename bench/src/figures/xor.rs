@@ -1,7 +1,7 @@
 //! The figures of the paper on XOR schedules: bandwidth over the size of packets, a panel a code.
 
 use super::{Figures, add, groups, list, machine, median, number, size, word};
-use kiln_figure::{Axis, Figure, Kind, Mark, Panel};
+use kiln_figure::{Axis, Figure, Kind, Panel};
 use serde_json::Value;
 
 pub(super) fn figures(report: &Value) -> Figures {
@@ -37,24 +37,4 @@ fn place_words(place: Option<&str>) -> &'static str {
         Some("dram") => "from DRAM (256 MiB)",
         _ => "two blocks",
     }
-}
-
-/// Peaks alone, of a run whose other points were not kept: a panel for each place of the data.
-pub(super) fn peaks(report: &Value) -> Figures {
-    let operation = |point: &Value| word(point, "operation").to_owned();
-    let figure = |(operation, points): (String, Vec<&Value>)| {
-        let title = format!("{operation}: peak over all sizes of packets");
-        let mut figure = Figure::new(title, machine(report));
-        for (place, points) in groups(points, |point| word(point, "place").to_owned()) {
-            let words = place_words(Some(&place));
-            let mut panel = Panel::new(Kind::Dots, words, Axis::new("GB of data a second"));
-            for point in points {
-                let mark = Mark::new(0.0, number(&point["rate"]["median"]));
-                add(&mut panel, word(point, "who"), word(point, "code"), mark);
-            }
-            figure.panels.push(panel);
-        }
-        (operation.replace(' ', ""), figure)
-    };
-    groups(list(report, "peaks"), operation).into_iter().map(figure).collect()
 }
