@@ -45,12 +45,19 @@ def main():
             print(f"{file}: not there")
             continue
         report = json.loads((folder / file).read_text())
+        missing = []
         for name, function in numbers.items():
-            found = function(report)
+            try:
+                found = function(report)
+            except KeyError:
+                missing.append(name)
+                continue
             number, cell = found if isinstance(found, tuple) else (found, "")
             parts = number if isinstance(number, list) else [number]
             shown = " to ".join(f"{part:.5g}" for part in parts)
             print(f"{file}#{name}: {shown}" + (f" ({cell})" if cell else ""))
+        if missing:
+            print(f"{file}: not measured: {', '.join(missing)}")
 
 
 if __name__ == "__main__":

@@ -62,13 +62,22 @@ STARTED = "for i in $(seq 300); do grep -q 'agent started' agent.log && break; s
 HTTP = "http://127.0.0.1:{port5}"
 
 
+def ports_of(count):
+    """The first ports of a run."""
+    return " ".join(f"{{port{at}}}" for at in range(count))
+
+
+def awaited(port):
+    """Waits until something listens there."""
+    return f"for i in $(seq 300); do (: < /dev/tcp/127.0.0.1/{port}) 2> /dev/null && break;" \
+        " sleep 0.1; done"
+
+
 def agents(count):
     """A pool of so many agents."""
-    ports = " ".join(f"{{port{at}}}" for at in range(count))
+    ports = ports_of(count)
     return "declare -A pids; export KILN_KEY=cluster.key; up() {" \
-        " kiln agent --dir agent$1 --listen 127.0.0.1:$1 & pids[$1]=$!;" \
-        " for i in $(seq 300); do (: < /dev/tcp/127.0.0.1/$1) 2> /dev/null && break;" \
-        " sleep 0.1; done; };" \
+        f" kiln agent --dir agent$1 --listen 127.0.0.1:$1 & pids[$1]=$!; {awaited('$1')}; }};" \
         f" systemctl() {{ for port in {ports}; do kill -TERM ${{pids[$port]}};" \
         " wait ${pids[$port]}; up $port; kiln get film -o back --force -q || return 1;" \
         " cmp film back || return 1; done; };" \
@@ -79,6 +88,14 @@ def agents(count):
         " kiln put film -q"
 
 
+# Six agents of this machine with a shard each, of which the first is lost, and a plan for that.
+PLANNED = "kiln agent --init --key cluster.key && head -c 900000 /dev/urandom > film &&" \
+    " for at in 0 1 2 3 4 5; do mkdir d$at; homes=\"$homes -o d$at\"; done;" \
+    " kiln encode film -c clay:4+2 $homes -q && cp -r d0 lost && rm d0/* && at=0 &&" \
+    f" for port in {ports_of(6)}; do" \
+    " kiln agent --dir d$at --key cluster.key --listen 127.0.0.1:$port & at=$((at + 1));" \
+    f" {awaited('$port')}; done;" \
+    " kiln plan -c clay:4+2 --lost 0 --strategy vertices --moves 20000 --plans ready.plans"
 WATCHED = f"watching=$!; for i in $(seq 300); do curl -sf {HTTP}/ready > ready && break;" \
     f" sleep 0.1; done; set -e; curl -sf {HTTP}/ready; curl -sf {HTTP}/ | grep -q '<title>';" \
     f" curl -sf {HTTP}/status.json | grep -q coordinator; kill -TERM $watching; set +e"
@@ -124,6 +141,9 @@ RECIPES = [
     Recipe("docs/VOLUMES.md", "From an empty machine to a mounted file system",
            instead=VOLUME, root=True, tools=("nbdfuse", "losetup", "mkfs.ext4"),
            first="mkdir $(seq -f disk%g 0 8)",
+           # The kernel may let go of the file a moment after losetup has ended.
+           before={"umount /mnt/raw": "for i in $(seq 300); do losetup $loop > detached 2>&1 ||"
+                                      " break; sleep 0.1; done; sleep 0.5"},
            after={"kiln nbd": SERVED,
                   "nbdfuse": "for i in $(seq 600); do [ -e mnt/raw/disk ] && break;"
                              " sleep 0.1; done"}),
@@ -132,6 +152,12 @@ RECIPES = [
            instead={"127.0.0.1:7480": "127.0.0.1:{port5}", "root'": "root' &"},
            after={"set -e\nkiln coordinator": WATCHED}),
     Recipe("docs/OPERATORS.md", "The pool is full", agents(6)),
+    Recipe("docs/OPERATORS.md", "A repair by a plan that was searched for before", PLANNED,
+           instead={f"kiln://host{at}/": f"kiln://127.0.0.1:{{port{at}}}/" for at in range(1, 6)}
+           | {"kiln://spare/": "kiln://127.0.0.1:{port0}/"},
+           before={"kiln coordinator": "exec 3>&1; exec > said"},
+           after={"kiln coordinator": "exec >&3; cat said; diff -r d0 lost;"
+                                      " grep -q 'vertices plan from ready.plans' said"}),
     Recipe("docs/OPERATORS.md", "The key leaked", agents(5),
            after={"set -e": "kiln status -q --key old.key; test $? = 8"}),
     # The package is tried by dist/dist_test.sh, in a Debian of its own.

@@ -9,6 +9,8 @@ METRICS = {
     "iops": ("requests a second", True),
     "mean_us": ("mean latency, us", True),
     "p99_us": ("99% of requests within, us", True),
+    "data_us": ("mean latency of data, us", True),
+    "names_us": ("mean latency of what is about names, us", True),
     "cpu_us": ("CPU of daemons a request, us", True),
     "user_us": ("in programs, us a request", True),
     "system_us": ("in the kernel, us a request", True),

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 import drawing
-from cells import BIN, application, name_of, size_words
+import mounted
+from cells import BIN, SWEPT, application, name_of, size_words
 from claims import CLAIMS
 
 KIB = 1 << 10
+COLOURS = 9  # more targets than that are rows, not colours
 SHAPE = "The paper's numbers are in its picture alone: compare the shape."
 MEDIANS = "Medians, least and most of rounds."
 
@@ -194,7 +196,9 @@ def drawn(exhibit, medians, kind, claims):
 def all_of(medians, kind):
     """All claims by key, and all pictures that the run has data for."""
     if kind.four_alone:
-        return {}, beside(medians, kind)
+        return {}, beside(medians, kind, kind.also)
+    if not kind.sizes:
+        return mounted.numbers(medians, kind), mounted.pictures(medians, kind)
     claims, pictures = {}, []
     for exhibit in TABLE:
         found = [dict(figure=exhibit.number, words=claim.words, paper=claim.paper,
@@ -205,12 +209,16 @@ def all_of(medians, kind):
         picture = drawn(exhibit, medians, kind, found)
         if picture:
             pictures.append({"end": f"{exhibit.number:02}", "figure": picture})
-    return claims, pictures + beyond(medians, kind)
+    if kind.mounted:
+        claims |= mounted.numbers(medians, kind)
+    return claims, pictures + beyond(medians, kind) + mounted.pictures(medians, kind)
 
 
 def beyond(medians, kind):
     """What the paper does not have: volumes, other codes, sizes of stripe units."""
-    targets = ("ceph:rep", "ceph:rs", *kind.also)
+    targets = tuple(dict.fromkeys((*SWEPT, *kind.also, *kind.swept)))
+    if len(targets) > COLOURS:
+        return beside(medians, kind, targets, "4k-")
     rows, serial = random_rows(kind.depth), random_rows(1, ", one by one")
     pictures = []
     for end, title, metrics in (("4k-rates", "4 KiB requests: rates and latency",
@@ -227,7 +235,7 @@ def beyond(medians, kind):
     return pictures
 
 
-def beside(medians, kind):
+def beside(medians, kind, targets, prefix=""):
     """All targets beside each other: many requests at a time, one by one, for longer, and with a
     host gone."""
     rows, serial = random_rows(kind.depth), random_rows(1, ", one by one")
@@ -238,12 +246,15 @@ def beside(medians, kind):
             ("rates", f"rates, depth {kind.depth}", rows, ["iops", "mean_us"]),
             ("serial", "rates, one by one", serial, ["iops", "mean_us"]),
             ("cost", "what a write costs", [(rows[1][0], "a random write")], cost),
+            ("cost-read", "what a read costs", [(rows[0][0], "a random read")], cost),
             ("steady", "random writes for longer", steady, ["iops", *cost]),
             ("degraded", "with a host gone", rows + gone, ["iops", "cpu_us"])):
-        panels = [drawing.by_target(medians, kind, metric, cells, kind.also) for metric in metrics]
+        if end == "degraded" and not any(cell in medians.samples for cell, _ in gone):
+            continue
+        panels = [drawing.by_target(medians, kind, metric, cells, targets) for metric in metrics]
         panels = [panel for panel in panels if drawing.has_marks(panel)]
         if panels:
-            pictures.append({"end": end, "figure": {
+            pictures.append({"end": prefix + end, "figure": {
                 "title": f"4 KiB requests: {title}", "subtitle": "", "columns": 2,
                 "panels": panels, "note": MEDIANS}})
     return pictures

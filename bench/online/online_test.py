@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 
 HERE = Path(__file__).resolve().parent
 BENCH = HERE.parent
@@ -18,13 +19,18 @@ sys.path += [str(HERE), *(str(BENCH / name) for name in ("", "testbed", "volume"
 import cells  # noqa: E402
 import claims  # noqa: E402
 import exhibits  # noqa: E402
+import files  # noqa: E402
 import fio  # noqa: E402
 import hosts  # noqa: E402
 import meters  # noqa: E402
+import mixes  # noqa: E402
+import mounted  # noqa: E402
+import settling  # noqa: E402
 import summary  # noqa: E402
 import traces  # noqa: E402
 from study import Samples, Study  # noqa: E402
 from targets import ALL, BY_NAME  # noqa: E402
+from tools import Failed  # noqa: E402
 
 
 def raw(scale=1.0, **more):
@@ -90,6 +96,23 @@ class Clients(unittest.TestCase):
         self.assertTrue(cells.simple("randread", 4096, 1, ()).reads_only)
 
 
+    def test_requests_at_a_rate_come_at_moments_of_their_own(self):
+        words = fio.words(["--ioengine=null"], cells.at_rate("randread", 50, 32, ()), 2, "/x", 7)
+        self.assertIn("--rate_iops=50", words)
+        self.assertIn("--rate_process=poisson", words)
+
+    def test_applications_on_files_are_processes_with_shares(self):
+        cell = cells.on_files("EDA", 8, ("ceph:rs",))
+        self.assertEqual([(one["name"], one["count"]) for one in cell.processes],
+                         [("frontend", 5), ("backend", 3)])
+        for app, parts in mixes.FILES.items():
+            self.assertAlmostEqual(sum(part.share for part in parts), 1, 2, app)
+            for part in parts:
+                self.assertEqual((part.file_bytes % part.size, part.size % 4096), (0, 0))
+        self.assertEqual(files.requests_of("5,m,0,0,9,0\n7,w,4096,8192,2,1\n"),
+                         [(5, "m", 0, 0, 9, 0), (7, "w", 4096, 8192, 2, 1)])
+
+
 class Studies(unittest.TestCase):
     def test_cells_have_names_of_their_own_and_known_targets(self):
         for kind in cells.KINDS.values():
@@ -100,6 +123,13 @@ class Studies(unittest.TestCase):
         self.assertEqual(len({target.image for target in ALL}), len(ALL))
         sizes = [size for size in cells.KINDS["full"].sizes]
         self.assertEqual((sizes[0], sizes[-1]), (1 << 10, 1 << 20))
+
+    def test_a_run_may_have_other_sizes(self):
+        asked = dict(image_mib=2048.0, device_mib=None, seconds=2.5, series=None)
+        full, found = cells.KINDS["full"], cells.sized(cells.KINDS["full"], asked)
+        self.assertEqual((found.image_mib, found.seconds), (2048, 2.5))
+        self.assertEqual((found.device_mib, found.series), (full.device_mib, full.series))
+        self.assertEqual(set(asked), set(cells.SIZES))
 
     def test_samples_are_not_made_again_and_half_a_line_is_none(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -150,13 +180,32 @@ class Exhibits(unittest.TestCase):
         self.assertTrue(all("read" in key or "amp" in key for key in missing), missing)
         json.dumps(pictures)
 
+    def test_a_run_ends_before_its_disk_is_full(self):
+        class Trimmed:
+            count = 0
+
+            def trim(self):
+                self.count += 1
+
+        system, real = Trimmed(), settling.shutil.disk_usage
+        try:
+            for free, trims in ((settling.SHORT, 0), (settling.SHORT - 1, 1), (settling.ROOM, 2)):
+                settling.shutil.disk_usage = lambda _, free=free: SimpleNamespace(free=free)
+                settling.look_for_room("/", [system])
+                self.assertEqual(system.count, trims)
+            settling.shutil.disk_usage = lambda _: SimpleNamespace(free=settling.ROOM - 1)
+            with self.assertRaisesRegex(Failed, "what was measured is kept"):
+                settling.look_for_room("/", [system])
+        finally:
+            settling.shutil.disk_usage = real
+
     def test_a_run_of_peers_has_everything_for_longer_and_with_a_host_gone(self):
         kind = cells.KINDS["peers"]
         medians = summary.Medians(self.everything(kind))
         found, pictures = exhibits.all_of(medians, kind)
         self.assertEqual(found, {})
         self.assertEqual([picture["end"] for picture in pictures],
-                         ["rates", "serial", "cost", "steady", "degraded"])
+                         ["rates", "serial", "cost", "cost-read", "steady", "degraded"])
         for picture in pictures:
             for panel in picture["figure"]["panels"]:
                 self.assertEqual(len(panel["series"][0]["marks"]), len(panel["categories"]))
@@ -172,6 +221,20 @@ class Exhibits(unittest.TestCase):
         gone = [cell.degraded for _, cell, _ in study.todo]
         self.assertEqual(gone, sorted(gone))
         self.assertEqual(gone.count(True), 3 * 2 * 2)
+
+    def test_a_run_on_files_has_its_numbers_and_pictures(self):
+        kind = cells.KINDS["files"]
+        medians = summary.Medians({
+            name: {target: [dict(one, data_us=2000.0, names_us=100.0) for one in rounds]
+                   for target, rounds in targets.items()}
+            for name, targets in self.everything(kind).items()})
+        found, pictures = exhibits.all_of(medians, kind)
+        self.assertEqual([picture["end"] for picture in pictures],
+                         ["rates", "eda-files", "vda-files"])
+        self.assertEqual(found["eda_files_switches"]["here"], 4.0)
+        self.assertEqual(found["randwrite_at_rates_volume_over_rs_mean"]["here"], 0.25)
+        self.assertEqual(len(found), len(mounted.claims()))
+        self.assertEqual({claim["figure"] for claim in found.values()}, {39, 43, None})
 
     def test_nothing_is_drawn_from_nothing(self):
         kind = cells.KINDS["tiny"]

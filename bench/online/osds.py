@@ -11,11 +11,13 @@ from disks import Disks
 from hosts import PRIVATE, TwoLinks
 from tools import MIB, Unable, run
 
+import ceph_files
 import fio
 import settling
 
 META = "images"  # names and headers of all images, in three copies
 NEEDED = ("ceph-mon", "ceph-mgr", "ceph-osd", "rbd", "fio", "losetup", "ip")
+FOR_FILES = ("ceph-mds", "ceph-fuse")
 
 
 class Devices(Disks):
@@ -40,7 +42,7 @@ class Osds(Cluster):
         for osd in range(self.hosts.hosts):
             lines += [f"[osd.{osd}]", f"public_addr = 10.7.0.{osd + 1}",
                       f"cluster_addr = {PRIVATE}.{osd + 1}"]
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines) + "\n" + ceph_files.settings(self.folder)
 
     def prefix(self, name):
         kind, instance = name.split(".")
@@ -90,7 +92,7 @@ class CephSystem:
         self.plugins = plugins
         self.hosts = TwoLinks(folder / "ceph-hosts")
         self.disks = self.cluster = self.lost = None
-        self.images = {}
+        self.images, self.folders, self.files = {}, {}, None
 
     def start(self):
         """Starts all daemons and waits until they are ready."""
@@ -109,9 +111,14 @@ class CephSystem:
         plugin = (self.plugins / "libec_kiln.so").exists()
         return self.cluster.release() >= target.since and (plugin or not target.plugin)
 
-    def prepare(self, target):
-        """A pool of a target with an image that is written once."""
-        if target.name in self.images:
+    def prepare(self, target, on_files):
+        """A pool of a target with an image that is written once, or with a folder of files."""
+        if target.name in (self.folders if on_files else self.images):
+            return
+        if on_files:
+            self.files = self.files or ceph_files.CephFs(self.cluster, self.folder)
+            profile = target.coded(self.kind.k, self.kind.m)
+            self.folders[target.name] = self.files.folder_of(target, profile, self.kind.groups)
             return
         profile = target.coded(self.kind.k, self.kind.m)
         replicas = 1 if profile else 2
@@ -133,7 +140,9 @@ class CephSystem:
         return name
 
     def image(self, target, cell, number):
-        """The image for a sample."""
+        """The image for a sample, or the folder."""
+        if cell.processes:
+            return self.folders[target.name]
         if cell.fresh:
             return self.create(target, f"{target.image}-{cell.name}-{number}")
         return self.images[target.name]
@@ -141,6 +150,9 @@ class CephSystem:
     def drop(self, _target, image):
         """Removes an image that was made for a sample."""
         run("rbd", "-c", self.cluster.conf, "rm", "--no-progress", f"{META}/{image}")
+
+    def trim(self):
+        """OSDs keep what they have freed to themselves."""
 
     def engine(self, image):
         """fio's words for an image."""
@@ -168,11 +180,13 @@ class CephSystem:
     # For meters
 
     def daemons(self):
-        return [self.cluster.pid(f"osd.{osd}") for osd in range(self.kind.osds)
-                if osd != self.lost]
+        found = [self.cluster.pid(f"osd.{osd}") for osd in range(self.kind.osds)
+                 if osd != self.lost]
+        return found + ([self.cluster.pid("mds.a")] if self.files else [])
 
     def helpers(self):
-        return [self.cluster.pid(name) for name in ("mon.a", "mgr.x")]
+        found = [self.cluster.pid(name) for name in ("mon.a", "mgr.x")]
+        return found + ([self.files.fuse.pid] if self.files else [])
 
     def traffic(self):
         ports = self.hosts.ports()
@@ -186,4 +200,6 @@ class CephSystem:
 
     def end(self):
         """Ends and removes everything, whatever has become of it."""
+        if self.files:
+            self.files.end()
         end_all(self.cluster, self.hosts, self.disks)

@@ -6,10 +6,12 @@ import subprocess
 import time
 from pathlib import Path
 
-from tools import run
+from tools import Failed, run
 
 import meters
 
+# Bytes that stay free: loop devices without room hang, and all else on the disk with them.
+ROOM, SHORT = 2 << 30, 16 << 30
 CALM = 256 << 10  # bytes at all devices in one look
 EVERY = 0.4
 
@@ -30,6 +32,19 @@ def idle(system, seconds):
     before = meters.look(system)
     time.sleep(seconds)
     return meters.rates(meters.between(before, meters.look(system)))
+
+
+def look_for_room(folder, systems=()):
+    """Gives back what file systems on devices have freed where room becomes short, and ends the
+    run while there is still room for it to end well."""
+    if shutil.disk_usage(folder).free < SHORT:
+        for system in systems:
+            system.trim()
+    free = shutil.disk_usage(folder).free
+    if free < ROOM:
+        raise Failed(f"only {free >> 20} MiB are free where {folder} is, of which up to 60 devices "
+                     "take what is written to them; what was measured is kept: make room and begin "
+                     "again, or ask for less by --image-mib and --device-mib")
 
 
 def under(folder, path):

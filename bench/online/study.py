@@ -9,6 +9,7 @@ from pathlib import Path
 from disks import drop_caches
 
 import cells
+import files
 import fio
 import meters
 import settling
@@ -62,9 +63,12 @@ def wanted(kind, only):
             if not only or name in only]
 
 
-def key_of(target):
-    """Which system a target is in: all pools are in one cluster, each volume is one of its own."""
-    return "ceph" if target.kind == "ceph" else target.name
+def key_of(target, on_files=False):
+    """Which system a target is in: all pools are in one cluster, each volume is one of its own, and
+    another one where it has a file system."""
+    if target.kind == "ceph":
+        return "ceph"
+    return f"{target.name} files" if on_files else target.name
 
 
 def seed_of(cell, number):
@@ -86,21 +90,33 @@ class Study:
         # A host that is gone stays so until the end.
         self.todo = sorted(todo, key=lambda one: one[1].degraded)
 
-    def system(self, target):
-        """The system of a target, running and calm, with all images that the run needs."""
-        key = key_of(target)
+    def system(self, target, on_files=False):
+        """The system of a target, running and calm, with all images and folders that the run
+        needs."""
+        key = key_of(target, on_files)
         if key not in self.systems:
             self.say(f"{key}: starting")
-            system = self.systems[key] = self.make_system(target)
+            system = self.systems[key] = self.make_system(target, on_files)
             system.start()
-            others = {other for _, _, other in self.todo if key_of(other) == key}
-            for other in sorted(others, key=lambda other: other.name):
-                if system.able_to(other):
-                    self.say(f"{other.name}: filling an image")
-                    system.prepare(other)
+            others = {(other.name, bool(cell.processes)) for _, cell, other in self.todo
+                      if key_of(other, bool(cell.processes)) == key}
+            for name, mounted in sorted(others):
+                if system.able_to(BY_NAME[name]):
+                    settling.look_for_room(self.options.folder, self.systems.values())
+                    self.say(f"{name}: {'a folder' if mounted else 'filling an image'}")
+                    system.prepare(BY_NAME[name], mounted)
+            self.make_files(key, system)
             settling.settle(system)
             self.idle[key] = settling.idle(system, self.kind.idle)
         return self.systems[key], self.idle[key]
+
+    def make_files(self, key, system):
+        """The files of all cells that have any."""
+        made = {(cell.name, other.name): (cell, other) for _, cell, other in self.todo
+                if cell.processes and key_of(other, True) == key}
+        for cell, other in made.values():
+            files.run_cell(self.options.mixer, system.image(other, cell, 0), cell, 0,
+                           self.options.folder, 0)
 
     def without_one(self, target):
         """The same with one of its hosts gone."""
@@ -124,7 +140,8 @@ class Study:
 
     def one(self, cell, target, number):
         """One sample."""
-        system, idle = self.system(target)
+        settling.look_for_room(self.options.folder, self.systems.values())
+        system, idle = self.system(target, bool(cell.processes))
         if not system.able_to(target):
             return
         if cell.degraded:
@@ -149,9 +166,7 @@ class Study:
                    self.kind.steady_seconds if cell.steady else self.kind.seconds)
         before = meters.look(system)
         with meters.Sampler(system) if cell.series else nullcontext() as sampler:
-            client, requests = fio.run_cell(system.engine(image), cell, seconds,
-                                            self.options.folder, seed_of(cell, number),
-                                            system.environment())
+            client, requests = self.client(system, cell, image, seconds, seed_of(cell, number))
         settling.settle(system, 3)
         found = meters.without_idle(meters.between(before, meters.look(system)), idle)
         sample = summary.per_operation(found | client | fio.latencies(requests))
@@ -161,12 +176,23 @@ class Study:
             sample["bytes_over_time"] = fio.bins(requests, cells.BIN)
         return sample, requests
 
+    def client(self, system, cell, image, seconds, seed):
+        """Runs what asks: fio on an image, processes on the files of a folder."""
+        folder = self.options.folder
+        if cell.processes:
+            return files.run_cell(self.options.mixer, image, cell, seconds, folder, seed)
+        return fio.run_cell(system.engine(image), cell, seconds, folder, seed,
+                            system.environment())
+
     def trace(self, cell, target, number, requests):
         """Keeps all requests beside the report."""
+        size = sum(one["count"] * one["files"] * one["file_bytes"] for one in cell.processes)
         about = dict(cell=cell.name, target=target.name, code=target.coded(self.kind.k, self.kind.m)
-                     or "3 replicas", round=number, image_bytes=self.kind.image_mib << 20,
+                     or "3 replicas", round=number,
+                     image_bytes=size or self.kind.image_mib << 20,
                      depth=sum(job.depth for job in cell.jobs),
-                     jobs=[job.name for job in cell.jobs], recorded_by="fio")
+                     jobs=[job.name for job in cell.jobs],
+                     recorded_by="kiln-bench mix" if cell.processes else "fio")
         folder = Path(self.options.traces)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{cell.name}-{target.image}-{number}.trace"

@@ -78,6 +78,15 @@ class Medians:
         values = [one[key] / other[key] for one, other in pairs if other[key] > 0]
         return statistics.median(values) if values else None
 
+    def table(self, cells, keys):
+        """Medians of what was measured of these cells; `None` where samples have no such key."""
+        def median(samples, key):
+            return statistics.median(sample[key] for sample in samples) \
+                if key in samples[0] else None
+        return {cell: {target: {key: median(samples, key) for key in keys}
+                       for target, samples in self.samples[cell].items()}
+                for cell in cells if cell in self.samples}
+
 
 def four_kib(medians, depth):
     """Medians of random requests of 4 KiB on every target that has them."""
@@ -85,9 +94,20 @@ def four_kib(medians, depth):
              for deep, more in ((depth, ""), (1, ""), (depth, "-steady"), (depth, "-degraded"))]
     keys = ("iops", "mean_us", "p99_us", "cpu_us", "client_us", "switches", "read_amp",
             "write_amp", "device_amp", "private_amp", "public_amp", "network_amp")
-    return {name: {target: {key: medians.spread(name, target, key)[0] for key in keys}
-                   for target in medians.samples[name]}
-            for name in names if name in medians.samples}
+    return medians.table(names, keys)
+
+
+def by_size(medians, names):
+    """Medians of requests of one pattern and one size each, on every target that has them."""
+    return medians.table(names, ("mb_s", "mean_us", "cpu_us", "switches", "read_amp", "write_amp",
+                                 "private_amp"))
+
+
+def on_mounts(medians, names):
+    """Medians of these cells on every target: of requests at fixed rates, and on files."""
+    return medians.table(names, ("iops", "mean_us", "p99_us", "data_us", "names_us", "cpu_us",
+                                 "switches", "read_over_read", "write_over_write", "private_amp",
+                                 "network_amp"))
 
 
 def headline(medians, depth, rounds, figures):

@@ -10,8 +10,10 @@ from tools import MIB, Unable, run
 
 import fio
 import settling
+from files import Mounted
 
 NEEDED = ("fio", "losetup", "mkfs.ext4", "mount", "ip")
+FOR_FILES = ("nbdfuse",)
 
 
 class Agents(Hosts):
@@ -23,9 +25,9 @@ class Agents(Hosts):
         return self.disks.folder / f"d{host}" / "node"
 
 
-def able():
+def able(needed=NEEDED):
     """Says clearly why there can be no volume here, if so."""
-    missing = [tool for tool in NEEDED if shutil.which(tool) is None]
+    missing = [tool for tool in needed if shutil.which(tool) is None]
     if missing or os.geteuid() != 0:
         raise Unable(f"volumes on loop devices need {', '.join(missing) or 'root'}")
 
@@ -33,12 +35,13 @@ def able():
 class VolumeSystem:
     """One volume: a pool of agents, and the program that serves it beside fio."""
 
-    def __init__(self, folder, kind, kiln, target):
-        self.folder, self.kind, self.kiln = folder / target.image, kind, kiln
+    def __init__(self, folder, kind, kiln, target, on_files=False):
+        name = target.image + ("-files" if on_files else "")
+        self.folder, self.kind, self.kiln = folder / name, kind, kiln
         self.code = target.coded(kind.k, kind.m)
         self.hosts = Agents(self.folder / "hosts")
         self.disks = self.served = self.lost = None
-        self.aged = False
+        self.aged, self.files = False, None
 
     def start(self):
         """Starts agents and server."""
@@ -56,9 +59,14 @@ class VolumeSystem:
     def able_to(self, _target):
         return True
 
-    def prepare(self, _target):
-        """Writes the volume once, then as much at random, so that there is something to clean."""
+    def prepare(self, _target, on_files):
+        """Writes the volume once, then as much at random, so that there is something to clean; or
+        mounts a file system on it."""
         if self.aged:
+            return
+        if on_files:
+            self.files = Mounted(self.folder, self.uri())
+            self.aged = True
             return
         size = self.kind.image_mib
         for pattern, block, depth in (("write", "1m", 16), ("randwrite", "4k", 32)):
@@ -67,15 +75,23 @@ class VolumeSystem:
         settling.settle(self)
         self.aged = True
 
-    def image(self, _target, _cell, _number):
-        """There is one."""
+    def image(self, _target, cell, _number):
+        """There is one, or one folder."""
+        return self.files.mount if cell.processes else None
 
     def drop(self, _target, _image):
         """It stays."""
 
+    def trim(self):
+        """Devices give back what their file systems have freed."""
+        self.disks.trim()
+
+    def uri(self):
+        """Where the volume is served."""
+        return f"nbd+unix:///disk?socket={self.served.socket}"
+
     def engine(self, _image):
-        uri = f"nbd+unix:///disk?socket={self.served.socket}"
-        return ["--ioengine=nbd", f"--uri={uri}", f"--size={self.kind.image_mib}m"]
+        return ["--ioengine=nbd", f"--uri={self.uri()}", f"--size={self.kind.image_mib}m"]
 
     def environment(self):
         return dict(os.environ)
@@ -92,16 +108,24 @@ class VolumeSystem:
         return [*agents, self.served.server.pid]
 
     def helpers(self):
-        return []
+        return [self.files.fuse.pid] if self.files else []
 
     def traffic(self):
         # Clients are at a socket of the server. All links are between it and the agents.
         return 0, sum(self.hosts.link_bytes())
 
+    def unmount(self):
+        """The file system goes before what it is on."""
+        if self.files:
+            self.files.end()
+            self.files = None
+
     def status(self):
+        self.unmount()
         return {"volume": self.served.end()}
 
     def end(self):
+        self.unmount()
         if self.served:
             self.served.kill()
         self.hosts.down()

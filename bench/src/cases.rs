@@ -82,14 +82,16 @@ pub static CASES: &[Case] = &[
     },
 ];
 
-/// A case by name.
+/// A case by name, beside benches with reports of their own, which are looked for elsewhere.
 ///
 /// # Errors
 /// There is none; the error lists what there is.
-pub fn case(name: &str) -> Result<&'static Case, BenchError> {
+pub fn case(
+    name: &str,
+    benches: impl Iterator<Item = &'static str>,
+) -> Result<&'static Case, BenchError> {
     CASES.iter().find(|case| case.name == name).ok_or_else(|| {
-        let known: Vec<&str> =
-            CASES.iter().map(|case| case.name).chain([crate::xor::NAME]).collect();
+        let known: Vec<&str> = CASES.iter().map(|case| case.name).chain(benches).collect();
         BenchError::UnknownCase { name: name.to_string(), known: known.join(", ") }
     })
 }
@@ -121,7 +123,8 @@ mod tests {
             assert!(report.markdown().contains("| rs 10+4 |"), "{}", report.markdown());
             assert!(crate::figures::links(case.name, &report).contains(".svg)"));
         }
-        assert!(case("nonsense").is_err_and(|e| e.to_string().contains("core, quick")));
+        let error = case("nonsense", ["mix"].into_iter()).err();
+        assert!(error.is_some_and(|error| error.to_string().contains("core, quick, mix")));
         Ok(())
     }
 

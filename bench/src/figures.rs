@@ -39,7 +39,6 @@ struct Row {
 static REPORTS: &[Row] = &[
     Row { member: "cells", figures: core::figures },
     Row { member: "points", figures: xor::figures },
-    Row { member: "peaks", figures: xor::peaks },
     Row { member: "counts", figures: order::figures },
     Row { member: "sections", figures: devices::figures },
     Row { member: "recoveries", figures: plan::figures },

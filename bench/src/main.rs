@@ -17,6 +17,7 @@ mod isa;
 mod kiln;
 mod machine;
 mod measure;
+mod mix;
 mod order;
 mod page;
 mod parts;
@@ -48,7 +49,7 @@ struct Args {
     #[arg(default_value = "core")]
     case: String,
     /// For draw: reports as JSON; for pool: logs of the simulator and of sweeps; for replay: a
-    /// trace and what it is played onto; for traces: traces.
+    /// trace and what it is played onto; for traces: traces; for mix: a folder and a plan.
     files: Vec<PathBuf>,
     /// The headline ratios only, in about a minute, as one line of JSON on standard output.
     #[arg(long)]
@@ -112,6 +113,7 @@ static BENCHES: &[Bench] = &[
         about: "the pictures of reports, from their JSON: draw FILE.json... [--out DIR]",
         run: |args| figures::run(&args.files, args.out.as_deref()),
     },
+    Bench { name: mix::NAME, about: mix::ABOUT, run: |args| mix::run(&args.files) },
     Bench {
         name: "order",
         about: "orders of sub-chunks: the G-Clay paper's tables and beyond, cost at write and read",
@@ -186,7 +188,8 @@ fn run(args: &Args) -> Result<(), BenchError> {
     // Before peers are loaded: threads of their run-times inherit the core.
     let core = measure::pin(args.core);
     let clock = if args.cpu_time { Clock::Cpu } else { Clock::Wall };
-    let case = case(if args.quick { "quick" } else { &args.case })?;
+    let asked = case(&args.case, BENCHES.iter().map(|bench| bench.name))?;
+    let case = if args.quick { case("quick", std::iter::empty())? } else { asked };
     let mut setup = Setup {
         engines: Engines::load(&args.peers),
         huge_pages: !args.small_pages,

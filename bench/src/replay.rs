@@ -121,7 +121,7 @@ fn one(file: &File, request: &Request, buffer: &mut [u8]) -> std::io::Result<()>
             file.write_all_at(part, request.offset)
         }
         // What is asked of a device is not of its content.
-        Operation::Trim => Ok(()),
+        Operation::Trim | Operation::Names => Ok(()),
     }
 }
 
@@ -140,8 +140,12 @@ fn percentile(sorted: &[u64], percent: usize) -> u64 {
 fn summary(trace: &Trace) -> Value {
     let (mut sizes, mut ends) = (BTreeMap::<u32, u64>::new(), HashMap::<u32, u64>::new());
     let (mut blocks, mut sequential) = (HashSet::new(), 0u64);
-    let (mut reads, mut read_bytes, mut written_bytes) = (0u64, 0u64, 0u64);
+    let (mut names, mut reads, mut read_bytes, mut written_bytes) = (0u64, 0u64, 0u64, 0u64);
     for request in &trace.requests {
+        if request.operation == Operation::Names {
+            names += 1;
+            continue;
+        }
         *sizes.entry(request.bytes).or_default() += 1;
         sequential += u64::from(ends.insert(request.job, request.end()) == Some(request.offset));
         if blocks.len() < BLOCKS_MAX {
@@ -166,7 +170,8 @@ fn summary(trace: &Trace) -> Value {
     json!({
         "about": trace.about, "requests": trace.requests.len(),
         "seconds": ended.unwrap_or(0) as f64 / 1e6,
-        "read_share": reads as f64 / count, "sequential_share": sequential as f64 / count,
+        "name_share": names as f64 / count, "read_share": reads as f64 / count,
+        "sequential_share": sequential as f64 / count,
         "read_bytes": read_bytes, "written_bytes": written_bytes, "sizes": sizes,
         "touched_bytes": blocks.len() as u64 * BLOCK,
         "p50_us": percentile(&took, 50), "p99_us": percentile(&took, 99),

@@ -293,6 +293,17 @@ class Testbed:
                 ticks += int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK")
 
+    def disk_bytes(self):
+        """Bytes that the agents had from a disk so far; what was in memory is not in it."""
+        found = 0
+        for host in range(self.hosts):
+            pid = self.pid(host)
+            if pid is not None:
+                lines = dict(line.split(": ") for line in
+                             Path(f"/proc/{pid}/io").read_text().splitlines())
+                found += int(lines["read_bytes"])
+        return found
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

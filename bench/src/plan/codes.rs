@@ -110,9 +110,13 @@ pub(super) fn code(row: &Row, options: &Options<'_>) -> Result<Code, PlanError> 
         _ => 6.0,
     };
     let mut others = Vec::new();
-    for (name, limit) in
-        [("central", None), ("pipeline", None), ("pareto", Some(long)), ("anneal", Some(long))]
-    {
+    for (name, limit) in [
+        ("central", None),
+        ("pipeline", None),
+        ("pareto", Some(long)),
+        ("anneal", Some(long)),
+        ("vertices", Some(long)),
+    ] {
         others.push(other(&problem, name, limit)?);
     }
     let unit = BLOCK_MIB / shape.alpha as f64;
@@ -172,8 +176,8 @@ fn other(problem: &Problem, name: &str, limit: Option<f64>) -> Result<Found, Pla
         }
         None => SearchBudget::new(1),
     };
-    let plan = if name == "anneal" {
-        // Its cooling follows the number of moves, so it cannot be cut off by a clock alone.
+    let plan = if ["anneal", "vertices"].contains(&name) {
+        // Their cooling follows the number of moves, so it cannot be cut off by a clock alone.
         strategy(name)?.plan(problem, &mut budget.with_moves(2_000_000))?
     } else {
         strategy(name)?.plan(problem, &mut budget)?

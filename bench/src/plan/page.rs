@@ -81,7 +81,7 @@ impl Report {
         };
         let rows = self.codes.iter();
         let rows = rows.map(|row| format!("{} | {}", row.code, cells(row.others.iter().map(cell))));
-        table("code, block 0 | central | pipeline | pareto, longer | anneal", rows)
+        table("code, block 0 | central | pipeline | pareto, longer | anneal | vertices", rows)
     }
 
     fn frontiers(&self) -> String {

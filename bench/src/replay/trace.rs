@@ -1,4 +1,4 @@
-//! Traces of requests to a block device, as `docs/FORMATS.md` describes them.
+//! Traces of requests to a block device, or to files, as `docs/FORMATS.md` describes them.
 
 use crate::BenchError;
 use serde_json::Value;
@@ -18,6 +18,8 @@ pub enum Operation {
     Read,
     Write,
     Trim,
+    /// About names, in a trace of processes on files; it has no bytes.
+    Names,
 }
 
 /// One request.
@@ -107,10 +109,12 @@ fn request(line: &str) -> Option<Request> {
         "r" => Operation::Read,
         "w" => Operation::Write,
         "t" => Operation::Trim,
+        "m" => Operation::Names,
         _ => return None,
     };
     let offset: u64 = next()?.parse().ok()?;
-    let bytes: u32 = next()?.parse().ok().filter(|bytes| (1..=BYTES_MAX).contains(bytes))?;
+    let least = u32::from(operation != Operation::Names);
+    let bytes: u32 = next()?.parse().ok().filter(|bytes| (least..=BYTES_MAX).contains(bytes))?;
     offset.checked_add(u64::from(bytes))?;
     let (took_us, job) = (next()?.parse().ok()?, next()?.parse().ok()?);
     next().is_none().then_some(Request { issue_us, operation, offset, bytes, took_us, job })
