@@ -14,8 +14,8 @@ KILN   := $(TARGET)/release/kiln
     dist dist-test dist-twice bench-average bench-volume numbers pictures simulate testbed-up \
     testbed-down testbed-test volume-test s3-test bench-s3 python-test python-wheel hdfs-up \
     hdfs-down hdfs-test page-test howto-test tutorial-test bench-online online-test bench-clay \
-    clay-test neon-test bench-neon bench-encode encode-bench-test volume-bench-test hdfs-faults \
-    bench-hdfs fuzz clean
+    clay-test repair-test neon-test bench-neon bench-encode encode-bench-test volume-bench-test \
+    hdfs-faults bench-hdfs fuzz clean
 
 help:
 	@echo 'make demo    encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -47,6 +47,8 @@ help:
 	@echo 'make numbers     the headline numbers of docs/results, from the data beside them'
 	@echo 'make pictures    the pictures of docs/results again, from the data beside them'
 	@echo 'make bench-repair  repairs over shaped links on this machine (QUICK=1: 12+4; as root)'
+	@echo '    BENCH_ARGS="--minutes 50": no longer than that; the next run goes on where it ended'
+	@echo 'make repair-test  what it computes, and all of it tiny'
 	@echo 'make testbed-up, testbed-down  N hosts here with links of RATE and agents (as root)'
 	@echo 'make bench-volume  what volumes cost at devices and links (QUICK=1; as root)'
 	@echo 'make bench-online  what erasure coding costs online: Ceph and volumes (QUICK=1; as root)'
@@ -170,7 +172,7 @@ test: lint doc
 	    --beside ceph '$(SUB) ceph-cluster' \
 	    $(foreach release,$(CEPH_RELEASES),--beside ceph-$(release) \
 	        '$(SUB) ceph-cluster RELEASE=$(release)') \
-	    --beside testbed '$(SUB) testbed-test' \
+	    --beside testbed '$(SUB) testbed-test repair-test' \
 	    --beside volumes '$(SUB) volume-test volume-bench-test' \
 	    --beside online '$(SUB) online-test clay-test' \
 	    --beside s3 '$(SUB) s3-test' \
@@ -410,27 +412,29 @@ bench-volume: build
 
 # The study of erasure coding online: Ceph and volumes on loop devices, in namespaces. As root. With
 # RELEASE=20.2 Ceph is that one's; with PLUGIN=1 kiln's codes in Ceph are there too. ALL=1 has
-# requests of 4 KiB alone, on everything that there is. What was interrupted goes on.
-ONLINE_PACKAGES := $(CEPH_PACKAGES) fio e2fsprogs iproute2
+# requests of 4 KiB alone, on everything that there is; FILES=1 requests at fixed rates and
+# applications on file systems (CephFS, ext4 on volumes). What was interrupted goes on.
+ONLINE_PACKAGES := $(CEPH_PACKAGES) ceph-mds ceph-fuse libnbd-bin fio e2fsprogs iproute2
 
-ONLINE_NAME = $(if $(ALL),-peers$(RELEASE:%=-%),$(if $(QUICK),-quick))
+ONLINE_NAME = $(if $(ALL),-peers$(RELEASE:%=-%),$(if $(FILES),-files,$(if $(QUICK),-quick)))
 
 bench-online: build $(if $(PLUGIN),ceph-plugin)
 	@LOG_DIR='$(TARGET)' && . .ci/packages.sh && \
 	    $(if $(RELEASE),true,{ packages $(ONLINE_PACKAGES) || true; })
+	$(if $(QUICK)$(ALL),true,$(CARGO) build --release -p kiln-bench)
 	$(BUILDER) $(IN_CEPH) $(CEPH_PYTHON) bench/online/bench.py '$(TARGET)/online-bench' \
 	    --kiln '$(KILN)' --out '$(TARGET)/bench' $(if $(PLUGIN),--plugins '$(CEPH)') \
-	    $(if $(QUICK),--quick) \
+	    $(if $(QUICK),--quick) $(if $(FILES),--files) \
 	    $(if $(ALL),--peers --name 'peers$(RELEASE:%=-%)') $(BENCH_ARGS)
 	$(DRAW) '$(TARGET)/bench/online$(ONLINE_NAME).json' >/dev/null
 
 # What the study computes, then all of it tiny. Exit code 3: not possible here, which was said.
 online-test: setup
 	@echo '== online study' && $(PYTHON) bench/online/online_test.py && \
-	kiln=$$($(BUILT) kiln:kiln) && LOG_DIR='$(TARGET)' && . .ci/packages.sh && \
-	{ packages $(ONLINE_PACKAGES) || true; } && \
+	kiln=$$($(BUILT) kiln:kiln) && mixer=$$($(BUILT) kiln-bench:kiln-bench) && \
+	LOG_DIR='$(TARGET)' && . .ci/packages.sh && { packages $(ONLINE_PACKAGES) || true; } && \
 	{ $(CEPH_PYTHON) bench/online/bench.py '$(TARGET)/online-test' --kiln "$$kiln" \
-	    --out '$(TARGET)/online-test-out' --tiny --again || [ $$? = 3 ]; }
+	    --mixer "$$mixer" --out '$(TARGET)/online-test-out' --tiny --again || [ $$? = 3 ]; }
 
 # kiln for Python: the extension as the workspace builds it, in an environment of its own. With
 # WHEEL=1 a wheel that maturin builds (as `pip install .` does) is installed and tested instead.
@@ -443,11 +447,22 @@ python-test: setup
 python-wheel: setup
 	$(PYTHON) -m pip wheel bindings/python --no-deps -w '$(TARGET)/wheels'
 
-# Repairs over shaped links: degraded reads, recoveries, encoding. As root.
+# Repairs over shaped links: degraded reads, recoveries, encoding. As root. With
+# BENCH_ARGS="--minutes 50" it begins no cell that would end later, and the next run goes on; with
+# BENCH_ARGS=--estimate it only says how long it would take.
+REPAIR := $(TARGET)/bench/repair$(if $(QUICK),-quick).json
+
 bench-repair: build
 	$(PYTHON) bench/repair/bench.py '$(TESTBED)-bench' --kiln '$(KILN)' --out '$(TARGET)/bench' \
 	    $(if $(QUICK),--quick) $(BENCH_ARGS)
-	$(DRAW) '$(TARGET)/bench/repair$(if $(QUICK),-quick).json'
+	if [ -e '$(REPAIR)' ]; then $(DRAW) '$(REPAIR)'; fi
+
+# What it computes, then all of it tiny. Exit code 3: not possible here, which was said.
+repair-test: setup
+	@echo '== repairs' && $(PYTHON) bench/repair/repair_test.py && \
+	kiln=$$($(BUILT) kiln:kiln) && \
+	{ $(PYTHON) bench/repair/bench.py '$(TARGET)/repair-test' --kiln "$$kiln" \
+	    --out '$(TARGET)/repair-test-out' --tiny || [ $$? = 3 ]; }
 
 # The numbers and the pictures of results from their data, which are beside them.
 numbers:

@@ -12,6 +12,7 @@ PAGES = {
     "xor.md": [xor.page], "plan.md": [plan.page], "order.md": [order.page],
     "order-devices.md": [devices.page], "repair.md": [repair.page], "ceph.md": [ceph.page],
     "online.md": [others.online], "online-peers.md": [others.peers],
+    "online-files.md": [others.files],
     "hdfs.md": [others.hdfs], "clay.md": [others.clay],
     "clay-orders.md": [others.clay_orders], "s3.md": [others.s3],
     "volumes.md": [others.volumes], "trust.md": [others.trust], "pool.md": [others.pool],

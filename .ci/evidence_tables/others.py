@@ -8,7 +8,7 @@ WANTED = "the others are what was wanted, or the paper's"
 def online(_folder):
     four = "a second | mean us"
     return [
-        Linked("key | bar", "Keys", columns=(2,), why=WANTED),
+        Linked("key | bar", "Keys", columns=(2, 3), why=WANTED),
         *(Linked(f" | {four}", "", title, columns=tuple(range(1, 8)))
           for title in ("Random writes, depth 32", "Random writes, one by one",
                         "Random reads, depth 32", "Random reads, one by one")),
@@ -24,6 +24,16 @@ def peers(_folder):
                         "Random writes, one by one", "Random reads, depth 32, a host gone",
                         "Random reads, depth 32", "Random reads, one by one")),
         Linked(" | first run", "With a host gone", columns=tuple(range(1, 7)))]
+
+
+def files(_folder):
+    return [
+        *(Linked(" | 25 a second", "Requests", title, columns=tuple(range(1, 7)))
+          for title in ("Writes", "Reads")),
+        *(Linked(" | a second | data", "Applications", title, columns=tuple(range(1, 8)))
+          for title in ("Design automation, 4 processes", "Design automation, 16 processes",
+                        "Video, 2 processes", "Video, 4 processes")),
+        Linked("figure | what", "The paper's numbers", columns=(3,), why=WANTED)]
 
 
 def hdfs(_folder):

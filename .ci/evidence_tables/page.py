@@ -43,15 +43,23 @@ class Known:
 @dataclass
 class Rule(Known):
     """Rows from data: `rows` gets the reports of `files` and gives cells as they are read; a cell
-    that is None is not in the data, and `kept` says why."""
+    that is None is not in the data, and `kept` says why. Where a table has nothing but data, `anew`
+    gives its head, and --write makes all of it anew when the data has other rows."""
     files: tuple = ()
     rows: object = None
     kept: str = ""
+    anew: object = None
 
     def problems(self, table, folder):
-        rows = [[*row] for row in self.rows(*(report(folder / file) for file in self.files))]
+        reports = [report(folder / file) for file in self.files]
+        rows = [[*row] for row in self.rows(*reports)]
+        head = self.anew(*reports) if self.anew else table.head
         if len(rows) != len(table.rows):
-            yield table.line, f"{len(table.rows)} rows, the data has {len(rows)}", None
+            said = f"{len(table.rows)} rows, the data has {len(rows)}"
+            yield table.line, said, Anew([head, *rows]) if self.anew else None
+            return
+        if head != table.head:
+            yield table.line, "other columns than the data has", Anew([head, *rows])
             return
         for at, (wanted, cells) in enumerate(zip(rows, table.rows)):
             if len(wanted) != len(cells):
@@ -91,6 +99,10 @@ class Unchecked(Known):
     def problems(self, table, _folder):
         if not self.why:
             yield table.line, "not checked, and nobody says why", None
+
+
+class Anew(list):
+    """The head and all rows of a table, in place of those that it has."""
 
 
 class Rough(str):
@@ -183,8 +195,14 @@ def check_tables(path, text, rules, complaints, seen):
         seen[type(rule)] += 1
         for at, problem, cells in rule.problems(table, path.parent):
             complaints.append(f"docs/results/{path.name}:{at}: {table.name()}: {problem}")
-            if cells:
+            if isinstance(cells, Anew):
+                head, *rows = map(joined, cells)
+                parted = "|" + "---|" * len(cells[0])
+                lines[table.line - 1] = "\n".join([head, parted, *rows])
+                last = table.line + 1 + len(table.rows)
+                lines[table.line:last] = [None] * (last - table.line)
+            elif cells:
                 lines[at - 1] = joined(cells)
     complaints += [f"docs/results/{path.name}: .ci/evidence_tables knows a table {rule.head!r} "
                    f"{rule.title or rule.section!r}, which is not there" for rule in left]
-    return "\n".join(lines) + "\n"
+    return "\n".join(line for line in lines if line is not None) + "\n"
