@@ -438,7 +438,7 @@ pub(crate) fn places(manifest: &Manifest) -> impl Iterator<Item = (u16, &str)> {
 }
 
 /// What tells this change from all others in a log of changes.
-fn mark(manifest: &Manifest) -> [u8; 16] {
+pub(super) fn mark(manifest: &Manifest) -> [u8; 16] {
     let mut mark = manifest.run;
     mark[8..].copy_from_slice(&manifest.version.to_le_bytes());
     mark

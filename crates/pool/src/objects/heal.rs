@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::commit::{Change, StagedShard, places};
+use super::commit::{Change, StagedShard, mark, places};
 use super::health::Health;
 use super::index::suspected;
 use super::look::Found;
@@ -175,6 +175,8 @@ impl Pool {
                 if health.under_replicated || (req.away && health.copies_away) {
                     self.renew(key, &manifest, req.now_ms, settings)?;
                     healed.manifest = true;
+                } else if health.targets.is_empty() && healed.rebuilt.is_empty() {
+                    self.note_sound(&key, &manifest, settings)?;
                 }
                 return Ok(healed);
             }
@@ -198,6 +200,18 @@ impl Pool {
         }
         let what = format!("object {name:?}: every attempt finds new damage; run kiln scrub");
         Err(PoolError::Refused { what })
+    }
+
+    /// An object of which somebody thought that it lacks something is as it should be. Whoever made
+    /// it so may have died before that was noted: an index that still has what was before learns of
+    /// it now, or it would say for ever that a node cannot be done without.
+    pub(super) fn note_sound(
+        &self,
+        key: &Key,
+        manifest: &Manifest,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        self.note_again(key, mark(manifest), settings)
     }
 
     /// Rebuilds some shards; returns indices of others that turned out to be damaged.

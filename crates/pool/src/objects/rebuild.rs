@@ -149,15 +149,18 @@ impl Pool {
     ) -> Result<Needs> {
         let Looked { name, found } = looked;
         let key = Key::of(name)?;
-        if found.newest.is_none() {
+        let Some(manifest) = &found.newest else {
             return Err(PoolError::NoObject { name: name.clone() });
-        }
+        };
         let (health, shards) =
             self.health_and_shards(found, Depth::Headers, &req.suspects, settings)?;
         let waits = |index: &u16| !req.away && health.away.contains(index);
         let lost: Vec<u16> = health.targets.iter().copied().filter(|i| !waits(i)).collect();
         if lost.is_empty() {
             let renew = health.under_replicated || (req.away && health.copies_away);
+            if !renew && health.targets.is_empty() {
+                self.note_sound(&key, manifest, settings)?;
+            }
             return Ok(if renew { Needs::Heal } else { Needs::Nothing });
         }
         let moves = !health.leaving.is_empty() && !req.rebuild_leaving;

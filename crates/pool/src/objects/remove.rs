@@ -91,7 +91,12 @@ impl Pool {
     }
 
     /// Notes a change that is in force already, on the object's homes.
-    fn note_again(&self, key: &Key, mark: [u8; 16], settings: &Settings<'_>) -> Result<()> {
+    pub(super) fn note_again(
+        &self,
+        key: &Key,
+        mark: [u8; 16],
+        settings: &Settings<'_>,
+    ) -> Result<()> {
         let homes: Vec<usize> = self.config.homes_now(key).positions().collect();
         let _locks = self.lock(homes.iter().copied(), settings)?;
         let asked = self.asked();

@@ -111,6 +111,52 @@ fn a_removal_that_was_not_noted_is_noted_by_the_next() {
     assert!(matches!(never, Err(PoolError::NoObject { .. })));
 }
 
+/// Whoever emptied a node died between that and the note; the next repair, or the next question
+/// what the object lacks, notes it.
+#[test]
+fn a_repair_that_was_not_noted_is_noted_by_the_next() {
+    let settings = Settings { threads: 1, memory: 1 << 20, ..Settings::new(&Silent) };
+    for by_heal in [true, false] {
+        let mut world = World::new(5);
+        let (index, elsewhere) = (Index::in_memory().unwrap(), Index::in_memory().unwrap());
+        world.put("a", 1, &[7; 50_000]);
+        let mine = |index: &Index| index.by_key(&Key::of("a").unwrap()).unwrap().unwrap();
+        index.refresh(&world.pool(), b"boot", &Silent).unwrap();
+        let leaves = mine(&index).nodes[0].clone();
+        let pool = world.pool();
+        world.config = pool
+            .set_state(std::slice::from_ref(&leaves), crate::NodeState::Leaving, false, &settings)
+            .unwrap();
+        index.refresh(&world.pool(), b"boot", &Silent).unwrap();
+        elsewhere.refresh(&world.pool(), b"boot", &Silent).unwrap();
+        let before: Vec<_> = world.disks.iter().map(|disk| disk.bytes(".kiln-changes")).collect();
+        let healed = world.pool().heal("a", &crate::HealRequest::default(), &settings).unwrap();
+        assert_eq!(healed.rebuilt.len(), 1);
+        for (disk, log) in world.disks.iter().zip(before) {
+            match log {
+                Some(log) => disk.put(".kiln-changes", log),
+                None => disk.remove(".kiln-changes").unwrap(),
+            }
+        }
+        index.refresh(&world.pool(), b"boot", &Silent).unwrap();
+        assert!(mine(&index).nodes.contains(&leaves), "nobody noted it");
+        if by_heal {
+            let req = crate::RecoverRequest::default();
+            world.pool().recover(&index, &req, &settings).unwrap();
+            assert!(!mine(&index).nodes.contains(&leaves));
+            // That all is in place made a new map.
+            let open = |node: &NodeConfig| Ok(world.disk(node));
+            world.config = Pool::newest(world.config.clone(), false, &open, &settings).unwrap();
+        } else {
+            world.pool().needs("a", &crate::HealRequest::default(), &settings).unwrap();
+        }
+        for index in [&index, &elsewhere] {
+            index.refresh(&world.pool(), b"boot", &Silent).unwrap();
+            assert!(!mine(index).nodes.contains(&leaves), "{by_heal}");
+        }
+    }
+}
+
 #[test]
 fn stale_copies_do_not_win() {
     let world = World::new(6);
