@@ -22,6 +22,7 @@ import cells  # noqa: E402
 import memory  # noqa: E402
 import page  # noqa: E402
 import summary  # noqa: E402
+import throttle  # noqa: E402
 from estimate import Estimate, load  # noqa: E402
 from headline import repair as numbers  # noqa: E402
 from kept import Kept, compact, file_name  # noqa: E402
@@ -58,6 +59,17 @@ def report(plan=ALL):
     rows = [made_up(cell) for cell in all_cells(plan)]
     return dict(about=ABOUT, left=[], failed=[], plans=[], headline=summary.headline(rows),
                 rows=rows)
+
+
+class Limits(unittest.TestCase):
+    def test_the_busiest_host_of_a_recovery_however_short(self):
+        steady = [(0.5 * look, [10, 30]) for look in range(1, 9)]
+        self.assertEqual(throttle.busiest(steady), (60, 60, 1))
+        for looks in (1, 2, 3):
+            most, mean, host = throttle.busiest([(2.0 * look, [0, 40, 0]) for look in
+                                                 range(1, looks + 1)])
+            self.assertEqual((round(most), round(mean), host), (20, 20, 1))
+        self.assertEqual(throttle.busiest([(1.0, [0, 0]), (2.0, [50, 0])]), (50, 25, 0))
 
 
 class Turns(unittest.TestCase):

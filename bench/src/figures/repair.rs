@@ -30,12 +30,7 @@ const MIB: f64 = (1 << 20) as f64;
 type Cell<'a> = (String, Vec<&'a Value>);
 
 pub(super) fn figures(report: &Value) -> Figures {
-    let about = &report["about"];
-    let words = |key: &str| word(about, key).to_owned();
-    let (cpu, kernel, commit, rate) =
-        (words("cpu"), words("kernel"), words("commit"), words("rate"));
-    let subtitle = format!("{cpu}, Linux {kernel}, commit {commit}; links of {rate}");
-    let figure = |title: String| Figure::new(title, &subtitle[..]);
+    let figure = |title: String, row: &Value| Figure::new(title, conditions(report, row));
     let mut figures = Figures::new();
     for (kind, title) in KINDS {
         let rows = list(report, "rows").iter().filter(|row| row["kind"] == kind);
@@ -51,20 +46,32 @@ pub(super) fn figures(report: &Value) -> Figures {
             true => format!("{title}, chunks of {chunk} MiB"),
             false => title.into(),
         };
-        let mut seconds = figure(format!("{title}: seconds"));
+        let first = cells[0].1[0];
+        let mut seconds = figure(format!("{title}: seconds"), first);
         seconds.panels = panels(kind, &cells);
         seconds.columns = seconds.panels.len().min(2);
         seconds.note = NOTE.into();
         figures.push((kind.into(), seconds));
         if ["degraded", "recovery"].contains(&kind) {
-            figures.extend(more(kind, &cells, &|what| figure(format!("{title}: {what}"))));
+            let named = |what: &str| figure(format!("{title}: {what}"), first);
+            figures.extend(more(kind, &cells, &named));
         }
     }
     if let Some(row) = list(report, "rows").iter().find(|row| !list(row, "limited").is_empty()) {
         let title = "A limited recovery, and a client that reads beside it".into();
-        figures.push(("limited".into(), figure(title).with(limited(row))));
+        figures.push(("limited".into(), figure(title, row).with(limited(row))));
     }
     figures
+}
+
+/// Where rows like this one were measured: what a row says of that goes before what the report says.
+fn conditions(report: &Value, row: &Value) -> String {
+    let said = |key: &str| match word(row, key) {
+        "" => word(&report["about"], key).to_owned(),
+        own => own.to_owned(),
+    };
+    let (cpu, kernel, commit, rate) = (said("cpu"), said("kernel"), said("commit"), said("rate"));
+    format!("{cpu}, Linux {kernel}, commit {commit}; links of {rate}")
 }
 
 /// What it costs beside time, by host, and over time: where it was counted.
@@ -221,4 +228,29 @@ fn limited(row: &Value) -> Panel {
     let rule = |name: &str, key: &str| Rule { name: name.into(), value: number(&row[key]) / 1e6 };
     panel.rules = vec![rule("the limit", "limit"), rule("the client alone", "client_alone")];
     panel
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_row_that_was_measured_elsewhere_says_so_in_its_picture() {
+        let row = |kind: &str| json!({"kind": kind, "label": "Clay hub", "code": "clay:4+2", "chunk_mib": 1, "seconds": 2.0});
+        let mut old = row("window");
+        old["rate"] = json!("100mbit");
+        old["cpu"] = json!("another");
+        let about = json!({"cpu": "a CPU", "kernel": "6", "commit": "abc", "rate": "200mbit"});
+        let report = json!({"about": about, "rows": [row("degraded"), old]});
+        let said = |kind: &str| {
+            conditions(
+                &report,
+                list(&report, "rows").iter().find(|row| row["kind"] == kind).unwrap(),
+            )
+        };
+        assert_eq!(said("degraded"), "a CPU, Linux 6, commit abc; links of 200mbit");
+        assert_eq!(said("window"), "another, Linux 6, commit abc; links of 100mbit");
+        assert_eq!(figures(&report).len(), 2);
+    }
 }
