@@ -64,7 +64,8 @@ pub(super) fn figures(report: &Value) -> Figures {
     figures
 }
 
-/// Where rows like this one were measured: what a row says of that goes before what the report says.
+/// Where rows like this one were measured: what a row says of that goes before what the report
+/// says.
 fn conditions(report: &Value, row: &Value) -> String {
     let said = |key: &str| match word(row, key) {
         "" => word(&report["about"], key).to_owned(),
@@ -237,7 +238,12 @@ mod tests {
 
     #[test]
     fn a_row_that_was_measured_elsewhere_says_so_in_its_picture() {
-        let row = |kind: &str| json!({"kind": kind, "label": "Clay hub", "code": "clay:4+2", "chunk_mib": 1, "seconds": 2.0});
+        let row = |kind: &str| {
+            json!({
+                "kind": kind, "label": "Clay hub", "code": "clay:4+2",
+                "chunk_mib": 1, "seconds": 2.0
+            })
+        };
         let mut old = row("window");
         old["rate"] = json!("100mbit");
         old["cpu"] = json!("another");
