@@ -3,7 +3,7 @@
 import json
 
 import meter
-from states import State, begin_empty, loaded
+from states import State, begin_empty, create_pool, loaded
 from testbed import TestbedError, run
 
 MIB = 1 << 20
@@ -17,9 +17,7 @@ class Object:
         k, m = map(int, code.split(":")[1].split("+"))
         self.bed, self.client, self.chunk = bed, k + m, chunk_mib * MIB
         self.file = bed.folder / f"pool-{code.split(':')[0]}.toml"
-        nodes = [w for host in range(k + m)
-                 for w in ["--node", f"{bed.address(host)},id=n{host}"]]
-        bed.ask("pool", "create", self.file, "-c", code, *nodes)
+        create_pool(bed, self.file, code, k + m)
         alpha = json.loads(run(bed.kiln, "codes", code, "--json").stdout)["alpha"]
         self.one_stripe(self.chunk // alpha)
         self.path = bench.material(k * self.chunk)

@@ -6,7 +6,7 @@ from collections import Counter
 import meter
 from estimate import LOST, NODES
 from plans import STRATEGY
-from states import State, begin_empty, loaded
+from states import State, begin_empty, create_pool, loaded
 from testbed import TestbedError, run
 
 MIB = 1 << 20
@@ -20,9 +20,7 @@ class Pool:
     def __init__(self, bench, bed, code, chunk_mib, rate):
         self.bed, self.name = bed, f"pool-{code.split(':')[0]}"
         self.file = bed.folder / f"{self.name}.toml"
-        nodes = [w for host in range(NODES)
-                 for w in ["--node", f"{bed.address(host)},id=n{host}"]]
-        bed.ask("pool", "create", self.file, "-c", code, *nodes)
+        create_pool(bed, self.file, code, NODES)
         k = int(code.split(":")[1].split("+")[0])
         path = bench.material(k * chunk_mib * MIB)
         loaded(bed, rate, lambda: self.load(path))

@@ -39,6 +39,13 @@ def begin_empty(bed):
     start_all(bed)
 
 
+def create_pool(bed, file, code, hosts):
+    """A pool of the first hosts, with nothing in it."""
+    nodes = [word for host in range(hosts)
+             for word in ["--node", f"{bed.address(host)},id=n{host}"]]
+    bed.ask("pool", "create", file, "-c", code, *nodes)
+
+
 class State:
     """What all hosts store now, without some hosts."""
 

@@ -421,6 +421,36 @@ impl Pool {
             Ok::<_, Infallible>(())
         });
     }
+
+    /// Notes a change that is in force already, on the object's homes.
+    pub(super) fn note_again(
+        &self,
+        key: &Key,
+        mark: [u8; 16],
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        let homes: Vec<usize> = self.config.homes_now(key).positions().collect();
+        let _locks = self.lock(homes.iter().copied(), settings)?;
+        let asked = self.asked();
+        for at in homes.into_iter().filter(|at| self.is_still(*at, &asked)) {
+            if let Ok(store) = self.usable(at) {
+                changes::note(store, &[(*key, mark)]);
+            }
+        }
+        Ok(())
+    }
+
+    /// An object of which somebody thought that it lacks something is as it should be. Whoever made
+    /// it so may have died before that was noted: an index that still has what was before learns of
+    /// it now, or it would say for ever that a node cannot be done without.
+    pub(super) fn note_sound(
+        &self,
+        key: &Key,
+        manifest: &Manifest,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        self.note_again(key, mark(manifest), settings)
+    }
 }
 
 /// Steps that did not fail, with their positions.
@@ -438,7 +468,7 @@ pub(crate) fn places(manifest: &Manifest) -> impl Iterator<Item = (u16, &str)> {
 }
 
 /// What tells this change from all others in a log of changes.
-pub(super) fn mark(manifest: &Manifest) -> [u8; 16] {
+fn mark(manifest: &Manifest) -> [u8; 16] {
     let mut mark = manifest.run;
     mark[8..].copy_from_slice(&manifest.version.to_le_bytes());
     mark

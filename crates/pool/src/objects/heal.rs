@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::commit::{Change, StagedShard, mark, places};
+use super::commit::{Change, StagedShard, places};
 use super::health::Health;
 use super::index::suspected;
 use super::look::Found;
@@ -200,18 +200,6 @@ impl Pool {
         }
         let what = format!("object {name:?}: every attempt finds new damage; run kiln scrub");
         Err(PoolError::Refused { what })
-    }
-
-    /// An object of which somebody thought that it lacks something is as it should be. Whoever made
-    /// it so may have died before that was noted: an index that still has what was before learns of
-    /// it now, or it would say for ever that a node cannot be done without.
-    pub(super) fn note_sound(
-        &self,
-        key: &Key,
-        manifest: &Manifest,
-        settings: &Settings<'_>,
-    ) -> Result<()> {
-        self.note_again(key, mark(manifest), settings)
     }
 
     /// Rebuilds some shards; returns indices of others that turned out to be damaged.

@@ -1,8 +1,8 @@
 //! Removing objects.
 
+use super::Pool;
 use super::commit::Change;
 use super::put::check_together;
-use super::{Pool, changes};
 use crate::{Body, Key, Manifest, PoolError, Result, Settings};
 
 impl Pool {
@@ -88,23 +88,5 @@ impl Pool {
             self.note_again(&changes[of].key, objects[of].1, settings)?;
         }
         Ok(removed.into_iter().map(|end| end.map(drop)).collect())
-    }
-
-    /// Notes a change that is in force already, on the object's homes.
-    pub(super) fn note_again(
-        &self,
-        key: &Key,
-        mark: [u8; 16],
-        settings: &Settings<'_>,
-    ) -> Result<()> {
-        let homes: Vec<usize> = self.config.homes_now(key).positions().collect();
-        let _locks = self.lock(homes.iter().copied(), settings)?;
-        let asked = self.asked();
-        for at in homes.into_iter().filter(|at| self.is_still(*at, &asked)) {
-            if let Ok(store) = self.usable(at) {
-                changes::note(store, &[(*key, mark)]);
-            }
-        }
-        Ok(())
     }
 }

@@ -42,6 +42,21 @@ impl World {
     fn remove(&self, name: &str) {
         self.pool().remove(name, [99; 16], 6, &Settings::new(&Silent)).unwrap();
     }
+
+    /// The log of changes of each disk.
+    fn logs(&self) -> Vec<Option<Vec<u8>>> {
+        self.disks.iter().map(|disk| disk.bytes(".kiln-changes")).collect()
+    }
+
+    /// Logs as they were before: whoever changed something since died before it was noted.
+    fn put_logs(&self, before: Vec<Option<Vec<u8>>>) {
+        for (disk, log) in self.disks.iter().zip(before) {
+            match log {
+                Some(log) => disk.put(".kiln-changes", log),
+                None => disk.remove(".kiln-changes").unwrap(),
+            }
+        }
+    }
 }
 
 fn names(index: &Index, prefix: &str) -> Vec<String> {
@@ -92,15 +107,9 @@ fn a_removal_that_was_not_noted_is_noted_by_the_next() {
     world.put("a", 1, b"some");
     world.put("b", 2, b"more");
     index.refresh(&world.pool(), b"boot", &Silent).unwrap();
-    let logs = || world.disks.iter().map(|disk| disk.bytes(".kiln-changes")).collect::<Vec<_>>();
-    let before = logs();
+    let before = world.logs();
     world.remove("a");
-    for (disk, log) in world.disks.iter().zip(before) {
-        match log {
-            Some(log) => disk.put(".kiln-changes", log),
-            None => disk.remove(".kiln-changes").unwrap(),
-        }
-    }
+    world.put_logs(before);
     index.refresh(&world.pool(), b"boot", &Silent).unwrap();
     assert_eq!(names(&index, ""), ["a", "b"]);
     let again = world.pool().remove("a", [98; 16], 7, &Settings::new(&Silent));
@@ -129,15 +138,10 @@ fn a_repair_that_was_not_noted_is_noted_by_the_next() {
             .unwrap();
         index.refresh(&world.pool(), b"boot", &Silent).unwrap();
         elsewhere.refresh(&world.pool(), b"boot", &Silent).unwrap();
-        let before: Vec<_> = world.disks.iter().map(|disk| disk.bytes(".kiln-changes")).collect();
+        let before = world.logs();
         let healed = world.pool().heal("a", &crate::HealRequest::default(), &settings).unwrap();
         assert_eq!(healed.rebuilt.len(), 1);
-        for (disk, log) in world.disks.iter().zip(before) {
-            match log {
-                Some(log) => disk.put(".kiln-changes", log),
-                None => disk.remove(".kiln-changes").unwrap(),
-            }
-        }
+        world.put_logs(before);
         index.refresh(&world.pool(), b"boot", &Silent).unwrap();
         assert!(mine(&index).nodes.contains(&leaves), "nobody noted it");
         if by_heal {
