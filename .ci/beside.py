@@ -4,9 +4,11 @@
     beside.py --logs FOLDER [--beside NAME COMMAND]... COMMAND
 
 Commands are lines of shell. The last one has the terminal; what the others say goes to
-FOLDER/NAME.log and is printed when everything has ended, so that no lines mix. All run to their
-end, whatever happens to the rest: a failure among several is never hidden by another. The exit
-code is 0 if all of them ended well, 1 otherwise; who failed is said last.
+FOLDER/NAME.log and is printed when everything has ended, so that no lines mix: of those that
+ended well first, then of those that failed, since whoever keeps only the end of a long output
+wants to read these. All run to their end, whatever happens to the rest: a failure among several
+is never hidden by another. The exit code is 0 if all of them ended well, 1 otherwise; who failed
+is said last.
 """
 
 import argparse
@@ -37,8 +39,8 @@ def main():
             failed.append(f"{options.command} (exit code {code})")
     finally:
         # An interrupt from the keyboard reaches them too; they clean up before they end.
-        for name, log, process in runs:
-            code = process.wait()
+        ended = [(process.wait(), name, log) for name, log, process in runs]
+        for code, name, log in sorted(ended, key=lambda run: run[0] != 0):
             print(f"== beside: {name}")
             sys.stdout.write(log.read_text(errors="replace"))
             sys.stdout.flush()
