@@ -312,7 +312,11 @@ impl Coordinator {
 
     /// The node that counts as failed when none has made progress for too long.
     fn stalled(&mut self, now: Duration) -> Option<usize> {
-        let sum = self.nodes.iter().map(|node| node.amounts.windows + node.amounts.received).sum();
+        // Of large windows bytes are read and sent long before one is done.
+        let amounts = self.nodes.iter().map(|node| node.amounts);
+        let each = amounts.flat_map(|a| [a.windows, a.read, a.sent, a.received, a.written]);
+        // Agents may say anything.
+        let sum = each.fold(0, u64::wrapping_add);
         if sum != self.moved.1 {
             self.moved = (now, sum);
             return None;
@@ -327,8 +331,10 @@ impl Coordinator {
     /// Who keeps all others waiting, when a plan without it would be better.
     fn too_slow(&mut self, now: Duration) -> Option<usize> {
         let standing = |node: &State| {
-            let (windows, waits, done) = (node.amounts.windows, node.waits, node.done);
-            NodeProgress { windows, waits, done }
+            let Amounts { windows, sent, received, written, .. } = node.amounts;
+            let moved = sent.saturating_add(received).saturating_add(written);
+            let (waits, done) = (node.waits, node.done);
+            NodeProgress { windows, moved, waits, done }
         };
         let standings: Vec<NodeProgress> = self.nodes.iter().map(standing).collect();
         let rank = self.slow.note(now, &standings, self.beside.1)?;

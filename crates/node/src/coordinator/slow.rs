@@ -5,6 +5,10 @@
 //! no fault, since somebody is always the slowest; it is one when the repair also gets on at a
 //! small part of the pace that it had, or not at all, and so do the repairs beside it: what is slow
 //! while others are fast only waits for links that it shares with them.
+//!
+//! The pace is what the busiest node moves. Windows would not do: large ones take longer than an
+//! interval, so that none is done in it although all links are full. Nor would the sum over all
+//! nodes: of the last window there is in the end one link busy where there were many.
 
 use std::time::Duration;
 
@@ -21,6 +25,8 @@ const FACTOR: u64 = 8;
 pub(super) struct NodeProgress {
     /// Windows done.
     pub windows: u64,
+    /// Bytes sent, received and kept.
+    pub moved: u64,
     /// It waits for pieces of others.
     pub waits: bool,
     /// It has nothing left to do.
@@ -29,14 +35,14 @@ pub(super) struct NodeProgress {
 
 #[derive(Debug, Default)]
 pub(super) struct SlowNodes {
-    /// When the present stretch began, windows that were done everywhere then, and how far all
-    /// repairs were.
-    start: Option<(Duration, u64, u64)>,
+    /// When the present stretch began, what each node had moved then, and how far all repairs
+    /// were.
+    start: Option<(Duration, Vec<u64>, u64)>,
     /// When an agent last reported, and which node was in the way then.
     last: Option<(Duration, Option<usize>)>,
     /// Time in this stretch that others waited for a node, by rank.
     blamed: Vec<Duration>,
-    /// Windows of the best stretch, and what all repairs did in theirs.
+    /// What the busiest node moved in the best stretch, and what all repairs did in theirs.
     best: (u64, u64),
     /// The node that was waited for in the last interval, if that was a bad one.
     suspect: Option<usize>,
@@ -47,7 +53,8 @@ impl SlowNodes {
     /// the rank of a node that is too slow.
     pub fn note(&mut self, now: Duration, nodes: &[NodeProgress], all: u64) -> Option<usize> {
         let behind = nodes.iter().filter(|node| !node.done).map(|node| node.windows).min()?;
-        let (start, before, all_before) = *self.start.get_or_insert((now, behind, all));
+        let moved = || nodes.iter().map(|node| node.moved).collect::<Vec<_>>();
+        let (start, before, all_before) = self.start.get_or_insert_with(|| (now, moved(), all));
         self.blamed.resize(nodes.len(), Duration::ZERO);
         if let Some((at, Some(rank))) = self.last {
             self.blamed[rank] += now.saturating_sub(at);
@@ -58,11 +65,12 @@ impl SlowNodes {
         });
         let alone = working.next().filter(|_| working.next().is_none());
         self.last = Some((now, alone));
-        let length = now.saturating_sub(start);
+        let length = now.saturating_sub(*start);
         if length < STRETCH {
             return None;
         }
-        let (done, together) = (behind.saturating_sub(before), all.saturating_sub(all_before));
+        let each = nodes.iter().zip(&*before).map(|(node, then)| node.moved.saturating_sub(*then));
+        let (done, together) = (each.max().unwrap_or(0), all.saturating_sub(*all_before));
         let worst = (0..nodes.len()).max_by_key(|rank| self.blamed[*rank]);
         let worst =
             worst.filter(|r| self.blamed[*r].as_millis() * 100 >= length.as_millis() * BLAMED);
@@ -71,7 +79,7 @@ impl SlowNodes {
         let found = bad.filter(|_| self.suspect == bad);
         self.suspect = bad;
         self.best = (self.best.0.max(done), self.best.1.max(together));
-        self.start = Some((now, behind, all));
+        self.start = Some((now, moved(), all));
         self.blamed.fill(Duration::ZERO);
         found
     }
@@ -99,6 +107,7 @@ mod tests {
             let culprit = who(second);
             let node = |rank: usize| NodeProgress {
                 windows: windows + u64::from(culprit.is_some_and(|c| c != rank && rank < 2)),
+                moved: 1000 * windows,
                 waits: rank == 2,
                 done: false,
             };
@@ -126,6 +135,24 @@ mod tests {
         assert_eq!(run(&[10; 60], |_| Some(1)), None);
         let slower: Vec<u64> = (0..60).map(|second| if second < 20 { 10 } else { 3 }).collect();
         assert_eq!(run(&slower, |_| Some(1)), None);
+    }
+
+    #[test]
+    fn nobody_is_named_while_bytes_move_that_make_no_window_yet() {
+        // A hub works alone for 20 seconds, and at the end of a large window sends alone.
+        let (mut slow, mut moved) = (SlowNodes::default(), 0);
+        for second in 0..40 {
+            moved += 12_000_000;
+            let others = moved.min(240_000_000);
+            let node = |rank: usize| NodeProgress {
+                windows: 0,
+                moved: if rank == 0 { moved } else { others },
+                waits: rank > 0,
+                done: false,
+            };
+            let nodes: Vec<NodeProgress> = (0..14).map(node).collect();
+            assert_eq!(slow.note(Duration::from_secs(second), &nodes, 0), None, "{second}");
+        }
     }
 
     #[test]

@@ -122,8 +122,9 @@ fn failures_say_what_is_in_the_way() {
     }
 }
 
-/// When a repair of two nodes that does not move is given up, with this much done beside it.
-fn given_up(beside: impl Fn(Duration) -> u64) -> Duration {
+/// When a repair of two nodes that gets no window done is given up, with this much read for it and
+/// this much done beside it.
+fn given_up(read: impl Fn(Duration) -> u64, beside: impl Fn(Duration) -> u64) -> Duration {
     let (mut coordinator, requests) = coordinator(2);
     let mut now = NOW;
     let mut queue = requests;
@@ -132,7 +133,13 @@ fn given_up(beside: impl Fn(Duration) -> u64) -> Duration {
         now += Duration::from_secs(1);
         coordinator.beside(now, beside(now));
         let answer = match request.message {
-            Message::Watch { .. } => progress(TaskState::Running, 5 + request.rank as u64),
+            Message::Watch { .. } => {
+                let mut message = progress(TaskState::Running, 5 + request.rank as u64);
+                if let Message::Progress { read: bytes, .. } = &mut message {
+                    *bytes = read(now);
+                }
+                message
+            }
             _ => Message::Done {},
         };
         queue.extend(coordinator.answered(now, &request, Ok(answer)));
@@ -147,11 +154,14 @@ fn given_up(beside: impl Fn(Duration) -> u64) -> Duration {
 
 #[test]
 fn when_nothing_moves_the_one_furthest_behind_is_in_the_way() {
-    let now = given_up(|_| 7);
+    let now = given_up(|_| 1, |_| 7);
     assert!(now > STALL && now < 3 * STALL, "{now:?}");
     // Others get on for a while, then for ever.
-    let now = given_up(|now| now.as_secs().min(100));
+    let now = given_up(|_| 1, |now| now.as_secs().min(100));
     assert!(now > Duration::from_secs(100) + STALL && now < 6 * STALL, "{now:?}");
-    let now = given_up(|now| now.as_secs());
+    let now = given_up(|_| 1, |now| now.as_secs());
     assert!(now > CROWDED && now < CROWDED + STALL, "{now:?}");
+    // A large window that is still being read is progress.
+    let now = given_up(|now| now.as_secs().min(100), |_| 7);
+    assert!(now > Duration::from_secs(100) + STALL && now < 6 * STALL, "{now:?}");
 }
