@@ -7,7 +7,7 @@ import time
 
 from tools import Failed, run
 
-WAIT = 60  # seconds until something is mounted
+WAIT = 180  # seconds until something is mounted
 
 
 def requests_of(text):

@@ -24,7 +24,7 @@ import sys
 import time
 from pathlib import Path
 
-WAIT = 30  # seconds that an agent may take to start or to end
+WAIT = 180  # seconds that an agent may take to start or to end
 HOSTS_MAX = 200
 MTU = 1500
 HEADERS = 14 + 20 + 32  # of Ethernet, IPv4, and TCP with timestamps
