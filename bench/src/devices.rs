@@ -28,7 +28,8 @@ pub struct Options {
     pub quick: bool,
     /// Everything is run, nothing is measured: for tests.
     pub tiny: bool,
-    /// Only sections whose name contains this, or `device:NAME` for one emulated disk.
+    /// Only sections whose name contains this, or `device:NAME` for one emulated disk, or
+    /// `device:NAME:NUMBER` for one experiment (`device::5`: on all disks).
     pub only: String,
     /// The program, for sections that run it.
     pub kiln: PathBuf,

@@ -188,9 +188,8 @@ fn plans(options: &Options, device: &str) -> Vec<Plan> {
                 code: (k, 2),
                 chunk: sub << (k / 2 + 1),
                 ways: by_k.clone(),
-                // The other chunk of a section has the same runs, or one more.
-                lost: (0..k + 2).step_by(2).collect(),
-                share: 0.12,
+                lost: (0..k + 2).collect(),
+                share: 0.2,
             });
         }
     }
@@ -199,7 +198,7 @@ fn plans(options: &Options, device: &str) -> Vec<Plan> {
 /// Measures everything. Limited devices are measured at the same time, since a limit holds whatever
 /// else goes on; the others alone, after them.
 pub fn run(options: &Options) -> Result<Section, BenchError> {
-    let one = options.only.split_once(':').map_or("", |(_, device)| device);
+    let one = options.only.split(':').nth(1).unwrap_or("");
     let asked = || DEVICES.iter().filter(|device| device.name.contains(one));
     let (limited, free): (Vec<_>, Vec<_>) = asked().partition(|device| device.limits.is_some());
     let mut found = Vec::new();
@@ -245,7 +244,9 @@ fn measured(options: &Options, device: &'static Device) -> Result<Option<Found>,
     eprintln!("{}: {:?}", device.name, bench.model());
     // A limit is one of a device, so experiments on two of them need not wait for each other; with
     // more of them the machine itself is what limits.
-    let both = plans(options, device.name).into_iter();
+    let number = options.only.split(':').nth(2);
+    let asked = |plan: &Plan| number.is_none_or(|number| plan.experiment == number);
+    let both = plans(options, device.name).into_iter().filter(asked);
     let (sizes, others): (Vec<Plan>, Vec<Plan>) =
         both.partition(|plan| plan.experiment == "7" || device.limits.is_none());
     let lanes = [sizes, others];

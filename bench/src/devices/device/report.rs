@@ -308,8 +308,7 @@ fn by_k(rows: &[Row]) -> String {
     let head = format!("device | k | {}", page::cells(subs.iter().map(|&sub| size(sub))));
     format!(
         "\n### k+2 by size of a sub-chunk (experiment 5)\n\nOverall read time saved by gray, and \
-         (in brackets) by gray with planned reads, against natural; one lost chunk of each \
-         section.\n{}",
+         (in brackets) by gray with planned reads, against natural; all lost chunks.\n{}",
         table(&head, places.into_iter().map(row))
     )
 }
