@@ -9,7 +9,7 @@
 //! what it delivered lately, and the rest waits here, in order. Small fragments of one window
 //! travel together: each frame costs bytes of its own, and an answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -40,8 +40,10 @@ struct TaskQueue {
     start: u64,
     /// The peer has room for windows below this one.
     upto: u64,
-    /// The peer was asked for room, or the request waits to be asked again.
-    asked: bool,
+    /// Windows for which the peer was asked whether it has room, or will be asked again: the answer
+    /// comes when it has. Windows are not ready in their order, so there may be several; a lower
+    /// one is asked for by itself, since the peer may wait for just that.
+    asked: BTreeSet<u64>,
     /// Frames on the way, requests for room left out.
     under_way: u32,
     /// By window and when it came.
@@ -77,12 +79,18 @@ impl Outbox {
         let peer = self.peers.entry(address.to_owned()).or_insert_with(PeerQueue::new);
         let start = now.saturating_sub(fragment.window);
         // A new task begins where the others are.
-        let new =
-            TaskQueue { start, upto: 0, asked: false, under_way: 0, waiting: BTreeMap::new() };
+        let new = TaskQueue {
+            start,
+            upto: 0,
+            asked: BTreeSet::new(),
+            under_way: 0,
+            waiting: BTreeMap::new(),
+        };
         let queue = peer.queues.entry(task).or_insert(new);
-        match fragment.bytes.is_empty() {
-            true => queue.asked = false,
-            false => drop(queue.waiting.insert((fragment.window, count), fragment)),
+        if fragment.bytes.is_empty() {
+            queue.asked.remove(&fragment.window);
+        } else {
+            queue.waiting.insert((fragment.window, count), fragment);
         }
     }
 
@@ -140,9 +148,12 @@ impl Outbox {
         peer.bytes = peer.bytes.saturating_sub(bytes);
         peer.pace.note(now, bytes);
         if let Some(queue) = peer.queues.get_mut(&task) {
-            match bytes {
+            match (bytes, fragments.first()) {
                 // One that failed is put here again after a while.
-                0 => queue.asked &= upto.is_none(),
+                (0, Some(question)) if upto.is_some() => {
+                    queue.asked.remove(&question.window);
+                }
+                (0, _) => {}
                 _ => queue.under_way = queue.under_way.saturating_sub(1),
             }
             queue.upto = queue.upto.max(upto.unwrap_or(0));
@@ -206,11 +217,14 @@ impl PeerQueue {
 
     /// A request for room, for a task that has no answer on the way which would tell.
     fn question(&mut self) -> Option<(TaskId, Fragment)> {
-        let stuck = |queue: &TaskQueue| !queue.asked && queue.under_way == 0 && !queue.may_go();
         self.queues.iter_mut().find_map(|(task, queue)| {
-            let first = stuck(queue).then(|| queue.waiting.values().next()).flatten()?;
+            let first = queue.waiting.values().next()?;
+            let asked = queue.asked.first().is_some_and(|asked| *asked <= first.window);
+            if asked || queue.under_way > 0 || queue.may_go() {
+                return None;
+            }
             let fragment = Fragment { bytes: Bytes::new(), ..first.clone() };
-            queue.asked = true;
+            queue.asked.insert(fragment.window);
             Some((*task, fragment))
         })
     }
@@ -320,6 +334,25 @@ mod tests {
         assert_eq!(drain(&mut outbox), []);
         outbox.settled(Duration::ZERO, A, "x", &[fragment(2, 0)], Some(4));
         assert_eq!(drain(&mut outbox), [(A, 2, 100), (A, 3, 100)]);
+    }
+
+    /// The peer had room for windows below 5 when it was asked for 5, and needs 4 to have more.
+    #[test]
+    fn a_window_that_is_ready_after_a_later_one_is_asked_for_by_itself() {
+        let mut outbox = open(&[A], 3);
+        outbox.put(A, "x", fragment(5, 100));
+        assert_eq!(drain(&mut outbox), [(A, 5, 0)]);
+        outbox.put(A, "x", fragment(6, 100));
+        assert_eq!(drain(&mut outbox), []);
+        outbox.put(A, "x", fragment(4, 100));
+        assert_eq!(drain(&mut outbox), [(A, 4, 0)]);
+        outbox.settled(Duration::ZERO, A, "x", &[fragment(4, 0)], Some(5));
+        assert_eq!(drain(&mut outbox), [(A, 4, 100)]);
+        // That of 5 is still to be answered, and of 6 its answer will tell.
+        outbox.settled(Duration::ZERO, A, "x", &[fragment(4, 100)], Some(5));
+        assert_eq!(drain(&mut outbox), []);
+        outbox.settled(Duration::ZERO, A, "x", &[fragment(5, 0)], Some(7));
+        assert_eq!(drain(&mut outbox), [(A, 5, 100), (A, 6, 100)]);
     }
 
     #[test]
