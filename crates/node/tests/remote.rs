@@ -12,8 +12,8 @@ use kiln_node::net::{
 use kiln_node::proto::{Frame, Message};
 use kiln_store::backends::battery::check_all;
 use kiln_store::{
-    BACKENDS, Backend, BackendKind, Fault, FaultAction, FaultyBackend, FileBackend, MemoryBackend,
-    Opening, Operation, StoreError, open_place,
+    BACKENDS, Backend, BackendKind, BatchRead, Fault, FaultAction, FaultyBackend, FileBackend,
+    MemoryBackend, Opening, Operation, StoreError, open_place,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -110,6 +110,36 @@ fn large_files_travel_in_many_frames_and_long_lists_in_many_pages() {
     assert_eq!(report.counts.bytes_sent, bytes.len() as u64);
     assert_eq!(report.counts.bytes_received, bytes.len() as u64);
     assert_eq!(report.counts.expelled, 0);
+}
+
+#[test]
+fn many_reads_of_one_batch_are_each_what_they_ask_for() {
+    let rig = Rig::new(true);
+    let memory = Arc::new(MemoryBackend::new());
+    let (agent, remote) = rig.start(memory.clone());
+    let bytes = pattern(5 << 20);
+    write(&remote, "a", &bytes);
+    let file = remote.open("a").unwrap();
+    // Short ones in no order, more than go at once, and one of several frames among them.
+    let place = |i: usize| ((i * 1_234_567) % (bytes.len() - 5000), 1 + i * 37 % 5000);
+    let mut places: Vec<(usize, usize)> = (0..300).map(place).collect();
+    places.insert(100, (12_345, (3 << 20) + 1));
+    places.insert(200, (bytes.len(), 0));
+    let mut found: Vec<Vec<u8>> = places.iter().map(|(_, len)| vec![0; *len]).collect();
+    let reads = places.iter().zip(&mut found);
+    let mut batch: Vec<BatchRead<'_>> =
+        reads.map(|((at, _), buf)| BatchRead::new(*at as u64, buf)).collect();
+    file.read_batch(&mut batch).unwrap();
+    for ((at, len), found) in places.iter().zip(&found) {
+        assert!(found == &bytes[*at..at + len], "{len} bytes at {at}");
+    }
+    let (mut one, mut two) = ([0; 10], [0; 10]);
+    let past = BatchRead::new(bytes.len() as u64 - 9, &mut two);
+    let error = file.read_batch(&mut [BatchRead::new(0, &mut one), past]).unwrap_err();
+    assert!(matches!(error, StoreError::Truncated { .. }), "{error}");
+    drop(agent);
+    let error = file.read_batch(&mut [BatchRead::new(0, &mut one)]).unwrap_err();
+    assert!(error.to_string().contains("127.0.0.1"), "{error}");
 }
 
 #[test]

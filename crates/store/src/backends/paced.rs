@@ -208,6 +208,10 @@ impl ReadAt for PacedReader {
         self.inner.tag()
     }
 
+    fn expect_random(&self) {
+        self.inner.expect_random();
+    }
+
     fn alignment(&self) -> u64 {
         self.inner.alignment()
     }

@@ -4,15 +4,19 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use kiln_store::{Append, Operation, ReadAt, StoreError, check_name};
+use kiln_store::{Append, BatchRead, Operation, ReadAt, StoreError, check_name};
 
 use super::{Coming, PATIENCE, Peer, Remote, SYNC_PATIENCE, locked};
 use crate::Result;
 use crate::net::buffers;
 use crate::proto::{Message, PAYLOAD_MAX};
 
-/// Reads or writes of one call that are under way at once, at most.
+/// Writes of one call that are under way at once, at most.
 const AT_ONCE: usize = 4;
+/// Reads of one call that are under way at once, at most, and the bytes that they ask for: well
+/// below what an agent allows a connection, which others share.
+const READS_AT_ONCE: usize = 32;
+const BYTES_AT_ONCE: usize = 4 * PAYLOAD_MAX;
 
 /// A file open for reading. When its connection breaks it is opened again; a file of another
 /// length under the name is then taken for what it is: another file.
@@ -44,20 +48,27 @@ impl RemoteReader {
         Ok((Arc::clone(&open.0), open.1))
     }
 
-    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+    /// Asks for all of them, so many at once, and does not wait for one before it asks for the next:
+    /// a round trip of the network is paid once, not by each of many short reads.
+    fn read(&self, reads: &mut [BatchRead<'_>]) -> Result<()> {
         let (peer, handle) = self.handle()?;
         let mut coming: VecDeque<(Coming, &mut [u8])> = VecDeque::new();
-        let mut at = offset;
-        for piece in buf.chunks_mut(PAYLOAD_MAX) {
-            if coming.len() >= AT_ONCE
-                && let Some((first, piece)) = coming.pop_front()
-            {
-                self.take(&first, piece)?;
+        let mut bytes = 0;
+        for BatchRead { offset, buf } in reads {
+            let mut at = *offset;
+            for piece in buf.chunks_mut(PAYLOAD_MAX) {
+                while (coming.len() >= READS_AT_ONCE || bytes + piece.len() > BYTES_AT_ONCE)
+                    && let Some((first, piece)) = coming.pop_front()
+                {
+                    bytes -= piece.len();
+                    self.take(&first, piece)?;
+                }
+                let len = piece.len() as u32;
+                let message = Message::Read { handle, offset: at, len };
+                (at, bytes) = (at + u64::from(len), bytes + piece.len());
+                let asked = self.remote.begin(&peer, message, Bytes::new(), PATIENCE);
+                coming.push_back((asked, piece));
             }
-            let len = piece.len() as u32;
-            let message = Message::Read { handle, offset: at, len };
-            at += u64::from(len);
-            coming.push_back((self.remote.begin(&peer, message, Bytes::new(), PATIENCE), piece));
         }
         coming.into_iter().try_for_each(|(coming, piece)| self.take(&coming, piece))
     }
@@ -86,14 +97,19 @@ impl ReadAt for RemoteReader {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-        let need = offset.saturating_add(buf.len() as u64);
+        self.read_batch(&mut [BatchRead::new(offset, buf)])
+    }
+
+    fn read_batch(&self, reads: &mut [BatchRead<'_>]) -> Result<(), StoreError> {
+        let end = |read: &BatchRead<'_>| read.offset.saturating_add(read.buf.len() as u64);
+        let need = reads.iter().map(end).max().unwrap_or(0);
         if need > self.len {
             let (place, name) = (self.remote.place.clone(), self.name.clone());
             return Err(StoreError::Truncated { place, name, need, have: self.len });
         }
-        let mut done = self.read(offset, buf);
+        let mut done = self.read(reads);
         if done.is_err() && locked(&self.open).0.has_ended() {
-            done = self.read(offset, buf);
+            done = self.read(reads);
         }
         done.map_err(|error| self.remote.store_error(error, Operation::Read, &self.name))
     }
