@@ -1,30 +1,23 @@
 //! An open volume: writes and reads.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use kiln_pool::{OpenObject, PoolError, Silent};
-use kiln_store::checksum;
 
 use crate::description::Held;
 use crate::generation::Generation;
 use crate::kept::{Kept, lock};
-use crate::map::{Location, Mapped};
+use crate::opened::Opened;
 use crate::record::{self, BatchId, Change, MAX_BLOCKS, MAX_ENTRIES};
 use crate::ring::Room;
 use crate::segment::SegmentId;
 use crate::state::State;
 use crate::{BLOCK, Result, Rim, Statistics, VolumeError};
 
-/// How often a read looks again because what it was to read was moved.
-const RETRIES: usize = 20;
 /// How long a writer waits before it looks again whether there is room.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Segments whose places are remembered; each may have as many open files as its code has data
-/// chunks.
-const OPEN_SEGMENTS: usize = 256;
 
 /// A change of a volume.
 ///
@@ -102,26 +95,18 @@ pub struct Volume {
     pub(crate) held: Mutex<Held>,
     pub(crate) sealer: Mutex<()>,
     pub(crate) keeper: Mutex<Kept>,
-    opened: Mutex<HashMap<SegmentId, Arc<OpenObject>>>,
+    opened: Mutex<Opened>,
     pub(crate) deposed: AtomicBool,
     pub(crate) closed: AtomicBool,
     /// What keeps buffers from being sealed, and whether it is that there is no room.
     pub(crate) failure: Mutex<Option<(String, bool)>>,
     pub(crate) statistics: Mutex<Statistics>,
     /// Counts what clients ask for: work behind them gives way while it changes.
-    operations: AtomicU64,
+    pub(crate) operations: AtomicU64,
+    /// Reads of segments that are under way.
+    pub(crate) reading: AtomicUsize,
     /// A commit waits for room, or for the end of what is done behind it.
     pub(crate) waiting: AtomicBool,
-}
-
-/// Adjacent blocks of one segment that are to be read.
-struct Run {
-    id: SegmentId,
-    /// Byte in the object.
-    start: u64,
-    sums: Vec<u32>,
-    /// Which blocks of what is read.
-    first: usize,
 }
 
 impl Volume {
@@ -150,6 +135,7 @@ impl Volume {
             failure: Mutex::new(None),
             statistics: Mutex::default(),
             operations: AtomicU64::new(0),
+            reading: AtomicUsize::new(0),
             waiting: AtomicBool::new(false),
         }
     }
@@ -352,141 +338,6 @@ impl Volume {
         }
     }
 
-    /// Reads bytes from an offset on; blocks that were never written are zeros.
-    ///
-    /// Every byte was checked against the checksum that the map has of its block.
-    ///
-    /// # Errors
-    /// [`VolumeError::Usage`] past the end; more of the pool is lost than its codes bear.
-    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        self.check_range((offset, bytes.len() as u64), self.size())?;
-        self.operations.fetch_add(1, Ordering::Relaxed);
-        self.count(|so_far| so_far.bytes_read += bytes.len() as u64);
-        for part in Parts::of(offset, bytes.len() as u64, u64::MAX) {
-            let start = (part.offset - offset) as usize;
-            let target = &mut bytes[start..start + part.len as usize];
-            let block = part.offset / BLOCK as u64;
-            if part.whole {
-                self.read_blocks(block, target)?;
-            } else {
-                let mut whole = vec![0; BLOCK];
-                self.read_blocks(block, &mut whole)?;
-                let within = (part.offset % BLOCK as u64) as usize;
-                target.copy_from_slice(&whole[within..within + part.len as usize]);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads whole blocks.
-    fn read_blocks(&self, first: u64, bytes: &mut [u8]) -> Result<()> {
-        let mut last = None;
-        for _ in 0..RETRIES {
-            let runs = self.look_up(first, bytes);
-            let read = runs.iter().try_for_each(|run| {
-                let start = run.first * BLOCK;
-                let target = &mut bytes[start..start + run.sums.len() * BLOCK];
-                self.read_run(run, target)
-            });
-            match read {
-                Ok(()) => return Ok(()),
-                // It may have been moved and removed meanwhile.
-                Err(error) => last = Some(error),
-            }
-            if self.is_unchanged(first, &runs) {
-                break;
-            }
-        }
-        let gave_up = || VolumeError::Damaged { name: self.name.clone(), what: "it moves".into() };
-        Err(last.unwrap_or_else(gave_up))
-    }
-
-    /// Copies what is in memory, zeros what was never written, and says what is to be read.
-    fn look_up(&self, first: u64, bytes: &mut [u8]) -> Vec<Run> {
-        let state = lock(&self.state);
-        let mut runs: Vec<(Location, Run)> = Vec::new();
-        for (at, target) in bytes.chunks_exact_mut(BLOCK).enumerate() {
-            let Some(Mapped { at: place, sum }) = state.map.get(first + at as u64) else {
-                target.fill(0);
-                continue;
-            };
-            if let Some(found) = state.in_memory(place) {
-                target.copy_from_slice(found);
-                continue;
-            }
-            match runs.last_mut() {
-                Some((end, run))
-                    if run.first + run.sums.len() == at
-                        && *end == Location { index: place.index.wrapping_sub(1), ..place } =>
-                {
-                    run.sums.push(sum);
-                    *end = place;
-                }
-                _ => {
-                    let (id, start) = state.place_of(place);
-                    runs.push((place, Run { id, start, sums: vec![sum], first: at }));
-                }
-            }
-        }
-        runs.into_iter().map(|(_, run)| run).collect()
-    }
-
-    fn is_unchanged(&self, first: u64, runs: &[Run]) -> bool {
-        let state = lock(&self.state);
-        runs.iter().all(|run| {
-            let mapped = state.map.get(first + run.first as u64);
-            mapped.is_some_and(|mapped| state.place_of(mapped.at) == (run.id, run.start))
-        })
-    }
-
-    fn read_run(&self, run: &Run, target: &mut [u8]) -> Result<()> {
-        let rebuilt = self.read_segment(&run.id, run.start, &run.sums, target)?;
-        self.count(|so_far| match rebuilt {
-            true => so_far.rebuilt_reads += 1,
-            false => so_far.segment_bytes_read += target.len() as u64,
-        });
-        Ok(())
-    }
-
-    /// Reads blocks of a segment that have these checksums, from a byte of its object on; whether
-    /// the pool had to look for them.
-    pub(crate) fn read_segment(
-        &self,
-        id: &SegmentId,
-        start: u64,
-        sums: &[u32],
-        target: &mut [u8],
-    ) -> Result<bool> {
-        let object = self.object(id)?;
-        let right = |bytes: &[u8]| {
-            bytes.chunks_exact(BLOCK).zip(sums).all(|(block, sum)| checksum(block) == *sum)
-        };
-        let (sealed, pool) = (object.is_sealed(), self.rim.pool());
-        if !sealed && object.read_unchecked(&pool, start, target) && right(target) {
-            return Ok(false);
-        }
-        // Where a node is lost, a few bytes of the others are enough.
-        if !sealed
-            && object.met_failure()
-            && object.rebuild_unchecked(&pool, start, target)
-            && right(target)
-        {
-            return Ok(true);
-        }
-        // A node is lost, or has something else: the pool finds it out, and around it. In a sealed
-        // pool a checksum proves nothing against who forges.
-        let range = start..start + target.len() as u64;
-        let settings = self.rim.settings(&Silent);
-        let found = self.rim.with(|pool| object.read(pool, range.clone(), &settings));
-        let found = found.inspect_err(|_| self.forget(id))?;
-        if !right(&found) {
-            let what = format!("{} does not have the bytes that were written", id.name());
-            return Err(VolumeError::Damaged { name: self.name.clone(), what });
-        }
-        target.copy_from_slice(&found);
-        Ok(!sealed)
-    }
-
     /// Counts what was done.
     pub(crate) fn count(&self, note: impl FnOnce(&mut Statistics)) {
         note(&mut lock(&self.statistics));
@@ -508,27 +359,21 @@ impl Volume {
     /// A segment's object, looked up once.
     pub(crate) fn object(&self, id: &SegmentId) -> Result<Arc<OpenObject>, PoolError> {
         if let Some(object) = lock(&self.opened).get(id) {
-            return Ok(Arc::clone(object));
+            return Ok(object);
         }
         let object = Arc::new(self.rim.with(|pool| pool.open_object(&id.name()))?);
-        let mut opened = lock(&self.opened);
-        if opened.len() >= OPEN_SEGMENTS
-            && let Some(other) = opened.keys().next().copied()
-        {
-            opened.remove(&other);
-        }
-        opened.insert(*id, Arc::clone(&object));
+        lock(&self.opened).insert(*id, Arc::clone(&object));
         Ok(object)
     }
 
     /// A segment is gone, or its shards moved.
     pub(crate) fn forget(&self, id: &SegmentId) {
-        lock(&self.opened).remove(id);
+        lock(&self.opened).forget(id);
     }
 
     /// Segments of which something could not be read are looked up anew: it may be back.
     pub(crate) fn forget_failed(&self) {
-        lock(&self.opened).retain(|_, object| !object.met_failure());
+        lock(&self.opened).forget_failed();
     }
 
     /// Ranges that may hold data, and those that are zeros: how many blocks from one on are of
@@ -586,21 +431,21 @@ impl Volume {
 }
 
 /// A part of a range: whole blocks, or less than one.
-struct Part {
-    offset: u64,
-    len: u64,
-    whole: bool,
+pub(crate) struct Part {
+    pub offset: u64,
+    pub len: u64,
+    pub whole: bool,
 }
 
 /// The parts of a range, in order: at most `most` whole blocks each.
-struct Parts {
+pub(crate) struct Parts {
     at: u64,
     end: u64,
     most: u64,
 }
 
 impl Parts {
-    fn of(offset: u64, len: u64, most: u64) -> Parts {
+    pub fn of(offset: u64, len: u64, most: u64) -> Parts {
         Parts { at: offset, end: offset + len, most }
     }
 }

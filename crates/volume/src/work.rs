@@ -11,6 +11,7 @@ use crate::description::swap;
 use crate::descriptor::Descriptor;
 use crate::kept::{Kept, lock};
 use crate::map::BYTES_PER_BLOCK;
+use crate::reading::Wanted;
 use crate::segment::{SegmentHead, SegmentId};
 use crate::state::{Closed, Moving};
 use crate::volume::Volume;
@@ -198,19 +199,22 @@ impl Volume {
         {
             return self.read_sealed(id, head, first.from.index..last.from.index + 1, live, data);
         }
-        let mut rest = live;
-        while let Some(first) = rest.first() {
+        let begin = data.len();
+        data.resize(begin + live.len() * BLOCK, 0);
+        let sums: Vec<u32> = live.iter().map(|moving| moving.sum).collect();
+        let (mut wanted, mut blocks, mut sums) = (Vec::new(), live, &sums[..]);
+        let mut room = &mut data[begin..];
+        while let Some(first) = blocks.first() {
             let index = first.from.index;
             let run =
-                (index..).zip(rest).take_while(|(at, moving)| *at == moving.from.index).count();
-            let (now, later) = rest.split_at(run);
-            let sums: Vec<u32> = now.iter().map(|moving| moving.sum).collect();
-            let (start, begin) = (u64::from(head + index) * BLOCK as u64, data.len());
-            data.resize(begin + run * BLOCK, 0);
-            self.read_segment(id, start, &sums, &mut data[begin..])?;
-            rest = later;
+                (index..).zip(blocks).take_while(|(at, moving)| *at == moving.from.index).count();
+            let start = u64::from(head + index) * BLOCK as u64;
+            let (now, later) = sums.split_at(run);
+            let (target, rest) = std::mem::take(&mut room).split_at_mut(run * BLOCK);
+            wanted.push(Wanted { id: *id, start, sums: now, target });
+            (blocks, sums, room) = (&blocks[run..], later, rest);
         }
-        Ok(())
+        self.for_each(wanted, |one| self.read_segment(one).map(drop))
     }
 
     /// The same in a sealed pool, where hashes are of more than a block: all of it is read at once.

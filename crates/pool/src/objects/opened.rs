@@ -46,7 +46,7 @@ const MOST_PARTS: usize = 128;
 /// # Ok::<(), kiln_pool::PoolError>(())
 /// ```
 pub struct OpenObject {
-    manifest: Manifest,
+    manifest: Arc<Manifest>,
     /// Where its bytes lie in shards; `None`: they lie in the manifest.
     layout: Option<Layout>,
     /// Chunks with data; they are the first ones.
@@ -131,19 +131,54 @@ impl Pool {
     /// # Errors
     /// As [`Pool::manifest`].
     pub fn open_object(&self, name: &str) -> Result<OpenObject> {
-        let manifest = self.manifest(name)?;
+        let manifest = Arc::new(self.manifest(name)?);
         let (layout, data, n) = match (&manifest.body, manifest.shard_info(0)) {
             (Body::Shards(placed), Some(info)) => {
                 (Some(info.layout()?), usize::from(placed.k), placed.places.len())
             }
             _ => (None, 0, 0),
         };
-        let shards = (0..n).map(|_| Shard::default()).collect();
-        Ok(OpenObject { manifest, layout, data, shards, found: Mutex::default() })
+        Ok(OpenObject { manifest, layout, data, shards: unopened(n), found: Mutex::default() })
     }
 }
 
+/// Shards that nobody has asked for yet.
+fn unopened(n: usize) -> Vec<Shard> {
+    (0..n).map(|_| Shard::default()).collect()
+}
+
 impl OpenObject {
+    /// The same object with no file open, and nothing known of failures: for who has many of them.
+    /// Nothing is looked up for it.
+    ///
+    /// ```
+    /// # use std::{collections::BTreeMap, sync::Arc};
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest, Settings, Silent};
+    /// # use kiln_pool::StreamSource;
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// # for id in ["a", "b", "c"] {
+    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// # }
+    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// # let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
+    /// # let put = PutRequest { name: "numbers", run: [2; 16], now_ms: 0, replace: false };
+    /// # pool.put(&put, &mut StreamSource::new(&bytes[..]), &Settings::new(&Silent))?;
+    /// let object = pool.open_object("numbers")?.closed();
+    /// let mut part = [0; 4096];
+    /// assert!(object.read_unchecked(&pool, 60_000, &mut part));
+    /// assert_eq!(part, bytes[60_000..64_096]);
+    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// ```
+    #[must_use]
+    pub fn closed(&self) -> OpenObject {
+        let (manifest, layout) = (Arc::clone(&self.manifest), self.layout.clone());
+        let shards = unopened(self.shards.len());
+        OpenObject { manifest, layout, data: self.data, shards, found: Mutex::default() }
+    }
+
     /// Bytes of the object.
     pub fn size(&self) -> u64 {
         self.manifest.size

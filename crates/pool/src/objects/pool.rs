@@ -212,6 +212,35 @@ impl Pool {
         Pool { sequence: Some(sequence), ..self }
     }
 
+    /// Does something for each item, by several threads (see [`in_parallel`]), or on the caller's
+    /// thread if this pool is one of a simulation.
+    ///
+    /// ```
+    /// # use std::{collections::BTreeMap, sync::Arc};
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// # for id in ["a", "b", "c"] {
+    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// # }
+    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// let lengths = pool.in_parallel(vec!["a", "bc"], |_, text| Ok::<_, ()>(text.len()));
+    /// assert_eq!(lengths, Ok(vec![1, 2]));
+    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first one of `body`, in order of the items.
+    pub fn in_parallel<T: Send, R: Send, E: Send>(
+        &self,
+        items: Vec<T>,
+        body: impl Fn(usize, T) -> Result<R, E> + Sync,
+    ) -> Result<Vec<R>, E> {
+        in_parallel(self.sequence.as_ref(), items, body)
+    }
+
     /// Settings for what is done with this pool.
     pub(super) fn settings<'a>(&'a self, settings: &Settings<'a>) -> Settings<'a> {
         Settings { sequence: self.sequence.as_ref().or(settings.sequence), ..*settings }
