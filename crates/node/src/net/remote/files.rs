@@ -48,8 +48,8 @@ impl RemoteReader {
         Ok((Arc::clone(&open.0), open.1))
     }
 
-    /// Asks for all of them, so many at once, and does not wait for one before it asks for the next:
-    /// a round trip of the network is paid once, not by each of many short reads.
+    /// Asks for all of them, so many at once, and does not wait for one before it asks for the
+    /// next: a round trip of the network is paid once, not by each of many short reads.
     fn read(&self, reads: &mut [BatchRead<'_>]) -> Result<()> {
         let (peer, handle) = self.handle()?;
         let mut coming: VecDeque<(Coming, &mut [u8])> = VecDeque::new();
