@@ -74,6 +74,15 @@ def over_bound(kind, **wanted):
                                cells(only(report["rows"], kind=kind, **wanted)))
 
 
+def clay_over_bound(to):
+    """Of the recoveries of 12+4, with the largest chunks; RS left out."""
+    def number(report):
+        rows = only(report["rows"], kind="recovery", code="clay:12+4")
+        size = max(row["chunk_mib"] for row in rows)
+        return over_bound("recovery", to=to, code="clay:12+4", chunk_mib=size)(report)
+    return number
+
+
 def most_traffic(*kinds):
     """Streams over plan at the worst host of any round."""
     return lambda report: max(row["traffic_over_plan"] for row in report["rows"]
@@ -182,6 +191,8 @@ MEASURED = {
     "hub_over_bound": over_bound("degraded", label="Clay hub"),
     "recovery_one_over_bound": over_bound("recovery", to="one"),
     "recovery_spread_over_bound": over_bound("recovery", to="spread"),
+    "recovery_12_4_one_over_bound": clay_over_bound("one"),
+    "recovery_12_4_spread_over_bound": clay_over_bound("spread"),
     **degraded(), **recovery(), **swept(),
     "client_computes": time("read", "client", "clay:12+4"),
     "agents_compute": time("read", "agents, hub", "clay:12+4"),
