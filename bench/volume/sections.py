@@ -161,8 +161,15 @@ def new_disk(node, name, volume):
     """An empty folder takes the place of a node's. Whoever serves the volume may write into it
     before the pool has taken it, which refuses what is not empty: then it is emptied again."""
     for left in range(4, -1, -1):
-        shutil.rmtree(node)
+        gone = node.with_name("gone")
+        node.rename(gone)
         node.mkdir()
+        # Whoever serves the volume may still make and remove files there meanwhile.
+        for _ in range(100):
+            shutil.rmtree(gone, ignore_errors=True)
+            if not gone.exists():
+                break
+            time.sleep(0.1)
         try:
             volume.kiln("pool", "add-node", name, "--replace")
             return
