@@ -144,17 +144,23 @@ impl Volume {
         body: impl Fn(Wanted<'a>) -> Result<()> + Sync,
     ) -> Result<()> {
         let others = self.reading.fetch_add(1, Ordering::Relaxed);
-        let lanes = (LANES / (others + 1)).min(wanted.len() / LANE).max(1);
-        let (each, pool) = (wanted.len().div_ceil(lanes).max(1), self.rim.pool());
-        let mut parts = Vec::with_capacity(lanes);
-        while wanted.len() > each {
-            let rest = wanted.split_off(each);
-            parts.push(std::mem::replace(&mut wanted, rest));
-        }
-        parts.push(wanted);
-        let done = pool.in_parallel(parts, |_, part| part.into_iter().try_for_each(&body));
+        let lanes = (LANES / (others + 1)).min(wanted.len() / LANE);
+        let done = if lanes < 2 {
+            // Most reads are of one place: nothing is made ready for others.
+            wanted.into_iter().try_for_each(body)
+        } else {
+            let each = wanted.len().div_ceil(lanes);
+            let mut parts = Vec::with_capacity(lanes);
+            while wanted.len() > each {
+                let rest = wanted.split_off(each);
+                parts.push(std::mem::replace(&mut wanted, rest));
+            }
+            parts.push(wanted);
+            let part = |_, part: Vec<Wanted<'a>>| part.into_iter().try_for_each(&body);
+            self.rim.pool().in_parallel(parts, part).map(drop)
+        };
         self.reading.fetch_sub(1, Ordering::Relaxed);
-        done.map(drop)
+        done
     }
 
     /// Reads blocks of a segment; whether the pool had to look for them.

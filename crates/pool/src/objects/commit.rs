@@ -18,7 +18,6 @@ use kiln_store::{Backend, StoreError};
 use super::look::Found;
 use super::still::is_marked;
 use super::{Pool, changes};
-use crate::engine::sinks::in_parallel;
 use crate::{Body, Key, Manifest, NodeFile, PoolError, Result, Settings};
 
 /// A shard's part that becomes a shard.
@@ -233,7 +232,7 @@ impl Pool {
                 puts.extend(holders.map(|&at| (of, at, bytes.clone())));
             }
         }
-        in_parallel(self.sequence.as_ref(), puts, |_, (of, at, bytes)| {
+        self.in_parallel(puts, |_, (of, at, bytes)| {
             let (manifest, expected) = (&steps[of].manifest, &steps[of].found.expected);
             Ok((of, self.put_manifest(at, manifest, &bytes, expected)))
         })
@@ -313,7 +312,7 @@ impl Pool {
             }
         }
         let copies: Vec<(usize, Vec<_>)> = copies.into_iter().collect();
-        let ends = in_parallel(self.sequence.as_ref(), copies, |_, (at, copies)| {
+        let ends = self.in_parallel(copies, |_, (at, copies)| {
             let files: Vec<(&str, &[u8])> =
                 copies.iter().map(|(_, (part, bytes))| (&part[..], &bytes[..])).collect();
             let ends = self.for_each(at, &files, |store| store.write_all(&files));
@@ -341,7 +340,7 @@ impl Pool {
     /// are of.
     fn rename_all(&self, renames: ByNode<Rename>) -> Result<Vec<(usize, Result<()>)>> {
         let renames: Vec<(usize, Vec<Rename>)> = renames.into_iter().collect();
-        let ends = in_parallel(self.sequence.as_ref(), renames, |_, (at, renames)| {
+        let ends = self.in_parallel(renames, |_, (at, renames)| {
             let names: Vec<(&str, &str)> =
                 renames.iter().map(|rename| (&rename.from[..], &rename.to[..])).collect();
             let ends = self.for_each(at, &names, |store| store.rename_all(&names));
@@ -366,13 +365,12 @@ impl Pool {
         for (_, step) in live(steps) {
             self.doom(step, &mut doomed);
         }
-        let ends =
-            in_parallel(self.sequence.as_ref(), doomed.into_iter().collect(), |_, doomed| {
-                let (at, names): (usize, Vec<String>) = doomed;
-                let names: Vec<&str> = names.iter().map(|name| &name[..]).collect();
-                let store = self.nodes[at].store().ok();
-                Ok::<_, PoolError>(store.map_or(Vec::new(), |store| store.remove_all(&names)))
-            });
+        let ends = self.in_parallel(doomed.into_iter().collect(), |_, doomed| {
+            let (at, names): (usize, Vec<String>) = doomed;
+            let names: Vec<&str> = names.iter().map(|name| &name[..]).collect();
+            let store = self.nodes[at].store().ok();
+            Ok::<_, PoolError>(store.map_or(Vec::new(), |store| store.remove_all(&names)))
+        });
         for end in ends.into_iter().flatten().flatten() {
             if let Err(error) = end {
                 settings.observer.warn(&format!("{error}; a scrub will remove it"));
@@ -414,7 +412,7 @@ impl Pool {
             }
         }
         let changed: Vec<(usize, Vec<_>)> = changed.into_iter().collect();
-        let _ = in_parallel(self.sequence.as_ref(), changed, |_, (at, changed)| {
+        let _ = self.in_parallel(changed, |_, (at, changed)| {
             if let Ok(store) = self.usable(at) {
                 changes::note(store, &changed);
             }

@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::helpers::{Helped, Helpers};
 use super::{ObjectShards, Pool, range};
 use crate::engine::decode::decode_stripes;
-use crate::engine::sinks::in_parallel;
 use crate::engine::stripe_statistics::{StripeStatistics, indices};
 use crate::{Body, Damage, Key, Manifest, PoolError, Result, Settings};
 
@@ -163,7 +162,7 @@ impl Pool {
         let keys = gets.iter().map(|(req, _)| Ok((Key::of(req.name)?, false)));
         let found = self.ask_each(&keys.collect::<Result<Vec<_>>>()?)?;
         let gets = gets.into_iter().zip(found).collect();
-        in_parallel(self.sequence.as_ref(), gets, |_, ((req, mut out), found)| {
+        self.in_parallel(gets, |_, ((req, mut out), found)| {
             let manifest = self.sure(found, req.name).and_then(|found| match found.newest {
                 // One that is on too few homes is completed first.
                 Some(manifest) if found.stable => Ok(manifest),

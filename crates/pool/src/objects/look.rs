@@ -10,7 +10,6 @@ use super::direct::Expected;
 use super::map::Homes;
 use super::seal::Seals;
 use super::small::{epoch_of, read_tagged};
-use crate::engine::sinks::in_parallel;
 use crate::{Body, Key, MAX_MANIFEST, Manifest, NodeFile, PoolError, Result, Settings, Silent};
 
 /// What the nodes say of one object.
@@ -252,7 +251,7 @@ impl Pool {
     ) -> Result<()> {
         let (pool, seals) = (self.config.id_bytes(), self.config.seals());
         let asked: Vec<(usize, Vec<usize>)> = asked.into_iter().collect();
-        let found = in_parallel(self.sequence.as_ref(), asked, |_, (at, objects)| {
+        let found = self.in_parallel(asked, |_, (at, objects)| {
             let store = self.usable(at)?;
             // Every node has a map. Where there is none, all else is gone as well.
             let epoch = epoch_of(store, &self.config);
@@ -476,7 +475,7 @@ impl Pool {
         let mut here = here;
         here.sort_by_key(|at| !newest.copies.contains(&self.nodes[*at].config.id));
         let to = here.into_iter().filter(|at| !found.copies.contains(at)).take(lacking).collect();
-        let written = in_parallel(self.sequence.as_ref(), to, |_, at: usize| {
+        let written = self.in_parallel(to, |_, at: usize| {
             self.put_manifest(at, &newest, &bytes, &found.expected)?;
             Ok::<_, PoolError>(at)
         })?;

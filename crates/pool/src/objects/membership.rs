@@ -14,7 +14,6 @@ use super::still::{is_marked, unmarked};
 use super::{Index, NodeConfig, NodeState, Pool, PoolConfig, PoolStatus};
 use crate::engine::names::{DESCRIPTION, hex};
 use crate::engine::node::Locks;
-use crate::engine::sinks::in_parallel;
 use crate::{Key, PoolError, Result, Settings};
 
 /// Objects that are asked for at once.
@@ -96,7 +95,7 @@ impl Pool {
             // It cannot tell.
             _ => Ok(()),
         };
-        in_parallel(self.sequence.as_ref(), self.present().collect(), ask).map(drop)
+        self.in_parallel(self.present().collect(), ask).map(drop)
     }
 
     fn like(self, settings: &Settings<'_>) -> Pool {
@@ -108,14 +107,11 @@ impl Pool {
 
     /// The epochs of the nodes' copies of the map.
     fn epochs(&self) -> Result<Vec<(usize, u64)>> {
-        let all = in_parallel(
-            self.sequence.as_ref(),
-            self.present().collect(),
-            |_, (at, store): (usize, &dyn Backend)| {
+        let all =
+            self.in_parallel(self.present().collect(), |_, (at, store): (usize, &dyn Backend)| {
                 let epoch = epoch_of(store, &self.config).ok().flatten();
                 Ok::<_, PoolError>(epoch.map(|epoch| (at, epoch)))
-            },
-        )?;
+            })?;
         Ok(all.into_iter().flatten().collect())
     }
 
@@ -181,7 +177,7 @@ impl Pool {
         joins: Joins<'_>,
     ) -> Result<()> {
         let present: Vec<(usize, &dyn Backend)> = self.present().collect();
-        let ends = in_parallel(self.sequence.as_ref(), present, |_, (at, store)| {
+        let ends = self.in_parallel(present, |_, (at, store)| {
             if matches!(epoch_of(store, map), Ok(Some(epoch)) if epoch < oldest) {
                 return Ok(None);
             }

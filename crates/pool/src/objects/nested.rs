@@ -11,7 +11,6 @@ use super::look::Found;
 use super::put::{MAX_TOGETHER, PutRequest};
 use super::way::Way;
 use super::{Index, MAX_NAME, Pool};
-use crate::engine::sinks::in_parallel;
 use crate::{PoolError, Result, Settings, Silent, Source, StreamSource};
 
 /// Last word of the name of a folder's own object.
@@ -243,7 +242,7 @@ impl Pool {
 
     /// Whether there are objects of these names, which are asked for at once.
     fn are_there(&self, names: Vec<&str>) -> Result<Vec<bool>> {
-        in_parallel(self.sequence.as_ref(), names, |_, name| self.has(name))
+        self.in_parallel(names, |_, name| self.has(name))
     }
 
     /// Whether there is an object of that name.

@@ -12,7 +12,6 @@ use kiln_code::{Codec, HelperReads};
 use kiln_store::{Layout, ReadAt, SumKind};
 
 use super::{ObjectShards, Pool, range};
-use crate::engine::sinks::in_parallel;
 use crate::{
     Body, GetRequest, Key, Manifest, NodeFile, PoolError, Result, Settings, default_sub_chunk,
 };
@@ -293,7 +292,7 @@ impl OpenObject {
         let Some(rest) = left.checked_sub(plan.sub_chunks_read()) else { return false };
         *left = rest;
         let helpers: Vec<&HelperReads> = plan.helpers().iter().collect();
-        let read = in_parallel(pool.sequence.as_ref(), helpers, |_, helper| {
+        let read = pool.in_parallel(helpers, |_, helper| {
             let mut parts = vec![0; helper.sub_chunks() * buf.len()];
             let subs = helper.runs.iter().cloned().flatten();
             for (sub, part) in subs.zip(parts.chunks_exact_mut(buf.len())) {

@@ -302,7 +302,7 @@ impl Pool {
         new.dedup();
         if new.len() > 1 {
             let enter = |_, at: usize| Ok::<_, Infallible>(self.nodes[at].is_here());
-            let _ = in_parallel(self.sequence.as_ref(), new, enter);
+            let _ = self.in_parallel(new, enter);
         }
     }
 

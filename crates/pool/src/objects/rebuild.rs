@@ -19,7 +19,6 @@ use super::look::Found;
 use super::shards::{Member, ObjectShards};
 use super::{HealRequest, Pool};
 use crate::engine::chunks::Shards;
-use crate::engine::sinks::in_parallel;
 use crate::{Depth, Key, NodeFile, PoolError, Result, Settings};
 
 /// What one object needs.
@@ -268,9 +267,7 @@ impl Pool {
             .flat_map(|object| object.nodes.iter().map(|shard| (&*object.lacking, shard)))
             .collect();
         // An error of one object is not to end the others.
-        let verified = in_parallel(self.sequence.as_ref(), shards, |_, shard| {
-            Ok::<_, Infallible>(verify(shard))
-        });
+        let verified = self.in_parallel(shards, |_, shard| Ok::<_, Infallible>(verify(shard)));
         let mut verified: VecDeque<Result<Target>> = verified.into_iter().flatten().collect();
         let own = |object: &RebuiltShards| verified.drain(..object.nodes.len()).collect();
         rebuilt.iter().map(own).collect()

@@ -3,7 +3,6 @@
 use super::Pool;
 use super::pool::PoolNode;
 use super::still::Asked;
-use crate::engine::sinks::in_parallel;
 use crate::{Key, Result, place};
 
 /// What was found.
@@ -40,7 +39,7 @@ impl Pool {
             let chosen: Vec<usize> =
                 place(key, &candidates, count, taken).into_iter().map(|at| positions[at]).collect();
             let new = chosen.iter().copied().filter(|at| !roomy.contains(at)).collect();
-            let asked = in_parallel(self.sequence.as_ref(), new, |_, at: usize| {
+            let asked = self.in_parallel(new, |_, at: usize| {
                 let room = match self.is_still(at, still) {
                     true => Some(self.has_room(at, bytes)?),
                     false => None,

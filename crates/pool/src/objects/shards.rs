@@ -9,7 +9,6 @@ use super::Pool;
 use super::still::{is_marked, unmarked};
 use crate::engine::chunks::Shards;
 use crate::engine::geometry::check_stripes;
-use crate::engine::sinks::in_parallel;
 use crate::{Body, Key, Manifest, NodeFile, Placed, PoolError, Result};
 
 /// One shard as it was found.
@@ -54,11 +53,9 @@ impl ObjectShards {
         check_stripes(&manifest.name, shape, placed.sub_chunk)?;
         let layout = info.layout()?;
         let key = Key::of(&manifest.name)?;
-        let members = in_parallel(
-            pool.sequence.as_ref(),
-            (0..placed.places.len()).collect(),
-            |_, index: usize| Ok::<_, PoolError>(member(pool, manifest, placed, key, index)),
-        )?;
+        let members = pool.in_parallel((0..placed.places.len()).collect(), |_, index: usize| {
+            Ok::<_, PoolError>(member(pool, manifest, placed, key, index))
+        })?;
         let (manifest, placed) = (manifest.clone(), placed.clone());
         Ok(ObjectShards { manifest, placed, codec, layout, members })
     }
