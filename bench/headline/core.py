@@ -25,8 +25,9 @@ def rates(cell, family, engines):
             if rate["engine"] in engines and rate["code"].split()[0] == family]
 
 
-def kiln_over(peers, theirs, family, operation, places, codes=None):
-    """kiln over the fastest of some engines with their family of codes, in all cells of a kind."""
+def kiln_over(peers, theirs, family, operation, places, codes=None, form="kiln"):
+    """kiln (or a form of it) over the fastest of some engines with their family of codes, in all
+    cells of a kind."""
     def ratios(report):
         for cell in report["cells"]:
             job = cell["job"]
@@ -34,7 +35,7 @@ def kiln_over(peers, theirs, family, operation, places, codes=None):
             wanted = codes is None or (job["k"], job["m"]) in codes
             if not (kind and wanted and cell["footprint"].startswith(places)):
                 continue
-            ours, best = rates(cell, family, ("kiln",)), rates(cell, theirs, PEERS[peers])
+            ours, best = rates(cell, family, (form,)), rates(cell, theirs, PEERS[peers])
             if ours and best:
                 best = max(best, key=lambda rate: rate["rate"]["median"])
                 yield paired(ours[0], best), f"{job['k']}+{job['m']}, {cell['footprint']}"
@@ -78,5 +79,14 @@ FULL = {
 NEXT = QUICK | {"rs_dram_over_isal_next": rs("isal next", SMALL, LISTED)}
 HELD = {name: NEXT[name] for name in NEXT
         if name not in ("rs_dram_over_isal", "two_threads") and "klauspost_rs" not in name}
+# With ordinary stores only, as peers have them: reports since 2026-11-27.
+TEMPORAL = {
+    "rs_temporal_over_klauspost":
+        kiln_over("klauspost", "rs", "rs", "encode", SMALL, LISTED, "kiln-temporal"),
+    "rs_temporal_over_isal":
+        kiln_over("isal", "rs", "rs", "encode", SMALL, LISTED, "kiln-temporal"),
+    "clay_temporal_over_ceph_clay":
+        kiln_over("ceph clay", "clay", "clay", "encode", SMALL, TEN, "kiln-temporal"),
+}
 NUMBERS = {"bench-core-quick.json": QUICK, "bench-core.json": FULL,
            "bench-core-quick-zen4.json": NEXT, "bench-core-quick-avx2-zen4.json": HELD}

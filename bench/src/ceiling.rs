@@ -87,7 +87,7 @@ mod tests {
         for (k, m) in [(4, 2), (6, 3), (8, 4), (10, 4)] {
             let operation = Operation::Repair(1);
             let job = Job { family: Family::Clay, k, m, operation, chunk: 1 << 20 };
-            let kiln = Kiln.prepare(&job)?;
+            let kiln = Kiln::USUAL.prepare(&job)?;
             for read in kiln.reads() {
                 assert_eq!(read.sub_chunks.as_ref(), Some(&layers(&job)), "{job:?}");
             }

@@ -49,6 +49,11 @@ impl Footprint {
         Some(((target + nearest) / unit).max(1) * unit)
     }
 
+    /// Whether a pass is more than the caches hold (or stands for one that is, in tests).
+    pub fn is_memory(&self) -> bool {
+        !matches!(self, Footprint::Cache(_))
+    }
+
     /// Stripes in a pass.
     pub fn stripes(&self, job: &Job) -> usize {
         match *self {
@@ -182,7 +187,7 @@ pub fn run(
     for contender in contenders {
         match make_ready(contender, &mut buffers) {
             Ok((task, checked)) => ready.push((contender, task, checked)),
-            Err(error) if contender.engine.name() == "kiln" => return Err(error),
+            Err(error) if contender.engine.name().starts_with("kiln") => return Err(error),
             Err(error) => {
                 if !matches!(error, BenchError::Unsupported { .. }) {
                     eprintln!("!! LEFT OUT: {error}");

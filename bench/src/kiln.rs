@@ -1,4 +1,5 @@
-//! kiln as an engine: through [`Codec`], as every other user of the library.
+//! kiln as an engine: through [`Codec`], as every other user of the library; and once more with
+//! ordinary stores only, as its peers store.
 
 use crate::BenchError;
 use crate::engine::{Engine, Job, Operation, Reads, Stripe, Task};
@@ -7,10 +8,21 @@ use kiln_code::{Caches, CodeError, CodeSpec, Codec, RepairPlan, TemporalHint, wo
 use std::sync::Arc;
 
 /// kiln with the kernel it chose for this machine.
-#[derive(Debug, Default)]
-pub struct Kiln;
+#[derive(Debug)]
+pub struct Kiln {
+    /// What calls say of their data; by the bytes of all stripes if `None`.
+    hint: Option<TemporalHint>,
+}
 
 impl Kiln {
+    /// As a user has it.
+    pub const USUAL: Kiln = Kiln { hint: None };
+    /// With ordinary stores, wherever the data lies: its peers have no others, so beside them it
+    /// says what stores past the caches bring.
+    pub const TEMPORAL: Kiln = Kiln { hint: Some(TemporalHint::Temporal) };
+    /// The name of that form.
+    pub const TEMPORAL_NAME: &str = "kiln-temporal";
+
     /// The spec that is measured for a job: the family with its defaults.
     pub fn spec(job: &Job) -> String {
         format!("{}:{}+{}", job.family.name(), job.k, job.m)
@@ -28,7 +40,10 @@ impl Kiln {
 
 impl Engine for Kiln {
     fn name(&self) -> &str {
-        "kiln"
+        match self.hint {
+            None => "kiln",
+            Some(_) => Kiln::TEMPORAL_NAME,
+        }
     }
 
     fn version(&self) -> &str {
@@ -41,15 +56,15 @@ impl Engine for Kiln {
             Operation::Encode => {
                 let reads = (0..job.k).map(Reads::whole).collect();
                 codec.encode_plan()?; // made now, not in the first pass
-                Box::new(Encode { codec, reads })
+                Box::new(Encode { codec, reads, hint: self.hint })
             }
             Operation::Decode(_) => {
                 let plan = codec.decode_plan(&job.lost(), &job.survivors())?;
-                Box::new(Rebuild::new(plan, codec.shape().alpha))
+                Box::new(Rebuild::new(plan, codec.shape().alpha, self.hint))
             }
             Operation::Repair(_) => {
                 let plan = codec.repair_plan(&job.lost(), &job.survivors())?;
-                Box::new(Rebuild::new(plan, codec.shape().alpha))
+                Box::new(Rebuild::new(plan, codec.shape().alpha, self.hint))
             }
         })
     }
@@ -73,9 +88,10 @@ fn hint(stripes: &[Stripe<'_>]) -> TemporalHint {
 fn each(
     stripes: &mut [Stripe<'_>],
     repeats: u32,
+    given: Option<TemporalHint>,
     work: impl Fn(&mut Stripe<'_>, TemporalHint) -> Result<(), CodeError>,
 ) -> Result<Seconds, BenchError> {
-    let hint = hint(stripes);
+    let hint = given.unwrap_or_else(|| hint(stripes));
     let watch = Stopwatch::start();
     for _ in 0..repeats {
         for stripe in &mut *stripes {
@@ -88,6 +104,7 @@ fn each(
 struct Encode {
     codec: Codec,
     reads: Vec<Reads>,
+    hint: Option<TemporalHint>,
 }
 
 impl Task for Encode {
@@ -96,23 +113,25 @@ impl Task for Encode {
     }
 
     fn pass(&mut self, stripes: &mut [Stripe<'_>], repeats: u32) -> Result<Seconds, BenchError> {
-        each(stripes, repeats, |s, at| self.codec.encode_on(&s.inputs, &mut s.outputs, at))
+        let Encode { codec, hint, .. } = self;
+        each(stripes, repeats, *hint, |s, at| codec.encode_on(&s.inputs, &mut s.outputs, at))
     }
 }
 
 struct Rebuild {
     plan: Arc<RepairPlan>,
     reads: Vec<Reads>,
+    hint: Option<TemporalHint>,
 }
 
 impl Rebuild {
-    fn new(plan: Arc<RepairPlan>, alpha: usize) -> Rebuild {
+    fn new(plan: Arc<RepairPlan>, alpha: usize, hint: Option<TemporalHint>) -> Rebuild {
         let reads = plan.helpers().iter().map(|helper| {
             let all = helper.sub_chunks() == alpha;
             let positions = || helper.runs.iter().cloned().flatten().collect();
             Reads { chunk: helper.chunk, sub_chunks: (!all).then(positions) }
         });
-        Rebuild { reads: reads.collect(), plan }
+        Rebuild { reads: reads.collect(), plan, hint }
     }
 }
 
@@ -122,6 +141,7 @@ impl Task for Rebuild {
     }
 
     fn pass(&mut self, stripes: &mut [Stripe<'_>], repeats: u32) -> Result<Seconds, BenchError> {
-        each(stripes, repeats, |s, at| self.plan.run_on(&s.inputs, &mut s.outputs, at))
+        let Rebuild { plan, hint, .. } = self;
+        each(stripes, repeats, *hint, |s, at| plan.run_on(&s.inputs, &mut s.outputs, at))
     }
 }

@@ -1,6 +1,7 @@
 //! All engines of a run: kiln first, then the peers that were found.
 
 use crate::ceiling::Ceiling;
+use crate::cell::Footprint;
 use crate::engine::{Engine, Family, Job, Operation};
 use crate::kiln::Kiln;
 use crate::peer::{LIBRARIES, Peer};
@@ -26,9 +27,10 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// kiln alone.
+    /// kiln alone, in both its forms.
     pub fn alone() -> Engines {
-        Engines { engines: vec![Box::new(Kiln)], found: Vec::new() }
+        let forms = [Kiln::USUAL, Kiln::TEMPORAL].map(|form| Box::new(form) as Box<dyn Engine>);
+        Engines { engines: forms.into(), found: Vec::new() }
     }
 
     /// kiln and what is found in the folder; the rest is named on standard error.
@@ -67,10 +69,15 @@ impl Engines {
     }
 
     /// Whether an engine may be asked for a job at all; the rest is its own to refuse.
-    pub fn knows(engine: &dyn Engine, job: &Job) -> bool {
+    pub fn knows(engine: &dyn Engine, job: &Job, footprint: Footprint) -> bool {
         let name = engine.name();
-        let clay = name == "kiln" || name.contains("clay");
-        let rs = name == "kiln" || !name.contains("clay");
+        // In the caches both forms are one.
+        if name == Kiln::TEMPORAL_NAME && !footprint.is_memory() {
+            return false;
+        }
+        let ours = name == "kiln" || name == Kiln::TEMPORAL_NAME;
+        let clay = ours || name.contains("clay");
+        let rs = ours || !name.contains("clay");
         match (name.starts_with("ceiling:"), job.family) {
             (true, _) => job.operation != Operation::Repair(2),
             // Codes of bit matrices: the case `xor` asks for them.

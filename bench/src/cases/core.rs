@@ -62,7 +62,7 @@ fn one(
     if !setup.wants(&name) {
         return Ok(());
     }
-    let engines = setup.engines.all().filter(|engine| Engines::knows(*engine, &job));
+    let engines = setup.engines.all().filter(|engine| Engines::knows(*engine, &job, footprint));
     let mut contenders: Vec<Contender<'_>> =
         engines.map(|engine| Contender { engine, job }).collect();
     // Beside Clay stands Reed-Solomon of the same k and m: what the cheap repair costs.

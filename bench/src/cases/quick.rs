@@ -7,6 +7,8 @@ use crate::buffers::arena_bytes;
 use crate::ceiling::BOUNDS;
 use crate::cell::{self, Contender, Footprint};
 use crate::engine::{Family, Job, Operation};
+use crate::kiln::Kiln;
+use crate::peers::Engines;
 use crate::report::Report;
 
 const CHUNK_64K: Footprint = Footprint::Dram(64 << 10);
@@ -89,11 +91,13 @@ fn one(
     if !setup.wants(&format!("{} {} {footprint}", job.code(), job.operation)) {
         return Ok(());
     }
-    let same = ["kiln"].iter().chain(row.peers).chain(BOUNDS).map(|name| (*name, job));
+    let ours = ["kiln", Kiln::TEMPORAL_NAME];
+    let same = ours.iter().chain(row.peers).chain(BOUNDS).map(|name| (*name, job));
     let beside = row.beside.iter().map(|name| (*name, reed_solomon(&job)));
     let contenders: Vec<Contender<'_>> = same
         .chain(beside)
         .filter_map(|(name, job)| Some(Contender { engine: setup.engines.get(name)?, job }))
+        .filter(|contender| Engines::knows(contender.engine, &contender.job, footprint))
         .collect();
     let mut arena = setup.arena(arena_bytes(&job, footprint.stripes(&job)))?;
     report.add(cell::run(&mut arena, footprint, &contenders, &setup.effort)?);

@@ -15,6 +15,7 @@ const PALETTE: [&str; 10] = [
 const KNOWN: &[(&str, usize)] = &[
     ("kiln", 1),
     ("kiln (rs)", 3),
+    ("kiln-temporal", 9),
     ("klauspost", 0),
     ("klauspost-2", 5),
     ("isal", 2),
