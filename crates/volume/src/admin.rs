@@ -116,7 +116,7 @@ pub struct CheckReport {
 
 /// Segments in memory: one grows, some wait, two are long, and cleaning fills one.
 const BUFFERS: u64 = MAX_CLOSED as u64 + 4;
-/// How often a clone is tried again because what it changes was changed by others.
+/// How often the description of a clone's origin is tried again because others changed it.
 const CLONE_TRIES: usize = 10;
 /// Most entries of a list of damage.
 const MAX_DAMAGED: usize = 1000;
@@ -204,15 +204,10 @@ impl Volume {
     pub fn remove_snapshot(rim: &Arc<Rim>, name: &str, snapshot: &str, writer: &str) -> Result<()> {
         let held = Volume::settled(rim, name, writer)?;
         let mut new = held.descriptor.clone();
-        let at = position(&new, name, snapshot)?;
-        if let Some(clone) = new.snapshot[at].clones.first() {
-            let what = format!("volume {clone:?} is a clone of {name}@{snapshot}; remove it first");
-            return Err(VolumeError::Usage { what });
-        }
+        let at = removable(rim, &new, name, snapshot)?;
         let map = new.snapshot.remove(at).map;
         swap(rim, name, Some(held.run), &new)?;
-        let named = new.checkpoint.as_ref() == Some(&map);
-        if !named && !new.snapshot.iter().any(|entry| entry.map == map) {
+        if new.frees(&map) {
             rim.remove(&map)?;
         }
         Ok(())
@@ -227,29 +222,23 @@ impl Volume {
         if !matches!(look_up(rim, clone), Err(VolumeError::NoVolume { .. })) {
             return Err(VolumeError::Exists { name: clone.to_owned() });
         }
-        let mut tries = 0;
-        let (origin, map) = loop {
-            let held = look_up(rim, name)?;
-            let mut origin = held.descriptor;
-            let at = position(&origin, name, snapshot)?;
-            // First of all nobody may remove what it needs.
-            origin.snapshot[at].clones.push(clone.to_owned());
-            match swap(rim, name, Some(held.run), &origin) {
-                // Who writes it changes what is said of it now and then.
-                Err(VolumeError::Deposed { .. }) if tries < CLONE_TRIES => tries += 1,
-                swapped => {
-                    swapped?;
-                    let map = origin.snapshot[at].map.clone();
-                    break (origin, map);
-                }
-            }
-        };
+        // First of all nobody may remove what it needs.
+        let (origin, map) = change_origin(rim, name, |found| {
+            let at = position(found, name, snapshot)?;
+            found.snapshot[at].clones.push(clone.to_owned());
+            Ok((found.clone(), found.snapshot[at].map.clone()))
+        })?;
         let head = load(rim, name, &map)?.head;
         let (segment, log_size) = (origin.segment, origin.log_size);
         let mut new = Descriptor::new(rim.id(), head.size, segment, log_size, rim.now_ms());
         (new.checkpoint, new.next_number) = (Some(map), head.next_number);
         new.origin = format!("{name}@{snapshot}");
-        create_from(rim, clone, &new)
+        create_from(rim, clone, &new)?;
+        // Who removes the snapshot takes a clone that is not there for one that will never be.
+        confirm(rim, name, snapshot, clone).or_else(|error| {
+            rim.remove(&name_of(clone)?)?;
+            Err(error)
+        })
     }
 
     /// Changes the size. What lies past a smaller one is gone.
@@ -272,11 +261,13 @@ impl Volume {
     pub fn remove(rim: &Arc<Rim>, name: &str, objects: Objects<'_>, writer: &str) -> Result<()> {
         let held = Volume::settled(rim, name, writer)?;
         let found = held.descriptor;
-        let cloned = found.snapshot.iter().find(|entry| !entry.clones.is_empty());
-        if let Some(SnapshotEntry { name: snapshot, clones, .. }) = cloned {
-            let clones = clones.join(", ");
-            let what = format!("{clones}: cloned from {name}@{snapshot}; remove that first");
-            return Err(VolumeError::Usage { what });
+        for entry in &found.snapshot {
+            let clones = clones_of(rim, name, entry)?.join(", ");
+            if !clones.is_empty() {
+                let snapshot = &entry.name;
+                let what = format!("{clones}: cloned from {name}@{snapshot}; remove that first");
+                return Err(VolumeError::Usage { what });
+            }
         }
         // Whoever opens it now loses, or this does.
         let mut last = found.clone();
@@ -420,17 +411,101 @@ fn position(found: &Descriptor, name: &str, snapshot: &str) -> Result<usize> {
     })
 }
 
+/// Where a snapshot is that may be removed: no volume that is there was cloned from it.
+pub(crate) fn removable(
+    rim: &Rim,
+    found: &Descriptor,
+    name: &str,
+    snapshot: &str,
+) -> Result<usize> {
+    let at = position(found, name, snapshot)?;
+    match clones_of(rim, name, &found.snapshot[at])?.first() {
+        None => Ok(at),
+        Some(clone) => {
+            let what = format!("volume {clone:?} is a clone of {name}@{snapshot}; remove it first");
+            Err(VolumeError::Usage { what })
+        }
+    }
+}
+
+/// Those clones of a snapshot that are there: a clone is named before it is made, and still after
+/// it was removed, and either may have been cut off.
+fn clones_of(rim: &Rim, name: &str, entry: &SnapshotEntry) -> Result<Vec<String>> {
+    let origin = format!("{name}@{}", entry.name);
+    let mut there = Vec::new();
+    for clone in &entry.clones {
+        match look_up(rim, clone) {
+            Err(VolumeError::NoVolume { .. }) => {}
+            found => {
+                if found?.descriptor.origin == origin {
+                    there.push(clone.clone());
+                }
+            }
+        }
+    }
+    Ok(there)
+}
+
+/// Refuses a size that a volume in use cannot get.
+pub(crate) fn check_growth(found: &Descriptor, name: &str, size: u64) -> Result<()> {
+    check_sizes(size, found.segment, found.log_size)?;
+    if size >= found.size {
+        return Ok(());
+    }
+    let what = format!(
+        "volume {name:?} is in use and has {} bytes: it can be made larger now, but smaller only \
+         when nobody uses it",
+        found.size
+    );
+    Err(VolumeError::Usage { what })
+}
+
+/// A clone was made: it stands if its snapshot does. What is said of the origin is replaced by the
+/// same, so that who wants to remove the snapshot looks again at its clones.
+fn confirm(rim: &Rim, origin: &str, snapshot: &str, clone: &str) -> Result<()> {
+    change_origin(rim, origin, |found| {
+        let at = position(found, origin, snapshot)?;
+        match found.snapshot[at].clones.iter().any(|name| name == clone) {
+            true => Ok(()),
+            false => {
+                let what = format!("{origin}@{snapshot} was replaced while it was cloned");
+                Err(VolumeError::Usage { what })
+            }
+        }
+    })
+}
+
 /// A clone is gone: its origin's snapshot may go, too.
 fn release_origin(rim: &Rim, origin: &str, snapshot: &str, clone: &str) -> Result<()> {
-    let held = match look_up(rim, origin) {
-        Err(VolumeError::NoVolume { .. }) => return Ok(()),
-        held => held?,
-    };
-    let mut new = held.descriptor.clone();
-    if let Some(entry) = new.snapshot.iter_mut().find(|entry| entry.name == snapshot) {
-        entry.clones.retain(|other| other != clone);
+    let released = change_origin(rim, origin, |found| {
+        if let Some(entry) = found.snapshot.iter_mut().find(|entry| entry.name == snapshot) {
+            entry.clones.retain(|other| other != clone);
+        }
+        Ok(())
+    });
+    match released {
+        Err(VolumeError::NoVolume { .. }) => Ok(()),
+        end => end,
     }
-    swap(rim, origin, Some(held.run), &new).map(drop)
+}
+
+/// Replaces what is said of a volume that clones were made of; who writes that one changes it now
+/// and then, too.
+fn change_origin<T>(
+    rim: &Rim,
+    origin: &str,
+    change: impl Fn(&mut Descriptor) -> Result<T>,
+) -> Result<T> {
+    let mut tries = 0;
+    loop {
+        let held = look_up(rim, origin)?;
+        let mut new = held.descriptor;
+        let changed = change(&mut new)?;
+        match swap(rim, origin, Some(held.run), &new) {
+            Err(VolumeError::Deposed { .. }) if tries < CLONE_TRIES => tries += 1,
+            end => return end.map(|_| changed),
+        }
+    }
 }
 
 pub(crate) fn there_is(name: &str, snapshot: &str) -> VolumeError {

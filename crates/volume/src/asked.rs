@@ -1,14 +1,15 @@
-//! Snapshots of a volume in use: whoever wants one asks who serves the volume, by an object in the
+//! Changes of a volume in use: whoever wants one asks who serves the volume, by an object in the
 //! pool, so that nobody has to know where that one is.
+
+use std::fmt;
 
 use kiln_pool::{GetRequest, PoolError, Silent, StreamSource};
 use serde::{Deserialize, Serialize};
 
-use crate::admin::{check_snapshot, there_is};
+use crate::admin::{check_growth, check_snapshot, removable, there_is};
 use crate::description::look_up;
-use crate::descriptor::SnapshotEntry;
+use crate::descriptor::Descriptor;
 use crate::kept::lock;
-use crate::state::Stage;
 use crate::volume::Volume;
 use crate::{DATA, Result, Rim, VolumeError, Worked};
 
@@ -17,16 +18,97 @@ const STALE_MS: u64 = 120_000;
 /// Most bytes of a request.
 const MOST: u64 = 4096;
 
-/// What somebody wants.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A change of a volume in use, which who serves it makes, see [`Volume::ask`].
+///
+/// ```
+/// let change = kiln_volume::LiveChange::Snapshot("monday");
+/// assert_eq!(change.to_string(), "snapshot \"monday\"");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiveChange<'a> {
+    /// Keep it as it is at some moment between question and answer, under this name.
+    Snapshot(&'a str),
+    /// Remove the snapshot of this name.
+    RemoveSnapshot(&'a str),
+    /// Give it so many bytes, no fewer than it has: what is past the end of a smaller one may be in
+    /// use.
+    Grow(u64),
+}
+
+impl LiveChange<'_> {
+    /// Refuses what cannot be done with a volume that is described so.
+    fn check(&self, rim: &Rim, name: &str, found: &Descriptor) -> Result<()> {
+        match *self {
+            LiveChange::Snapshot(snapshot) => {
+                check_snapshot(snapshot)?;
+                if found.has_snapshot(snapshot) { Err(there_is(name, snapshot)) } else { Ok(()) }
+            }
+            LiveChange::RemoveSnapshot(snapshot) => removable(rim, found, name, snapshot).map(drop),
+            LiveChange::Grow(size) => check_growth(found, name, size),
+        }
+    }
+
+    /// Whether the description of a volume says that it was done.
+    fn is_done(&self, found: &Descriptor) -> bool {
+        match *self {
+            LiveChange::Snapshot(snapshot) => found.has_snapshot(snapshot),
+            LiveChange::RemoveSnapshot(snapshot) => !found.has_snapshot(snapshot),
+            LiveChange::Grow(size) => found.size == size,
+        }
+    }
+}
+
+impl fmt::Display for LiveChange<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LiveChange::Snapshot(snapshot) => write!(f, "snapshot {snapshot:?}"),
+            LiveChange::RemoveSnapshot(snapshot) => write!(f, "removal of snapshot {snapshot:?}"),
+            LiveChange::Grow(size) => write!(f, "size of {size} bytes"),
+        }
+    }
+}
+
+/// What somebody wants: one of the first three. Versions before these were there know of snapshots
+/// alone, and do not answer what has the others.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SnapshotRequest {
-    /// Name of the snapshot.
-    snapshot: String,
+struct LiveRequest {
+    /// Name of a snapshot to keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    snapshot: Option<String>,
+    /// Name of a snapshot to remove.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    remove: Option<String>,
+    /// Bytes that the volume is to have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
     asked_ms: u64,
     /// Why it was not done.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     refused: String,
+}
+
+impl LiveRequest {
+    fn new(change: LiveChange<'_>, asked_ms: u64) -> LiveRequest {
+        let plain = LiveRequest { asked_ms, ..LiveRequest::default() };
+        match change {
+            LiveChange::Snapshot(name) => LiveRequest { snapshot: Some(name.to_owned()), ..plain },
+            LiveChange::RemoveSnapshot(name) => {
+                LiveRequest { remove: Some(name.to_owned()), ..plain }
+            }
+            LiveChange::Grow(size) => LiveRequest { size: Some(size), ..plain },
+        }
+    }
+
+    /// What it asks for; `None`: nothing, or several things.
+    fn change(&self) -> Option<LiveChange<'_>> {
+        match (&self.snapshot, &self.remove, self.size) {
+            (Some(name), None, None) => Some(LiveChange::Snapshot(name)),
+            (None, Some(name), None) => Some(LiveChange::RemoveSnapshot(name)),
+            (None, None, Some(size)) => Some(LiveChange::Grow(size)),
+            _ => None,
+        }
+    }
 }
 
 /// The object that requests are in, one at a time.
@@ -34,7 +116,7 @@ fn place_of(id: &str) -> String {
     format!("{DATA}/{id}/request")
 }
 
-fn read(rim: &Rim, place: &str) -> Result<Option<SnapshotRequest>> {
+fn read(rim: &Rim, place: &str) -> Result<Option<LiveRequest>> {
     let mut text = Vec::new();
     let settings = rim.settings(&Silent);
     let req = GetRequest { name: place, range: Some(0..MOST) };
@@ -43,10 +125,11 @@ fn read(rim: &Rim, place: &str) -> Result<Option<SnapshotRequest>> {
         got => got?,
     };
     // What cannot be read is nobody's request.
-    Ok(toml::from_str(&String::from_utf8_lossy(&text)).ok())
+    let found = toml::from_str(&String::from_utf8_lossy(&text)).ok();
+    Ok(found.filter(|request: &LiveRequest| request.change().is_some()))
 }
 
-fn write(rim: &Rim, place: &str, request: &SnapshotRequest) -> Result<()> {
+fn write(rim: &Rim, place: &str, request: &LiveRequest) -> Result<()> {
     let wrong = |error: toml::ser::Error| VolumeError::Usage { what: error.to_string() };
     let text = toml::to_string(request).map_err(wrong)?;
     let source = || StreamSource::new(text.as_bytes()).with_size(text.len() as u64);
@@ -54,43 +137,40 @@ fn write(rim: &Rim, place: &str, request: &SnapshotRequest) -> Result<()> {
 }
 
 impl Volume {
-    /// Asks whoever serves a volume for a snapshot of it, of some moment between the call and its
-    /// return. `wait` lets some time pass, and says whether to go on.
+    /// Asks whoever serves a volume to change it. `wait` lets some time pass, and says whether to
+    /// go on.
     ///
     /// # Errors
-    /// There is a snapshot of that name; it was refused, or nobody answered.
-    pub fn ask_for_snapshot(
+    /// It cannot be done; it was refused, or nobody answered.
+    pub fn ask(
         rim: &Rim,
         name: &str,
-        snapshot: &str,
+        change: LiveChange<'_>,
         mut wait: impl FnMut() -> bool,
     ) -> Result<()> {
-        check_snapshot(snapshot)?;
         let found = look_up(rim, name)?.descriptor;
-        if found.has_snapshot(snapshot) {
-            return Err(there_is(name, snapshot));
+        change.check(rim, name, &found)?;
+        if change.is_done(&found) {
+            return Ok(());
         }
         let (place, now_ms) = (place_of(&found.id), rim.now_ms());
         if let Some(other) = read(rim, &place)?
+            && let Some(wanted) = other.change()
             && other.refused.is_empty()
             && now_ms.saturating_sub(other.asked_ms) < STALE_MS
         {
-            let what = format!(
-                "somebody else asks for a snapshot of volume {name:?} now ({:?}); try again",
-                other.snapshot
-            );
+            let what = format!("volume {name:?}: somebody else asks for a {wanted} now; try again");
             return Err(VolumeError::Usage { what });
         }
-        let (asked_ms, refused) = (now_ms, String::new());
-        write(rim, &place, &SnapshotRequest { snapshot: snapshot.to_owned(), asked_ms, refused })?;
+        write(rim, &place, &LiveRequest::new(change, now_ms))?;
         loop {
             if !wait() {
                 rim.remove(&place)?;
                 let writer = found.writer;
-                let what = format!("volume {name:?}: {writer} did not answer; nothing was kept");
+                let what = format!("volume {name:?}: {writer} did not answer; nothing was changed");
                 return Err(VolumeError::Usage { what });
             }
-            if look_up(rim, name)?.descriptor.has_snapshot(snapshot) {
+            if change.is_done(&look_up(rim, name)?.descriptor) {
                 // Who has done it removes the request, too.
                 return Ok(rim.remove(&place)?);
             }
@@ -103,13 +183,14 @@ impl Volume {
         }
     }
 
-    /// Does what somebody asked of who serves this volume, see [`Volume::ask_for_snapshot`].
+    /// Does what somebody asked of who serves this volume, see [`Volume::ask`].
     ///
     /// # Errors
     /// The pool cannot be read. What cannot be done is told to who asked.
     pub fn answer(&self) -> Result<Worked> {
         let place = place_of(&lock(&self.held).descriptor.id);
         let Some(request) = read(&self.rim, &place)? else { return Ok(Worked::Nothing) };
+        let Some(change) = request.change() else { return Ok(Worked::Nothing) };
         if self.rim.now_ms().saturating_sub(request.asked_ms) > STALE_MS {
             self.rim.remove(&place)?;
             return Ok(Worked::Nothing);
@@ -117,55 +198,39 @@ impl Volume {
         if !request.refused.is_empty() {
             return Ok(Worked::Nothing);
         }
-        match self.keep_snapshot(&request.snapshot) {
+        let done = match change {
+            LiveChange::Snapshot(name) => self.keep_snapshot(name),
+            LiveChange::RemoveSnapshot(name) => self.drop_snapshot(name),
+            LiveChange::Grow(size) => self.grow(size),
+        };
+        match done {
             Ok(()) => self.rim.remove(&place)?,
             Err(why) => {
-                write(&self.rim, &place, &SnapshotRequest { refused: why.to_string(), ..request })?
+                let refused = why.to_string();
+                write(&self.rim, &place, &LiveRequest { refused, ..request })?;
             }
         }
         Ok(Worked::Checkpoint)
     }
+}
 
-    /// Keeps the volume as it is now under a name, while it is written to.
-    ///
-    /// # Errors
-    /// There is a snapshot of that name; the pool cannot take it. Nothing is then kept.
-    pub fn keep_snapshot(&self, snapshot: &str) -> Result<()> {
-        check_snapshot(snapshot)?;
-        self.still_writes()?;
-        // Nothing is moved or removed meanwhile that the map names.
-        let mut kept = lock(&self.keeper);
-        if lock(&self.held).descriptor.has_snapshot(snapshot) {
-            return Err(there_is(&self.name, snapshot));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read_back_as_earlier_versions_wrote_them() {
+        let all =
+            [LiveChange::Snapshot("a"), LiveChange::RemoveSnapshot("a"), LiveChange::Grow(1 << 40)];
+        for change in all {
+            let text = toml::to_string(&LiveRequest::new(change, 7)).unwrap();
+            let back: LiveRequest = toml::from_str(&text).unwrap();
+            assert_eq!((back.change(), back.asked_ms), (Some(change), 7), "{text}");
         }
-        let (map, size, waiting) = loop {
-            let mut state = lock(&self.state);
-            // The log has room for so many buffers and no more.
-            if state.has_room() {
-                let (seq, head) = (state.seq, state.ring.head());
-                state.close(seq, head);
-                let waiting: Vec<u32> =
-                    state.closed.iter().map(|closed| closed.buffer.slot).collect();
-                break (state.map.clone(), state.size, waiting);
-            }
-            drop(state);
-            self.seal()?;
-        };
-        let sealed = |slot: &u32| lock(&self.state).slots[*slot as usize].stage != Stage::Closed;
-        while !waiting.iter().all(sealed) {
-            self.seal()?;
+        let before: LiveRequest = toml::from_str("snapshot = \"a\"\nasked_ms = 7\n").unwrap();
+        assert_eq!(before, LiveRequest::new(all[0], 7));
+        for wrong in ["asked_ms = 7\n", "asked_ms = 7\nsnapshot = \"a\"\nsize = 5\n"] {
+            assert_eq!(toml::from_str::<LiveRequest>(wrong).unwrap().change(), None, "{wrong}");
         }
-        let moment = lock(&self.state).moment_of(map, size);
-        let name = self.next_map(&mut kept);
-        self.put_checkpoint(&name, &moment)?;
-        let created_ms = self.rim.now_ms();
-        self.describe(|new| {
-            let (name, map, clones) = (snapshot.to_owned(), name.clone(), Vec::new());
-            new.snapshot.push(SnapshotEntry { name, created_ms, size, map, clones });
-            None
-        })?;
-        let ids = moment.segments.iter().flatten().map(|segment| segment.id).collect();
-        lock(&self.state).pin(&ids);
-        Ok(())
     }
 }

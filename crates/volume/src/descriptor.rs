@@ -4,7 +4,7 @@
 use kiln_store::MAX_LOG;
 use serde::{Deserialize, Serialize};
 
-use crate::{BLOCK, Result, VolumeError};
+use crate::{BLOCK, DATA, Result, VolumeError};
 
 /// Version of the text.
 const VERSION: u32 = 1;
@@ -145,6 +145,15 @@ impl Descriptor {
     /// Whether it has a snapshot of this name.
     pub fn has_snapshot(&self, name: &str) -> bool {
         self.snapshot.iter().any(|entry| entry.name == name)
+    }
+
+    /// Whether a map may go: it is this volume's own, and nothing names it any more. (A clone
+    /// begins with a map of its origin's, and so may its first snapshots.)
+    pub fn frees(&self, map: &str) -> bool {
+        let own = map.starts_with(&format!("{DATA}/{}/", self.id));
+        let named = self.checkpoint.as_deref() == Some(map)
+            || self.snapshot.iter().any(|entry| entry.map == map);
+        own && !named
     }
 
     /// Should a segment that is not there appear later, it counts for nothing.

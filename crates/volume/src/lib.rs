@@ -28,6 +28,7 @@ mod generation;
 #[cfg(feature = "hostile")]
 pub mod hostile;
 mod kept;
+mod live;
 mod logs;
 mod long;
 mod map;
@@ -52,6 +53,7 @@ mod volume;
 mod work;
 
 pub use admin::{CheckReport, Objects, SnapshotInfo, VolumeInfo, VolumeStatus, volume_of};
+pub use asked::LiveChange;
 pub use checked::LogCheck;
 pub use error::{Result, VolumeError};
 pub use open::{CreateRequest, OpenRequest};

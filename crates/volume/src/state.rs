@@ -701,6 +701,15 @@ impl State {
         }
     }
 
+    /// Snapshots need these of the volume's own segments, and no others.
+    pub fn unpin(&mut self, needed: &BTreeSet<SegmentId>) {
+        for at in 0..self.slots.len() as u32 {
+            let slot = &mut self.slots[at as usize];
+            slot.pinned &= slot.id.volume != self.volume || needed.contains(&slot.id);
+            self.bury(at);
+        }
+    }
+
     /// Changes the size; what lies past the end is freed.
     pub fn resize(&mut self, size: u64) {
         let blocks = size / BLOCK as u64;

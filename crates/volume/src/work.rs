@@ -282,8 +282,8 @@ impl Volume {
         Ok(size.get())
     }
 
-    /// Changes what the pool says of the volume; gives the map that is named no more, unless a
-    /// snapshot names it.
+    /// Changes what the pool says of the volume; gives the map that is named no more, if
+    /// nothing else names it.
     pub(crate) fn describe(
         &self,
         change: impl Fn(&mut Descriptor) -> Option<String>,
@@ -298,10 +298,7 @@ impl Volume {
                 run => break (new, before, run?),
             }
         };
-        let kept = |map: &String| !new.snapshot.iter().any(|entry| entry.map == *map);
-        // A clone begins with a map that is its origin's.
-        let own = |map: &String| map.starts_with(&format!("{DATA}/{}/", new.id));
-        let before = before.filter(|map| kept(map) && own(map));
+        let before = before.filter(|map| new.frees(map));
         (held.descriptor, held.run) = (new, run);
         Ok(before)
     }

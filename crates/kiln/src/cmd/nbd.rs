@@ -119,7 +119,8 @@ struct Served {
 
 impl Export for Served {
     fn about(&self) -> About {
-        self.about.clone()
+        // It may have grown.
+        About { size: self.running.volume().size(), ..self.about.clone() }
     }
 
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Errno> {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use kiln_volume::{
-    CheckReport, CreateRequest, NAMES, OpenRequest, Volume, VolumeError, VolumeInfo, volume_of,
+    CheckReport, CreateRequest, LiveChange, NAMES, OpenRequest, Rim, Volume, VolumeError,
+    VolumeInfo, volume_of,
 };
 use serde::Serialize;
 
@@ -52,9 +53,10 @@ enum Action {
     Ls(Ls),
     /// Show what the pool says of a volume
     Stat(One),
-    /// Remove a volume, or a snapshot (VOLUME@SNAPSHOT)
+    /// Remove a volume, or a snapshot (VOLUME@SNAPSHOT; the volume may be in use)
     Rm(One),
-    /// Change the size of a volume; what lies past a smaller one is gone
+    /// Change the size of a volume, which may be in use when it grows; what lies past a smaller one
+    /// is gone
     Resize(Resize),
     /// Keep a volume as it is now under a name; it may be in use
     Snapshot(Snapshot),
@@ -272,7 +274,9 @@ impl One {
         let rim = volumes::rim(&self.pool, setup)?;
         let writer = volumes::writer("kiln volume rm");
         if let Some((name, snapshot)) = self.name.split_once('@') {
-            Volume::remove_snapshot(&rim, name, snapshot, &writer)?;
+            let change = LiveChange::RemoveSnapshot(snapshot);
+            let removed = Volume::remove_snapshot(&rim, name, snapshot, &writer);
+            or_ask(removed, &rim, name, change)?;
             let snapshot = Some(snapshot);
             return done(setup, &Changed { volume: name, snapshot, done: "removed" });
         }
@@ -300,6 +304,22 @@ impl One {
     }
 }
 
+/// The end of what was tried; where somebody uses the volume, that one is asked to do it, who looks
+/// every few seconds for what others want of it.
+fn or_ask(
+    tried: Result<(), VolumeError>,
+    rim: &Rim,
+    name: &str,
+    change: LiveChange<'_>,
+) -> Result<(), VolumeError> {
+    let Err(VolumeError::InUse { .. }) = tried else { return tried };
+    let until = Instant::now() + ANSWER;
+    Volume::ask(rim, name, change, || {
+        std::thread::sleep(LOOK);
+        Instant::now() < until
+    })
+}
+
 fn check_text(name: &str, report: &CheckReport) -> String {
     let mut text = format!("{name}: {} read", count(report.blocks, "block"));
     // Writing to a string cannot fail.
@@ -321,7 +341,8 @@ impl Resize {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let rim = volumes::rim(&self.pool, setup)?;
         let writer = volumes::writer("kiln volume resize");
-        Volume::resize(&rim, &self.name, self.size, &writer)?;
+        let resized = Volume::resize(&rim, &self.name, self.size, &writer);
+        or_ask(resized, &rim, &self.name, LiveChange::Grow(self.size))?;
         done(setup, &Changed { volume: &self.name, snapshot: None, done: "resized" })
     }
 }
@@ -330,17 +351,8 @@ impl Snapshot {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let rim = volumes::rim(&self.pool, setup)?;
         let writer = volumes::writer("kiln volume snapshot");
-        match Volume::snapshot(&rim, &self.name, &self.snapshot, &writer) {
-            // Who uses it looks every few seconds for what others want of it.
-            Err(VolumeError::InUse { .. }) => {
-                let until = Instant::now() + ANSWER;
-                Volume::ask_for_snapshot(&rim, &self.name, &self.snapshot, || {
-                    std::thread::sleep(LOOK);
-                    Instant::now() < until
-                })?;
-            }
-            kept => kept?,
-        }
+        let kept = Volume::snapshot(&rim, &self.name, &self.snapshot, &writer);
+        or_ask(kept, &rim, &self.name, LiveChange::Snapshot(&self.snapshot))?;
         let snapshot = Some(&self.snapshot[..]);
         done(setup, &Changed { volume: &self.name, snapshot, done: "kept" })
     }

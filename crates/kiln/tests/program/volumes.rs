@@ -516,17 +516,28 @@ fn one_server_at_a_time_and_the_deposed_one_writes_nothing() {
     client.write(0, &data(BLOCK, 1)).unwrap();
     let second = "nbd disk --socket other.sock";
     rig.kiln(second).fails(5, &["in use by kiln nbd on", "process"]);
-    for command in ["rm disk", "check disk", "resize disk 8MiB"] {
+    for command in ["rm disk", "check disk"] {
         rig.kiln(&format!("volume {command}")).fails(5, &["in use"]);
     }
-    // A snapshot is asked for.
+    // What who serves it must do is asked for.
     rig.kiln("volume snapshot disk a").ok();
-    rig.kiln("volume ls").ok();
+    rig.kiln("volume snapshot disk b").ok();
+    rig.kiln("volume rm disk@a").ok();
+    rig.kiln("volume rm disk@a").fails(3, &["no snapshot", "there are: b"]);
+    rig.kiln("volume resize disk 1MiB").fails(3, &["in use", "smaller only"]);
+    rig.kiln("volume resize disk 8MiB").ok();
+    let listed = rig.kiln("volume ls").ok().stdout;
+    assert!(listed.contains("disk@b") && !listed.contains("disk@a"), "{listed}");
+    assert!(client.write(4 << 20, &data(BLOCK, 4)).is_err(), "a connection of before has grown");
+    Client::new(&rig).write((8 << 20) - BLOCK as u64, &data(BLOCK, 4)).unwrap();
     client.write(BLOCK as u64, &data(BLOCK, 2)).unwrap();
     std::fs::remove_file(rig.path("disk.sock")).unwrap();
     let taker = Server::start(&rig, "--take-over");
     assert!(client.write(0, &data(BLOCK, 3)).is_err());
-    assert!(Client::new(&rig).read(0, 2 * BLOCK) == [data(BLOCK, 1), data(BLOCK, 2)].concat());
+    let mut client = Client::new(&rig);
+    assert!(client.read(0, 2 * BLOCK) == [data(BLOCK, 1), data(BLOCK, 2)].concat());
+    assert!(client.read((8 << 20) - BLOCK as u64, BLOCK) == data(BLOCK, 4));
+    drop(client);
     taker.end();
     drop(first);
 }

@@ -120,6 +120,15 @@ pub fn check_all(run: &ClusterRun, client: &Client, pool: Pool) {
     openings.all.push(opening);
     openings.check();
     drop(openings);
+    // Nothing is gone that a snapshot needs.
+    for snapshot in Volume::info(&rim, NAME).unwrap().snapshots {
+        let name = format!("clone of {}", snapshot.name);
+        Volume::clone_snapshot(&rim, NAME, &snapshot.name, &name).unwrap();
+        let clone = Volume::open(&rim, &name, &req).unwrap();
+        History::read(&clone, &name);
+        clone.close().unwrap();
+        run.count("snapshot right in the end");
+    }
     volume.close().unwrap();
     run.count("volume right in the end");
 }
@@ -232,8 +241,9 @@ impl<'a> Writer<'a> {
     fn work(&mut self, session: &Session) {
         for _ in 0..1 + self.random.below(6) {
             self.client.sleep(millis(&mut self.random, 4_000));
-            let end = match self.random.below(8) {
+            let end = match self.random.below(9) {
                 0 => self.read(session),
+                8 => self.snapshots(session),
                 1 => session.volume.attend().map(drop),
                 2 => session.volume.seal().and_then(|_| session.volume.keep()).map(drop),
                 _ => self.write(session),
@@ -244,6 +254,23 @@ impl<'a> Writer<'a> {
                 Err(error) => self.failed("volume work", &error),
             }
         }
+    }
+
+    /// Snapshots come and go under the writer.
+    fn snapshots(&mut self, session: &Session) -> Result<(), VolumeError> {
+        let name = ["a", "b"][self.random.below(2) as usize];
+        let (volume, what) = (&session.volume, ["kept", "removed"]);
+        let removes = self.random.one_in(2);
+        let end = if removes { volume.drop_snapshot(name) } else { volume.keep_snapshot(name) };
+        self.run.say(&self.client, || format!("{} {name}: {end:?}", what[usize::from(removes)]));
+        match end {
+            Ok(()) if removes => self.run.count("snapshot removed"),
+            Ok(()) => self.run.count("snapshot kept"),
+            // There is one of this name, or none.
+            Err(VolumeError::Usage { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     fn write(&mut self, session: &Session) -> Result<(), VolumeError> {

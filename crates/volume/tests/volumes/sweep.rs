@@ -47,9 +47,13 @@ fn play(volume: &Volume, history: &mut History, random: &mut Random, stop: bool)
         // What fails behind is nobody's loss.
         let _ = (volume.seal(), volume.keep(), volume.keep());
         let _ = volume.attend();
-        if step == 14 {
-            let _ = volume.keep_snapshot("half");
-        }
+        let _ = match step {
+            14 => volume.keep_snapshot("half"),
+            19 => volume.drop_snapshot("half"),
+            22 => volume.grow(SIZE + BLOCK as u64),
+            24 => volume.keep_snapshot("late"),
+            _ => Ok(()),
+        };
     }
     let _ = volume.close();
     true
