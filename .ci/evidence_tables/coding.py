@@ -129,6 +129,6 @@ def avx2(folder):
     return [
         Unchecked(" | look-ups and shifts", "The limit",
                   why="counted from the code that is made; rates of several runs without data"),
-        Rule("promise | bar", section, "", (file,), promises(AVX2, "_avx2", OTHER),
+        Rule("promise | bar", section, "", (file,), promises(AVX2_NEXT, "_avx2", OTHER),
              BARS),
         *measured(folder, file, section)]

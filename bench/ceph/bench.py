@@ -2,7 +2,7 @@
 """What recovery costs inside Ceph: kiln's plugin beside the stock ones, on one cluster here.
 
     bench.py FOLDER --plugins DIR --out DIR [--minutes M]
-             [--quick | --part host|recovery|away|clients|whole|moving]
+             [--quick | --part host|recovery|away|clients|whole|moving] [--only SIZES] [--units KIB]
 
 One OSD at a time gets an empty disk; what its recovery reads and sends is counted by Ceph (bytes
 received, reads of the object store) and by the kernel (bytes that processes fetch from disk), the
@@ -55,7 +55,7 @@ RECOVERY = [
     (14, 2, 1024, "kiln clay gray", [[0], [8], [12], [15]]),
     (10, 4, 1024, "kiln rs", [[0]]),
     (10, 4, 1024, "stock isa", [[0]]),
-    (10, 4, 64, "kiln clay", [[0], [13]]),
+    (10, 4, 64, "kiln clay", ONES),
     (6, 3, 108, "kiln clay", [[0], [8], [0, 1]]),
     (4, 2, 64, "kiln clay", [[0], [5]]),
     (4, 2, 4, "kiln clay", [[0], [5]]),
@@ -85,9 +85,11 @@ def profile_of(name, k, m):
     return CODES[name].format(km=f"k={k} m={m}", less=k + m - 2)
 
 
-def wanted(options, k, m):
-    """Whether codes of this size are measured."""
-    return not options.only or f"{k}+{m}" in options.only.split(",")
+def wanted(options, k, m, unit_kib=None):
+    """Whether codes of this size are measured, with chunks of a stripe of so many KiB."""
+    size = not options.only or f"{k}+{m}" in options.only.split(",")
+    unit = unit_kib is None or not options.units or str(unit_kib) in options.units.split(",")
+    return size and unit
 
 
 def say(words):
@@ -202,7 +204,7 @@ def on_cluster(options, report, end):
     """The parts that need a cluster."""
     table = RECOVERY_QUICK if options.quick else RECOVERY + AWAY
     table = AWAY if options.part == "away" else table
-    table = [row for row in table if wanted(options, *row[:2])]
+    table = [row for row in table if wanted(options, *row[:3])]
     cluster = Cluster(options.folder)
     if cluster.conf.exists():
         cluster.down()
@@ -214,7 +216,7 @@ def on_cluster(options, report, end):
             bench = Bench(cluster, options.plugins, options.quick, end)
             # What is not measured again stays.
             bench.rows += [row for row in report.get("recovery", [])
-                           if not wanted(options, row["k"], row["m"])
+                           if not wanted(options, row["k"], row["m"], row["stripe_unit_kib"])
                            or (options.part == "away" and not row.get("away"))]
             report.update(idle_per_second=bench.idle, recovery=bench.rows,
                           left_out=bench.left_out)
@@ -237,6 +239,7 @@ def main():
     parser.add_argument("--part", choices=[*APART, "recovery", "away", "clients"],
                         help="only this part; away is a part of recovery")
     parser.add_argument("--only", help="some sizes, as 10+4,4+2")
+    parser.add_argument("--units", help="of recovery: some stripe units in KiB, as 64,4")
     parser.add_argument("--minutes", type=float, default=60,
                         help="for recovery, and for each size of whole (60)")
     parser.add_argument("--seconds", type=int, default=10, help="of each client's run (10)")

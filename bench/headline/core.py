@@ -81,6 +81,7 @@ HELD = {name: NEXT[name] for name in NEXT
         if name not in ("rs_dram_over_isal", "two_threads") and "klauspost_rs" not in name}
 # With ordinary stores only, as peers have them: reports since 2026-11-27.
 TEMPORAL = {
+    "rs_dram_over_isal": QUICK["rs_dram_over_isal"],
     "rs_temporal_over_klauspost":
         kiln_over("klauspost", "rs", "rs", "encode", SMALL, LISTED, "kiln-temporal"),
     "rs_temporal_over_isal":
@@ -89,4 +90,5 @@ TEMPORAL = {
         kiln_over("ceph clay", "clay", "clay", "encode", SMALL, TEN, "kiln-temporal"),
 }
 NUMBERS = {"bench-core-quick.json": QUICK, "bench-core.json": FULL,
-           "bench-core-quick-zen4.json": NEXT, "bench-core-quick-avx2-zen4.json": HELD}
+           "bench-core-quick-zen4.json": NEXT, "bench-core-quick-avx2-zen4.json": HELD,
+           "bench-core-quick-avx2.json": HELD | TEMPORAL}

@@ -30,7 +30,7 @@ const MIB: f64 = (1 << 20) as f64;
 type Cell<'a> = (String, Vec<&'a Value>);
 
 pub(super) fn figures(report: &Value) -> Figures {
-    let figure = |title: String, row: &Value| Figure::new(title, conditions(report, row));
+    let figure = |title: String, rows: &[&Value]| Figure::new(title, conditions(report, rows));
     let mut figures = Figures::new();
     for (kind, title) in KINDS {
         let rows = list(report, "rows").iter().filter(|row| row["kind"] == kind);
@@ -46,41 +46,48 @@ pub(super) fn figures(report: &Value) -> Figures {
             true => format!("{title}, chunks of {chunk} MiB"),
             false => title.into(),
         };
-        let first = cells[0].1[0];
-        let mut seconds = figure(format!("{title}: seconds"), first);
+        let all: Vec<&Value> = cells.iter().flat_map(|(_, rows)| rows.iter().copied()).collect();
+        let mut seconds = figure(format!("{title}: seconds"), &all);
         seconds.panels = panels(kind, &cells);
         seconds.columns = seconds.panels.len().min(2);
         seconds.note = NOTE.into();
         figures.push((kind.into(), seconds));
         if ["degraded", "recovery"].contains(&kind) {
-            let named = |what: &str| figure(format!("{title}: {what}"), first);
+            let named = |what: &str, rows: &[&Value]| figure(format!("{title}: {what}"), rows);
             figures.extend(more(kind, &cells, &named));
         }
     }
     if let Some(row) = list(report, "rows").iter().find(|row| !list(row, "limited").is_empty()) {
         let title = "A limited recovery, and a client that reads beside it".into();
-        figures.push(("limited".into(), figure(title, row).with(limited(row))));
+        figures.push(("limited".into(), figure(title, &[row]).with(limited(row))));
     }
     figures
 }
 
-/// Where rows like this one were measured: what a row says of that goes before what the report
+/// Where rows were measured, each place once: what a row says of that goes before what the report
 /// says.
-fn conditions(report: &Value, row: &Value) -> String {
-    let said = |key: &str| match word(row, key) {
-        "" => word(&report["about"], key).to_owned(),
-        own => own.to_owned(),
+fn conditions(report: &Value, rows: &[&Value]) -> String {
+    let place = |row: &&Value| {
+        let said = |key: &str| match word(row, key) {
+            "" => word(&report["about"], key).to_owned(),
+            own => own.to_owned(),
+        };
+        let [cpu, kernel, commit, rate] = ["cpu", "kernel", "commit", "rate"].map(said);
+        format!("{cpu}, Linux {kernel}, commit {commit}; links of {rate}")
     };
-    let (cpu, kernel, commit, rate) = (said("cpu"), said("kernel"), said("commit"), said("rate"));
-    format!("{cpu}, Linux {kernel}, commit {commit}; links of {rate}")
+    let mut places: Vec<String> = rows.iter().map(place).collect();
+    places.sort();
+    places.dedup();
+    places.join("; ")
 }
 
 /// What it costs beside time, by host, and over time: where it was counted.
-fn more(kind: &str, cells: &[Cell<'_>], figure: &dyn Fn(&str) -> Figure) -> Figures {
+fn more(kind: &str, cells: &[Cell<'_>], figure: &dyn Fn(&str, &[&Value]) -> Figure) -> Figures {
     let mut figures = Figures::new();
+    let all: Vec<&Value> = cells.iter().flat_map(|(_, rows)| rows.iter().copied()).collect();
     let has = |key: &str| cells.iter().any(|(_, rows)| !rows[0][key].is_null());
     if has("cpu_seconds") {
-        let mut costs = figure("what it takes");
+        let mut costs = figure("what it takes", &all);
         costs.panels = COSTS.iter().map(|cost| taken(*cost, cells)).collect();
         costs.note = "Medians of the rounds.".into();
         figures.push((format!("{kind}-cost"), costs.side_by_side(3)));
@@ -91,7 +98,7 @@ fn more(kind: &str, cells: &[Cell<'_>], figure: &dyn Fn(&str) -> Figure) -> Figu
     let chunk = first.first().map(|row| row["chunk_mib"].clone()).unwrap_or_default();
     first.retain(|row| row["chunk_mib"] == chunk);
     if first.iter().any(|row| !list(row, "interface").is_empty()) {
-        let mut nodes = figure("bytes by host, 12+4");
+        let mut nodes = figure("bytes by host, 12+4", &first);
         for (side, title) in ["sent, MiB", "received, MiB"].into_iter().enumerate() {
             nodes.panels.push(hosts(title, side, &first));
         }
@@ -99,7 +106,7 @@ fn more(kind: &str, cells: &[Cell<'_>], figure: &dyn Fn(&str) -> Figure) -> Figu
     }
     first.retain(|row| !list(row, "timeline").is_empty());
     if !first.is_empty() {
-        let mut time = figure("what all hosts receive, over time, 12+4");
+        let mut time = figure("what all hosts receive, over time, 12+4", &first);
         let parts = groups(first, |row| goes(row).into());
         time.panels = parts.iter().map(|(to, rows)| timelines(to, rows)).collect();
         time.note = format!("The first round, up to {SHOWN} s.");
@@ -252,7 +259,7 @@ mod tests {
         let said = |kind: &str| {
             conditions(
                 &report,
-                list(&report, "rows").iter().find(|row| row["kind"] == kind).unwrap(),
+                &[list(&report, "rows").iter().find(|row| row["kind"] == kind).unwrap()],
             )
         };
         assert_eq!(said("degraded"), "a CPU, Linux 6, commit abc; links of 200mbit");
