@@ -13,14 +13,7 @@ def cells(lines):
 
 
 def recovery(data):
-    """Stripes of 64 and 4 KiB were measured again, with two losses more, and that data was not
-    kept: the rows that it replaced are marked in the data."""
-    rows = data["recovery"]
-    again = any("replaced_by" in row for row in rows)
-    for row, line in zip(rows, cells(report.recovery_table(rows))):
-        yield [*line[:3], *[None] * 5] if "replaced_by" in row else line
-        if again and line[:3] == ["kiln clay 10+4", "64 KiB", "0"]:
-            yield from ([*line[:2], lost, *[None] * 5] for lost in ("4", "8"))
+    return cells(report.recovery_table(data["recovery"]))
 
 
 def computing(part):
@@ -33,9 +26,8 @@ def computing(part):
 
 
 def page(_folder):
-    again = "rows of 64 and 4 KiB are of a later run without data, as the page says"
     return [
-        Rule("code | stripe_unit", "Recovery", "", FILE, recovery, again),
+        Rule("code | stripe_unit", "Recovery", "", FILE, recovery),
         Rule(" | kiln rs / stock isa: encode", "Computing", "", FILE, computing(0)),
         Rule(" | kiln rs | stock isa", "Computing", "", FILE, computing(1)),
         Rule(" | kiln rs | stock isa", "What an OSD spends", "", FILE,

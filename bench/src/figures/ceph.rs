@@ -7,9 +7,7 @@ use serde_json::Value;
 pub(super) fn figures(report: &Value) -> Figures {
     let subtitle = format!("a cluster of {} OSDs on one machine", report["osds"]);
     let of_ten = |row: &&Value| row["k"] == 10;
-    // Rows that were measured anew, without data that is kept.
-    let current = |row: &&Value| row["replaced_by"].is_null();
-    let recovery = || list(report, "recovery").iter().filter(current);
+    let recovery = || list(report, "recovery").iter();
     let (ten, others): (Vec<&Value>, Vec<&Value>) = recovery().partition(of_ten);
     let bytes = |rows: &[&Value]| {
         let series = [("disk", "disk_per_lost"), ("network", "network_per_lost")];
