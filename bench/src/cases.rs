@@ -145,10 +145,10 @@ mod tests {
             assert_eq!(first.rates.len(), again.rates.len());
             for (first, again) in first.rates.iter().zip(&again.rates) {
                 assert_eq!((&first.engine, first.bytes), (&again.engine, again.bytes));
-                // What is read from JSON may be off in the last place.
+                // Kept are five digits of each round.
                 let seconds = |r: &crate::cell::Rate| r.seconds.iter().sum::<f64>();
                 let parts = seconds(first) / seconds(again);
-                assert!((parts - 1.0).abs() < 1e-12, "{}: {parts}", first.engine);
+                assert!((parts - 1.0).abs() < 1e-4, "{}: {parts}", first.engine);
             }
         }
         Ok(())
