@@ -364,7 +364,7 @@ impl Volume {
         }
         strays.retain(|name| !needed.contains(name));
         // Only as its one writer.
-        self.describe(|_| None)?;
+        self.describe(|_| Ok(None))?;
         for object in &strays {
             self.rim.remove(object)?;
         }

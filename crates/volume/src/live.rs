@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::Result;
 use crate::admin::{check_growth, check_snapshot, removable, there_is};
 use crate::descriptor::SnapshotEntry;
 use crate::kept::lock;
 use crate::open::pins;
 use crate::state::Stage;
 use crate::volume::Volume;
-use crate::{Result, VolumeError};
 
 impl Volume {
     /// Keeps the volume as it is now under a name, while it is written to.
@@ -47,7 +47,7 @@ impl Volume {
         self.describe(|new| {
             let (name, map, clones) = (snapshot.to_owned(), name.clone(), Vec::new());
             new.snapshot.push(SnapshotEntry { name, created_ms, size, map, clones });
-            None
+            Ok(None)
         })?;
         let ids = moment.segments.iter().flatten().map(|segment| segment.id).collect();
         lock(&self.state).pin(&ids);
@@ -66,19 +66,12 @@ impl Volume {
         // No other is kept or removed meanwhile.
         let _keeper = lock(&self.keeper);
         let mut left = lock(&self.held).descriptor.clone();
-        left.snapshot.remove(removable(&self.rim, &left, &self.name, snapshot)?);
+        left.snapshot.retain(|entry| entry.name != snapshot);
         let needed: BTreeSet<_> = pins(&self.rim, &self.name, &left)?;
         let map = self.describe(|new| {
-            // Somebody may have cloned it by now.
-            let at = removable(&self.rim, new, &self.name, snapshot).ok()?;
-            Some(new.snapshot.remove(at).map)
+            let at = removable(&self.rim, new, &self.name, snapshot)?;
+            Ok(Some(new.snapshot.remove(at).map))
         })?;
-        let now = lock(&self.held).descriptor.clone();
-        if now.has_snapshot(snapshot) {
-            removable(&self.rim, &now, &self.name, snapshot)?;
-            let what = format!("{}@{snapshot} could not be removed; try again", self.name);
-            return Err(VolumeError::Usage { what });
-        }
         lock(&self.state).unpin(&needed);
         match map {
             Some(map) => Ok(self.rim.remove(&map)?),
@@ -98,7 +91,7 @@ impl Volume {
         if size > self.size() {
             self.describe(|new| {
                 new.size = size;
-                None
+                Ok(None)
             })?;
             lock(&self.state).resize(size);
         }

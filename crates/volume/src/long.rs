@@ -122,7 +122,7 @@ impl Volume {
             // Should it appear later, it must not count: the log has what was written meanwhile.
             self.describe(|new| {
                 new.note_absent(long.id.number);
-                None
+                Ok(None)
             })
             .inspect_err(|_| generation.unsure = true)?;
             lock(&self.state).abandoned.retain(|number| *number != long.id.number);

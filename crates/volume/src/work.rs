@@ -261,7 +261,7 @@ impl Volume {
             // What came before is in the map.
             let first = new.era.iter().rposition(|era| era.first <= new.next_number);
             new.era.drain(..first.unwrap_or(0));
-            before
+            Ok(before)
         })?;
         if let Some(before) = before {
             self.rim.remove(&before)?;
@@ -282,16 +282,16 @@ impl Volume {
         Ok(size.get())
     }
 
-    /// Changes what the pool says of the volume; gives the map that is named no more, if
-    /// nothing else names it.
+    /// Changes what the pool says of the volume, unless `change` refuses; gives the map that is
+    /// named no more, if nothing else names it.
     pub(crate) fn describe(
         &self,
-        change: impl Fn(&mut Descriptor) -> Option<String>,
+        change: impl Fn(&mut Descriptor) -> Result<Option<String>>,
     ) -> Result<Option<String>> {
         let mut held = lock(&self.held);
         let (new, before, run) = loop {
             let mut new = held.descriptor.clone();
-            let before = change(&mut new);
+            let before = change(&mut new)?;
             match swap(&self.rim, &self.name, Some(held.run), &new) {
                 Err(VolumeError::Deposed { .. }) if held.catch_up(&self.rim, &self.name)? => {}
                 Err(VolumeError::Deposed { .. }) => return Err(self.depose()),
@@ -308,7 +308,7 @@ impl Volume {
     /// where they are now.
     fn remove_dead(&self, kept: &Kept) -> Result<Worked> {
         let dead = lock(&self.state).dead(kept.covered);
-        self.describe(|_| None)?;
+        self.describe(|_| Ok(None))?;
         self.remove_segments(&dead)?;
         Ok(Worked::Removed)
     }
@@ -364,7 +364,7 @@ impl Volume {
             new.log_key.clear();
             new.writer.clear();
             new.first_seq = seq + 1;
-            None
+            Ok(None)
         });
         // It may be said all the same: then the log counts for nothing.
         said.inspect_err(|_| generation.unsure = true)?;
