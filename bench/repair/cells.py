@@ -26,6 +26,8 @@ class Comparison:
     chunk_mib: int
     rivals: tuple
     window_kib: int = 0
+    # Of an object whose windows are swept; a window is no longer than that.
+    sub_chunk_kib: int = 0
     # What --only calls it, where that is not the kind of its rows.
     word: str = ""
 
@@ -44,7 +46,7 @@ class Comparison:
         """What has to be there; the same may be there from the comparison before."""
         of_objects = self.kind in ("degraded", "window", "chunk")
         kind = "objects" if of_objects else self.kind
-        return (kind, self.size, self.chunk_mib, *self.families, self.window_kib > 0)
+        return (kind, self.size, self.chunk_mib, *self.families, self.sub_chunk_kib)
 
     @property
     def families(self):
@@ -174,10 +176,11 @@ LIMIT = dict(rate="400mbit", bytes_second=20_000_000)
 WINDOWS, CHUNKS = (16, 32, 64, 128, 256), (16, 64, 128, 256, 512)
 
 
-def swept(size, rivals, word=""):
+def swept(size, rivals, windows=WINDOWS, word=""):
     """By window, and by size of a chunk. Who receives everything has no use for windows: central
     RS is among the sizes of chunks."""
-    return (*(Comparison("window", size, 256, rivals[1:], kib, word) for kib in WINDOWS),
+    return (*(Comparison("window", size, 256, rivals[1:], kib, max(windows), word)
+              for kib in windows),
             *(Comparison("chunk", size, mib, rivals, word=word) for mib in CHUNKS))
 
 
@@ -197,7 +200,8 @@ FULL = Plan("200mbit", (
     *(Comparison("read", size, 64, READERS) for size in ("12+4", "10+4")),
     Comparison("throttle", "12+4", 16, LIMITED),
     Comparison("recovery", "12+4", 64, LARGE, word="large"),
-    *swept("10+2", BUTTERFLY, "butterfly")), by_time, along, LIMIT)
+    # A stripe of Butterfly 10+2 with sub-chunks of 256 KiB would have 1.5 GiB, and no stripe may.
+    *swept("10+2", BUTTERFLY, WINDOWS[:-1], "butterfly")), by_time, along, LIMIT)
 # Words for --only; what is measured only if it is asked for.
 WORDS = tuple(dict.fromkeys(of.only for of in FULL.comparisons))
 ASKED = ("large", "butterfly")
@@ -210,7 +214,8 @@ def chosen(plan, only=None, rate=None, tiny=False):
     if tiny:
         found = {}
         for of in wanted:
-            small = replace(of, chunk_mib=1, window_kib=4 if of.window_kib else 0)
+            kib = 4 if of.window_kib else 0
+            small = replace(of, chunk_mib=1, window_kib=kib, sub_chunk_kib=kib)
             found.setdefault(of.families[-1] if of.kind == "degraded" else of.kind, small)
         wanted, plan = found.values(), replace(plan, rounds=lambda *_: 1, lost=same)
     return replace(plan, rate=rate or plan.rate, comparisons=tuple(wanted))

@@ -19,9 +19,8 @@ class Objects:
         self.there, self.folder = None, self.bed.folder / "objects"
         k, m = comparison.shape
         path = bench.material(k * comparison.chunk_mib * MIB)
-        # As long as the longest window, and no longer than a chunk has room for.
-        sub_chunk = f"{max(4, comparison.chunk_mib)}KiB"
-        extra = ["--sub-chunk", sub_chunk] if comparison.window_kib else []
+        kib = comparison.sub_chunk_kib
+        extra = ["--sub-chunk", f"{kib}KiB"] if kib else []
         for family in comparison.families:
             folders = [self.folder / family / f"h{host}" for host in range(k + m)]
             for folder in folders:
