@@ -173,11 +173,13 @@ def recovery():
 def swept():
     """Fig. 9 and 10: by window, by size of a chunk."""
     found = {}
-    for start, all_of, size, own in (("", CLAY, "10+4", "hub"),
-                                     ("butterfly_", BUTTERFLY, "10+2", "chain")):
+    # Sub-chunks of Butterfly 10+2 can be no longer than 170 KiB, and windows no longer than those.
+    for start, all_of, size, own, windows in (
+            ("", CLAY, "10+4", "hub", WINDOWS),
+            ("butterfly_", BUTTERFLY, "10+2", "chain", WINDOWS[:-1])):
         # Who receives everything has no use for windows: central RS is among the sizes.
         rivals = {name: rival for name, rival in all_of.items() if name != "rs"}
-        for kib in WINDOWS:
+        for kib in windows:
             found |= compared(f"{start}window_{kib}", "window", rivals, size, own, window_kib=kib)
         for mib in CHUNKS:
             found |= compared(f"{start}chunk_{mib}", "chunk", all_of, size, own, chunk_mib=mib)
