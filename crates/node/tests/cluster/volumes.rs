@@ -2,6 +2,7 @@
 //! nodes come, go and lose their disks. Whoever opens it finds what was acknowledged before, and
 //! nothing that was never written.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -36,9 +37,29 @@ struct Opening {
 pub struct Openings {
     all: Vec<Opening>,
     created: bool,
+    /// Of each name the generation that last kept or removed a snapshot, and what that one holds,
+    /// where it is known.
+    snapshots: BTreeMap<String, (u64, Option<Vec<Tag>>)>,
+    /// Clones that were begun.
+    clones: u64,
 }
 
 impl Openings {
+    /// A snapshot was kept, and holds this; or nobody knows what there is now.
+    fn note(&mut self, snapshot: &str, generation: u64, holds: Option<Vec<Tag>>) {
+        let known = self.snapshots.get(snapshot).map_or(0, |(generation, _)| *generation);
+        // One who lost the volume hears late of what it did.
+        if generation >= known {
+            self.snapshots.insert(snapshot.to_owned(), (generation, holds));
+        }
+    }
+
+    /// What a snapshot holds, where it is known.
+    fn held_by(&self, snapshot: &str) -> Option<(u64, Vec<Tag>)> {
+        let (generation, holds) = self.snapshots.get(snapshot)?;
+        Some((*generation, holds.clone()?))
+    }
+
     /// Each found what the one before it left.
     fn check(&self) {
         let mut order: Vec<&Opening> = self.all.iter().collect();
@@ -119,18 +140,44 @@ pub fn check_all(run: &ClusterRun, client: &Client, pool: Pool) {
     let mut openings = locked(&run.blocks);
     openings.all.push(opening);
     openings.check();
+    let held = openings.snapshots.clone();
+    let found = openings.all.last().map(|opening| opening.found.clone());
     drop(openings);
-    // Nothing is gone that a snapshot needs.
+    // Nothing is gone that a snapshot needs, or a clone.
     for snapshot in Volume::info(&rim, NAME).unwrap().snapshots {
         let name = format!("clone of {}", snapshot.name);
         Volume::clone_snapshot(&rim, NAME, &snapshot.name, &name).unwrap();
         let clone = Volume::open(&rim, &name, &req).unwrap();
-        History::read(&clone, &name);
+        let holds = History::read(&clone, &name);
+        if let Some((_, Some(kept))) = held.get(&snapshot.name) {
+            assert!(holds == *kept, "{name}: {holds:?}, not {kept:?}");
+            run.count("snapshot as it was kept");
+        }
         clone.close().unwrap();
         run.count("snapshot right in the end");
+        for name in &snapshot.clones {
+            check_clone(run, &rim, name);
+        }
     }
+    assert_eq!(found, Some(History::read(&volume, "after its clones")));
     volume.close().unwrap();
     run.count("volume right in the end");
+}
+
+/// A clone that was made under faults is there with all that it needs, or is not there.
+fn check_clone(run: &ClusterRun, rim: &Arc<Rim>, name: &str) {
+    let req = OpenRequest { take_over: true, ..OpenRequest::of("keeper") };
+    match Volume::open(rim, name, &req) {
+        // It was named before it was made, or still is after it was removed.
+        Err(VolumeError::NoVolume { .. }) => return,
+        clone => {
+            let clone = clone.unwrap_or_else(|error| panic!("{name} cannot be opened: {error}"));
+            History::read(&clone, name);
+            clone.close().unwrap();
+        }
+    }
+    Volume::remove(rim, name, &|_| Ok(Vec::new()), "keeper").unwrap();
+    run.count("clone right in the end");
 }
 
 /// Somebody who opens the volume again and again.
@@ -241,9 +288,10 @@ impl<'a> Writer<'a> {
     fn work(&mut self, session: &Session) {
         for _ in 0..1 + self.random.below(6) {
             self.client.sleep(millis(&mut self.random, 4_000));
-            let end = match self.random.below(9) {
+            let end = match self.random.below(10) {
                 0 => self.read(session),
                 8 => self.snapshots(session),
+                9 => self.clones(),
                 1 => session.volume.attend().map(drop),
                 2 => session.volume.seal().and_then(|_| session.volume.keep()).map(drop),
                 _ => self.write(session),
@@ -263,12 +311,58 @@ impl<'a> Writer<'a> {
         let removes = self.random.one_in(2);
         let end = if removes { volume.drop_snapshot(name) } else { volume.keep_snapshot(name) };
         self.run.say(&self.client, || format!("{} {name}: {end:?}", what[usize::from(removes)]));
+        let generation = volume.generation();
         match end {
-            Ok(()) if removes => self.run.count("snapshot removed"),
-            Ok(()) => self.run.count("snapshot kept"),
-            // There is one of this name, or none.
+            // There is one of this name, or none, or a clone needs it.
             Err(VolumeError::Usage { .. }) => {}
-            Err(error) => return Err(error),
+            Err(error) => {
+                locked(&self.run.blocks).note(name, generation, None);
+                return Err(error);
+            }
+            Ok(()) => {
+                locked(&self.run.blocks).note(name, generation, None);
+                self.run.count(if removes { "snapshot removed" } else { "snapshot kept" });
+                if !removes {
+                    let holds = History::try_read(volume, "just kept")?;
+                    locked(&self.run.blocks).note(name, generation, Some(holds));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a volume of a snapshot, writes to it, and mostly removes it again.
+    fn clones(&mut self) -> Result<(), VolumeError> {
+        let snapshot = ["a", "b"][self.random.below(2) as usize];
+        let (before, name) = {
+            let mut openings = locked(&self.run.blocks);
+            openings.clones += 1;
+            (openings.held_by(snapshot), format!("clone {}", openings.clones))
+        };
+        let (rim, writer) = (self.rim()?, format!("{:?}", self.client));
+        let made = Volume::clone_snapshot(&rim, NAME, snapshot, &name);
+        self.run.say(&self.client, || format!("made {name} of {snapshot}: {made:?}"));
+        match made {
+            // There is none of this name, or it went meanwhile.
+            Err(VolumeError::Usage { .. }) => return Ok(()),
+            made => made?,
+        }
+        self.run.count("cloned");
+        let clone = Volume::open(&rim, &name, &OpenRequest::of(&writer))?;
+        let found = History::try_read(&clone, &name)?;
+        let after = locked(&self.run.blocks).held_by(snapshot);
+        if let Some((_, holds)) = before.filter(|before| Some(before) == after.as_ref()) {
+            assert!(found == holds, "{name} of {snapshot}: {found:?}, not {holds:?}");
+            self.run.count("clone is its snapshot");
+        }
+        let mut history = History::of(&found, NUMBERS << 20);
+        let changes = history.plan(&mut self.random);
+        history.write(&clone, &changes)?;
+        history.allows(&History::try_read(&clone, &name)?, &name);
+        clone.close()?;
+        if !self.random.one_in(3) {
+            Volume::remove(&rim, &name, &|_| Ok(Vec::new()), &writer)?;
+            self.run.count("clone removed");
         }
         Ok(())
     }
