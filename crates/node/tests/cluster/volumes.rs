@@ -135,49 +135,46 @@ pub fn check_all(run: &ClusterRun, client: &Client, pool: Pool) {
         began,
         ended: client.now(),
         history: Arc::new(Mutex::new(History::of(&found, 0))),
-        found,
+        found: found.clone(),
     };
     let mut openings = locked(&run.blocks);
     openings.all.push(opening);
     openings.check();
-    let held = openings.snapshots.clone();
-    let found = openings.all.last().map(|opening| opening.found.clone());
     drop(openings);
     // Nothing is gone that a snapshot needs, or a clone.
     for snapshot in Volume::info(&rim, NAME).unwrap().snapshots {
         let name = format!("clone of {}", snapshot.name);
         Volume::clone_snapshot(&rim, NAME, &snapshot.name, &name).unwrap();
-        let clone = Volume::open(&rim, &name, &req).unwrap();
-        let holds = History::read(&clone, &name);
-        if let Some((_, Some(kept))) = held.get(&snapshot.name) {
-            assert!(holds == *kept, "{name}: {holds:?}, not {kept:?}");
+        let holds = clone_holds(&rim, &name).unwrap();
+        if let Some((_, kept)) = locked(&run.blocks).held_by(&snapshot.name) {
+            assert!(holds == kept, "{name}: {holds:?}, not {kept:?}");
             run.count("snapshot as it was kept");
         }
-        clone.close().unwrap();
         run.count("snapshot right in the end");
+        // Made under faults: there with all that it needs, or not there.
         for name in &snapshot.clones {
-            check_clone(run, &rim, name);
+            if clone_holds(&rim, name).is_some() {
+                Volume::remove(&rim, name, &|_| Ok(Vec::new()), "keeper").unwrap();
+                run.count("clone right in the end");
+            }
         }
     }
-    assert_eq!(found, Some(History::read(&volume, "after its clones")));
+    assert_eq!(found, History::read(&volume, "after its clones"));
     volume.close().unwrap();
     run.count("volume right in the end");
 }
 
-/// A clone that was made under faults is there with all that it needs, or is not there.
-fn check_clone(run: &ClusterRun, rim: &Arc<Rim>, name: &str) {
+/// What a clone holds; `None`: it was named before it was to be made, or still is after it was
+/// removed.
+fn clone_holds(rim: &Arc<Rim>, name: &str) -> Option<Vec<Tag>> {
     let req = OpenRequest { take_over: true, ..OpenRequest::of("keeper") };
-    match Volume::open(rim, name, &req) {
-        // It was named before it was made, or still is after it was removed.
-        Err(VolumeError::NoVolume { .. }) => return,
-        clone => {
-            let clone = clone.unwrap_or_else(|error| panic!("{name} cannot be opened: {error}"));
-            History::read(&clone, name);
-            clone.close().unwrap();
-        }
-    }
-    Volume::remove(rim, name, &|_| Ok(Vec::new()), "keeper").unwrap();
-    run.count("clone right in the end");
+    let clone = match Volume::open(rim, name, &req) {
+        Err(VolumeError::NoVolume { .. }) => return None,
+        clone => clone.unwrap_or_else(|error| panic!("{name} cannot be opened: {error}")),
+    };
+    let found = History::read(&clone, name);
+    clone.close().unwrap();
+    Some(found)
 }
 
 /// Somebody who opens the volume again and again.
@@ -311,22 +308,17 @@ impl<'a> Writer<'a> {
         let removes = self.random.one_in(2);
         let end = if removes { volume.drop_snapshot(name) } else { volume.keep_snapshot(name) };
         self.run.say(&self.client, || format!("{} {name}: {end:?}", what[usize::from(removes)]));
+        // There is one of this name, or none, or a clone needs it.
+        if matches!(end, Err(VolumeError::Usage { .. })) {
+            return Ok(());
+        }
         let generation = volume.generation();
-        match end {
-            // There is one of this name, or none, or a clone needs it.
-            Err(VolumeError::Usage { .. }) => {}
-            Err(error) => {
-                locked(&self.run.blocks).note(name, generation, None);
-                return Err(error);
-            }
-            Ok(()) => {
-                locked(&self.run.blocks).note(name, generation, None);
-                self.run.count(if removes { "snapshot removed" } else { "snapshot kept" });
-                if !removes {
-                    let holds = History::try_read(volume, "just kept")?;
-                    locked(&self.run.blocks).note(name, generation, Some(holds));
-                }
-            }
+        let note = |holds| locked(&self.run.blocks).note(name, generation, holds);
+        note(None);
+        end?;
+        self.run.count(if removes { "snapshot removed" } else { "snapshot kept" });
+        if !removes {
+            note(Some(History::try_read(volume, "just kept")?));
         }
         Ok(())
     }
