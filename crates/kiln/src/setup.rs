@@ -120,7 +120,14 @@ impl Setup {
     /// What an operation may use.
     pub fn settings(&self) -> Settings<'_> {
         let (threads, lock_wait) = (self.threads, self.lock_wait);
-        Settings { threads, memory: MEMORY, lock_wait, ..Settings::new(&self.observer) }
+        let drop_behind = true;
+        Settings {
+            threads,
+            memory: MEMORY,
+            drop_behind,
+            lock_wait,
+            ..Settings::new(&self.observer)
+        }
     }
 
     /// Bytes a second that `--limit-rate` allows.

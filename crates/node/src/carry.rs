@@ -98,7 +98,8 @@ impl Carrier {
         let mut targets = Vec::new();
         for target in &spec.targets {
             let info = spec.geometry.shard(target.chunk);
-            let writer = ShardWriter::at(&*backend, &target.part, &info, spec.first)?;
+            let mut writer = ShardWriter::at(&*backend, &target.part, &info, spec.first)?;
+            writer.drop_behind();
             let (chunk, next) = (target.chunk, spec.first);
             targets.push(Target { chunk, writer: Some(writer), next, early: BTreeMap::new() });
         }

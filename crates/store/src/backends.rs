@@ -696,6 +696,22 @@ pub trait Append: Send {
         self.len() == 0
     }
 
+    /// Says that nobody will read soon what is appended from here on: the system need not keep it
+    /// in memory when the device has it. By itself nothing changes.
+    ///
+    /// ```
+    /// use kiln_store::{Append, Backend, FileBackend};
+    /// # let folder = tempfile::tempdir()?;
+    /// let disk = FileBackend::open(folder.path())?;
+    /// let mut file = disk.append("a.part", 0)?;
+    /// file.drop_behind();
+    /// file.append(&[7; 1 << 20])?;
+    /// file.sync()?;
+    /// assert_eq!(file.len(), 1 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn drop_behind(&mut self) {}
+
     /// Makes all appended bytes durable. An error here is final: never retry it.
     fn sync(&mut self) -> Result<()>;
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use kiln_pool::StreamSource;
+use kiln_pool::{Settings, Silent, StreamSource};
 use kiln_store::checksum;
 
 use crate::generation::Generation;
@@ -100,7 +100,9 @@ impl Volume {
         let size = (padded * BLOCK) as u64;
         let all = || Blocks::new(&first, blocks).chain(io::repeat(0)).take(size);
         let source = || StreamSource::new(all()).with_size(size);
-        let there = self.rim.put(&long.id.name(), source).is_ok();
+        // Who writes long stretches reads others first, if any.
+        let settings = Settings { drop_behind: true, ..self.rim.settings(&Silent) };
+        let there = self.rim.put_with(&long.id.name(), source, &settings).is_ok();
         (head, there)
     }
 

@@ -151,20 +151,20 @@ impl Rim {
         name: &str,
         source: impl Fn() -> S,
     ) -> Result<(), PoolError> {
-        self.put_watched(name, source, &Silent)
+        self.put_with(name, source, &self.settings(&Silent))
     }
 
-    /// As [`Rim::put`]; `observer` may slow it down.
-    pub(crate) fn put_watched<S: Source>(
+    /// As [`Rim::put`], with other settings.
+    pub(crate) fn put_with<S: Source>(
         &self,
         name: &str,
         source: impl Fn() -> S,
-        observer: &dyn Observer,
+        settings: &Settings<'_>,
     ) -> Result<(), PoolError> {
         self.with(|pool| {
             let (run, now_ms) = (self.id(), self.now_ms());
             let req = PutRequest { name, run, now_ms, replace: true };
-            pool.put(&req, &mut source(), &self.settings(observer)).map(drop)
+            pool.put(&req, &mut source(), settings).map(drop)
         })
     }
 

@@ -87,7 +87,7 @@ impl Volume {
         let size = (padded * BLOCK) as u64;
         let all = || first.chain(data).chain(std::io::repeat(0)).take(size);
         let source = || StreamSource::new(all()).with_size(size);
-        Ok(self.rim.put_watched(&head.id.name(), source, observer)?)
+        Ok(self.rim.put_with(&head.id.name(), source, &self.rim.settings(observer))?)
     }
 
     /// Cleans segments, makes a checkpoint, or removes what is not needed: what is due first. Only

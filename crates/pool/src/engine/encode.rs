@@ -108,6 +108,13 @@ impl ShardSink for ShardLane {
         }
     }
 
+    fn drop_behind(&mut self) {
+        match self {
+            ShardLane::Written(writer) => writer.drop_behind(),
+            ShardLane::Missing(_) => {}
+        }
+    }
+
     fn sync(&mut self) -> Result<(), StoreError> {
         match self {
             ShardLane::Written(writer) => writer.sync(),

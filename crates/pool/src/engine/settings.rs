@@ -62,6 +62,9 @@ pub struct Settings<'a> {
     pub memory: u64,
     /// Where the memory of stripes comes from and goes back to; without it, it is allocated anew.
     pub buffers: Option<&'a Arc<Buffers>>,
+    /// Whether what is written is of no use in memory once the device has it. Data that is put or
+    /// repaired is not read soon, and would take the place of what others read.
+    pub drop_behind: bool,
     /// Hears about progress.
     pub observer: &'a dyn Observer,
     /// Everything on the caller's thread, in this order: for simulations.
@@ -84,7 +87,8 @@ impl<'a> Settings<'a> {
         let lock_wait = Duration::from_secs(60);
         let memory = 192 << 20;
         let (buffers, sequence, devices) = (None, None, None);
-        Settings { threads, memory, buffers, observer, sequence, lock_wait, devices }
+        let drop_behind = false;
+        Settings { threads, memory, buffers, drop_behind, observer, sequence, lock_wait, devices }
     }
 
     pub(crate) fn threads(&self) -> usize {

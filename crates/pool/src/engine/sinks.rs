@@ -17,6 +17,8 @@ const SPLIT_BYTES: usize = 4 << 20;
 pub(crate) trait ShardSink: Send {
     /// Appends the next stripe's chunk with its checksums.
     fn append(&mut self, chunk: &[u8], sums: &[u8]) -> Result<(), StoreError>;
+    /// See [`Append::drop_behind`].
+    fn drop_behind(&mut self);
     /// Makes what was appended durable.
     fn sync(&mut self) -> Result<(), StoreError>;
 }
@@ -24,6 +26,10 @@ pub(crate) trait ShardSink: Send {
 impl ShardSink for ShardWriter {
     fn append(&mut self, chunk: &[u8], sums: &[u8]) -> Result<(), StoreError> {
         self.append_chunk(chunk, sums)
+    }
+
+    fn drop_behind(&mut self) {
+        ShardWriter::drop_behind(self);
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
@@ -35,6 +41,10 @@ impl ShardSink for ShardWriter {
 impl ShardSink for Box<dyn Append> {
     fn append(&mut self, chunk: &[u8], _sums: &[u8]) -> Result<(), StoreError> {
         (**self).append(chunk)
+    }
+
+    fn drop_behind(&mut self) {
+        (**self).drop_behind();
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
@@ -53,8 +63,11 @@ pub(crate) struct ShardSinks<'a, L> {
 impl<'a, L: ShardSink> ShardSinks<'a, L> {
     /// Writes to these. With two workers or less, two writers only get in their way (measured:
     /// 2 cores, 2 GiB rs:10+4 to memory: 2.2 to 2.6 s either way, 20% more system time).
-    pub(crate) fn new(sinks: Vec<L>, settings: &Settings<'a>) -> ShardSinks<'a, L> {
+    pub(crate) fn new(mut sinks: Vec<L>, settings: &Settings<'a>) -> ShardSinks<'a, L> {
         let (sequence, split) = (settings.sequence, settings.threads() > 2);
+        if settings.drop_behind {
+            sinks.iter_mut().for_each(ShardSink::drop_behind);
+        }
         ShardSinks { sequence, sinks, unsynced: 0, split }
     }
 

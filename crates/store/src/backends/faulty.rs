@@ -437,6 +437,10 @@ impl Append for FaultyAppender {
         self.inner.len()
     }
 
+    fn drop_behind(&mut self) {
+        self.inner.drop_behind();
+    }
+
     fn sync(&mut self) -> Result<()> {
         self.backend.pass(Operation::Sync, &self.name)?;
         self.inner.sync()

@@ -236,6 +236,10 @@ impl Append for PacedAppender {
         self.inner.len()
     }
 
+    fn drop_behind(&mut self) {
+        self.inner.drop_behind();
+    }
+
     fn sync(&mut self) -> Result<()> {
         self.inner.sync()
     }

@@ -171,6 +171,11 @@ impl ShardWriter {
         Ok(())
     }
 
+    /// As [`Append::drop_behind`], for the chunks that are to come.
+    pub fn drop_behind(&mut self) {
+        self.file.drop_behind();
+    }
+
     /// Name of the part, and index of its shard.
     pub(super) fn part(&self) -> (&str, usize) {
         (&self.name, usize::from(self.info.index))
