@@ -637,9 +637,10 @@ impl State {
     /// are.
     pub fn moved(&mut self, id: SegmentId, head: u32, blocks: &[Moving]) {
         let slot = self.new_slot(Stage::Sealed);
-        // Their age is that of the oldest segment that they come from: they are cold.
+        // That of the youngest they come from: were it the oldest's, what is moved once would look
+        // old for ever, and be moved again and again for the little that is free in it.
         let ages = blocks.iter().map(|moving| self.slots[moving.from.slot as usize].age);
-        let age = ages.min().unwrap_or(self.clock);
+        let age = ages.max().unwrap_or(self.clock);
         let this = &mut self.slots[slot as usize];
         (this.id, this.head, this.age) = (id, head, age);
         this.blocks = blocks.len() as u32;

@@ -1,5 +1,6 @@
 //! Volumes on pools in memory, which lose power and nodes.
 
+mod cleaning;
 mod common;
 mod faults;
 mod fuse;
