@@ -287,7 +287,7 @@ impl Volume {
     pub fn status(&self) -> VolumeStatus {
         let state = lock(&self.state);
         let block = BLOCK as u64;
-        let (live, total) = state.fill();
+        let (live, total) = state.in_segments();
         VolumeStatus {
             size: state.size,
             mapped_bytes: state.map.mapped() * block,

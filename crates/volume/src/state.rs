@@ -574,8 +574,20 @@ impl State {
     }
 
     /// Live blocks, and all blocks, of segments that can be cleaned.
+    pub fn in_segments(&self) -> (u64, u64) {
+        self.blocks_at(&[Stage::Sealed])
+    }
+
+    /// The same with those that buffers will become: without them a small volume, of which buffers
+    /// hold much, would be taken for fuller than it is, and cleaned for more than it gives.
     pub fn fill(&self) -> (u64, u64) {
-        let own = self.slots.iter().filter(|slot| slot.stage == Stage::Sealed && !slot.pinned);
+        let growing = u64::from(self.slots[self.hot.slot as usize].live);
+        let (live, total) = self.blocks_at(&[Stage::Closed, Stage::Sealed]);
+        (live + growing, total + growing)
+    }
+
+    fn blocks_at(&self, stages: &[Stage]) -> (u64, u64) {
+        let own = self.slots.iter().filter(|slot| stages.contains(&slot.stage) && !slot.pinned);
         own.fold((0, 0), |(live, total), slot| {
             (live + u64::from(slot.live), total + u64::from(slot.blocks))
         })
