@@ -96,10 +96,11 @@ fn write_dropped(_file: &File, _bytes: &[u8]) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Whether the system cannot do what was asked for at all, as each kernel says it in its own way.
+/// Whether the system cannot do what was asked for at all, or does not permit it, as each says it in
+/// its own way.
 fn is_unknown(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidInput, Unsupported};
-    matches!(error.kind(), InvalidInput | Unsupported)
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported)
 }
 
 #[cfg(test)]
