@@ -4,7 +4,7 @@
 //! segment's blocks, while looking it up asks several nodes. Open files are few everywhere, so only
 //! the segments that were read lately have some.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use kiln_pool::OpenObject;
@@ -28,7 +28,8 @@ struct Entry {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Opened {
-    known: HashMap<SegmentId, Entry>,
+    /// In order, so that files are closed in the same order in each run of a simulation.
+    known: BTreeMap<SegmentId, Entry>,
     /// Those that may have open files. Who was not asked for while it went through is closed.
     queue: VecDeque<SegmentId>,
 }

@@ -110,6 +110,7 @@ fn volumes_hold_what_was_acknowledged() {
         assert!(times("volume opened") > count && times("blocks written") > count, "{counts:?}");
         assert!(times("volume taken over") > 0 && times("writer deposed") > 0, "{counts:?}");
         assert!(times("clone is its snapshot") > 0 && times("clone removed") > 0, "{counts:?}");
+        assert!(times("volume grown") > 0, "{counts:?}");
     }
 }
 

@@ -12,6 +12,7 @@ use kiln_pool::{NodeConfig, Pool, PoolConfig, PoolError, Settings};
 use kiln_volume::{CreateRequest, LogReport, Op, OpenRequest, Rim, Volume, VolumeError};
 
 use crate::blocks::{Change, History, Tag};
+use crate::common::BLOCK;
 use crate::play::{ClusterRun, locked, open_node, settings};
 use crate::scenario::millis;
 
@@ -289,6 +290,7 @@ impl<'a> Writer<'a> {
                 0 => self.read(session),
                 8 => self.snapshots(session),
                 9 => self.clones(),
+                7 if self.random.one_in(3) => self.grow(session),
                 1 => session.volume.attend().map(drop),
                 2 => session.volume.seal().and_then(|_| session.volume.keep()).map(drop),
                 _ => self.write(session),
@@ -356,6 +358,19 @@ impl<'a> Writer<'a> {
             Volume::remove(&rim, &name, &|_| Ok(Vec::new()), &writer)?;
             self.run.count("clone removed");
         }
+        Ok(())
+    }
+
+    /// Makes the volume larger, up to twice of what it was made with.
+    fn grow(&mut self, session: &Session) -> Result<(), VolumeError> {
+        let blocks = session.volume.size() / BLOCK as u64 + 1 + self.random.below(12);
+        if blocks > 2 * SIZE / BLOCK as u64 {
+            return Ok(());
+        }
+        let end = locked(&session.history).grow(&session.volume, blocks as usize);
+        self.run.say(&self.client, || format!("grown to {blocks} blocks: {end:?}"));
+        end?;
+        self.run.count("volume grown");
         Ok(())
     }
 

@@ -55,18 +55,20 @@ impl Change {
 #[derive(Clone)]
 pub struct History {
     possible: Vec<BTreeSet<Tag>>,
+    /// Blocks that there may be: of a growth that was begun, too.
+    most: usize,
     last: Tag,
 }
 
 impl History {
     pub fn new(size: u64) -> History {
-        History { possible: vec![BTreeSet::from([0]); size as usize / BLOCK], last: 0 }
+        History::of(&vec![0; size as usize / BLOCK], 0)
     }
 
     /// Of a volume that holds this; writes are numbered after `last`.
     pub fn of(found: &[Tag], last: Tag) -> History {
         let possible = found.iter().map(|tag| BTreeSet::from([*tag])).collect();
-        History { possible, last }
+        History { possible, most: found.len(), last }
     }
 
     /// Something to write: mostly a little where much is written, sometimes zeros or much.
@@ -114,6 +116,25 @@ impl History {
         }
     }
 
+    /// From now on somebody may see so many blocks.
+    pub fn begin_growth(&mut self, blocks: usize) {
+        self.most = self.most.max(blocks);
+    }
+
+    /// From now on everybody sees them; new ones are zeros.
+    pub fn acknowledge_growth(&mut self, blocks: usize) {
+        let blocks = blocks.max(self.possible.len());
+        self.possible.resize(blocks, BTreeSet::from([0]));
+    }
+
+    /// Makes a volume larger, and notes what may be seen from now on.
+    pub fn grow(&mut self, volume: &Volume, blocks: usize) -> Result<(), VolumeError> {
+        self.begin_growth(blocks);
+        volume.grow((blocks * BLOCK) as u64)?;
+        self.acknowledge_growth(blocks);
+        Ok(())
+    }
+
     /// What a volume holds.
     pub fn read(volume: &Volume, what: &str) -> Vec<Tag> {
         History::try_read(volume, what).unwrap_or_else(|error| panic!("{what}: {error}"))
@@ -135,7 +156,11 @@ impl History {
 
     /// All of this may be there.
     pub fn allows(&self, found: &[Tag], what: &str) {
-        for (block, (tag, possible)) in found.iter().zip(&self.possible).enumerate() {
+        let sizes = self.possible.len()..=self.most;
+        assert!(sizes.contains(&found.len()), "{what}: {} blocks, not {sizes:?}", found.len());
+        let zeros = BTreeSet::from([0]);
+        let possible = self.possible.iter().chain(std::iter::repeat(&zeros));
+        for (block, (tag, possible)) in found.iter().zip(possible).enumerate() {
             let known = possible.contains(tag);
             assert!(known, "{what}: block {block} is of write {tag}, not of {possible:?}");
         }
@@ -169,4 +194,14 @@ fn what_nobody_wrote_or_what_was_overwritten_is_found_out() {
     let mut torn = contents(7);
     torn[2048..].copy_from_slice(&contents(8)[2048..]);
     assert!(std::panic::catch_unwind(|| tag_of(&torn, "")).is_err());
+    let allows = |history: &History, found: &[Tag]| {
+        std::panic::catch_unwind(|| history.allows(found, "")).is_ok()
+    };
+    let mut history = History::of(&[5, 6], 6);
+    assert!(allows(&history, &[5, 6]) && !allows(&history, &[5]) && !allows(&history, &[5, 6, 0]));
+    history.begin_growth(4);
+    assert!(allows(&history, &[5, 6]) && allows(&history, &[5, 6, 0, 0]));
+    assert!(!allows(&history, &[5, 6, 0, 7]));
+    history.acknowledge_growth(4);
+    assert!(!allows(&history, &[5, 6]) && allows(&history, &[5, 6, 0, 0]));
 }

@@ -50,7 +50,7 @@ fn play(volume: &Volume, history: &mut History, random: &mut Random, stop: bool)
         let _ = match step {
             14 => volume.keep_snapshot("half"),
             19 => volume.drop_snapshot("half"),
-            22 => volume.grow(SIZE + BLOCK as u64),
+            22 => history.grow(volume, SIZE as usize / BLOCK + 1),
             24 => volume.keep_snapshot("late"),
             _ => Ok(()),
         };
