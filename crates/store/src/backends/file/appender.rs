@@ -96,7 +96,7 @@ fn write_dropped(_file: &File, _bytes: &[u8]) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Whether the system cannot do what was asked for at all, or does not permit it, as each says it in
+/// Whether the system cannot do what was asked for at all, or does not permit it, as each says in
 /// its own way.
 fn is_unknown(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
