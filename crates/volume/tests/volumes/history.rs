@@ -117,12 +117,12 @@ impl History {
     }
 
     /// From now on somebody may see so many blocks.
-    pub fn begin_growth(&mut self, blocks: usize) {
+    fn begin_growth(&mut self, blocks: usize) {
         self.most = self.most.max(blocks);
     }
 
     /// From now on everybody sees them; new ones are zeros.
-    pub fn acknowledge_growth(&mut self, blocks: usize) {
+    fn acknowledge_growth(&mut self, blocks: usize) {
         let blocks = blocks.max(self.possible.len());
         self.possible.resize(blocks, BTreeSet::from([0]));
     }
