@@ -21,6 +21,7 @@ mod asked;
 mod bytes;
 mod checked;
 mod checkpoint;
+mod choice;
 mod description;
 mod descriptor;
 mod error;

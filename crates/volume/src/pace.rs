@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use crate::state::{FILL, MAX_CLOSED};
+use crate::choice::FILL;
+use crate::state::MAX_CLOSED;
 
 /// Cleaning takes all of the time when live blocks are so many percent of all.
 const URGENT: u64 = FILL - 6;

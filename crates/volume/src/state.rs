@@ -17,10 +17,6 @@ use crate::segment::{Freed, MAX_FREED, Origin, SegmentHead, SegmentId, Stripes};
 
 /// Closed buffers that may wait to be sealed; who writes more waits.
 pub(crate) const MAX_CLOSED: usize = 2;
-/// Cleaning begins when live blocks are less than this of all blocks of segments, in percent.
-pub(crate) const FILL: u64 = 70;
-/// Segments of garbage that are never cleaned: a small volume would do little else.
-const SLACK: u64 = 4;
 /// An index of a buffer whose block was freed.
 const GONE: u64 = u64::MAX;
 
@@ -49,8 +45,9 @@ pub(crate) struct Slot {
     pub live: u32,
     /// Blocks of its header.
     pub head: u32,
-    /// When it was made, by the count of blocks written.
-    pub age: u64,
+    /// When it was made, be it of blocks that were moved, or the volume was opened: by the count of
+    /// blocks written.
+    pub made: u64,
     /// Another map needs it: a snapshot's, or the volume's that this one is a clone of.
     pub pinned: bool,
 }
@@ -205,8 +202,8 @@ impl State {
 
     fn new_slot(&mut self, stage: Stage) -> u32 {
         let id = SegmentId { volume: self.volume, generation: self.generation, number: u64::MAX };
-        let (blocks, live, head, age, pinned) = (0, 0, 0, self.clock, false);
-        let slot = Slot { id, stage, blocks, live, head, age, pinned };
+        let (blocks, live, head, made, pinned) = (0, 0, 0, self.clock, false);
+        let slot = Slot { id, stage, blocks, live, head, made, pinned };
         if let Some(at) = self.unused.pop() {
             self.slots[at as usize] = slot;
             return at;
@@ -438,7 +435,7 @@ impl State {
         self.seq = seq;
         self.clock += head.blocks.len() as u64;
         let this = &mut self.slots[slot as usize];
-        (this.stage, this.head, this.age) = (Stage::Sealed, head.pages() as u32, self.clock);
+        (this.stage, this.head, this.made) = (Stage::Sealed, head.pages() as u32, self.clock);
         this.blocks = head.blocks.len() as u32;
         for (index, (&block, &sum)) in (0..).zip(head.blocks.iter().zip(&head.sums)) {
             self.put(block, Mapped { at: Location { slot, index }, sum });
@@ -468,7 +465,7 @@ impl State {
         let buffer = std::mem::replace(&mut self.hot, fresh);
         let slot = &mut self.slots[buffer.slot as usize];
         (slot.id, slot.stage, slot.blocks) = (id, Stage::Closed, buffer.blocks.len() as u32);
-        slot.age = self.clock;
+        slot.made = self.clock;
         self.closed.push_back(Arc::new(Closed { buffer, id, log_seq }));
     }
 
@@ -567,57 +564,6 @@ impl State {
         }
     }
 
-    /// Whether much of what segments hold is overwritten.
-    pub fn wants_cleaning(&self) -> bool {
-        let (live, total) = self.fill();
-        total > SLACK * self.capacity as u64 + live && live * 100 < total * FILL
-    }
-
-    /// Live blocks, and all blocks, of segments that can be cleaned.
-    pub fn in_segments(&self) -> (u64, u64) {
-        self.blocks_at(&[Stage::Sealed])
-    }
-
-    /// The same with those that buffers will become: without them a small volume, of which buffers
-    /// hold much, would be taken for fuller than it is, and cleaned for more than it gives.
-    pub fn fill(&self) -> (u64, u64) {
-        let growing = u64::from(self.slots[self.hot.slot as usize].live);
-        let (live, total) = self.blocks_at(&[Stage::Closed, Stage::Sealed]);
-        (live + growing, total + growing)
-    }
-
-    fn blocks_at(&self, stages: &[Stage]) -> (u64, u64) {
-        let own = self.slots.iter().filter(|slot| stages.contains(&slot.stage) && !slot.pinned);
-        own.fold((0, 0), |(live, total), slot| {
-            (live + u64::from(slot.live), total + u64::from(slot.blocks))
-        })
-    }
-
-    /// Segments to clean next, as many as fill a new one, the last perhaps in part: where much is
-    /// to be had for little, and old ones rather than young ones, whose blocks may still be
-    /// overwritten. Cost-benefit, as log structured file systems weigh it: free space times age,
-    /// over what is read and written.
-    pub fn victims(&self) -> Vec<u32> {
-        let score = |slot: &Slot| {
-            let live = f64::from(slot.live) / f64::from(slot.blocks.max(1));
-            (1.0 - live) * (self.clock - slot.age) as f64 / (1.0 + live)
-        };
-        let own = (0..).zip(&self.slots).filter(|(_, slot)| {
-            slot.stage == Stage::Sealed && !slot.pinned && slot.live < slot.blocks
-        });
-        let mut scored: Vec<(f64, u32)> = own.map(|(at, slot)| (score(slot), at)).collect();
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let (mut chosen, mut blocks) = (Vec::new(), 0);
-        for (_, at) in scored {
-            if blocks >= self.moved_capacity {
-                break;
-            }
-            blocks += self.slots[at as usize].live as usize;
-            chosen.push(at);
-        }
-        chosen
-    }
-
     /// Those of a segment's blocks that are live.
     pub fn live_of(&self, slot: u32, head: &SegmentHead) -> Vec<Moving> {
         let moving = |(index, &block)| {
@@ -649,13 +595,8 @@ impl State {
     /// are.
     pub fn moved(&mut self, id: SegmentId, head: u32, blocks: &[Moving]) {
         let slot = self.new_slot(Stage::Sealed);
-        // That of the youngest they come from: were it the oldest's, what is moved once would look
-        // old for ever, and be moved again and again for the little that is free in it.
-        let ages = blocks.iter().map(|moving| self.slots[moving.from.slot as usize].age);
-        let age = ages.max().unwrap_or(self.clock);
         let this = &mut self.slots[slot as usize];
-        (this.id, this.head, this.age) = (id, head, age);
-        this.blocks = blocks.len() as u32;
+        (this.id, this.head, this.blocks) = (id, head, blocks.len() as u32);
         for (index, moving) in (0..).zip(blocks) {
             if self.map.get(moving.block).is_some_and(|mapped| mapped.at == moving.from) {
                 let to = Mapped { at: Location { slot, index }, sum: moving.sum };
