@@ -265,6 +265,7 @@ impl Agent {
             frame.message,
             Message::Write { .. }
                 | Message::WriteAt { .. }
+                | Message::WritePadded { .. }
                 | Message::Assign { .. }
                 | Message::Push { .. }
                 | Message::Bundle { .. }
@@ -305,6 +306,11 @@ impl Agent {
         pending: &mut Pending,
     ) -> Result<Option<Disk>> {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(None) };
+        if let Some((handle, write)) = Write::of(&frame)? {
+            self.counts.bytes_received += frame.payload.len() as u64;
+            connection.write(handle, write, pending)?;
+            return Ok(None);
+        }
         Ok(Some(match frame.message {
             Message::List { after } => Disk::List { after },
             Message::Space {} => Disk::Space,
@@ -338,25 +344,6 @@ impl Agent {
                 }
                 _ => return Err(NodeError::protocol("a read of nothing open, or of too much")),
             },
-            Message::Write { handle, at } => {
-                self.counts.bytes_received += frame.payload.len() as u64;
-                connection.write(handle, Write::Bytes { at, bytes: frame.payload }, pending)?;
-                return Ok(None);
-            }
-            Message::WriteAt { handle, offset } => {
-                self.counts.bytes_received += frame.payload.len() as u64;
-                let write = Write::At { offset, bytes: frame.payload };
-                connection.write(handle, write, pending)?;
-                return Ok(None);
-            }
-            Message::Sync { handle } => {
-                connection.write(handle, Write::Sync, pending)?;
-                return Ok(None);
-            }
-            Message::Close { handle } => {
-                connection.write(handle, Write::Close, pending)?;
-                return Ok(None);
-            }
             Message::Ping {} => {
                 self.answer(pending, Message::Done {});
                 return Ok(None);

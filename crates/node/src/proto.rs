@@ -21,7 +21,7 @@ use crate::{NodeError, Result};
 
 /// The latest version of the protocol, and the earliest one that is still spoken. Two sides speak
 /// the latest one that both know; see [`Message::since`].
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 /// See [`VERSION`].
 pub const VERSION_LEAST: u8 = 1;
 /// The version of frames, the same in all versions of the protocol.
@@ -32,6 +32,8 @@ pub const HEADER: usize = 40;
 pub const BODY_MAX: usize = 256 << 10;
 /// Bytes of a payload, at most.
 pub const PAYLOAD_MAX: usize = 1 << 20;
+/// Zeros that a write may leave out at its end.
+pub const PADDING_MAX: usize = 64 << 10;
 
 const MAGIC: [u8; 4] = *b"KLNW";
 

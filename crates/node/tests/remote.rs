@@ -1,7 +1,7 @@
 //! An agent and its clients over the loopback interface, in one process.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -162,6 +162,53 @@ fn failures_of_the_disk_arrive_as_what_they_are() {
     assert!(error.to_string().contains("127.0.0.1"), "{error}");
     assert!(matches!(error, StoreError::Io { op: Operation::Open, .. }), "{error:?}");
     assert_eq!(read(&remote, "b"), b"fine");
+}
+
+/// Passes on what one client and an agent say, but the client knows version 4 alone.
+fn of_version_4(agent: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut client = listener.accept().unwrap().0;
+        let mut agent = TcpStream::connect(agent).unwrap();
+        let mut header = [0; 40];
+        client.read_exact(&mut header).unwrap();
+        let body = u32::from_le_bytes(header[20..24].try_into().unwrap());
+        client.read_exact(&mut vec![0; body as usize]).unwrap();
+        let hello = Message::Hello { lowest: 1, highest: 4, place: "here".into() };
+        agent.write_all(&Frame::new(0, hello).encode(0)).unwrap();
+        let (mut answers, mut back) = (agent.try_clone().unwrap(), client.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut answers, &mut back));
+        let _ = std::io::copy(&mut client, &mut agent);
+        let _ = agent.shutdown(std::net::Shutdown::Both);
+    });
+    address
+}
+
+#[test]
+fn zeros_at_the_end_of_a_write_to_a_log_travel_only_to_agents_of_before() {
+    for old in [false, true] {
+        let rig = Rig::new(false);
+        let memory = Arc::new(MemoryBackend::new());
+        let agent = rig.agent(memory.clone(), "127.0.0.1:0");
+        let address = if old { of_version_4(agent.address()) } else { agent.address() };
+        let address: Address = format!("kiln+plain://{address}/here").parse().unwrap();
+        let remote = rig.network.open(&address);
+        let mut log = remote.create_log("log", 1 << 20).unwrap();
+        // Written over something else: the zeros count.
+        log.write_at(0, &[9; 300_000]).unwrap();
+        let (mut want, mut sent) = (vec![9; 300_000], 300_000);
+        for (at, data, zeros) in [(4096, 5000, 3192), (20_000, 0, 4096), (40_000, 7, 200_000)] {
+            let bytes = [pattern(data + 1)[1..].to_vec(), vec![0; zeros]].concat();
+            log.write_at(at as u64, &bytes).unwrap();
+            want[at..at + bytes.len()].copy_from_slice(&bytes);
+            sent += bytes.len() - if old { 0 } else { zeros.min(64 << 10) };
+        }
+        log.sync().unwrap();
+        assert!(memory.bytes("log").unwrap()[..300_000] == want, "old {old}");
+        let report = rig.runtime.block_on(agent.report());
+        assert_eq!(report.counts.bytes_received, sent as u64, "old {old}");
+    }
 }
 
 #[test]

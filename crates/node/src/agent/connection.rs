@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use kiln_store::StoreError;
 
 use super::{ConnectionId, Disk, DiskDone, Limits, PeerInfo, Slot, TaskId, failure};
-use crate::proto::{Frame, Message, Priority, VERSION_LEAST};
+use crate::proto::{Frame, Message, PADDING_MAX, Priority, VERSION_LEAST};
 use crate::{NodeError, Result};
 
 /// A request that is not answered yet.
@@ -34,6 +34,32 @@ pub(super) enum Write {
     At { offset: u64, bytes: Bytes },
     Sync,
     Close,
+}
+
+impl Write {
+    /// What a request asks of an open file, if it is of this kind.
+    pub fn of(frame: &Frame) -> Result<Option<(u32, Write)>> {
+        let payload = &frame.payload;
+        Ok(Some(match frame.message {
+            Message::Write { handle, at } => (handle, Write::Bytes { at, bytes: payload.clone() }),
+            Message::WriteAt { handle, offset } => {
+                (handle, Write::At { offset, bytes: payload.clone() })
+            }
+            Message::WritePadded { handle, offset, zeros } => {
+                let zeros = zeros as usize;
+                if zeros > PADDING_MAX {
+                    return Err(NodeError::protocol("a write with too many zeros at its end"));
+                }
+                let mut bytes = BytesMut::with_capacity(payload.len() + zeros);
+                bytes.extend_from_slice(payload);
+                bytes.resize(payload.len() + zeros, 0);
+                (handle, Write::At { offset, bytes: bytes.freeze() })
+            }
+            Message::Sync { handle } => (handle, Write::Sync),
+            Message::Close { handle } => (handle, Write::Close),
+            _ => return Ok(None),
+        }))
+    }
 }
 
 /// What is to be done for the next write of a file.

@@ -48,6 +48,7 @@ impl PeerRole {
             | Message::Write { .. }
             | Message::CreateLog { .. }
             | Message::WriteAt { .. }
+            | Message::WritePadded { .. }
             | Message::CloseLog { .. }
             | Message::Sync { .. }
             | Message::Close { .. }

@@ -142,6 +142,12 @@ fn whoever_breaks_a_rule_is_let_go_and_changes_nothing() {
             rig.finish(job, DiskDone::Opened { len: 1 << 40 });
             rig.say(Message::Read { handle: 1, offset: 0, len: PAYLOAD_MAX as u32 + 1 })
         },
+        |rig| {
+            let (job, _) = started(&rig.say(Message::CreateLog { name: "a".into(), size: 4096 }));
+            rig.finish(job, DiskDone::Opened { len: 4096 });
+            let zeros = crate::proto::PADDING_MAX as u32 + 1;
+            rig.say(Message::WritePadded { handle: 1, offset: 0, zeros })
+        },
         // A client that begins with something else than Hello.
         |rig| {
             rig.event(Event::Connected { connection: 2, session: 1, peer: PeerInfo::KEYLESS });

@@ -61,6 +61,7 @@ macro_rules! messages {
             #[must_use]
             pub fn since(&self) -> u8 {
                 match self {
+                    Self::WritePadded { .. } => 5,
                     Self::Locate { .. } | Self::Located { .. } | Self::CopyHome { .. } => 4,
                     Self::CreateLog { .. } | Self::WriteAt { .. } | Self::CloseLog { .. } => 3,
                     Self::Claim { .. } | Self::Held { .. } => 2,
@@ -420,6 +421,15 @@ messages! {
         from: String,
         /// Name of the copy.
         to: String,
+    }
+    /// As `WriteAt`, with zeros after the payload, which need not travel.
+    45 Request WritePadded {
+        /// The log.
+        handle: u32,
+        /// The first byte.
+        offset: u64,
+        /// How many zeros, at most [`PADDING_MAX`](super::PADDING_MAX).
+        zeros: u32,
     }
 }
 

@@ -9,7 +9,7 @@ fn texts() -> impl Strategy<Value = String> {
 
 fn messages() -> impl Strategy<Value = Message> {
     let numbers = (any::<u32>(), any::<u64>(), any::<u32>(), any::<u8>(), any::<bool>());
-    (0..25usize, numbers, texts(), proptest::collection::vec(texts(), 0..5)).prop_map(
+    (0..26usize, numbers, texts(), proptest::collection::vec(texts(), 0..5)).prop_map(
         |(which, (handle, offset, len, byte, flag), text, names)| match which {
             0 => Message::Hello { lowest: byte, highest: byte, place: text },
             1 => Message::Welcome {
@@ -48,6 +48,7 @@ fn messages() -> impl Strategy<Value = Message> {
             21 => Message::Locate { name: text },
             22 => Message::Located { kind: byte, at: text },
             23 => Message::CopyHome { from: text.clone(), to: text },
+            24 => Message::WritePadded { handle, offset, zeros: len },
             _ => Message::Ping {},
         },
     )

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use kiln_store::{LogFile, Operation, StoreError};
 
 use super::{Coming, PATIENCE, Peer, Remote, SYNC_PATIENCE};
-use crate::Result;
 use crate::net::buffers;
-use crate::proto::{Message, PAYLOAD_MAX};
+use crate::proto::{Message, PADDING_MAX, PAYLOAD_MAX};
+use crate::{NodeError, Result};
 
 /// A log that this connection writes. Bytes are on their way when a write returns; whether they got
 /// there shows at the sync. It does not outlive its connection.
@@ -19,6 +19,8 @@ pub(super) struct RemoteLog {
     name: String,
     handle: u32,
     len: u64,
+    /// Whether the agent adds zeros at the end of a write by itself.
+    pads: bool,
     coming: VecDeque<Coming>,
 }
 
@@ -30,8 +32,14 @@ impl RemoteLog {
         let Message::Opened { handle, len } = frame.message else {
             return Err(remote.unexpected(&frame));
         };
+        // Nothing is written by that; agents of earlier versions are not asked.
+        let padded = Message::WritePadded { handle, offset: 0, zeros: 0 };
+        let pads = match remote.ask(&peer, padded, PATIENCE) {
+            Err(NodeError::Version { .. }) => false,
+            answer => answer.map(|_| true)?,
+        };
         let (name, coming) = (name.to_owned(), VecDeque::new());
-        Ok(RemoteLog { remote, peer, name, handle, len, coming })
+        Ok(RemoteLog { remote, peer, name, handle, len, pads, coming })
     }
 
     fn sync_all(&mut self) -> Result<()> {
@@ -42,6 +50,11 @@ impl RemoteLog {
         }
         self.remote.end(&synced).map(drop)
     }
+}
+
+/// Zeros that these bytes end with.
+fn zeros_at_end(bytes: &[u8]) -> usize {
+    bytes.iter().rev().take_while(|byte| **byte == 0).count()
 }
 
 impl LogFile for RemoteLog {
@@ -55,11 +68,17 @@ impl LogFile for RemoteLog {
             let (place, name) = (self.remote.place.clone(), self.name.clone());
             return Err(StoreError::Truncated { place, name, need, have: self.len });
         }
-        let mut at = offset;
+        let (mut at, handle) = (offset, self.handle);
         for piece in bytes.chunks(PAYLOAD_MAX) {
-            let mut payload = buffers::empty(piece.len());
-            payload.extend_from_slice(piece);
-            let message = Message::WriteAt { handle: self.handle, offset: at };
+            // A batch fills whole pages, and its last one is mostly empty.
+            let zeros = if self.pads { zeros_at_end(piece).min(PADDING_MAX) } else { 0 };
+            let sent = piece.len() - zeros;
+            let mut payload = buffers::empty(sent);
+            payload.extend_from_slice(&piece[..sent]);
+            let message = match zeros {
+                0 => Message::WriteAt { handle, offset: at },
+                zeros => Message::WritePadded { handle, offset: at, zeros: zeros as u32 },
+            };
             let (peer, payload) = (&self.peer, buffers::lend(payload));
             self.coming.push_back(self.remote.begin(peer, message, payload, SYNC_PATIENCE));
             at += piece.len() as u64;
