@@ -32,14 +32,16 @@ impl RemoteLog {
         let Message::Opened { handle, len } = frame.message else {
             return Err(remote.unexpected(&frame));
         };
+        let (name, pads, coming) = (name.to_owned(), false, VecDeque::new());
+        // From here on it is closed whatever fails.
+        let mut log = RemoteLog { remote, peer, name, handle, len, pads, coming };
         // Nothing is written by that; agents of earlier versions are not asked.
         let padded = Message::WritePadded { handle, offset: 0, zeros: 0 };
-        let pads = match remote.ask(&peer, padded, PATIENCE) {
+        log.pads = match log.remote.ask(&log.peer, padded, PATIENCE) {
             Err(NodeError::Version { .. }) => false,
             answer => answer.map(|_| true)?,
         };
-        let (name, coming) = (name.to_owned(), VecDeque::new());
-        Ok(RemoteLog { remote, peer, name, handle, len, pads, coming })
+        Ok(log)
     }
 
     fn sync_all(&mut self) -> Result<()> {
@@ -52,9 +54,9 @@ impl RemoteLog {
     }
 }
 
-/// Zeros that these bytes end with.
-fn zeros_at_end(bytes: &[u8]) -> usize {
-    bytes.iter().rev().take_while(|byte| **byte == 0).count()
+/// Zeros that these bytes end with, as many of them as may be left out.
+fn padding(bytes: &[u8]) -> usize {
+    bytes.iter().rev().take(PADDING_MAX).take_while(|byte| **byte == 0).count()
 }
 
 impl LogFile for RemoteLog {
@@ -71,7 +73,7 @@ impl LogFile for RemoteLog {
         let (mut at, handle) = (offset, self.handle);
         for piece in bytes.chunks(PAYLOAD_MAX) {
             // A batch fills whole pages, and its last one is mostly empty.
-            let zeros = if self.pads { zeros_at_end(piece).min(PADDING_MAX) } else { 0 };
+            let zeros = if self.pads { padding(piece) } else { 0 };
             let sent = piece.len() - zeros;
             let mut payload = buffers::empty(sent);
             payload.extend_from_slice(&piece[..sent]);
