@@ -171,6 +171,11 @@ impl Block {
         &self.sides
     }
 
+    /// How many operands are loaded.
+    pub(crate) fn loaded(&self) -> usize {
+        self.uses.iter().filter(|&&(loaded, _)| loaded).count()
+    }
+
     pub(crate) fn ops(&self) -> &[Op] {
         &self.ops
     }

@@ -15,6 +15,7 @@ use std::sync::OnceLock;
 use crate::GfError;
 
 pub(crate) mod engine;
+pub(crate) mod fetch;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod xor_only;
@@ -152,19 +153,6 @@ pub static KERNELS: &[KernelRow] = &[
         detect: detect!(jit_gfni where all(target_arch = "x86_64", unix)),
     },
 ];
-
-/// Asks the CPU to load `len` bytes from `from` on into its caches, where it can be asked.
-#[inline]
-pub(crate) fn prefetch(from: *const u8, len: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for offset in (0..len).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch accesses nothing; any address will do.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(offset).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (from, len);
-}
 
 /// Orders streamed stores before whatever comes next, as other threads see it.
 pub(crate) fn drain_streams() {

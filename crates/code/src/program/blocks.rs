@@ -18,6 +18,7 @@
 
 mod emit;
 mod group;
+mod relation;
 mod repeat;
 mod tile;
 
@@ -27,6 +28,7 @@ use crate::{CodeError, Dag};
 use emit::Emitter;
 use group::{Group, Subexpression, group};
 use kiln_gf::{Buffers, Kernel, Product, ProgramSource, Unit};
+use relation::{Relation, Rows};
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::BTreeSet;
 
@@ -92,6 +94,8 @@ pub(super) struct AccumulatorView<'a> {
     pub accs: Vec<usize>,
     /// The number of a step among the accumulators.
     pub acc_of: Vec<Option<usize>>,
+    /// Of the matrices of accumulators, by number: a row that follows from the others.
+    relations: HashMap<usize, Option<Relation>>,
     /// How many accumulators lie one after the other before a vertex, itself included.
     level: Vec<usize>,
     pub levels: usize,
@@ -113,6 +117,10 @@ impl<'a> AccumulatorView<'a> {
         accs.sort_by_key(|&acc| layer(&steps[acc]));
         let mut acc_of = vec![None; steps.len()];
         accs.iter().enumerate().for_each(|(number, &step)| acc_of[step] = Some(number));
+        let mut relations = HashMap::default();
+        for step in accs.iter().map(|&acc| &steps[acc]) {
+            relations.entry(step.matrix_index).or_insert_with(|| Relation::of(step.matrix));
+        }
         let levels = level.iter().copied().max().unwrap_or(0);
         (accs.len() > 1).then_some(AccumulatorView {
             dag,
@@ -120,9 +128,16 @@ impl<'a> AccumulatorView<'a> {
             owner,
             accs,
             acc_of,
+            relations,
             level,
             levels,
         })
+    }
+
+    /// The rows of an accumulator.
+    fn rows_of(&self, step: &Step<'a>) -> Rows<'_> {
+        let relation = self.relations.get(&step.matrix_index).and_then(Option::as_ref);
+        Rows { matrix: step.matrix, relation }
     }
 
     /// The most rows that an accumulator has.

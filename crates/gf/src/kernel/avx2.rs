@@ -3,11 +3,12 @@
 
 use std::arch::x86_64::*;
 
+use super::Kernel;
 use super::engine::{AHEAD, Engine, Pass};
+use super::fetch::prefetch;
 use super::nibbles::{self, KEEP};
 use super::scalar::scalar;
 use super::xor_only;
-use super::{Kernel, prefetch};
 
 /// Bytes of a vector.
 pub(super) const WIDTH: usize = 32;

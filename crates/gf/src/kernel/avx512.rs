@@ -3,10 +3,11 @@
 
 use std::arch::x86_64::*;
 
+use super::Kernel;
 use super::engine::{AHEAD, Engine, Pass};
+use super::fetch::prefetch;
 use super::nibbles;
 use super::xor_only;
-use super::{Kernel, prefetch};
 
 /// Bytes of a vector.
 pub(super) const WIDTH: usize = 64;

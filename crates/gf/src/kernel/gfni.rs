@@ -4,9 +4,10 @@
 
 use std::arch::x86_64::*;
 
+use super::Kernel;
 use super::avx512::{WIDTH, XOR3, load, store, stream};
 use super::engine::{AHEAD, Engine, Pass};
-use super::{Kernel, prefetch};
+use super::fetch::prefetch;
 use crate::field::mul;
 
 /// A value of this type proves that the CPU has GFNI, AVX-512F and AVX-512BW.

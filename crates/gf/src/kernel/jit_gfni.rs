@@ -14,8 +14,8 @@ use super::avx512::WIDTH;
 use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
 use super::jit::call::BlockCode;
 use super::jit::pages::{self, Pages};
-use super::jit::x86::fetch::Level;
-use super::jit::x86::{avx512, emit};
+use super::jit::target::Target;
+use super::jit::x86::{X86, avx512, emit};
 use super::{Kernel, gfni};
 use crate::block::Block;
 
@@ -149,11 +149,8 @@ impl CodeGen for Jit {
         variant: CodeVariant,
         addressing: Addressing,
     ) -> Option<Box<dyn engine::BlockCode>> {
-        let target = match Level::here() {
-            Level::First => &avx512::NEAR,
-            Level::Second => &avx512::FAR,
-        };
-        Some(Box::new(BlockCode::new((target, maps(self)), block, variant, addressing)?))
+        let target = (&avx512::Avx512 as &dyn Target<X86>, maps(self));
+        Some(Box::new(BlockCode::new(target, block, variant, addressing)?))
     }
 }
 

@@ -15,9 +15,6 @@ pub(super) mod scratch;
 
 /// Bytes in a cache line.
 const LINE: usize = 64;
-/// Bytes of each operand of a block that are asked for before it runs: as many as its code takes
-/// before what it asks for is there.
-const FETCHED: usize = 6 * LINE;
 /// Blocks that are taken together, at most.
 const TOGETHER: usize = 256;
 

@@ -9,6 +9,7 @@ mod halves;
 mod maps;
 
 use super::super::engine::{Addressing, CodeVariant};
+use super::super::fetch::Level;
 use super::target::{
     Listing, Machine, NoCode, Places, Products, Store, StraightLine, Target, Term,
 };
@@ -25,7 +26,7 @@ const MOST_SPILLED: usize = 60;
 /// The instructions of a block; `None` where it is too long or needs too much room.
 pub(super) fn allocate<M: Machine>(
     target: &dyn Target<M>,
-    block: &Block,
+    (block, level): (&Block, Level),
     variant: CodeVariant,
     addressing: Addressing,
 ) -> Option<StraightLine<M>> {
@@ -37,7 +38,8 @@ pub(super) fn allocate<M: Machine>(
         Products::Maps(_) => coefficients(block),
         Products::Halves(_) => Vec::new(),
     };
-    let with = |kept| Allocator::new(target, block, variant, addressing, kept).all().ok();
+    let with =
+        |kept| Allocator::new(target, (block, level), (variant, addressing), kept).all().ok();
     let mut best = with(&maps[..0])?;
     // As many maps in registers as values leave room for.
     for kept in (1..=maps.len().min(target.registers().saturating_sub(LEAST))).rev() {
@@ -90,6 +92,8 @@ enum Place {
 struct Allocator<'a, M: Machine> {
     target: &'a dyn Target<M>,
     block: &'a Block,
+    /// Where data is fetched.
+    level: Level,
     variant: CodeVariant,
     addressing: Addressing,
     /// Factors whose maps stay in the last registers.
@@ -125,9 +129,8 @@ type Step<T> = Result<T, NoCode>;
 impl<'a, M: Machine> Allocator<'a, M> {
     fn new(
         target: &'a dyn Target<M>,
-        block: &'a Block,
-        variant: CodeVariant,
-        addressing: Addressing,
+        (block, level): (&'a Block, Level),
+        (variant, addressing): (CodeVariant, Addressing),
         kept: &'a [u8],
     ) -> Allocator<'a, M> {
         let values = block.values();
@@ -143,6 +146,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let mut allocator = Allocator {
             target,
             block,
+            level,
             variant,
             addressing,
             kept,
@@ -205,7 +209,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
             match op {
                 Op::Load { operand } => {
                     self.place[next] = Place::Operand(*operand);
-                    if block.uses(*operand).1 {
+                    if self.is_stored_before(*operand, next) {
                         // Its operand will not hold it for long.
                         if !self.uses[next].is_empty() {
                             let register = self.register(Value(next as u32))?;
@@ -236,6 +240,14 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let width = target.width();
         let straight = StraightLine { before, repetition, body: code, spilled, width };
         Ok(Found { straight, moves })
+    }
+
+    /// Whether something is stored into an operand before the last use of the value loaded from it.
+    fn is_stored_before(&self, operand: u32, value: usize) -> bool {
+        let stores = |op: &Op| matches!(op, Op::Store { operand: to, .. } if *to == operand);
+        let stored = self.block.ops().iter().position(stores);
+        let last = self.uses[value].first().copied();
+        stored.is_some_and(|stored| last.is_some_and(|last| last > stored))
     }
 
     /// Computes a sum into a register.
@@ -296,7 +308,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     /// Whether a term can be an operand in memory: it is only used here, as it is, and lies in
-    /// an operand that is not stored. Reading less than a vector takes an instruction of its own,
+    /// an operand that holds it until then. Reading less than a vector takes an instruction of its own,
     /// as all reading does for some targets.
     fn in_memory(&self, value: Value, factor: Factor) -> bool {
         let index = value.0 as usize;
@@ -411,8 +423,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
         if self.variant == CodeVariant::Memory
             && self.block.sides()[operand as usize] == Side::Input
         {
-            let ahead = self.places.ahead(&place, operand, &mut self.code)?;
-            self.target.fetch(ahead, &mut self.code)?;
+            let lines = self.level.ahead();
+            let ahead = self.places.ahead(&place, operand, lines, &mut self.code)?;
+            self.target.fetch(self.level, ahead, &mut self.code)?;
         }
         Ok(place)
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::super::engine::{self, Addressing, CodeVariant, Job, Operands, Slot};
+use super::super::fetch::Level;
 use super::allocate;
 use super::pages::Pages;
 use super::target::{Machine, Target};
@@ -32,15 +33,14 @@ pub(super) struct Arguments {
     pub rest: [usize; 3],
 }
 
-/// How many vectors of every operand lie between what is fetched and what is used.
-pub(super) const AHEAD: usize = 6;
-
 /// Machine code for one block and one way.
 pub(in super::super) struct BlockCode<M: Machine> {
     pages: Pages,
     target: &'static dyn Target<M>,
     /// By factor.
     maps: &'static [u8],
+    /// Where it fetches data.
+    level: Level,
 }
 
 impl<M: Machine> fmt::Debug for BlockCode<M> {
@@ -57,8 +57,9 @@ impl<M: Machine> BlockCode<M> {
         variant: CodeVariant,
         addressing: Addressing,
     ) -> Option<BlockCode<M>> {
-        let bytes = assemble(target, block, variant, addressing)?;
-        Some(BlockCode { pages: Pages::new(&bytes)?, target, maps })
+        let level = Level::of(block.loaded());
+        let bytes = assemble(target, (block, level), variant, addressing)?;
+        Some(BlockCode { pages: Pages::new(&bytes)?, target, maps, level })
     }
 
     /// Runs on whole vectors, or on as much of one as the target takes at once.
@@ -85,12 +86,13 @@ impl<M: Machine> BlockCode<M> {
                 moved.as_ptr().cast()
             }
         };
+        let far = self.level.ahead();
         let (operands, second, end, rest);
         match job.operands {
             Operands::Moved { shifts, .. } => {
                 let vectors = len.div_ceil(64);
-                let ahead = &shifts[(AHEAD / vectors).min(shifts.len() - 1)..];
-                let into = AHEAD % vectors * 64;
+                let ahead = &shifts[(far / vectors).min(shifts.len() - 1)..];
+                let into = far % vectors * 64;
                 let all = shifts.as_ptr_range();
                 operands = places;
                 (second, end) = (all.start.cast(), all.end.cast());
@@ -103,7 +105,7 @@ impl<M: Machine> BlockCode<M> {
                 (second, end) = (all.start.cast(), all.end.cast());
                 let [inputs, outputs] = [inputs, outputs].map(|t| t.as_ptr().expose_provenance());
                 // Short repetitions are fetched whole, one ahead.
-                let into = if len > AHEAD * 64 { AHEAD * 64 } else { 0 };
+                let into = if len > far * 64 { far * 64 } else { 0 };
                 rest = [inputs, outputs, into];
             }
             Operands::Listed { records, tables: [inputs, outputs], stride, .. } => {
@@ -141,10 +143,11 @@ impl<M: Machine> engine::BlockCode for BlockCode<M> {
     }
 }
 
-/// The bytes of a block's code; nothing where there is none.
+/// The bytes of a block's code, which fetches data into the cache of a level; nothing where there
+/// is none.
 pub(in super::super) fn assemble<M: Machine>(
     target: &dyn Target<M>,
-    block: &Block,
+    (block, level): (&Block, Level),
     variant: CodeVariant,
     addressing: Addressing,
 ) -> Option<Vec<u8>> {
@@ -152,7 +155,7 @@ pub(in super::super) fn assemble<M: Machine>(
     if addressing == Addressing::Listed && block.named().next().is_none() {
         return None;
     }
-    let straight = allocate::allocate(target, block, variant, addressing)?;
+    let straight = allocate::allocate(target, (block, level), variant, addressing)?;
     let turns = straight.turns();
     if variant == CodeVariant::Unrolled && (addressing == Addressing::Listed || turns == 1) {
         return None; // it is what `Cached` is

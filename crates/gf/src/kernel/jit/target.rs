@@ -7,6 +7,7 @@
 use std::fmt::Debug;
 
 use super::super::engine::{Addressing, CodeVariant};
+use super::super::fetch::Level;
 use crate::block::Block;
 
 /// An architecture.
@@ -90,11 +91,13 @@ pub(in super::super) trait Places<M: Machine> {
         code: &mut Listing<M>,
     ) -> Result<M::Place, NoCode>;
 
-    /// The place that is fetched while an operand whose place was just made is used.
+    /// The place that is fetched while an operand whose place was just made is used; where code
+    /// does not keep count of that by itself, it is so many `lines` ahead.
     fn ahead(
         &self,
         place: &M::Place,
         operand: u32,
+        lines: usize,
         code: &mut Listing<M>,
     ) -> Result<M::Place, NoCode>;
 
@@ -153,7 +156,7 @@ pub(in super::super) trait Target<M: Machine>: Sync {
     fn rest_bytes(&self, bytes: usize) -> u64;
 
     /// Asks for what will be used soon.
-    fn fetch(&self, at: M::Place, code: &mut Listing<M>) -> Written;
+    fn fetch(&self, level: Level, at: M::Place, code: &mut Listing<M>) -> Written;
 
     /// Loads a value; of one that is less than whole only its own bytes are read.
     fn load(&self, to: usize, from: M::Place, whole: bool, code: &mut Listing<M>) -> Written;

@@ -5,12 +5,11 @@ use std::ptr;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{
-    Buffers, Checked, FETCHED, KernelProgram, LINE, TOGETHER, Tables, Unit, Work, scratch,
-};
+use super::{Buffers, Checked, KernelProgram, LINE, TOGETHER, Tables, Unit, Work, scratch};
 use crate::block::Side;
 use crate::kernel;
 use crate::kernel::engine::{Job, Operands, Slot};
+use crate::kernel::fetch::{self, Level};
 use crate::vm::Routine;
 use crate::{GfError, TemporalHint};
 
@@ -301,13 +300,16 @@ impl KernelProgram {
                 for unit in &self.fresh[fresh.clone()] {
                     // SAFETY: the region of every operand was checked to exist.
                     let from = unsafe { pass.place(unit, bytes.start) };
-                    kernel::prefetch(from, bytes.len());
+                    fetch::prefetch(from, bytes.len());
                 }
             }
             Work::Block { routine, operands, shifts } => {
-                let len = bytes.len().min(FETCHED);
-                let sides = self.routines[*routine].block().sides();
-                let count = FETCHED / len.next_multiple_of(LINE).max(LINE);
+                // As many as its code takes before what it asks for is there.
+                let block = self.routines[*routine].block();
+                let (level, sides) = (Level::of(block.loaded()), block.sides());
+                let fetched = level.ahead() * LINE;
+                let len = bytes.len().min(fetched);
+                let count = fetched / len.next_multiple_of(LINE).max(LINE);
                 let shifts = self.shifts_of(shifts, pass).iter().take(count);
                 let inputs = || operands.clone().zip(sides).filter(|(_, s)| **s == Side::Input);
                 for shift in shifts.map(|shift| shift[Side::Input as usize]) {
@@ -319,7 +321,7 @@ impl KernelProgram {
                             }
                             None => room.all[operand].wrapping_add(shift),
                         };
-                        kernel::prefetch(from.wrapping_add(ahead), len);
+                        fetch::prefetch_into(level, from.wrapping_add(ahead), len);
                     }
                 }
             }

@@ -5,6 +5,7 @@
 
 use std::sync::OnceLock;
 
+use super::super::super::fetch::Level;
 use super::super::super::nibbles;
 use super::super::target::{self, Halves, NoCode, Places as _, Products, Store, Target, Written};
 use super::Arm;
@@ -151,7 +152,7 @@ impl Target<Arm> for Neon {
         bytes as u64
     }
 
-    fn fetch(&self, at: Place, code: &mut Listing) -> Written {
+    fn fetch(&self, _level: Level, at: Place, code: &mut Listing) -> Written {
         code.push(Instruction::Prefetch { at });
         Ok(())
     }

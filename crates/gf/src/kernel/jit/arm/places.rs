@@ -2,7 +2,6 @@
 
 use super::super::super::engine::Addressing;
 use super::super::super::nibbles::TABLE_LEN;
-use super::super::call::AHEAD;
 use super::super::target::{self, Listing, NoCode};
 use super::Arm;
 use super::encode::{Instruction, Place, STACK, X};
@@ -71,9 +70,10 @@ impl target::Places<Arm> for Places {
         &self,
         place: &Place,
         _operand: u32,
+        lines: usize,
         _code: &mut Listing<Arm>,
     ) -> Result<Place, NoCode> {
-        Ok(Place { offset: place.offset + 64 * AHEAD as isize, ..*place })
+        Ok(Place { offset: place.offset + 64 * lines as isize, ..*place })
     }
 
     fn own_entries(&self, _block: &Block) -> Result<Listing<Arm>, NoCode> {

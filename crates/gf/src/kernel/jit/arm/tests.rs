@@ -1,6 +1,7 @@
 use super::super::super::battery::blocks::{Random, forms, random_block};
 use super::super::super::battery::lists::opened;
 use super::super::super::engine::{Addressing, CodeVariant};
+use super::super::super::fetch::Level;
 use super::super::call;
 use super::encode::*;
 use super::neon;
@@ -145,8 +146,9 @@ fn blocks_become_code_on_every_machine() {
         let opened = opened(&mut random, &block);
         for (variant, addressing) in forms() {
             let block = if addressing == Addressing::Listed { &opened } else { &block };
-            let make =
-                |registers: &neon::Neon| call::assemble(registers, block, variant, addressing);
+            let make = |registers: &neon::Neon| {
+                call::assemble(registers, (block, Level::First), variant, addressing)
+            };
             let made = neon::PRODUCTS.each_ref().map(make);
             let [Some(plain), Some(three)] = made else {
                 assert!(variant == CodeVariant::Unrolled, "{variant:?} {addressing:?}");

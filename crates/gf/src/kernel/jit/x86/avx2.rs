@@ -8,10 +8,11 @@ use std::sync::OnceLock;
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
+use super::super::super::fetch::Level;
 use super::super::super::nibbles;
 use super::super::target::{self, Halves, NoCode, Places as _, Products, Store, Target, Written};
 use super::X86;
-use super::fetch::{self, Level};
+use super::fetch;
 use super::places::{HEADER, MAPS, Places, REST_BYTES};
 use crate::AlignedBuf;
 use crate::block::Block;
@@ -143,9 +144,8 @@ impl Target<X86> for Avx2 {
         bytes as u64
     }
 
-    fn fetch(&self, at: MemoryOperand, code: &mut Listing) -> Written {
-        // Such code computes for longer than it waits: the second level gained nothing on Zen 4.
-        code.push(fetch::one(Level::First, at)?);
+    fn fetch(&self, level: Level, at: MemoryOperand, code: &mut Listing) -> Written {
+        code.push(fetch::one(level, at)?);
         Ok(())
     }
 

@@ -4,9 +4,10 @@
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::super::super::avx512::{WIDTH, XOR3};
+use super::super::super::fetch::Level;
 use super::super::target::{self, Maps, NoCode, Products, Store, Target, Written};
 use super::X86;
-use super::fetch::{self, Level};
+use super::fetch;
 use super::places::{ARGUMENTS, Places, REST_BYTES};
 use crate::block::Block;
 
@@ -16,15 +17,8 @@ type Term = target::Term<X86>;
 /// Vector registers of the CPU.
 const REGISTERS: usize = 32;
 
-/// The target that `jit` makes code for, with data fetched into the first level ...
-pub(in super::super::super) static NEAR: Avx512 = Avx512 { fetches: Level::First };
-/// ... or into the second.
-pub(in super::super::super) static FAR: Avx512 = Avx512 { fetches: Level::Second };
-
-/// A way to use that CPU.
-pub(in super::super::super) struct Avx512 {
-    fetches: Level,
-}
+/// The target that `jit` makes code for.
+pub(in super::super::super) struct Avx512;
 
 impl Target<X86> for Avx512 {
     fn width(&self) -> usize {
@@ -60,8 +54,8 @@ impl Target<X86> for Avx512 {
         !0 >> (WIDTH - bytes)
     }
 
-    fn fetch(&self, at: MemoryOperand, code: &mut Listing) -> Written {
-        code.push(fetch::one(self.fetches, at)?);
+    fn fetch(&self, level: Level, at: MemoryOperand, code: &mut Listing) -> Written {
+        code.push(fetch::one(level, at)?);
         Ok(())
     }
 

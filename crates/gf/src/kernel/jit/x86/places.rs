@@ -8,7 +8,7 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::super::super::engine::Addressing;
 use super::super::super::nibbles::TABLE_LEN;
-use super::super::call::{AHEAD, Arguments};
+use super::super::call::Arguments;
 use super::super::target::{self, Listing, NoCode};
 use super::X86;
 use crate::block::{Block, Side};
@@ -69,6 +69,8 @@ pub(super) const HEADER: usize = 64;
 /// Makes the addresses that instructions of a block's body use.
 pub(in super::super::super) struct Places {
     next: usize,
+    /// The operands whose addresses are in `BASES`.
+    bases: [Option<u32>; BASES.len()],
     addressing: Addressing,
     /// Which of those that a call names an operand is.
     ranks: Vec<usize>,
@@ -89,7 +91,16 @@ impl target::Places<X86> for Places {
         }
         let own = own(block);
         let (starts, cursor) = ([(None, 0); STARTS.len()], None);
-        Places { next: 0, addressing, ranks, own, starts, time: 0, cursor }
+        Places {
+            next: 0,
+            bases: [None; BASES.len()],
+            addressing,
+            ranks,
+            own,
+            starts,
+            time: 0,
+            cursor,
+        }
     }
 
     fn operand(
@@ -104,9 +115,14 @@ impl target::Places<X86> for Places {
         }
         // Two places are in use at once, at most.
         let bases = if self.addressing == Addressing::Ordered { 2 } else { BASES.len() };
-        let base = BASES[self.next % bases];
-        self.next += 1;
-        slot(base, SLOTS, operand, code)?;
+        let held = self.bases.iter().position(|&held| held == Some(operand));
+        let which = held.unwrap_or(self.next % bases);
+        let base = BASES[which];
+        if held.is_none() {
+            slot(base, SLOTS, operand, code)?;
+        }
+        self.bases[which] = Some(operand);
+        self.next = which + 1;
         // Where addresses are looked up they are those of the repetition, whatever the side.
         let at = match (self.addressing, side) {
             (Addressing::Ordered, Side::Output) => AT[Side::Input as usize],
@@ -119,6 +135,7 @@ impl target::Places<X86> for Places {
         &self,
         place: &MemoryOperand,
         operand: u32,
+        lines: usize,
         code: &mut Listing<X86>,
     ) -> Result<MemoryOperand, NoCode> {
         Ok(match self.addressing {
@@ -129,7 +146,7 @@ impl target::Places<X86> for Places {
                 MemoryOperand::with_base_index(base, AHEAD_AT)
             }
             Addressing::Listed => {
-                let (displacement, displ_size) = (64 * AHEAD as i64, 1);
+                let (displacement, displ_size) = (64 * lines as i64, 1);
                 MemoryOperand { displacement, displ_size, ..*place }
             }
         })
