@@ -101,42 +101,49 @@ impl<'a> Emitter<'a> {
             let rows = self.view.rows_of(&step);
             let columns: Vec<(usize, u32)> =
                 step.sources.iter().copied().enumerate().filter(|&(_, s)| columns(s)).collect();
-            let totals = match self.few_sums {
+            let new = match self.few_sums {
                 true => self.by_column(&mut line, acc, &columns, &together),
-                false => Vec::new(),
-            };
-            let values: Vec<(usize, Value)> = match self.few_sums {
-                true => Vec::new(),
-                false => columns.iter().map(|&(c, s)| (c, self.value(&mut line, s))).collect(),
-            };
-            let mut sums: Vec<Option<Value>> = vec![None; step.matrix.rows()];
-            for row in rows.in_order() {
-                let slot = self.slot(acc, row);
-                let before = self.begun[acc].then(|| self.loaded(&mut line, slot));
-                let new: Vec<(Value, u8)> = match totals.get(row) {
-                    Some(&total) => vec![(total, 1)],
-                    None => values.iter().map(|&(c, value)| (value, rows.at(row, c))).collect(),
-                };
-                let others = rows.others(row).iter().filter_map(|&other| sums[other]);
-                let others = others.filter(|_| ends(acc)).map(|other| (other, 1));
-                let terms = new.into_iter().chain(others).chain(before.map(|before| (before, 1)));
-                let terms: Vec<(Value, u8)> = terms.collect();
-                let total = match terms[..] {
-                    [(total, 1)] => total,
-                    _ => line.block.sum(&terms),
-                };
-                sums[row] = Some(total);
-                match ends(acc) {
-                    true => self.result(&mut line, step.first as usize + row, slot, total),
-                    false => {
-                        let operand = self.operand(&mut line, slot);
-                        line.block.store(operand, total);
-                    }
+                false => {
+                    let values: Vec<(usize, Value)> =
+                        columns.iter().map(|&(c, s)| (c, self.value(&mut line, s))).collect();
+                    let term = |row| move |&(c, value): &(usize, Value)| (value, rows.at(row, c));
+                    let rows = 0..step.matrix.rows();
+                    rows.map(|row| values.iter().map(term(row)).collect()).collect()
                 }
-            }
-            self.begun[acc] = true;
+            };
+            self.add_rows(&mut line, acc, &new, ends(acc));
         }
         self.end(line, made, tile);
+    }
+
+    /// Adds new terms to the rows of an accumulator, which then are results or lie in scratch. What
+    /// lies there comes last, so that it may be added from memory.
+    fn add_rows(&mut self, line: &mut Line, acc: usize, new: &[Vec<(Value, u8)>], ends: bool) {
+        let step = self.view.steps[self.view.accs[acc]];
+        let rows = self.view.rows_of(&step);
+        let mut sums: Vec<Option<Value>> = vec![None; step.matrix.rows()];
+        for row in rows.in_order() {
+            let slot = self.slot(acc, row);
+            let mut terms = new.get(row).cloned().unwrap_or_default();
+            if ends {
+                terms.extend(rows.others(row).iter().filter_map(|&other| Some((sums[other]?, 1))));
+            }
+            if self.begun[acc] {
+                terms.push((self.loaded(line, slot), 1));
+            }
+            let sum = match terms[..] {
+                [(sum, 1)] => sum,
+                _ => line.block.sum(&terms),
+            };
+            sums[row] = Some(sum);
+            if ends {
+                self.result(line, step.first as usize + row, slot, sum);
+            } else {
+                let operand = self.operand(line, slot);
+                line.block.store(operand, sum);
+            }
+        }
+        self.begun[acc] = true;
     }
 
     /// The sources of some accumulators that small steps make of the same vertices, by the first
@@ -155,15 +162,14 @@ impl<'a> Emitter<'a> {
     }
 
     /// The sums of some columns for the rows of an accumulator, each column added to all rows at
-    /// once: so few values are wanted at a time. What was there `before` is added last, from where
-    /// it lies.
+    /// once: so few values are wanted at a time.
     fn by_column(
         &self,
         line: &mut Line,
         acc: usize,
         columns: &[(usize, u32)],
         together: &HashMap<u32, Vec<u32>>,
-    ) -> Vec<Value> {
+    ) -> Vec<Vec<(Value, u8)>> {
         let step = self.view.steps[self.view.accs[acc]];
         let rows = self.view.rows_of(&step);
         let mut totals: Vec<Option<Value>> = vec![None; step.matrix.rows()];
@@ -178,7 +184,10 @@ impl<'a> Emitter<'a> {
                 *total = Some(line.block.sum(&terms.collect::<Vec<(Value, u8)>>()));
             }
         }
-        totals.into_iter().map(|total| total.unwrap_or_else(|| line.block.sum(&[]))).collect()
+        totals
+            .into_iter()
+            .map(|total| total.map(|total| (total, 1)).into_iter().collect())
+            .collect()
     }
 
     /// The value of an operand that stands for a unit.

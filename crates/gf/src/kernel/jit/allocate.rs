@@ -242,7 +242,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
         Ok(Found { straight, moves })
     }
 
-    /// Whether something is stored into an operand before the last use of the value loaded from it.
+    /// Whether something is stored into an operand before the last use of the value that is loaded
+    /// from it.
     fn is_stored_before(&self, operand: u32, value: usize) -> bool {
         let stores = |op: &Op| matches!(op, Op::Store { operand: to, .. } if *to == operand);
         let stored = self.block.ops().iter().position(stores);
@@ -307,9 +308,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
     }
 
-    /// Whether a term can be an operand in memory: it is only used here, as it is, and lies in
-    /// an operand that holds it until then. Reading less than a vector takes an instruction of its own,
-    /// as all reading does for some targets.
+    /// Whether a term can be an operand in memory: it is only used here, as it is, and lies in an
+    /// operand that holds it until then. Reading less than a vector takes an instruction of its
+    /// own, as all reading does for some targets.
     fn in_memory(&self, value: Value, factor: Factor) -> bool {
         let index = value.0 as usize;
         let here = matches!(self.place[index], Place::Operand(_)) && self.source[index].is_some();
