@@ -192,13 +192,16 @@ enum Work {
 /// How many lengths of units have their tables kept.
 const KNOWN: usize = 4;
 
-/// How many bytes from the start of its region each unit is, of inputs and of outputs.
+/// What follows from the lengths of units.
 #[derive(Debug, Default)]
 struct Tables {
-    /// Bytes of a unit.
-    packet: usize,
-    /// Empty where nothing looks there.
+    /// Bytes of a unit of inputs and outputs, and from unit to unit of scratch.
+    strides: [usize; 2],
+    /// How many bytes from the start of its region each unit is, of inputs and of outputs; empty
+    /// where nothing looks there.
     of: [Vec<usize>; 2],
+    /// The program's shifts, in bytes by side, or in bytes of table entries.
+    shifts: Vec<[usize; 3]>,
 }
 
 /// A program of products and blocks over units of buffers, checked when made.

@@ -65,24 +65,20 @@ impl KernelProgram {
         regions.extend(outputs.iter_mut().map(|o| Region::new(o.as_mut_ptr(), packet)));
         regions.push(Region::new(scratch.as_mut_ptr(), stride));
         let mut made = Tables::default();
-        let tables = &self.tables(packet, &mut made).of;
-        let ordered = self.is_ordered();
+        let Tables { of: tables, shifts, .. } = self.tables([packet, stride], &mut made);
         let mut room = self.room(regions.len());
         let together = if slice < packet { 1 } else { self.together().min(blocks) };
-        let mut shifts: SmallVec<[[usize; 3]; 4]> =
-            SmallVec::with_capacity(self.shifts.len() * together);
-        for block in 0..together {
-            shifts.extend(self.shifts.iter().map(|shift| {
-                let units =
-                    [Side::Input, Side::Output, Side::Scratch].map(|s| shift.of(s) as usize);
-                let [input, output, scratch] = units;
-                if ordered {
-                    return [input * ENTRY, output * ENTRY, scratch * stride];
-                }
-                let [input, output] = [input * packet, output * packet];
-                [input + block * steps[0], output + block * steps[1], scratch * stride]
+        // Blocks that are taken together are repetitions further on.
+        let mut of_blocks: SmallVec<[[usize; 3]; 4]> = SmallVec::new();
+        if together > 1 {
+            of_blocks.extend((0..together).flat_map(|block| {
+                let moved = move |&[inputs, outputs, scratch]: &[usize; 3]| {
+                    [inputs + block * steps[0], outputs + block * steps[1], scratch]
+                };
+                shifts.iter().map(moved)
             }));
         }
+        let shifts = if together > 1 { &of_blocks[..] } else { &shifts[..] };
         let mut done = 0;
         while done < blocks {
             let count = together.min(blocks - done);
@@ -131,19 +127,20 @@ impl KernelProgram {
         self.order.iter().any(|order| !order.is_empty())
     }
 
-    /// Where units of so many bytes lie: the tables that are kept, or `made` now.
-    fn tables<'a>(&'a self, packet: usize, made: &'a mut Tables) -> &'a Tables {
+    /// Where units of such lengths lie: the tables that are kept, or `made` now.
+    fn tables<'a>(&'a self, strides: [usize; 2], made: &'a mut Tables) -> &'a Tables {
         for kept in &self.tables {
-            let kept = kept.get_or_init(|| self.make_tables(packet));
-            if kept.packet == packet {
+            let kept = kept.get_or_init(|| self.make_tables(strides));
+            if kept.strides == strides {
                 return kept;
             }
         }
-        *made = self.make_tables(packet);
+        *made = self.make_tables(strides);
         made
     }
 
-    fn make_tables(&self, packet: usize) -> Tables {
+    fn make_tables(&self, strides: [usize; 2]) -> Tables {
+        let [packet, stride] = strides;
         let Buffers { inputs, outputs, .. } = &self.buffers;
         let mut of = [Vec::new(), Vec::new()];
         if self.is_ordered() || !self.records.is_empty() {
@@ -155,7 +152,14 @@ impl KernelProgram {
                 }
             }
         }
-        Tables { packet, of }
+        // Inputs and outputs are counted in entries where tables say where units lie.
+        let unit = if self.is_ordered() { ENTRY } else { packet };
+        let shifts = self.shifts.iter().map(|shift| {
+            let [input, output, scratch] =
+                [Side::Input, Side::Output, Side::Scratch].map(|side| shift.of(side) as usize);
+            [input * unit, output * unit, scratch * stride]
+        });
+        Tables { strides, of, shifts: shifts.collect() }
     }
 
     /// How many blocks one pass takes: where nothing passes from call to call, blocks are
