@@ -77,6 +77,14 @@ impl Caches {
         working_set <= self.last / 4
     }
 
+    /// Whether inputs and outputs of so many bytes are worth fetching ahead: where they are more
+    /// than half a second level, some come from farther away, also if all of them were just used.
+    /// (On Zen 4 Clay 10+4 with 64 KiB chunks, 896 KiB, then takes 0.7 to 0.9 of the time from the
+    /// caches and 0.6 to 0.85 from memory; with 16 KiB chunks it would take 1.1 to 1.2.)
+    pub(crate) fn fetch(&self, working_set: usize) -> bool {
+        working_set > self.second / 2
+    }
+
     /// The hint for a call whose inputs and outputs have so many bytes in all. A caller who knows
     /// better, as one that goes round many small stripes, gives a hint of its own.
     ///

@@ -14,8 +14,9 @@ pub enum CodeVariant {
     /// The same with several vectors a turn of the loop, for blocks with much work whose operands
     /// are moved.
     Unrolled,
-    /// Whole vectors; inputs are fetched ahead, outputs (at multiples of 64) go past the
-    /// caches.
+    /// Whole vectors; inputs are fetched ahead.
+    Fetched,
+    /// The same, and outputs (at multiples of 64) go past the caches.
     Memory,
     /// Less than a vector.
     Rest,
@@ -23,8 +24,18 @@ pub enum CodeVariant {
 
 impl CodeVariant {
     /// All of them, in the order of their numbers.
-    pub const ALL: [CodeVariant; 4] =
-        [CodeVariant::Cached, CodeVariant::Unrolled, CodeVariant::Memory, CodeVariant::Rest];
+    pub const ALL: [CodeVariant; 5] = [
+        CodeVariant::Cached,
+        CodeVariant::Unrolled,
+        CodeVariant::Fetched,
+        CodeVariant::Memory,
+        CodeVariant::Rest,
+    ];
+
+    /// Whether inputs are fetched ahead.
+    pub fn fetches(self) -> bool {
+        matches!(self, CodeVariant::Fetched | CodeVariant::Memory)
+    }
 }
 
 /// The addressing mode of a block's code: the kinds of [`Operands`].

@@ -82,11 +82,16 @@ impl Routine {
     }
 
     /// The best code there will be, if it is made.
-    fn ready(&self, memory: bool, addressing: Addressing) -> Option<&dyn BlockCode> {
+    fn ready(
+        &self,
+        (memory, stream): (bool, bool),
+        addressing: Addressing,
+    ) -> Option<&dyn BlockCode> {
         let made =
             |variant: CodeVariant| self.lazy.code[addressing as usize][variant as usize].get();
         match memory {
-            true => made(CodeVariant::Memory)?.as_deref(),
+            true if stream => made(CodeVariant::Memory)?.as_deref(),
+            true => made(CodeVariant::Fetched)?.as_deref(),
             false if addressing == Addressing::Listed => made(CodeVariant::Cached)?.as_deref(),
             false => made(CodeVariant::Unrolled)?
                 .as_deref()
@@ -101,17 +106,19 @@ impl Routine {
     /// where it is stored) for `len` bytes, and a factor for each that is left to the call. Nothing
     /// that is stored shares a byte with another operand of its repetition.
     pub(super) unsafe fn execute(&self, job: &Job<'_>) {
-        let memory = job.memory && job.stream;
         let addressing = job.operands.addressing();
-        if let (Some(code), true) = (self.ready(memory, addressing), job.len.is_multiple_of(64)) {
+        if let (Some(code), true) =
+            (self.ready((job.memory, job.stream), addressing), job.len.is_multiple_of(64))
+        {
             // SAFETY: the caller promises the operands; the code was made from this block.
             return unsafe { code.run(job, 0..job.len) };
         }
         // Short operands cost as much as a vector.
         let work = job.len.max(64).saturating_mul(job.operands.repetitions());
         let made = self.lazy.work.fetch_add(work, Ordering::Relaxed).saturating_add(work);
-        let variant = match memory {
-            true => CodeVariant::Memory,
+        let variant = match job.memory {
+            true if job.stream => CodeVariant::Memory,
+            true => CodeVariant::Fetched,
             false if addressing == Addressing::Listed || made < WORTH_UNROLLING => {
                 CodeVariant::Cached
             }

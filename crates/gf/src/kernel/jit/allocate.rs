@@ -421,9 +421,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// The place of an operand's vector; from memory, what follows is asked for.
     fn operand(&mut self, operand: u32) -> Step<M::Place> {
         let place = self.places.operand(self.block, operand, &mut self.code)?;
-        if self.variant == CodeVariant::Memory
-            && self.block.sides()[operand as usize] == Side::Input
-        {
+        if self.variant.fetches() && self.block.sides()[operand as usize] == Side::Input {
             let lines = self.level.ahead();
             let ahead = self.places.ahead(&place, operand, lines, &mut self.code)?;
             self.target.fetch(self.level, ahead, &mut self.code)?;

@@ -11,7 +11,7 @@ use crate::kernel;
 use crate::kernel::engine::{Job, Operands, Slot};
 use crate::kernel::fetch::{self, Level};
 use crate::vm::Routine;
-use crate::{GfError, TemporalHint};
+use crate::{Caches, GfError, TemporalHint};
 
 /// Buffers of a run that need no allocation: on a few KiB allocations take as long as the work.
 const FEW: usize = 24;
@@ -79,6 +79,8 @@ impl KernelProgram {
             }));
         }
         let shifts = if together > 1 { &of_blocks[..] } else { &shifts[..] };
+        let lengths = inputs.iter().map(|i| i.len()).chain(outputs.iter().map(|o| o.len()));
+        let fetches = hint == TemporalHint::NonTemporal || Caches::here().fetch(lengths.sum());
         let mut done = 0;
         while done < blocks {
             let count = together.min(blocks - done);
@@ -93,6 +95,7 @@ impl KernelProgram {
                 tables: [&tables[0], &tables[1]],
                 len: packet,
                 hint,
+                fetches,
             };
             self.block(&pass, slice, &mut room);
             for (index, region) in regions.iter_mut().enumerate().take(inputs.len() + outputs.len())
@@ -197,7 +200,7 @@ impl KernelProgram {
                 *base = unsafe { pass.slot(&Unit { region, unit: 0 }, start) }.start;
             }
             for (index, call) in self.calls.iter().enumerate() {
-                if pass.hint == TemporalHint::NonTemporal {
+                if pass.fetches {
                     match self.calls.get(index + 1) {
                         Some(next) => self.fetch(next, pass, room, start..start + len, 0),
                         // The next slice starts where this one ends.
@@ -233,7 +236,7 @@ impl KernelProgram {
         let len = bytes.len();
         // SAFETY: the caller promises that the region of every operand exists.
         let at = |unit: &Unit| unsafe { pass.place(unit, bytes.start) };
-        let memory = pass.hint == TemporalHint::NonTemporal;
+        let (memory, streams) = (pass.fetches, pass.hint == TemporalHint::NonTemporal);
         match &call.work {
             Work::Product { product, sources, results, .. } => {
                 let (from, to) = room.places.split_at_mut(sources.len());
@@ -246,19 +249,19 @@ impl KernelProgram {
                 let (from, to) = (cast_const(from), &mut to[..results.len()]);
                 let product = &self.products[*product];
                 // SAFETY: as the caller promises; operands were checked when the sequence was made.
-                unsafe { product.execute(from, to, len, false, call.last && memory) };
+                unsafe { product.execute(from, to, len, false, call.last && streams) };
             }
             Work::Block { routine, operands, shifts } => {
                 let routine = &self.routines[*routine];
                 let shifts = self.shifts_of(shifts, pass);
                 let (stream, operands) = match room.slots.get(operands.clone()) {
                     Some(slots) if self.is_ordered() => {
-                        let stream = memory && call.last && pass.in_lines(bytes.start);
+                        let stream = streams && call.last && pass.in_lines(bytes.start);
                         (stream, Operands::Ordered { slots, shifts, tables: pass.tables })
                     }
                     _ => {
                         let slots = &room.all[operands.clone()];
-                        let stream = memory && call.last && lines(routine, slots, shifts);
+                        let stream = streams && call.last && lines(routine, slots, shifts);
                         (stream, Operands::Moved { slots, shifts })
                     }
                 };
@@ -273,7 +276,7 @@ impl KernelProgram {
                     stride: pass.strides[1],
                     count: *count,
                 };
-                let stream = memory && call.last && pass.in_lines(bytes.start);
+                let stream = streams && call.last && pass.in_lines(bytes.start);
                 // SAFETY: as above.
                 unsafe { self.routines[*routine].execute(&Job { operands, len, memory, stream }) };
             }
@@ -403,6 +406,8 @@ struct Pass<'a> {
     /// Bytes of a unit.
     len: usize,
     hint: TemporalHint,
+    /// Whether inputs are fetched ahead.
+    fetches: bool,
 }
 
 /// Where a run puts addresses.

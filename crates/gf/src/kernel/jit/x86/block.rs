@@ -91,7 +91,7 @@ impl<'a> Assembler<'a> {
         // One vector of all operands.
         let vector = self.ip;
         self.vectors(straight, 1)?;
-        if self.variant == CodeVariant::Memory {
+        if self.variant.fetches() {
             self.advance_ahead()?;
         }
         if self.variant != CodeVariant::Rest {
@@ -269,7 +269,7 @@ impl<'a> Assembler<'a> {
         let nothing = low(AT[0]);
         self.emit(Instruction::with2(Code::Xor_r32_rm32, nothing, nothing)?)?;
         self.load(AT[2], SHIFTS, 8 * Side::Scratch as usize)?;
-        if self.variant == CodeVariant::Memory {
+        if self.variant.fetches() {
             // Either this repetition some way in, or the next one from its start.
             let [arguments, _, _] = BASES;
             self.load(arguments, Register::RSP, 0)?;
