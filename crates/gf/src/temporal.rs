@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TemporalHint {
     /// Operands are in the caches, or results are read again soon: ordinary loads and stores.
+    /// Blocks fetch their sources ahead where they are more than half a second-level cache.
     #[default]
     Temporal,
     /// All of it is in memory and more than the caches hold: sources are fetched ahead of their use
@@ -79,10 +80,11 @@ impl Caches {
 
     /// Whether inputs and outputs of so many bytes are worth fetching ahead: where they are more
     /// than half a second level, some come from farther away, also if all of them were just used.
-    /// (On Zen 4 Clay 10+4 with 64 KiB chunks, 896 KiB, then takes 0.7 to 0.9 of the time from the
-    /// caches and 0.6 to 0.85 from memory; with 16 KiB chunks it would take 1.1 to 1.2.)
-    pub(crate) fn fetch(&self, working_set: usize) -> bool {
-        working_set > self.second / 2
+    /// (On Zen 4 with AVX2 Clay 10+4 of 64 KiB chunks, 896 KiB, then takes 0.6 to 0.7 of the time
+    /// from memory, and as long from the caches; of 16 KiB chunks it would take 1.1 to 1.2.) Code
+    /// that loads its inputs `again` finds them there: fetching 896 KiB it takes 1.15 times as long.
+    pub(crate) fn fetch(&self, working_set: usize, again: bool) -> bool {
+        working_set > if again { self.second } else { self.second / 2 }
     }
 
     /// The hint for a call whose inputs and outputs have so many bytes in all. A caller who knows

@@ -11,7 +11,7 @@ use crate::kernel;
 use crate::kernel::engine::{Job, Operands, Slot};
 use crate::kernel::fetch::{self, Level};
 use crate::vm::Routine;
-use crate::{Caches, GfError, TemporalHint};
+use crate::{Caches, GfError, TemporalHint, working_set};
 
 /// Buffers of a run that need no allocation: on a few KiB allocations take as long as the work.
 const FEW: usize = 24;
@@ -79,8 +79,10 @@ impl KernelProgram {
             }));
         }
         let shifts = if together > 1 { &of_blocks[..] } else { &shifts[..] };
-        let lengths = inputs.iter().map(|i| i.len()).chain(outputs.iter().map(|o| o.len()));
-        let fetches = hint == TemporalHint::NonTemporal || Caches::here().fetch(lengths.sum());
+        // Repetitions with lists load inputs again.
+        let again = !self.records.is_empty();
+        let fetches = hint == TemporalHint::NonTemporal
+            || Caches::here().fetch(working_set(inputs, outputs), again);
         let mut done = 0;
         while done < blocks {
             let count = together.min(blocks - done);
