@@ -82,7 +82,7 @@ impl Caches {
     /// than half a second level, some come from farther away, also if all of them were just used.
     /// (On Zen 4 with AVX2 Clay 10+4 of 64 KiB chunks, 896 KiB, then takes 0.6 to 0.7 of the time
     /// from memory, and as long from the caches; of 16 KiB chunks it would take 1.1 to 1.2.) Code
-    /// that loads its inputs `again` finds them there: fetching 896 KiB it takes 1.15 times as long.
+    /// that loads its inputs `again` finds them there: it takes 1.15 times as long if it fetches.
     pub(crate) fn fetch(&self, working_set: usize, again: bool) -> bool {
         working_set > if again { self.second } else { self.second / 2 }
     }
