@@ -265,7 +265,8 @@ fn emit_level(
             continue;
         }
         let members: BTreeSet<usize> = planned.exprs.iter().copied().collect();
-        let columns = |source: u32| sources.get(&source).is_some_and(|a| members.contains(a));
+        let columns =
+            |source: u32| sources.get(&source).copied().filter(|expr| members.contains(expr));
         let ends = |acc: usize| last.get(&acc) == Some(&index);
         emitter.block(planned.accs, &columns, &ends, &planned.made, planned.tile);
     }

@@ -84,16 +84,15 @@ impl Routine {
     /// The best code there will be, if it is made.
     fn ready(
         &self,
-        (memory, stream): (bool, bool),
+        fetched: Option<CodeVariant>,
         addressing: Addressing,
     ) -> Option<&dyn BlockCode> {
         let made =
             |variant: CodeVariant| self.lazy.code[addressing as usize][variant as usize].get();
-        match memory {
-            true if stream => made(CodeVariant::Memory)?.as_deref(),
-            true => made(CodeVariant::Fetched)?.as_deref(),
-            false if addressing == Addressing::Listed => made(CodeVariant::Cached)?.as_deref(),
-            false => made(CodeVariant::Unrolled)?
+        match fetched {
+            Some(variant) => made(variant)?.as_deref(),
+            None if addressing == Addressing::Listed => made(CodeVariant::Cached)?.as_deref(),
+            None => made(CodeVariant::Unrolled)?
                 .as_deref()
                 .or_else(|| made(CodeVariant::Cached)?.as_deref()),
         }
@@ -107,22 +106,23 @@ impl Routine {
     /// that is stored shares a byte with another operand of its repetition.
     pub(super) unsafe fn execute(&self, job: &Job<'_>) {
         let addressing = job.operands.addressing();
-        if let (Some(code), true) =
-            (self.ready((job.memory, job.stream), addressing), job.len.is_multiple_of(64))
-        {
+        let fetched = job.memory.then_some(match job.stream {
+            true => CodeVariant::Memory,
+            false => CodeVariant::Fetched,
+        });
+        if let (Some(code), true) = (self.ready(fetched, addressing), job.len.is_multiple_of(64)) {
             // SAFETY: the caller promises the operands; the code was made from this block.
             return unsafe { code.run(job, 0..job.len) };
         }
         // Short operands cost as much as a vector.
         let work = job.len.max(64).saturating_mul(job.operands.repetitions());
         let made = self.lazy.work.fetch_add(work, Ordering::Relaxed).saturating_add(work);
-        let variant = match job.memory {
-            true if job.stream => CodeVariant::Memory,
-            true => CodeVariant::Fetched,
-            false if addressing == Addressing::Listed || made < WORTH_UNROLLING => {
+        let variant = match fetched {
+            Some(variant) => variant,
+            None if addressing == Addressing::Listed || made < WORTH_UNROLLING => {
                 CodeVariant::Cached
             }
-            false => CodeVariant::Unrolled,
+            None => CodeVariant::Unrolled,
         };
         let done = if made < WORTH_CODE { 0 } else { self.execute_code(job, variant, addressing) };
         if done < job.len {

@@ -81,12 +81,13 @@ impl<'a> Emitter<'a> {
         self.keep_givens(vertices, usize::MAX);
     }
 
-    /// Adds an input-stationary block: adds the sources that `columns` accepts to accumulators,
-    /// ends those that `ends` names, then makes and stores the vertices `made` of them.
+    /// Adds an input-stationary block: adds the sources for which `columns` has a subexpression to
+    /// accumulators, ends those that `ends` names, then makes and stores the vertices `made` of
+    /// them.
     pub(super) fn block(
         &mut self,
         accs: &[usize],
-        columns: &dyn Fn(u32) -> bool,
+        columns: &dyn Fn(u32) -> Option<usize>,
         ends: &dyn Fn(usize) -> bool,
         made: &[u32],
         tile: usize,
@@ -99,8 +100,13 @@ impl<'a> Emitter<'a> {
         for &acc in accs {
             let step = self.view.steps[self.view.accs[acc]];
             let rows = self.view.rows_of(&step);
-            let columns: Vec<(usize, u32)> =
-                step.sources.iter().copied().enumerate().filter(|&(_, s)| columns(s)).collect();
+            let columns: Vec<(usize, u32)> = step
+                .sources
+                .iter()
+                .copied()
+                .enumerate()
+                .filter(|&(_, s)| columns(s).is_some())
+                .collect();
             let new = match self.few_sums {
                 true => self.by_column(&mut line, acc, &columns, &together),
                 false => {
@@ -131,10 +137,7 @@ impl<'a> Emitter<'a> {
             if self.begun[acc] {
                 terms.push((self.loaded(line, slot), 1));
             }
-            let sum = match terms[..] {
-                [(sum, 1)] => sum,
-                _ => line.block.sum(&terms),
-            };
+            let sum = line.sum(&terms);
             sums[row] = Some(sum);
             if ends {
                 self.result(line, step.first as usize + row, slot, sum);
@@ -146,19 +149,20 @@ impl<'a> Emitter<'a> {
         self.begun[acc] = true;
     }
 
-    /// The sources of some accumulators that small steps make of the same vertices, by the first
-    /// of them that is wanted: made at once, these vertices are loaded once.
-    fn together(&self, accs: &[usize], columns: &dyn Fn(u32) -> bool) -> HashMap<u32, Vec<u32>> {
-        let mut of_givens: HashMap<BTreeSet<u32>, Vec<u32>> = HashMap::default();
-        for &acc in accs {
-            let sources = self.view.steps[self.view.accs[acc]].sources.iter().copied();
-            for source in sources.filter(|&s| columns(s) && !self.view.is_given(s)) {
-                let mut givens = BTreeSet::new();
-                self.view.givens(source, &mut givens);
-                of_givens.entry(givens).or_default().push(source);
+    /// The sources of some accumulators that belong to one subexpression, by the first of them that
+    /// is wanted: made at once, what they are made of is loaded once.
+    fn together(
+        &self,
+        accs: &[usize],
+        columns: &dyn Fn(u32) -> Option<usize>,
+    ) -> HashMap<u32, Vec<u32>> {
+        let mut of_exprs: HashMap<usize, Vec<u32>> = HashMap::default();
+        for source in accs.iter().flat_map(|&acc| self.view.steps[self.view.accs[acc]].sources) {
+            if let (Some(expr), false) = (columns(*source), self.view.is_given(*source)) {
+                of_exprs.entry(expr).or_default().push(*source);
             }
         }
-        of_givens.into_values().map(|sources| (sources[0], sources)).collect()
+        of_exprs.into_values().map(|sources| (sources[0], sources)).collect()
     }
 
     /// The sums of some columns for the rows of an accumulator, each column added to all rows at
@@ -231,15 +235,9 @@ impl<'a> Emitter<'a> {
         for ((&acc, totals), step) in accs.iter().zip(&totals).zip(&steps) {
             let rows = self.view.rows_of(step);
             for row in rows.in_order() {
-                let total = totals[row].unwrap_or_else(|| line.block.sum(&[]));
-                let total = match rows.others(row) {
-                    [] => total,
-                    others => {
-                        let others = others.iter().filter_map(|&other| totals[other]);
-                        let terms = [total].into_iter().chain(others).map(|value| (value, 1));
-                        line.block.sum(&terms.collect::<Vec<(Value, u8)>>())
-                    }
-                };
+                let parts = [row].into_iter().chain(rows.others(row).iter().copied());
+                let terms = parts.filter_map(|part| Some((totals[part]?, 1)));
+                let total = line.sum(&terms.collect::<Vec<(Value, u8)>>());
                 self.result(&mut line, step.first as usize + row, self.slot(acc, row), total);
             }
         }
@@ -398,6 +396,14 @@ struct Line {
 }
 
 impl Line {
+    /// A sum; a single term that is only added is one already.
+    fn sum(&mut self, terms: &[(Value, u8)]) -> Value {
+        match *terms {
+            [(value, 1)] => value,
+            _ => self.block.sum(terms),
+        }
+    }
+
     /// A sum of few terms by the fewest multiplications. Of the symbols of a pair factors are often
     /// equal or differ by one: a x + a y = a (x + y), and (a + 1) x + a y = a (x + y) + x.
     fn cheapest(&mut self, terms: &[(Value, u8)]) -> Value {

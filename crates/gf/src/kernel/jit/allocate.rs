@@ -209,7 +209,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
             match op {
                 Op::Load { operand } => {
                     self.place[next] = Place::Operand(*operand);
-                    if self.is_stored_before(*operand, next) {
+                    if block.uses(*operand).1 && self.is_stored_before(*operand, next) {
                         // Its operand will not hold it for long.
                         if !self.uses[next].is_empty() {
                             let register = self.register(Value(next as u32))?;
