@@ -176,6 +176,14 @@ impl Block {
         self.uses.iter().filter(|&&(loaded, _)| loaded).count()
     }
 
+    /// Whether there are products.
+    pub(crate) fn multiplies(&self) -> bool {
+        self.ops.iter().any(|op| match op {
+            Op::Sum { terms } => terms.iter().any(|&(_, factor)| factor != Factor::Fixed(1)),
+            _ => false,
+        })
+    }
+
     pub(crate) fn ops(&self) -> &[Op] {
         &self.ops
     }

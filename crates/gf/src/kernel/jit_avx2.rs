@@ -10,7 +10,7 @@ use super::Kernel;
 use super::avx2::{self, Avx2};
 use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
 use super::jit::call::BlockCode;
-use super::jit::matrix::{MatrixCode, multiplies};
+use super::jit::matrix::MatrixCode;
 use super::jit::pages;
 use super::jit::target::Target;
 use super::jit::x86::X86;
@@ -93,7 +93,7 @@ impl CodeGen for JitAvx2 {
 /// How the registers are used for a block.
 fn target(block: &Block, variant: CodeVariant) -> &'static dyn Target<X86> {
     match variant {
-        _ if multiplies(block) => &PRODUCTS,
+        _ if block.multiplies() => &PRODUCTS,
         CodeVariant::Memory => &LINES,
         _ => &SUMS,
     }

@@ -10,7 +10,7 @@ use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCo
 use super::jit::arm::Arm;
 use super::jit::arm::neon::{MATRIX, Neon as Registers, PRODUCTS, SUMS, tables};
 use super::jit::call::BlockCode;
-use super::jit::matrix::{MatrixCode, multiplies};
+use super::jit::matrix::MatrixCode;
 use super::jit::pages;
 use super::neon::{self, Neon};
 use crate::block::Block;
@@ -38,7 +38,7 @@ impl JitNeon {
         variant: CodeVariant,
         addressing: Addressing,
     ) -> Option<BlockCode<Arm>> {
-        let ways = if multiplies(block) { products } else { &SUMS };
+        let ways = if block.multiplies() { products } else { &SUMS };
         BlockCode::new((&ways[usize::from(self.three)], tables()), block, variant, addressing)
     }
 }

@@ -94,6 +94,8 @@ struct Allocator<'a, M: Machine> {
     block: &'a Block,
     /// Where data is fetched.
     level: Level,
+    /// Whether every line is fetched once more, shortly before its use.
+    again: bool,
     variant: CodeVariant,
     addressing: Addressing,
     /// Factors whose maps stay in the last registers.
@@ -147,6 +149,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
             target,
             block,
             level,
+            again: variant == CodeVariant::Memory && level.fetches_again(block.multiplies()),
             variant,
             addressing,
             kept,
@@ -425,6 +428,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
             let lines = self.level.ahead();
             let ahead = self.places.ahead(&place, operand, lines, &mut self.code)?;
             self.target.fetch(self.level, ahead, &mut self.code)?;
+            if self.again {
+                self.target.fetch(Level::First, M::Places::behind(&place), &mut self.code)?;
+            }
         }
         Ok(place)
     }

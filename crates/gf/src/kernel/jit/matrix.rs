@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::super::engine::{self, CodeVariant, Job, Operands, Pass, PassCode, Shape};
 use super::call::BlockCode;
 use super::target::Machine;
-use crate::block::{Block, Factor, Op, Side, Value};
+use crate::block::{Block, Side, Value};
 
 /// Code is made for matrices with at most so many coefficients.
 const MOST_COEFFICIENTS: usize = 512;
@@ -46,14 +46,6 @@ impl<M: Machine> PassCode for MatrixCode<M> {
         unsafe { engine::BlockCode::run(&self.0[usize::from(stream)], &job, 0..whole) };
         whole
     }
-}
-
-/// Whether a block has products.
-pub(in super::super) fn multiplies(block: &Block) -> bool {
-    block.ops().iter().any(|op| match op {
-        Op::Sum { terms } => terms.iter().any(|&(_, factor)| factor != Factor::Fixed(1)),
-        _ => false,
-    })
 }
 
 /// A matrix as a block: all rows of one column after the other.

@@ -101,6 +101,9 @@ pub(in super::super) trait Places<M: Machine> {
         code: &mut Listing<M>,
     ) -> Result<M::Place, NoCode>;
 
+    /// The place 64 bytes behind one.
+    fn behind(place: &M::Place) -> M::Place;
+
     /// Before a repetition, where each has a list: what its operands have in common.
     fn own_entries(&self, block: &Block) -> Result<Listing<M>, NoCode>;
 

@@ -76,6 +76,10 @@ impl target::Places<Arm> for Places {
         Ok(Place { offset: place.offset + 64 * lines as isize, ..*place })
     }
 
+    fn behind(place: &Place) -> Place {
+        Place { offset: place.offset + 64, ..*place }
+    }
+
     fn own_entries(&self, _block: &Block) -> Result<Listing<Arm>, NoCode> {
         Ok(Vec::new())
     }

@@ -152,6 +152,10 @@ impl target::Places<X86> for Places {
         })
     }
 
+    fn behind(place: &MemoryOperand) -> MemoryOperand {
+        MemoryOperand { displacement: place.displacement + 64, displ_size: 1, ..*place }
+    }
+
     /// Finds the entries of the unit that most inputs have.
     fn own_entries(&self, block: &Block) -> Result<Listing<X86>, NoCode> {
         let mut code = Vec::new();
