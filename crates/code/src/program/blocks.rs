@@ -20,7 +20,6 @@ mod emit;
 mod group;
 mod relation;
 mod repeat;
-mod tile;
 
 use super::place::Places;
 use crate::dag::Step;
@@ -213,8 +212,6 @@ struct PlannedBlock<'a> {
     accs: &'a [usize],
     exprs: &'a [usize],
     made: Vec<u32>,
-    /// Blocks of one tile may become one call.
-    tile: usize,
 }
 
 /// Emits the blocks of the accumulators of one level, and of what is made of their results.
@@ -251,7 +248,7 @@ fn emit_level(
     if dataflow == Dataflow::OutputStationary {
         groups = output_stationary(groups, &ends, &accs);
     }
-    let planned = planned(&groups, &ends, &epilogues, accs.len());
+    let planned = planned(&groups, &ends, &epilogues);
     let mut last: HashMap<usize, usize> = HashMap::default();
     for (index, planned) in planned.iter().enumerate() {
         last.extend(planned.accs.iter().map(|&acc| (acc, index)));
@@ -261,14 +258,14 @@ fn emit_level(
     }
     for (index, planned) in planned.iter().enumerate() {
         if dataflow == Dataflow::OutputStationary {
-            emitter.output_stationary(planned.accs, &planned.made, planned.tile);
+            emitter.output_stationary(planned.accs, &planned.made);
             continue;
         }
         let members: BTreeSet<usize> = planned.exprs.iter().copied().collect();
         let columns =
             |source: u32| sources.get(&source).copied().filter(|expr| members.contains(expr));
         let ends = |acc: usize| last.get(&acc) == Some(&index);
-        emitter.block(planned.accs, &columns, &ends, &planned.made, planned.tile);
+        emitter.block(planned.accs, &columns, &ends, &planned.made);
     }
     emitter.kinds() <= KINDS_MAX
 }
@@ -306,40 +303,21 @@ fn planned<'a>(
     groups: &'a [Group],
     ends: &'a [Group],
     (epilogues, vertices): &(Vec<Subexpression>, Vec<Vec<u32>>),
-    accs: usize,
 ) -> Vec<PlannedBlock<'a>> {
     let (inside, outside) = place_epilogues(groups, ends, epilogues);
     let made =
         |epilogues: &[usize]| epilogues.iter().flat_map(|&t| &vertices[t]).copied().collect();
     let ended = ends.iter().zip(&outside).filter(|(_, epilogues)| !epilogues.is_empty());
-    let all: Vec<(&Group, PlannedBlock<'a>)> = groups
-        .iter()
-        .zip(&inside)
-        .map(|(group, inside)| {
-            let (accs, exprs) = (&group.accs[..], &group.exprs[..]);
-            (group, PlannedBlock { accs, exprs, made: made(inside), tile: 0 })
-        })
-        .chain(ended.map(|(group, epilogues)| {
-            (group, PlannedBlock { made: made(epilogues), ..PlannedBlock::default() })
-        }))
-        .collect();
-    let of_accs: Vec<&[usize]> = all.iter().map(|(group, _)| &group.accs[..]).collect();
-    let order = tile::order(&of_accs, accs);
-    let mut all: Vec<Option<PlannedBlock<'a>>> =
-        all.into_iter().map(|(_, planned)| Some(planned)).collect();
-    let mut planned: Vec<PlannedBlock<'a>> = Vec::with_capacity(all.len());
-    for (tile, index) in order {
-        planned.extend(all[index].take().map(|planned| PlannedBlock { tile, ..planned }));
-    }
+    let of_groups = groups.iter().zip(&inside).map(|(group, inside)| {
+        let (accs, exprs) = (&group.accs[..], &group.exprs[..]);
+        PlannedBlock { accs, exprs, made: made(inside) }
+    });
+    let only_made = |made: Vec<u32>| PlannedBlock { made, ..PlannedBlock::default() };
+    let of_ends = ended.map(|(_, epilogues)| only_made(made(epilogues)));
     // What small steps make of inputs alone belongs to no accumulator.
     let alone = epilogues.iter().zip(vertices).filter(|(epilogue, _)| epilogue.users.is_empty());
-    planned.extend(
-        alone.map(|(_, vertices)| PlannedBlock {
-            made: vertices.clone(),
-            ..PlannedBlock::default()
-        }),
-    );
-    planned
+    let of_inputs = alone.map(|(_, vertices)| only_made(vertices.clone()));
+    of_groups.chain(of_ends).chain(of_inputs).collect()
 }
 
 /// Assigns epilogues to groups: what is made of the results of one group is made in its block,

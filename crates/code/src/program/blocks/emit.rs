@@ -90,7 +90,6 @@ impl<'a> Emitter<'a> {
         columns: &dyn Fn(u32) -> Option<usize>,
         ends: &dyn Fn(usize) -> bool,
         made: &[u32],
-        tile: usize,
     ) {
         let mut line = Line::default();
         let together = match self.few_sums {
@@ -119,7 +118,7 @@ impl<'a> Emitter<'a> {
             };
             self.add_rows(&mut line, acc, &new, ends(acc));
         }
-        self.end(line, made, tile);
+        self.end(line, made);
     }
 
     /// Adds new terms to the rows of an accumulator, which then are results or lie in scratch. What
@@ -202,7 +201,7 @@ impl<'a> Emitter<'a> {
 
     /// Adds an output-stationary block: completes accumulators, two sources at a time, so that only
     /// the accumulators stay in registers; then the vertices that are made of them.
-    pub(super) fn output_stationary(&mut self, accs: &[usize], made: &[u32], tile: usize) {
+    pub(super) fn output_stationary(&mut self, accs: &[usize], made: &[u32]) {
         let mut line = Line::default();
         let steps: Vec<Step<'_>> =
             accs.iter().map(|&acc| self.view.steps[self.view.accs[acc]]).collect();
@@ -241,7 +240,7 @@ impl<'a> Emitter<'a> {
                 self.result(&mut line, step.first as usize + row, self.slot(acc, row), total);
             }
         }
-        self.end(line, made, tile);
+        self.end(line, made);
     }
 
     /// The columns of some steps in the order in which a block takes them: by how much each takes
@@ -285,7 +284,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Makes and stores vertices, and keeps the block.
-    fn end(&mut self, mut line: Line, made: &[u32], tile: usize) {
+    fn end(&mut self, mut line: Line, made: &[u32]) {
         let mut stores = Vec::new();
         for &vertex in made {
             let value = self.value(&mut line, vertex);
@@ -304,7 +303,7 @@ impl<'a> Emitter<'a> {
         let Line { block, units, .. } = line;
         let number = self.kinds.len() as u32;
         let kind = *self.kinds.entry(block).or_insert(number);
-        self.written.push(EmittedBlock { kind, tile, units });
+        self.written.push(EmittedBlock { kind, units });
     }
 
     /// The value of a vertex in a block: known there, loaded, or made by small steps.

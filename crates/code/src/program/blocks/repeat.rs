@@ -21,8 +21,6 @@ const ROUTINES_MAX: usize = 96;
 pub(super) struct EmittedBlock {
     /// Which of the kinds.
     pub kind: u32,
-    /// Blocks of one tile may become one call.
-    pub tile: usize,
     /// Its operands.
     pub units: Vec<Unit>,
 }
@@ -59,21 +57,19 @@ pub(super) fn source(
 struct Repeats<'a> {
     /// Which routine.
     routine: u32,
-    tile: usize,
     written: Vec<&'a EmittedBlock>,
     /// All operands but inputs.
     used: HashSet<Unit>,
 }
 
-/// Adds every block to the last call of its routine and tile, if no call after it uses what the
-/// block uses.
+/// Adds every block to the last call of its routine, if no call after it uses what the block uses.
 fn merged(written: &[EmittedBlock], routine: impl Fn(u32) -> u32, inputs: u32) -> Vec<Repeats<'_>> {
     let mut calls: Vec<Repeats<'_>> = Vec::new();
     'blocks: for block in written {
-        let key = (routine(block.kind), block.tile);
+        let routine = routine(block.kind);
         let used: Vec<Unit> = block.units.iter().filter(|u| u.region >= inputs).copied().collect();
         for repeats in calls.iter_mut().rev().take(NEIGHBOURS) {
-            if (repeats.routine, repeats.tile) == key {
+            if repeats.routine == routine {
                 repeats.used.extend(used);
                 repeats.written.push(block);
                 continue 'blocks;
@@ -82,9 +78,8 @@ fn merged(written: &[EmittedBlock], routine: impl Fn(u32) -> u32, inputs: u32) -
                 break;
             }
         }
-        let (routine, tile) = key;
         let used = used.into_iter().collect();
-        calls.push(Repeats { routine, tile, written: vec![block], used });
+        calls.push(Repeats { routine, written: vec![block], used });
     }
     calls
 }
