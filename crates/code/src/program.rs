@@ -36,8 +36,8 @@ const SCRATCH_MEMORY: usize = 6 << 20;
 const SLICE_MIN: usize = 512;
 /// ... or than this, where blocks are output-stationary and all data is loaded more than once ...
 const SLICE_OUTPUT_STATIONARY_MIN: usize = 128;
-/// ... nor longer than this: a page, of which in the caches the operands of one step share the first
-/// level. Where data is in memory, runs of half a page were slower (Clay on Zen 4: 0.92 to 1.0).
+/// ... nor longer than this: a page. In the caches the operands of one step should share the first
+/// level; in memory runs of half a page were slower (Clay on Zen 4: 0.92 to 1.0).
 const SLICE_MAX: usize = 4096;
 
 /// The slice for programs with so many units that compete for a cache.
