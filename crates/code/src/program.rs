@@ -41,8 +41,8 @@ const SLICE_OUTPUT_STATIONARY_MIN: usize = 128;
 const SLICE_MAX: usize = 4096;
 
 /// The slice for programs with so many units that compete for a cache.
-fn slice(cache: usize, units: usize, range: std::ops::RangeInclusive<usize>) -> usize {
-    (cache / units.max(1)).clamp(*range.start(), *range.end()) / 64 * 64
+fn slice(cache: usize, units: usize, least: usize) -> usize {
+    (cache / units.max(1)).clamp(least, SLICE_MAX) / 64 * 64
 }
 
 /// The DAG fused, unless that finds a source superfluous: the program must read what the plan says.
@@ -114,7 +114,7 @@ impl Compiled {
             return Ok(None);
         };
         let units = buffers.inputs.iter().chain(&buffers.outputs).sum::<usize>() + buffers.scratch;
-        let slice = slice(SCRATCH_CACHED, units, SLICE_OUTPUT_STATIONARY_MIN..=SLICE_MAX);
+        let slice = slice(SCRATCH_CACHED, units, SLICE_OUTPUT_STATIONARY_MIN);
         source.order = relabelled.order.clone();
         let kernel_program = KernelProgram::new(source, buffers)?;
         Ok(Some(Compiled { kernel_program, slice }))
@@ -135,7 +135,7 @@ impl Compiled {
         source.order = relabelled.order.clone();
         memory_order::sort(&mut source);
         let kernel_program = KernelProgram::new(source, buffers)?;
-        let slice = slice(SCRATCH_MEMORY, slots, SLICE_MIN..=SLICE_MAX);
+        let slice = slice(SCRATCH_MEMORY, slots, SLICE_MIN);
         Ok(Some(Compiled { kernel_program, slice }))
     }
 
@@ -152,7 +152,7 @@ impl Compiled {
         let slice = match kernel_program.calls() {
             // Nothing passes from call to call, so nothing is gained by slices.
             1 => usize::MAX,
-            _ => slice(SCRATCH_CACHED, parts.slots, SLICE_MIN..=SLICE_MAX),
+            _ => slice(SCRATCH_CACHED, parts.slots, SLICE_MIN),
         };
         Ok(Compiled { kernel_program, slice })
     }

@@ -296,7 +296,7 @@ impl<'a> Emitter<'a> {
             // for stores to such places. Without registers to load everything before, what is made
             // waits instead: repairs with AVX2 gained 5 to 40%. Where no input is loaded, it would
             // only cost places on the stack.
-            let loads = line.units.iter().any(|unit| self.side(unit) == Side::Input);
+            let loads = line.block.sides().contains(&Side::Input);
             if !(self.few_sums && loads) || made.last() == Some(&vertex) {
                 stores.drain(..).for_each(|(operand, value)| line.block.store(operand, value));
             }

@@ -38,6 +38,8 @@ fn parts_of_accs_load_every_input_once() {
     let codec = Codec::new(&"clay:8+4".parse().unwrap()).unwrap();
     let plan = codec.encode_plan().unwrap();
     let (source, _) = compile(plan.dag(), kernel, Dataflow::InputStationary).unwrap().unwrap();
+    // Two sections of data, and the parities: each with all its repetitions.
+    assert_eq!(source.calls.len(), 3);
     let mut loads = vec![0; plan.dag().inputs().len()];
     let alpha = codec.shape().alpha;
     for call in &source.calls {

@@ -429,7 +429,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
             let ahead = self.places.ahead(&place, operand, lines, &mut self.code)?;
             self.target.fetch(self.level, ahead, &mut self.code)?;
             if self.again {
-                self.target.fetch(Level::First, M::Places::behind(&place), &mut self.code)?;
+                self.target.fetch(Level::First, M::Places::behind(&place, 1), &mut self.code)?;
             }
         }
         Ok(place)

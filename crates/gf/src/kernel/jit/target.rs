@@ -101,8 +101,8 @@ pub(in super::super) trait Places<M: Machine> {
         code: &mut Listing<M>,
     ) -> Result<M::Place, NoCode>;
 
-    /// The place 64 bytes behind one.
-    fn behind(place: &M::Place) -> M::Place;
+    /// The place so many lines behind one.
+    fn behind(place: &M::Place, lines: usize) -> M::Place;
 
     /// Before a repetition, where each has a list: what its operands have in common.
     fn own_entries(&self, block: &Block) -> Result<Listing<M>, NoCode>;

@@ -73,11 +73,11 @@ impl target::Places<Arm> for Places {
         lines: usize,
         _code: &mut Listing<Arm>,
     ) -> Result<Place, NoCode> {
-        Ok(Place { offset: place.offset + 64 * lines as isize, ..*place })
+        Ok(Self::behind(place, lines))
     }
 
-    fn behind(place: &Place) -> Place {
-        Place { offset: place.offset + 64, ..*place }
+    fn behind(place: &Place, lines: usize) -> Place {
+        Place { offset: place.offset + 64 * lines as isize, ..*place }
     }
 
     fn own_entries(&self, _block: &Block) -> Result<Listing<Arm>, NoCode> {

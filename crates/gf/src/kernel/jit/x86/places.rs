@@ -145,15 +145,13 @@ impl target::Places<X86> for Places {
                 slot(base, AHEAD_SLOTS, operand, code)?;
                 MemoryOperand::with_base_index(base, AHEAD_AT)
             }
-            Addressing::Listed => {
-                let (displacement, displ_size) = (64 * lines as i64, 1);
-                MemoryOperand { displacement, displ_size, ..*place }
-            }
+            Addressing::Listed => Self::behind(place, lines),
         })
     }
 
-    fn behind(place: &MemoryOperand) -> MemoryOperand {
-        MemoryOperand { displacement: place.displacement + 64, displ_size: 1, ..*place }
+    fn behind(place: &MemoryOperand, lines: usize) -> MemoryOperand {
+        let displacement = place.displacement + 64 * lines as i64;
+        MemoryOperand { displacement, displ_size: 1, ..*place }
     }
 
     /// Finds the entries of the unit that most inputs have.
