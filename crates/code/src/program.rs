@@ -19,13 +19,13 @@ mod scheduled;
 use crate::{CodeError, Dag, passes};
 use blocks::Dataflow;
 use kiln_gf::{
-    Buffers, Caches, Kernel, KernelProgram, Product, ProgramSource, Results, TemporalHint,
-    working_set,
+    Buffers, Caches, Kernel, KernelProgram, Product, ProgramSource, Results, Routine, Side,
+    TemporalHint, working_set,
 };
 use packets::Packets;
 use relabel::{Relabelled, by_layers};
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Bytes of scratch that a run on cached data aims to stay within: half of a common second-level
 /// cache.
@@ -68,8 +68,9 @@ fn fused(dag: &Dag) -> Result<Cow<'_, Dag>, CodeError> {
 #[derive(Debug)]
 pub struct Program {
     cached: Compiled,
-    /// What runs instead where data is in memory, or too much to be loaded again.
-    streaming: Option<Box<LazyCompiled>>,
+    /// What runs instead where data is too much to be loaded again, and where results go past the
+    /// caches.
+    memory: [Option<Box<LazyCompiled>>; 2],
     packets: Option<Packets>,
 }
 
@@ -77,6 +78,8 @@ pub struct Program {
 #[derive(Debug)]
 struct Compiled {
     kernel_program: KernelProgram,
+    /// Whether some blocks load no inputs: they could be beside others.
+    apart: bool,
     /// Bytes of every sub-chunk that all calls do before the next ones are begun.
     slice: usize,
 }
@@ -84,17 +87,26 @@ struct Compiled {
 /// A program that is compiled when it is first needed.
 #[derive(Debug)]
 struct LazyCompiled {
-    source: Relabelled,
+    source: Arc<Relabelled>,
     kernel: &'static dyn Kernel,
+    dataflow: Dataflow,
     made: OnceLock<Compiled>,
 }
 
 impl LazyCompiled {
+    fn boxed(
+        source: Arc<Relabelled>,
+        kernel: &'static dyn Kernel,
+        dataflow: Dataflow,
+    ) -> Option<Box<LazyCompiled>> {
+        Some(Box::new(LazyCompiled { source, kernel, dataflow, made: OnceLock::new() }))
+    }
+
     fn compiled(&self) -> Result<&Compiled, CodeError> {
         if let Some(made) = self.made.get() {
             return Ok(made);
         }
-        let made = match Compiled::input_stationary(&self.source, self.kernel)? {
+        let made = match Compiled::input_stationary(&self.source, self.kernel, self.dataflow)? {
             Some(made) => made,
             None => Compiled::of_products(&*fused(&self.source.original())?, self.kernel)?,
         };
@@ -117,26 +129,28 @@ impl Compiled {
         let slice = slice(SCRATCH_CACHED, units, SLICE_OUTPUT_STATIONARY_MIN);
         source.order = relabelled.order.clone();
         let kernel_program = KernelProgram::new(source, buffers)?;
-        Ok(Some(Compiled { kernel_program, slice }))
+        Ok(Some(Compiled { kernel_program, apart: false, slice }))
     }
 
-    /// Input-stationary blocks: of data in memory, or for a kernel that computes for longer than it
-    /// waits for scratch.
+    /// Input-stationary blocks, streamed or not: of data in memory, or for a kernel that computes
+    /// for longer than it waits for scratch.
     fn input_stationary(
         relabelled: &Relabelled,
         kernel: &'static dyn Kernel,
+        dataflow: Dataflow,
     ) -> Result<Option<Compiled>, CodeError> {
-        let Some((mut source, buffers)) =
-            blocks::compile(&relabelled.dag, kernel, Dataflow::InputStationary)?
+        let Some((mut source, buffers)) = blocks::compile(&relabelled.dag, kernel, dataflow)?
         else {
             return Ok(None);
         };
+        let reads = |routine: &Routine| routine.block().sides().contains(&Side::Input);
+        let apart = !source.routines.iter().all(reads);
         let slots = buffers.scratch;
         source.order = relabelled.order.clone();
         memory_order::sort(&mut source);
         let kernel_program = KernelProgram::new(source, buffers)?;
         let slice = slice(SCRATCH_MEMORY, slots, SLICE_MIN);
-        Ok(Some(Compiled { kernel_program, slice }))
+        Ok(Some(Compiled { kernel_program, apart, slice }))
     }
 
     /// A product for every step.
@@ -154,7 +168,7 @@ impl Compiled {
             1 => usize::MAX,
             _ => slice(SCRATCH_CACHED, parts.slots, SLICE_MIN),
         };
-        Ok(Compiled { kernel_program, slice })
+        Ok(Compiled { kernel_program, apart: false, slice })
     }
 }
 
@@ -166,23 +180,26 @@ impl Program {
     /// # Errors
     /// Only an internal one.
     pub fn compile(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Program, CodeError> {
-        let alone = |cached| Ok(Program { cached, streaming: None, packets: None });
+        let alone = |cached| Ok(Program { cached, memory: [None, None], packets: None });
         if dag.work().0 == 0
             && let Some(kernel_program) = scheduled::resident(&*fused(dag)?, kernel)?
         {
-            return alone(Compiled { kernel_program, slice: usize::MAX });
+            return alone(Compiled { kernel_program, apart: false, slice: usize::MAX });
         }
         if kernel.compiles_blocks() {
-            let source = by_layers(dag);
-            if Dataflow::in_caches(kernel) == Dataflow::InputStationary {
-                return alone(match Compiled::input_stationary(&source, kernel)? {
-                    Some(made) => made,
-                    None => Compiled::of_products(&*fused(dag)?, kernel)?,
-                });
+            let source = Arc::new(by_layers(dag));
+            let lazy = |dataflow| LazyCompiled::boxed(Arc::clone(&source), kernel, dataflow);
+            let in_caches = Dataflow::in_caches(kernel);
+            if in_caches == Dataflow::InputStationary {
+                let Some(cached) = Compiled::input_stationary(&source, kernel, in_caches)? else {
+                    return alone(Compiled::of_products(&*fused(dag)?, kernel)?);
+                };
+                let streamed = cached.apart.then(|| lazy(Dataflow::Streamed)).flatten();
+                return Ok(Program { cached, memory: [None, streamed], packets: None });
             }
             if let Some(cached) = Compiled::output_stationary(&source, kernel)? {
-                let streaming = LazyCompiled { source, kernel, made: OnceLock::new() };
-                return Ok(Program { cached, streaming: Some(Box::new(streaming)), packets: None });
+                let memory = [Dataflow::InputStationary, Dataflow::Streamed].map(lazy);
+                return Ok(Program { cached, memory, packets: None });
             }
         }
         alone(Compiled::of_products(&*fused(dag)?, kernel)?)
@@ -207,12 +224,9 @@ impl Program {
 
     /// What runs on so many bytes of inputs and outputs.
     fn compiled(&self, hint: TemporalHint, bytes: usize) -> Result<&Compiled, CodeError> {
-        match &self.streaming {
-            Some(streaming)
-                if hint == TemporalHint::NonTemporal || !Caches::here().reload(bytes) =>
-            {
-                streaming.compiled()
-            }
+        let past = hint == TemporalHint::NonTemporal;
+        match &self.memory[usize::from(past)] {
+            Some(lazy) if past || !Caches::here().reload(bytes) => lazy.compiled(),
             _ => Ok(&self.cached),
         }
     }
@@ -248,7 +262,7 @@ impl Program {
         hint: TemporalHint,
     ) -> Result<(), CodeError> {
         let bytes = working_set(inputs, outputs);
-        let &Compiled { ref kernel_program, slice } = self.compiled(hint, bytes)?;
+        let &Compiled { ref kernel_program, slice, .. } = self.compiled(hint, bytes)?;
         match &self.packets {
             Some(packets) => packets.run(kernel_program, inputs, outputs, slice, hint),
             None => Ok(kernel_program.run(inputs, outputs, slice, hint)?),

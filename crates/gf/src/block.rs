@@ -26,6 +26,8 @@ pub enum Side {
     Output,
     /// The scratch region.
     Scratch,
+    /// Results in the scratch region.
+    Result,
 }
 
 /// A value that a block has loaded or computed.

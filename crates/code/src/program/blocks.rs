@@ -14,8 +14,13 @@
 //! are made of, even if other blocks load it again. Scratch holds only results that other
 //! accumulators need.
 //!
+//! *Streamed*, for results that go past the caches: as input-stationary, but what no block can make
+//! of results in its registers is made beside the products of a later block: so memory is written
+//! while the core computes, and not all at the end.
+//!
 //! Blocks of the same shape become repetitions of one call.
 
+mod beside;
 mod emit;
 mod group;
 mod relation;
@@ -43,6 +48,8 @@ const KINDS_MAX: usize = 4096;
 pub(super) enum Dataflow {
     /// Every input is loaded once; partial accumulators lie in scratch between their blocks.
     InputStationary,
+    /// As `InputStationary`; what is made of results in scratch is made beside later products.
+    Streamed,
     /// Every accumulator is completed by one block, which loads everything that it is made of: for
     /// data in the caches, where loads are cheap and no scratch displaces it.
     OutputStationary,
@@ -212,6 +219,8 @@ struct PlannedBlock<'a> {
     accs: &'a [usize],
     exprs: &'a [usize],
     made: Vec<u32>,
+    /// What is made beside that, of results that other blocks ended before.
+    beside: Vec<u32>,
 }
 
 /// Emits the blocks of the accumulators of one level, and of what is made of their results.
@@ -231,7 +240,7 @@ fn emit_level(
     let ends = group(&epilogues.0, fits);
     let mut groups = Vec::new();
     let mut sources = HashMap::default();
-    if dataflow == Dataflow::InputStationary || !all_end_together(&ends, &accs) {
+    if dataflow != Dataflow::OutputStationary || !all_end_together(&ends, &accs) {
         let (exprs, of_sources) = exprs_before(view, &accs);
         if !exprs.iter().all(|expr| fits(&expr.users)) {
             return false;
@@ -248,13 +257,17 @@ fn emit_level(
     if dataflow == Dataflow::OutputStationary {
         groups = output_stationary(groups, &ends, &accs);
     }
-    let planned = planned(&groups, &ends, &epilogues);
+    let mut planned = planned(&groups, &ends, &epilogues);
+    if dataflow == Dataflow::Streamed {
+        planned = beside::placed(view, planned);
+    }
     let mut last: HashMap<usize, usize> = HashMap::default();
     for (index, planned) in planned.iter().enumerate() {
         last.extend(planned.accs.iter().map(|&acc| (acc, index)));
     }
-    for planned in planned.iter().filter(|planned| planned.accs.is_empty()) {
-        emitter.keep_sources(&planned.made);
+    for planned in &planned {
+        let of_others = if planned.accs.is_empty() { &planned.made } else { &planned.beside };
+        emitter.keep_sources(of_others);
     }
     for (index, planned) in planned.iter().enumerate() {
         if dataflow == Dataflow::OutputStationary {
@@ -265,7 +278,7 @@ fn emit_level(
         let columns =
             |source: u32| sources.get(&source).copied().filter(|expr| members.contains(expr));
         let ends = |acc: usize| last.get(&acc) == Some(&index);
-        emitter.block(planned.accs, &columns, &ends, &planned.made);
+        emitter.block(planned, &columns, &ends);
     }
     emitter.kinds() <= KINDS_MAX
 }
@@ -310,7 +323,7 @@ fn planned<'a>(
     let ended = ends.iter().zip(&outside).filter(|(_, epilogues)| !epilogues.is_empty());
     let of_groups = groups.iter().zip(&inside).map(|(group, inside)| {
         let (accs, exprs) = (&group.accs[..], &group.exprs[..]);
-        PlannedBlock { accs, exprs, made: made(inside) }
+        PlannedBlock { accs, exprs, made: made(inside), beside: Vec::new() }
     });
     let only_made = |made: Vec<u32>| PlannedBlock { made, ..PlannedBlock::default() };
     let of_ends = ended.map(|(_, epilogues)| only_made(made(epilogues)));

@@ -70,7 +70,12 @@ mod tests {
         block.store(into, twice);
         let region = if to == Side::Output { 1 } else { 2 };
         let operands = vec![Unit { region: 0, unit: 0 }, Unit { region, unit: 0 }];
-        let shift = |(unit, scratch): (u32, u32)| Shift { inputs: unit, outputs: unit, scratch };
+        let shift = |(unit, scratch): (u32, u32)| Shift {
+            inputs: unit,
+            outputs: unit,
+            scratch,
+            results: 0,
+        };
         let shifts = (0..4).zip(scratch).map(shift).collect();
         let calls = vec![Call::Block { routine: 0, operands: 0..2, shifts: 0..4 }];
         let routines = vec![Routine::new(kiln_gf::active()?, block)?];

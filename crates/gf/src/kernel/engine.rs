@@ -87,7 +87,7 @@ pub enum Operands<'a> {
         /// The addresses.
         slots: &'a [*mut u8],
         /// The repetitions.
-        shifts: &'a [[usize; 3]],
+        shifts: &'a [[usize; 4]],
     },
     /// As moved, but a unit of an input or output is so far from the start of its region as a
     /// table says.
@@ -96,7 +96,7 @@ pub enum Operands<'a> {
         slots: &'a [Slot],
         /// The repetitions: by how many bytes of table entries operands are moved in inputs and
         /// outputs, by how many bytes in scratch.
-        shifts: &'a [[usize; 3]],
+        shifts: &'a [[usize; 4]],
         /// The tables, of inputs and of outputs.
         tables: [&'a [usize]; 2],
     },

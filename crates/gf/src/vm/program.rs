@@ -99,6 +99,8 @@ pub struct Shift {
     pub outputs: u32,
     /// Of the operands in scratch.
     pub scratch: u32,
+    /// Of results in scratch.
+    pub results: u32,
 }
 
 impl Shift {
@@ -106,13 +108,14 @@ impl Shift {
     ///
     /// ```
     /// use kiln_gf::{Shift, Side};
-    /// assert_eq!(Shift { inputs: 1, outputs: 2, scratch: 3 }.of(Side::Output), 2);
+    /// assert_eq!(Shift { inputs: 1, outputs: 2, scratch: 3, results: 4 }.of(Side::Output), 2);
     /// ```
     pub fn of(&self, side: Side) -> u32 {
         match side {
             Side::Input => self.inputs,
             Side::Output => self.outputs,
             Side::Scratch => self.scratch,
+            Side::Result => self.results,
         }
     }
 }
@@ -201,7 +204,7 @@ struct Tables {
     /// where nothing looks there.
     of: [Vec<usize>; 2],
     /// The program's shifts, in bytes by side, or in bytes of table entries.
-    shifts: Vec<[usize; 3]>,
+    shifts: Vec<[usize; 4]>,
 }
 
 /// A program of products and blocks over units of buffers, checked when made.
@@ -237,7 +240,8 @@ struct Tables {
 /// let twice = block.sum(&[(value, 2)]);
 /// block.store(to, twice);
 /// let operands = [0, 1].map(|region| Unit { region, unit: 0 }).to_vec();
-/// let shifts = [0, 1].map(|unit| Shift { inputs: unit, outputs: unit, scratch: 0 }).to_vec();
+/// let shift = |unit| Shift { inputs: unit, outputs: unit, ..Shift::default() };
+/// let shifts = [0, 1].map(shift).to_vec();
 /// let calls = vec![Call::Block { routine: 0, operands: 0..2, shifts: 0..2 }];
 /// let routines = vec![Routine::new(kiln_gf::active()?, block)?];
 /// let source = ProgramSource { routines, calls, operands, shifts, ..Default::default() };

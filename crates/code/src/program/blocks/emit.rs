@@ -2,7 +2,7 @@
 
 use super::super::place::Places;
 use super::repeat::{self, EmittedBlock};
-use super::{AccumulatorView, Dataflow};
+use super::{AccumulatorView, Dataflow, PlannedBlock};
 use crate::CodeError;
 use crate::dag::Step;
 use kiln_gf::{Block, Kernel, ProgramSource, Side, Unit, Value};
@@ -82,16 +82,15 @@ impl<'a> Emitter<'a> {
     }
 
     /// Adds an input-stationary block: adds the sources for which `columns` has a subexpression to
-    /// accumulators, ends those that `ends` names, then makes and stores the vertices `made` of
-    /// them.
+    /// accumulators, ends those that `ends` names, then makes and stores what is made of them and
+    /// of results in scratch.
     pub(super) fn block(
         &mut self,
-        accs: &[usize],
+        planned: &PlannedBlock<'_>,
         columns: &dyn Fn(u32) -> Option<usize>,
         ends: &dyn Fn(usize) -> bool,
-        made: &[u32],
     ) {
-        let mut line = Line::default();
+        let (accs, mut line) = (planned.accs, Line::default());
         let together = match self.few_sums {
             true => self.together(accs, columns),
             false => HashMap::default(),
@@ -118,7 +117,10 @@ impl<'a> Emitter<'a> {
             };
             self.add_rows(&mut line, acc, &new, ends(acc));
         }
-        self.end(line, made);
+        self.make(&mut line, &planned.made);
+        line.beside = true;
+        self.make(&mut line, &planned.beside);
+        self.end(line);
     }
 
     /// Adds new terms to the rows of an accumulator, which then are results or lie in scratch. What
@@ -240,7 +242,8 @@ impl<'a> Emitter<'a> {
                 self.result(&mut line, step.first as usize + row, self.slot(acc, row), total);
             }
         }
-        self.end(line, made);
+        self.make(&mut line, made);
+        self.end(line);
     }
 
     /// The columns of some steps in the order in which a block takes them: by how much each takes
@@ -283,24 +286,28 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Makes and stores vertices, and keeps the block.
-    fn end(&mut self, mut line: Line, made: &[u32]) {
+    /// Makes and stores vertices.
+    fn make(&self, line: &mut Line, made: &[u32]) {
         let mut stores = Vec::new();
         for &vertex in made {
-            let value = self.value(&mut line, vertex);
+            let value = self.value(line, vertex);
             let deferred = self.deferred.get(&vertex).copied();
             if let Some(place) = deferred.or(self.places.get(vertex as usize)) {
-                stores.push((self.operand(&mut line, place), value));
+                stores.push((self.operand(line, place), value));
             }
             // Outputs and inputs often lie equally far from the start of a page, and loads wait
             // for stores to such places. Without registers to load everything before, what is made
-            // waits instead: repairs with AVX2 gained 5 to 40%. Where no input is loaded, it would
-            // only cost places on the stack.
-            let loads = line.block.sides().contains(&Side::Input);
+            // waits instead: repairs with AVX2 gained 5 to 40%. Where no input is loaded any more,
+            // it would only cost places on the stack.
+            let loads = !line.beside && line.block.sides().contains(&Side::Input);
             if !(self.few_sums && loads) || made.last() == Some(&vertex) {
                 stores.drain(..).for_each(|(operand, value)| line.block.store(operand, value));
             }
         }
+    }
+
+    /// Keeps a block.
+    fn end(&mut self, line: Line) {
         self.missing = self.missing.or(line.missing);
         let Line { block, units, .. } = line;
         let number = self.kinds.len() as u32;
@@ -345,7 +352,10 @@ impl<'a> Emitter<'a> {
 
     /// The operand of a block that stands for a unit.
     fn operand(&self, line: &mut Line, unit: Unit) -> u32 {
-        let side = self.side(&unit);
+        let side = match self.side(&unit) {
+            Side::Scratch if line.beside => Side::Result,
+            side => side,
+        };
         let Line { block, units, operands, .. } = line;
         *operands.entry(unit).or_insert_with(|| {
             units.push(unit);
@@ -394,6 +404,8 @@ struct Line {
     sums: HashMap<[Value; 2], Value>,
     multiples: HashMap<(Value, u8), Value>,
     missing: Option<u32>,
+    /// What comes now is made of results in scratch, which move apart from the sums of this block.
+    beside: bool,
 }
 
 impl Line {

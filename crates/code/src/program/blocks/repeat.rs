@@ -34,7 +34,7 @@ pub(super) fn source(
     dataflow: Dataflow,
     kernel: &'static dyn Kernel,
 ) -> Result<Option<ProgramSource>, CodeError> {
-    if dataflow == Dataflow::InputStationary {
+    if dataflow != Dataflow::OutputStationary {
         if kinds.len() > ROUTINES_MAX {
             return Ok(None);
         }
@@ -95,7 +95,7 @@ fn moved(
         let sides = kinds[repeats.routine as usize].sides();
         let mut rest = &repeats.written[..];
         while let Some(first) = rest.first() {
-            let moves: Vec<[i64; 3]> =
+            let moves: Vec<[i64; 4]> =
                 rest.iter().map_while(|block| moves(sides, &first.units, &block.units)).collect();
             rest = &rest[moves.len()..];
             call(&mut source, &mut known, repeats.routine, (sides, &first.units), &moves);
@@ -108,8 +108,8 @@ fn moved(
 }
 
 /// How far operands are from those of the first repetition, if that is as far for all of a side.
-fn moves(sides: &[Side], first: &[Unit], units: &[Unit]) -> Option<[i64; 3]> {
-    let mut moved: [Option<i64>; 3] = [None; 3];
+fn moves(sides: &[Side], first: &[Unit], units: &[Unit]) -> Option<[i64; 4]> {
+    let mut moved: [Option<i64>; 4] = [None; 4];
     for ((from, to), &side) in first.iter().zip(units).zip(sides) {
         let distance = i64::from(to.unit) - i64::from(from.unit);
         let known = moved[side as usize].get_or_insert(distance);
@@ -130,9 +130,9 @@ fn call(
     known: &mut Known,
     routine: u32,
     (sides, first): (&[Side], &[Unit]),
-    moves: &[[i64; 3]],
+    moves: &[[i64; 4]],
 ) {
-    let mut least: [Option<u32>; 3] = [None; 3];
+    let mut least: [Option<u32>; 4] = [None; 4];
     for (unit, &side) in first.iter().zip(sides) {
         let least = least[side as usize].get_or_insert(unit.unit);
         *least = unit.unit.min(*least);
@@ -149,9 +149,9 @@ fn call(
     });
     let start = source.shifts.len() as u32;
     source.shifts.extend(moves.iter().map(|moved| {
-        let [inputs, outputs, scratch] =
-            [0, 1, 2].map(|side| (moved[side] + i64::from(least[side])) as u32);
-        Shift { inputs, outputs, scratch }
+        let [inputs, outputs, scratch, results] =
+            [0, 1, 2, 3].map(|side| (moved[side] + i64::from(least[side])) as u32);
+        Shift { inputs, outputs, scratch, results }
     }));
     let shifts = start..source.shifts.len() as u32;
     source.calls.push(Call::Block { routine, operands: operands.clone(), shifts });

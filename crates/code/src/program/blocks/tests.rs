@@ -1,6 +1,6 @@
 use super::*;
 use crate::Codec;
-use kiln_gf::{Call, KernelProgram, available};
+use kiln_gf::{Call, KernelProgram, Side, available};
 
 /// A kernel that makes code of blocks, where this machine has one.
 fn kernel() -> Option<&'static dyn Kernel> {
@@ -53,4 +53,33 @@ fn parts_of_accs_load_every_input_once() {
         }
     }
     assert!(loads.iter().all(|&loads| loads == 1));
+}
+
+#[test]
+fn streamed_parities_are_made_beside_products() {
+    let Some(kernel) = kernel() else { return };
+    for spec in ["clay:8+4", "clay:10+4", "clay:6+3,d=7"] {
+        let codec = Codec::new(&spec.parse().unwrap()).unwrap();
+        let plan = codec.encode_plan().unwrap();
+        let dag = plan.dag();
+        let parities = |dataflow| {
+            let (source, buffers) = compile(dag, kernel, dataflow).unwrap().unwrap();
+            let mut by = [0, 0];
+            for call in &source.calls {
+                let Call::Block { routine, shifts, .. } = call else { panic!("{call:?}") };
+                let sides = source.routines[*routine as usize].block().sides();
+                let count = |wanted| sides.iter().filter(|&&side| side == wanted).count();
+                by[usize::from(count(Side::Input) > 0)] += shifts.len() * count(Side::Output);
+            }
+            let inputs: Vec<u8> =
+                (0..dag.inputs().len()).map(|i| (i * 37 + i / 251 + 5) as u8).collect();
+            let made = KernelProgram::new(source, buffers).unwrap().eval(&inputs).unwrap();
+            assert!(made == dag.eval(&inputs).unwrap(), "{spec}");
+            by
+        };
+        let [alone, beside] = parities(Dataflow::InputStationary);
+        let [left, more] = parities(Dataflow::Streamed);
+        assert_eq!(alone + beside, left + more);
+        assert!(alone > 0 && left * 4 <= alone, "{spec}: {left} of {alone} are left");
+    }
 }

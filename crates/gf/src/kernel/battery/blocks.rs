@@ -21,7 +21,7 @@ impl Random {
 }
 
 /// A block that loads `loads` operands, computes `xor_only` values of up to `terms` terms each, and
-/// stores some of them; scratch operands are loaded and stored.
+/// stores some of them; scratch operands are loaded and stored, results in scratch loaded.
 pub(in crate::kernel) fn random_block(
     random: &mut Random,
     loads: usize,
@@ -33,6 +33,10 @@ pub(in crate::kernel) fn random_block(
     let mut values = Vec::new();
     let kept: Vec<u32> = (0..1 + random.below(3)).map(|_| block.operand(Side::Scratch)).collect();
     values.extend(kept.iter().map(|&operand| block.load(operand)));
+    for _ in 0..random.below(3) {
+        let operand = block.operand(Side::Result);
+        values.push(block.load(operand));
+    }
     for _ in 0..loads {
         let operand = block.operand(Side::Input);
         values.push(block.load(operand));
@@ -54,10 +58,28 @@ pub(in crate::kernel) fn random_block(
     block
 }
 
-/// A kernel program that clears scratch and runs a block on `repeats` units of every operand, units
-/// in an order that is not that of the repetitions.
+/// A kernel program that clears scratch, copies an input to where results lie, and runs a block on
+/// `repeats` units of every operand, units in an order that is not that of the repetitions.
 pub(super) fn repeated(kernel: &'static dyn Kernel, block: &Block, repeats: u32) -> KernelProgram {
     repeated_in_order(kernel, block, repeats, [vec![], vec![]])
+}
+
+/// A block that clears a unit of scratch.
+pub(super) fn clearing() -> Block {
+    let mut block = Block::new();
+    let operand = block.operand(Side::Scratch);
+    let zero = block.sum(&[]);
+    block.store(operand, zero);
+    block
+}
+
+/// A block that copies an input to scratch.
+fn copying() -> Block {
+    let mut block = Block::new();
+    let (from, to) = (block.operand(Side::Input), block.operand(Side::Scratch));
+    let value = block.load(from);
+    block.store(to, value);
+    block
 }
 
 /// As [`repeated`], with units that lie in some order.
@@ -67,24 +89,22 @@ fn repeated_in_order(
     repeats: u32,
     order: [Vec<u32>; 2],
 ) -> KernelProgram {
-    let nothing = {
-        let mut block = Block::new();
-        let operand = block.operand(Side::Scratch);
-        let zero = block.sum(&[]);
-        block.store(operand, zero);
-        block
-    };
     let count = |side| block.sides().iter().filter(|&&s| s == side).count();
     let (inputs, outputs) = (count(Side::Input), count(Side::Output));
+    let results = count(Side::Result) as u32 * repeats;
     let units = repeats as usize;
     let scratch = (inputs + outputs) as u32;
-    let (mut next, mut kept) = ([0, inputs as u32], 0);
+    let (mut next, mut found, mut kept) = ([0, inputs as u32], 0, results);
     let mut operands: Vec<Unit> = Vec::new();
     for side in block.sides() {
         operands.push(match side {
             Side::Scratch => {
                 kept += repeats;
                 Unit { region: scratch, unit: kept - repeats }
+            }
+            Side::Result => {
+                found += repeats;
+                Unit { region: scratch, unit: found - repeats }
             }
             Side::Input | Side::Output => {
                 next[*side as usize] += 1;
@@ -94,18 +114,29 @@ fn repeated_in_order(
     }
     let mut shifts: Vec<Shift> =
         (0..kept).map(|unit| Shift { scratch: unit, ..Shift::default() }).collect();
+    shifts.extend((0..results).map(|u| Shift {
+        inputs: u % repeats,
+        scratch: u,
+        ..Shift::default()
+    }));
     let turns = (0..repeats).map(|i| (i * 7 + 3) % repeats);
-    shifts.extend(turns.map(|u| Shift { inputs: u, outputs: u, scratch: repeats - 1 - u }));
+    shifts.extend(turns.map(|u| {
+        let results = (u * 5 + 1) % repeats;
+        Shift { inputs: u, outputs: u, scratch: repeats - 1 - u, results }
+    }));
     let first = operands.len() as u32;
+    operands.push(Unit { region: 0, unit: 0 });
     operands.push(Unit { region: scratch, unit: 0 });
-    let all = shifts.len() as u32;
+    let (copied, all) = (kept + results, shifts.len() as u32);
     let calls = vec![
-        Call::Block { routine: 0, operands: first..first + 1, shifts: 0..kept },
-        Call::Block { routine: 1, operands: 0..first, shifts: kept..all },
+        Call::Block { routine: 0, operands: first + 1..first + 2, shifts: 0..kept },
+        Call::Block { routine: 2, operands: first..first + 2, shifts: kept..copied },
+        Call::Block { routine: 1, operands: 0..first, shifts: copied..all },
         // Once more, on what the first round left in scratch.
-        Call::Block { routine: 1, operands: 0..first, shifts: kept..all },
+        Call::Block { routine: 1, operands: 0..first, shifts: copied..all },
     ];
-    let routines = [nothing, block.clone()].map(|block| Routine::new(kernel, block).unwrap());
+    let routines =
+        [clearing(), block.clone(), copying()].map(|block| Routine::new(kernel, block).unwrap());
     let (products, routines) = (Vec::new(), routines.to_vec());
     let source =
         ProgramSource { products, routines, calls, operands, shifts, order, ..Default::default() };
@@ -299,6 +330,35 @@ fn blocks_that_ask_for_too_much_are_refused() {
 }
 
 #[test]
+fn results_that_a_repetition_stores_are_refused() {
+    let mut block = Block::new();
+    let (from, to) = (block.operand(Side::Result), block.operand(Side::Scratch));
+    let value = block.load(from);
+    block.store(to, value);
+    let check = |results: [u32; 2], scratch: [u32; 2]| {
+        let operands = vec![Unit { region: 0, unit: 0 }, Unit { region: 0, unit: 0 }];
+        let routines = vec![Routine::new(&scalar::SCALAR, block.clone()).unwrap()];
+        let shift = |(results, scratch)| Shift { scratch, results, ..Shift::default() };
+        let shifts: Vec<Shift> = results.into_iter().zip(scratch).map(shift).collect();
+        let products = vec![Product::new(&scalar::SCALAR, &Matrix::zero(1, 0))];
+        let calls = vec![
+            Call::Product { product: 0, sources: 0..0, results: 0..1 },
+            Call::Block { routine: 0, operands: 0..2, shifts: 0..2 },
+        ];
+        let source =
+            ProgramSource { products, routines, calls, operands, shifts, ..Default::default() };
+        KernelProgram::new(source, Buffers { inputs: vec![], outputs: vec![], scratch: 3 })
+            .map(drop)
+    };
+    assert_eq!(check([0, 0], [1, 2]), Ok(()));
+    // What the first repetition stores, the second one may load.
+    assert_eq!(check([0, 1], [1, 2]), Ok(()));
+    assert!(matches!(check([0, 2], [1, 1]), Err(GfError::Unwritten { unit: 2, .. })));
+    assert!(matches!(check([0, 1], [1, 1]), Err(GfError::Overlap { .. })));
+    assert!(matches!(check([0, 3], [1, 2]), Err(GfError::OutOfBounds { .. })));
+}
+
+#[test]
 fn calls_of_blocks_are_checked() {
     let mut block = Block::new();
     let (from, to) = (block.operand(Side::Input), block.operand(Side::Scratch));
@@ -327,7 +387,7 @@ fn calls_of_blocks_are_checked() {
         KernelProgram::new(source, Buffers { inputs: vec![2], outputs: vec![2], scratch: 2 })
             .map(drop)
     };
-    let shift = |inputs, outputs, scratch| Shift { inputs, outputs, scratch };
+    let shift = |inputs, outputs, scratch| Shift { inputs, outputs, scratch, results: 0 };
     let none = Shift::default();
     let good = [(0, 0), (2, 0), (1, 0)];
     assert_eq!(check(good, none), Ok(()));

@@ -1,6 +1,6 @@
 //! Blocks whose repetitions have lists of operands and factors of their own.
 
-use super::blocks::{Random, check_block, orders, random_block};
+use super::blocks::{Random, check_block, clearing, orders, random_block};
 use super::*;
 
 /// The block with some factors left open, equal ones by one place, and operands put behind others
@@ -38,20 +38,13 @@ fn listed(
     repeats: usize,
     random: &mut Random,
 ) -> KernelProgram {
-    let nothing = {
-        let mut block = Block::new();
-        let operand = block.operand(Side::Scratch);
-        let zero = block.sum(&[]);
-        block.store(operand, zero);
-        block
-    };
     let count = |side| block.sides().iter().filter(|&&s| s == side).count();
-    let (outs, kept) = (count(Side::Output), count(Side::Scratch));
+    let (outs, kept, results) = (count(Side::Output), count(Side::Scratch), count(Side::Result));
     let units = (outs * repeats).max(4);
     let mut operands: Vec<Unit> = Vec::new();
     for repetition in 0..repeats {
         let own = (repetition * 7 + 3) % repeats;
-        let mut seen = [0; 3];
+        let mut seen = [0; 4];
         for (operand, &side) in (0..).zip(block.sides()) {
             let index = seen[side as usize];
             seen[side as usize] += 1;
@@ -62,6 +55,7 @@ fn listed(
                 Side::Input => (random.below(2), random.below(units - 3)),
                 Side::Output => (2, own * outs + index),
                 Side::Scratch => (3, own * kept + index),
+                Side::Result => (3, repeats * kept + own * results + index),
             };
             operands.push(Unit { region: region as u32, unit: unit as u32 });
         }
@@ -70,11 +64,11 @@ fn listed(
     operands.push(Unit { region: 3, unit: 0 });
     let factors: Vec<u8> = (0..repeats * block.given()).map(|_| random.below(256) as u8).collect();
     let each = Call::Each { routine: 1, operands: 0..all, factors: 0..factors.len() as u32 };
-    let shifts: Vec<Shift> = (0..(kept * repeats) as u32)
+    let shifts: Vec<Shift> = (0..((kept + results) * repeats) as u32)
         .map(|unit| Shift { scratch: unit, ..Shift::default() })
         .collect();
     let clear = Call::Block { routine: 0, operands: all..all + 1, shifts: 0..shifts.len() as u32 };
-    let routines = [nothing, block.clone()].map(|block| Routine::new(kernel, block).unwrap());
+    let routines = [clearing(), block.clone()].map(|block| Routine::new(kernel, block).unwrap());
     let (calls, routines) = (vec![clear, each.clone(), each], routines.to_vec());
     let order = match random.below(3) {
         0 => [vec![], vec![]],
@@ -87,8 +81,11 @@ fn listed(
     };
     let source =
         ProgramSource { routines, calls, operands, shifts, factors, order, ..Default::default() };
-    let buffers =
-        Buffers { inputs: vec![units; 2], outputs: vec![outs * repeats], scratch: kept * repeats };
+    let buffers = Buffers {
+        inputs: vec![units; 2],
+        outputs: vec![outs * repeats],
+        scratch: (kept + results) * repeats,
+    };
     KernelProgram::new(source, buffers).unwrap()
 }
 

@@ -39,7 +39,7 @@ impl<M: Machine> PassCode for MatrixCode<M> {
         // Sources are only loaded.
         let sources = pass.srcs.iter().map(|source| source.cast_mut());
         let slots: SmallVec<[*mut u8; FEW]> = sources.chain(pass.dsts.iter().copied()).collect();
-        let operands = Operands::Moved { slots: &slots, shifts: &[[0; 3]] };
+        let operands = Operands::Moved { slots: &slots, shifts: &[[0; 4]] };
         let job = Job { operands, len: pass.len, memory: stream, stream };
         // SAFETY: the block has an operand for each source and each destination, in this order; the
         // caller promises `len` bytes of all of them and that destinations are nothing else.

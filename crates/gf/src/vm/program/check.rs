@@ -98,11 +98,7 @@ impl KernelProgram {
                 if found > 0 {
                     return Err(GfError::Shape { what, expected: 0, found });
                 }
-                self.check_block(routine, &self.operands[operands.clone()])?;
-                for shift in &self.shifts[shifts.clone()] {
-                    let moved = moved(&self.operands[operands.clone()], block.sides(), shift);
-                    written.block(block, &moved)?;
-                }
+                self.check_repetitions(routine, &operands, &shifts, written)?;
                 self.moved = self.moved.max(operands.end);
                 Work::Block { routine, operands, shifts }
             }
@@ -130,6 +126,31 @@ impl KernelProgram {
             }
         };
         Ok(work)
+    }
+
+    /// All repetitions of a block. Those of one that loads results are each checked alone, since
+    /// results move apart from the rest of scratch.
+    fn check_repetitions(
+        &self,
+        routine: usize,
+        operands: &Range<usize>,
+        shifts: &Range<usize>,
+        written: &mut Units,
+    ) -> Result<(), GfError> {
+        let block = self.routines[routine].block();
+        let units = &self.operands[operands.clone()];
+        let apart = block.sides().contains(&Side::Result);
+        if !apart || shifts.is_empty() {
+            self.check_block(routine, units)?;
+        }
+        for shift in &self.shifts[shifts.clone()] {
+            let moved = moved(units, block.sides(), shift);
+            if apart {
+                self.check_block(routine, &moved)?;
+            }
+            written.block(block, &moved)?;
+        }
+        Ok(())
     }
 
     /// Adds a record for each repetition of a call: its units, and its factors.
@@ -198,7 +219,7 @@ impl KernelProgram {
     }
 
     /// One operand for each of the block, of its side, and nothing that is stored is another
-    /// operand: as all operands of a region move together, that holds for every repetition.
+    /// operand. Where all operands of a region move together, that holds for every repetition.
     fn check_block(&self, routine: usize, units: &[Unit]) -> Result<(), GfError> {
         let block = self.routines[routine].block();
         let (what, expected, found) = ("operands of a block", block.sides().len(), units.len());
@@ -215,7 +236,7 @@ impl KernelProgram {
                 r if r < inputs + outputs => Side::Output,
                 _ => Side::Scratch,
             };
-            if found != *side {
+            if found != *side && !(found == Side::Scratch && *side == Side::Result) {
                 return Err(GfError::WrongSide { index, region });
             }
             if block.uses(index as u32).1 {

@@ -69,11 +69,11 @@ impl KernelProgram {
         let mut room = self.room(regions.len());
         let together = if slice < packet { 1 } else { self.together().min(blocks) };
         // Blocks that are taken together are repetitions further on.
-        let mut of_blocks: SmallVec<[[usize; 3]; 4]> = SmallVec::new();
+        let mut of_blocks: SmallVec<[[usize; 4]; 4]> = SmallVec::new();
         if together > 1 {
             of_blocks.extend((0..together).flat_map(|block| {
-                let moved = move |&[inputs, outputs, scratch]: &[usize; 3]| {
-                    [inputs + block * steps[0], outputs + block * steps[1], scratch]
+                let moved = move |&[inputs, outputs, scratch, results]: &[usize; 4]| {
+                    [inputs + block * steps[0], outputs + block * steps[1], scratch, results]
                 };
                 shifts.iter().map(moved)
             }));
@@ -160,9 +160,10 @@ impl KernelProgram {
         // Inputs and outputs are counted in entries where tables say where units lie.
         let unit = if self.is_ordered() { ENTRY } else { packet };
         let shifts = self.shifts.iter().map(|shift| {
-            let [input, output, scratch] =
-                [Side::Input, Side::Output, Side::Scratch].map(|side| shift.of(side) as usize);
-            [input * unit, output * unit, scratch * stride]
+            let [input, output, scratch, results] =
+                [Side::Input, Side::Output, Side::Scratch, Side::Result]
+                    .map(|side| shift.of(side) as usize);
+            [input * unit, output * unit, scratch * stride, results * stride]
         });
         Tables { strides, of, shifts: shifts.collect() }
     }
@@ -286,7 +287,7 @@ impl KernelProgram {
     }
 
     /// The repetitions of a call, in bytes.
-    fn shifts_of<'a>(&self, shifts: &Range<usize>, pass: &Pass<'a>) -> &'a [[usize; 3]] {
+    fn shifts_of<'a>(&self, shifts: &Range<usize>, pass: &Pass<'a>) -> &'a [[usize; 4]] {
         match self.together() {
             1 => &pass.shifts[shifts.clone()],
             _ => pass.shifts,
@@ -376,7 +377,7 @@ fn cast_const(places: &mut [*mut u8]) -> &mut [*const u8] {
 }
 
 /// Whether all outputs of a block start at multiples of 64, in all repetitions.
-fn lines(routine: &Routine, slots: &[*mut u8], shifts: &[[usize; 3]]) -> bool {
+fn lines(routine: &Routine, slots: &[*mut u8], shifts: &[[usize; 4]]) -> bool {
     let sides = slots.iter().zip(routine.block().sides());
     let mut outputs = sides.filter(|(_, side)| **side == Side::Output);
     shifts.iter().all(|shift| shift[Side::Output as usize].is_multiple_of(LINE))
@@ -400,7 +401,7 @@ struct Pass<'a> {
     inputs: usize,
     /// As the sequence's, in bytes, by side; for every block where they are taken together. In
     /// bytes of table entries where there are tables.
-    shifts: &'a [[usize; 3]],
+    shifts: &'a [[usize; 4]],
     /// Bytes from unit to unit, of inputs and outputs, and of scratch.
     strides: [usize; 2],
     /// Bytes from the start of a region to each unit, of inputs and outputs; empty without orders.
@@ -434,7 +435,7 @@ impl Pass<'_> {
         // SAFETY: as promised.
         let found = unsafe { self.regions.get_unchecked(region) };
         let far = match self.side(region) {
-            Side::Scratch => return found.base.wrapping_add(at * found.stride),
+            Side::Scratch | Side::Result => return found.base.wrapping_add(at * found.stride),
             side => self.tables[side as usize].get(at).copied(),
         };
         found.base.wrapping_add(far.unwrap_or(at * found.stride)).wrapping_add(start)
@@ -450,7 +451,9 @@ impl Pass<'_> {
         let base = unsafe { self.regions.get_unchecked(region) }.base;
         match self.side(region) {
             // SAFETY: as promised.
-            Side::Scratch => Slot { start: unsafe { self.place(unit, start) }, entry: 0 },
+            Side::Scratch | Side::Result => {
+                Slot { start: unsafe { self.place(unit, start) }, entry: 0 }
+            }
             _ => Slot { start: base.wrapping_add(start), entry: unit.unit as usize * ENTRY },
         }
     }

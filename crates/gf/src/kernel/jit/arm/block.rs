@@ -17,8 +17,8 @@ use crate::block::{Block, Side};
 const SECOND: X = X(3);
 const LEN: X = X(5);
 /// What is added to addresses, by side: distances; or what they are found by. Once they are, tables
-/// are found by these.
-const BY_SIDE: [X; 3] = [QUARTERS[1], QUARTERS[2], QUARTERS[3]];
+/// are found by these, and the last one counts.
+const BY_SIDE: [X; 4] = [QUARTERS[1], QUARTERS[2], QUARTERS[3], DONE];
 /// Hold nothing for long.
 const SCRATCH: [X; 2] = [X(16), X(17)];
 
@@ -165,8 +165,10 @@ impl Loops<'_> {
         let rest = offset_of!(Arguments, rest);
         for (side, to) in BY_SIDE.into_iter().enumerate() {
             let is_distance =
-                self.addressing == Addressing::Moved || side == Side::Scratch as usize;
+                self.addressing == Addressing::Moved || side >= Side::Scratch as usize;
             match self.addressing {
+                // Results lie as all of scratch.
+                Addressing::Listed if side == Side::Result as usize => {}
                 Addressing::Listed => self.code.push(load_word(to, ARGUMENTS, rest + 8 * side)),
                 _ if is_distance => self.code.push(load_word(to, SECOND, 8 * side)),
                 _ => {
@@ -185,7 +187,7 @@ impl Loops<'_> {
         let slot = size_of::<Slot>() * operand;
         let by_side = BY_SIDE[side as usize];
         self.code.push(load_word(to, OPERANDS, slot + offset_of!(Slot, start)));
-        if side == Side::Scratch {
+        if side == Side::Scratch || side == Side::Result {
             self.code.push(add(to, to, by_side, 0));
             return;
         }
@@ -197,13 +199,13 @@ impl Loops<'_> {
     /// The address of an operand whose region and unit are in the record.
     fn listed(&mut self, to: X, operand: u32, side: Side) {
         let [_, far] = SCRATCH;
-        let by_side = BY_SIDE[side as usize];
+        let by_side = BY_SIDE[(side as usize).min(Side::Scratch as usize)];
         let (anchor, behind) = self.block.anchor(operand).unwrap_or((operand, 0));
         let rank = self.block.named().position(|named| named == anchor).unwrap_or(0);
         self.code.push(load_half(far, OPERANDS, 8 * rank + 4));
         self.code.push(add_bytes(far, far, behind as usize));
         match side {
-            Side::Scratch => self.code.push(encode::multiply(far, far, by_side)),
+            Side::Scratch | Side::Result => self.code.push(encode::multiply(far, far, by_side)),
             _ => self.code.push(load_indexed(far, by_side, far, true)),
         }
         self.code.push(load_half(to, OPERANDS, 8 * rank));
@@ -253,7 +255,7 @@ impl Loops<'_> {
     fn next(&mut self, repetition: usize) -> Option<()> {
         let (at, step) = match self.addressing {
             Addressing::Listed => (OPERANDS, 8 * self.words()),
-            _ => (SECOND, size_of::<[usize; 3]>()),
+            _ => (SECOND, size_of::<[usize; 4]>()),
         };
         let [end, _] = SCRATCH;
         self.code.push(add_bytes(at, at, step));

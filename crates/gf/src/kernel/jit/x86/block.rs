@@ -11,7 +11,7 @@ use super::X86;
 use super::fetch;
 use super::places::{
     AHEAD_AT, AHEAD_LEFT, AHEAD_SHIFTS, AHEAD_SLOTS, ARGUMENTS, AT, BASES, DONE, END, HEADER, LEFT,
-    LEN, MAPS, NEXT, RECORDS, REGIONS, SHIFTS, SLOTS, SPARE, TABLE, low,
+    MAPS, NEXT, RECORDS, REGIONS, SHIFTS, SLOTS, SPARE, TABLE, low,
 };
 use crate::block::{Block, Side};
 
@@ -83,7 +83,7 @@ impl<'a> Assembler<'a> {
                 }
             }
         }
-        self.emit(Instruction::with2(Code::Mov_r64_rm64, LEFT, LEN)?)?;
+        self.len(LEFT)?;
         let none_left = match self.variant {
             CodeVariant::Unrolled => Some(self.many_vectors(straight, turns)?),
             _ => None,
@@ -99,7 +99,7 @@ impl<'a> Assembler<'a> {
             self.emit(Instruction::with_branch(Code::Jne_rel32_64, vector)?)?;
         }
         none_left.into_iter().for_each(|jump| self.land(jump));
-        self.add(SHIFTS, size_of::<[usize; 3]>() as i32)?;
+        self.add(SHIFTS, size_of::<[usize; 4]>() as i32)?;
         self.until_end(SHIFTS, repetition)
     }
 
@@ -143,11 +143,12 @@ impl<'a> Assembler<'a> {
                 }
             }
         }
-        let [inputs, outputs, scratch] = AT;
+        let [inputs, outputs, scratch, results] = AT;
         self.add(inputs, 64 * turns as i32)?;
         if self.addressing != Addressing::Ordered {
             self.add(outputs, 64 * turns as i32)?;
         }
+        self.add(results, 64 * turns as i32)?;
         self.add(scratch, 64 * turns as i32)
     }
 
@@ -179,6 +180,12 @@ impl<'a> Assembler<'a> {
         self.load(SPARE, Register::RSP, 0)?;
         let argument = MemoryOperand::with_base_displ(SPARE, offset as i64);
         self.emit(Instruction::with2(code, first, argument)?)
+    }
+
+    /// The bytes of each operand.
+    fn len(&mut self, to: Register) -> Result<(), IcedError> {
+        self.load(to, Register::RSP, 0)?;
+        self.load(to, to, offset_of!(Arguments, len))
     }
 
     fn until_end(&mut self, at: Register, repetition: u64) -> Result<(), IcedError> {
@@ -213,7 +220,6 @@ impl<'a> Assembler<'a> {
             Addressing::Moved | Addressing::Ordered => {
                 self.load(SHIFTS, ARGUMENTS, second)?;
                 self.load(END, ARGUMENTS, offset_of!(Arguments, end))?;
-                self.load(LEN, ARGUMENTS, offset_of!(Arguments, len))?;
             }
         }
         if self.addressing == Addressing::Moved {
@@ -241,7 +247,7 @@ impl<'a> Assembler<'a> {
             let place = MemoryOperand::with_base_displ_size(Register::RSP, from, 1);
             self.emit(Instruction::with2(Code::Lea_r64_m, list, place)?)?;
         }
-        for (operand, _) in self.of_sides(|side| side == Side::Scratch) {
+        for (operand, _) in self.of_sides(|side| side == Side::Scratch || side == Side::Result) {
             self.load(address, slots, size_of::<Slot>() * operand + offset_of!(Slot, start))?;
             for list in [SLOTS, NEXT] {
                 let place = MemoryOperand::with_base_displ_size(list, 8 * operand as i64, 1);
@@ -261,7 +267,7 @@ impl<'a> Assembler<'a> {
     /// those of the one after it are. After the last one nothing new is fetched.
     fn look_up(&mut self) -> Result<(), IcedError> {
         self.emit(Instruction::with2(Code::Xchg_rm64_r64, SLOTS, NEXT)?)?;
-        let place = MemoryOperand::with_base_displ(SHIFTS, size_of::<[usize; 3]>() as i64);
+        let place = MemoryOperand::with_base_displ(SHIFTS, size_of::<[usize; 4]>() as i64);
         self.emit(Instruction::with2(Code::Lea_r64_m, AHEAD_SLOTS, place)?)?;
         self.emit(Instruction::with2(Code::Cmp_r64_rm64, AHEAD_SLOTS, END)?)?;
         self.emit(Instruction::with2(Code::Cmovae_r64_rm64, AHEAD_SLOTS, SHIFTS)?)?;
@@ -269,12 +275,13 @@ impl<'a> Assembler<'a> {
         let nothing = low(AT[0]);
         self.emit(Instruction::with2(Code::Xor_r32_rm32, nothing, nothing)?)?;
         self.load(AT[2], SHIFTS, 8 * Side::Scratch as usize)?;
+        self.load(AT[3], SHIFTS, 8 * Side::Result as usize)?;
         if self.variant.fetches() {
             // Either this repetition some way in, or the next one from its start.
             let [arguments, _, _] = BASES;
             self.load(arguments, Register::RSP, 0)?;
             self.load(AHEAD_AT, arguments, offset_of!(Arguments, rest) + 16)?;
-            self.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_LEFT, LEN)?)?;
+            self.len(AHEAD_LEFT)?;
             self.emit(Instruction::with2(Code::Sub_r64_rm64, AHEAD_LEFT, AHEAD_AT)?)?;
             self.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_SLOTS, SLOTS)?)?;
             self.emit(Instruction::with2(Code::Test_rm64_r64, AHEAD_AT, AHEAD_AT)?)?;
@@ -294,7 +301,7 @@ impl<'a> Assembler<'a> {
             self.emit(Instruction::with2(Code::Add_r64_rm64, table, moved)?)?;
         }
         self.load(slots, slots, offset_of!(Arguments, operands))?;
-        for (operand, side) in self.of_sides(|side| side != Side::Scratch) {
+        for (operand, side) in self.of_sides(|side| side != Side::Scratch && side != Side::Result) {
             let slot = size_of::<Slot>() * operand;
             self.load(address, slots, slot + offset_of!(Slot, entry))?;
             let entry = MemoryOperand::with_base_index([inputs, outputs][side as usize], address);
@@ -317,11 +324,11 @@ impl<'a> Assembler<'a> {
             self.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_SLOTS, NEXT)?)?;
             let nothing = low(AHEAD_AT);
             self.emit(Instruction::with2(Code::Xor_r32_rm32, nothing, nothing)?)?;
-            self.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_LEFT, LEN)?)?;
+            self.len(AHEAD_LEFT)?;
             self.land(over);
             return Ok(());
         }
-        let size = size_of::<[usize; 3]>() as i64;
+        let size = size_of::<[usize; 4]>() as i64;
         let [next, last, _] = BASES;
         let place = MemoryOperand::with_base_displ(AHEAD_SHIFTS, size);
         self.emit(Instruction::with2(Code::Lea_r64_m, next, place)?)?;
@@ -331,7 +338,7 @@ impl<'a> Assembler<'a> {
         self.emit(Instruction::with2(Code::Cmovae_r64_rm64, next, last)?)?;
         self.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_SHIFTS, next)?)?;
         self.load(AHEAD_AT, AHEAD_SHIFTS, 0)?;
-        self.emit(Instruction::with2(Code::Mov_r64_rm64, AHEAD_LEFT, LEN)?)?;
+        self.len(AHEAD_LEFT)?;
         self.land(over);
         Ok(())
     }

@@ -25,7 +25,6 @@ pub(super) const ARGUMENTS: Register = Register::RDI;
 // Registers that both kinds of code use alike.
 pub(super) const MAPS: Register = Register::RDX;
 pub(super) const END: Register = Register::RCX;
-pub(super) const LEN: Register = Register::R8;
 /// Hold addresses of operands, in turn.
 pub(super) const BASES: [Register; 3] = [Register::R12, Register::R13, Register::R14];
 
@@ -35,7 +34,7 @@ pub(super) const SHIFTS: Register = Register::RSI;
 /// What is left of the operands of this repetition.
 pub(super) const LEFT: Register = Register::R15;
 /// Where the code is in the operands, by side.
-pub(super) const AT: [Register; 3] = [Register::RAX, Register::R10, Register::R11];
+pub(super) const AT: [Register; 4] = [Register::RAX, Register::R10, Register::R11, Register::R8];
 pub(super) const AHEAD_AT: Register = Register::RBX;
 pub(super) const AHEAD_SHIFTS: Register = Register::RBP;
 pub(super) const AHEAD_LEFT: Register = Register::R9;
@@ -198,7 +197,7 @@ impl Places {
         let far = FARS[which];
         self.starts[2 + which].0 = None;
         self.next += 1;
-        if side == Side::Scratch {
+        if side == Side::Scratch || side == Side::Result {
             code.push(Instruction::with2(Code::Mov_r32_rm32, low(far), self.unit(anchor))?);
             code.push(Instruction::with2(Code::Add_rm64_imm8, far, behind as i32)?);
             self.argument(SCRATCH, code)?;
