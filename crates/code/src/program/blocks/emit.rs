@@ -95,8 +95,7 @@ impl<'a> Emitter<'a> {
             true => self.together(accs, columns),
             false => HashMap::default(),
         };
-        let early = if self.few_sums { self.by_last(planned) } else { Vec::new() };
-        for (index, &acc) in accs.iter().enumerate() {
+        for &acc in accs {
             let step = self.view.steps[self.view.accs[acc]];
             let rows = self.view.rows_of(&step);
             let columns: Vec<(usize, u32)> = step
@@ -117,27 +116,11 @@ impl<'a> Emitter<'a> {
                 }
             };
             self.add_rows(&mut line, acc, &new, ends(acc));
-            early.iter().filter(|&&(last, _)| last == index).for_each(|&(_, vertex)| {
-                self.value(&mut line, vertex);
-            });
         }
         self.make(&mut line, &planned.made);
         line.beside = true;
         self.make(&mut line, &planned.beside);
         self.end(line);
-    }
-
-    /// What a block makes of its own results, each with the number of the last of its accumulators
-    /// that it needs: made then, it lets results go that would wait on the stack for the others.
-    fn by_last(&self, planned: &PlannedBlock<'_>) -> Vec<(usize, u32)> {
-        let last = |&vertex: &u32| {
-            let mut givens = BTreeSet::new();
-            self.view.givens(vertex, &mut givens);
-            let makers = givens.iter().filter_map(|&given| self.view.acc_that_makes(given));
-            let at = makers.map(|maker| planned.accs.iter().position(|&acc| acc == maker));
-            Some((at.collect::<Option<Vec<usize>>>()?.into_iter().max()?, vertex))
-        };
-        planned.made.iter().filter_map(last).collect()
     }
 
     /// Adds new terms to the rows of an accumulator, which then are results or lie in scratch. What
