@@ -116,6 +116,7 @@ def zen4(folder):
         Linked("from memory | first level", columns=(1, 2)),
         Linked("GB/s | AVX2 before", "Fetched into which cache", columns=(1, 2, 4, 5)),
         Linked("GB/s | AVX2 before", "Fewer calls, longer runs", columns=(1, 2, 3, 4, 5, 6)),
+        Linked("GB/s | AVX2 before", "Parities beside products", columns=(1, 2, 3, 4, 5, 6)),
         Rule("promise | bar", "All that the CPU has", "", (file,), promises(NEXT), BARS),
         Rule("promise | bar", "Held to AVX2", "", (held,),
              promises(AVX2_NEXT, "_avx2", OTHER), BARS),
