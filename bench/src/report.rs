@@ -90,6 +90,7 @@ impl Report {
         out += &table("promise | bar | worst cell", promises);
         out += "\nGB/s, one core: data of an encode, rebuilt chunks otherwise. Median (quarter to \
                 three quarters) of interleaved rounds.\n";
+        out += PLANS;
         out.extend(self.groups().iter().map(|group| group_table(group)));
         out + &self.threads() + &self.small()
     }
@@ -143,6 +144,11 @@ impl Report {
         figures::write(folder, &self.case, self, &self.markdown())
     }
 }
+
+/// Who has made what the loss of a cell needs before its rounds begin.
+const PLANS: &str = "What a decode or repair needs for its loss (plan, inverse, tables) is there \
+    before the rounds with kiln, klauspost, ISA-L and `ceph-isa`, which keep it; Jerasure, Ceph's \
+    other plugins and the crates make it in every call.\n";
 
 /// `rs encode, cache 1 MiB`; for all m "decode m" is one group.
 fn title(cell: &Cell) -> String {
