@@ -78,8 +78,6 @@ pub struct Program {
 #[derive(Debug)]
 struct Compiled {
     kernel_program: KernelProgram,
-    /// Whether some blocks load no inputs: they could be beside others.
-    apart: bool,
     /// Bytes of every sub-chunk that all calls do before the next ones are begun.
     slice: usize,
 }
@@ -98,8 +96,8 @@ impl LazyCompiled {
         source: Arc<Relabelled>,
         kernel: &'static dyn Kernel,
         dataflow: Dataflow,
-    ) -> Option<Box<LazyCompiled>> {
-        Some(Box::new(LazyCompiled { source, kernel, dataflow, made: OnceLock::new() }))
+    ) -> Box<LazyCompiled> {
+        Box::new(LazyCompiled { source, kernel, dataflow, made: OnceLock::new() })
     }
 
     fn compiled(&self) -> Result<&Compiled, CodeError> {
@@ -129,7 +127,7 @@ impl Compiled {
         let slice = slice(SCRATCH_CACHED, units, SLICE_OUTPUT_STATIONARY_MIN);
         source.order = relabelled.order.clone();
         let kernel_program = KernelProgram::new(source, buffers)?;
-        Ok(Some(Compiled { kernel_program, apart: false, slice }))
+        Ok(Some(Compiled { kernel_program, slice }))
     }
 
     /// Input-stationary blocks, streamed or not: of data in memory, or for a kernel that computes
@@ -143,14 +141,18 @@ impl Compiled {
         else {
             return Ok(None);
         };
-        let reads = |routine: &Routine| routine.block().sides().contains(&Side::Input);
-        let apart = !source.routines.iter().all(reads);
         let slots = buffers.scratch;
         source.order = relabelled.order.clone();
         memory_order::sort(&mut source);
         let kernel_program = KernelProgram::new(source, buffers)?;
         let slice = slice(SCRATCH_MEMORY, slots, SLICE_MIN);
-        Ok(Some(Compiled { kernel_program, apart, slice }))
+        Ok(Some(Compiled { kernel_program, slice }))
+    }
+
+    /// Whether some blocks load no inputs: what they make could be made beside others' products.
+    fn makes_apart(&self) -> bool {
+        let reads = |routine: &Routine| routine.block().sides().contains(&Side::Input);
+        !self.kernel_program.routines().iter().all(reads)
     }
 
     /// A product for every step.
@@ -168,7 +170,7 @@ impl Compiled {
             1 => usize::MAX,
             _ => slice(SCRATCH_CACHED, parts.slots, SLICE_MIN),
         };
-        Ok(Compiled { kernel_program, apart: false, slice })
+        Ok(Compiled { kernel_program, slice })
     }
 }
 
@@ -184,7 +186,7 @@ impl Program {
         if dag.work().0 == 0
             && let Some(kernel_program) = scheduled::resident(&*fused(dag)?, kernel)?
         {
-            return alone(Compiled { kernel_program, apart: false, slice: usize::MAX });
+            return alone(Compiled { kernel_program, slice: usize::MAX });
         }
         if kernel.compiles_blocks() {
             let source = Arc::new(by_layers(dag));
@@ -194,11 +196,12 @@ impl Program {
                 let Some(cached) = Compiled::input_stationary(&source, kernel, in_caches)? else {
                     return alone(Compiled::of_products(&*fused(dag)?, kernel)?);
                 };
-                let streamed = cached.apart.then(|| lazy(Dataflow::Streamed)).flatten();
+                let streamed = cached.makes_apart().then(|| lazy(Dataflow::Streamed));
                 return Ok(Program { cached, memory: [None, streamed], packets: None });
             }
             if let Some(cached) = Compiled::output_stationary(&source, kernel)? {
-                let memory = [Dataflow::InputStationary, Dataflow::Streamed].map(lazy);
+                let memory =
+                    [Dataflow::InputStationary, Dataflow::Streamed].map(|flow| Some(lazy(flow)));
                 return Ok(Program { cached, memory, packets: None });
             }
         }
@@ -262,7 +265,7 @@ impl Program {
         hint: TemporalHint,
     ) -> Result<(), CodeError> {
         let bytes = working_set(inputs, outputs);
-        let &Compiled { ref kernel_program, slice, .. } = self.compiled(hint, bytes)?;
+        let &Compiled { ref kernel_program, slice } = self.compiled(hint, bytes)?;
         match &self.packets {
             Some(packets) => packets.run(kernel_program, inputs, outputs, slice, hint),
             None => Ok(kernel_program.run(inputs, outputs, slice, hint)?),

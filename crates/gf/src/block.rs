@@ -30,6 +30,18 @@ pub enum Side {
     Result,
 }
 
+impl Side {
+    /// Whether operands of this side lie in the scratch region.
+    ///
+    /// ```
+    /// use kiln_gf::Side;
+    /// assert!(Side::Result.in_scratch() && !Side::Output.in_scratch());
+    /// ```
+    pub fn in_scratch(self) -> bool {
+        matches!(self, Side::Scratch | Side::Result)
+    }
+}
+
 /// A value that a block has loaded or computed.
 ///
 /// ```

@@ -261,10 +261,7 @@ fn emit_level(
     if dataflow == Dataflow::Streamed {
         planned = beside::placed(view, planned);
     }
-    let mut last: HashMap<usize, usize> = HashMap::default();
-    for (index, planned) in planned.iter().enumerate() {
-        last.extend(planned.accs.iter().map(|&acc| (acc, index)));
-    }
+    let last = last_of(planned.iter().map(|planned| planned.accs));
     for planned in &planned {
         let of_others = if planned.accs.is_empty() { &planned.made } else { &planned.beside };
         emitter.keep_sources(of_others);
@@ -281,6 +278,12 @@ fn emit_level(
         emitter.block(planned, &columns, &ends);
     }
     emitter.kinds() <= KINDS_MAX
+}
+
+/// The last of some blocks that each accumulator is in: the one that ends it.
+fn last_of<'a>(blocks: impl Iterator<Item = &'a [usize]>) -> HashMap<usize, usize> {
+    let each = |(index, accs): (usize, &'a [usize])| accs.iter().map(move |&acc| (acc, index));
+    blocks.enumerate().flat_map(each).collect()
 }
 
 /// Whether every accumulator is in a group with others whose results are needed with its own.
@@ -323,7 +326,7 @@ fn planned<'a>(
     let ended = ends.iter().zip(&outside).filter(|(_, epilogues)| !epilogues.is_empty());
     let of_groups = groups.iter().zip(&inside).map(|(group, inside)| {
         let (accs, exprs) = (&group.accs[..], &group.exprs[..]);
-        PlannedBlock { accs, exprs, made: made(inside), beside: Vec::new() }
+        PlannedBlock { accs, exprs, made: made(inside), ..PlannedBlock::default() }
     });
     let only_made = |made: Vec<u32>| PlannedBlock { made, ..PlannedBlock::default() };
     let of_ends = ended.map(|(_, epilogues)| only_made(made(epilogues)));
@@ -340,10 +343,7 @@ fn place_epilogues(
     ends: &[Group],
     epilogues: &[Subexpression],
 ) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
-    let mut last: HashMap<usize, usize> = HashMap::default();
-    for (index, group) in groups.iter().enumerate() {
-        last.extend(group.accs.iter().map(|&acc| (acc, index)));
-    }
+    let last = last_of(groups.iter().map(|group| &group.accs[..]));
     let end = |epilogue: &Subexpression| {
         let mut ends = epilogue.users.iter().map(|user| last.get(user).copied());
         let end = ends.next().flatten()?;

@@ -78,6 +78,9 @@ pub struct Job<'a> {
     pub stream: bool,
 }
 
+/// By how many bytes the operands of a repetition are moved, by [`Side`].
+pub type Distances = [usize; 4];
+
 /// The operands of the repetitions of a call.
 #[derive(Debug, Clone, Copy)]
 pub enum Operands<'a> {
@@ -87,7 +90,7 @@ pub enum Operands<'a> {
         /// The addresses.
         slots: &'a [*mut u8],
         /// The repetitions.
-        shifts: &'a [[usize; 4]],
+        shifts: &'a [Distances],
     },
     /// As moved, but a unit of an input or output is so far from the start of its region as a
     /// table says.
@@ -96,7 +99,7 @@ pub enum Operands<'a> {
         slots: &'a [Slot],
         /// The repetitions: by how many bytes of table entries operands are moved in inputs and
         /// outputs, by how many bytes in scratch.
-        shifts: &'a [[usize; 4]],
+        shifts: &'a [Distances],
         /// The tables, of inputs and of outputs.
         tables: [&'a [usize]; 2],
     },

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use super::{Product, Routine};
 use crate::block::{Block, Side};
 use crate::field::mul;
+use crate::kernel::engine::Distances;
 use crate::{GfError, TemporalHint};
 
 mod check;
@@ -204,7 +205,7 @@ struct Tables {
     /// where nothing looks there.
     of: [Vec<usize>; 2],
     /// The program's shifts, in bytes by side, or in bytes of table entries.
-    shifts: Vec<[usize; 4]>,
+    shifts: Vec<Distances>,
 }
 
 /// A program of products and blocks over units of buffers, checked when made.
@@ -279,6 +280,11 @@ impl KernelProgram {
     /// The buffers that a run works on.
     pub fn buffers(&self) -> &Buffers {
         &self.buffers
+    }
+
+    /// The blocks that calls repeat.
+    pub fn routines(&self) -> &[Routine] {
+        &self.routines
     }
 
     /// Calls of a run, each over all slices.

@@ -1,6 +1,6 @@
 //! Where what is made of results in scratch is made: beside the products of a later block.
 
-use super::{AccumulatorView, PlannedBlock};
+use super::{AccumulatorView, PlannedBlock, last_of};
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::BTreeSet;
 
@@ -12,10 +12,7 @@ pub(super) fn placed<'a>(
 ) -> Vec<PlannedBlock<'a>> {
     let (mut blocks, alone): (Vec<PlannedBlock<'a>>, Vec<PlannedBlock<'a>>) =
         planned.into_iter().partition(|block| !block.accs.is_empty());
-    let mut last: HashMap<usize, usize> = HashMap::default();
-    for (index, block) in blocks.iter().enumerate() {
-        last.extend(block.accs.iter().map(|&acc| (acc, index)));
-    }
+    let last = last_of(blocks.iter().map(|block| block.accs));
     let (mut next, mut left) = (0, Vec::new());
     for block in alone {
         let place = ready(view, &block.made, &last).and_then(|ready| {

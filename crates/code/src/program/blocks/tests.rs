@@ -11,6 +11,13 @@ fn kernel() -> Option<&'static dyn Kernel> {
     kernel
 }
 
+/// Whether a program computes what the DAG does.
+fn is_right(source: ProgramSource, buffers: Buffers, dag: &Dag) -> bool {
+    let inputs: Vec<u8> = (0..dag.inputs().len()).map(|i| (i * 37 + i / 251 + 5) as u8).collect();
+    let made = KernelProgram::new(source, buffers).unwrap().eval(&inputs).unwrap();
+    made == dag.eval(&inputs).unwrap()
+}
+
 #[test]
 fn whole_accs_of_a_code_share_two_pieces_of_code() {
     let Some(kernel) = kernel() else { return };
@@ -27,9 +34,7 @@ fn whole_accs_of_a_code_share_two_pieces_of_code() {
     assert!(most.unwrap() <= 12 + 10 + 4 + 1, "{most:?}");
     // Nothing lies in scratch.
     assert_eq!(buffers.scratch, 0);
-    let inputs: Vec<u8> = (0..dag.inputs().len()).map(|i| (i * 37 + i / 251 + 5) as u8).collect();
-    let made = KernelProgram::new(source, buffers).unwrap().eval(&inputs).unwrap();
-    assert!(made == dag.eval(&inputs).unwrap());
+    assert!(is_right(source, buffers, dag));
 }
 
 #[test]
@@ -71,10 +76,7 @@ fn streamed_parities_are_made_beside_products() {
                 let count = |wanted| sides.iter().filter(|&&side| side == wanted).count();
                 by[usize::from(count(Side::Input) > 0)] += shifts.len() * count(Side::Output);
             }
-            let inputs: Vec<u8> =
-                (0..dag.inputs().len()).map(|i| (i * 37 + i / 251 + 5) as u8).collect();
-            let made = KernelProgram::new(source, buffers).unwrap().eval(&inputs).unwrap();
-            assert!(made == dag.eval(&inputs).unwrap(), "{spec}");
+            assert!(is_right(source, buffers, dag), "{spec}");
             by
         };
         let [alone, beside] = parities(Dataflow::InputStationary);

@@ -236,7 +236,7 @@ impl KernelProgram {
                 r if r < inputs + outputs => Side::Output,
                 _ => Side::Scratch,
             };
-            if found != *side && !(found == Side::Scratch && *side == Side::Result) {
+            if found != *side && !(found.in_scratch() && side.in_scratch()) {
                 return Err(GfError::WrongSide { index, region });
             }
             if block.uses(index as u32).1 {

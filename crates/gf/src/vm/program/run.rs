@@ -8,7 +8,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{Buffers, Checked, KernelProgram, LINE, TOGETHER, Tables, Unit, Work, scratch};
 use crate::block::Side;
 use crate::kernel;
-use crate::kernel::engine::{Job, Operands, Slot};
+use crate::kernel::engine::{Distances, Job, Operands, Slot};
 use crate::kernel::fetch::{self, Level};
 use crate::vm::Routine;
 use crate::{Caches, GfError, TemporalHint, working_set};
@@ -69,10 +69,10 @@ impl KernelProgram {
         let mut room = self.room(regions.len());
         let together = if slice < packet { 1 } else { self.together().min(blocks) };
         // Blocks that are taken together are repetitions further on.
-        let mut of_blocks: SmallVec<[[usize; 4]; 4]> = SmallVec::new();
+        let mut of_blocks: SmallVec<[Distances; 4]> = SmallVec::new();
         if together > 1 {
             of_blocks.extend((0..together).flat_map(|block| {
-                let moved = move |&[inputs, outputs, scratch, results]: &[usize; 4]| {
+                let moved = move |&[inputs, outputs, scratch, results]: &Distances| {
                     [inputs + block * steps[0], outputs + block * steps[1], scratch, results]
                 };
                 shifts.iter().map(moved)
@@ -287,7 +287,7 @@ impl KernelProgram {
     }
 
     /// The repetitions of a call, in bytes.
-    fn shifts_of<'a>(&self, shifts: &Range<usize>, pass: &Pass<'a>) -> &'a [[usize; 4]] {
+    fn shifts_of<'a>(&self, shifts: &Range<usize>, pass: &Pass<'a>) -> &'a [Distances] {
         match self.together() {
             1 => &pass.shifts[shifts.clone()],
             _ => pass.shifts,
@@ -377,7 +377,7 @@ fn cast_const(places: &mut [*mut u8]) -> &mut [*const u8] {
 }
 
 /// Whether all outputs of a block start at multiples of 64, in all repetitions.
-fn lines(routine: &Routine, slots: &[*mut u8], shifts: &[[usize; 4]]) -> bool {
+fn lines(routine: &Routine, slots: &[*mut u8], shifts: &[Distances]) -> bool {
     let sides = slots.iter().zip(routine.block().sides());
     let mut outputs = sides.filter(|(_, side)| **side == Side::Output);
     shifts.iter().all(|shift| shift[Side::Output as usize].is_multiple_of(LINE))
@@ -401,7 +401,7 @@ struct Pass<'a> {
     inputs: usize,
     /// As the sequence's, in bytes, by side; for every block where they are taken together. In
     /// bytes of table entries where there are tables.
-    shifts: &'a [[usize; 4]],
+    shifts: &'a [Distances],
     /// Bytes from unit to unit, of inputs and outputs, and of scratch.
     strides: [usize; 2],
     /// Bytes from the start of a region to each unit, of inputs and outputs; empty without orders.

@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use super::super::super::engine::{Addressing, CodeVariant, Slot};
+use super::super::super::engine::{Addressing, CodeVariant, Distances, Slot};
 use super::super::call::Arguments;
 use super::super::target::{MOST_STACK, StraightLine};
 use super::Arm;
@@ -187,7 +187,7 @@ impl Loops<'_> {
         let slot = size_of::<Slot>() * operand;
         let by_side = BY_SIDE[side as usize];
         self.code.push(load_word(to, OPERANDS, slot + offset_of!(Slot, start)));
-        if side == Side::Scratch || side == Side::Result {
+        if side.in_scratch() {
             self.code.push(add(to, to, by_side, 0));
             return;
         }
@@ -255,7 +255,7 @@ impl Loops<'_> {
     fn next(&mut self, repetition: usize) -> Option<()> {
         let (at, step) = match self.addressing {
             Addressing::Listed => (OPERANDS, 8 * self.words()),
-            _ => (SECOND, size_of::<[usize; 4]>()),
+            _ => (SECOND, size_of::<Distances>()),
         };
         let [end, _] = SCRATCH;
         self.code.push(add_bytes(at, at, step));

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
-use super::super::super::engine::{Addressing, CodeVariant, Slot};
+use super::super::super::engine::{Addressing, CodeVariant, Distances, Slot};
 use super::super::call::Arguments;
 use super::super::target::{MOST_STACK, StraightLine};
 use super::X86;
@@ -99,7 +99,7 @@ impl<'a> Assembler<'a> {
             self.emit(Instruction::with_branch(Code::Jne_rel32_64, vector)?)?;
         }
         none_left.into_iter().for_each(|jump| self.land(jump));
-        self.add(SHIFTS, size_of::<[usize; 4]>() as i32)?;
+        self.add(SHIFTS, size_of::<Distances>() as i32)?;
         self.until_end(SHIFTS, repetition)
     }
 
@@ -247,7 +247,7 @@ impl<'a> Assembler<'a> {
             let place = MemoryOperand::with_base_displ_size(Register::RSP, from, 1);
             self.emit(Instruction::with2(Code::Lea_r64_m, list, place)?)?;
         }
-        for (operand, _) in self.of_sides(|side| side == Side::Scratch || side == Side::Result) {
+        for (operand, _) in self.of_sides(Side::in_scratch) {
             self.load(address, slots, size_of::<Slot>() * operand + offset_of!(Slot, start))?;
             for list in [SLOTS, NEXT] {
                 let place = MemoryOperand::with_base_displ_size(list, 8 * operand as i64, 1);
@@ -267,7 +267,7 @@ impl<'a> Assembler<'a> {
     /// those of the one after it are. After the last one nothing new is fetched.
     fn look_up(&mut self) -> Result<(), IcedError> {
         self.emit(Instruction::with2(Code::Xchg_rm64_r64, SLOTS, NEXT)?)?;
-        let place = MemoryOperand::with_base_displ(SHIFTS, size_of::<[usize; 4]>() as i64);
+        let place = MemoryOperand::with_base_displ(SHIFTS, size_of::<Distances>() as i64);
         self.emit(Instruction::with2(Code::Lea_r64_m, AHEAD_SLOTS, place)?)?;
         self.emit(Instruction::with2(Code::Cmp_r64_rm64, AHEAD_SLOTS, END)?)?;
         self.emit(Instruction::with2(Code::Cmovae_r64_rm64, AHEAD_SLOTS, SHIFTS)?)?;
@@ -301,7 +301,7 @@ impl<'a> Assembler<'a> {
             self.emit(Instruction::with2(Code::Add_r64_rm64, table, moved)?)?;
         }
         self.load(slots, slots, offset_of!(Arguments, operands))?;
-        for (operand, side) in self.of_sides(|side| side != Side::Scratch && side != Side::Result) {
+        for (operand, side) in self.of_sides(|side| !side.in_scratch()) {
             let slot = size_of::<Slot>() * operand;
             self.load(address, slots, slot + offset_of!(Slot, entry))?;
             let entry = MemoryOperand::with_base_index([inputs, outputs][side as usize], address);
@@ -328,7 +328,7 @@ impl<'a> Assembler<'a> {
             self.land(over);
             return Ok(());
         }
-        let size = size_of::<[usize; 4]>() as i64;
+        let size = size_of::<Distances>() as i64;
         let [next, last, _] = BASES;
         let place = MemoryOperand::with_base_displ(AHEAD_SHIFTS, size);
         self.emit(Instruction::with2(Code::Lea_r64_m, next, place)?)?;

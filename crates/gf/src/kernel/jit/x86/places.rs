@@ -197,7 +197,7 @@ impl Places {
         let far = FARS[which];
         self.starts[2 + which].0 = None;
         self.next += 1;
-        if side == Side::Scratch || side == Side::Result {
+        if side.in_scratch() {
             code.push(Instruction::with2(Code::Mov_r32_rm32, low(far), self.unit(anchor))?);
             code.push(Instruction::with2(Code::Add_rm64_imm8, far, behind as i32)?);
             self.argument(SCRATCH, code)?;
