@@ -7,7 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use kiln_store::{FileBackend, write_whole};
+use kiln_store::{Backend, FileBackend, NewFile};
+use uuid::Uuid;
 
 use super::holes::Holes;
 use super::local;
@@ -241,7 +242,13 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         return Err(Failure::NotUsable { path: path.to_owned(), problem });
     };
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    Ok(write_whole(&FileBackend::open(folder.unwrap_or(Path::new(".")))?, name, bytes)?)
+    let store = FileBackend::open(folder.unwrap_or(Path::new(".")))?;
+    // Two of us may write the same file at once, as a pool's description when its nodes change.
+    let mine = format!("{name}.{}", &Uuid::new_v4().simple().to_string()[..8]);
+    let part = NewFile::named(&mine).part;
+    let mut file = store.create(&NewFile { part, ..NewFile::named(name) })?;
+    file.write(bytes)?;
+    Ok(file.complete()?)
 }
 
 fn same_file(file: &File, path: &Path) -> bool {
@@ -254,4 +261,25 @@ fn same_file(file: &File, path: &Path) -> bool {
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
     let path = path.to_owned();
     move |source| Failure::Io { action, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_file_has_several_writers_at_once_and_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool.toml");
+        let text = |of: u8| vec![b'a' + of; 1000 + usize::from(of)];
+        let (path, text) = (&path, &text);
+        std::thread::scope(|scope| {
+            for of in 0..4 {
+                scope.spawn(move || (0..25).for_each(|_| write_file(path, &text(of)).unwrap()));
+            }
+        });
+        let found = std::fs::read(path).unwrap();
+        assert!((0..4).any(|of| found == text(of)));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }

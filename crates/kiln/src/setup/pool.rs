@@ -169,7 +169,11 @@ impl PoolFlags {
             Err(PoolError::MapChanged { .. }) => {
                 let known = pool.config().clone();
                 let config = Pool::newest(known, force, &open, &setup.settings())?;
-                if let Err(error) = self.write(&config) {
+                // Who changes the pool writes its map down too, and may be ahead of us.
+                let newer = |there: PoolConfig| there.revision > config.revision;
+                if !self.config_without_keys().is_ok_and(newer)
+                    && let Err(error) = self.write(&config)
+                {
                     setup.observer.warn(&format!("{error}; it stays as it was"));
                 }
                 Ok(Pool::open(config, &open)?)
