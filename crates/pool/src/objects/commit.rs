@@ -134,8 +134,9 @@ impl Pool {
             }));
         }
         self.replace(&mut steps)?;
-        self.retire(&steps, settings);
+        // Before anything is removed: who misses it learns why.
         self.note(&steps);
+        self.retire(&steps, settings);
         for step in steps {
             ends[step.of] = step.failed.map_or(Ok(Some(step.manifest)), Err);
         }

@@ -180,26 +180,43 @@ impl Pool {
                 }
                 return Ok(healed);
             }
-            let done: Vec<u16> = healed.rebuilt.iter().map(|(index, _)| *index).collect();
-            if let Some(&index) = todo.iter().find(|index| done.contains(index)) {
-                let todo =
-                    "its disk does not return the bytes that were written; replace the disk".into();
-                let (object, index) = (name.to_owned(), usize::from(index));
-                return Err(PoolError::Mismatch { object, index, todo });
-            }
-            suspects = self.rebuild(
-                key,
-                &found,
-                &manifest,
-                &health,
-                &todo,
-                (req, &suspects),
-                &mut healed,
-                settings,
-            )?;
+            let done = |index: &&u16| healed.rebuilt.iter().any(|(done, _)| done == *index);
+            let rebuilt = match todo.iter().find(done) {
+                Some(&index) => {
+                    let todo = "its disk does not return the bytes that were written; replace the \
+                                disk";
+                    let (object, index, todo) = (name.to_owned(), index.into(), todo.into());
+                    Err(PoolError::Mismatch { object, index, todo })
+                }
+                None => self.rebuild(
+                    key,
+                    &found,
+                    &manifest,
+                    &health,
+                    &todo,
+                    (req, &suspects),
+                    &mut healed,
+                    settings,
+                ),
+            };
+            suspects = match rebuilt {
+                Ok(suspects) => suspects,
+                Err(error) if self.is_in_force(&key, &manifest)? => return Err(error),
+                // It was replaced or removed, and its shards went while they were looked at.
+                Err(_) => {
+                    healed.rebuilt.clear();
+                    Vec::new()
+                }
+            };
         }
         let what = format!("object {name:?}: every attempt finds new damage; run kiln scrub");
         Err(PoolError::Refused { what })
+    }
+
+    /// Whether nothing has changed an object since this manifest was found: what its shards seem to
+    /// lack else says nothing of it.
+    pub(super) fn is_in_force(&self, key: &Key, manifest: &Manifest) -> Result<bool> {
+        Ok(self.ask(key, false)?.newest.as_ref() == Some(manifest))
     }
 
     /// Rebuilds some shards; returns indices of others that turned out to be damaged.

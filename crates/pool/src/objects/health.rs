@@ -11,6 +11,9 @@ use crate::engine::scan::scan;
 use crate::queue::Damaged;
 use crate::{Depth, Key, Manifest, Result, Settings};
 
+/// Looks at an object that others replace all the time.
+const LOOKS: usize = 4;
+
 /// What was found of one object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Health {
@@ -64,6 +67,31 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<Health> {
         self.health_and_shards(found, depth, suspects, settings).map(|(health, _)| health)
+    }
+
+    /// As [`Pool::health`], of an object as it is at the end: where it was replaced while it was
+    /// looked at, and so seemed to lack something, it is looked at again. `None`: it was removed,
+    /// or it changes faster than it can be read.
+    pub(super) fn health_in_force(
+        &self,
+        mut found: Found,
+        depth: Depth,
+        settings: &Settings<'_>,
+    ) -> Result<Option<Health>> {
+        for _ in 0..LOOKS {
+            let Some(manifest) = found.data() else { return Ok(None) };
+            let (key, name) = (Key::of(&manifest.name)?, manifest.name.clone());
+            let health = self.health(&found, depth, &[], settings)?;
+            if health.is_whole() || self.is_in_force(&key, manifest)? {
+                return Ok(Some(health));
+            }
+            found = self.look_at_all(&key, &name)?;
+        }
+        if let Some(manifest) = found.data() {
+            let what = "is replaced faster than it can be read; what it is now was not looked at";
+            settings.observer.warn(&format!("object {:?} {what}", manifest.name));
+        }
+        Ok(None)
     }
 
     /// As [`Pool::health`], with the shards that were opened for it, if the object has some: far

@@ -10,6 +10,7 @@ mod checked;
 mod entry;
 mod scan;
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ const FORMAT: &[u8] = b"1";
 /// Beyond this many changed objects reading all manifests is the quicker way.
 const MOST_CHANGES: usize = 50_000;
 /// Objects that are asked for together.
-const ASKED: usize = 1_000;
+pub(super) const ASKED: usize = 1_000;
 /// Entries between two commits of the database.
 const BATCH: usize = 20_000;
 
@@ -267,6 +268,23 @@ impl Index {
             self.settle(pool, epoch, &positions)?;
         }
         Ok(Refreshed::Changes(keys.len() as u64))
+    }
+
+    /// Objects that changed since the index was brought up to date, as far as the nodes' logs tell;
+    /// `None`: any may have. More may be named than did.
+    ///
+    /// # Errors
+    /// The database. A node that fails while it is asked says nothing.
+    pub(crate) fn changed(&self, pool: &Pool) -> Result<Option<HashSet<Key>>> {
+        let mut changed = HashSet::new();
+        for (at, store) in pool.present() {
+            match changes::since(store, &self.position(&pool.nodes[at].config.id)?) {
+                Ok((_, Some(keys))) => changed.extend(keys),
+                Ok((_, None)) => return Ok(None),
+                Err(_) => {}
+            }
+        }
+        Ok(Some(changed))
     }
 
     /// Shows objects in order of name, from `start` on, as long as they begin with `prefix` and

@@ -278,10 +278,9 @@ impl Pool {
             // Its shards, if there are any, are to be seen as those of no object.
             index.forget(std::slice::from_ref(&listed.name))?;
         }
-        if found.data().is_none() {
+        let Some(health) = self.health_in_force(found, req.depth, &inner)? else {
             return Ok(None);
-        }
-        let health = self.health(&found, req.depth, &[], &inner)?;
+        };
         report.under_replicated += u64::from(health.under_replicated);
         if listed.k == 0 || req.depth < Depth::Data {
             settings.observer.advance(listed.size);

@@ -3,12 +3,15 @@
 //! Opening every shard of a million objects takes minutes; listing the nodes takes seconds. Memory
 //! is bounded: nodes are taken in groups, and the queue has its capacity.
 
+mod judge;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::Serialize;
 
+use self::judge::{Counted, Lack};
+use super::Pool;
 use super::index::{Index, Lookup, THE_MANIFEST, suspected};
-use super::{Listed, Pool};
 use crate::queue::{Damaged, RepairQueue};
 use crate::{Key, NodeFile, Result};
 
@@ -128,16 +131,6 @@ const MOST_UNFINISHED: usize = 100_000;
 /// Manifests of no known object that are looked at.
 const MOST_UNKNOWN: usize = 100_000;
 
-/// What is wrong with one object, while nodes are gone through.
-#[derive(Clone, Debug, Default)]
-struct Lack {
-    lost: Vec<u16>,
-    away: Vec<u16>,
-    manifests: u16,
-    /// A scrub found a damaged copy of the manifest: perhaps one that is counted above.
-    under_replicated: bool,
-}
-
 impl Pool {
     /// Surveys the pool and fills the queue with what a repair should do, the most endangered
     /// first. The index must be fresh. `queue` bounds what is remembered of damaged objects.
@@ -172,10 +165,18 @@ impl Pool {
             }
         }
         self.compare(index, &group, &mut status, &mut lacks)?;
+        let mut all = Counted { status: &mut status, queue, now_ms };
+        let changed = index.changed(self)?;
+        let mut doubtful = Vec::new();
         index.each("", None, |listed| {
-            self.judge(&listed, &lacks, &mut status, queue, now_ms)?;
+            let (key, judged) = self.judge(&listed, &lacks)?;
+            match judged.is_doubtful(changed.as_ref().map(|changed| changed.contains(&key))) {
+                true if doubtful.len() < MOST_DAMAGED => doubtful.push(key),
+                _ => all.count(key, judged),
+            }
             Ok(true)
         })?;
+        self.look_again(&doubtful, lacks, index, &mut all)?;
         // That an object was removed must not be forgotten either.
         let unsettled = self.is_backfilling();
         for listed in index.tombstones()? {
@@ -294,84 +295,6 @@ impl Pool {
             }
             Ok(true)
         })
-    }
-
-    /// One object: counts it, and reports it when it lacks something.
-    fn judge(
-        &self,
-        listed: &Listed,
-        lacks: &BTreeMap<Key, Lack>,
-        status: &mut PoolStatus,
-        queue: &mut RepairQueue,
-        now_ms: u64,
-    ) -> Result<()> {
-        status.objects += 1;
-        status.bytes += listed.size;
-        let key = Key::of(&listed.name)?;
-        let mut lack = lacks.get(&key).cloned().unwrap_or_default();
-        // Nodes that left the pool altogether hold nothing.
-        for (at, node) in listed.nodes.iter().enumerate() {
-            if self.config.position(node).is_none() {
-                lack.lost.push(at as u16);
-            }
-        }
-        lack.lost.sort_unstable();
-        lack.lost.dedup();
-        let gone = |id: &&String| self.config.position(id).is_none();
-        // What a scrub found may be one of those that are counted here.
-        let manifests = usize::from(lack.manifests) + listed.manifests.iter().filter(gone).count();
-        let manifests = manifests.max(usize::from(lack.under_replicated));
-        let misplaced = self.is_misplaced(&key, listed);
-        if lack.lost.is_empty() && manifests == 0 && !misplaced {
-            status.whole += 1;
-            return Ok(());
-        }
-        status.under_replicated += u64::from(manifests > 0 || misplaced);
-        let unreachable = self.unreachable(listed, &lack.lost);
-        // A code that this program cannot do is counted as if any k shards were enough.
-        let of_data = self.codec(&listed.code).map_or_else(
-            |_| listed.m() as i32 - unreachable.len() as i32,
-            |codec| codec.margin(&unreachable),
-        );
-        let of_manifest = (listed.manifests.len() as i32 - 1) - manifests as i32;
-        let margin = if listed.k == 0 { of_manifest } else { of_data.min(of_manifest.max(0)) };
-        if margin < 0 {
-            status.unreadable += 1;
-        } else {
-            *status.endangered.entry(margin).or_default() += 1;
-        }
-        let shard = listed.size.div_ceil(u64::from(listed.k.max(1)));
-        let bytes = shard * lack.lost.len() as u64;
-        status.to_rebuild += bytes;
-        let transient = !lack.lost.is_empty() && lack.away.len() == lack.lost.len();
-        queue.report(Damaged { key, lost: lack.lost, margin, bytes, transient }, now_ms);
-        Ok(())
-    }
-
-    /// Whether copies of a manifest are missing; asks the object's homes.
-    fn lacks_copies(&self, key: &Key) -> Result<bool> {
-        let found = self.ask(key, true)?;
-        let Some(manifest) = &found.newest else { return Ok(false) };
-        Ok(self.manifest_health(&found, manifest, key).under_replicated)
-    }
-
-    /// Whether copies of a manifest must be written where every later reader looks: nodes joined or
-    /// left, or there are to be more of them.
-    fn is_misplaced(&self, key: &Key, listed: &Listed) -> bool {
-        let homes = self.config.homes_now(key);
-        let at_home = |id: &String| {
-            self.config.position(id).is_some_and(|at| homes.positions().any(|home| home == at))
-        };
-        listed.manifests.len() < homes.copies || !listed.manifests.iter().all(at_home)
-    }
-
-    /// Which of these shards cannot be read: those on nodes to be drained still can.
-    fn unreachable(&self, listed: &Listed, lost: &[u16]) -> Vec<usize> {
-        let drains = |index: &usize| {
-            let at = listed.nodes.get(*index).and_then(|id| self.config.position(id));
-            at.is_some_and(|at| self.nodes[at].config.is_leaving() && self.nodes[at].is_here())
-        };
-        lost.iter().map(|&index| usize::from(index)).filter(|index| !drains(index)).collect()
     }
 }
 

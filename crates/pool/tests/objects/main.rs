@@ -9,6 +9,7 @@ mod fuse;
 mod hands;
 mod helped;
 mod lost;
+mod meanwhile;
 mod model;
 mod opened;
 mod pairs;

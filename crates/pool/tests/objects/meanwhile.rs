@@ -1,0 +1,262 @@
+//! Objects that others remove and replace while somebody looks at the pool: what went away in
+//! between is no loss.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::{
+    Class, Index, Key, NodeConfig, NodeFile, Policy, Pool, PoolError, PutRequest, RecoverRequest,
+    ScrubRequest, Settings, Silent, StreamSource,
+};
+use kiln_store::{Append, Backend, Capabilities, ReadAt, StoreError, WriteLock};
+
+use crate::world::*;
+
+/// Objects that change, of which each lacks a shard before.
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// What somebody else does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Act {
+    Remove,
+    Replace,
+}
+
+/// Somebody who acts after so many looks at the disks.
+struct Other {
+    world: Arc<World>,
+    act: Act,
+    /// Looks until then.
+    left: AtomicU64,
+    acted: AtomicU64,
+}
+
+impl Other {
+    /// Tells them that a disk is looked at.
+    fn look(&self) {
+        let less = |left: u64| left.checked_sub(1);
+        if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less) == Ok(1) {
+            self.now();
+        }
+    }
+
+    /// Acts on every object that nobody has locked.
+    fn now(&self) {
+        let pool = self.world.pool();
+        let no_wait = Settings { lock_wait: Duration::ZERO, ..settings() };
+        for (at, name) in NAMES.iter().enumerate() {
+            let run = self.world.run();
+            let done = match self.act {
+                Act::Remove => pool.remove(name, run, 2_000, &no_wait),
+                Act::Replace => {
+                    let req = PutRequest { name, run, now_ms: 2_000, replace: true };
+                    let bytes = data(7_000, 50 + at as u64);
+                    pool.put(&req, &mut StreamSource::new(&bytes[..]), &no_wait).map(drop)
+                }
+            };
+            self.acted.fetch_add(u64::from(done.is_ok()) << (8 * at), Ordering::SeqCst);
+        }
+    }
+
+    fn has_acted_on(&self, at: usize) -> bool {
+        self.acted.load(Ordering::SeqCst) >> (8 * at) & 0xFF > 0
+    }
+
+    /// The pool as it is seen while they are there.
+    fn watched_pool(self: &Arc<Self>) -> Pool {
+        let open = |node: &NodeConfig| {
+            let inner = self.world.open_node(node)?;
+            Ok(Arc::new(Watched { inner, other: Arc::clone(self) }) as Arc<dyn Backend>)
+        };
+        Pool::open(self.world.newest(), &open).unwrap()
+    }
+}
+
+impl std::fmt::Debug for Other {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} after {:?} looks", self.act, self.left)
+    }
+}
+
+/// A disk on which somebody sees every look.
+#[derive(Debug)]
+struct Watched<B> {
+    inner: B,
+    other: Arc<Other>,
+}
+
+impl Backend for Watched<Arc<dyn Backend>> {
+    fn place(&self) -> String {
+        self.inner.place()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn list(&self) -> Result<Vec<String>, StoreError> {
+        self.other.look();
+        self.inner.list()
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
+        self.other.look();
+        let inner = self.inner.open(name)?;
+        Ok(Box::new(Watched { inner, other: Arc::clone(&self.other) }))
+    }
+
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>, StoreError> {
+        self.inner.append(name, at)
+    }
+
+    fn modified(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        self.inner.modified(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        self.inner.remove(name)
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
+        self.inner.lock(wait)
+    }
+}
+
+impl ReadAt for Watched<Box<dyn ReadAt>> {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.other.look();
+        self.inner.read_at(offset, buf)
+    }
+}
+
+/// Removes the shards of an object that have these numbers.
+fn lose(world: &World, name: &str, lost: std::ops::Range<u16>) {
+    let of = Key::of(name).unwrap();
+    for node in 0..world.disks.len() {
+        for file in world.files(node) {
+            if let Some(NodeFile::Shard { key, index, .. }) = NodeFile::parse(&file)
+                && key == of
+                && lost.contains(&index)
+            {
+                world.disks[node].memory.remove(&file).unwrap();
+            }
+        }
+    }
+}
+
+/// A pool of which an object is lost indeed, one lacks a shard, and those that will change do too.
+fn world() -> World {
+    let mut policy = Policy::for_code("rs:3+2").unwrap();
+    policy.class =
+        vec![Class { below: None, sub_chunk: Some(2048), ..policy.class.pop().unwrap() }];
+    let world = World::with_policy(policy, 7);
+    for (at, name) in NAMES.iter().chain(&["damaged", "lost", "whole"]).enumerate() {
+        world.put(name, &data(9_000, at as u64)).unwrap();
+    }
+    lose(&world, "lost", 1..4);
+    for name in NAMES.iter().chain(&["damaged"]) {
+        lose(&world, name, 2..3);
+    }
+    world
+}
+
+/// An index of a world as it is now.
+fn index_of(world: &World) -> Index {
+    let index = Index::in_memory().unwrap();
+    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    index
+}
+
+/// Does something at which others come between, after each number of looks.
+fn whenever(mut of: impl FnMut(&str, &Pool, &Index)) {
+    let (first, mut at, mut acted) = (world(), 0, 0);
+    loop {
+        at += 1;
+        let act = if at % 2 == 0 { Act::Remove } else { Act::Replace };
+        let world = Arc::new(first.copy());
+        let index = index_of(&world);
+        let other = Arc::new(Other { world, act, left: 0.into(), acted: 0.into() });
+        let watched = other.watched_pool();
+        other.left.store(at, Ordering::SeqCst);
+        of(&format!("{act:?} at {at}"), &watched, &index);
+        if other.left.load(Ordering::SeqCst) > 0 {
+            break;
+        }
+        acted += u64::from(other.acted.load(Ordering::SeqCst) > 0);
+        // Whatever was seen, what was written is there.
+        for (at, name) in NAMES.iter().enumerate() {
+            let expected = match (act, other.has_acted_on(at)) {
+                (_, false) => Some(data(9_000, at as u64)),
+                (Act::Replace, true) => Some(data(7_000, 50 + at as u64)),
+                (Act::Remove, true) => None,
+            };
+            match (expected, other.world.get(name)) {
+                (Some(expected), Ok(found)) => assert!(found == expected, "{name}"),
+                (None, Err(PoolError::NoObject { .. })) => {}
+                (_, other) => panic!("{name}: {other:?}"),
+            }
+        }
+    }
+    assert!(acted > 10, "{acted} of {at}");
+}
+
+#[test]
+fn a_survey_does_not_take_it_for_a_loss() {
+    whenever(|when, pool, index| {
+        let mut queue = RepairQueue::new(Rules::default());
+        let status = pool.survey(index, &mut queue, 3_000).unwrap();
+        assert_eq!(status.unreadable, 1, "{when}: {status:#?}");
+        let endangered: u64 = status.endangered.values().sum();
+        assert!((1..=4).contains(&endangered), "{when}: {status:#?}");
+        assert_eq!(status.whole + status.unreadable + endangered, status.objects);
+    });
+}
+
+#[test]
+fn a_repair_does_not_take_it_for_a_loss() {
+    whenever(|when, pool, index| {
+        let req = RecoverRequest { now_ms: 3_000, ..RecoverRequest::default() };
+        let report = pool.recover(index, &req, &settings()).unwrap();
+        assert_eq!(report.unreadable, 1, "{when}: {report:#?}");
+        assert_eq!(report.failed_count, 0, "{when}: {report:#?}");
+    });
+}
+
+#[test]
+fn a_scrub_does_not_take_it_for_a_loss() {
+    whenever(|when, pool, index| {
+        let mut queue = RepairQueue::new(Rules::default());
+        let req = ScrubRequest { now_ms: 3_000, ..ScrubRequest::default() };
+        let report = pool.scrub(index, &mut queue, &req, &settings()).unwrap();
+        assert_eq!(report.unreadable, 1, "{when}: {report:#?}");
+        let found = |name| report.findings.iter().filter(|it| it.object == name).count();
+        assert_eq!(found("damaged"), 1, "{when}: {report:#?}");
+    });
+}
+
+/// The log of changes may start anew, or be lost with a crash: then nothing says that an object
+/// changed but the object itself.
+#[test]
+fn without_logs_what_is_gone_is_no_loss_either() {
+    let world = world();
+    let index = index_of(&world);
+    for name in NAMES {
+        world.remove(name).unwrap();
+    }
+    for disk in &world.disks {
+        disk.memory.put(kiln_pool::names::CHANGES, Vec::new());
+    }
+    let mut queue = RepairQueue::new(Rules::default());
+    let status = world.pool().survey(&index, &mut queue, 3_000).unwrap();
+    assert_eq!((status.objects, status.unreadable, status.whole), (3, 1, 1), "{status:#?}");
+}
