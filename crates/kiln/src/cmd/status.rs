@@ -15,6 +15,9 @@ use crate::print::{INCOMPLETE, Stream, count, more_losses, table};
 use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
 use crate::{sizes, volume_logs};
 
+/// How long a put or a removal takes to give its shards a manifest, or none: much less.
+const MOMENT: Duration = Duration::from_millis(500);
+
 const EXAMPLES: &str = "\
 Examples:
   kiln status
@@ -77,12 +80,21 @@ impl Status {
     fn look(&self, setup: &Setup) -> Result<(PoolStatus, Vec<LogReport>), Failure> {
         let start = setup.seconds();
         let pool = self.pool.open_quietly(setup)?;
-        let index = self.pool.index_to_list(&pool, setup)?;
+        let survey = || {
+            let index = self.pool.index_to_list(&pool, setup)?;
+            let status = pool.survey(&index, &mut RepairQueue::new(Rules::default()), now_ms())?;
+            Ok::<_, Failure>((index, status))
+        };
+        let (mut index, mut status) = survey()?;
+        if status.unclaimed > 0 {
+            // What is just being put or removed has shards that no manifest asks for.
+            drop(index);
+            std::thread::sleep(MOMENT);
+            (index, status) = survey()?;
+        }
         if !index.is_kept() {
             setup.observer.warn("the local index is in use; what scrubs have found is not counted");
         }
-        let mut queue = RepairQueue::new(Rules::default());
-        let mut status = pool.survey(&index, &mut queue, now_ms())?;
         let rim = volumes::rim_over(pool, &self.pool, setup);
         let logs = logs::lacking(&rim, &index, setup)?;
         setup.observer.finish();

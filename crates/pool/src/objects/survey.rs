@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use serde::Serialize;
 
 use self::judge::{Counted, Lack};
-use super::Pool;
-use super::index::{Index, Lookup, THE_MANIFEST, suspected};
+use super::index::{ASKED, Index, Lookup, THE_MANIFEST, suspected};
+use super::{Listed, Pool};
 use crate::queue::{Damaged, RepairQueue};
 use crate::{Key, NodeFile, Result};
 
@@ -99,6 +99,7 @@ struct Group {
     /// Node id to position.
     nodes: HashMap<String, usize>,
     marks: HashSet<u128>,
+    shards: u64,
     /// Objects that the index does not know, of which there are manifests.
     unknown: BTreeSet<Key>,
 }
@@ -220,6 +221,7 @@ impl Pool {
                 match NodeFile::parse(name) {
                     Some(NodeFile::Shard { key, run, index }) => {
                         row.shards += 1;
+                        group.shards += 1;
                         group.marks.insert(mark(at, &key, Part::Shard(&run, index)));
                     }
                     Some(NodeFile::Manifest { key }) => {
@@ -262,6 +264,7 @@ impl Pool {
         if group.nodes.is_empty() {
             return Ok(());
         }
+        let before = status.claimed;
         index.each("", None, |listed| {
             let key = Key::of(&listed.name)?;
             let run = crate::engine::names::unhex(&listed.run).unwrap_or_default();
@@ -294,7 +297,35 @@ impl Pool {
                 known.manifests += lack.manifests;
             }
             Ok(true)
-        })
+        })?;
+        if status.claimed - before < group.shards {
+            status.claimed += self.claimed_since(index, group)?;
+        }
+        Ok(())
+    }
+
+    /// Shards of a group's nodes that are of what was put since the index was brought up to date,
+    /// as far as logs tell of it.
+    fn claimed_since(&self, index: &Index, group: &Group) -> Result<u64> {
+        let changed: Vec<Key> = index.changed(self)?.into_iter().flatten().collect();
+        let mut claimed = 0;
+        for keys in changed.chunks(ASKED) {
+            let wanted: Vec<(Key, bool)> = keys.iter().map(|key| (*key, false)).collect();
+            for (key, found) in keys.iter().zip(self.ask_each(&wanted)?) {
+                let Some(new) = found.newest.as_ref().map(Listed::of) else { continue };
+                let known = index.by_key(key)?.filter(|known| known.run == new.run);
+                let run = crate::engine::names::unhex(&new.run).unwrap_or_default();
+                for (number, id) in new.nodes.iter().enumerate() {
+                    if known.as_ref().is_some_and(|known| known.nodes.get(number) == Some(id)) {
+                        continue;
+                    }
+                    let Some(&at) = group.nodes.get(id) else { continue };
+                    let mark = mark(at, key, Part::Shard(&run, number as u16));
+                    claimed += u64::from(group.marks.contains(&mark));
+                }
+            }
+        }
+        Ok(claimed)
     }
 }
 

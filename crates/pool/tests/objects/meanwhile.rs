@@ -260,3 +260,31 @@ fn without_logs_what_is_gone_is_no_loss_either() {
     let status = world.pool().survey(&index, &mut queue, 3_000).unwrap();
     assert_eq!((status.objects, status.unreadable, status.whole), (3, 1, 1), "{status:#?}");
 }
+
+#[test]
+fn what_is_put_since_the_index_was_made_is_nobody_elses() {
+    let world = World::new("rs:3+2", 7);
+    for (at, name) in NAMES.iter().enumerate() {
+        world.put(name, &data(9_000, at as u64)).unwrap();
+    }
+    let index = index_of(&world);
+    for (at, name) in ["a", "d", "e"].iter().enumerate() {
+        world.put(name, &data(8_000, 10 + at as u64)).unwrap();
+    }
+    let survey = || {
+        let mut queue = RepairQueue::new(Rules::default());
+        world.pool().survey(&index, &mut queue, 3_000).unwrap()
+    };
+    let status = survey();
+    assert_eq!((status.unclaimed, status.whole, status.objects), (0, 3, 3), "{status:#?}");
+    // What belongs to nobody is still told of.
+    let (node, file) = (0..7)
+        .flat_map(|node| world.files(node).into_iter().map(move |file| (node, file)))
+        .find(|(_, file)| matches!(NodeFile::parse(file), Some(NodeFile::Shard { .. })))
+        .unwrap();
+    let Some(NodeFile::Shard { key, index: number, .. }) = NodeFile::parse(&file) else { panic!() };
+    let stray = NodeFile::Shard { key, run: [9; 16], index: number }.name();
+    let bytes = world.disks[node].memory.bytes(&file).unwrap();
+    world.disks[node].memory.put(&stray, bytes);
+    assert_eq!(survey().unclaimed, 1);
+}
