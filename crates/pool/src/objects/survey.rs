@@ -167,11 +167,16 @@ impl Pool {
         }
         self.compare(index, &group, &mut status, &mut lacks)?;
         let mut all = Counted { status: &mut status, queue, now_ms };
-        let changed = index.changed(self)?;
-        let mut doubtful = Vec::new();
+        // Logs are read where something is lacking only: far away they are what a survey costs.
+        let (mut changed, mut doubtful) = (None, Vec::new());
         index.each("", None, |listed| {
             let (key, judged) = self.judge(&listed, &lacks)?;
-            match judged.is_doubtful(changed.as_ref().map(|changed| changed.contains(&key))) {
+            if !judged.is_whole && changed.is_none() {
+                changed = Some(index.changed(self)?);
+            }
+            let has_changed = |keys: &HashSet<Key>| keys.contains(&key);
+            let changed = changed.as_ref().and_then(|changed| changed.as_ref().map(has_changed));
+            match judged.is_doubtful(changed) {
                 true if doubtful.len() < MOST_DAMAGED => doubtful.push(key),
                 _ => all.count(key, judged),
             }

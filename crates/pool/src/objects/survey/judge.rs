@@ -36,7 +36,7 @@ pub(super) struct Judged {
     size: u64,
     lack: Lack,
     margin: i32,
-    is_whole: bool,
+    pub is_whole: bool,
     bytes: u64,
 }
 
