@@ -127,6 +127,15 @@ fn broken(error: impl Into<redb::Error>) -> PoolError {
     PoolError::Index { what: error.into().to_string() }
 }
 
+impl Pool {
+    /// Objects as an index should have them now, removed ones too; `None`: no manifest is found.
+    pub(super) fn listed_now(&self, keys: &[Key]) -> Result<Vec<Option<Listed>>> {
+        let wanted: Vec<(Key, bool)> = keys.iter().map(|key| (*key, false)).collect();
+        let found = self.ask_each(&wanted)?.into_iter();
+        Ok(found.map(|found| found.newest.as_ref().map(Listed::of)).collect())
+    }
+}
+
 impl Index {
     /// Opens the index in this file; waits while another process has it open. A file that is not
     /// as it was written is made anew, and [`Index::remade`] says so. Beside it are its checksums
@@ -259,9 +268,8 @@ impl Index {
             return Ok(Refreshed::All(manifests));
         }
         for batch in keys.chunks(ASKED) {
-            let wanted: Vec<(Key, bool)> = batch.iter().map(|key| (*key, false)).collect();
-            let found = batch.iter().zip(pool.ask_each(&wanted)?);
-            let listed = found.filter_map(|(key, found)| Some((*key, Listed::of(&found.newest?))));
+            let listed = batch.iter().zip(pool.listed_now(batch)?);
+            let listed = listed.filter_map(|(key, listed)| Some((*key, listed?)));
             self.store(&listed.collect::<Vec<_>>())?;
         }
         if !keys.is_empty() {
@@ -474,6 +482,9 @@ impl Index {
 
     /// Adds or replaces entries.
     pub(crate) fn store(&self, entries: &[(Key, Listed)]) -> Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
         let tx = self.db.begin_write().map_err(broken)?;
         {
             let mut objects = tx.open_table(OBJECTS).map_err(broken)?;

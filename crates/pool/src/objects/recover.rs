@@ -220,8 +220,7 @@ impl Pool {
 
     /// An object as the index has it.
     fn listed(&self, key: &Key) -> Result<Option<(Key, Listed)>> {
-        let newest = self.ask(key, false)?.newest;
-        Ok(newest.map(|manifest| (*key, Listed::of(&manifest))))
+        Ok(self.listed_now(&[*key])?.into_iter().flatten().next().map(|listed| (*key, listed)))
     }
 }
 

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use serde::Serialize;
 
 use self::judge::{Counted, Lack};
+use super::Pool;
 use super::index::{ASKED, Index, Lookup, THE_MANIFEST, suspected};
-use super::{Listed, Pool};
 use crate::queue::{Damaged, RepairQueue};
 use crate::{Key, NodeFile, Result};
 
@@ -171,7 +171,7 @@ impl Pool {
         let (mut changed, mut doubtful) = (None, Vec::new());
         index.each("", None, |listed| {
             let (key, judged) = self.judge(&listed, &lacks)?;
-            if !judged.is_whole && changed.is_none() {
+            if !judged.is_whole() && changed.is_none() {
                 changed = Some(index.changed(self)?);
             }
             let has_changed = |keys: &HashSet<Key>| keys.contains(&key);
@@ -315,9 +315,8 @@ impl Pool {
         let changed: Vec<Key> = index.changed(self)?.into_iter().flatten().collect();
         let mut claimed = 0;
         for keys in changed.chunks(ASKED) {
-            let wanted: Vec<(Key, bool)> = keys.iter().map(|key| (*key, false)).collect();
-            for (key, found) in keys.iter().zip(self.ask_each(&wanted)?) {
-                let Some(new) = found.newest.as_ref().map(Listed::of) else { continue };
+            for (key, new) in keys.iter().zip(self.listed_now(keys)?) {
+                let Some(new) = new else { continue };
                 let known = index.by_key(key)?.filter(|known| known.run == new.run);
                 let run = crate::engine::names::unhex(&new.run).unwrap_or_default();
                 for (number, id) in new.nodes.iter().enumerate() {

@@ -2,13 +2,13 @@
 //! between is no loss.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    Class, Index, Key, NodeConfig, NodeFile, Policy, Pool, PoolError, PutRequest, RecoverRequest,
-    ScrubRequest, Settings, Silent, StreamSource,
+    Class, Index, Key, NodeConfig, NodeFile, Policy, Pool, PoolError, PoolStatus, PutRequest,
+    RecoverRequest, ScrubRequest, Settings, Silent, StreamSource,
 };
 use kiln_store::{Append, Backend, Capabilities, ReadAt, StoreError, WriteLock};
 
@@ -30,7 +30,8 @@ struct Other {
     act: Act,
     /// Looks until then.
     left: AtomicU64,
-    acted: AtomicU64,
+    /// On which objects that was done.
+    acted: [AtomicBool; NAMES.len()],
 }
 
 impl Other {
@@ -56,12 +57,12 @@ impl Other {
                     pool.put(&req, &mut StreamSource::new(&bytes[..]), &no_wait).map(drop)
                 }
             };
-            self.acted.fetch_add(u64::from(done.is_ok()) << (8 * at), Ordering::SeqCst);
+            self.acted[at].store(done.is_ok(), Ordering::SeqCst);
         }
     }
 
     fn has_acted_on(&self, at: usize) -> bool {
-        self.acted.load(Ordering::SeqCst) >> (8 * at) & 0xFF > 0
+        self.acted[at].load(Ordering::SeqCst)
     }
 
     /// The pool as it is seen while they are there.
@@ -177,6 +178,11 @@ fn index_of(world: &World) -> Index {
     index
 }
 
+/// A survey with what an index had before.
+fn survey(pool: &Pool, index: &Index) -> PoolStatus {
+    pool.survey(index, &mut RepairQueue::new(Rules::default()), 3_000).unwrap()
+}
+
 /// Does something at which others come between, after each number of looks.
 fn whenever(mut of: impl FnMut(&str, &Pool, &Index)) {
     let (first, mut at, mut acted) = (world(), 0, 0);
@@ -185,14 +191,14 @@ fn whenever(mut of: impl FnMut(&str, &Pool, &Index)) {
         let act = if at % 2 == 0 { Act::Remove } else { Act::Replace };
         let world = Arc::new(first.copy());
         let index = index_of(&world);
-        let other = Arc::new(Other { world, act, left: 0.into(), acted: 0.into() });
+        let other = Arc::new(Other { world, act, left: 0.into(), acted: Default::default() });
         let watched = other.watched_pool();
         other.left.store(at, Ordering::SeqCst);
         of(&format!("{act:?} at {at}"), &watched, &index);
         if other.left.load(Ordering::SeqCst) > 0 {
             break;
         }
-        acted += u64::from(other.acted.load(Ordering::SeqCst) > 0);
+        acted += u64::from((0..NAMES.len()).any(|at| other.has_acted_on(at)));
         // Whatever was seen, what was written is there.
         for (at, name) in NAMES.iter().enumerate() {
             let expected = match (act, other.has_acted_on(at)) {
@@ -213,8 +219,7 @@ fn whenever(mut of: impl FnMut(&str, &Pool, &Index)) {
 #[test]
 fn a_survey_does_not_take_it_for_a_loss() {
     whenever(|when, pool, index| {
-        let mut queue = RepairQueue::new(Rules::default());
-        let status = pool.survey(index, &mut queue, 3_000).unwrap();
+        let status = survey(pool, index);
         assert_eq!(status.unreadable, 1, "{when}: {status:#?}");
         let endangered: u64 = status.endangered.values().sum();
         assert!((1..=4).contains(&endangered), "{when}: {status:#?}");
@@ -256,8 +261,7 @@ fn without_logs_what_is_gone_is_no_loss_either() {
     for disk in &world.disks {
         disk.memory.put(kiln_pool::names::CHANGES, Vec::new());
     }
-    let mut queue = RepairQueue::new(Rules::default());
-    let status = world.pool().survey(&index, &mut queue, 3_000).unwrap();
+    let status = survey(&world.pool(), &index);
     assert_eq!((status.objects, status.unreadable, status.whole), (3, 1, 1), "{status:#?}");
 }
 
@@ -271,11 +275,7 @@ fn what_is_put_since_the_index_was_made_is_nobody_elses() {
     for (at, name) in ["a", "d", "e"].iter().enumerate() {
         world.put(name, &data(8_000, 10 + at as u64)).unwrap();
     }
-    let survey = || {
-        let mut queue = RepairQueue::new(Rules::default());
-        world.pool().survey(&index, &mut queue, 3_000).unwrap()
-    };
-    let status = survey();
+    let status = survey(&world.pool(), &index);
     assert_eq!((status.unclaimed, status.whole, status.objects), (0, 3, 3), "{status:#?}");
     // What belongs to nobody is still told of.
     let (node, file) = (0..7)
@@ -286,5 +286,5 @@ fn what_is_put_since_the_index_was_made_is_nobody_elses() {
     let stray = NodeFile::Shard { key, run: [9; 16], index: number }.name();
     let bytes = world.disks[node].memory.bytes(&file).unwrap();
     world.disks[node].memory.put(&stray, bytes);
-    assert_eq!(survey().unclaimed, 1);
+    assert_eq!(survey(&world.pool(), &index).unclaimed, 1);
 }

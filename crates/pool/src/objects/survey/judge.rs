@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::PoolStatus;
-use crate::objects::health::Health;
 use crate::objects::index::{ASKED, Index};
 use crate::objects::{Listed, Pool};
 use crate::queue::{Damaged, RepairQueue};
@@ -20,14 +19,9 @@ pub(super) struct Lack {
 }
 
 impl Lack {
-    /// As somebody found who looked at the object itself.
-    fn of(health: &Health) -> Lack {
-        Lack {
-            lost: health.targets.clone(),
-            away: health.away.clone(),
-            manifests: 0,
-            under_replicated: health.under_replicated,
-        }
+    /// Whether all shards that are lost may come back with their nodes.
+    fn is_transient(&self) -> bool {
+        !self.lost.is_empty() && self.away.len() == self.lost.len()
     }
 }
 
@@ -36,7 +30,6 @@ pub(super) struct Judged {
     size: u64,
     lack: Lack,
     margin: i32,
-    pub is_whole: bool,
     bytes: u64,
 }
 
@@ -45,8 +38,12 @@ impl Judged {
     /// older than the lists of the nodes: what was removed or replaced in between is in the one,
     /// and not in the others. `changed`: whether that is known of it.
     pub fn is_doubtful(&self, changed: Option<bool>) -> bool {
-        let only_away = self.lack.away.len() == self.lack.lost.len();
-        !self.is_whole && (changed != Some(false) || (self.margin < 0 && !only_away))
+        let is_lost = self.margin < 0 && !self.lack.is_transient();
+        !self.is_whole() && (changed != Some(false) || is_lost)
+    }
+
+    pub fn is_whole(&self) -> bool {
+        self.lack.lost.is_empty() && !self.lack.under_replicated
     }
 }
 
@@ -60,13 +57,13 @@ pub(super) struct Counted<'a> {
 impl Counted<'_> {
     /// Counts an object, and reports it when it lacks something.
     pub fn count(&mut self, key: Key, judged: Judged) {
-        let Judged { size, lack, margin, is_whole, bytes } = judged;
         self.status.objects += 1;
-        self.status.bytes += size;
-        if is_whole {
+        self.status.bytes += judged.size;
+        if judged.is_whole() {
             self.status.whole += 1;
             return;
         }
+        let Judged { lack, margin, bytes, .. } = judged;
         self.status.under_replicated += u64::from(lack.under_replicated);
         if margin < 0 {
             self.status.unreadable += 1;
@@ -74,7 +71,7 @@ impl Counted<'_> {
             *self.status.endangered.entry(margin).or_default() += 1;
         }
         self.status.to_rebuild += bytes;
-        let transient = !lack.lost.is_empty() && lack.away.len() == lack.lost.len();
+        let transient = lack.is_transient();
         self.queue.report(Damaged { key, lost: lack.lost, margin, bytes, transient }, self.now_ms);
     }
 }
@@ -101,12 +98,11 @@ impl Pool {
         let manifests = usize::from(lack.manifests) + listed.manifests.iter().filter(gone).count();
         let manifests = manifests.max(usize::from(lack.under_replicated));
         lack.under_replicated = manifests > 0 || self.is_misplaced(&key, listed);
-        if lack.lost.is_empty() && !lack.under_replicated {
-            return Ok((
-                key,
-                Judged { size: listed.size, lack, margin: 0, is_whole: true, bytes: 0 },
-            ));
+        let judged = Judged { size: listed.size, lack, margin: 0, bytes: 0 };
+        if judged.is_whole() {
+            return Ok((key, judged));
         }
+        let lack = &judged.lack;
         let unreachable = self.unreachable(listed, &lack.lost);
         // A code that this program cannot do is counted as if any k shards were enough.
         let of_data = self.codec(&listed.code).map_or_else(
@@ -117,7 +113,7 @@ impl Pool {
         let margin = if listed.k == 0 { of_manifest } else { of_data.min(of_manifest.max(0)) };
         let shard = listed.size.div_ceil(u64::from(listed.k.max(1)));
         let bytes = shard * lack.lost.len() as u64;
-        Ok((key, Judged { size: listed.size, lack, margin, is_whole: false, bytes }))
+        Ok((key, Judged { margin, bytes, ..judged }))
     }
 
     /// Counts objects by what they are now, and brings the index up to date with that. What is the
@@ -130,12 +126,11 @@ impl Pool {
         all: &mut Counted<'_>,
     ) -> Result<()> {
         for keys in doubtful.chunks(ASKED) {
-            let wanted: Vec<(Key, bool)> = keys.iter().map(|key| (*key, false)).collect();
-            for (key, found) in keys.iter().zip(self.ask_each(&wanted)?) {
+            let mut renewed = Vec::new();
+            for (key, now) in keys.iter().zip(self.listed_now(keys)?) {
                 let Some(mut listed) = index.by_key(key)? else { continue };
-                let now = found.newest.as_ref().map(Listed::of).filter(|now| *now != listed);
-                if let Some(now) = now {
-                    index.store(&[(*key, now.clone())])?;
+                if let Some(now) = now.filter(|now| *now != listed) {
+                    renewed.push((*key, now.clone()));
                     if now.deleted {
                         continue;
                     }
@@ -148,15 +143,17 @@ impl Pool {
                 let (key, judged) = self.judge(&listed, &lacks)?;
                 all.count(key, judged);
             }
+            index.store(&renewed)?;
         }
         Ok(())
     }
 
     /// What an object lacks, by a look at its shards and manifests.
     fn lack_now(&self, key: &Key) -> Result<Lack> {
-        let health =
-            self.health(&self.ask(key, true)?, Depth::Headers, &[], &Settings::new(&Silent))?;
-        Ok(Lack::of(&health))
+        let found = self.ask(key, true)?;
+        let health = self.health(&found, Depth::Headers, &[], &Settings::new(&Silent))?;
+        let (lost, away) = (health.targets, health.away);
+        Ok(Lack { lost, away, manifests: 0, under_replicated: health.under_replicated })
     }
 
     /// Whether copies of a manifest are missing; asks the object's homes.
