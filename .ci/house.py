@@ -1,123 +1,108 @@
 #!/usr/bin/env python3
-"""Prints how large the house is: lines for each crate, tests apart, and circles of modules.
+"""Prints the size and shape of the product as one line of JSON.
 
-    house.py [--circles] [COMMIT]
+    house.py [COMMIT]
 
-Without COMMIT the files as they lie here. Lines are all lines, of Rust, Python, C and C++; tests
-are files below `tests`, files of `#[cfg(test)] mod name;` and modules `#[cfg(test)] mod x { .. }`.
-Circles are found by the check of the same name (crates/kiln/tests/tidy); a commit is unpacked for
-that.
+Without COMMIT the files of this checkout count. "The product" is everything outside `lab/`, or
+outside `bench/` before there was a lab; tests are included.
+
+rust_lines        lines of .rs files
+lab_lines         lines of .rs and .py files of the laboratory
+back_arrows       modules stand in each lib.rs and mod file from what is used to what uses. An arrow
+                  from one module to another on its level that stands at or below it is an arrow
+                  back (so each circle has one at least). So is one from a module to the file of a
+                  module above it which itself uses that branch: a circle of parent and child
+circles           sets of modules on one level that use each other
+pool_methods      functions in `impl Pool` outside tests, of traits not counted
+backend_methods   functions in `pub trait Backend`
+clause_openers    share of lines of doc comments (`///`, `//!`) that open with a headless clause
+readme_lines, make_targets
 """
 
 import argparse
-import collections
 import io
-import os
+import json
 import re
 import subprocess
-import sys
 import tarfile
-import tempfile
 from pathlib import Path
 
+import modules
+
 ROOT = Path(__file__).resolve().parent.parent
-LANGUAGES = {"rs": "Rust", "py": "Python", "c": "C/C++", "h": "C/C++", "cc": "C/C++"}
-GATE = re.compile(r"#\[cfg\((test|any\(test, feature = .*)\)\]")
-MODULE = re.compile(r"\s*(?:pub(?:\([a-z]+\))? )?mod (\w+)( \{|;)")
+# The back_arrows of commit 27c0d83, as `house.py 27c0d83` counts them.
+BACK_ARROWS_AT_27C0D83 = 646
+LABORATORY = ("lab/", "bench/")
+OPENERS = re.compile(
+    r"\s*//[/!] ?(What|Where|Who|Whoever|Whose|How|Whether|Which|(That|Those) of)\b")
+DOC = re.compile(r"\s*//[/!]")
+IMPL = re.compile(
+    r"(?m)^impl(?:<[^{]*?>)? Pool(?:<[^{]*>)? (?:where [^{]*)?\{\n(.*?)^\}", re.DOTALL)
+FUNCTION = re.compile(r"(?m)^    (?:pub(?:\([a-z ]+\))? )?(?:const |async |unsafe )*fn ")
 
 
-def sources(folder):
-    """All paths that hold code of ours, from the root of the repository."""
-    skipped = {".git", "target", "out", "__pycache__"}
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(set(folders) - skipped)
-        for name in sorted(names):
-            if name.rpartition(".")[2] in LANGUAGES:
-                yield Path(place, name).relative_to(folder)
+def files(commit):
+    """{path: text} of sources and of the two files at the root."""
+    wanted = re.compile(r".*\.(rs|py)|README\.md|Makefile")
+    git = ["git", "-C", str(ROOT)]
+    if commit:
+        packed = subprocess.run([*git, "archive", commit], stdout=subprocess.PIPE, check=True)
+        with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+            return {entry.name: archive.extractfile(entry).read().decode()
+                    for entry in archive if entry.isfile() and wanted.fullmatch(entry.name)}
+    listed = subprocess.run([*git, "ls-files", "-co", "--exclude-standard"], text=True,
+                            stdout=subprocess.PIPE, check=True).stdout.splitlines()
+    return {path: (ROOT / path).read_text(encoding="utf-8") for path in listed
+            if wanted.fullmatch(path) and (ROOT / path).is_file()}
 
 
-def crate(path):
-    """The part of the house that a path belongs to."""
-    deep = path.parts[0] in ("crates", "bindings")
-    return "/".join(path.parts[:2 if deep else 1])
+def back(tree):
+    """Arrows of one crate against the order of its modules; and its circles."""
+    beside, above = tree.arrows()
+    against = [arrow for arrows in beside.values() for arrow in arrows if arrow[0] < arrow[1]]
+    returning = [(at, over) for at, over in above
+                 if tree.line(at)[tree.line(at).index(over) + 1] in tree.branches_used(over)]
+    circles = [circle for arrows in beside.values() for circle in tree.circles(arrows)]
+    return against + returning, circles
 
 
-def gated(folder, paths):
-    """Files and folders that are for tests alone, without extension; lines of such modules."""
-    stems, lines = set(), collections.Counter()
-    for path in (path for path in paths if path.suffix == ".rs"):
-        own = path.parent if path.name in ("lib.rs", "main.rs", "mod.rs") else path.with_suffix("")
-        text = (folder / path).read_text().splitlines()
-        for at, line in enumerate(text[:-1]):
-            found = GATE.fullmatch(line.strip()) and MODULE.match(text[at + 1])
-            if found and found[2] == ";":
-                stems.add(own / found[1])
-            elif found:
-                indent = line[:len(line) - len(line.lstrip())]
-                lines[path] += text.index(indent + "}", at) - at + 1
-    return stems, lines
+def functions(texts, pattern):
+    """How many functions there are in the bodies that a pattern finds."""
+    return sum(len(FUNCTION.findall(body)) for text in texts for body in pattern.findall(text))
 
 
-def count(folder):
-    """{crate: {(language, whether it is tests): lines}}"""
-    paths = list(sources(folder))
-    stems, inner = gated(folder, paths)
-    counts = collections.defaultdict(collections.Counter)
-    for path in paths:
-        lines = len((folder / path).read_text().splitlines())
-        stem = path.with_suffix("")
-        tests = "tests" in path.parts or path.stem.endswith("_test") or \
-            any(one in stems for one in (stem, *stem.parents))
-        language, row = LANGUAGES[path.suffix[1:]], counts[crate(path)]
-        row[language, tests] += lines - (0 if tests else inner[path])
-        row[language, True] += 0 if tests else inner[path]
-    return counts
-
-
-def table(counts):
-    """The counts as Markdown."""
-    languages = ("Rust", "Python", "C/C++")
-    kinds = [(language, tests) for language in languages for tests in (False, True)]
-    yield "| part | " + " | ".join(
-        language + (", tests" if tests else "") for language, tests in kinds) + " | all |"
-    yield "|---|" + "--:|" * (len(kinds) + 1)
-    total = collections.Counter()
-    for name in sorted(counts):
-        total.update(counts[name])
-    for name, row in [*sorted(counts.items()), ("**all**", total)]:
-        cells = [f"{row[kind]:,}" if row[kind] else "" for kind in kinds]
-        yield f"| {name} | " + " | ".join(cells) + f" | {sum(row.values()):,} |"
-
-
-def circles(folder):
-    """What the check of circles finds below a folder."""
-    words = ["cargo", "test", "-q", "-p", "kiln", "--test", "tidy", "--", "--nocapture", "--exact",
-             "circles::siblings_use_each_other_in_one_direction"]
-    done = subprocess.run(words, cwd=ROOT, env={**os.environ, "KILN_TIDY_ROOT": str(folder)},
-                          stdout=subprocess.PIPE, text=True, check=True)
-    for line in done.stdout.splitlines():
-        if line.startswith("circle: "):
-            yield "- " + line.removeprefix("circle: ")
+def count(sources):
+    lab = {path: text for path, text in sources.items() if path.startswith(LABORATORY)}
+    rust = {path: text for path, text in sources.items()
+            if path.endswith(".rs") and path not in lab}
+    lines = {path: text.splitlines() for path, text in rust.items()}
+    crates = [back(tree) for tree in modules.trees(rust)]
+    arrows = sum(len(found) for found, _ in crates)
+    docs = [line for text in lines.values() for line in text if DOC.match(line)]
+    code = {path: modules.product(modules.blank(text)) for path, text in rust.items()
+            if path.startswith("crates/") and "/tests/" not in path}
+    backend = re.compile(r"(?m)^pub trait Backend\b[^{]*\{\n(.*?)^\}", re.DOTALL)
+    targets = re.findall(r"(?m)^([\w%-]+(?: [\w%-]+)*) *:(?!=)", sources.get("Makefile", ""))
+    return {
+        "rust_lines": sum(map(len, lines.values())),
+        "lab_lines": sum(len(text.splitlines()) for text in lab.values()),
+        "back_arrows": arrows,
+        "back_arrows_over_27c0d83": round(arrows / BACK_ARROWS_AT_27C0D83, 3),
+        "circles": sum(len(found) for _, found in crates),
+        "pool_methods": functions((text for path, text in code.items()
+                                   if path.startswith("crates/pool/")), IMPL),
+        "backend_methods": functions(code.values(), backend),
+        "clause_openers": round(sum(map(bool, map(OPENERS.match, docs))) / len(docs), 4),
+        "readme_lines": len(sources.get("README.md", "").splitlines()),
+        "make_targets": len({name for names in targets for name in names.split()}),
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--circles", action="store_true", help="circles of modules, too")
     parser.add_argument("commit", nargs="?", metavar="COMMIT")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = ROOT
-        if options.commit:
-            words = ["git", "-C", str(ROOT), "archive", options.commit]
-            packed = subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout
-            with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-                archive.extractall(scratch, filter="data")
-            folder = Path(scratch)
-        print("\n".join(table(count(folder))))
-        if options.circles:
-            found = list(circles(folder))
-            print(f"\n{len(found)} circles", *found, sep="\n")
+    print(json.dumps(count(files(parser.parse_args().commit))))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
