@@ -14,11 +14,11 @@ ELSEWHERE = {
     ("README.md", "make"): "targets of their own; `make demo` has a bar, CI runs all of the checks",
     ("README.md", "ceph"): "bindings/ceph/cluster_test.py makes pools so, in a real cluster",
     ("README.md", "import"): "bindings/python/tests/test_readmes.py",
-    ("docs/PYTHON.md", "pip"): "`make python-test WHEEL=1` installs what pip builds",
-    ("docs/PYTHON.md", ">>>"): "`make python-test`, as doctests",
-    ("docs/TUTORIAL.md", "git"): "how everybody begins; CI itself is a clone that is built",
-    ("docs/TUTORIAL.md", "//!"): "a recipe writes it where the page says (`make tutorial-test`)",
-    ("docs/TUTORIAL.md", "cargo"): "a recipe runs it (`make tutorial-test`)",
+    ("docs/guide/python.md", "pip"): "`make python-test WHEEL=1` installs what pip builds",
+    ("docs/guide/python.md", ">>>"): "`make python-test`, as doctests",
+    ("docs/guide/tutorial.md", "git"): "how everybody begins; CI itself is a clone that is built",
+    ("docs/guide/tutorial.md", "//!"): "a recipe writes it where it says (`make tutorial-test`)",
+    ("docs/guide/tutorial.md", "cargo"): "a recipe runs it (`make tutorial-test`)",
 }
 # Languages of fences that are no commands.
 SHOWN = ("text", "toml")

@@ -100,9 +100,9 @@ WATCHED = f"watching=$!; for i in $(seq 300); do curl -sf {HTTP}/ready > ready &
     f" sleep 0.1; done; set -e; curl -sf {HTTP}/ready; curl -sf {HTTP}/ | grep -q '<title>';" \
     f" curl -sf {HTTP}/status.json | grep -q coordinator; kill -TERM $watching; set +e"
 # Pages whose commands after prompts are run and compared elsewhere.
-COMPARED = ("docs/OPERATORS.md", "docs/TUTORIAL.md")
-PAGES = ("README.md", "docs/OPERATORS.md", "docs/VOLUMES.md", "docs/S3.md", "docs/HDFS.md",
-         "docs/PYTHON.md", "docs/TUTORIAL.md")
+COMPARED = ("docs/operate/operators.md", "docs/guide/tutorial.md")
+PAGES = ("README.md", "docs/operate/operators.md", "docs/guide/volumes.md", "docs/guide/s3.md",
+         "docs/guide/hdfs.md", "docs/guide/python.md", "docs/guide/tutorial.md")
 HOSTS = " ".join(f"--node kiln://127.0.0.1:{{port{at}}}" for at in range(6))
 
 RECIPES = [
@@ -138,7 +138,7 @@ RECIPES = [
     Recipe("README.md", "Disks: volumes", POOL, instead=VOLUME,
            before={"kiln volume snapshot": "kill -TERM $served; wait $served || true"},
            after={"kiln nbd": f"served=$!; {SERVED}"}),
-    Recipe("docs/VOLUMES.md", "From an empty machine to a mounted file system",
+    Recipe("docs/guide/volumes.md", "From an empty machine to a mounted file system",
            instead=VOLUME, root=True, tools=("nbdfuse", "losetup", "mkfs.ext4"),
            first="mkdir $(seq -f disk%g 0 8)",
            # The kernel may let go of the file a moment after losetup has ended.
@@ -147,34 +147,34 @@ RECIPES = [
            after={"kiln nbd": SERVED,
                   "nbdfuse": "for i in $(seq 600); do [ -e mnt/raw/disk ] && break;"
                              " sleep 0.1; done"}),
-    Recipe("docs/VOLUMES.md", "Commands", POOL, instead=VOLUME),
-    Recipe("docs/OPERATORS.md", "Watching over a pool", agents(5), tools=("curl",),
+    Recipe("docs/guide/volumes.md", "Commands", POOL, instead=VOLUME),
+    Recipe("docs/operate/operators.md", "Watching over a pool", agents(5), tools=("curl",),
            instead={"127.0.0.1:7480": "127.0.0.1:{port5}", "root'": "root' &"},
            after={"set -e\nkiln coordinator": WATCHED}),
-    Recipe("docs/OPERATORS.md", "The pool is full", agents(6)),
-    Recipe("docs/OPERATORS.md", "A repair by a plan that was searched for before", PLANNED,
+    Recipe("docs/operate/operators.md", "The pool is full", agents(6)),
+    Recipe("docs/operate/operators.md", "A repair by a plan that was searched for before", PLANNED,
            instead={f"kiln://host{at}/": f"kiln://127.0.0.1:{{port{at}}}/" for at in range(1, 6)}
            | {"kiln://spare/": "kiln://127.0.0.1:{port0}/"},
            before={"kiln coordinator": "exec 3>&1; exec > said"},
            after={"kiln coordinator": "exec >&3; cat said; diff -r d0 lost;"
                                       " grep -q 'vertices plan from ready.plans' said"}),
-    Recipe("docs/OPERATORS.md", "The key leaked", agents(5),
+    Recipe("docs/operate/operators.md", "The key leaked", agents(5),
            after={"set -e": "kiln status -q --key old.key; test $? = 8"}),
     # The package is tried by dist/dist_test.sh, in a Debian of its own.
-    Recipe("docs/OPERATORS.md", "Upgrade", f"{agents(5)}; dpkg() {{ test \"$1\" = -i; }}"),
-    Recipe("docs/S3.md", "A pool, step by step", f"{FILES} && cp photos.tar movie.mkv",
+    Recipe("docs/operate/operators.md", "Upgrade", f"{agents(5)}; dpkg() {{ test \"$1\" = -i; }}"),
+    Recipe("docs/guide/s3.md", "A pool, step by step", f"{FILES} && cp photos.tar movie.mkv",
            instead={"-p 9000": "-p {port0}", "127.0.0.1:9000": "127.0.0.1:{port0}"},
            s3=True, tools=("curl",)),
     # Seven agents of this machine, each with a port and a bucket of its own.
-    Recipe("docs/S3.md", "Agents near the buckets", BUCKETS, s3=True, tools=("curl",),
+    Recipe("docs/guide/s3.md", "Agents near the buckets", BUCKETS, s3=True, tools=("curl",),
            instead={"kiln agent --key cluster.key --dir s3://disk-0/near --parts /var/lib/kiln":
                         "for i in 0 1 2 3 4 5 6; do kiln agent --key cluster.key"
                         " --dir s3://disk-$i/near --parts parts$i --name near$i"
                         " --listen 127.0.0.1:$((7450 + i)) & done; sleep 2",
                     "kiln://host": "kiln://127.0.0.1:745"}),
-    Recipe("docs/HDFS.md", "A pool, step by step", FILES, instead=HDFS, hdfs=True, root=True,
+    Recipe("docs/guide/hdfs.md", "A pool, step by step", FILES, instead=HDFS, hdfs=True, root=True,
            tools=("curl",)),
-    Recipe("docs/HDFS.md", "Agents beside DataNodes", BESIDE, hdfs=True, root=True,
+    Recipe("docs/guide/hdfs.md", "Agents beside DataNodes", BESIDE, hdfs=True, root=True,
            tools=("curl",),
            instead={"kiln agent": "in_hdfs kiln agent",
                     "hdfs://namenode": "hdfs://10.7.0.2:9870",

@@ -19,7 +19,7 @@ from pathlib import Path
 import pages
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "TUTORIAL.md"
+PAGE = ROOT / "docs" / "guide" / "tutorial.md"
 # What the prose between two blocks asks for; the page is checked for saying so.
 SAID = ("write `crates/code/src/codes/single.rs`", "add `mod single;` to the modules",
         "`single::FAMILY,` to the table\n`CODES`", "Change a 1 of the matrix to 0",

@@ -4,7 +4,8 @@
     traces.py --out FOLDER [--first N] [--iolog] FILE...
 
 Writes traces into a folder: the first requests alone (400), or whole and as fio reads them
-(`fio --read_iolog`). The bytes are in docs/FORMATS.md; fio's logs are what they are made from.
+(`fio --read_iolog`). The bytes are in docs/reference/formats.md; fio's logs are
+what they are made from.
 """
 
 import argparse

@@ -45,4 +45,4 @@ export PYTHONPATH="$site" MYPYPATH="$site" KILN_PROGRAM="$program" PYTHONDONTWRI
 "$bin/python" -m mypy.stubtest kiln --ignore-disjoint-bases --mypy-config-file mypy.ini
 "$bin/python" -m mypy --config-file mypy.ini typed_use.py
 timeout 1200 "$bin/python" -m pytest -q -p no:cacheprovider --doctest-glob='*.md' \
-    --basetemp "$work/tmp" . "$here/../../docs/PYTHON.md" --doctest-modules --pyargs kiln
+    --basetemp "$work/tmp" . "$here/../../docs/guide/python.md" --doctest-modules --pyargs kiln

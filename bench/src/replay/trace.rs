@@ -1,4 +1,4 @@
-//! Traces of requests to a block device, or to files, as `docs/FORMATS.md` describes them.
+//! Traces of requests to a block device or to files, in the format of `docs/reference/formats.md`.
 
 use crate::BenchError;
 use serde_json::Value;

@@ -4,8 +4,8 @@
 //! is released when its [`PyBuffer`] is dropped, which is after the work. So addresses and lengths
 //! hold while the interpreter's lock is not held. What nobody can hold back is another thread of
 //! the caller that writes to a buffer meanwhile; callers promise not to (as with hashlib, zlib and
-//! numpy), and `docs/PYTHON.md` says so. All else is checked: elements are bytes, and contiguous;
-//! outputs may be written to; no output overlaps another buffer.
+//! numpy), and `docs/guide/python.md` says so. All else is checked: elements are bytes, and
+//! contiguous; outputs may be written to; no output overlaps another buffer.
 
 use std::ops::Range;
 use std::ptr::NonNull;

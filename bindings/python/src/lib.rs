@@ -2,7 +2,7 @@
 //!
 //! Buffers of Python are read and written where they lie, and no lock of the interpreter is held
 //! meanwhile (`buffers.rs` says on which conditions). Nothing here knows a code: plans come from
-//! `kiln_code`, objects from `kiln_pool`. What users see is described in `docs/PYTHON.md` and typed
+//! `kiln_code`, objects from `kiln_pool`. `docs/guide/python.md` describes the interface, typed
 //! in `python/kiln/_kiln.pyi`.
 #![deny(missing_docs)]
 

@@ -2,7 +2,7 @@
 //!
 //! A place is a folder, a file a file of it with replication 1; with `?datanode=` each file is on
 //! that DataNode, which is looked at. All is asked for by WebHDFS, the HTTP interface that every
-//! HDFS has. What the crate does is in `docs/HDFS.md` for users, and why it is safe in its
+//! HDFS has. What the crate does is in `docs/guide/hdfs.md` for users, and why it is safe in its
 //! `DESIGN.md`. Here are sockets, clocks and threads: the rim.
 //!
 //! ```

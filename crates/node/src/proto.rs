@@ -2,7 +2,7 @@
 //!
 //! A connection is a sequence of frames in both directions. A frame is a header of fixed length, a
 //! body (the fields of one [`Message`]) and a payload (bytes of files or sub-chunks). The bytes
-//! are in `docs/FORMATS.md`. Everything here is pure: bytes in, values out.
+//! are in `docs/reference/formats.md`. Everything here is pure: bytes in, values out.
 //!
 //! Lengths are checked against limits before anything is allocated, checksums before anything is
 //! believed. The checksum of a header covers the session, a number that the accepting side draws

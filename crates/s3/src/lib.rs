@@ -1,7 +1,8 @@
 //! Buckets of S3 servers as places for shards: `s3://bucket/prefix`.
 //!
 //! A place is what is under a prefix of a bucket; a file is an object. What the crate does is in
-//! `docs/S3.md` for users, and why it is safe to keep pools there in `crates/pool/DESIGN.md`. Here
+//! `docs/guide/s3.md` for users, and why it is safe to keep pools there in `crates/pool/DESIGN.md`.
+//! Here
 //! are sockets, clocks and threads: the rim.
 //!
 //! ```

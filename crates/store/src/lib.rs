@@ -2,7 +2,7 @@
 //!
 //! This crate knows no erasure code. It stores the *chunks* of one index of an object, stripe
 //! after stripe, with a checksum for every sub-chunk, so that a partial read is verified too.
-//! The format is described byte by byte in `docs/FORMATS.md`.
+//! The format is described byte by byte in `docs/reference/formats.md`.
 //!
 //! ```
 //! use kiln_store::{Backend, MemoryBackend, ShardInfo, ShardReader, ShardWriter};

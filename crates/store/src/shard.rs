@@ -1,4 +1,4 @@
-//! The shard format, version 1; see `docs/FORMATS.md` for every byte.
+//! The shard format, version 1; see `docs/reference/formats.md` for every byte.
 //!
 //! `info` is the record in header and trailer, `layout` the arithmetic of where things lie,
 //! `table` the checksum tables; `writer` and `reader` move bytes, `rebuild` is how a lost shard is

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use crate::rig::{Rig, program};
 
-const TUTORIAL: &str = include_str!("../../../../docs/TUTORIAL.md");
-const OPERATORS: &str = include_str!("../../../../docs/OPERATORS.md");
+const TUTORIAL: &str = include_str!("../../../../docs/guide/tutorial.md");
+const OPERATORS: &str = include_str!("../../../../docs/operate/operators.md");
 
 /// Commands with what they print, from lines that are indented; `$ ` begins a command.
 fn steps(page: &str) -> Vec<(&str, String)> {

@@ -242,14 +242,14 @@ fn dependencies_are_explained_and_lints_shared() {
         let found = sources.iter().find(|source| source.path == path);
         found.unwrap_or_else(|| panic!("{path} is missing"))
     };
-    let explained = &file("docs/DEPENDENCIES.md").text;
+    let explained = &file("docs/internals/dependencies.md").text;
     let (_, section) = file("Cargo.toml").text.split_once("[workspace.dependencies]\n").unwrap();
     let section = section.split("\n[").next().unwrap();
     let mut complaints = Complaints::default();
     for line in section.lines().filter(|line| line.contains('=') && !line.starts_with('#')) {
         let name = line.split([' ', '.', '=']).next().unwrap();
         if !name.starts_with("kiln-") && !has_word(explained, name) {
-            complaints.0.push(format!("docs/DEPENDENCIES.md does not tell why {name} is used"));
+            complaints.0.push(format!("docs/internals/dependencies.md lacks {name}"));
         }
     }
     let manifest = |source: &&Source| {

@@ -1,4 +1,4 @@
-//! Home-made words that gave way to the field's own (docs/GLOSSARY.md) do not come back.
+//! Home-made words that gave way to the field's own (docs/reference/glossary.md) do not come back.
 
 use super::for_each_rust;
 

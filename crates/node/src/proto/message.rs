@@ -200,7 +200,7 @@ messages! {
     17 Reply Done {}
     /// It was not done.
     18 Reply Failed {
-        /// What kind of failure, see `FORMATS.md`.
+        /// What kind of failure, see `docs/reference/formats.md`.
         kind: u8,
         /// The operation that failed, as a verb.
         op: String,

@@ -1,7 +1,7 @@
 //! What a pool knows of one object: the manifest, of which copies lie on several nodes.
 //!
-//! The bytes are described in `docs/FORMATS.md`. A manifest is written whole, under a temporary
-//! name, synced and renamed over the one before: a reader gets the old or the new one.
+//! The bytes are described in `docs/reference/formats.md`. A manifest is written whole, under a
+//! temporary name, synced and renamed over the one before: a reader gets the old or the new one.
 
 use std::cmp::Ordering;
 
