@@ -3,6 +3,7 @@
 mod circles;
 mod commits;
 mod modules;
+mod prose;
 mod source;
 mod words;
 

@@ -160,6 +160,24 @@ pub fn blank(text: &str) -> String {
     out
 }
 
+/// The insides of string literals, each with the line that it begins on, counted from 0.
+pub fn literals(text: &str) -> Vec<(usize, String)> {
+    let chars: Vec<char> = text.chars().collect();
+    let (mut found, mut at, mut line) = (Vec::new(), 0, 0);
+    while at < chars.len() {
+        let end = skip_literal(&chars, at).max(at + 1);
+        let whole: String = chars[at..end].iter().collect();
+        if end > at + 1 && whole.starts_with(['"', 'r']) {
+            let inside = whole.trim_start_matches('r').trim_matches('#');
+            let inside = inside.strip_prefix('"').unwrap_or(inside);
+            found.push((line, inside.strip_suffix('"').unwrap_or(inside).to_owned()));
+        }
+        line += chars[at..end].iter().filter(|c| **c == '\n').count();
+        at = end;
+    }
+    found
+}
+
 /// Where the comment or literal that starts at `at` ends; `at` when none starts there.
 fn skip_literal(chars: &[char], at: usize) -> usize {
     let next = |offset: usize| chars.get(at + offset).copied().unwrap_or('\0');
