@@ -1,7 +1,7 @@
 //! The average repair cost over all patterns of F lost chunks (Clay paper, section 6.1, Fig. 17).
 
 use crate::combinations::{next_combination, sample};
-use crate::{CodeError, Codec, Strategy};
+use crate::{CodeError, Codec, RebuildMethod};
 
 /// More patterns than this are sampled, not enumerated.
 const PATTERNS_MAX: u64 = 5_000;
@@ -120,7 +120,7 @@ impl Statistics {
         let available: Vec<usize> = (0..shape.n()).filter(|i| !lost.contains(i)).collect();
         let (choice, dag) = codec.dag_of(lost, &available)?;
         let chunks = dag.inputs().len() as f64 / shape.alpha as f64;
-        self.repairable += u64::from(choice.strategy == Strategy::Repair);
+        self.repairable += u64::from(choice.strategy == RebuildMethod::Repair);
         self.chunks += chunks;
         self.runs += dag.reads().iter().map(|reads| reads.runs.len()).sum::<usize>() as f64;
         self.min = self.min.min(chunks);

@@ -2,7 +2,7 @@
 
 use crate::codes::{self, Choice, Code};
 use crate::order::Layers;
-use crate::{CodeError, CodeSpec, Program, RepairPlan, Shape, Strategy};
+use crate::{CodeError, CodeSpec, Program, RebuildMethod, RepairPlan, Shape};
 use kiln_gf::{Kernel, Results, TemporalHint};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -152,10 +152,10 @@ impl Codec {
     /// As [`Codec::repair_plan`].
     ///
     /// ```
-    /// use kiln_code::{Codec, Strategy};
+    /// use kiln_code::{Codec, RebuildMethod};
     /// let codec = Codec::new(&"clay:4+2".parse()?)?;
     /// let choice = codec.choose(&[0], &[1, 2, 3, 4, 5])?;
-    /// assert_eq!((choice.strategy, choice.helpers.len()), (Strategy::Repair, 5));
+    /// assert_eq!((choice.strategy, choice.helpers.len()), (RebuildMethod::Repair, 5));
     /// # Ok::<(), kiln_code::CodeError>(())
     /// ```
     pub fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
@@ -235,7 +235,7 @@ impl Codec {
         }
         let Shape { k, m, .. } = self.shape();
         let (parity, data): (Vec<_>, Vec<_>) = ((k..k + m).collect(), (0..k).collect());
-        let plan = self.make(Choice::new(Strategy::Decode, &parity, data))?;
+        let plan = self.make(Choice::new(RebuildMethod::Decode, &parity, data))?;
         Ok(self.encode.get_or_init(|| plan))
     }
 
@@ -342,7 +342,7 @@ impl Codec {
         &self,
         lost: &[usize],
         available: &[usize],
-    ) -> Result<(crate::Strategy, crate::Dag), CodeError> {
+    ) -> Result<(crate::RebuildMethod, crate::Dag), CodeError> {
         let (lost, available) = self.sorted(lost, available)?;
         let (choice, dag) = self.dag_of(&lost, &available)?;
         Ok((choice.strategy, dag))

@@ -22,7 +22,7 @@ mod battery;
 use crate::order::Layers;
 use crate::profile::ReadProfile;
 use crate::spec::{ChunkNumbers, Param, Words};
-use crate::{CodeError, CodeSpec, Dag, Shape, Strategy};
+use crate::{CodeError, CodeSpec, Dag, RebuildMethod, Shape};
 
 /// A family of codes: its name, what it is good for, and how its spec reads.
 ///
@@ -73,7 +73,7 @@ pub static CODES: &[CodeFamily] = &[
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// Whether less than k chunks are read.
-    pub strategy: Strategy,
+    pub strategy: RebuildMethod,
     /// Wanted chunks, ascending.
     pub lost: Vec<usize>,
     /// Chunks that are read, whole or in part, ascending.
@@ -84,7 +84,7 @@ pub struct Choice {
 
 impl Choice {
     /// A choice that no search is behind.
-    pub(crate) fn new(strategy: Strategy, lost: &[usize], helpers: Vec<usize>) -> Choice {
+    pub(crate) fn new(strategy: RebuildMethod, lost: &[usize], helpers: Vec<usize>) -> Choice {
         Choice { strategy, lost: lost.to_vec(), helpers, recovery: None }
     }
 }
@@ -154,7 +154,7 @@ fn decode_from_any(shape: Shape, lost: &[usize], available: &[usize]) -> Result<
         });
     }
     let helpers = available[..shape.k].to_vec();
-    Ok(Choice::new(Strategy::Decode, lost, helpers))
+    Ok(Choice::new(RebuildMethod::Decode, lost, helpers))
 }
 
 /// Builds the code of a spec.

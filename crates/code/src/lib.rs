@@ -35,7 +35,7 @@ pub use kiln_gf::{Caches, Kernel, Matrix, Results, TemporalHint, active, field, 
 pub use order::{Layers, Order};
 pub use order_cost::{OrderCost, PairCost};
 pub use program::Program;
-pub use repair_plan::{RepairPlan, Strategy};
+pub use repair_plan::{RebuildMethod, RepairPlan};
 pub use spec::CodeSpec;
 pub use stripe::Shape;
 pub use update_plan::UpdatePlan;

@@ -1,7 +1,7 @@
 //! An order's costs side by side with others': for `kiln plan --orders` and the bench.
 
 use crate::order::{Layers, ORDERS, Order};
-use crate::{CodeError, Codec, Strategy};
+use crate::{CodeError, Codec, RebuildMethod};
 
 /// What an order costs the repairs of a code, in runs (reads of one helper).
 ///
@@ -106,7 +106,7 @@ fn pairs(codec: &Codec, layers: &Layers, order: &Order) -> Result<PairCost, Code
                 continue;
             }
             cost.pairs += 1;
-            if codec.choose(&[a, b], &available)?.strategy == Strategy::Repair {
+            if codec.choose(&[a, b], &available)?.strategy == RebuildMethod::Repair {
                 let runs = order.reads(layers, &[a, b]).len();
                 cost.repairable += 1;
                 cost.runs += runs;

@@ -6,24 +6,24 @@ use std::fmt;
 
 /// How lost chunks are rebuilt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Strategy {
+pub enum RebuildMethod {
     /// With less than k chunks read.
     Repair,
     /// From k whole chunks, because the code or the pattern allows nothing cheaper.
     Decode,
 }
 
-impl Strategy {
+impl RebuildMethod {
     /// `repair` or `decode`.
     pub fn name(&self) -> &'static str {
         match self {
-            Strategy::Repair => "repair",
-            Strategy::Decode => "decode",
+            RebuildMethod::Repair => "repair",
+            RebuildMethod::Decode => "decode",
         }
     }
 }
 
-impl fmt::Display for Strategy {
+impl fmt::Display for RebuildMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -44,7 +44,7 @@ impl fmt::Display for Strategy {
 /// ```
 #[derive(Debug)]
 pub struct RepairPlan {
-    strategy: Strategy,
+    strategy: RebuildMethod,
     lost: Vec<usize>,
     helpers: Vec<HelperReads>,
     dag: Dag,
@@ -53,7 +53,7 @@ pub struct RepairPlan {
 
 impl RepairPlan {
     pub(crate) fn new(
-        strategy: Strategy,
+        strategy: RebuildMethod,
         lost: Vec<usize>,
         dag: Dag,
         program: Program,
@@ -62,7 +62,7 @@ impl RepairPlan {
     }
 
     /// Whether less than k chunks are read.
-    pub fn strategy(&self) -> Strategy {
+    pub fn strategy(&self) -> RebuildMethod {
         self.strategy
     }
 

@@ -1,7 +1,7 @@
 //! Chunks and repair plans that Ceph made, byte for byte (`ceph-erasure-code-tool` 16.2.15, plugins
 //! isa, jerasure, clay and lrc), see `vectors/manifest.json`.
 
-use kiln_code::{Codec, Strategy};
+use kiln_code::{Codec, RebuildMethod};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -68,7 +68,7 @@ fn repair_plans_match_ceph() {
             let lost: usize = lost.parse().unwrap();
             let available: Vec<usize> = (0..codec.shape().n()).filter(|&i| i != lost).collect();
             let plan = codec.repair_plan(&[lost], &available).unwrap();
-            assert_eq!(plan.strategy(), Strategy::Repair, "{name} chunk {lost}");
+            assert_eq!(plan.strategy(), RebuildMethod::Repair, "{name} chunk {lost}");
             assert_eq!(plan.helpers().len(), helpers.as_object().unwrap().len());
             for helper in plan.helpers() {
                 let runs: Vec<Value> =

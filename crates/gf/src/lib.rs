@@ -7,8 +7,8 @@ pub mod field;
 mod generators;
 mod kernel;
 mod matrix;
+mod program;
 mod temporal;
-mod vm;
 
 pub use block::{Block, Factor, Side, Value};
 pub use buf::AlignedBuf;
@@ -16,7 +16,7 @@ pub use error::GfError;
 pub use generators::{GENERATORS, Generator, generator};
 pub use kernel::{KERNEL_VARIABLE, KERNELS, Kernel, KernelRow, active, available, by_name, oracle};
 pub use matrix::Matrix;
-pub use temporal::{Caches, Results, TemporalHint, working_set};
-pub use vm::{Buffers, Call, KernelProgram, Product, ProgramSource, Routine, Shift, Unit};
+pub use program::{Buffers, Call, KernelProgram, Product, ProgramSource, Routine, Shift, Unit};
 #[cfg(any(test, feature = "paper"))]
-pub use vm::{FAN_MAX, Fan, Fans};
+pub use program::{FAN_MAX, Fan, Fans};
+pub use temporal::{Caches, Results, TemporalHint, working_set};

@@ -58,5 +58,6 @@ pub use recovery::{
 };
 pub use search_budget::SearchBudget;
 pub use strategies::{
-    Basis, STRATEGIES, Strategy, UNDECIDED, Variants, alternatives, frontier, spectrum, strategy,
+    Basis, PlacementStrategy, STRATEGIES, UNDECIDED, Variants, alternatives, frontier, spectrum,
+    strategy,
 };

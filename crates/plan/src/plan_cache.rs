@@ -5,7 +5,7 @@
 //! parts (the home of the first chunk, of the second, ..., the targets), under a fingerprint of all
 //! that, and fits every stripe of the same kind.
 
-use crate::{Plan, PlanError, Problem, SearchBudget, Strategy};
+use crate::{PlacementStrategy, Plan, PlanError, Problem, SearchBudget};
 use std::collections::{HashMap, VecDeque};
 
 /// First bytes of a saved plan cache; the last one is the version.
@@ -50,10 +50,10 @@ impl PlanCache {
     /// DAG than the problem's, and those that fell back to another strategy, are not kept.
     ///
     /// # Errors
-    /// As [`Strategy::plan`].
+    /// As [`PlacementStrategy::plan`].
     pub fn plan(
         &mut self,
-        strategy: &'static Strategy,
+        strategy: &'static PlacementStrategy,
         problem: &Problem,
         budget: &mut SearchBudget<'_>,
     ) -> Result<Plan, PlanError> {
@@ -84,7 +84,12 @@ impl PlanCache {
 
     /// Whether a plan would come from the store, at once. What the budget's clock says does not
     /// matter.
-    pub fn has(&self, strategy: &Strategy, problem: &Problem, budget: &SearchBudget<'_>) -> bool {
+    pub fn has(
+        &self,
+        strategy: &PlacementStrategy,
+        problem: &Problem,
+        budget: &SearchBudget<'_>,
+    ) -> bool {
         let execution = execution(problem);
         let key = fingerprint(strategy.name, problem, &execution, budget);
         self.place(key, placed(problem), execution.len()).is_some()

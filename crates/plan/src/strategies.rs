@@ -28,7 +28,7 @@ const ACROSS: f64 = 3.0;
 /// assert!(names.contains(&"central"));
 /// ```
 #[derive(Debug)]
-pub struct Strategy {
+pub struct PlacementStrategy {
     /// What people call it.
     pub name: &'static str,
     /// What it is good for, in one sentence.
@@ -69,7 +69,7 @@ pub enum Basis {
     Others,
 }
 
-impl Strategy {
+impl PlacementStrategy {
     /// Whether a recovery of many stripes has candidate plans of it: what only moves vertices
     /// about, with no structure to help, takes too long for that.
     ///
@@ -112,10 +112,10 @@ impl Strategy {
 /// ```
 /// assert!(kiln_plan::STRATEGIES.iter().any(|row| row.name == kiln_plan::UNDECIDED.name));
 /// ```
-pub static UNDECIDED: &Strategy = &best::STRATEGY;
+pub static UNDECIDED: &PlacementStrategy = &best::STRATEGY;
 
 /// All strategies.
-pub static STRATEGIES: &[Strategy] = &[
+pub static STRATEGIES: &[PlacementStrategy] = &[
     best::STRATEGY,
     central::STRATEGY,
     partial_sums::PIPELINE,
@@ -132,7 +132,7 @@ pub static STRATEGIES: &[Strategy] = &[
 ///
 /// # Errors
 /// There is none; the error lists those that there are.
-pub fn strategy(name: &str) -> Result<&'static Strategy, PlanError> {
+pub fn strategy(name: &str) -> Result<&'static PlacementStrategy, PlanError> {
     STRATEGIES.iter().find(|strategy| strategy.name == name).ok_or_else(|| {
         let known: Vec<&str> = STRATEGIES.iter().map(|strategy| strategy.name).collect();
         PlanError::UnknownStrategy { name: name.into(), known: known.join(", ") }

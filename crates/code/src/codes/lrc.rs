@@ -22,7 +22,7 @@ use super::scalar::ScalarCode;
 use super::{Choice, Code, CodeFamily, xor};
 use crate::profile::Profile;
 use crate::spec::{ChunkNumbers, Param, Words};
-use crate::{CodeError, CodeSpec, Dag, Shape, Strategy};
+use crate::{CodeError, CodeSpec, Dag, RebuildMethod, Shape};
 use kiln_gf::{Matrix, field, generator};
 
 pub(super) const FAMILY: CodeFamily =
@@ -253,13 +253,15 @@ impl Code for Lrc {
             let independent = helpers.len();
             return Err(CodeError::NotRecoverable { lost, available, independent, needed });
         }
-        Ok(Choice::new(Strategy::Decode, lost, helpers))
+        Ok(Choice::new(RebuildMethod::Decode, lost, helpers))
     }
 
     fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
         let Shape { k, .. } = self.shape();
         match self.helpers_of_groups(lost, available) {
-            Some(helpers) if helpers.len() < k => Ok(Choice::new(Strategy::Repair, lost, helpers)),
+            Some(helpers) if helpers.len() < k => {
+                Ok(Choice::new(RebuildMethod::Repair, lost, helpers))
+            }
             _ => self.decode(lost, available),
         }
     }

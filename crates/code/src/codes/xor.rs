@@ -12,7 +12,7 @@ mod solve;
 
 use super::{Choice, Code};
 use crate::dag::{At, DagBuilder, Hint};
-use crate::{CodeError, CodeSpec, Dag, Shape, Strategy};
+use crate::{CodeError, CodeSpec, Dag, RebuildMethod, Shape};
 pub(crate) use recover::Recovery;
 use solve::Start;
 
@@ -156,7 +156,7 @@ impl XorCode {
         let mut lost: Vec<usize> = (0..m).collect();
         loop {
             let helpers = (0..k + m).filter(|chunk| !lost.contains(chunk)).collect();
-            let choice = Choice::new(Strategy::Decode, &lost, helpers);
+            let choice = Choice::new(RebuildMethod::Decode, &lost, helpers);
             if self.emit(&choice).is_err() {
                 let reason = format!("chunks {lost:?} together could not be rebuilt; {hint}");
                 return Err(CodeError::Unsupported { spec: spec.to_string(), reason });
@@ -207,7 +207,7 @@ impl Code for XorCode {
                 let mut helpers: Vec<usize> =
                     recovery.reads.iter().map(|&cell| cell as usize / alpha).collect();
                 helpers.dedup();
-                let repair = Choice::new(Strategy::Repair, lost, helpers);
+                let repair = Choice::new(RebuildMethod::Repair, lost, helpers);
                 Ok(Choice { recovery: Some(recovery), ..repair })
             }
             _ => Ok(decode),

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use kiln_plan::{Plan, PlanCache, Problem, SearchBudget, Strategy};
+use kiln_plan::{PlacementStrategy, Plan, PlanCache, Problem, SearchBudget};
 
 use super::write_file;
 use crate::exit::Failure;
@@ -51,17 +51,22 @@ impl PlanFile {
     }
 
     /// Whether the file has a plan of this kind, so that none is searched for.
-    pub fn has(&self, strategy: &Strategy, problem: &Problem, budget: &SearchBudget<'_>) -> bool {
+    pub fn has(
+        &self,
+        strategy: &PlacementStrategy,
+        problem: &Problem,
+        budget: &SearchBudget<'_>,
+    ) -> bool {
         self.cache.has(strategy, problem, budget)
     }
 
     /// The plan of the file, or one that is made now and belongs into it; and which it is.
     ///
     /// # Errors
-    /// As [`Strategy::plan`].
+    /// As [`PlacementStrategy::plan`].
     pub fn plan(
         &mut self,
-        strategy: &'static Strategy,
+        strategy: &'static PlacementStrategy,
         problem: &Problem,
         budget: &mut SearchBudget<'_>,
     ) -> Result<(Plan, bool), Failure> {

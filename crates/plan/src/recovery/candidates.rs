@@ -4,7 +4,7 @@
 //! it. A plan is made once on one node a role; a stripe puts its own nodes into the roles.
 
 use super::{Destination, Emit, Layout, RecoveryOptions};
-use crate::{Basis, Cluster, Plan, PlanError, Problem, SearchBudget, Strategy, strategy};
+use crate::{Basis, Cluster, PlacementStrategy, Plan, PlanError, Problem, SearchBudget, strategy};
 use kiln_code::Shape;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl CandidatePlans {
         let rows = options.strategies.iter().map(|name| strategy(name));
         let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
         if options.sweeps > 0 {
-            let rank = |row: &&Strategy| match (row.basis, row.variants) {
+            let rank = |row: &&PlacementStrategy| match (row.basis, row.variants) {
                 (Basis::OneNode, _) => 0,
                 (_, Some(_)) => 1,
                 _ => 2 + u8::from(row.searches),

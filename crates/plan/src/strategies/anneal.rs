@@ -5,7 +5,7 @@
 //! cost is the traffic and twice what links carry beyond the least possible. The best plan of the
 //! rules is polished vertex by vertex, and the better of both wins.
 
-use super::{ACROSS, Basis, STRATEGIES, Strategy, central};
+use super::{ACROSS, Basis, PlacementStrategy, STRATEGIES, central};
 use crate::blocks::{Blocks, Score, Search};
 use crate::{Plan, PlanError, Problem, SearchBudget};
 use kiln_code::Dag;
@@ -16,7 +16,7 @@ const HEAT: f64 = 3.0;
 /// Heat of polishing.
 const POLISH: f64 = 0.5;
 
-pub(super) const STRATEGY: Strategy = Strategy {
+pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
     name: "anneal",
     about: "search by simulated annealing from the central plan and from the best rule: for any \
             DAG, any links and domains; more moves give better plans",

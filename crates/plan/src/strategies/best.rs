@@ -5,7 +5,7 @@
 //! annealing and chains follow, each with all moves. The plan keeps the name of the strategy that
 //! made it.
 
-use super::{ACROSS, Basis, Strategy, anneal, central, chain, hub, partial_sums};
+use super::{ACROSS, Basis, PlacementStrategy, anneal, central, chain, hub, partial_sums};
 use crate::{Bound, Plan, PlanError, Problem, SearchBudget};
 
 /// How far above the bound a plan of hubs is good enough.
@@ -13,7 +13,7 @@ const NEAR: f64 = 1.1;
 /// Chains are not searched where hubs apply and a DAG has more vertices: each cut takes long there.
 const CHAINS_MAX: usize = 1 << 16;
 
-pub(super) const STRATEGY: Strategy = Strategy {
+pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
     name: "best",
     about: "the best plan of the others: rules, and where they miss the bound the search that fits",
     searches: true,

@@ -1,6 +1,6 @@
 //! Every placement there is, for small cases: the truth that other strategies are measured by.
 
-use super::{Basis, Strategy, central, partial_sums};
+use super::{Basis, PlacementStrategy, central, partial_sums};
 use crate::edges::Edges;
 use crate::traffic_table::TrafficTable;
 use crate::{Plan, PlanError, Problem, SearchBudget};
@@ -13,7 +13,7 @@ const A_MOVE: u64 = 128;
 /// How often the search asks whether it is over, in placements.
 const ASK_EVERY: u64 = 1 << 12;
 
-pub(super) const STRATEGY: Strategy = Strategy {
+pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
     name: "brute",
     about: "all placements of a small repair: the least maximum load, then the least traffic",
     searches: false,

@@ -1,9 +1,9 @@
 //! Everything at the node that wants it: the least traffic, all of it through one link.
 
-use super::{Basis, Strategy};
+use super::{Basis, PlacementStrategy};
 use crate::{Costs, Plan, PlanError, Problem, SearchBudget};
 
-pub(super) const STRATEGY: Strategy = Strategy {
+pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
     name: "central",
     about: "the new node reads from all helpers and computes alone: least traffic, one busy link",
     searches: false,

@@ -11,7 +11,7 @@
 //! 2^(k-1-g) blocks, and with G groups a row and its line cost k-1+G transfers and two for the
 //! parities: T = w/2 (k+1+G), where the bound of every MDS code is w/2 (k+2).
 
-use super::{ACROSS, Basis, Strategy, central};
+use super::{ACROSS, Basis, PlacementStrategy, central};
 use crate::blocks::{Blocks, Score, Search};
 use crate::edges::Edges;
 use crate::{Plan, PlanError, Problem, SearchBudget};
@@ -20,7 +20,7 @@ use kiln_code::Dag;
 /// How many ways to cut columns into groups are tried.
 const CUTS_MAX: usize = 64;
 
-pub(super) const STRATEGY: Strategy = Strategy {
+pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
     name: "chain",
     about: "partial sums of a few groups of columns, each group at nodes of its own; then annealed",
     searches: true,

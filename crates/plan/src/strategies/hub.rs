@@ -14,14 +14,14 @@ mod layers;
 mod search;
 mod shape;
 
-use super::{Basis, Strategy, central};
+use super::{Basis, PlacementStrategy, central};
 use crate::edges::Edges;
 use crate::{Bound, Plan, PlanError, Problem, SearchBudget};
 use groups::AggregatorGroup;
 use layers::Layers;
 use shape::Shape;
 
-pub(super) const STRATEGY: Strategy = Strategy {
+pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
     name: "hub",
     about: "each layer of a coupled code is solved where most of it is stored: the least traffic \
             at the least maximum load, by a rule",

@@ -5,7 +5,7 @@
 //! becomes a candidate and is searched later. When the pool is empty, the search starts again from
 //! another random placement, as the paper proposes.
 
-use super::{Basis, Strategy, central};
+use super::{Basis, PlacementStrategy, central};
 use crate::edges::Edges;
 use crate::seed::below;
 use crate::traffic_table::TrafficTable;
@@ -17,7 +17,7 @@ const ASK_EVERY: u64 = 1 << 10;
 /// The most placements that wait to be searched; the latest go first.
 const POOL_MAX: usize = 1 << 12;
 
-pub(super) const STRATEGY: Strategy = Strategy {
+pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
     name: "pareto",
     about: "ParaRC's own heuristic, for comparison: random placements improved one vertex at a \
             time along the frontier of load and traffic",

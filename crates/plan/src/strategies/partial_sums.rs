@@ -1,14 +1,14 @@
 //! Sums computed on the way: where a step is a plain sum, every node adds its terms to what it got.
 
 use super::central::alone;
-use super::{Basis, Strategy, central};
+use super::{Basis, PlacementStrategy, central};
 use crate::{Plan, PlanError, Problem};
 use kiln_code::dag::{At, DagBuilder, Hint, Step, Symbol};
 use kiln_code::{Dag, Matrix, field};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-pub(super) const PIPELINE: Strategy = Strategy {
+pub(super) const PIPELINE: PlacementStrategy = PlacementStrategy {
     name: "pipeline",
     about: "each lost sub-chunk is summed along a path of all helpers: no link carries more than \
             what is lost, if a repair needs whole chunks anyway (repair pipelining)",
@@ -23,7 +23,7 @@ pub(super) const PIPELINE: Strategy = Strategy {
     place: |problem, _| sums(problem, Shape::Path),
 };
 
-pub(super) const PPR: Strategy = Strategy {
+pub(super) const PPR: PlacementStrategy = PlacementStrategy {
     name: "ppr",
     about: "each lost sub-chunk is summed along a tree of helpers: few hops, the new node gets a \
             sum a level (partial parallel repair)",
@@ -46,7 +46,7 @@ enum Shape {
 }
 
 impl Shape {
-    fn strategy(self) -> &'static Strategy {
+    fn strategy(self) -> &'static PlacementStrategy {
         match self {
             Shape::Path => &PIPELINE,
             Shape::Tree => &PPR,

@@ -12,12 +12,12 @@
 //! where the least is 1024 (300,000 moves).
 
 use super::anneal::{by_layer, by_step, by_vertex, improve};
-use super::{Basis, Strategy, central};
+use super::{Basis, PlacementStrategy, central};
 use crate::{Cluster, Plan, PlanError, Problem, SearchBudget};
 use kiln_code::Dag;
 use std::sync::Arc;
 
-pub(super) const STRATEGY: Strategy = Strategy {
+pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
     name: "vertices",
     about: "each vertex of the repair on one node, as in ParaRC's plans, by a better search than \
             its heuristic: layers annealed, then steps, then vertices one by one",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kiln_code::Strategy;
+use kiln_code::RebuildMethod;
 use kiln_store::{ReadCost, SumKind, checksums};
 
 use super::buffers::Buffers;
@@ -138,7 +138,7 @@ pub(crate) struct Frame {
     /// Bytes of a chunk of this stripe.
     pub chunk_len: usize,
     /// Strategy of the last plan run; `None` when none was needed.
-    pub strategy: Option<Strategy>,
+    pub strategy: Option<RebuildMethod>,
     /// Helpers of the last plan run.
     pub helpers: Vec<usize>,
     /// The stripe cannot be rebuilt (only set where that is a finding, not an error).

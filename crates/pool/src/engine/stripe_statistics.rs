@@ -1,6 +1,6 @@
 //! Adding up what the stripes of a run cost and showed.
 
-use kiln_code::Strategy;
+use kiln_code::RebuildMethod;
 
 use crate::ReadsReport;
 use crate::engine::frame::{Cost, Frame};
@@ -53,10 +53,10 @@ impl StripeStatistics {
     }
 
     /// Notes how a stripe was rebuilt; `None`: nothing of it had to be.
-    pub(crate) fn rebuilt_by(&mut self, strategy: Option<Strategy>) {
+    pub(crate) fn rebuilt_by(&mut self, strategy: Option<RebuildMethod>) {
         match strategy {
-            Some(Strategy::Repair) => self.repaired = true,
-            Some(Strategy::Decode) => self.decoded = true,
+            Some(RebuildMethod::Repair) => self.repaired = true,
+            Some(RebuildMethod::Decode) => self.decoded = true,
             None => self.direct = true,
         }
     }

@@ -1,7 +1,7 @@
 //! Butterfly codes against the recursive definition of their source.
 
 use crate::combinations::{next_combination, next_random};
-use crate::{Codec, Strategy};
+use crate::{Codec, RebuildMethod};
 
 /// A column is its sub-chunks from top to bottom, one byte each.
 type Column = Vec<u8>;
@@ -86,10 +86,10 @@ fn every_chunk_but_the_last_is_rebuilt_from_halves() {
             let inputs: Vec<u8> = dag.inputs().iter().map(byte).collect();
             assert!(dag.eval(&inputs).unwrap() == chunks[lost], "k {k} lost {lost}");
             if lost == k + 1 {
-                assert_eq!((choice.strategy, inputs.len()), (Strategy::Decode, k * alpha));
+                assert_eq!((choice.strategy, inputs.len()), (RebuildMethod::Decode, k * alpha));
                 continue;
             }
-            assert_eq!(choice.strategy, Strategy::Repair);
+            assert_eq!(choice.strategy, RebuildMethod::Repair);
             assert_eq!(dag.reads().len(), k + 1);
             assert!(dag.reads().iter().all(|helper| helper.sub_chunks() == alpha / 2));
             // A line or a row is k values: at most k-1 XORs an output beside the row sums.

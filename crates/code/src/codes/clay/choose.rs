@@ -2,13 +2,13 @@
 //! (section 4.3, appendix A), for any lost and any available chunks.
 
 use super::grid::Grid;
-use crate::Strategy;
+use crate::RebuildMethod;
 use crate::codes::Choice;
 
 /// Repair where it reads less than k chunks, else that decode (appendix A, remark 1).
 pub(super) fn choose(grid: &Grid, decode: Choice, available: &[usize]) -> Choice {
     match repair_helpers(grid, &decode.lost, available) {
-        Some(helpers) => Choice::new(Strategy::Repair, &decode.lost, helpers),
+        Some(helpers) => Choice::new(RebuildMethod::Repair, &decode.lost, helpers),
         None => decode,
     }
 }

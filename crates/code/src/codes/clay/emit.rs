@@ -9,7 +9,7 @@ use super::Clay;
 use super::grid::Grid;
 use crate::codes::Choice;
 use crate::dag::{At, DagBuilder, Hint, MatrixId, Symbol};
-use crate::{CodeError, Dag, Strategy};
+use crate::{CodeError, Dag, RebuildMethod};
 use kiln_gf::Matrix;
 use rustc_hash::FxHashMap as HashMap;
 
@@ -63,8 +63,8 @@ impl<'a> Emitter<'a> {
         is_unknown.resize(grid.nodes(), false);
         let unknown: Vec<usize> = (0..grid.nodes()).filter(|&node| is_unknown[node]).collect();
         let erased = match choice.strategy {
-            Strategy::Decode => Vec::new(),
-            Strategy::Repair => {
+            RebuildMethod::Decode => Vec::new(),
+            RebuildMethod::Repair => {
                 let lost = |section| {
                     choice.lost.iter().any(|&c| grid.section_of(grid.node_of(c)) == section)
                 };

@@ -2,7 +2,7 @@
 
 use super::{Clay, ScalarCode};
 use crate::combinations::{next_combination, next_random};
-use crate::{CodeSpec, Codec, Strategy};
+use crate::{CodeSpec, Codec, RebuildMethod};
 use kiln_gf::field::mul;
 
 fn clay(spec: &str) -> Clay {
@@ -106,7 +106,7 @@ fn single_repair_reads_the_optimum() {
                     let plan = codec.repair_plan(&[lost], &others(k + m, &[lost])).unwrap();
                     if d == k * q {
                         // k = 1: a copy is as cheap as a repair.
-                        assert_eq!(plan.strategy(), Strategy::Decode);
+                        assert_eq!(plan.strategy(), RebuildMethod::Decode);
                         continue;
                     }
                     assert_eq!(plan.helpers().len(), d, "{spec} {lost}");
@@ -195,7 +195,7 @@ fn multi_chunk_repairs_read_the_same_layers_everywhere() {
                 let nodes: Vec<usize> = lost.iter().map(|&c| grid.node_of(c)).collect();
                 let layers = (0..grid.alpha).filter(|&z| grid.score(&nodes, z) > 0).count();
                 let all = plan.helpers().len() * layers;
-                if plan.strategy() == Strategy::Repair {
+                if plan.strategy() == RebuildMethod::Repair {
                     let read = plan.sub_chunks_read();
                     assert!(read <= all && read * 100 >= all * 97, "{spec} {lost:?} {read} {all}");
                     let of_layers = |z: u32| grid.score(&nodes, z as usize) > 0;
@@ -216,7 +216,7 @@ fn unavailable_chunks_stay_non_helpers() {
     let codec = codec("clay:10+4,d=11");
     let available: Vec<usize> = (1..14).filter(|&i| i != 5 && i != 9).collect();
     let plan = codec.repair_plan(&[0], &available).unwrap();
-    assert_eq!(plan.strategy(), Strategy::Repair);
+    assert_eq!(plan.strategy(), RebuildMethod::Repair);
     assert_eq!(plan.helpers().len(), 11);
     // Its section fellow missing too: the pattern of both is repaired, one of them is delivered.
     let available: Vec<usize> = (2..14).collect();

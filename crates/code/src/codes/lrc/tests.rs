@@ -2,7 +2,7 @@
 
 use super::{check, coefficients};
 use crate::combinations::next_combination;
-use crate::{CodeSpec, Codec, Shape, Strategy};
+use crate::{CodeSpec, Codec, RebuildMethod, Shape};
 use kiln_gf::{Matrix, generator};
 
 fn codec(spec: &str) -> Codec {
@@ -111,12 +111,12 @@ fn repairs_read_groups_where_they_can() {
         (choice.strategy, choice.helpers)
     };
     let all = |lost: &[usize]| choose(lost, &others(16, lost));
-    assert_eq!(all(&[3]), (Strategy::Repair, vec![0, 1, 2, 4, 5, 12]));
-    assert_eq!(all(&[13]), (Strategy::Repair, vec![6, 7, 8, 9, 10, 11]));
-    assert_eq!(all(&[14]), (Strategy::Decode, (0..12).collect()));
+    assert_eq!(all(&[3]), (RebuildMethod::Repair, vec![0, 1, 2, 4, 5, 12]));
+    assert_eq!(all(&[13]), (RebuildMethod::Repair, vec![6, 7, 8, 9, 10, 11]));
+    assert_eq!(all(&[14]), (RebuildMethod::Decode, (0..12).collect()));
     assert_eq!(all(&[3, 7]).1.len(), 12);
     // The group is enough, whatever else is gone.
-    assert_eq!(choose(&[0], &[1, 2, 3, 4, 5, 12]).0, Strategy::Repair);
+    assert_eq!(choose(&[0], &[1, 2, 3, 4, 5, 12]).0, RebuildMethod::Repair);
     let error = codec.choose(&[0, 6], &[1, 2, 3, 4, 5, 12]).unwrap_err().to_string();
     assert!(error.contains("6 chunks are available, 12 are needed"), "{error}");
     // Four data chunks of one group are one too many, though twelve chunks are left.

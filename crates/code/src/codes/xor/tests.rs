@@ -4,7 +4,7 @@ use super::is_prime;
 use crate::codes::{Choice, build};
 use crate::combinations::{next_combination, next_random};
 use crate::passes::fuse;
-use crate::{Codec, Shape, Strategy};
+use crate::{Codec, RebuildMethod, Shape};
 
 fn codec(spec: &str) -> Codec {
     Codec::new(&spec.parse().unwrap()).unwrap()
@@ -26,7 +26,7 @@ fn word(spec: &str, seed: u64) -> Vec<Vec<u8>> {
     let mut word: Vec<Vec<u8>> =
         (0..k).map(|_| (0..alpha).map(|_| next_random(&mut state) as u8).collect()).collect();
     let lost: Vec<usize> = (k..k + m).collect();
-    let dag = code.emit(&Choice::new(Strategy::Decode, &lost, (0..k).collect())).unwrap();
+    let dag = code.emit(&Choice::new(RebuildMethod::Decode, &lost, (0..k).collect())).unwrap();
     let inputs: Vec<u8> =
         dag.inputs().iter().map(|at| word[at.chunk as usize][at.position as usize]).collect();
     let parity = dag.eval(&inputs).unwrap();
@@ -125,7 +125,7 @@ fn assert_mds(spec: &str) {
     let mut lost: Vec<usize> = (0..m).collect();
     loop {
         let helpers = others(k + m, &lost);
-        let choice = Choice::new(Strategy::Decode, &lost, helpers);
+        let choice = Choice::new(RebuildMethod::Decode, &lost, helpers);
         let dag = code.emit(&choice).unwrap_or_else(|error| panic!("{spec} {lost:?}: {error}"));
         let inputs: Vec<u8> =
             dag.inputs().iter().map(|at| word[at.chunk as usize][at.position as usize]).collect();
@@ -205,7 +205,7 @@ fn single_repairs_read_the_known_optimum() {
     // Without the second parity only rows are left, and decode says so.
     let codec = codec("rdp:10+2");
     let plan = codec.repair_plan(&[3], &others(11, &[3])).unwrap();
-    assert_eq!(plan.strategy(), Strategy::Decode);
+    assert_eq!(plan.strategy(), RebuildMethod::Decode);
 }
 
 /// Blocks of packets are coded alone, a last block that is shorter has shorter packets, and only
@@ -242,7 +242,7 @@ fn packets_are_blocks_coded_alone() {
             assert!(parity.iter().zip(&alone).all(|(all, one)| all[range.clone()] == one[..]));
         }
         let plan = packet.repair_plan(&[1], &others(k + m, &[1])).unwrap();
-        assert_eq!((plan.strategy(), plan.sub_chunks_read()), (Strategy::Decode, k * alpha));
+        assert_eq!((plan.strategy(), plan.sub_chunks_read()), (RebuildMethod::Decode, k * alpha));
         let chunks: Vec<&[u8]> = data.iter().chain(&parity).map(|c| &c[..]).collect();
         let inputs: Vec<&[u8]> = plan.helpers().iter().map(|h| chunks[h.chunk]).collect();
         let mut rebuilt = vec![0x5a; len];

@@ -7,7 +7,7 @@
 mod block;
 mod encode;
 pub(in super::super) mod neon;
-mod places;
+mod operand_addressing;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +22,7 @@ pub(in super::super) struct Arm;
 impl Machine for Arm {
     type Instruction = encode::Instruction;
     type Place = encode::Place;
-    type Places = places::Places;
+    type Places = operand_addressing::Places;
 
     fn link(
         block: &Block,

@@ -5,7 +5,7 @@ pub(in super::super) mod avx512;
 mod block;
 pub(in super::super) mod emit;
 pub(in super::super) mod fetch;
-mod places;
+mod operand_addressing;
 
 use iced_x86::{IcedError, Instruction, MemoryOperand};
 
@@ -20,7 +20,7 @@ pub(in super::super) struct X86;
 impl Machine for X86 {
     type Instruction = Instruction;
     type Place = MemoryOperand;
-    type Places = places::Places;
+    type Places = operand_addressing::Places;
 
     fn link(
         block: &Block,

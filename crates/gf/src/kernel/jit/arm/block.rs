@@ -10,7 +10,7 @@ use super::encode::{
     self, ARGUMENTS, Condition, Instruction, LEFT, RETURN, STACK, V, X, add, add_bytes, branch,
     compare, load_half, load_indexed, load_word, subtract,
 };
-use super::places::{DONE, FREE, LIST, OPERANDS, OWN, QUARTER, QUARTERS, list_entry};
+use super::operand_addressing::{DONE, FREE, LIST, OPERANDS, OWN, QUARTER, QUARTERS, list_entry};
 use crate::block::{Block, Side};
 
 /// First of the repetitions; or the starts of all regions.

@@ -10,7 +10,7 @@ use super::super::super::nibbles;
 use super::super::target::{self, Halves, NoCode, Places as _, Products, Store, Target, Written};
 use super::Arm;
 use super::encode::{Instruction, Place, V, WIDTH};
-use super::places::{self, Places};
+use super::operand_addressing::{self, Places};
 use crate::AlignedBuf;
 use crate::block::Block;
 
@@ -203,7 +203,7 @@ impl Target<Arm> for Neon {
 
 impl Halves<Arm> for Neon {
     fn tables(&self, factor: u8) -> [Place; 2] {
-        places::tables(factor)
+        operand_addressing::tables(factor)
     }
 
     fn given_tables(
@@ -212,7 +212,7 @@ impl Halves<Arm> for Neon {
         index: u32,
         code: &mut Listing,
     ) -> Result<[Place; 2], NoCode> {
-        Ok(places::given_tables(block, index, code))
+        Ok(operand_addressing::given_tables(block, index, code))
     }
 
     fn split(&self, from: usize, [low, high]: [usize; 2], code: &mut Listing) -> Written {

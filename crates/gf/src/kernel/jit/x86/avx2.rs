@@ -13,7 +13,7 @@ use super::super::super::nibbles;
 use super::super::target::{self, Halves, NoCode, Places as _, Products, Store, Target, Written};
 use super::X86;
 use super::fetch;
-use super::places::{HEADER, MAPS, Places, REST_BYTES};
+use super::operand_addressing::{HEADER, MAPS, Places, REST_BYTES};
 use crate::AlignedBuf;
 use crate::block::Block;
 

@@ -8,7 +8,7 @@ use super::super::super::fetch::Level;
 use super::super::target::{self, Maps, NoCode, Products, Store, Target, Written};
 use super::X86;
 use super::fetch;
-use super::places::{ARGUMENTS, Places, REST_BYTES};
+use super::operand_addressing::{ARGUMENTS, Places, REST_BYTES};
 use crate::block::Block;
 
 type Listing = target::Listing<X86>;

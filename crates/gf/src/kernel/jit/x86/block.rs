@@ -9,7 +9,7 @@ use super::super::call::Arguments;
 use super::super::target::{MOST_STACK, StraightLine};
 use super::X86;
 use super::fetch;
-use super::places::{
+use super::operand_addressing::{
     AHEAD_AT, AHEAD_LEFT, AHEAD_SHIFTS, AHEAD_SLOTS, ARGUMENTS, AT, BASES, DONE, END, HEADER, LEFT,
     MAPS, NEXT, RECORDS, REGIONS, SHIFTS, SLOTS, SPARE, TABLE, low,
 };

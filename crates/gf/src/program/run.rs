@@ -10,7 +10,7 @@ use crate::block::Side;
 use crate::kernel;
 use crate::kernel::engine::{Distances, Job, Operands, Slot};
 use crate::kernel::fetch::{self, Level};
-use crate::vm::Routine;
+use crate::program::Routine;
 use crate::{Caches, GfError, TemporalHint, working_set};
 
 /// Buffers of a run that need no allocation: on a few KiB allocations take as long as the work.
@@ -22,7 +22,7 @@ const NOWHERE: Slot = Slot { start: ptr::null_mut(), entry: 0 };
 
 impl KernelProgram {
     /// How buffers of whole blocks are cut.
-    pub(in crate::vm) fn layout(
+    pub(in crate::program) fn layout(
         &self,
         inputs: &[&[u8]],
         outputs: &[&mut [u8]],
@@ -386,12 +386,12 @@ fn lines(routine: &Routine, slots: &[*mut u8], shifts: &[Distances]) -> bool {
 
 /// How units lie in the buffers of a run.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::vm) struct Layout {
+pub(in crate::program) struct Layout {
     /// Bytes of a unit in a block.
     pub(super) packet: usize,
-    pub(in crate::vm) blocks: usize,
+    pub(in crate::program) blocks: usize,
     /// Bytes from block to block, in inputs and in outputs.
-    pub(in crate::vm) steps: [usize; 2],
+    pub(in crate::program) steps: [usize; 2],
 }
 
 /// What is the same for all calls on a block, or on those that are taken together.

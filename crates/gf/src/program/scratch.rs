@@ -14,10 +14,10 @@ thread_local! {
 }
 
 /// Memory that goes back to its thread when dropped.
-pub(in crate::vm) struct Scratch(AlignedBuf);
+pub(in crate::program) struct Scratch(AlignedBuf);
 
 /// At least so many bytes, with what earlier runs of this thread left in them.
-pub(in crate::vm) fn borrow(len: usize) -> Result<Scratch, GfError> {
+pub(in crate::program) fn borrow(len: usize) -> Result<Scratch, GfError> {
     if len == 0 {
         return Ok(Scratch(AlignedBuf::default()));
     }

@@ -1,18 +1,27 @@
-//! Kernel programs: products and blocks in a row over the same buffers, checked once, then run
-//! without checks per call.
+//! Programs over byte streams: matrices and blocks of straight-line code, prepared for a kernel,
+//! and lists of them over the units of buffers, checked once, then run without checks per call.
+//! Every entry checks its operands, also in release builds.
 
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::{Product, Routine};
 use crate::block::{Block, Side};
 use crate::field::mul;
 use crate::kernel::engine::Distances;
 use crate::{GfError, TemporalHint};
 
 mod check;
-pub(super) mod run;
-pub(super) mod scratch;
+mod product;
+mod routine;
+mod run;
+mod scratch;
+#[cfg(any(test, feature = "paper"))]
+mod xor_fanout;
+
+pub use product::Product;
+pub use routine::Routine;
+#[cfg(any(test, feature = "paper"))]
+pub use xor_fanout::{FAN_MAX, Fan, Fans};
 
 /// Bytes in a cache line.
 const LINE: usize = 64;

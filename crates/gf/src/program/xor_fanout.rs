@@ -3,7 +3,7 @@
 //! So XOR codes were coded before there were registers enough to keep their sums in. It is here to
 //! measure such orders with today's vectors; coding itself uses [`super::KernelProgram`].
 
-use super::program::{Buffers, KernelProgram, ProgramSource, Unit, scratch};
+use super::{Buffers, KernelProgram, ProgramSource, Unit, scratch};
 use crate::GfError;
 
 /// Destinations of one [`Fan`], at most.
