@@ -44,8 +44,8 @@ help:
 	@echo 'make bench-pool  pools: operations by number of nodes, small files, proofs (QUICK=1)'
 	@echo 'make bench-encode  a whole encode, checksums and all, beside cp (FOLDER=a tmpfs; QUICK=1)'
 	@echo 'make bench-average  what repairs of several losses read on average (counted)'
-	@echo 'make numbers     the headline numbers of docs/results, from the data beside them'
-	@echo 'make pictures    the pictures of docs/results again, from the data beside them'
+	@echo 'make numbers     the headline numbers of lab/results, from the data beside them'
+	@echo 'make pictures    the pictures of lab/results again, from the data beside them'
 	@echo 'make bench-repair  repairs over shaped links on this machine (QUICK=1: 12+4; as root)'
 	@echo '    BENCH_ARGS="--minutes 50": no longer than that; the next run goes on where it ended'
 	@echo 'make repair-test  what it computes, and all of it tiny'
@@ -209,8 +209,8 @@ neon-test: setup
 
 # Instructions that kiln and others take for a byte there.
 bench-neon: setup
-	CARGO='$(CARGO)' sh bench/neon/build.sh '$(TARGET)/bench-neon'
-	$(PYTHON) bench/neon/count.py '$(TARGET)/bench-neon' --out '$(TARGET)/bench' $(if $(QUICK),--quick)
+	CARGO='$(CARGO)' sh lab/neon/build.sh '$(TARGET)/bench-neon'
+	$(PYTHON) -m lab.neon.count '$(TARGET)/bench-neon' --out '$(TARGET)/bench' $(if $(QUICK),--quick)
 
 # The plugin for this machine's Ceph, beside links to the stock ones; with RELEASE=18.2 or 20.2 for
 # that one, in a Debian of its own, where all that is said below then runs.
@@ -247,7 +247,7 @@ ceph-packages = LOG_DIR='$(TARGET)' && mkdir -p "$$LOG_DIR" && . .ci/packages.sh
 ceph-cluster: ceph-host
 	@if [ ! -e '$(CEPH)-test/host' ]; then echo '== cluster of Ceph $(RELEASE): SKIPPED, see above'; \
 	elif $(ceph-packages); then echo '== cluster of Ceph $(RELEASE)'; \
-	    $(IN_CEPH) $(CEPH_PYTHON) bindings/ceph/cluster_test.py '$(CEPH)-cluster-test' \
+	    $(IN_CEPH) $(CEPH_PYTHON) -m lab.system.ceph_test '$(CEPH)-cluster-test' \
 	        --plugins '$(CEPH)-test'; \
 	else echo '== cluster of Ceph $(RELEASE): SKIPPED: cannot install $(CEPH_PACKAGES)'; fi
 
@@ -259,15 +259,15 @@ ceph-releases:
 
 ceph-up: ceph-plugin
 	$(ceph-packages)
-	$(IN_CEPH) $(CEPH_PYTHON) bindings/ceph/cluster.py up '$(CEPH)-cluster' --plugins '$(CEPH)' \
+	$(IN_CEPH) $(CEPH_PYTHON) -m lab.rig.ceph up '$(CEPH)-cluster' --plugins '$(CEPH)' \
 	    --osds $(CEPH_OSDS)
 
 ceph-test: ceph-up
-	$(IN_CEPH) $(CEPH_PYTHON) bindings/ceph/cluster_test.py '$(CEPH)-cluster' --plugins '$(CEPH)' \
+	$(IN_CEPH) $(CEPH_PYTHON) -m lab.system.ceph_test '$(CEPH)-cluster' --plugins '$(CEPH)' \
 	    --size full --keep
 
 ceph-down:
-	$(IN_CEPH) $(CEPH_PYTHON) bindings/ceph/cluster.py down '$(CEPH)-cluster'
+	$(IN_CEPH) $(CEPH_PYTHON) -m lab.rig.ceph down '$(CEPH)-cluster'
 
 # Random work while OSDs die, for MINUTES; the seed that it prints repeats it (SEED=N). WIDE=1:
 # codes of 12 to 16 chunks on 16 OSDs.
@@ -275,29 +275,29 @@ MINUTES ?= 20
 
 ceph-soak: ceph-plugin
 	$(ceph-packages)
-	$(IN_CEPH) $(CEPH_PYTHON) bindings/ceph/soak.py '$(CEPH)-soak' --plugins '$(CEPH)' \
+	$(IN_CEPH) $(CEPH_PYTHON) -m lab.system.ceph_soak '$(CEPH)-soak' --plugins '$(CEPH)' \
 	    --minutes '$(MINUTES)' $(if $(WIDE),--wide) $(if $(SEED),--seed '$(SEED)')
 
 bench-ceph: ceph-plugin
 	$(ceph-packages)
-	$(BUILDER) $(IN_CEPH) $(CEPH_PYTHON) bench/ceph/bench.py '$(CEPH)-bench' --plugins '$(CEPH)' \
+	$(BUILDER) $(IN_CEPH) $(CEPH_PYTHON) -m lab.ceph.bench '$(CEPH)-bench' --plugins '$(CEPH)' \
 	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
 	$(DRAW) '$(TARGET)/bench/ceph$(if $(QUICK),-quick).json'
 
 # The Clay paper's evaluation in a cluster whose OSDs have devices and shaped links of their own.
 bench-clay: build ceph-plugin
 	@$(ceph-packages)
-	$(BUILDER) $(IN_CEPH) $(CEPH_PYTHON) bench/clay/bench.py '$(TARGET)/clay-bench' \
+	$(BUILDER) $(IN_CEPH) $(CEPH_PYTHON) -m lab.clay.bench '$(TARGET)/clay-bench' \
 	    --kiln '$(KILN)' --plugins '$(CEPH)' --out '$(TARGET)/bench' $(if $(QUICK),--quick) \
 	    $(if $(ORDERS),--orders) $(BENCH_ARGS)
 	$(DRAW) '$(TARGET)/bench/clay$(if $(ORDERS),-orders)$(if $(QUICK),-quick).json'
 
 # What it computes, then a minute of each form. Exit code 3: not possible here, which was said.
 clay-test: setup
-	@echo '== Clay in Ceph' && $(PYTHON) bench/clay/clay_test.py && \
+	@echo '== Clay in Ceph' && $(PYTHON) -m lab.clay.clay_test && \
 	kiln=$$($(BUILT) kiln:kiln) && { $(ceph-packages) || true; } && \
 	for form in '' --orders; do \
-	    $(CEPH_PYTHON) bench/clay/bench.py '$(TARGET)/clay-test' --kiln "$$kiln" \
+	    $(CEPH_PYTHON) -m lab.clay.bench '$(TARGET)/clay-test' --kiln "$$kiln" \
 	        --out '$(TARGET)/clay-test-out' --tiny --again $$form || [ $$? = 3 ] || exit; \
 	done
 
@@ -307,10 +307,10 @@ RATE    ?= 100mbit
 TESTBED := $(TARGET)/testbed
 
 testbed-up: build
-	$(PYTHON) bench/testbed/testbed.py up '$(TESTBED)' --kiln '$(KILN)' --hosts $(N) --rate $(RATE)
+	$(PYTHON) -m lab.rig.testbed up '$(TESTBED)' --kiln '$(KILN)' --hosts $(N) --rate $(RATE)
 
 testbed-down:
-	$(PYTHON) bench/testbed/testbed.py down '$(TESTBED)'
+	$(PYTHON) -m lab.rig.testbed down '$(TESTBED)'
 
 # Volumes under nbdinfo, nbdcopy, qemu-img and fio, and as a file system with a database on it.
 VOLUME_PACKAGES := libnbd-bin qemu-utils fio e2fsprogs
@@ -318,7 +318,7 @@ VOLUME_PACKAGES := libnbd-bin qemu-utils fio e2fsprogs
 volume-test: setup
 	@kiln=$$($(BUILT) kiln:kiln) && LOG_DIR='$(TARGET)' && . .ci/packages.sh && \
 	echo '== volumes' && { packages $(VOLUME_PACKAGES) || true; } && \
-	{ $(PYTHON) bench/volume/volume_test.py '$(TARGET)/volume-test' --kiln "$$kiln" || \
+	{ $(PYTHON) -m lab.system.volume_test '$(TARGET)/volume-test' --kiln "$$kiln" || \
 	    [ $$? = 3 ]; }
 
 # The commands of README and of the how-tos, as they stand there.
@@ -326,29 +326,29 @@ howto-test: setup
 	@kiln=$$($(BUILT) kiln:kiln) && LOG_DIR='$(TARGET)' && . .ci/packages.sh && \
 	echo '== how-tos' && \
 	{ packages $(VOLUME_PACKAGES) $(HDFS_PACKAGES) curl || true; } && \
-	{ $(PYTHON) bench/howto/howto_test.py '$(TARGET)/howto-test' --kiln "$$kiln" || \
+	{ $(PYTHON) -m lab.system.howto_test '$(TARGET)/howto-test' --kiln "$$kiln" || \
 	    [ $$? = 3 ]; }
 
 # The tutorial from a clone to the first change. It builds everything anew: for the day, not for CI.
 tutorial-test: setup
-	$(PYTHON) bench/howto/tutorial_test.py '$(TARGET)/tutorial-test'
+	$(PYTHON) -m lab.system.tutorial_test '$(TARGET)/tutorial-test'
 
 # What `make bench-volume` does, tiny. Exit code 3: not possible here, which was said.
 volume-bench-test: setup
 	@kiln=$$($(BUILT) kiln:kiln) && LOG_DIR='$(TARGET)' && . .ci/packages.sh && \
 	echo '== bench-volume' && { packages $(VOLUME_PACKAGES) iproute2 || true; } && \
-	{ timeout 600 $(PYTHON) bench/volume/bench.py '$(TARGET)/volume-bench-test' --kiln "$$kiln" \
+	{ timeout 600 $(PYTHON) -m lab.volume.bench '$(TARGET)/volume-bench-test' --kiln "$$kiln" \
 	    --out '$(TARGET)/volume-bench-test.out' --tiny || [ $$? = 3 ]; }
 
 bench-s3: build
-	@$(PYTHON) bench/s3/bench.py '$(TARGET)/bench-s3' --kiln '$(KILN)' $(if $(QUICK),--quick) \
+	@$(PYTHON) -m lab.s3.bench '$(TARGET)/bench-s3' --kiln '$(KILN)' $(if $(QUICK),--quick) \
 	    --out '$(TARGET)/s3$(if $(QUICK),-quick).json' $(BENCH_ARGS)
 	$(DRAW) '$(TARGET)/s3$(if $(QUICK),-quick).json'
 
 # Files and a pool in buckets of an S3 server of this machine. Exit code 3: none can be had.
 s3-test: setup
 	@kiln=$$($(BUILT) kiln:kiln) && echo '== s3' && \
-	{ $(PYTHON) bench/s3/s3_test.py '$(TARGET)/s3-test' --kiln "$$kiln" || [ $$? = 3 ]; }
+	{ $(PYTHON) -m lab.system.s3_test '$(TARGET)/s3-test' --kiln "$$kiln" || [ $$? = 3 ]; }
 
 # A NameNode and DataNodes, each in a namespace with a shaped link. As root; Hadoop comes by Maven,
 # into Maven's own repository.
@@ -361,31 +361,31 @@ hdfs-packages = { command -v java >/dev/null && command -v mvn >/dev/null; } || 
 
 hdfs-up: build
 	@$(hdfs-packages)
-	$(PYTHON) bench/hdfs/cluster.py up '$(HDFS)' --cache '$(TARGET)/hadoop' --kiln '$(KILN)' \
+	$(PYTHON) -m lab.rig.hdfs up '$(HDFS)' --cache '$(TARGET)/hadoop' --kiln '$(KILN)' \
 	    --datanodes $(DATANODES) --rate $(RATE)
 
 hdfs-down:
-	$(PYTHON) bench/hdfs/cluster.py down '$(HDFS)'
+	$(PYTHON) -m lab.rig.hdfs down '$(HDFS)'
 
 # The bounded form, part of `make test`. Exit code 3: not possible here, which was said.
 hdfs-test: setup
 	@programs=$$($(BUILT) kiln:kiln kiln-hdfs:hdfs) && set -- $$programs && echo '== hdfs' && \
 	$(hdfs-packages); \
-	$(PYTHON) bench/hdfs/hdfs_test.py '$(HDFS)-test' --kiln "$$1" --battery "$$2" \
+	$(PYTHON) -m lab.system.hdfs_test '$(HDFS)-test' --kiln "$$1" --battery "$$2" \
 	    --cache '$(TARGET)/hadoop' $(if $(RESTART),--restart) || [ $$? = 3 ] && \
-	$(PYTHON) bench/hdfs/failover_test.py '$(HDFS)-failover' --kiln "$$1" \
+	$(PYTHON) -m lab.system.failover_test '$(HDFS)-failover' --kiln "$$1" \
 	    --cache '$(TARGET)/hadoop' || [ $$? = 3 ]
 
 # Faults between kiln and a real HDFS, counted.
 hdfs-faults: build
 	@$(hdfs-packages); \
-	$(PYTHON) bench/hdfs/faults.py '$(HDFS)-faults' --kiln '$(KILN)' --cache '$(TARGET)/hadoop' \
+	$(PYTHON) -m lab.hdfs.faults '$(HDFS)-faults' --kiln '$(KILN)' --cache '$(TARGET)/hadoop' \
 	    --out '$(TARGET)/hdfs-faults.json' $(if $(QUICK),--quick)
 
 # E5 of the ParaRC paper: encoding and recovery beside HDFS's own.
 bench-hdfs: build
 	@$(hdfs-packages); \
-	$(PYTHON) bench/hdfs/bench.py '$(HDFS)-bench' --kiln '$(KILN)' --cache '$(TARGET)/hadoop' \
+	$(PYTHON) -m lab.hdfs.bench '$(HDFS)-bench' --kiln '$(KILN)' --cache '$(TARGET)/hadoop' \
 	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
 	$(DRAW) '$(TARGET)/bench/hdfs$(if $(QUICK),-quick).json'
 
@@ -395,18 +395,18 @@ PAGE_PACKAGES := chromium prometheus
 page-test: setup
 	@kiln=$$($(BUILT) kiln:kiln) && LOG_DIR='$(TARGET)' && mkdir -p "$$LOG_DIR" && \
 	. .ci/packages.sh && echo '== page' && { packages $(PAGE_PACKAGES) || true; } && \
-	$(PYTHON) bench/page/page_test.py '$(TARGET)/page-test' --kiln "$$kiln"
+	$(PYTHON) -m lab.system.page_test '$(TARGET)/page-test' --kiln "$$kiln"
 
 # The bounded form, part of `make test`. Exit code 3: not possible here, which was said.
 testbed-test: setup
 	@kiln=$$($(BUILT) kiln:kiln) && echo '== test-bed' && for test in testbed cut; do \
-	    $(PYTHON) bench/testbed/$${test}_test.py '$(TESTBED)-test' --kiln "$$kiln" || \
+	    $(PYTHON) -m lab.system.$${test}_test '$(TESTBED)-test' --kiln "$$kiln" || \
 	        [ $$? = 3 ] || exit 1; \
 	done
 
 # What volumes cost, at loop devices and links. As root.
 bench-volume: build
-	$(PYTHON) bench/volume/bench.py '$(TARGET)/volume-bench' --kiln '$(KILN)' \
+	$(PYTHON) -m lab.volume.bench '$(TARGET)/volume-bench' --kiln '$(KILN)' \
 	    --out '$(TARGET)/bench' $(if $(QUICK),--quick) $(BENCH_ARGS)
 	$(DRAW) '$(TARGET)/bench/volume$(if $(QUICK),-quick).json'
 
@@ -421,8 +421,8 @@ ONLINE_NAME = $(if $(ALL),-peers$(RELEASE:%=-%),$(if $(FILES),-files,$(if $(QUIC
 bench-online: build $(if $(PLUGIN),ceph-plugin)
 	@LOG_DIR='$(TARGET)' && . .ci/packages.sh && \
 	    $(if $(RELEASE),true,{ packages $(ONLINE_PACKAGES) || true; })
-	$(if $(QUICK)$(ALL),true,$(CARGO) build --release -p kiln-bench)
-	$(BUILDER) $(IN_CEPH) $(CEPH_PYTHON) bench/online/bench.py '$(TARGET)/online-bench' \
+	$(if $(QUICK)$(ALL),true,$(CARGO) build --release --manifest-path lab/Cargo.toml --target-dir '$(TARGET)')
+	$(BUILDER) $(IN_CEPH) $(CEPH_PYTHON) -m lab.online.bench '$(TARGET)/online-bench' \
 	    --kiln '$(KILN)' --out '$(TARGET)/bench' $(if $(PLUGIN),--plugins '$(CEPH)') \
 	    $(if $(QUICK),--quick) $(if $(FILES),--files) \
 	    $(if $(ALL),--peers --name 'peers$(RELEASE:%=-%)') $(BENCH_ARGS)
@@ -430,10 +430,10 @@ bench-online: build $(if $(PLUGIN),ceph-plugin)
 
 # What the study computes, then all of it tiny. Exit code 3: not possible here, which was said.
 online-test: setup
-	@echo '== online study' && $(PYTHON) bench/online/online_test.py && \
+	@echo '== online study' && $(PYTHON) -m lab.online.online_test && \
 	kiln=$$($(BUILT) kiln:kiln) && mixer=$$($(BUILT) kiln-bench:kiln-bench) && \
 	LOG_DIR='$(TARGET)' && . .ci/packages.sh && { packages $(ONLINE_PACKAGES) || true; } && \
-	{ $(CEPH_PYTHON) bench/online/bench.py '$(TARGET)/online-test' --kiln "$$kiln" \
+	{ $(CEPH_PYTHON) -m lab.online.bench '$(TARGET)/online-test' --kiln "$$kiln" \
 	    --mixer "$$mixer" --out '$(TARGET)/online-test-out' --tiny --again || [ $$? = 3 ]; }
 
 # kiln for Python: the extension as the workspace builds it, in an environment of its own. With
@@ -453,29 +453,29 @@ python-wheel: setup
 REPAIR := $(TARGET)/bench/repair$(if $(QUICK),-quick).json
 
 bench-repair: build
-	$(PYTHON) bench/repair/bench.py '$(TESTBED)-bench' --kiln '$(KILN)' --out '$(TARGET)/bench' \
+	$(PYTHON) -m lab.repair.bench '$(TESTBED)-bench' --kiln '$(KILN)' --out '$(TARGET)/bench' \
 	    $(if $(QUICK),--quick) $(BENCH_ARGS)
 	if [ -e '$(REPAIR)' ]; then $(DRAW) '$(REPAIR)'; fi
 
 # What it computes, then all of it tiny. Exit code 3: not possible here, which was said.
 repair-test: setup
-	@echo '== repairs' && $(PYTHON) bench/repair/repair_test.py && \
+	@echo '== repairs' && $(PYTHON) -m lab.repair.repair_test && \
 	kiln=$$($(BUILT) kiln:kiln) && \
-	{ $(PYTHON) bench/repair/bench.py '$(TARGET)/repair-test' --kiln "$$kiln" \
+	{ $(PYTHON) -m lab.repair.bench '$(TARGET)/repair-test' --kiln "$$kiln" \
 	    --out '$(TARGET)/repair-test-out' --tiny || [ $$? = 3 ]; }
 
 # The numbers and the pictures of results from their data, which are beside them.
 numbers:
-	@$(PYTHON) bench/headlines.py
+	@$(PYTHON) -m lab.headlines
 
-DRAW := $(CARGO) run --release -q -p kiln-bench -- draw
+DRAW := $(CARGO) run --release -q --manifest-path lab/Cargo.toml --target-dir '$(TARGET)' -- draw
 
 # Reports whose pictures no page shows.
-UNSHOWN := docs/results/plan-quick.json docs/results/bench-xor-quick.json \
-    docs/results/online-peers.json
+UNSHOWN := lab/results/plan-quick.json lab/results/bench-xor-quick.json \
+    lab/results/online-peers.json
 
 pictures: setup
-	$(DRAW) $(filter-out $(UNSHOWN),$(wildcard docs/results/*.json))
+	$(DRAW) $(filter-out $(UNSHOWN),$(wildcard lab/results/*.json))
 
 demo: build
 	$(PYTHON) demo/demo.py --kiln '$(KILN)' $(if $(DATA),--data '$(DATA)') $(if $(KEEP),--keep)
@@ -486,45 +486,45 @@ PEERS := $(TARGET)/peers
 HELD = $(if $(ISA),KILN_BENCH_ISA='$(ISA)' KILN_KERNEL='jit-$(ISA)')
 
 bench-core: setup
-	sh bench/peers/build.sh '$(PEERS)'
-	$(CARGO) build --release -p kiln-bench
+	sh lab/peers/build.sh '$(PEERS)'
+	$(CARGO) build --release --manifest-path lab/Cargo.toml --target-dir '$(TARGET)'
 	$(HELD) '$(TARGET)/release/kiln-bench' $(if $(QUICK),--quick,core) --peers '$(PEERS)' \
 	    --out '$(TARGET)/bench' $(BENCH_ARGS)
 
 # XOR codes as in the paper on their scheduling, with kiln and Jerasure beside its orders.
 bench-xor: setup
-	sh bench/peers/build.sh '$(PEERS)'
-	$(CARGO) build --release -p kiln-bench
+	sh lab/peers/build.sh '$(PEERS)'
+	$(CARGO) build --release --manifest-path lab/Cargo.toml --target-dir '$(TARGET)'
 	$(HELD) '$(TARGET)/release/kiln-bench' xor $(if $(QUICK),--quick) --peers '$(PEERS)' \
 	    --out '$(TARGET)/bench' $(BENCH_ARGS)
 
 # Reads of repairs on emulated disks: loop devices, throttled. Skips loudly what is not permitted.
 bench-devices: build
-	$(CARGO) build --release -p kiln-bench
+	$(CARGO) build --release --manifest-path lab/Cargo.toml --target-dir '$(TARGET)'
 	'$(TARGET)/release/kiln-bench' devices $(if $(QUICK),--quick) --kiln '$(KILN)' \
 	    --out '$(TARGET)/bench' $(BENCH_ARGS)
 
 bench-order: setup
-	$(CARGO) build --release -p kiln-bench
+	$(CARGO) build --release --manifest-path lab/Cargo.toml --target-dir '$(TARGET)'
 	'$(TARGET)/release/kiln-bench' order --out '$(TARGET)/bench' $(BENCH_ARGS)
 
 # Counts that need no machine: what repairs of several losses read on average.
 bench-average: build
 	@mkdir -p '$(TARGET)/bench'
-	$(PYTHON) bench/average.py --kiln '$(KILN)' --out '$(TARGET)/bench'
+	$(PYTHON) -m lab.average --kiln '$(KILN)' --out '$(TARGET)/bench'
 
 # What a whole encode costs beside a copy of as many bytes, in memory.
 bench-encode: build
-	$(PYTHON) bench/encode.py '$(or $(FOLDER),/dev/shm/kiln-bench-encode)' --kiln '$(KILN)' \
+	$(PYTHON) -m lab.encode '$(or $(FOLDER),/dev/shm/kiln-bench-encode)' --kiln '$(KILN)' \
 	    --out '$(TARGET)/bench' $(if $(QUICK),--quick)
 
 # The same, small: so that it does not rot.
 encode-bench-test: setup
-	@kiln=$$($(BUILT) kiln:kiln) && $(PYTHON) bench/encode.py '$(TARGET)/encode-bench-test' \
+	@kiln=$$($(BUILT) kiln:kiln) && $(PYTHON) -m lab.encode '$(TARGET)/encode-bench-test' \
 	    --kiln "$$kiln" --out '$(TARGET)/encode-bench-test-out' --quick
 
 bench-plan: setup
-	$(CARGO) build --release -p kiln-bench
+	$(CARGO) build --release --manifest-path lab/Cargo.toml --target-dir '$(TARGET)'
 	'$(TARGET)/release/kiln-bench' plan $(if $(QUICK),--quick) --out '$(TARGET)/bench' $(BENCH_ARGS)
 
 # What operations on pools cost, small files beside cp, and the counts of the simulator and of the
@@ -534,7 +534,7 @@ POOL_SEEDS ?= $(if $(QUICK),200,10000)
 POOL_LOG   := $(TARGET)/bench/pool-proofs.log
 
 bench-pool: build
-	$(CARGO) build --release -p kiln-bench
+	$(CARGO) build --release --manifest-path lab/Cargo.toml --target-dir '$(TARGET)'
 	@mkdir -p '$(TARGET)/bench'
 	KILN_SIM_SEEDS='$(POOL_SEEDS)' RUST_BACKTRACE=0 $(CARGO) test --release -p kiln-node \
 	    --test cluster -- --nocapture > '$(POOL_LOG)' 2>&1 || { cat '$(POOL_LOG)'; exit 1; }

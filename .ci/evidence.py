@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the numbers of docs/results against the data beside them, and the index of the papers.
+"""Checks the numbers of lab/results against the data beside them, and the index of the papers.
 
     evidence.py [--write]
 
@@ -10,11 +10,11 @@ values (`k=10&lost=[13]`); a space is `%20`. The text is the number as it is rea
 `48.0%` of a share, `0.82 to 0.97` of the least and the most of several. It must be the data's,
 rounded to the digits that are shown.
 
-Tables: each table of a page of docs/results is what its data says, or its numbers are links, or
+Tables: each table of a page of lab/results is what its data says, or its numbers are links, or
 it is known why there is no data; `evidence_tables/` says which. A table that it does not know is
 wrong. Pictures that pages show are there, and each that is there is shown.
 
-The index, docs/results/papers.md, is made from docs/results/papers/, a file for each paper; every
+The index, lab/results/papers.md, is made from lab/results/papers/, a file for each paper; every
 figure, table and claim of a paper must have its row there.
 
 --write puts the data's numbers into the pages and makes the index anew. Needs a second.
@@ -237,7 +237,7 @@ def main():
     check_index(index, complaints)
     made = rendered(index)
     if not page.exists() or page.read_text() != made:
-        complaints.append("docs/results/papers.md is not what papers/ says")
+        complaints.append("lab/results/papers.md is not what papers/ says")
         wrong[page] = made
     pages = sorted([*DOCS.glob("*.md"), *RESULTS.glob("*.md"), ROOT / "README.md"])
     check_pictures(pages, complaints)

@@ -1,4 +1,4 @@
-"""What is known of the tables of docs/results: the rules of `.ci/evidence.py`, page by page."""
+"""What is known of the tables of lab/results: the rules of `.ci/evidence.py`, page by page."""
 
 from . import ceph, coding, devices, order, others, plan, repair, xor
 from .page import Linked, Rule, Unchecked, check_tables
@@ -23,10 +23,10 @@ TEXTS = {"plan.md": plan.texts, "order.md": order.texts}
 
 
 def check(path, text, complaints, seen):
-    """A page of docs/results as it should be; what is wrong is added to the complaints."""
+    """A page of lab/results as it should be; what is wrong is added to the complaints."""
     rules = [rule for known in PAGES.get(path.name, ()) for rule in known(path.parent)]
     words = " ".join(text.split()) + " "
-    complaints += [f"docs/results/{path.name} lacks what the data says: {wanted.strip()}"
+    complaints += [f"lab/results/{path.name} lacks what the data says: {wanted.strip()}"
                    for wanted in TEXTS.get(path.name, lambda _: ())(path.parent)
                    if wanted not in words]
     return check_tables(path, text, rules, complaints, seen)

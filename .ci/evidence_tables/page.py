@@ -188,13 +188,13 @@ def check_tables(path, text, rules, complaints, seen):
     for table in tables(text):
         rule = next((rule for rule in left if rule.fits(table)), None)
         if rule is None:
-            complaints.append(f"docs/results/{path.name}:{table.line}: {table.name()}: a table "
+            complaints.append(f"lab/results/{path.name}:{table.line}: {table.name()}: a table "
                               "that nothing checks and .ci/evidence_tables does not list")
             continue
         left.remove(rule)
         seen[type(rule)] += 1
         for at, problem, cells in rule.problems(table, path.parent):
-            complaints.append(f"docs/results/{path.name}:{at}: {table.name()}: {problem}")
+            complaints.append(f"lab/results/{path.name}:{at}: {table.name()}: {problem}")
             if isinstance(cells, Anew):
                 head, *rows = map(joined, cells)
                 parted = "|" + "---|" * len(cells[0])
@@ -203,6 +203,6 @@ def check_tables(path, text, rules, complaints, seen):
                 lines[table.line:last] = [None] * (last - table.line)
             elif cells:
                 lines[at - 1] = joined(cells)
-    complaints += [f"docs/results/{path.name}: .ci/evidence_tables knows a table {rule.head!r} "
+    complaints += [f"lab/results/{path.name}: .ci/evidence_tables knows a table {rule.head!r} "
                    f"{rule.title or rule.section!r}, which is not there" for rule in left]
     return "\n".join(line for line in lines if line is not None) + "\n"

@@ -20,7 +20,7 @@ it.
 Pools of RBD, CephFS and RGW are known to these by other means than their name: use `rbd migration`,
 a new data pool and a copy of the files, or a new storage class. Such pools, and pools with
 snapshots, are refused. Another way, without moving a byte, is to exchange the plugin: see
-docs/results/ceph.md.
+lab/results/ceph.md.
 """
 
 import argparse

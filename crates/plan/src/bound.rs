@@ -9,7 +9,7 @@
 //!
 //! > T = x + r >= w (n-1)(n-2) / (q (k-1)) - r (q-1) / (k-1), and r >= w.
 //!
-//! `docs/results/plan.md` has the proof in full. Nodes that store nothing count as the new node.
+//! `lab/results/plan.md` has the proof in full. Nodes that store nothing count as the new node.
 
 use crate::Problem;
 

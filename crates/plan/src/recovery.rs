@@ -6,7 +6,7 @@
 //! and other helpers where the code needs fewer than there are). Stripes with the least redundancy
 //! left come first, and what they need is balanced before anything else is placed.
 //!
-//! [`RecoveryPlan::bound`] says what no plan can beat; see `docs/results/plan.md` for its proof.
+//! [`RecoveryPlan::bound`] says what no plan can beat; see `lab/results/plan.md` for its proof.
 
 mod balance;
 mod bound;

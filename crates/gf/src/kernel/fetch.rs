@@ -3,7 +3,7 @@
 //! Lines on their way into the first level are few (24 on Zen 4), and blocks on data in memory load
 //! from more streams than the hardware follows by itself. AMD's processors keep what is asked for
 //! into the second level apart from those: on Zen 4 Clay codes from DRAM gained 14 to 45% with
-//! AVX-512 (docs/results/zen4.md) and 15 to 50% with AVX2 (docs/results/avx2.md). What others do
+//! AVX-512 (lab/results/zen4.md) and 15 to 50% with AVX2 (lab/results/avx2.md). What others do
 //! with it was not measured.
 
 #[cfg(target_arch = "x86_64")]
@@ -41,7 +41,7 @@ impl Level {
 
     /// Whether code that stores past the caches then brings a line into the first level too, one
     /// column before it is used. Code that multiplies takes long enough for it: Clay codes from
-    /// DRAM gained 2 to 13% on Zen 4 (docs/results/zen4.md). Codes that only add lost a fifth, and
+    /// DRAM gained 2 to 13% on Zen 4 (lab/results/zen4.md). Codes that only add lost a fifth, and
     /// repairs with ordinary stores, which wait for lines of the first level themselves, up to 8%.
     pub(crate) fn fetches_again(self, multiplies: bool) -> bool {
         self == Level::Second && multiplies

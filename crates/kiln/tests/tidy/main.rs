@@ -23,10 +23,10 @@ const LONG_FUNCTIONS: &[(&str, &str)] = &[];
 /// vouch for), the door to other libraries in the bench with their drivers behind it, and later the
 /// bindings.
 const UNSAFE_HOMES: &[&str] =
-    &["crates/gf/", "crates/uring/", "bindings/", "bench/src/peer.rs", "bench/peers/"];
+    &["crates/gf/", "crates/uring/", "bindings/", "lab/bench/src/peer.rs", "lab/peers/"];
 
 /// Crates that deny unsafe code but for the one file among `UNSAFE_HOMES`.
-const UNSAFE_DENIED: &[&str] = &["bench/src/main.rs"];
+const UNSAFE_DENIED: &[&str] = &["lab/bench/src/main.rs"];
 
 /// Collects what is wrong, so that one run shows everything.
 #[derive(Default)]

@@ -1,0 +1,1 @@
+"""Headline numbers of benches, each from its report: see `lab/headlines.py`."""
