@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 FILES = "mkdir -p photos/2024 && head -c 3000000 /dev/urandom > photos/2024/beach.jpg &&" \
     " tar -cf photos.tar photos"
 
-# As large as those of which the README shows what is printed.
-PHOTOS = FILES.replace("3000000", "140386000")
-
 
 @dataclass(frozen=True)
 class Recipe:
@@ -101,33 +98,23 @@ WATCHED = f"watching=$!; for i in $(seq 300); do curl -sf {HTTP}/ready > ready &
     f" curl -sf {HTTP}/status.json | grep -q coordinator; kill -TERM $watching; set +e"
 # Pages whose commands after prompts are run and compared elsewhere.
 COMPARED = ("docs/operate/operators.md", "docs/guide/tutorial.md")
-PAGES = ("README.md", "docs/operate/operators.md", "docs/guide/volumes.md", "docs/guide/s3.md",
-         "docs/guide/hdfs.md", "docs/guide/python.md", "docs/guide/tutorial.md")
+PAGES = ("README.md", "docs/operate/operators.md",
+         *(f"docs/guide/{page}.md" for page in ("files", "pools", "volumes", "codes", "s3", "hdfs",
+                                                "ceph", "python", "tutorial")))
 HOSTS = " ".join(f"--node kiln://127.0.0.1:{{port{at}}}" for at in range(6))
 
 RECIPES = [
-    Recipe("README.md", "Five minutes", PHOTOS,
-           before={"kiln encode photos ": "rm -r shards",
-                   "kiln decode shards --unpack": "rm -r photos",
-                   "kiln verify backups": "mkdir backups && cp -r shards backups"},
-           instead={"1GiB+64KiB": "1MiB+64KiB"},
+    Recipe("README.md", "Demo"),
+    Recipe("docs/guide/files.md", "From a file to shards and back",
            codes={"kiln verify shards": 1}),
-    Recipe("README.md", "Many files: pools",
-           f"{FILES} && head -c 5000000 /dev/urandom > backup.tar && mkdir $(seq -f disk%g 0 14)",
-           before={"kiln pool add-node n03 --replace": "rm -r disk3 && mkdir disk3",
-                   "kiln pool create pool.toml --sealed": "mkdir sealed && cd sealed",
-                   "kiln pool create pool.toml -c clay:10+4 --key":
-                       "cd .. && mkdir cluster && cd cluster",
-                   "kiln coordinator": "wait $created"},
-           after={"kiln pool create pool.toml -c clay:10+4 --key": "created=$!",
-                  "kiln coordinator": "sleep 2"},
-           instead={"--node /disk": "--node disk", "/disk14": "disk14",
-                    "1GiB+1MiB": "1MiB+1KiB",
-                    "--sealed -c clay:10+4 --node ...":
-                        "--sealed -c clay:4+2 " + " ".join(f"--node s{at}" for at in range(7)),
-                    # Six agents of this machine, one for each of its ports. The pool waits for
-                    # them in the background, as it would in another terminal.
-                    "-c clay:10+4 --key cluster.key --node kiln://host0 ...":
+    Recipe("docs/guide/pools.md", "A pool of disks"),
+    Recipe("docs/guide/pools.md", "Sealed pools"),
+    # Six agents of this machine, one for each of its ports. The pool waits for them in the
+    # background, as it would in another terminal.
+    Recipe("docs/guide/pools.md", "Machines",
+           before={"kiln coordinator": "wait $created"},
+           after={"kiln pool create": "created=$!", "kiln coordinator": "sleep 2"},
+           instead={"-c clay:10+4 --key cluster.key --node kiln://host0 ...":
                         f"-c clay:4+2 --key cluster.key {HOSTS} &",
                     "kiln agent --dir /srv/kiln --key cluster.key":
                         "until [ -s cluster.key ]; do sleep 0.1; done; "
@@ -135,9 +122,6 @@ RECIPES = [
                         "kiln agent --dir agent$port --key cluster.key "
                         "--listen 127.0.0.1:$port & done",
                     "--limit-rate 50MiB --stay": "--limit-rate 50MiB --stay &"}),
-    Recipe("README.md", "Disks: volumes", POOL, instead=VOLUME,
-           before={"kiln volume snapshot": "kill -TERM $served; wait $served || true"},
-           after={"kiln nbd": f"served=$!; {SERVED}"}),
     Recipe("docs/guide/volumes.md", "From an empty machine to a mounted file system",
            instead=VOLUME, root=True, tools=("nbdfuse", "losetup", "mkfs.ext4"),
            first="mkdir $(seq -f disk%g 0 8)",

@@ -2,6 +2,7 @@
 
 mod circles;
 mod commits;
+mod links;
 mod modules;
 mod prose;
 mod source;

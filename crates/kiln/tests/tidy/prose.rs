@@ -20,7 +20,6 @@ const RETIRED: &[(&str, &str)] = &[
     ("belongs into", "must not be entered in, is part of"),
     ("is none", "invalid, absent"),
     ("is told", "log, print or report"),
-    ("it ends", "give up, fail, time out"),
     ("made up for", "rebuild, restore redundancy"),
     ("makes up for", "rebuild, restore redundancy"),
     ("nobody", "the component: no client, no agent"),
@@ -33,17 +32,15 @@ const RETIRED: &[(&str, &str)] = &[
 /// Lines of doc comments that open with a clause, of all crates together.
 const DOC_OPENERS: usize = 1863;
 /// Sentences of pages that do.
-const PAGE_OPENERS: usize = 120;
+const PAGE_OPENERS: usize = 56;
 /// Messages, help and other string literals that do.
 const TEXT_OPENERS: usize = 17;
 /// Retired phrases in pages, comments and literals.
-const RETIRED_PHRASES: usize = 684;
+const RETIRED_PHRASES: usize = 565;
 
 /// Results are the laboratory's; the history of changes and licences are as they are.
 fn checked(source: &Source) -> bool {
-    !["bench/", "lab/", "docs/results/", "crates/kiln/tests/tidy/"]
-        .iter()
-        .any(|folder| source.path.starts_with(folder))
+    !["lab/", "crates/kiln/tests/tidy/"].iter().any(|folder| source.path.starts_with(folder))
 }
 
 /// Whether a text opens with one of the clauses, in upper or lower case.
@@ -164,7 +161,7 @@ fn retired_phrases_do_not_come_back() {
             texts.extend(comments.chain(literals(&source.text)).filter(product));
         }
         for (number, text) in texts {
-            let text = text.to_lowercase();
+            let text = text.to_lowercase().replace("there is none", "");
             for (phrase, instead) in RETIRED.iter().filter(|(phrase, _)| has_word(&text, phrase)) {
                 found.push(format!("{}: {phrase:?}: {instead}", places(source, number, &text)));
             }
