@@ -1,1 +1,0 @@
-"""Headline numbers of benches, each from its report: see `lab/headlines.py`."""
