@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Parts of the page about a run, as Markdown with links to its data.
+"""Parts of the page about a run, as Markdown.
 
     page.py REPORT.json [REPORT.json]
 
-`.ci/evidence.py` checks the links. Prints the table of bars, the table of what the paper says
+Prints the table of bars, the table of what the paper says
 beside what was seen, tables of 4 KiB requests on all targets, and the pictures. Of two reports (two
 releases of Ceph): their bars and their requests side by side.
 """
@@ -11,7 +11,6 @@ releases of Ceph): their bars and their requests side by side.
 import json
 import sys
 from pathlib import Path
-from urllib.parse import quote
 
 from lab.rig.tables import table
 
@@ -26,13 +25,12 @@ def digits(value):
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def link(value, file, *way):
-    """A number that is a link to its place in the data."""
-    way = "/".join(quote(str(step), safe="=:") for step in way)
-    return "-" if value is None else f"[{digits(value)}]({file}#{way})"
+def cell_of(value):
+    """A number, or a dash where there is none."""
+    return "-" if value is None else digits(value)
 
 
-def bars(report, file):
+def bars(report):
     """A row for each key of the line."""
     rows = []
     for key, value in report["headline"].items():
@@ -40,25 +38,25 @@ def bars(report, file):
         met = "" if bar is None or value is None else (
             "met" if (value <= bar if kind == "at most" else value >= bar) else "missed")
         words = f"{kind} {bar:.3g}" if bar is not None else ""
-        rows.append([f"`{key}`", words, link(value, file, "headline", key), met])
+        rows.append([f"`{key}`", words, cell_of(value), met])
     return table(["key", "bar", "measured", ""], rows)
 
 
-def said(report, file):
+def said(report):
     """A row for each number of the paper."""
     rows = [[claim["figure"], claim["words"],
              "in its picture" if claim["paper"] is None else digits(claim["paper"]),
-             link(claim["here"], file, "claims", key, "here")]
+             cell_of(claim["here"])]
             for key, claim in report["claims"].items()]
     return table(["figure", "what", "the paper", "here"], rows)
 
 
-def four(report, file, cell):
+def four(report, cell):
     """Medians of 4 KiB requests for each target."""
     rows = []
     for target, numbers in report["four"].get(cell, {}).items():
         rows.append([report["targets"][target]["words"],
-                     *(link(numbers[key], file, "four", cell, target, key) for key, _ in FOUR)])
+                     *(cell_of(numbers[key]) for key, _ in FOUR)])
     return table(["", *(words for _, words in FOUR)], rows)
 
 
@@ -80,9 +78,9 @@ def side_by_side(reports, cell):
     rows = []
     for name in sorted(names, key=order.index):
         cells = []
-        for file, report in reports:
+        for _, report in reports:
             numbers = report["four"].get(cell, {}).get(name)
-            cells += [link(numbers[key], file, "four", cell, name, key) if numbers else "-"
+            cells += [cell_of(numbers[key]) if numbers else "-"
                       for key, _ in SHORT]
         rows.append([reports[0][1]["targets"][name]["words"], *cells])
     head = [f"{short(report['ceph'])}: {words}" if at == 0 else words
@@ -102,8 +100,8 @@ def both_bars(reports):
         met = [value <= bar if kind == "at most" else value >= bar
                for value in values if bar is not None and value is not None]
         rows.append([f"`{key}`", f"{kind} {bar:.3g}" if bar is not None else "",
-                     *(link(value, file, "headline", key)
-                       for value, (file, _) in zip(values, reports)),
+                     *(cell_of(value)
+                       for value in values),
                      "" if not met else "met" if all(met) else "missed"])
     return table(["key", "bar", *(short(report["ceph"]) for _, report in reports), ""], rows)
 
@@ -124,10 +122,10 @@ def main():
         return
     path = Path(sys.argv[1])
     report = json.loads(path.read_text())
-    lines = ["## Bars", "", *bars(report, path.name), "", "## The paper's numbers", "",
-             *said(report, path.name), ""]
+    lines = ["## Bars", "", *bars(report), "", "## The paper's numbers", "",
+             *said(report), ""]
     for cell in report["four"]:
-        lines += [f"### {cell}", "", *four(report, path.name, cell), ""]
+        lines += [f"### {cell}", "", *four(report, cell), ""]
     print("\n".join([*lines, *pictures(report, path.stem)]))
 
 

@@ -1,9 +1,8 @@
-"""The page of bench-repair: Markdown from its rows; kiln-bench draws the pictures. What stands in
-its tables is what `.ci/evidence.py` wants in lab/results/repair.md."""
+"""The page of bench-repair: Markdown from its rows; `kiln-bench draw` makes the pictures."""
 
 from statistics import median
 
-from lab.headline.repair import cells
+from lab.repair.numbers import cells
 from lab.rig.tables import table
 
 MIB = 1 << 20

@@ -1,6 +1,6 @@
 """The numbers of bench-repair that bars are about, from its rows."""
 
-from lab.headline.repair import cell, in_rounds, most_traffic, time
+from lab.repair.numbers import cell, in_rounds, most_traffic, time
 
 # How much less time than what; the seconds of one for the seconds of another.
 SAVED = {
@@ -31,10 +31,10 @@ def headline(rows):
         return 1 - in_rounds(*cells, "seconds")
 
     def spread():
-        one, many = (time("recovery", "joint", f"clay:{SIZE}", to=to)(report)
+        one, many = (time(report, "recovery", "joint", f"clay:{SIZE}", to=to)
                      for to in ("one", "spread"))
         return one / many
 
     numbers = {name: found(lambda: saved(*of)) for name, of in SAVED.items()}
     return numbers | dict(spread_over_single=found(spread, 3),
-                          traffic_over_plan=found(lambda: most_traffic(*COUNTED)(report)))
+                          traffic_over_plan=found(lambda: most_traffic(report, *COUNTED)))

@@ -152,7 +152,8 @@ def first_wrong(recipe, steps, output, here):
 
 def complaints(kiln):
     """What nothing runs, and commands in the running text that there are not."""
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    makefile = "\n".join((ROOT / name).read_text(encoding="utf-8")
+                         for name in ("Makefile", ".ci/step", "lab/run"))
     program, found_all = listing.Program(kiln, makefile), []
     for page in PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")

@@ -40,7 +40,9 @@ class Program:
 
     def __init__(self, kiln, makefile):
         self.kiln, self.known = kiln, {}
-        self.targets = set(re.findall(r"(?m)^([a-z][\w-]*):", makefile))
+        # Targets of the Makefile, and cases of the scripts behind it.
+        names = re.findall(r"(?m)^([a-z][\w -]*):|^    ([a-z][\w| -]*)\)", makefile)
+        self.targets = {word for pair in names for word in re.split(r"[ |]+", "".join(pair))}
 
     def help(self, *words):
         """The help of a command, or None if there is none."""
