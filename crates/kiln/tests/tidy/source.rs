@@ -10,7 +10,7 @@ const SKIPPED: &[&str] = &[".git", "target", "out", "vectors", "corpus", "__pyca
 /// Texts that people write. Everything else is data.
 const TEXTS: &[&str] = &["rs", "md", "toml", "py", "sh", "yml", "yaml", "c", "h", "cc"];
 /// Texts without an extension.
-const NAMES: &[&str] = &["Makefile", "miri", "run", "setup", "slow", "toolchain"];
+const NAMES: &[&str] = &["Makefile", "miri", "run", "setup", "slow", "step", "toolchain"];
 
 /// One source file.
 pub struct Source {
