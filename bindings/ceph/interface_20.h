@@ -166,7 +166,7 @@ class InterfaceAdapter : public ErasureCodeInterface {
     int encode_chunks(const ShardMap<bufferptr> &in, ShardMap<bufferptr> &out) final {
         Buffers chunks = views(in, views(out, {}));
         if (chunks.empty()) return 0;
-        // Data that is not there is zeros, parity that nobody asked for is made and dropped.
+        // Data that is not there is zeros, parity that was not requested is made and dropped.
         const unsigned length = chunks.begin()->second.length();
         for (int shard = 0; shard < int(get_chunk_count()); shard++)
             if (bufferlist &chunk = chunks[shard]; chunk.length() == 0) {
@@ -232,7 +232,7 @@ class InterfaceAdapter : public ErasureCodeInterface {
     // Whether an OSD that wants these chunks could use parts of others for them. One that recovers
     // can, one that serves a client cannot; and for a client it reads only those data chunks that
     // it must (`osd_ec_partial_reads`), so both ask alike. Parity is never for a client. For data
-    // the profile must say that clients read all of it, and nobody was seen to read less.
+    // the profile must say that clients read all of it, and no client was seen to read less.
     bool takes_parts(const std::set<int> &want, const std::set<int> &available) const {
         const bool some = !want.empty() && want.size() < get_data_chunk_count();
         if (!some_were_read() && some && are_in(available, want)) some_were_read() = true;

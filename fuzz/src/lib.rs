@@ -1,4 +1,4 @@
-//! Everything that parses what strangers wrote, as functions of bytes that must never panic.
+//! Parsers of untrusted bytes, as functions of bytes that must never panic.
 //!
 //! A target is a file in `targets/` and a row of [`TARGETS`]. Ordinary tests (`tests/short.rs`) run
 //! each over what it begins with, over what is kept in `corpus/`, and over some thousand mutations
@@ -55,7 +55,7 @@ pub const TARGETS: &[Target] = &[
 ];
 
 impl Target {
-    /// What to begin with, and what is kept, with names.
+    /// Seeds and kept inputs, with names.
     ///
     /// # Errors
     /// The corpus cannot be read.

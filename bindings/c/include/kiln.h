@@ -37,11 +37,11 @@ typedef struct {
 typedef struct {
     // The first sub-chunk.
     uint32_t first;
-    // How many.
+    // Number of sub-chunks.
     uint32_t count;
 } kiln_run;
 
-// What one helper reads.
+// The reads of one helper.
 typedef struct {
     // The helper's chunk.
     uint32_t chunk;
@@ -49,7 +49,7 @@ typedef struct {
     uint32_t sub_chunks;
     // Its runs, ascending; they live as long as the plan.
     const kiln_run *runs;
-    // How many runs.
+    // Number of runs.
     size_t run_count;
 } kiln_helper;
 
@@ -76,7 +76,7 @@ int kiln_codec_new(const char *spec,
 // Ends a code; null is allowed. Plans made from it live on.
 //
 // # Safety
-// `codec` is null or came from `kiln_codec_new`, and nobody uses it any more.
+// `codec` is null or came from `kiln_codec_new`, and is not used any more.
 void kiln_codec_free(kiln_codec *codec);
 
 // The numbers of a code.
@@ -139,7 +139,7 @@ int kiln_plan_decode(const kiln_codec *codec,
 // Ends a plan; null is allowed.
 //
 // # Safety
-// `plan` is null or came from `kiln_plan_repair` or `kiln_plan_decode`, and nobody uses it any
+// `plan` is null or came from `kiln_plan_repair` or `kiln_plan_decode`, and is not used any
 // more.
 void kiln_plan_free(kiln_plan *plan);
 
@@ -149,7 +149,7 @@ void kiln_plan_free(kiln_plan *plan);
 // `plan` is null or alive.
 size_t kiln_plan_helpers(const kiln_plan *plan);
 
-// What helper number `index` reads, chunks ascending.
+// Returns the reads of helper number `index`, chunks ascending.
 //
 // # Safety
 // `plan` is alive, `helper` may be written to.

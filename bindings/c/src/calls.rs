@@ -31,7 +31,7 @@ const SPECS: [&str; 8] = [
 const MOST_LEN: usize = 4096;
 const MOST_BUFFERS: usize = 64;
 
-/// What is left of the input.
+/// The rest of the input.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -105,7 +105,7 @@ fn make_codec(
     let spec = match which {
         255 => None,
         ..200 => CString::new(SPECS[which % SPECS.len()]).ok(),
-        // Text of strangers is the business of another target; long parameters only take time.
+        // Hostile text is the business of another target; long parameters only take time.
         _ => CString::new(
             (0..which % 7).map_while(|_| bytes.next()).map(|b| b as u8 | 1).collect::<Vec<_>>(),
         )
@@ -195,7 +195,7 @@ fn make_plan(
     kept
 }
 
-/// What a plan reads of each helper, in sub-chunks.
+/// The reads of a plan by helper, in sub-chunks.
 fn helpers(plan: *const kiln_plan) -> Vec<usize> {
     // SAFETY: null or alive.
     let count = unsafe { kiln_plan_helpers(plan) };

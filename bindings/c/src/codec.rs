@@ -55,7 +55,7 @@ pub unsafe extern "C" fn kiln_codec_new(
 /// Ends a code; null is allowed. Plans made from it live on.
 ///
 /// # Safety
-/// `codec` is null or came from `kiln_codec_new`, and nobody uses it any more.
+/// `codec` is null or came from `kiln_codec_new`, and is not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_codec_free(codec: *mut kiln_codec) {
     if !codec.is_null() {

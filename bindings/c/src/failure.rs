@@ -29,7 +29,7 @@ impl From<CodeError> for Failure {
     }
 }
 
-/// Where the text of a failure goes; may be null.
+/// Output for the text of a failure; may be null.
 #[derive(Clone, Copy)]
 pub(crate) struct Message {
     at: *mut c_char,

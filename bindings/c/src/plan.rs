@@ -25,11 +25,11 @@ pub struct kiln_plan {
 pub struct kiln_run {
     /// The first sub-chunk.
     pub first: u32,
-    /// How many.
+    /// Number of sub-chunks.
     pub count: u32,
 }
 
-/// What one helper reads.
+/// The reads of one helper.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ pub struct kiln_helper {
     pub sub_chunks: u32,
     /// Its runs, ascending; they live as long as the plan.
     pub runs: *const kiln_run,
-    /// How many runs.
+    /// Number of runs.
     pub run_count: usize,
 }
 
@@ -128,7 +128,7 @@ unsafe fn make(
 /// Ends a plan; null is allowed.
 ///
 /// # Safety
-/// `plan` is null or came from `kiln_plan_repair` or `kiln_plan_decode`, and nobody uses it any
+/// `plan` is null or came from `kiln_plan_repair` or `kiln_plan_decode`, and is not used any
 /// more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_plan_free(plan: *mut kiln_plan) {
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn kiln_plan_helpers(plan: *const kiln_plan) -> usize {
     unsafe { plan.as_ref() }.map_or(0, |plan| plan.runs.len())
 }
 
-/// What helper number `index` reads, chunks ascending.
+/// Returns the reads of helper number `index`, chunks ascending.
 ///
 /// # Safety
 /// `plan` is alive, `helper` may be written to.

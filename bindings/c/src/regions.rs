@@ -10,9 +10,9 @@ const LEN_MAX: usize = isize::MAX as usize;
 /// A list of numbers.
 ///
 /// # Safety
-/// `at` is null, or leads to `count` numbers that nobody changes during the call.
+/// `at` is null, or leads to `count` numbers that do not change during the call.
 pub(crate) unsafe fn numbers(at: *const u32, count: usize) -> Result<Vec<usize>, Failure> {
-    // No code has more chunks; a length from nowhere must not be believed.
+    // No code has more chunks; an unchecked length must not be trusted.
     const MOST: usize = 1 << 16;
     match (at.is_null(), count) {
         (_, 0) => Ok(Vec::new()),
@@ -37,7 +37,7 @@ pub(crate) struct Regions<'a> {
     pub outputs: List<&'a mut [u8]>,
 }
 
-/// What the caller gave: a list of pointers and the length of each buffer.
+/// Input of the caller: a list of pointers and the length of each buffer.
 pub(crate) struct Given<L> {
     pub pointers: *const *const u8,
     pub lens: L,
@@ -68,15 +68,15 @@ impl<L: ExactSizeIterator<Item = usize>> Given<L> {
 }
 
 impl<'a> Regions<'a> {
-    /// Nobody here reads the outputs next: whoever codes much has just received it, or is about to
-    /// send it.
+    /// The outputs are not read next here: a caller that codes much has just received its data, or
+    /// is about to send it.
     pub(crate) fn hint(&self) -> TemporalHint {
         TemporalHint::of(&self.inputs, &self.outputs, Results::Left)
     }
 
     /// # Safety
-    /// The lists lead to pointers, and the pointers to as many bytes as the lengths say; nobody
-    /// changes inputs or touches outputs during `'a`.
+    /// The lists lead to pointers, and the pointers to as many bytes as the lengths say; no
+    /// other thread changes inputs or touches outputs during `'a`.
     ///
     /// # Errors
     /// A null pointer, an absurd length, or an output that overlaps another buffer.
@@ -108,7 +108,7 @@ impl<'a> Regions<'a> {
     }
 }
 
-/// Whether two buffers share a byte.
+/// Returns whether two buffers share a byte.
 fn overlap(a: (*const u8, usize), b: (*const u8, usize)) -> bool {
     let (start, end) = (a.0.addr().max(b.0.addr()), (a.0.addr() + a.1).min(b.0.addr() + b.1));
     start < end

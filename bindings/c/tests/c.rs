@@ -77,7 +77,7 @@ fn the_example_in_c_builds_without_a_warning_and_runs() {
     }
 }
 
-/// What `nm` and `sed` would say: the functions that the header declares.
+/// Returns the functions that the header declares.
 fn declared() -> Vec<String> {
     let header = std::fs::read_to_string(folder().join("include/kiln.h")).unwrap();
     let mut names: Vec<String> = header

@@ -10,4 +10,4 @@ class Broken(MigrationError):
 
 
 class Stopped(Exception):
-    """Somebody wants the run to end; what was verified stands in the journal."""
+    """The run was asked to end; verified objects are in the journal."""

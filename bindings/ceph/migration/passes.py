@@ -32,7 +32,7 @@ class Passes:
             f"clients keep changing {self.source.name}; stop them and run this again")
 
     def refuse(self, strange):
-        """Objects in the target that somebody else wrote."""
+        """Objects in the target that another program wrote."""
         if strange:
             raise MigrationError(
                 f"pool {self.target.name} has {len(strange)} objects that are not from "
@@ -47,7 +47,7 @@ class Passes:
         return done
 
     def end(self):
-        """Ends the run where objects failed, or where somebody wants it to end."""
+        """Ends the run where objects failed, or where it was asked to end."""
         failures = self.worker_pool.failures
         if failures:
             key, error = failures[0]

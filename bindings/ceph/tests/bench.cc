@@ -54,7 +54,7 @@ Bench::Bench(unsigned unit, const std::string &profile)
     chunks.resize(count);
 }
 
-// Stripes that nobody touched for long, so that they come from memory.
+// Stripes that were not touched for long, so that they come from memory.
 double Bench::encode() {
     for (Buffers &old : chunks) old.clear();
     const double start = now();

@@ -22,7 +22,7 @@ bufferptr filled(unsigned seed) {
     return bytes;
 }
 
-// Chunks in buffers of their own, so that nobody writes into another's.
+// Chunks in buffers of their own, so that no write goes into another's.
 struct Copies : ShardMap<bufferptr> {
     explicit Copies(const std::map<int, bufferptr> &chunks) : ShardMap(N) {
         for (const auto &[shard, bytes] : chunks) {
@@ -108,7 +108,7 @@ void parts_are_for_recovery() {
     bufferlist out;
     CHECK(told->decode_concat({0}, rest, &out) == -EINVAL, "a client read some, against the word");
     CHECK(silent->decode_concat({0}, rest, &out) == 0 && out.contents_equal(chunks.at(0)), "some");
-    // From the first such read on nobody is believed.
+    // From the first such read on no answer is trusted.
     std::map<int, Runs> minimum;
     CHECK(told->minimum_to_decode({1}, all_but(told, {}), &minimum) == 0, "minimum");
     CHECK(!reads_parts(told, {0}) && reads_parts(told, {5}), "a client read some");

@@ -2,9 +2,9 @@
 //!
 //! A buffer that Python exports stays where it is, and as long as it is, until it is released; it
 //! is released when its [`PyBuffer`] is dropped, which is after the work. So addresses and lengths
-//! hold while the interpreter's lock is not held. What nobody can hold back is another thread of
-//! the caller that writes to a buffer meanwhile; callers promise not to (as with hashlib, zlib and
-//! numpy), and `docs/guide/python.md` says so. All else is checked: elements are bytes, and
+//! hold while the interpreter's lock is not held. kiln cannot prevent another thread of the
+//! caller from writing to a buffer meanwhile; callers promise not to (as with hashlib, zlib and
+//! numpy; see `docs/guide/python.md`). All else is checked: elements are bytes, and
 //! contiguous; outputs may be written to; no output overlaps another buffer.
 
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::failure::Failure;
 
 /// Bytes that a call reads.
 pub enum Input {
-    /// Where Python has them.
+    /// Their address in Python's memory.
     View(Bytes, Range<usize>),
     /// Put together from several places.
     Gathered(Vec<u8>),
@@ -85,9 +85,9 @@ impl Bytes {
     /// Its bytes.
     ///
     /// # Safety
-    /// Nobody writes to them as long as the slice lives.
+    /// No thread writes to them as long as the slice lives.
     pub unsafe fn slice(&self) -> &[u8] {
-        // SAFETY: exported and contiguous; nobody writes, as promised.
+        // SAFETY: exported and contiguous; no thread writes, as promised.
         unsafe { self.at.as_ref() }
     }
 }
@@ -108,7 +108,7 @@ impl Input {
         self.span().1
     }
 
-    /// Where its bytes are and how many.
+    /// Address and number of its bytes.
     fn span(&self) -> (usize, usize) {
         match self {
             Input::View(bytes, part) => (bytes.start().addr() + part.start, part.len()),
@@ -129,9 +129,9 @@ impl Input {
 
 /// The buffers of one call, proved not to overlap where they must not.
 pub struct Work<'a> {
-    /// What is read.
+    /// The buffers to read.
     pub inputs: Vec<&'a [u8]>,
-    /// What is written.
+    /// The buffers to write.
     pub outputs: Vec<&'a mut [u8]>,
 }
 
@@ -139,7 +139,7 @@ impl<'a> Work<'a> {
     /// Slices of all buffers of a call.
     ///
     /// # Safety
-    /// Nobody else writes to inputs, or reads or writes outputs, during `'a`.
+    /// No other thread writes to inputs, or reads or writes outputs, during `'a`.
     ///
     /// # Errors
     /// An output overlaps another buffer.
@@ -153,8 +153,8 @@ impl<'a> Work<'a> {
                 return Err(Failure::usage(what));
             }
         }
-        // SAFETY: exported as long as the buffers live; inputs are written by nobody and outputs
-        // touched by nobody else as promised, and by no other slice made here, as just seen.
+        // SAFETY: exported as long as the buffers live; inputs are written and outputs
+        // touched by no other thread as promised, and by no other slice made here, as just seen.
         unsafe {
             Ok(Work {
                 inputs: inputs.iter().map(|input| input.slice()).collect(),
@@ -164,7 +164,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Whether two buffers share a byte.
+/// Returns whether two buffers share a byte.
 fn overlap(a: (usize, usize), b: (usize, usize)) -> bool {
     a.0.max(b.0) < (a.0 + a.1).min(b.0 + b.1)
 }

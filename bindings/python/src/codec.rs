@@ -38,7 +38,7 @@ struct Costs {
     updates: f64,
 }
 
-/// What several losses cost.
+/// Costs of several losses.
 #[derive(Serialize)]
 struct Average {
     failures: usize,
@@ -198,7 +198,7 @@ impl Codec {
         self.codec.order().to_owned()
     }
 
-    /// Whether any k chunks give all others.
+    /// Returns whether any k chunks give all others.
     #[getter]
     fn is_mds(&self) -> bool {
         self.codec.is_mds()
@@ -215,12 +215,12 @@ impl Codec {
         self.codec.shape().chunk_for(size)
     }
 
-    /// Whether the chunks `lost` can be computed from all others.
+    /// Returns whether the chunks `lost` can be computed from all others.
     fn tolerates(&self, lost: Vec<usize>) -> bool {
         self.codec.tolerates(&lost)
     }
 
-    /// How many more chunks may be lost, whichever they are, when `lost` are; -1: `lost` is too
+    /// Returns how many more chunks, any of them, may be lost when `lost` are; -1: `lost` is too
     /// much already.
     #[pyo3(signature = (lost=Vec::new()))]
     fn margin(&self, lost: Vec<usize>) -> i32 {
@@ -323,14 +323,14 @@ impl Codec {
         self.rebuild(py, &plan, &lost, chunks, out)
     }
 
-    /// What the code costs: storage, repairs of one chunk, operations. The fields that `kiln codes
-    /// SPEC --json` has too are the same.
+    /// Returns the costs of the code: storage, repairs of one chunk, operations. Its fields are
+    /// those of `kiln codes SPEC --json`.
     fn costs<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>, Failure> {
         dictionary(py, &py.detach(|| self.costs_of())?)
     }
 
-    /// What repairs of `failures` lost chunks read, on average over the patterns of losses (over a
-    /// sample drawn with `seed` where there are more than 5,000).
+    /// Returns the reads of repairs of `failures` lost chunks, on average over the patterns of
+    /// losses (over a sample drawn with `seed` if there are more than 5,000).
     #[pyo3(signature = (failures=1, seed=0))]
     fn average_cost<'py>(
         &self,

@@ -1,4 +1,4 @@
-//! What can go wrong, and the exception that says so: one class for each exit code of the program.
+//! Failures as exceptions: one class for each exit code of the program.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub enum Failure {
     /// The call makes no sense as given.
     #[error("{what}")]
     Usage {
-        /// What is wrong with it, and what would be right.
+        /// The problem, and the right form.
         what: String,
     },
     /// A file of this machine that is no shard.
@@ -38,7 +38,7 @@ pub enum Failure {
     /// A put would replace something.
     #[error("{error}; give replace=True to replace what is there")]
     Replaces {
-        /// What is there.
+        /// The value given.
         error: PoolError,
     },
     /// A place.
@@ -47,7 +47,7 @@ pub enum Failure {
     /// An agent, or the way to it.
     #[error(transparent)]
     Node(#[from] NodeError),
-    /// What Python itself raised.
+    /// An exception that Python itself raised.
     #[error("{0}")]
     Python(#[from] PyErr),
 }

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// More chunks no code has: what is longer is not looked at.
 pub const MOST_CHUNKS: usize = 1 << 16;
 
-/// What one helper reads: its chunk, and runs of sub-chunks as pairs of the first and how many.
+/// The reads of one helper: its chunk, and runs of sub-chunks as pairs of the first and how many.
 #[pyclass(frozen, eq, hash, module = "kiln")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Read {
@@ -185,7 +185,7 @@ impl RepairPlan {
         Ok(chunk_len / self.alpha)
     }
 
-    /// What a chunk's helper reads.
+    /// Returns the reads of a chunk's helper.
     fn helper(&self, chunk: usize) -> Result<&kiln_code::HelperReads, Failure> {
         let mut helpers = self.plan.helpers().iter();
         helpers.find(|helper| helper.chunk == chunk).ok_or_else(|| {
@@ -224,7 +224,7 @@ impl RepairPlan {
         self.plan.helpers().iter().map(|helper| helper.chunk).collect()
     }
 
-    /// What is read: for each helper its chunk and its runs of sub-chunks.
+    /// Returns the reads: for each helper its chunk and its runs of sub-chunks.
     #[getter]
     fn reads(&self) -> Vec<Read> {
         let run = |run: &std::ops::Range<u32>| (run.start, run.end - run.start);
@@ -259,7 +259,7 @@ impl RepairPlan {
         self.plan.runs()
     }
 
-    /// What helper `chunk` reads of its chunk, as byte ranges (first, length) for chunks of
+    /// Returns the reads of helper `chunk` as byte ranges (first, length) for chunks of
     /// `chunk_len` bytes.
     fn byte_runs(&self, chunk: usize, chunk_len: usize) -> Result<Vec<(usize, usize)>, Failure> {
         let (helper, sub) = (self.helper(chunk)?, self.sub_chunk(chunk_len)?);
@@ -267,8 +267,8 @@ impl RepairPlan {
         Ok(helper.runs.iter().map(bytes).collect())
     }
 
-    /// What helper `chunk` sends: the bytes of its runs, one after the other, out of its whole
-    /// chunk. A copy.
+    /// Returns the data that helper `chunk` sends: the bytes of its runs, one after the other, out
+    /// of its whole chunk. A copy.
     fn take<'py>(
         &self,
         py: Python<'py>,
@@ -277,7 +277,7 @@ impl RepairPlan {
     ) -> Result<Bound<'py, PyBytes>, Failure> {
         let (helper, bytes) = (self.helper(chunk)?, Bytes::new(whole, "whole")?);
         let sub = self.sub_chunk(bytes.len())?;
-        // SAFETY: the interpreter's lock is held, so that nobody of Python writes meanwhile.
+        // SAFETY: the interpreter's lock is held, so that no thread of Python writes meanwhile.
         let taken = gather(unsafe { bytes.slice() }, &helper.runs, sub);
         Ok(PyBytes::new(py, &taken))
     }

@@ -248,7 +248,7 @@ impl Pool {
             for node in &config.node {
                 places.open(node, Absent::CreateWhenWritten)?;
             }
-            // Without it nobody could tell to which pool half-created nodes belong.
+            // Without it half-created nodes would belong to no known pool.
             write_config(&path, &config)?;
             let open = |node: &NodeConfig| places.open(node, Absent::Create);
             match kiln_pool::Pool::create(config, &open) {
@@ -339,7 +339,7 @@ impl Pool {
         Ok(object)
     }
 
-    /// What the pool knows of an object, and the state of its shards, as `kiln stat --json` has
+    /// Returns the record of an object, and the state of its shards, as `kiln stat --json` has
     /// it.
     fn stat<'py>(&self, py: Python<'py>, name: &str) -> Result<Bound<'py, PyDict>, Failure> {
         dictionary(py, &py.detach(|| self.pool.stat(name))?)

@@ -1,4 +1,4 @@
-//! What a folder keeps of its device (`.kiln-device`): any text is a model that plans reads, or an
+//! The device model of a folder (`.kiln-device`): any text is a model that plans reads, or an
 //! error. Plans have all that is wanted, and end.
 
 use kiln_store::device::{Combine, DeviceModel, ReadPlan};

@@ -39,7 +39,7 @@ impl Client {
                 Action::Close => assert!(self.link.has_ended()),
             }
         }
-        assert!(!self.link.has_ended() || self.waiting.is_empty(), "nobody is left waiting");
+        assert!(!self.link.has_ended() || self.waiting.is_empty(), "a request is left waiting");
         assert!(self.link.wake_at() > Duration::ZERO);
     }
 }

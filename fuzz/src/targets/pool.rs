@@ -1,5 +1,5 @@
-//! What a pool reads that others wrote: descriptions, manifests, names of files, what a place says
-//! that it is. Whatever comes is one that prints back, or an error.
+//! Files of a pool: descriptions, manifests, names, identities of places. Any bytes are a file that
+//! prints back, or an error.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ fn run(input: &[u8]) {
     if let Ok(manifest) = Manifest::from_bytes(&bytes) {
         assert!(bytes[8] == 2 || manifest.to_bytes() == bytes);
     }
-    // Nobody guesses a seal.
+    // A seal cannot be guessed.
     assert!(Manifest::unseal(&bytes, &sealed()).is_err());
     assert!(Manifest::unseal(input, &sealed()).is_err());
 }

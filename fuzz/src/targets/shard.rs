@@ -94,7 +94,7 @@ fn run(input: &[u8]) {
     }
 }
 
-/// Whoever knows the digest of a shard with hashes is shown nothing but what was written.
+/// Checks that a reader with the digest of a shard with hashes gets the written bytes or an error.
 fn read_sealed(backend: &MemoryBackend) -> Result<(), StoreError> {
     let original = ShardReader::open(backend, "original")?;
     let digest = original.digests().unwrap_or_default()[1];

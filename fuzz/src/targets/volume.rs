@@ -1,4 +1,4 @@
-//! What a volume is made of: batches of its log, headers of segments, maps, descriptions.
+//! Parts of a volume: batches of its log, headers of segments, maps, descriptions.
 
 use crate::Target;
 

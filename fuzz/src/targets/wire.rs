@@ -1,4 +1,4 @@
-//! Frames that a stranger sends, and what an agent makes of them: no panic, no disk job before a
+//! Hostile frames, and their effects on an agent: no panic, no disk job before a
 //! proper Hello, and what is accepted is written back the same.
 
 use std::time::Duration;
