@@ -11,9 +11,10 @@ use std::time::Instant;
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
     Body, Candidate, Index, Key, Manifest, NodeConfig, NodeFile, Policy, Pool, PoolConfig,
-    PoolError, PutRequest, Settings, Silent, StreamSource, place,
+    PutRequest, place,
 };
 use kiln_store::{Backend, FileBackend, StoreError};
+use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
 const NODES: usize = 14;
 /// Objects put and changed by the ordinary way.

@@ -19,29 +19,20 @@
 //! reports is filled by the caller.
 #![forbid(unsafe_code)]
 
-mod engine;
-mod error;
 mod objects;
-pub mod raw;
-mod shards;
 
-pub use engine::advice::{Advice, BreakEven, ReadCosts, sub_chunk_sizes};
-pub use engine::buffers::Buffers;
-pub use engine::choice::ReadsReport;
-pub use engine::geometry::default_sub_chunk;
-pub use engine::names;
-pub use engine::node::Node;
-pub use engine::report::{
-    Condition, Damage, DecodeReport, Depth, EncodeReport, MAX_DAMAGE_ENTRIES, Moved, NodeLoad,
-    RepairReport, SetReport, ShardPlace, ShardReport, VerifyReport,
+// The former names of what is in kiln_stripe and kiln_files now.
+pub use kiln_files::{
+    EncodeRequest, Missing, RepairRequest, Salvaged, ShardSet, decode, decode_range, discover,
+    discover_any, encode, object_names, raw, repair, salvage, verify,
 };
-pub use engine::rounds::limit_readers;
-pub use engine::sequence::Sequence;
-pub use engine::settings::{Observer, Settings, Silent};
-pub use engine::sinks::in_parallel;
-pub use engine::source::{FileSource, Source, StreamSource};
-pub use engine::windows::window_stripes;
-pub use error::{ErrorKind, PoolError, Result};
+pub use kiln_stripe::{
+    Advice, BreakEven, Buffers, Condition, Damage, DecodeReport, Depth, EncodeReport, ErrorKind,
+    FileSource, MAX_DAMAGE_ENTRIES, Moved, Node, NodeLoad, Observer, PoolError, ReadCosts,
+    ReadsReport, RepairReport, Result, Sequence, SetReport, Settings, ShardPlace, ShardReport,
+    Silent, Source, StreamSource, VerifyReport, default_sub_chunk, in_parallel, limit_readers,
+    names, sub_chunk_sizes, window_stripes,
+};
 pub use objects::{
     ATTRIBUTES, Body, Candidate, Class, Degraded, DiskUsage, ExpectedReads, Finding, GetReport,
     GetRequest, HealRequest, Healed, Helpers, INLINE, Index, Key, Listed, Looked, MANIFEST_VERSION,
@@ -51,8 +42,4 @@ pub use objects::{
     RebalanceReport, RebalanceRequest, Rebuilt, RebuiltShards, RecoverReport, RecoverRequest,
     Refreshed, ScrubReport, ScrubRequest, SealReport, Sealer, Seals, ShardState, StatReport, Way,
     attributes_in, folders_of, is_attributes, place, queue, ranked,
-};
-pub use shards::{
-    EncodeRequest, Missing, RepairRequest, Salvaged, ShardSet, decode, decode_range, discover,
-    discover_any, encode, object_names, repair, salvage, verify,
 };

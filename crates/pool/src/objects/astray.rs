@@ -3,11 +3,12 @@
 //! machine then. So a scrub looks where they are, and brings them back.
 
 use kiln_store::{Backend, StoreError, Whereabouts, write_whole};
+use kiln_stripe::names::{DESCRIPTION, IDENTITY};
+use kiln_stripe::{Result, Settings};
 
 use super::Pool;
 use super::small::read_small;
-use crate::engine::names::{DESCRIPTION, IDENTITY};
-use crate::{MAX_MANIFEST, NodeFile, Result, ScrubReport, ScrubRequest, Settings};
+use crate::{MAX_MANIFEST, NodeFile, ScrubReport, ScrubRequest};
 
 impl Pool {
     /// Looks where the files of all nodes are, and but for `dry` runs brings back what is

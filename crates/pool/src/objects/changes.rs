@@ -2,9 +2,10 @@
 //! follow without looking at everything. It is a hint only: never synced, cut at will.
 
 use kiln_store::{Backend, Capability, write_whole};
+use kiln_stripe::Result;
+use kiln_stripe::names::CHANGES as LOG;
 
-use crate::engine::names::CHANGES as LOG;
-use crate::{Key, Result};
+use crate::Key;
 
 /// Bytes of a record: the object's key and a mark that no other record has.
 const RECORD: u64 = 32;

@@ -14,11 +14,12 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use kiln_store::{Backend, StoreError};
+use kiln_stripe::{PoolError, Result, Settings};
 
 use super::look::Found;
 use super::still::is_marked;
 use super::{Pool, changes};
-use crate::{Body, Key, Manifest, NodeFile, PoolError, Result, Settings};
+use crate::{Body, Key, Manifest, NodeFile};
 
 /// A shard's part that becomes a shard.
 #[derive(Clone, Debug)]

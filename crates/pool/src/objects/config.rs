@@ -4,13 +4,13 @@
 use std::io;
 
 use kiln_store::SumKind;
+use kiln_stripe::names::unhex;
+use kiln_stripe::{PoolError, Result, names};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::names;
-use crate::engine::names::unhex;
 use crate::objects::manifest::{MAX_COPIES, MAX_NODE_ID};
 use crate::objects::seal::{self, PoolKeys, Sealer, Seals};
-use crate::{Candidate, Policy, PoolError, Result};
+use crate::{Candidate, Policy};
 
 /// Version written by this crate, and the latest it reads.
 const VERSION: u32 = 2;
@@ -106,7 +106,7 @@ pub struct PastMap {
 /// }
 /// let text = config.to_toml()?;
 /// assert_eq!(PoolConfig::from_toml(&text)?, config);
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -8,11 +8,12 @@
 use std::collections::BTreeMap;
 
 use kiln_store::{Backend, Capability, Existing, NewFile, write_whole};
+use kiln_stripe::{PoolError, Result};
 
 use super::Pool;
 use super::small::read_tagged;
 use super::still::Asked;
-use crate::{Key, MAX_MANIFEST, Manifest, NodeFile, PoolError, Result};
+use crate::{Key, MAX_MANIFEST, Manifest, NodeFile};
 
 /// What was found under the name of a manifest, by node: nothing, or a file with this tag.
 pub(super) type Expected = BTreeMap<usize, Existing>;

@@ -3,8 +3,10 @@
 //! File systems give a file whole blocks, mostly of 4 KiB. For a small object these, and the files
 //! themselves, are what it costs: 5 KiB in 14 shards of 8 KiB each are 22 times their size.
 
+use kiln_stripe::Result;
+
+use crate::Body;
 use crate::objects::manifest::Manifest;
-use crate::{Body, Result};
 
 /// Bytes that a file takes are a multiple of this.
 const BLOCK: u64 = 4096;
@@ -20,7 +22,7 @@ const BLOCK: u64 = 4096;
 ///     copies, body: Body::Inline(vec![7; 5120]),
 /// };
 /// assert_eq!(DiskUsage::of(&manifest)?, DiskUsage { bytes: 5 * 8192, files: 5 });
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DiskUsage {

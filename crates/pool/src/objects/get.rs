@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::ops::Range;
 
+use kiln_stripe::decode::decode_stripes;
+use kiln_stripe::stripe_statistics::{StripeStatistics, indices};
+use kiln_stripe::{Damage, PoolError, Result, Settings};
 use serde::Serialize;
 
 use super::helpers::{Helped, Helpers};
 use super::{ObjectShards, Pool, range};
-use crate::engine::decode::decode_stripes;
-use crate::engine::stripe_statistics::{StripeStatistics, indices};
-use crate::{Body, Damage, Key, Manifest, PoolError, Result, Settings};
+use crate::{Body, Key, Manifest};
 
 /// Nothing had to be rebuilt.
 const DIRECT: &str = "direct";
@@ -132,8 +133,9 @@ impl Pool {
     ///
     /// ```
     /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{GetRequest, NodeConfig, Policy, Pool, PoolConfig, PutRequest, Settings};
-    /// # use kiln_pool::{Silent, StreamSource};
+    /// # use kiln_pool::{GetRequest, NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+    /// # use kiln_stripe::Settings;
+    /// # use kiln_stripe::{Silent, StreamSource};
     /// # use kiln_store::{Backend, MemoryBackend};
     /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
     /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
@@ -149,7 +151,7 @@ impl Pool {
     /// let get = |name| GetRequest { name, range: None };
     /// let ends = pool.read_all(vec![(get("a"), &mut a), (get("b"), &mut b)], &settings)?;
     /// assert!(ends[0].is_ok() && a == b"bytes" && ends[1].is_err());
-    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
     ///
     /// # Errors

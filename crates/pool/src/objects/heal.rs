@@ -1,5 +1,8 @@
 //! Repair of one object: lost shards are rebuilt as partial files, verified, and put in place.
 
+use kiln_stripe::node::Part;
+use kiln_stripe::rebuild::{Rebuilt, rebuild_shards};
+use kiln_stripe::{Depth, Observer, PoolError, ReadsReport, Result, Settings};
 use serde::Serialize;
 
 use super::commit::{Change, StagedShard, places};
@@ -8,11 +11,7 @@ use super::index::suspected;
 use super::look::Found;
 use super::room::WithRoom;
 use super::{ObjectShards, Pool};
-use crate::engine::node::Part;
-use crate::engine::rebuild::{Rebuilt, rebuild_shards};
-use crate::{
-    Body, Depth, Key, Manifest, NodeFile, Observer, PoolError, ReadsReport, Result, Settings,
-};
+use crate::{Body, Key, Manifest, NodeFile};
 
 /// Rounds of a repair that keeps finding new damage in its helpers.
 const ROUNDS: usize = 4;
@@ -91,7 +90,7 @@ impl ExpectedReads {
     /// Those of one repair.
     ///
     /// ```
-    /// let reads = kiln_pool::ReadsReport { expected_seconds: 2.0, ..Default::default() };
+    /// let reads = kiln_stripe::ReadsReport { expected_seconds: 2.0, ..Default::default() };
     /// assert_eq!(kiln_pool::ExpectedReads::of(&reads).planned, 2.0);
     /// ```
     pub fn of(reads: &ReadsReport) -> ExpectedReads {
@@ -238,7 +237,7 @@ impl Pool {
         }
         debug_assert!(found.newest.as_ref() == Some(manifest));
         let shards = ObjectShards::open(self, manifest)?;
-        let bytes = crate::engine::rebuild::chunk_bytes(&shards, 0);
+        let bytes = kiln_stripe::rebuild::chunk_bytes(&shards, 0);
         let (targets, refused) = self.targets(key, manifest, todo, bytes)?;
         if let (true, Some(refused)) = (targets.is_empty(), &refused) {
             // Copies of the manifest have homes of their own. Without them the map is not settled,

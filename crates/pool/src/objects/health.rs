@@ -2,14 +2,15 @@
 //! it tolerates.
 
 use kiln_store::{ShardState, digest_of};
+use kiln_stripe::scan::scan;
+use kiln_stripe::{Depth, Result, Settings};
 
 use super::index::suspected;
 use super::look::Found;
 use super::shards::Member;
 use super::{ObjectShards, Pool};
-use crate::engine::scan::scan;
 use crate::queue::Damaged;
-use crate::{Depth, Key, Manifest, Result, Settings};
+use crate::{Key, Manifest};
 
 /// Looks at an object that others replace all the time.
 const LOOKS: usize = 4;
@@ -167,7 +168,7 @@ impl Pool {
                 }
             }
         }
-        let each = crate::engine::rebuild::chunk_bytes(shards, 0);
+        let each = kiln_stripe::rebuild::chunk_bytes(shards, 0);
         health.bytes = each * health.targets.len() as u64;
         Ok(())
     }

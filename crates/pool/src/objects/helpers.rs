@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use kiln_code::Codec;
 use kiln_store::{Digest, DigestBuilder, ShardInfo, SumKind, checksums};
+use kiln_stripe::Result;
+use kiln_stripe::chunks::{Chunks, Shards};
 
 use super::ObjectShards;
 use super::shards::Member;
-use crate::engine::chunks::{Chunks, Shards};
-use crate::{Key, NodeFile, Result};
+use crate::{Key, NodeFile};
 
 /// Sub-chunks that are wanted of chunks that are gone, the same ones of several stripes.
 ///

@@ -15,13 +15,14 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 
+use kiln_stripe::{Observer, PoolError, Result};
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
 use self::checked::CheckedFile;
 pub use self::entry::Listed;
 use super::Pool;
 use super::changes::{self, Position};
-use crate::{Key, Observer, PoolError, Result};
+use crate::Key;
 
 /// Name to entry.
 const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");
@@ -74,7 +75,8 @@ impl Lookup {
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, Silent};
+/// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
+/// # use kiln_stripe::Silent;
 /// # use kiln_store::MemoryBackend;
 /// use kiln_pool::Index;
 /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:1+1")?);
@@ -84,7 +86,7 @@ impl Lookup {
 /// let index = Index::in_memory()?;
 /// index.refresh(&pool, b"this boot", &Silent)?;
 /// assert_eq!(index.len()?, 0);
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Index {

@@ -7,8 +7,8 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::engine::names::{self, MANIFEST, PART, QUARANTINE, SHARD, part_of, unhex};
-use crate::{PoolError, Result};
+use kiln_stripe::names::{self, MANIFEST, PART, QUARANTINE, SHARD, part_of, unhex};
+use kiln_stripe::{PoolError, Result};
 
 /// Most bytes of an object's name: what the header of a shard can hold.
 pub const MAX_NAME: usize = 1024;
@@ -24,7 +24,7 @@ pub const MAX_NAME: usize = 1024;
 /// assert_eq!(key.to_string().len(), 32);
 /// assert_ne!(key, Key::of("photos/2024/Beach.jpg")?);
 /// assert!(Key::of("../outside").is_err());
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(pub [u8; 16]);
@@ -73,7 +73,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 /// let shard = NodeFile::Shard { key, run: [7; 16], index: 3 };
 /// assert_eq!(NodeFile::parse(&shard.name()), Some(shard));
 /// assert_eq!(NodeFile::parse("foreign.txt"), None);
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeFile {

@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use kiln_store::{Backend, Existing};
+use kiln_stripe::{PoolError, Result, Settings, Silent};
 
 use super::Pool;
 use super::direct::Expected;
 use super::map::Homes;
 use super::seal::Seals;
 use super::small::{epoch_of, read_tagged};
-use crate::{Body, Key, MAX_MANIFEST, Manifest, NodeFile, PoolError, Result, Settings, Silent};
+use crate::{Body, Key, MAX_MANIFEST, Manifest, NodeFile};
 
 /// What the nodes say of one object.
 #[derive(Clone, Debug, Default)]

@@ -7,14 +7,15 @@
 //! first node that it asks: every answer about an object comes with the epoch of the node's map.
 
 use kiln_store::Backend;
+use kiln_stripe::names::{DESCRIPTION, hex};
+use kiln_stripe::node::Locks;
+use kiln_stripe::{PoolError, Result, Settings};
 
 use super::pool::{Opener, PoolNode, identity, opened, take, write_identity};
 use super::small::{MAX_TEXT, epoch_of, is_accepted, is_intact, read_small, write_map};
 use super::still::{is_marked, unmarked};
 use super::{Index, NodeConfig, NodeState, Pool, PoolConfig, PoolStatus};
-use crate::engine::names::{DESCRIPTION, hex};
-use crate::engine::node::Locks;
-use crate::{Key, PoolError, Result, Settings};
+use crate::Key;
 
 /// Objects that are asked for at once.
 const BATCH: usize = 1_000;

@@ -7,11 +7,12 @@
 use std::collections::BTreeSet;
 use std::iter;
 
+use kiln_stripe::{PoolError, Result, Settings, Silent, Source, StreamSource};
+
 use super::look::Found;
 use super::put::{MAX_TOGETHER, PutRequest};
 use super::way::Way;
 use super::{Index, MAX_NAME, Pool};
-use crate::{PoolError, Result, Settings, Silent, Source, StreamSource};
 
 /// Last word of the name of a folder's own object.
 ///
@@ -92,8 +93,9 @@ impl Pool {
     ///
     /// ```
     /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{Index, NodeConfig, Policy, Pool, PoolConfig, PoolError, PutRequest};
-    /// # use kiln_pool::{Settings, Silent, StreamSource};
+    /// # use kiln_pool::{Index, NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+    /// # use kiln_stripe::PoolError;
+    /// # use kiln_stripe::{Settings, Silent, StreamSource};
     /// # use kiln_store::{Backend, MemoryBackend};
     /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
     /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();

@@ -10,11 +10,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kiln_code::{Codec, HelperReads};
 use kiln_store::{Layout, ReadAt, SumKind};
+use kiln_stripe::{PoolError, Result, Settings, default_sub_chunk};
 
 use super::{ObjectShards, Pool, range};
-use crate::{
-    Body, GetRequest, Key, Manifest, NodeFile, PoolError, Result, Settings, default_sub_chunk,
-};
+use crate::{Body, GetRequest, Key, Manifest, NodeFile};
 
 /// Parts of sub-chunks that are read to rebuild what one read lacks, at most: each is a read of its
 /// own, and beyond that whole sub-chunks, in runs, and once for all of them, are cheaper.
@@ -24,8 +23,9 @@ const MOST_PARTS: usize = 128;
 ///
 /// ```
 /// # use std::{collections::BTreeMap, sync::Arc};
-/// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest, Settings, Silent};
-/// # use kiln_pool::StreamSource;
+/// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+/// # use kiln_stripe::{Settings, Silent};
+/// # use kiln_stripe::StreamSource;
 /// # use kiln_store::{Backend, MemoryBackend};
 /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
 /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
@@ -42,7 +42,7 @@ const MOST_PARTS: usize = 128;
 /// let mut part = [0; 4096];
 /// assert!(object.read_unchecked(&pool, 60_000, &mut part));
 /// assert_eq!(part, bytes[60_000..64_096]);
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 pub struct OpenObject {
     manifest: Arc<Manifest>,
@@ -110,7 +110,7 @@ impl Pool {
     /// # }
     /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
     /// assert_eq!(pool.stripe_bytes(1 << 30)?, Some(2 << 20));
-    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
     ///
     /// # Errors
@@ -152,8 +152,9 @@ impl OpenObject {
     ///
     /// ```
     /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest, Settings, Silent};
-    /// # use kiln_pool::StreamSource;
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+    /// # use kiln_stripe::{Settings, Silent};
+    /// # use kiln_stripe::StreamSource;
     /// # use kiln_store::{Backend, MemoryBackend};
     /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
     /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
@@ -169,7 +170,7 @@ impl OpenObject {
     /// let mut part = [0; 4096];
     /// assert!(object.read_unchecked(&pool, 60_000, &mut part));
     /// assert_eq!(part, bytes[60_000..64_096]);
-    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
     #[must_use]
     pub fn closed(&self) -> OpenObject {
@@ -224,8 +225,9 @@ impl OpenObject {
     ///
     /// ```
     /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest, Settings, Silent};
-    /// # use kiln_pool::StreamSource;
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+    /// # use kiln_stripe::{Settings, Silent};
+    /// # use kiln_stripe::StreamSource;
     /// # use kiln_store::{Backend, MemoryBackend};
     /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
     /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
@@ -247,7 +249,7 @@ impl OpenObject {
     /// assert!(!object.read_unchecked(&pool, 8192, &mut part));
     /// assert!(object.rebuild_unchecked(&pool, 8192, &mut part));
     /// assert_eq!(part, bytes[8192..8192 + 4096]);
-    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
     #[must_use]
     pub fn rebuild_unchecked(&self, pool: &Pool, offset: u64, buf: &mut [u8]) -> bool {

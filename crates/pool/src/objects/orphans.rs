@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use kiln_store::{Backend, ShardReader, move_file};
+use kiln_stripe::{Result, Settings};
 
 use super::commit::{Change, places};
 use super::index::Index;
@@ -14,7 +15,7 @@ use super::small::epoch_of;
 use super::still::is_marked;
 use super::strays::{Stray, Strays};
 use super::{Listed, ObjectShards, Pool};
-use crate::{Body, Key, Manifest, NodeFile, Place, Placed, Result, Settings, place};
+use crate::{Body, Key, Manifest, NodeFile, Place, Placed, place};
 
 impl Pool {
     /// A file in quarantine: it returns to its place if it is asked for again and nothing is there,

@@ -37,7 +37,7 @@ pub struct Candidate<'a> {
 /// // A fourth node does not change the order of the first three.
 /// let kept: Vec<usize> = ranked(&key, &four).into_iter().filter(|&at| at < 3).collect();
 /// assert_eq!(kept, ranked(&key, &four[..3]));
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 pub fn ranked(key: &Key, nodes: &[Candidate<'_>]) -> Vec<usize> {
     let mut scored: Vec<(f64, usize)> =
@@ -58,7 +58,7 @@ pub fn ranked(key: &Key, nodes: &[Candidate<'_>]) -> Vec<usize> {
 /// assert_eq!(chosen.len(), 2);
 /// assert_ne!(nodes[chosen[0]].domain, nodes[chosen[1]].domain);
 /// assert_eq!(place(&key, &nodes, 9, &[]).len(), 3); // there are only three domains
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 pub fn place(key: &Key, nodes: &[Candidate<'_>], count: usize, taken: &[&str]) -> Vec<usize> {
     let mut domains: Vec<&str> = taken.to_vec();

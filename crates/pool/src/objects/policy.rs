@@ -7,11 +7,12 @@
 
 use kiln_code::{Codec, Shape};
 use kiln_store::{Digest, SumKind, segment_stripes};
+use kiln_stripe::geometry::most_sub_chunk;
+use kiln_stripe::{PoolError, Result, default_sub_chunk};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::geometry::most_sub_chunk;
 use crate::objects::manifest::{MAX_COPIES, MAX_INLINE};
-use crate::{Body, DiskUsage, Manifest, Place, Placed, PoolError, Result, default_sub_chunk};
+use crate::{Body, DiskUsage, Manifest, Place, Placed};
 
 /// Most classes of sizes.
 const MAX_CLASSES: usize = 16;
@@ -37,7 +38,7 @@ const PLAIN_SUB_CHUNK: u32 = 64 << 10;
 /// assert_eq!(policy.class_of(100_000).code, "rs:10+4");
 /// assert_eq!(policy.class_of(100_000_000).code, "clay:10+4");
 /// assert_eq!(policy.manifest_copies, 5); // any 4 nodes may be lost
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kiln_code::Codec;
 use kiln_store::{Backend, Capabilities, StoreError, write_whole};
+use kiln_stripe::names::IDENTITY;
+use kiln_stripe::node::{self, Locks};
+use kiln_stripe::sinks::in_parallel;
+use kiln_stripe::{PoolError, Result, Sequence, Settings};
 use serde::{Deserialize, Serialize};
 
 use super::small::{MAX_TEXT, read_small, write_map};
-use crate::engine::names::IDENTITY;
-use crate::engine::node::{self, Locks};
-use crate::engine::sinks::in_parallel;
-use crate::{Candidate, Key, NodeConfig, PoolConfig, PoolError, Result, Sequence, Settings};
+use crate::{Candidate, Key, NodeConfig, PoolConfig};
 
 /// Codecs kept; a pool has few codes.
 const MAX_CODECS: usize = 32;
@@ -29,8 +30,9 @@ pub type Opener<'a> = &'a dyn Fn(&NodeConfig) -> Result<Arc<dyn Backend>, StoreE
 ///
 /// ```
 /// use std::{collections::BTreeMap, sync::Arc};
-/// use kiln_pool::{GetRequest, NodeConfig, Policy, Pool, PoolConfig, PutRequest, Settings, Silent};
-/// use kiln_pool::StreamSource;
+/// use kiln_pool::{GetRequest, NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+/// use kiln_stripe::{Settings, Silent};
+/// use kiln_stripe::StreamSource;
 /// use kiln_store::{Backend, MemoryBackend};
 /// let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
 /// let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
@@ -46,7 +48,7 @@ pub type Opener<'a> = &'a dyn Fn(&NodeConfig) -> Result<Arc<dyn Backend>, StoreE
 /// let mut back = Vec::new();
 /// pool.get(&GetRequest { name: "numbers", range: Some(5_000..5_010) }, &mut back, &settings)?;
 /// assert_eq!(back, bytes[5_000..5_010]);
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 #[derive(Debug)]
 pub struct Pool {
@@ -228,7 +230,7 @@ impl Pool {
     /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
     /// let lengths = pool.in_parallel(vec!["a", "bc"], |_, text| Ok::<_, ()>(text.len()));
     /// assert_eq!(lengths, Ok(vec![1, 2]));
-    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
     ///
     /// # Errors
@@ -356,13 +358,13 @@ impl Pool {
     ) -> Result<Locks> {
         let node = |at: usize| {
             let node = &self.nodes[at];
-            Some(crate::Node::new(node.config.id.clone(), node.store().ok()?.clone()))
+            Some(kiln_stripe::Node::new(node.config.id.clone(), node.store().ok()?.clone()))
         };
         // One order for all, so that nobody waits in a circle.
         let mut nodes: Vec<usize> = nodes.collect();
         nodes.sort_unstable();
         nodes.dedup();
-        let nodes: Vec<crate::Node> = nodes.into_iter().filter_map(node).collect();
+        let nodes: Vec<kiln_stripe::Node> = nodes.into_iter().filter_map(node).collect();
         Ok(node::lock(&nodes, settings, false)?.0)
     }
 

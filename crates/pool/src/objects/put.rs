@@ -4,6 +4,10 @@ use std::collections::BTreeSet;
 use std::io::{self, Read};
 
 use kiln_store::{ShardInfo, segment_stripes};
+use kiln_stripe::encode::{check_unchanged, encode_shards};
+use kiln_stripe::node::Part;
+use kiln_stripe::sinks::in_parallel;
+use kiln_stripe::{PoolError, Result, Settings, Source, default_sub_chunk, names};
 use serde::Serialize;
 
 use super::Pool;
@@ -12,14 +16,7 @@ use super::pool::PoolNode;
 use super::room::WithRoom;
 use super::still::Asked;
 use super::way::Way;
-use crate::engine::encode::{check_unchanged, encode_shards};
-use crate::engine::names;
-use crate::engine::node::Part;
-use crate::engine::sinks::in_parallel;
-use crate::{
-    Body, Class, Key, Manifest, NodeFile, Place, Placed, PoolError, Result, Settings, Source,
-    default_sub_chunk, place,
-};
+use crate::{Body, Class, Key, Manifest, NodeFile, Place, Placed, place};
 
 /// What to put.
 ///
@@ -163,8 +160,9 @@ impl Pool {
     ///
     /// ```
     /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PoolError, PutRequest, Settings};
-    /// # use kiln_pool::{Silent, StreamSource};
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+    /// # use kiln_stripe::{PoolError, Settings};
+    /// # use kiln_stripe::{Silent, StreamSource};
     /// # use kiln_store::{Backend, MemoryBackend};
     /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
     /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
@@ -182,7 +180,7 @@ impl Pool {
     /// assert!(matches!(put(2, None), Err(PoolError::Conflict { .. })));
     /// put(3, Some([1; 16]))?;
     /// assert!(matches!(put(4, Some([1; 16])), Err(PoolError::Conflict { .. })));
-    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
     ///
     /// # Errors
@@ -230,8 +228,9 @@ impl Pool {
     ///
     /// ```
     /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest, Settings, Silent};
-    /// # use kiln_pool::{Source, StreamSource};
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+    /// # use kiln_stripe::{Settings, Silent};
+    /// # use kiln_stripe::{Source, StreamSource};
     /// # use kiln_store::{Backend, MemoryBackend};
     /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
     /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
@@ -245,7 +244,7 @@ impl Pool {
     /// let puts: Vec<(_, &mut dyn Source)> = vec![(put("a"), &mut one), (put("b"), &mut two)];
     /// let ends = pool.put_all(puts, &Settings::new(&Silent))?;
     /// assert!(ends.iter().all(|end| end.as_ref().is_ok_and(|report| report.size == 3)));
-    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
     ///
     /// # Errors

@@ -55,7 +55,7 @@ impl Default for Rules {
 ///     key: Key::of("x")?, lost: vec![3], margin: 3, bytes: 1 << 20, transient: false,
 /// };
 /// assert_eq!(damaged.lost.len(), 1);
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damaged {
@@ -105,7 +105,7 @@ impl Entry {
 /// assert_eq!(queue.next(0).unwrap().key, Key::of("calm")?);
 /// assert!(queue.next(0).is_none());
 /// assert_eq!(queue.wakes_at(), Some(1_000));
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct RepairQueue {

@@ -4,14 +4,14 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use kiln_stripe::chunks::Chunks;
+use kiln_stripe::frame::{Frame, Held};
+use kiln_stripe::stripe::{Planner, StripeReader, frames};
+use kiln_stripe::stripe_statistics::StripeStatistics;
+use kiln_stripe::{PoolError, Result, Settings, pipeline};
+
 use super::helpers::{DigestCheck, Helped, Helpers, Rebuilt};
 use super::{Degraded, ObjectShards};
-use crate::engine::chunks::Chunks;
-use crate::engine::frame::{Frame, Held};
-use crate::engine::pipeline;
-use crate::engine::stripe::{Planner, StripeReader, frames};
-use crate::engine::stripe_statistics::StripeStatistics;
-use crate::{PoolError, Result, Settings};
 
 /// A stripe in flight, with the bytes of the range that it holds.
 struct Slot {

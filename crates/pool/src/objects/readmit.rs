@@ -3,10 +3,11 @@
 //! there then. What was removed meanwhile may be on it again, and goes first.
 
 use kiln_store::move_file;
+use kiln_stripe::{Result, Settings};
 
 use super::small::epoch_of;
 use super::{Pool, ScrubReport, ScrubRequest};
-use crate::{Key, NodeFile, Result, Settings};
+use crate::{Key, NodeFile};
 
 impl Pool {
     /// Gives the map to nodes with an old copy. A node with which this fails is left for the next

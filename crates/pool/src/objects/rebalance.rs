@@ -5,6 +5,8 @@
 //! as hidden parts, read back, and put in place by one commit; so an interrupted run is gone on
 //! with by the next one.
 
+use kiln_stripe::rebuild::chunk_bytes;
+use kiln_stripe::{Result, Settings};
 use serde::Serialize;
 
 use super::commit::places;
@@ -12,8 +14,7 @@ use super::heal::{Healed, InPlace, Quiet, Target};
 use super::index::{Index, Listed};
 use super::shards::ObjectShards;
 use super::{NodeState, Pool};
-use crate::engine::rebuild::chunk_bytes;
-use crate::{Body, Key, Manifest, Result, Settings, place};
+use crate::{Body, Key, Manifest, place};
 
 /// Failures told one by one.
 const MOST_TOLD: usize = 1000;
@@ -64,7 +65,8 @@ impl Pool {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use kiln_pool::{Index, NodeConfig, Policy, Pool, PoolConfig, Settings, Silent};
+    /// # use kiln_pool::{Index, NodeConfig, Policy, Pool, PoolConfig};
+    /// # use kiln_stripe::{Settings, Silent};
     /// # use kiln_store::{Backend, MemoryBackend};
     /// use kiln_pool::RebalanceRequest;
     /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:1+1")?);
@@ -79,7 +81,7 @@ impl Pool {
     /// # index.refresh(&pool, b"this boot", &Silent)?;
     /// let report = pool.rebalance(&index, &RebalanceRequest::default(), &settings)?;
     /// assert_eq!(report.shards_misplaced, 0);
-    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
     ///
     /// # Errors

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use kiln_code::Codec;
 use kiln_store::{Digest, ShardInfo, read_back};
+use kiln_stripe::chunks::Shards;
+use kiln_stripe::{Depth, PoolError, Result, Settings};
 
 use super::commit::places;
 use super::heal::{InPlace, Target};
@@ -18,8 +20,7 @@ use super::health::Health;
 use super::look::Found;
 use super::shards::{Member, ObjectShards};
 use super::{HealRequest, Pool};
-use crate::engine::chunks::Shards;
-use crate::{Depth, Key, NodeFile, PoolError, Result, Settings};
+use crate::{Key, NodeFile};
 
 /// What one object needs.
 ///

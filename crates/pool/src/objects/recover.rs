@@ -1,13 +1,14 @@
 //! Repair of a whole pool: what the queue says, one object after the other.
 
+use kiln_stripe::estimate::estimate_stripes;
+use kiln_stripe::{Depth, PoolError, Result, Settings};
 use serde::Serialize;
 
 use super::heal::{ExpectedReads, HealRequest, Healed, Quiet};
 use super::index::{Index, THE_MANIFEST};
 use super::{Listed, Pool};
-use crate::engine::estimate::estimate_stripes;
+use crate::Key;
 use crate::queue::{Damaged, RepairQueue, Rules};
-use crate::{Depth, Key, PoolError, Result, Settings};
 
 /// Objects that a report tells in detail at most.
 const MAX_TOLD: usize = 1000;

@@ -1,9 +1,11 @@
 //! Removing objects.
 
+use kiln_stripe::{PoolError, Result, Settings};
+
 use super::Pool;
 use super::commit::Change;
 use super::put::check_together;
-use crate::{Body, Key, Manifest, PoolError, Result, Settings};
+use crate::{Body, Key, Manifest};
 
 impl Pool {
     /// Removes an object: from its commit on nobody finds it, then its files go.
@@ -30,8 +32,9 @@ impl Pool {
     ///
     /// ```
     /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest, Settings, Silent};
-    /// # use kiln_pool::StreamSource;
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+    /// # use kiln_stripe::{Settings, Silent};
+    /// # use kiln_stripe::StreamSource;
     /// # use kiln_store::{Backend, MemoryBackend};
     /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
     /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
@@ -46,7 +49,7 @@ impl Pool {
     /// let ends = pool.remove_all(&[("a", [3; 16]), ("b", [4; 16])], 1, &settings)?;
     /// assert!(ends[0].is_ok() && ends[1].is_err());
     /// assert!(!pool.has("a")?);
-    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
     ///
     /// # Errors

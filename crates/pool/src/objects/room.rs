@@ -1,9 +1,11 @@
 //! Nodes with room for what is written next: a node that is full is passed over.
 
+use kiln_stripe::Result;
+
 use super::Pool;
 use super::pool::PoolNode;
 use super::still::Asked;
-use crate::{Key, Result, place};
+use crate::{Key, place};
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +46,7 @@ impl Pool {
                     true => Some(self.has_room(at, bytes)?),
                     false => None,
                 };
-                Ok::<_, crate::PoolError>((at, room))
+                Ok::<_, kiln_stripe::PoolError>((at, room))
             })?;
             if asked.iter().all(|(_, room)| *room == Some(true)) {
                 return Ok(WithRoom { chosen, full, gone });

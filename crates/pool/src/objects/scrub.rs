@@ -1,6 +1,7 @@
 //! Scrub: looks at everything a pool has, tells what is wrong, and tidies up.
 
 use kiln_store::{Backend, move_file};
+use kiln_stripe::{Depth, PoolError, Result, Settings};
 use serde::Serialize;
 
 use super::config::is_zero;
@@ -10,7 +11,7 @@ use super::shards::Member;
 use super::strays::Strays;
 use super::{Listed, ObjectShards, Pool};
 use crate::queue::RepairQueue;
-use crate::{Depth, Key, Manifest, NodeFile, PoolError, Result, Settings};
+use crate::{Key, Manifest, NodeFile};
 
 /// Objects that a report tells in detail at most.
 const MAX_TOLD: usize = 1000;
@@ -20,7 +21,7 @@ const BATCH: usize = 1000;
 /// How to scrub.
 ///
 /// ```
-/// assert_eq!(kiln_pool::ScrubRequest::default().depth, kiln_pool::Depth::Data);
+/// assert_eq!(kiln_pool::ScrubRequest::default().depth, kiln_stripe::Depth::Data);
 /// ```
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ScrubRequest<'a> {
@@ -403,7 +404,7 @@ impl Pool {
             }
             NodeFile::RepairPart { .. } => false,
             NodeFile::Shard { key, run, index: at } => index.by_key(key)?.is_some_and(|listed| {
-                listed.run == crate::engine::names::hex(run)
+                listed.run == kiln_stripe::names::hex(run)
                     && listed.nodes.get(usize::from(*at)).is_some_and(|id| id == node)
             }),
         })

@@ -7,9 +7,9 @@
 
 use std::fmt;
 
-use crate::engine::names::hex;
-use crate::engine::names::unhex;
-use crate::{PoolError, Result};
+use kiln_stripe::names::hex;
+use kiln_stripe::names::unhex;
+use kiln_stripe::{PoolError, Result};
 
 /// Bytes of a key.
 const KEY: usize = 32;
@@ -74,7 +74,7 @@ impl PoolKey {
 /// // The secret is never shown.
 /// assert!(!format!("{keys:?}").contains("0707"));
 /// assert!(PoolKeys::parse("secret").is_err());
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PoolKeys(Vec<PoolKey>);
@@ -122,7 +122,7 @@ impl PoolKeys {
     /// let [new, old] = [[7; 32], [8; 32]].map(|secret| PoolKeys::text_of(&secret));
     /// let both = PoolKeys::parse(&format!("{new}{old}"))?;
     /// assert_eq!(both.text_of_first(), new);
-    /// # Ok::<(), kiln_pool::PoolError>(())
+    /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
     pub fn text_of_first(&self) -> String {
         self.0.first().map(|key| PoolKeys::text_of(&key.secret)).unwrap_or_default()
@@ -238,7 +238,7 @@ impl Seals {
 /// let sealer = config.log_sealer().expect("the pool has a key");
 /// let seal = sealer.seal(b"a batch");
 /// assert!(sealer.is_right(b"a batch", &seal) && !sealer.is_right(b"another", &seal));
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sealer {

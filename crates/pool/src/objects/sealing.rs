@@ -5,6 +5,7 @@
 //! short goes on when it is run again.
 
 use kiln_store::SumKind;
+use kiln_stripe::{PoolError, Result, Settings};
 use serde::Serialize;
 
 use super::commit::Change;
@@ -13,7 +14,7 @@ use super::membership::map_of;
 use super::pool::Opener;
 use super::seal::UNSEALED;
 use super::{Listed, Pool, PoolConfig, PoolKeys};
-use crate::{Body, Key, Manifest, PoolError, Result, Settings};
+use crate::{Body, Key, Manifest};
 
 /// Objects whose manifests are renewed together.
 const TOGETHER: usize = 256;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use kiln_code::Codec;
 use kiln_store::{Digest, Layout, ShardInfo, ShardReader, StoreError};
+use kiln_stripe::chunks::Shards;
+use kiln_stripe::geometry::check_stripes;
+use kiln_stripe::{PoolError, Result};
 
 use super::Pool;
 use super::still::{is_marked, unmarked};
-use crate::engine::chunks::Shards;
-use crate::engine::geometry::check_stripes;
-use crate::{Body, Key, Manifest, NodeFile, Placed, PoolError, Result};
+use crate::{Body, Key, Manifest, NodeFile, Placed};
 
 /// One shard as it was found.
 pub(crate) enum Member {

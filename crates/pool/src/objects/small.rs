@@ -1,9 +1,10 @@
 //! Small files, read whole.
 
 use kiln_store::{Backend, Existing, ReadAt, checksum, write_whole};
+use kiln_stripe::names::DESCRIPTION;
+use kiln_stripe::{PoolError, Result};
 
-use crate::engine::names::DESCRIPTION;
-use crate::{PoolConfig, PoolError, Result};
+use crate::PoolConfig;
 
 use super::seal::{Purpose, Seal, Seals};
 

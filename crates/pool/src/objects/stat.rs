@@ -1,9 +1,10 @@
 //! One object in detail.
 
+use kiln_stripe::{PoolError, Result};
 use serde::Serialize;
 
 use super::{Listed, ObjectShards, Pool};
-use crate::{Body, Key, PoolError, Result};
+use crate::{Body, Key};
 
 /// An object and the state of its files, as far as headers and trailers tell.
 ///

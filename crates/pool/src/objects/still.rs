@@ -6,9 +6,9 @@
 use std::sync::{Arc, OnceLock};
 
 use kiln_store::Backend;
+use kiln_stripe::names::IDENTITY;
 
 use super::Pool;
-use crate::engine::names::IDENTITY;
 
 /// What one operation knows of the nodes: each is asked once, however many objects it puts.
 #[derive(Debug)]

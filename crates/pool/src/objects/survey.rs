@@ -7,13 +7,14 @@ mod judge;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use kiln_stripe::Result;
 use serde::Serialize;
 
 use self::judge::{Counted, Lack};
 use super::Pool;
 use super::index::{ASKED, Index, Lookup, THE_MANIFEST, suspected};
 use crate::queue::{Damaged, RepairQueue};
-use crate::{Key, NodeFile, Result};
+use crate::{Key, NodeFile};
 
 /// How a pool is, as far as the names on its nodes tell.
 ///
@@ -272,7 +273,7 @@ impl Pool {
         let before = status.claimed;
         index.each("", None, |listed| {
             let key = Key::of(&listed.name)?;
-            let run = crate::engine::names::unhex(&listed.run).unwrap_or_default();
+            let run = kiln_stripe::names::unhex(&listed.run).unwrap_or_default();
             let mut lack = Lack::default();
             for (number, id) in listed.nodes.iter().enumerate() {
                 let Some(&at) = group.nodes.get(id) else { continue };
@@ -318,7 +319,7 @@ impl Pool {
             for (key, new) in keys.iter().zip(self.listed_now(keys)?) {
                 let Some(new) = new else { continue };
                 let known = index.by_key(key)?.filter(|known| known.run == new.run);
-                let run = crate::engine::names::unhex(&new.run).unwrap_or_default();
+                let run = kiln_stripe::names::unhex(&new.run).unwrap_or_default();
                 for (number, id) in new.nodes.iter().enumerate() {
                     if known.as_ref().is_some_and(|known| known.nodes.get(number) == Some(id)) {
                         continue;

@@ -1,6 +1,12 @@
 //! What holds for pools on disks holds for pools in buckets, which neither rename nor append: the
 //! same tests, over nodes that are as object stores are.
 
+use std::sync::Arc;
+
+use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
+use kiln_store::backends::bucket::Bucket;
+use kiln_store::{Backend, MemoryBackend};
+
 use crate::world::{DISKS, Disks, World, data};
 
 /// Runs a test of another file over such nodes.
@@ -93,10 +99,34 @@ fn of_two_writers_without_a_common_lock_the_acknowledged_one_is_read() {
             match mine.get("x") {
                 Ok(bytes) => assert!(bytes == first),
                 Err(error) => {
-                    assert!(matches!(error, kiln_pool::PoolError::Uncertain { .. }), "{error}");
+                    assert!(matches!(error, kiln_stripe::PoolError::Uncertain { .. }), "{error}");
                 }
             }
         }
     }
     DISKS.set(Disks::Files);
+}
+
+#[test]
+fn a_pool_takes_no_node_that_it_could_not_write_to() {
+    let mut nodes: Vec<Arc<dyn Backend>> = Vec::new();
+    nodes.extend((0..5).map(|_| Arc::new(MemoryBackend::new()) as Arc<dyn Backend>));
+    nodes.push(Arc::new(Bucket::reads_only()));
+    let mut config = PoolConfig::new([7; 16], "test", Policy::for_code("rs:4+2").unwrap());
+    let config_of = |at: usize| NodeConfig::new(&format!("n{at}"), &format!("memory://{at}"));
+    config.node = (0..6).map(config_of).collect();
+    let open = |node: &NodeConfig| {
+        let at: usize = node.id[1..].parse().unwrap();
+        Ok(nodes[at].clone())
+    };
+    let refused = Pool::create(config.clone(), &open).unwrap_err();
+    assert!(refused.to_string().contains("bucket cannot"), "{refused}");
+    assert!(nodes.iter().all(|node| node.list().unwrap().is_empty()));
+    // Written into the description by hand it counts as unavailable.
+    let sixth = config.node.pop().unwrap();
+    Pool::create(config.clone(), &open).unwrap();
+    config.node.push(sixth);
+    let pool = Pool::open(config, &open).unwrap();
+    let away = pool.away();
+    assert!(away.len() == 1 && away[0].1.contains("a node of a pool needs that"), "{away:?}");
 }

@@ -5,10 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{
-    HealRequest, Index, Pool, PoolError, RecoverRequest, ScrubRequest, Silent, Source,
-};
+use kiln_pool::{HealRequest, Index, Pool, RecoverRequest, ScrubRequest};
 use kiln_store::{Backend, StoreError};
+use kiln_stripe::{PoolError, Silent, Source};
 
 use crate::fuse::{Failing, Fuse, Fused};
 use crate::world::*;
@@ -104,7 +103,7 @@ pub fn a_put_is_whole_or_nothing() {
         |world, pool| {
             let run = world.run();
             let req = kiln_pool::PutRequest { name: "x", run, now_ms: 1_000, replace: true };
-            let source = &mut kiln_pool::StreamSource::new(&bytes[..]);
+            let source = &mut kiln_stripe::StreamSource::new(&bytes[..]);
             let _ = pool.put(&req, source, &settings());
         },
         &[None, Some(bytes.clone())],
@@ -119,7 +118,7 @@ pub fn an_overwrite_is_the_old_or_the_new() {
         |world, pool| {
             let run = world.run();
             let req = kiln_pool::PutRequest { name: "x", run, now_ms: 1_000, replace: true };
-            let source = &mut kiln_pool::StreamSource::new(&new[..]);
+            let source = &mut kiln_stripe::StreamSource::new(&new[..]);
             let _ = pool.put(&req, source, &settings());
         },
         &[Some(old.clone()), Some(new.clone())],
@@ -161,7 +160,7 @@ type BeforeAfter<'a> = (&'a str, Option<Vec<u8>>, Vec<u8>);
 
 fn put_together(world: &World, pool: &Pool, puts: &[BeforeAfter<'_>]) -> Vec<bool> {
     let mut sources: Vec<_> =
-        puts.iter().map(|(_, _, bytes)| kiln_pool::StreamSource::new(&bytes[..])).collect();
+        puts.iter().map(|(_, _, bytes)| kiln_stripe::StreamSource::new(&bytes[..])).collect();
     let put = |name| {
         let run = world.run();
         kiln_pool::PutRequest { name, run, now_ms: 1_000, replace: true }

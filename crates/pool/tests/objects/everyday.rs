@@ -1,6 +1,7 @@
 //! What everybody does: put, get, ranges, overwrite, remove, with and without nodes lost.
 
-use kiln_pool::{ErrorKind, Pool, PoolError, PutRequest, StreamSource};
+use kiln_pool::{Pool, PutRequest};
+use kiln_stripe::{ErrorKind, PoolError, StreamSource};
 
 use crate::world::*;
 

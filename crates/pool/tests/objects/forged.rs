@@ -2,8 +2,9 @@
 //! right shard, and a repair rebuilds that one.
 
 use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{Body, Depth, Index, RecoverRequest, ScrubReport, ScrubRequest, Silent};
+use kiln_pool::{Body, Index, RecoverRequest, ScrubReport, ScrubRequest};
 use kiln_store::{Backend, checksum};
+use kiln_stripe::{Depth, Silent};
 
 use crate::world::{World, data, settings};
 

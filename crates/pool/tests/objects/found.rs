@@ -2,9 +2,9 @@
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    Index, Key, NodeFile, PoolError, PoolStatus, PutReport, RecoverRequest, ScrubReport,
-    ScrubRequest, Silent,
+    Index, Key, NodeFile, PoolStatus, PutReport, RecoverRequest, ScrubReport, ScrubRequest,
 };
+use kiln_stripe::{PoolError, Silent};
 
 use crate::world::*;
 use kiln_store::Backend;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    GetRequest, HealRequest, Index, NodeConfig, NodeState, Opener, Pool, PoolError, PutRequest,
-    RebalanceRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest, Sequence, Settings,
-    Silent, Source, StreamSource,
+    GetRequest, HealRequest, Index, NodeConfig, NodeState, Opener, Pool, PutRequest,
+    RebalanceRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest,
 };
 use kiln_store::Backend;
+use kiln_stripe::{PoolError, Sequence, Settings, Silent, Source, StreamSource};
 
 use crate::world::{World, settings};
 

@@ -3,9 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-use kiln_pool::{
-    Body, Class, Degraded, GetReport, GetRequest, Helpers, Policy, PoolError, Rebuilt,
-};
+use kiln_pool::{Body, Class, Degraded, GetReport, GetRequest, Helpers, Policy, Rebuilt};
+use kiln_stripe::PoolError;
 
 use crate::world::*;
 

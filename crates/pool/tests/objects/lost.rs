@@ -2,10 +2,10 @@
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    HealRequest, Index, Needs, Pool, PoolError, PutReport, PutRequest, RecoverRequest,
-    ScrubRequest, Silent, Source, StreamSource,
+    HealRequest, Index, Needs, Pool, PutReport, PutRequest, RecoverRequest, ScrubRequest,
 };
 use kiln_store::Backend;
+use kiln_stripe::{PoolError, Silent, Source, StreamSource};
 
 use crate::world::*;
 

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    Class, Index, Key, NodeConfig, NodeFile, Policy, Pool, PoolError, PoolStatus, PutRequest,
-    RecoverRequest, ScrubRequest, Settings, Silent, StreamSource,
+    Class, Index, Key, NodeConfig, NodeFile, Policy, Pool, PoolStatus, PutRequest, RecoverRequest,
+    ScrubRequest,
 };
 use kiln_store::{Append, Backend, Capabilities, ReadAt, StoreError, WriteLock};
+use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
 use crate::world::*;
 
@@ -259,7 +260,7 @@ fn without_logs_what_is_gone_is_no_loss_either() {
         world.remove(name).unwrap();
     }
     for disk in &world.disks {
-        disk.memory.put(kiln_pool::names::CHANGES, Vec::new());
+        disk.memory.put(kiln_stripe::names::CHANGES, Vec::new());
     }
     let status = survey(&world.pool(), &index);
     assert_eq!((status.objects, status.unreadable, status.whole), (3, 1, 1), "{status:#?}");

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{Index, PoolError, RecoverRequest, ScrubRequest, Silent};
+use kiln_pool::{Index, RecoverRequest, ScrubRequest};
 use kiln_store::Backend;
+use kiln_stripe::{PoolError, Silent};
 
 use crate::world::*;
 

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use kiln_pool::{Pool, PoolError};
+use kiln_pool::Pool;
 use kiln_store::MemoryBackend;
+use kiln_stripe::PoolError;
 
 use crate::hands::{Hands, get, with_hands};
 use crate::world::*;

@@ -2,10 +2,10 @@
 //! them, and never have something else read in its place.
 
 use kiln_pool::{
-    Body, Depth, ErrorKind, Key, Manifest, NodeFile, Pool, PoolConfig, PoolError, PoolKeys,
-    RecoverRequest, ScrubReport,
+    Body, Key, Manifest, NodeFile, Pool, PoolConfig, PoolKeys, RecoverRequest, ScrubReport,
 };
 use kiln_store::{Backend, MemoryBackend, ShardReader, ShardWriter, SumKind, checksum, checksums};
+use kiln_stripe::{Depth, ErrorKind, PoolError};
 
 use crate::forged::{self, index};
 use crate::world::{World, data, settings};

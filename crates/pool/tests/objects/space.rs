@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
 use kiln_pool::{
-    Index, Key, NodeConfig, NodeState, PoolError, PutReport, PutRequest, RebalanceReport,
-    RebalanceRequest, RecoverRequest, Silent, StreamSource, place,
+    Index, Key, NodeConfig, NodeState, PutReport, PutRequest, RebalanceReport, RebalanceRequest,
+    RecoverRequest, place,
 };
 use kiln_store::{Fault, FaultAction, MemoryBackend, Operation};
+use kiln_stripe::{PoolError, Silent, StreamSource};
 
 use crate::world::{Disk, World, data, settings};
 

@@ -5,8 +5,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kiln_pool::PoolError;
 use kiln_store::MemoryBackend;
+use kiln_stripe::PoolError;
 
 use crate::fuse::{Failing, Fuse, Fused};
 use crate::hands::{Hands, get, through, with_hands};

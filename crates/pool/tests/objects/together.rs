@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use kiln_pool::{
-    Body, DiskUsage, ErrorKind, HealRequest, Key, Needs, NodeConfig, NodeFile, Policy, Pool,
-    PoolConfig, PoolError, PutReport, PutRequest, RebuiltShards, Source, StreamSource,
+    Body, DiskUsage, HealRequest, Key, Needs, NodeConfig, NodeFile, Policy, Pool, PoolConfig,
+    PutReport, PutRequest, RebuiltShards,
 };
 use kiln_store::{Backend, FileBackend, StoreError, write_whole};
+use kiln_stripe::{ErrorKind, PoolError, Source, StreamSource};
 
 use crate::world::*;
 

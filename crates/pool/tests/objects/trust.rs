@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    ErrorKind, GetRequest, Index, Key, NodeConfig, NodeFile, NodeState, Pool, PoolConfig,
-    PoolError, PoolStatus, PutRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest,
-    Silent, StreamSource,
+    GetRequest, Index, Key, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, PoolStatus,
+    PutRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest,
 };
 use kiln_store::{Backend, Fault, FaultAction, MemoryBackend, Operation};
+use kiln_stripe::{ErrorKind, PoolError, Silent, StreamSource};
 
 use crate::world::*;
 

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use kiln_pool::{
-    GetReport, GetRequest, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PoolError, PutReport,
-    PutRequest, Settings, Silent, StreamSource,
+    GetReport, GetRequest, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PutReport, PutRequest,
 };
 use kiln_store::backends::bucket::Bucket;
 use kiln_store::{Backend, FaultyBackend, MemoryBackend, StagedBackend, StoreError};
+use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
 /// Position-dependent bytes.
 pub fn data(len: usize, seed: u64) -> Vec<u8> {

@@ -1,8 +1,8 @@
 //! What the index holds of one object.
 
+use kiln_stripe::names;
 use serde::Serialize;
 
-use crate::engine::names;
 use crate::{Body, Manifest};
 
 /// An object as a listing shows it.

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use kiln_stripe::{Observer, Result};
 use redb::ReadableTable;
 
 use super::{BATCH, Index, KEYS, Listed, META, OBJECTS, broken};
 use crate::objects::Pool;
 use crate::objects::look::read_copy;
-use crate::{Key, NodeFile, Observer, Result};
+use crate::{Key, NodeFile};
 
 /// Entries not yet in the database.
 #[derive(Default)]

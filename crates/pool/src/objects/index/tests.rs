@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use kiln_store::{Backend, MemoryBackend};
+use kiln_stripe::{Settings, Silent, StreamSource};
 
 use super::*;
 use crate::queue::{RepairQueue, Rules};
-use crate::{NodeConfig, Policy, PoolConfig, PutRequest, Settings, Silent, StreamSource};
+use crate::{NodeConfig, Policy, PoolConfig, PutRequest};
 
 struct World {
     config: PoolConfig,

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use kiln_stripe::{Depth, Result, Settings, Silent};
+
 use super::PoolStatus;
+use crate::Key;
 use crate::objects::index::{ASKED, Index};
 use crate::objects::{Listed, Pool};
 use crate::queue::{Damaged, RepairQueue};
-use crate::{Depth, Key, Result, Settings, Silent};
 
 /// What is wrong with one object, while nodes are gone through.
 #[derive(Clone, Debug, Default)]

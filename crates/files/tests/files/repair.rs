@@ -1,0 +1,133 @@
+//! What a repair reads, reports and resumes.
+
+use kiln_files::RepairRequest;
+use kiln_stripe::RepairReport;
+
+use crate::helpers::*;
+use crate::round_trip::codes;
+
+fn dry() -> RepairRequest {
+    RepairRequest { dry_run: true, ..RepairRequest::default() }
+}
+
+/// The numbers that a dry run must tell too.
+fn numbers(r: &RepairReport) -> (u64, u64, u64, u64, u64, &str, Vec<usize>, Vec<usize>) {
+    (
+        r.bytes_read,
+        r.read_runs,
+        r.bytes_sent,
+        r.max_node_load,
+        r.bytes_written,
+        &r.strategy,
+        r.lost.clone(),
+        r.helpers.clone(),
+    )
+}
+
+#[test]
+fn costs_equal_the_plan_times_stripes() {
+    for (spec, sub_chunk) in codes() {
+        let world = World::spread(spec, sub_chunk);
+        let stripes = 3;
+        let bytes = data(stripes * world.stripe());
+        world.encode(&bytes);
+        for lost in 0..world.n() {
+            world.lose(lost);
+            let available: Vec<usize> = (0..world.n()).filter(|&i| i != lost).collect();
+            let plan = world.codec.repair_plan(&[lost], &available).unwrap();
+            let expected = world.repair(&dry()).unwrap();
+            assert!(expected.dry_run && !expected.verified);
+            let report = world.repair(&RepairRequest::default()).unwrap();
+            assert_eq!(numbers(&report), numbers(&expected), "{spec} {lost}");
+            let read = plan.sub_chunks_read() * stripes * sub_chunk as usize;
+            assert_eq!(report.bytes_read, read as u64);
+            assert_eq!(report.read_runs, (plan.runs() * stripes) as u64);
+            assert_eq!((report.bytes_sent, report.max_node_load), (read as u64, read as u64));
+            assert_eq!(report.strategy, plan.strategy().name());
+            assert_eq!(report.helpers.len(), plan.helpers().len());
+            assert_eq!((report.lost, report.damaged_count), (vec![lost], 0));
+            let sum: u64 = report.nodes.iter().map(|node| node.bytes_read).sum();
+            assert_eq!(sum, report.bytes_read);
+        }
+        world.assert_one_each(&bytes);
+    }
+}
+
+impl World {
+    fn assert_one_each(&self, bytes: &[u8]) {
+        for (index, store) in self.stores.iter().enumerate() {
+            assert_eq!(kiln_store::Backend::list(&**store).unwrap(), [name(index)]);
+        }
+        self.assert_whole(bytes);
+    }
+}
+
+#[test]
+fn a_clay_repair_reads_three_and_a_quarter_chunks() {
+    let world = World::new("clay:10+4", 16);
+    let bytes = data(2 * world.stripe());
+    world.encode(&bytes);
+    for lost in 0..14 {
+        world.lose(lost);
+        let report = world.repair(&RepairRequest::default()).unwrap();
+        assert_eq!(report.bytes_read * 4, report.bytes_written * 13);
+    }
+    world.assert_whole(&bytes);
+}
+
+#[test]
+fn dry_run_agrees_for_several_losses_and_short_stripes() {
+    for (spec, sub_chunk) in codes() {
+        let world = World::spread(spec, sub_chunk);
+        let m = world.codec.shape().m;
+        let bytes = data(2 * world.stripe() + world.stripe() / 5);
+        world.encode(&bytes);
+        for first in 0..world.n() - m {
+            let kept =
+                |count: &usize| world.codec.tolerates(&(first..first + count).collect::<Vec<_>>());
+            for count in (1..=m).filter(kept) {
+                (first..first + count).for_each(|index| world.lose(index));
+                let expected = world.repair(&dry()).unwrap();
+                let report = world.repair(&RepairRequest::default()).unwrap();
+                assert_eq!(numbers(&report), numbers(&expected), "{spec} {first}+{count}");
+                assert!(report.max_node_load >= report.bytes_sent);
+            }
+        }
+        world.assert_one_each(&bytes);
+    }
+}
+
+#[test]
+fn a_whole_object_is_scanned_and_left_alone() {
+    let world = World::new("clay:4+2", 16);
+    let bytes = data(3 * world.stripe());
+    world.encode(&bytes);
+    let report = world.repair(&RepairRequest::default()).unwrap();
+    assert_eq!((report.strategy.as_str(), report.lost.len()), ("none", 0));
+    assert_eq!(report.scan_bytes_read, bytes.len() as u64 / 4 * 6);
+    assert_eq!((report.bytes_read, report.bytes_written), (0, 0));
+    world.assert_whole(&bytes);
+}
+
+#[test]
+fn what_the_user_calls_lost_is_not_read() {
+    let world = World::new("rs:4+2", 100);
+    let bytes = data(2500);
+    world.encode(&bytes);
+    let req = RepairRequest { lost: vec![2], ..RepairRequest::default() };
+    let report = world.repair(&req).unwrap();
+    assert_eq!(report.lost, [2]);
+    assert!(report.nodes.iter().all(|node| node.index != 2 || node.bytes_read == 0));
+    world.assert_whole(&bytes);
+    let req = RepairRequest { lost: vec![6], ..RepairRequest::default() };
+    assert!(world.repair(&req).unwrap_err().to_string().contains("no shard 6"));
+}
+
+#[test]
+fn an_empty_object_is_repaired_too() {
+    let world = World::new("clay:4+2", 16);
+    world.encode(&[]);
+    world.lose(1);
+    world.repair(&RepairRequest::default()).unwrap();
+    world.assert_whole(&[]);
+}

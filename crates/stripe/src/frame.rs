@@ -1,0 +1,211 @@
+//! Buffers of one stripe, used again and again.
+
+use std::sync::Arc;
+
+use kiln_code::RebuildMethod;
+use kiln_store::{ReadCost, SumKind, checksums};
+
+use crate::buffers::Buffers;
+
+/// Cache line: kernels like their operands to start at one.
+const LINE: usize = 64;
+/// Pages hold this much; see [`Buffer::new`].
+const PAGE: usize = 4096;
+
+/// One chunk's bytes: aligned, allocated at first use.
+#[derive(Debug)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    capacity: usize,
+    /// Where its memory comes from.
+    home: Option<Arc<Buffers>>,
+    /// Number of lines by which it is shifted.
+    shift: usize,
+}
+
+impl Buffer {
+    /// Equal positions in the chunks of a stripe are used together; were they equal modulo the
+    /// page size too, they would fight for the same places in the cache. So chunk `index` starts
+    /// some lines later than the one before.
+    fn new(capacity: usize, index: usize, home: Option<&Arc<Buffers>>) -> Buffer {
+        let (shift, home) = (index * 9 % (PAGE / LINE), home.cloned());
+        Buffer { bytes: Vec::new(), start: 0, capacity, home, shift }
+    }
+
+    /// The first `len` bytes to write to; what they held before stays.
+    pub fn writable(&mut self, len: usize) -> &mut [u8] {
+        debug_assert!(len <= self.capacity);
+        if self.bytes.is_empty() {
+            let len = self.capacity + LINE + PAGE;
+            self.bytes = self.home.as_ref().map_or_else(|| vec![0; len], |home| home.take(len));
+            self.start = self.bytes.as_ptr().align_offset(LINE).min(LINE) + self.shift * LINE;
+        }
+        &mut self.bytes[self.start..self.start + len]
+    }
+
+    /// Returns the first `len` bytes.
+    pub fn readable(&self, len: usize) -> &[u8] {
+        if len == 0 { &[] } else { &self.bytes[self.start..self.start + len] }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(home) = &self.home {
+            home.give(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+/// How much of a chunk a frame holds.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// Nothing of use.
+    Nothing,
+    /// The whole chunk, verified or rebuilt.
+    Whole,
+    /// The runs that the current plan reads, one after the other.
+    Runs,
+}
+
+/// What comparing parity with data says of a stripe.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// All fit, as far as they are there.
+    Good,
+    /// All fit but this one.
+    AllBut(usize),
+    /// They do not fit, and it cannot be told which is wrong.
+    Unknown,
+}
+
+/// What reading one chunk's shard cost in one stripe.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Cost {
+    /// Bytes of chunk data read.
+    pub bytes: u64,
+    /// Contiguous runs.
+    pub runs: u64,
+    /// Bytes asked of the device for them.
+    pub device_bytes: u64,
+    /// Reads asked of the device for them.
+    pub device_reads: u64,
+    /// Of these bytes, what was read to help others.
+    pub sent: u64,
+    /// Bytes of checksum tables read.
+    pub metadata: u64,
+}
+
+impl Cost {
+    /// Adds what a read cost.
+    pub fn add(&mut self, read: &ReadCost, helps: bool) {
+        self.bytes += read.data_bytes;
+        self.runs += read.runs;
+        self.device_bytes += read.device_bytes;
+        self.device_reads += read.device_reads;
+        self.sent += if helps { read.data_bytes } else { 0 };
+        self.metadata += read.metadata_bytes;
+    }
+
+    /// Adds the costs of another stripe.
+    pub fn merge(&mut self, other: &Cost) {
+        self.bytes += other.bytes;
+        self.runs += other.runs;
+        self.device_bytes += other.device_bytes;
+        self.device_reads += other.device_reads;
+        self.sent += other.sent;
+        self.metadata += other.metadata;
+    }
+}
+
+/// All buffers and findings of one stripe in flight.
+#[derive(Debug)]
+pub struct Frame {
+    /// A buffer for each chunk, then `spare` more.
+    pub bufs: Vec<Buffer>,
+    /// What `bufs` hold.
+    pub held: Vec<Held>,
+    /// How sub-chunks are checked.
+    sum_kind: SumKind,
+    /// Checksums of each chunk, filled on demand.
+    pub sums: Vec<Vec<u8>>,
+    /// Chunks found damaged in this stripe, and why.
+    pub bad: Vec<(usize, String)>,
+    /// Reading costs for each chunk.
+    pub costs: Vec<Cost>,
+    /// Bytes of a sub-chunk of this stripe.
+    pub sub_len: usize,
+    /// Bytes of a chunk of this stripe.
+    pub chunk_len: usize,
+    /// Strategy of the last plan run; `None` when none was needed.
+    pub strategy: Option<RebuildMethod>,
+    /// Helpers of the last plan run.
+    pub helpers: Vec<usize>,
+    /// The stripe cannot be rebuilt (only set where that is a finding, not an error).
+    pub hopeless: bool,
+    /// Parity and data do not fit each other although all checksums hold.
+    pub fit: Fit,
+    /// Bytes of the object in this stripe.
+    pub object_bytes: u64,
+}
+
+impl Frame {
+    /// Buffers for n chunks and `spare` more of at most `chunk_capacity` bytes.
+    pub fn new(
+        (n, spare): (usize, usize),
+        chunk_capacity: usize,
+        sums: SumKind,
+        home: Option<&Arc<Buffers>>,
+    ) -> Frame {
+        Frame {
+            bufs: (0..n + spare).map(|i| Buffer::new(chunk_capacity, i, home)).collect(),
+            held: vec![Held::Nothing; n],
+            sum_kind: sums,
+            sums: vec![Vec::new(); n],
+            bad: Vec::new(),
+            costs: vec![Cost::default(); n],
+            sub_len: 0,
+            chunk_len: 0,
+            strategy: None,
+            helpers: Vec::new(),
+            hopeless: false,
+            fit: Fit::Good,
+            object_bytes: 0,
+        }
+    }
+
+    /// Forgets the last stripe; buffers stay allocated.
+    pub fn reset(&mut self, sub_len: usize, alpha: usize) {
+        self.held.fill(Held::Nothing);
+        self.bad.clear();
+        self.costs.fill(Cost::default());
+        self.sub_len = sub_len;
+        self.chunk_len = sub_len * alpha;
+        self.strategy = None;
+        self.helpers.clear();
+        self.hopeless = false;
+        self.fit = Fit::Good;
+        self.object_bytes = 0;
+    }
+
+    /// A chunk's bytes.
+    pub fn chunk(&self, index: usize) -> &[u8] {
+        self.bufs[index].readable(self.chunk_len)
+    }
+
+    /// Computes the checksums of a chunk.
+    pub fn checksum(&mut self, index: usize) {
+        let (sums, chunk) = (&mut self.sums[index], self.bufs[index].readable(self.chunk_len));
+        sums.clear();
+        checksums(self.sum_kind, chunk, self.sub_len, sums);
+    }
+
+    /// The first `split` chunks to read, the others up to `end` to write.
+    pub fn split(&mut self, split: usize, end: usize) -> (Vec<&[u8]>, Vec<&mut [u8]>) {
+        let len = self.chunk_len;
+        let (left, right) = self.bufs[..end].split_at_mut(split);
+        let left = left.iter_mut().map(|b| &*b.writable(len)).collect();
+        (left, right.iter_mut().map(|b| b.writable(len)).collect())
+    }
+}

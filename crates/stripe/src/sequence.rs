@@ -1,0 +1,87 @@
+//! Everything on one thread: for simulations, where nothing may happen but what a seed says.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Picks which of so many waiting jobs goes next.
+type Pick = Box<dyn FnMut(usize) -> usize + Send>;
+
+/// Has what could run at once run one after the other, on the caller's thread.
+///
+/// The operations of this crate use threads, since disks and nodes are slow and there are many of
+/// them. Whoever simulates those wants each step to follow from a seed, and gives a sequence: in
+/// [`crate::Settings`], or to a [`crate::Pool`] for all that is done with it. Any order that it
+/// picks is one that threads could have taken. Only [`crate::discover`] lists nodes at once all the
+/// same. Clones pick from the same.
+#[derive(Clone)]
+pub struct Sequence(Arc<Mutex<Pick>>);
+
+impl Sequence {
+    /// `pick` is asked which of n jobs goes next (a number below n; others are taken modulo n).
+    ///
+    /// ```
+    /// use std::{collections::BTreeMap, sync::Arc};
+    /// use kiln_stripe::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+    /// use kiln_stripe::{Sequence, Settings, Silent, StreamSource};
+    /// use kiln_store::{Backend, MemoryBackend};
+    /// let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// for id in ["a", "b", "c"] {
+    ///     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    ///     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// }
+    /// let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// let pool = pool.in_sequence(Sequence::new(|waiting| waiting - 1));
+    /// let put = PutRequest { name: "x", run: [2; 16], now_ms: 0, replace: false };
+    /// pool.put(&put, &mut StreamSource::new(&[7; 9000][..]), &Settings::new(&Silent))?;
+    /// # Ok::<(), kiln_stripe::PoolError>(())
+    /// ```
+    pub fn new(pick: impl FnMut(usize) -> usize + Send + 'static) -> Sequence {
+        Sequence(Arc::new(Mutex::new(Box::new(pick))))
+    }
+
+    /// Does all jobs in the order that is picked; results come in the order of the jobs.
+    pub fn each<T, R>(&self, jobs: Vec<T>, body: impl Fn(usize, T) -> R) -> Vec<R> {
+        let mut waiting: Vec<(usize, T)> = jobs.into_iter().enumerate().collect();
+        let mut results: Vec<(usize, R)> = Vec::with_capacity(waiting.len());
+        while !waiting.is_empty() {
+            let count = waiting.len();
+            // The picker is not held while a job runs: jobs have jobs of their own.
+            let picked = (self.0.lock().unwrap_or_else(PoisonError::into_inner))(count);
+            let (at, job) = waiting.remove(picked % count);
+            results.push((at, body(at, job)));
+        }
+        results.sort_by_key(|(at, _)| *at);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+}
+
+impl fmt::Debug for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sequence")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_run_as_picked_and_results_keep_their_order() {
+        let mut turn = 0;
+        let sequence = Sequence::new(move |count| {
+            turn += 1;
+            if turn % 2 == 0 { count - 1 } else { count + 1 }
+        });
+        let order = Mutex::new(Vec::new());
+        let squares = sequence.each(vec![0, 1, 2, 3, 4], |at, job| {
+            order.lock().unwrap().push(at);
+            // Jobs of a job are picked as well.
+            sequence.each(vec![job], |_, job| job * job)[0]
+        });
+        assert_eq!(squares, [0, 1, 4, 9, 16]);
+        let order = order.into_inner().unwrap();
+        assert_eq!(order.len(), 5);
+        assert_ne!(order, [0, 1, 2, 3, 4]);
+    }
+}
