@@ -1,37 +1,12 @@
-//! What the user typed: the command line, parsed but not yet acted upon.
+//! Flags that every command takes, and parsers of values.
 
-use std::ffi::OsString;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
-use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgAction, Args};
 
-use crate::cmd::{COMMANDS, Row};
-use crate::exit::{EXIT_CODES, Failure};
-use crate::setup::kinds_of_places;
+use crate::exit::EXIT_CODES;
 use crate::sizes;
-
-const ABOUT: &str = "\
-kiln cuts a file into n shards, so that any k of them give the file back.
-
-Put the shards on different disks or machines. When some are lost or corrupted, kiln rebuilds
-them from the others; codes of the 'clay' family read about a third of what Reed-Solomon reads
-for that.";
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln encode photos.tar -c clay:10+4 -o shards     14 shards; any 4 of them may be lost
-  kiln verify shards                                is everything still there and intact?
-  kiln repair shards                                rebuild what is missing or damaged
-  kiln decode shards -o photos.tar                  get the file back
-  kiln codes                                        which codes there are, and what each costs
-
-'10+4' means 10 data shards and 4 parity shards. Every command explains itself: kiln encode --help";
-
-const PLACES: &str = "\
-Places: where a command wants a folder with shards, or a pool a node, any of these will do. What has
-:// in it is never made a folder; for one of such a name write ./odd://name";
 
 // Flags that every command takes. No doc comment: clap would print it as the program's summary.
 #[derive(Debug, Args)]
@@ -96,113 +71,7 @@ pub fn byte_range(text: &str) -> Result<Range<u64>, String> {
     Ok(start..start.saturating_add(len))
 }
 
-/// A command line that asks for a command.
-pub struct Invocation {
-    /// The row of the command table.
-    pub row: &'static Row,
-    /// The command's own arguments, still raw.
-    pub matches: ArgMatches,
-    /// The flags that every command takes.
-    pub common: Common,
-}
-
-/// What came of the command line.
-pub enum Parsed {
-    /// Help or the version was asked for, and has been printed.
-    Shown,
-    /// A command is to be run.
-    Run(Box<Invocation>),
-}
-
-/// Parses the command line.
-///
-/// # Errors
-/// [`Failure::Arguments`] in one line when the words make no sense.
-pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Parsed, Failure> {
-    let matches = match program().try_get_matches_from(words) {
-        Ok(matches) => matches,
-        Err(error) => return shown_or_wrong(&error),
-    };
-    let common = match Common::from_arg_matches(&matches) {
-        Ok(common) => common,
-        Err(error) => return shown_or_wrong(&error),
-    };
-    let Some((name, sub)) = matches.subcommand() else {
-        return Err(Failure::Arguments { message: "no command given; see kiln --help".into() });
-    };
-    let Some(row) = COMMANDS.iter().find(|row| row.name == name) else {
-        return Err(Failure::Arguments { message: format!("no command '{name}'") });
-    };
-    Ok(Parsed::Run(Box::new(Invocation { row, matches: sub.clone(), common })))
-}
-
-/// The whole program as clap knows it, put together from the table of commands.
-pub fn program() -> Command {
-    let mut program = Command::new("kiln")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("Erasure coding of files, with cheap repair")
-        .long_about(ABOUT)
-        .after_help(format!("{EXAMPLES}\n\n{PLACES}\n{}\n{EXIT_CODES}", kinds_of_places()))
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .disable_help_subcommand(true)
-        .max_term_width(100);
-    program = Common::augment_args(program);
-    for row in COMMANDS {
-        let command = (row.augment)(Command::new(row.name))
-            .after_help(format!("{}\n\n{EXIT_CODES}", row.examples));
-        program = program.subcommand(command);
-    }
-    program
-}
-
-/// Help and version go to stdout; anything else becomes one line.
-fn shown_or_wrong(error: &clap::Error) -> Result<Parsed, Failure> {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A closed pipe (kiln --help | head -1) is no failure worth a message.
-            let _ = error.print();
-            Ok(Parsed::Shown)
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = error.print();
-            Err(Failure::Arguments { message: "no command was given; they stand above".into() })
-        }
-        _ => Err(Failure::Arguments { message: one_line(&error.to_string()) }),
-    }
-}
-
-/// clap explains itself in paragraphs; scripts and people's logs want one line. The first paragraph
-/// says what is wrong, one with `tip:` may follow; usage is left to --help.
-fn one_line(text: &str) -> String {
-    let paragraphs = text.split("\n\n");
-    let useful: Vec<String> = paragraphs
-        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
-        .enumerate()
-        .filter(|(index, words)| *index == 0 || words.starts_with("tip:"))
-        // Nobody who mistypes a flag wants it as a value.
-        .filter(|(_, words)| !words.starts_with("tip: to pass '-"))
-        .map(|(_, words)| words)
-        .collect();
-    let joined = useful.join("; ");
-    let problem = joined.strip_prefix("error: ").unwrap_or(&joined);
-    format!("{problem} (see --help)")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_table_is_a_sound_program() {
-        program().debug_assert();
-    }
-
-    #[test]
-    fn wrong_words_become_one_line() {
-        let words = ["kiln", "encode", "--nonsense"].map(OsString::from);
-        let Err(failure) = parse(words.into_iter()) else { panic!("accepted nonsense") };
-        let line = failure.to_string();
-        assert!(!line.contains('\n') && line.contains("--nonsense"), "{line}");
-    }
+/// The end of a command's help: its examples and the exit codes.
+pub fn with_exit_codes(examples: &str) -> String {
+    format!("{examples}\n\n{EXIT_CODES}")
 }

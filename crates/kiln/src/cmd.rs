@@ -1,4 +1,5 @@
-//! The table of commands. To add one: write `cmd/x.rs` and one row in [`COMMANDS`].
+//! The command line: all commands, and how words become one of them. To add a command, write
+//! `cmd/x.rs` and a variant of [`Command`].
 
 pub(crate) mod agent;
 mod all;
@@ -29,81 +30,203 @@ mod transfer;
 mod verify;
 mod volume;
 
-use clap::{ArgMatches, Args};
+use std::ffi::OsString;
 
-use crate::exit::{Exit, Failure};
-use crate::setup::Setup;
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
 
-/// One command: its arguments, as clap reads them, and what it does.
-pub trait Command: Args {
-    /// The word the user types.
-    const NAME: &'static str;
-    /// Shown at the end of its help.
-    const EXAMPLES: &'static str;
-    /// What somebody who interrupts it is told: what stays, and how to go on. Empty: it deals with
-    /// signals by itself.
-    const INTERRUPTED: &'static str = "nothing was changed";
+use crate::args::Common;
+use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::setup::{Setup, kinds_of_places};
 
-    /// Does it.
-    fn run(self, setup: &Setup) -> Result<Exit, Failure>;
-}
+const ABOUT: &str = "\
+kiln cuts a file into n shards, so that any k of them give the file back.
 
-/// A command in the form the table holds it.
-pub struct Row {
-    /// The word the user types.
-    pub name: &'static str,
-    /// Shown at the end of its help.
-    pub examples: &'static str,
-    /// Said when it is interrupted; see [`Command::INTERRUPTED`].
-    pub interrupted: &'static str,
-    /// Adds its arguments and summary to a clap command.
-    pub augment: fn(clap::Command) -> clap::Command,
-    /// Reads its arguments and runs it.
-    pub run: fn(&ArgMatches, &Setup) -> Result<Exit, Failure>,
+Put the shards on different disks or machines. When some are lost or corrupted, kiln rebuilds
+them from the others; codes of the 'clay' family read about a third of what Reed-Solomon reads
+for that.";
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln encode photos.tar -c clay:10+4 -o shards     14 shards; any 4 of them may be lost
+  kiln verify shards                                is everything still there and intact?
+  kiln repair shards                                rebuild what is missing or damaged
+  kiln decode shards -o photos.tar                  get the file back
+  kiln codes                                        which codes there are, and what each costs
+
+'10+4' means 10 data shards and 4 parity shards. Every command explains itself: kiln encode --help";
+
+const PLACES: &str = "\
+Places: where a command wants a folder with shards, or a pool a node, any of these will do. What has
+:// in it is never made a folder; for one of such a name write ./odd://name";
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "kiln",
+    version,
+    about = "Erasure coding of files, with cheap repair",
+    long_about = ABOUT,
+    after_help = format!("{EXAMPLES}\n\n{PLACES}\n{}\n{EXIT_CODES}", kinds_of_places()),
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub struct Program {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
 }
 
 /// All commands, in the order in which help lists them.
-pub static COMMANDS: &[Row] = &[
-    row::<encode::Encode>(),
-    row::<decode::Decode>(),
-    row::<verify::Verify>(),
-    row::<repair::Repair>(),
-    row::<inspect::Inspect>(),
-    row::<pool::Pool>(),
-    row::<put::Put>(),
-    row::<get::Get>(),
-    row::<ls::Ls>(),
-    row::<stat::Stat>(),
-    row::<rm::Rm>(),
-    row::<mv::Mv>(),
-    row::<cp::Cp>(),
-    row::<sync::Sync>(),
-    row::<scrub::Scrub>(),
-    row::<status::Status>(),
-    row::<volume::VolumeCommand>(),
-    row::<nbd::Nbd>(),
-    row::<codes::Codes>(),
-    row::<plan::Plan>(),
-    row::<agent::Agent>(),
-    row::<key::Key>(),
-    row::<coordinator::Coordinator>(),
-    row::<probe::Probe>(),
-    row::<man::Man>(),
-    row::<completions::Completions>(),
-];
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "a process has one")]
+pub enum Command {
+    Encode(encode::Encode),
+    Decode(decode::Decode),
+    Verify(verify::Verify),
+    Repair(repair::Repair),
+    Inspect(inspect::Inspect),
+    Pool(pool::Pool),
+    Put(put::Put),
+    Get(get::Get),
+    Ls(ls::Ls),
+    Stat(stat::Stat),
+    Rm(rm::Rm),
+    Mv(mv::Mv),
+    Cp(cp::Cp),
+    Sync(sync::Sync),
+    Scrub(scrub::Scrub),
+    Status(status::Status),
+    Volume(volume::VolumeCommand),
+    Nbd(nbd::Nbd),
+    Codes(codes::Codes),
+    Plan(plan::Plan),
+    Agent(agent::Agent),
+    Key(key::Key),
+    Coordinator(coordinator::Coordinator),
+    Probe(probe::Probe),
+    Man(man::Man),
+    Completions(completions::Completions),
+}
 
-const fn row<C: Command>() -> Row {
-    Row {
-        name: C::NAME,
-        examples: C::EXAMPLES,
-        interrupted: C::INTERRUPTED,
-        augment: C::augment_args,
-        run: run::<C>,
+impl Command {
+    /// Does what was asked.
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        match self {
+            Command::Encode(command) => command.run(setup),
+            Command::Decode(command) => command.run(setup),
+            Command::Verify(command) => command.run(setup),
+            Command::Repair(command) => command.run(setup),
+            Command::Inspect(command) => command.run(setup),
+            Command::Pool(command) => command.run(setup),
+            Command::Put(command) => command.run(setup),
+            Command::Get(command) => command.run(setup),
+            Command::Ls(command) => command.run(setup),
+            Command::Stat(command) => command.run(setup),
+            Command::Rm(command) => command.run(setup),
+            Command::Mv(command) => command.run(setup),
+            Command::Cp(command) => command.run(setup),
+            Command::Sync(command) => command.run(setup),
+            Command::Scrub(command) => command.run(setup),
+            Command::Status(command) => command.run(setup),
+            Command::Volume(command) => command.run(setup),
+            Command::Nbd(command) => command.run(setup),
+            Command::Codes(command) => command.run(setup),
+            Command::Plan(command) => command.run(setup),
+            Command::Agent(command) => command.run(setup),
+            Command::Key(command) => command.run(setup),
+            Command::Coordinator(command) => command.run(setup),
+            Command::Probe(command) => command.run(setup),
+            Command::Man(command) => command.run(setup),
+            Command::Completions(command) => command.run(setup),
+        }
+    }
+
+    /// Printed at an interrupt: what stays, and how to go on. Empty for commands that handle
+    /// signals themselves or have nothing to say.
+    pub fn interrupted(&self) -> &'static str {
+        match self {
+            Command::Encode(_) => encode::INTERRUPTED,
+            Command::Decode(_) => decode::INTERRUPTED,
+            Command::Repair(_) => repair::INTERRUPTED,
+            Command::Pool(_) => pool::INTERRUPTED,
+            Command::Put(_) => put::INTERRUPTED,
+            Command::Get(_) => get::INTERRUPTED,
+            Command::Rm(_) => rm::INTERRUPTED,
+            Command::Mv(_) => mv::INTERRUPTED,
+            Command::Cp(_) => cp::INTERRUPTED,
+            Command::Sync(_) => sync::INTERRUPTED,
+            Command::Scrub(_) => scrub::INTERRUPTED,
+            Command::Volume(_) => volume::INTERRUPTED,
+            Command::Coordinator(_)
+            | Command::Agent(_)
+            | Command::Codes(_)
+            | Command::Ls(_)
+            | Command::Plan(_)
+            | Command::Nbd(_)
+            | Command::Status(_) => "",
+            _ => "nothing was changed",
+        }
     }
 }
 
-fn run<C: Command>(matches: &ArgMatches, setup: &Setup) -> Result<Exit, Failure> {
-    let command = C::from_arg_matches(matches)
-        .map_err(|error| Failure::Arguments { message: error.to_string() })?;
-    command.run(setup)
+/// Parses the command line; `None`: help or the version was asked for, and has been printed.
+///
+/// # Errors
+/// [`Failure::Arguments`] in one line when the words make no sense.
+pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Option<Program>, Failure> {
+    Program::try_parse_from(words).map(Some).or_else(|error| shown_or_wrong(&error))
+}
+
+/// Help and version go to stdout; anything else becomes one line.
+fn shown_or_wrong(error: &clap::Error) -> Result<Option<Program>, Failure> {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A closed pipe (kiln --help | head -1) is no failure worth a message.
+            let _ = error.print();
+            Ok(None)
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            Err(Failure::Arguments { message: "no command was given; they stand above".into() })
+        }
+        _ => Err(Failure::Arguments { message: one_line(&error.to_string()) }),
+    }
+}
+
+/// clap explains itself in paragraphs; scripts and people's logs want one line. The first paragraph
+/// says what is wrong, one with `tip:` may follow; usage is left to --help.
+fn one_line(text: &str) -> String {
+    let paragraphs = text.split("\n\n");
+    let useful: Vec<String> = paragraphs
+        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
+        .enumerate()
+        .filter(|(index, words)| *index == 0 || words.starts_with("tip:"))
+        // Nobody who mistypes a flag wants it as a value.
+        .filter(|(_, words)| !words.starts_with("tip: to pass '-"))
+        .map(|(_, words)| words)
+        .collect();
+    let joined = useful.join("; ");
+    let problem = joined.strip_prefix("error: ").unwrap_or(&joined);
+    format!("{problem} (see --help)")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_a_sound_program() {
+        Program::command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_words_become_one_line() {
+        let words = ["kiln", "encode", "--nonsense"].map(OsString::from);
+        let Err(failure) = parse(words.into_iter()) else { panic!("accepted nonsense") };
+        let line = failure.to_string();
+        assert!(!line.contains('\n') && line.contains("--nonsense"), "{line}");
+    }
 }

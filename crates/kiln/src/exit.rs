@@ -12,7 +12,6 @@ use kiln_plan::PlanError;
 use kiln_pool::{ErrorKind, PoolError};
 use kiln_store::StoreError;
 use kiln_volume::VolumeError;
-use serde::Serialize;
 use thiserror::Error;
 
 /// What the process tells its caller. The numbers are a contract with scripts: never renumber.
@@ -54,7 +53,7 @@ impl Exit {
     }
 
     /// The kind of an error, for scripts, and what to do about any of that kind.
-    fn told(self) -> (&'static str, &'static str) {
+    pub fn told(self) -> (&'static str, &'static str) {
         match self {
             Exit::Done => ("done", ""),
             Exit::Damaged => ("damaged", "run kiln repair"),
@@ -245,7 +244,7 @@ impl Failure {
 
 impl Failure {
     /// The reader of our output went away, as in `kiln decode ... | head`: it knows, so no message.
-    fn is_closed_pipe(&self) -> bool {
+    pub fn is_closed_pipe(&self) -> bool {
         match self {
             Failure::Io { source, .. } | Failure::Pool(PoolError::Output { source }) => {
                 source.kind() == io::ErrorKind::BrokenPipe
@@ -302,36 +301,4 @@ fn of_file(error: &io::Error) -> Exit {
         io::ErrorKind::PermissionDenied => Exit::NotPermitted,
         _ => Exit::Io,
     }
-}
-
-/// An error as scripts get it.
-#[derive(Serialize)]
-struct Told {
-    error: String,
-    kind: &'static str,
-    exit: u8,
-    todo: &'static str,
-}
-
-/// Prints the one line that a failure deserves, and with `json` an object on standard output too,
-/// unless data goes there; gives its exit code.
-pub fn report(failure: &Failure, json: bool) -> Exit {
-    let exit = failure.exit();
-    if !failure.is_closed_pipe() {
-        let error = failure.to_string();
-        crate::print::error_line(&error);
-        if json && !crate::print::data_goes_to_stdout(false) {
-            let (kind, todo) = exit.told();
-            let todo = match failure {
-                Failure::Exists { .. } | Failure::Replaces { .. } => {
-                    "nothing was changed; give --force to replace what is there"
-                }
-                _ => todo,
-            };
-            let told = Told { error, kind, exit: exit as u8, todo };
-            // Nobody is left to tell that nobody listens.
-            let _ = crate::print::Stream::Stdout.json(&told);
-        }
-    }
-    exit
 }

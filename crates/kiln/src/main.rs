@@ -3,7 +3,7 @@
 //! This file is the table of contents: parse the command line, set up the parts, run one command,
 //! turn its outcome into an exit code. Everything else has a file of its own:
 //!
-//! * `args.rs` what the user typed; `cmd.rs` the table of commands; `cmd/` one file per command
+//! * `args.rs` flags of all commands; `cmd.rs` the command line; `cmd/` one file per command
 //! * `setup.rs` ready parts (threads, rate limit, observer, nodes), so commands see no raw flag
 //! * `observer.rs` progress, warnings and throttling; `sizes.rs`, `times.rs` and `lists.rs` small
 //!   parsers
@@ -39,16 +39,13 @@ fn main() -> ExitCode {
     // Asked before the words are understood: what is wrong may be the words.
     let json = std::env::args_os().any(|word| word == "--json");
     let outcome = run(std::env::args_os());
-    outcome.unwrap_or_else(|failure| exit::report(&failure, json)).into()
+    outcome.unwrap_or_else(|failure| print::report(&failure, json)).into()
 }
 
 /// Parse, set up, run.
 fn run(words: impl Iterator<Item = OsString>) -> Result<Exit, Failure> {
-    let parsed = match args::parse(words)? {
-        args::Parsed::Shown => return Ok(Exit::Done),
-        args::Parsed::Run(parsed) => parsed,
-    };
-    let setup = setup::Setup::new(&parsed.common)?;
-    interrupt::watch(parsed.row.interrupted);
-    (parsed.row.run)(&parsed.matches, &setup)
+    let Some(program) = cmd::parse(words)? else { return Ok(Exit::Done) };
+    let setup = setup::Setup::new(&program.common)?;
+    interrupt::watch(program.command.interrupted());
+    program.command.run(&setup)
 }

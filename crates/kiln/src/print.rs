@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kiln_pool::Damage;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::lists;
 
 /// Which stream takes a command's report: stderr when the data itself goes to stdout.
@@ -63,6 +63,38 @@ impl Stream {
             Stream::Stderr => "standard error".into(),
         }
     }
+}
+
+/// An error as scripts get it.
+#[derive(Serialize)]
+struct Told {
+    error: String,
+    kind: &'static str,
+    exit: u8,
+    todo: &'static str,
+}
+
+/// Prints the one line that a failure deserves, and with `json` an object on standard output too,
+/// unless data goes there; gives its exit code.
+pub fn report(failure: &Failure, json: bool) -> Exit {
+    let exit = failure.exit();
+    if !failure.is_closed_pipe() {
+        let error = failure.to_string();
+        error_line(&error);
+        if json && !data_goes_to_stdout(false) {
+            let (kind, todo) = exit.told();
+            let todo = match failure {
+                Failure::Exists { .. } | Failure::Replaces { .. } => {
+                    "nothing was changed; give --force to replace what is there"
+                }
+                _ => todo,
+            };
+            let told = Told { error, kind, exit: exit as u8, todo };
+            // Nobody is left to tell that nobody listens.
+            let _ = Stream::Stdout.json(&told);
+        }
+    }
+    exit
 }
 
 /// The one line of a failure. A stderr that is closed leaves nobody to tell, so errors are dropped.

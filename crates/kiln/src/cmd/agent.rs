@@ -10,7 +10,7 @@ use kiln_pool::names;
 use kiln_store::Backend;
 use serde::Serialize;
 
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::Stream;
 use crate::setup::{Parts, Setup, fresh_run};
@@ -37,6 +37,7 @@ The agent ends cleanly on SIGTERM or SIGINT. KILN_LOG=debug tells more in its lo
 /// Its log goes to standard error (as JSON with --json), and one line on standard output says
 /// where it listens.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Agent {
     /// Folder to serve, created when absent; or a bucket, with --parts
     #[arg(long, value_name = "DIR", required_unless_present = "init")]
@@ -81,12 +82,8 @@ struct Started {
     metrics: Option<String>,
 }
 
-impl Command for Agent {
-    const NAME: &'static str = "agent";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str = "";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Agent {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         if self.init {
             return init(setup);
         }

@@ -6,7 +6,7 @@ use clap::Args;
 use kiln_code::{CODES, Codec};
 use serde::Serialize;
 
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, wrapped};
 use crate::setup::{self, Setup};
@@ -24,6 +24,7 @@ Examples:
 /// A code is written family:k+m, e.g. rs:10+4: 10 data shards, 4 parity shards, and any 4 of the 14
 /// may be lost.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Codes {
     /// Show this code, e.g. clay:10+4
     #[arg(value_name = "SPEC")]
@@ -79,12 +80,8 @@ struct Card {
     repair_helpers: usize,
 }
 
-impl Command for Codes {
-    const NAME: &'static str = "codes";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str = "";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Codes {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         match (self.spec, self.compare) {
             (Some(spec), _) => one(&setup::codec(&spec)?, setup)?,
             (None, Some(numbers)) => compare::run(&numbers, setup)?,

@@ -1,10 +1,9 @@
 //! `kiln completions`
 
-use clap::{Args, ValueEnum};
+use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 
-use crate::args::program;
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::Stream;
 use crate::setup::Setup;
@@ -17,6 +16,7 @@ Examples:
 
 /// Print what a shell needs to complete kiln's words
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Completions {
     /// The shell
     #[arg(value_enum)]
@@ -30,18 +30,15 @@ enum Which {
     Fish,
 }
 
-impl Command for Completions {
-    const NAME: &'static str = "completions";
-    const EXAMPLES: &'static str = EXAMPLES;
-
-    fn run(self, _: &Setup) -> Result<Exit, Failure> {
+impl Completions {
+    pub fn run(self, _: &Setup) -> Result<Exit, Failure> {
         let shell = match self.shell {
             Which::Bash => Shell::Bash,
             Which::Zsh => Shell::Zsh,
             Which::Fish => Shell::Fish,
         };
         let mut script = Vec::new();
-        clap_complete::generate(shell, &mut program(), "kiln", &mut script);
+        clap_complete::generate(shell, &mut super::Program::command(), "kiln", &mut script);
         Stream::Stdout.text(&String::from_utf8_lossy(&script))?;
         Ok(Exit::Done)
     }

@@ -14,8 +14,7 @@ use std::path::PathBuf;
 use clap::Args;
 use kiln_plan::SearchBudget;
 
-use crate::args::size;
-use crate::cmd::Command;
+use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::setup::{PoolFlags, Setup};
 
@@ -50,6 +49,7 @@ with all data passing through this machine.";
 /// recorded digest before it gets its name. When an agent fails, the repair continues with a new
 /// plan without it.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Coordinator {
     /// Agents with the shards of one object; none: the pool
     #[arg(value_name = "AGENT")]
@@ -151,12 +151,8 @@ pub struct PoolRecover {
     progress: Option<u64>,
 }
 
-impl Command for Coordinator {
-    const NAME: &'static str = "coordinator";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str = "";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Coordinator {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         if self.agents.is_empty() { pool::run(&self, setup) } else { object::run(&self, setup) }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 use kiln_pool::PoolError;
 
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::cmd::transfer::walk::Walked;
 use crate::cmd::transfer::{Item, MARK, Report, Transfer, name_of_file, path_below};
 use crate::exit::{Exit, Failure};
@@ -20,6 +20,9 @@ Examples:
   kiln cp photos pool:photos --skip     only what is not there yet, e.g. after an interruption
   kiln sync photos pool:photos          what has changed, too";
 
+/// Printed at an interrupt.
+pub const INTERRUPTED: &str = "what was copied stays; the same command with --skip copies the rest";
+
 /// Copy files and folders into a pool, or out of it
 ///
 /// Each file becomes an object, atomically; a file that cannot be read is told at the end and the
@@ -28,6 +31,7 @@ Examples:
 /// .kiln-attributes for each folder, and come back with a copy out of the pool; what is left out
 /// (devices, pipes, names that are not UTF-8) is named.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Cp {
     /// A folder or file, or pool:NAME
     from: String,
@@ -47,13 +51,8 @@ pub struct Cp {
     pool: PoolFlags,
 }
 
-impl Command for Cp {
-    const NAME: &'static str = "cp";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str =
-        "what was copied stays; the same command with --skip copies the rest";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Cp {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
         let index = self.pool.index_to_list(&pool, setup)?;
         let transfer = Transfer::new(&pool, &index, setup, self.force, self.skip);

@@ -10,8 +10,8 @@ use kiln_pool::{DecodeReport, Missing, Observer, Salvaged, discover, discover_an
 use serde::Serialize;
 
 use crate::archive::Unpacking;
-use crate::args::byte_range;
-use crate::cmd::{Command, all};
+use crate::args::{byte_range, with_exit_codes};
+use crate::cmd::all;
 use crate::exit::{Exit, Failure};
 use crate::lists;
 use crate::print::{Stream, count, damages, pace, worked_around};
@@ -33,11 +33,16 @@ Examples:
 
 The file appears under its name only when it is complete.";
 
+/// Printed at an interrupt.
+pub const INTERRUPTED: &str =
+    "nothing has the name of the output yet; the same command begins again";
+
 /// Get the file back from its shards
 ///
 /// Any k of the n shards will do, and damaged spots in the others are worked around. Every byte
 /// is checked against the checksums in the shards. With -o - the report goes to standard error.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Decode {
     /// Folders with the shards
     #[arg(required = true, value_name = "DIR")]
@@ -76,13 +81,8 @@ pub struct Decode {
     force: bool,
 }
 
-impl Command for Decode {
-    const NAME: &'static str = "decode";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str =
-        "nothing has the name of the output yet; the same command begins again";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Decode {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let raw = self.raw.setup()?;
         if self.all {
             all::refuse_raw(raw.is_some())?;

@@ -12,8 +12,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::archive::Packed;
-use crate::args::size;
-use crate::cmd::Command;
+use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, pace};
 use crate::setup::{self, Folders, Format, Setup, as_private_as, local};
@@ -33,12 +32,18 @@ Examples:
 
 An interrupted encode of a file resumes where it was when the same command is given again.";
 
+/// Printed at an interrupt.
+pub const INTERRUPTED: &str = "\
+         no shard has its name yet; hidden parts (.*.part) stay beside them, and the same \
+         command goes on with them (from a pipe or a folder it begins again and replaces them)";
+
 /// Cut a file or folder into shards, some of which may be lost later
 ///
 /// The code (-c) says how many data and parity shards there are: rs:10+4 makes 14, any 10 of which
 /// give the file back. `kiln codes` lists the codes. Shards carry checksums and say what they
 /// are, so nothing else has to be kept.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Encode {
     /// File or folder to encode; - reads standard input
     input: PathBuf,
@@ -76,14 +81,8 @@ pub struct Encode {
     force: bool,
 }
 
-impl Command for Encode {
-    const NAME: &'static str = "encode";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str = "\
-         no shard has its name yet; hidden parts (.*.part) stay beside them, and the same \
-         command goes on with them (from a pipe or a folder it begins again and replaces them)";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Encode {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let codec = setup::codec(&self.code)?;
         let name = self.object()?;
         let n = codec.shape().n();

@@ -9,8 +9,7 @@ use kiln_node::net::{Address, HelpingAgents};
 use kiln_plan::Basis;
 use kiln_pool::{GetReport, GetRequest, Helpers, Observer, Pool, PoolError, attributes_in};
 
-use crate::args::byte_range;
-use crate::cmd::Command;
+use crate::args::{byte_range, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, damages, pace, worked_around};
 use crate::setup::{Output, Place, PoolFlags, Setup, fresh_run};
@@ -27,6 +26,10 @@ Where nodes are agents, a large part of a lost chunk is rebuilt by the agents th
 and streamed here: this machine then receives about as many bytes as it asked for instead of
 several times as many. Small reads, and reads of whole stripes, are decoded here.";
 
+/// Printed at an interrupt.
+pub const INTERRUPTED: &str =
+    "nothing has the name of the output yet; the same command begins again";
+
 /// Agents rebuild what is lost where that makes a read shorter.
 const AUTO: &str = "auto";
 
@@ -35,6 +38,7 @@ const AUTO: &str = "auto";
 /// Missing and damaged pieces are rebuilt on the way; every byte is checked. A range reads only
 /// what it needs.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Get {
     /// Name of the object
     name: String,
@@ -60,13 +64,8 @@ pub struct Get {
     pool: PoolFlags,
 }
 
-impl Command for Get {
-    const NAME: &'static str = "get";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str =
-        "nothing has the name of the output yet; the same command begins again";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Get {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         // First see whether there is anything to get, then touch the output.
         let is_folder = Cell::new(false);
         let found = self.pool.open_for(setup, |pool| {

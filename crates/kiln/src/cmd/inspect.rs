@@ -8,7 +8,7 @@ use kiln_pool::{PoolError, SetReport, discover_any, object_names};
 use kiln_store::{FileBackend, ReadMode, ShardReader, ShardState};
 use serde::Serialize;
 
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, table};
 use crate::setup::{Folders, Setup, local};
@@ -24,6 +24,7 @@ Examples:
 ///
 /// Reads headers and trailers only. For a check of the data use kiln verify.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Inspect {
     /// Folders with shards, or single shard files
     #[arg(required = true, value_name = "DIR|FILE")]
@@ -60,11 +61,8 @@ struct FileReport {
     damage: Option<String>,
 }
 
-impl Command for Inspect {
-    const NAME: &'static str = "inspect";
-    const EXAMPLES: &'static str = EXAMPLES;
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Inspect {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let is_file = |path: &PathBuf| local(path).is_ok_and(Path::is_file);
         let (files, folders): (Vec<PathBuf>, Vec<PathBuf>) =
             self.paths.into_iter().partition(is_file);

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use kiln_node::agent::PeerRole;
 use serde::Serialize;
 
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::Stream;
 use crate::setup::Setup;
@@ -29,6 +29,7 @@ then the new one alone. Members with one of these files and with the one before 
 /// its role: client (files of agents, and the rebuilding of what is read), agent (serving a folder,
 /// and its part in repairs) or administrator (repairs and recovery too).
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Key {
     /// What its holder is
     #[arg(long, value_enum)]
@@ -59,11 +60,8 @@ struct Issued {
     ends: String,
 }
 
-impl Command for Key {
-    const NAME: &'static str = "key";
-    const EXAMPLES: &'static str = EXAMPLES;
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Key {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let role = match self.role {
             Role::Client => PeerRole::Client,
             Role::Agent => PeerRole::Agent,

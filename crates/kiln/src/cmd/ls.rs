@@ -6,7 +6,7 @@ use clap::Args;
 use kiln_pool::{ATTRIBUTES, Listed, Observer, PoolError, is_attributes};
 use kiln_volume::OBJECTS;
 
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::date;
 use crate::setup::{PoolFlags, Setup};
@@ -24,6 +24,7 @@ Examples:
 /// volumes are made of is left out, unless PREFIX begins with .volumes/. Exit code 2 means that so
 /// many nodes are unavailable that there may be objects which only they know.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Ls {
     /// Only objects whose names begin with this
     #[arg(default_value = "")]
@@ -37,12 +38,8 @@ pub struct Ls {
     pool: PoolFlags,
 }
 
-impl Command for Ls {
-    const NAME: &'static str = "ls";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str = "";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Ls {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
         let index = self.pool.index_to_list(&pool, setup)?;
         setup.observer.finish();

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, CommandFactory};
 
-use crate::args::program;
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::setup::{Setup, local};
 
@@ -15,21 +14,19 @@ Examples:
 
 /// Write man pages, one for each command, made of what --help says
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Man {
     /// Folder for the pages; created when absent
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
-impl Command for Man {
-    const NAME: &'static str = "man";
-    const EXAMPLES: &'static str = EXAMPLES;
-
-    fn run(self, _: &Setup) -> Result<Exit, Failure> {
+impl Man {
+    pub fn run(self, _: &Setup) -> Result<Exit, Failure> {
         let folder = local(&self.folder)?;
         let failed = |source| Failure::Io { action: "write to", path: folder.to_owned(), source };
         std::fs::create_dir_all(folder).map_err(failed)?;
-        clap_mangen::generate_to(program(), folder).map_err(failed)?;
+        clap_mangen::generate_to(super::Program::command(), folder).map_err(failed)?;
         Ok(Exit::Done)
     }
 }

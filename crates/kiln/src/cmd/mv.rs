@@ -10,7 +10,7 @@ use kiln_pool::{
 };
 use serde::Serialize;
 
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::cmd::transfer::walk::{joined, split};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
@@ -21,12 +21,17 @@ Examples:
   kiln mv beach.jpg photos/2024/beach.jpg
   kiln mv -r photos/2024 archive/photos-2024     all objects below photos/2024/";
 
+/// Printed at an interrupt.
+pub const INTERRUPTED: &str = "what was moved stays moved, and nothing is lost; the same \
+                                       command with --force goes on";
+
 /// Give objects of a pool other names
 ///
 /// An object is written again under the new name, complete and on disk, before the old one is
 /// removed, so it takes as much room and time as a copy. One that was interrupted may leave both;
 /// the same command with --force goes on.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Mv {
     /// The object's name
     from: String,
@@ -53,13 +58,8 @@ struct Report {
     seconds: f64,
 }
 
-impl Command for Mv {
-    const NAME: &'static str = "mv";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str = "what was moved stays moved, and nothing is lost; the same \
-                                       command with --force goes on";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Mv {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
         let index = self.pool.index_to_list(&pool, setup)?;
         let (from, to) = (self.from.trim_end_matches('/'), self.to.trim_end_matches('/'));

@@ -11,8 +11,8 @@ use kiln_node::net::{Metrics, Monitor};
 use kiln_volume::{OpenRequest, OwnedOp, Running, Volume, VolumeError, VolumeStatus};
 use serde::Serialize;
 
-use crate::args::size;
-use crate::cmd::{Command, agent};
+use crate::args::{size, with_exit_codes};
+use crate::cmd::agent;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, warning_line};
 use crate::setup::{PoolFlags, Setup, volumes};
@@ -40,6 +40,7 @@ const OPEN_FILES: u64 = 65_536;
 /// Standard output gets one line that says where, standard error what goes wrong. Without TLS only
 /// this machine is served.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Nbd {
     /// Name of the volume
     volume: String,
@@ -161,12 +162,8 @@ fn errno(error: &VolumeError) -> Errno {
     }
 }
 
-impl Command for Nbd {
-    const NAME: &'static str = "nbd";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str = "";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Nbd {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let tls = match (&self.tls_certificate, &self.tls_key) {
             (Some(certificate), Some(key)) => {
                 Some(kiln_nbd::tls(certificate, key, self.tls_clients.as_deref())?)

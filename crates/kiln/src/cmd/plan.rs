@@ -13,8 +13,7 @@ use kiln_code::Codec;
 use kiln_pool::default_sub_chunk;
 use serde::Serialize;
 
-use crate::args::size;
-use crate::cmd::Command;
+use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::lists::{self, Indices};
 use crate::print::{Stream, table};
@@ -63,6 +62,7 @@ A run is one contiguous read. No data is read or written: the numbers come from 
 
 /// Compute what a repair would cost, without any data
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Plan {
     /// The code, e.g. clay:10+4
     #[arg(short, long, value_name = "SPEC")]
@@ -156,12 +156,8 @@ struct Losses {
     losses: Vec<Cost>,
 }
 
-impl Command for Plan {
-    const NAME: &'static str = "plan";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str = "";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Plan {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let codec = setup::codec(&self.code)?;
         if self.orders.wanted() {
             return self.orders.run(&codec, self.picture.as_deref(), setup);

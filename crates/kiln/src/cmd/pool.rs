@@ -13,7 +13,8 @@ use clap::{Args, Subcommand};
 use kiln_pool::{NodeConfig, PoolConfig};
 use kiln_store::Location;
 
-use crate::cmd::{Command, status};
+use crate::args::with_exit_codes;
+use crate::cmd::status;
 use crate::exit::{Exit, Failure};
 use crate::setup::Setup;
 
@@ -36,12 +37,18 @@ Examples:
   kiln pool restore /disk0                  pool.toml is lost: written again as a node has it
   kiln pool status";
 
+/// Printed at an interrupt.
+pub const INTERRUPTED: &str = "\
+         a change of the pool is made as a whole or not at all; kiln status says which, and the \
+         same command goes on";
+
 /// Make and change pools: many objects over many disks
 ///
 /// A pool is described by one TOML file; its data and all it knows of it lie on its nodes. Other
 /// commands (put, get, ls, stat, rm, cp, scrub, repair, status) take it by --pool, by $KILN_POOL,
 /// or as pool.toml in the current folder.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Pool {
     #[command(subcommand)]
     action: Action,
@@ -69,14 +76,8 @@ enum Action {
     Limit(limit::Limit),
 }
 
-impl Command for Pool {
-    const NAME: &'static str = "pool";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str = "\
-         a change of the pool is made as a whole or not at all; kiln status says which, and the \
-         same command goes on";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Pool {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         match self.action {
             Action::Create(create) => create.run(setup),
             Action::Status(status) => status.run(setup),

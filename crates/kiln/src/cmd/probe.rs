@@ -12,8 +12,7 @@ use kiln_store::{
 };
 use serde::Serialize;
 
-use crate::args::size;
-use crate::cmd::Command;
+use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::names::{DEVICE_MODEL, PROBE_SCRATCH};
 use crate::print::{Stream, seconds, table};
@@ -41,6 +40,7 @@ plans its reads by the result as soon as all its folders have one.";
 /// is read several times, in turn with the others: how far that is apart, and from the model, is
 /// kept with it, and the less certain it is the more carefully reads are planned.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Probe {
     /// A folder on the device, or the device itself
     #[arg(value_name = "DIR|DEVICE")]
@@ -86,11 +86,8 @@ struct Requests {
     bytes: u64,
 }
 
-impl Command for Probe {
-    const NAME: &'static str = "probe";
-    const EXAMPLES: &'static str = EXAMPLES;
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Probe {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         self.check()?;
         let target = local(&self.target)?.to_owned();
         Probe { target, ..self }.probe(setup)

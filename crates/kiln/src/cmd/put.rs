@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kiln_pool::{FileSource, Observer, Pool, PutReport, PutRequest, Source, StreamSource, Way};
 
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, local, now_ms};
@@ -19,11 +19,17 @@ Examples:
   kiln put beach.jpg photos/2024/beach.jpg
   tar -c photos | kiln put - backup/photos.tar --force";
 
+/// Printed at an interrupt.
+pub const INTERRUPTED: &str = "\
+         nothing was put; kiln scrub removes its parts a day later, and the same command begins \
+         again";
+
 /// Put a file into a pool
 ///
 /// Readers see the old object, or none, until the new one is complete and on disk; then the new
 /// one. The code follows from the size, as the pool's policy says.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Put {
     /// File to put; - reads standard input
     input: PathBuf,
@@ -39,14 +45,8 @@ pub struct Put {
     pool: PoolFlags,
 }
 
-impl Command for Put {
-    const NAME: &'static str = "put";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str = "\
-         nothing was put; kiln scrub removes its parts a day later, and the same command begins \
-         again";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Put {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let name = match (&self.name, self.input.file_name()) {
             (Some(name), _) => name.clone(),
             (None, Some(name)) if self.input != Path::new("-") => {

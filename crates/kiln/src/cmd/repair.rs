@@ -12,7 +12,8 @@ use kiln_pool::{RepairReport, RepairRequest, discover};
 use kiln_store::ReadMode;
 
 use self::costs::{Costs, Priced, price};
-use crate::cmd::{Command, all};
+use crate::args::with_exit_codes;
+use crate::cmd::all;
 use crate::exit::{Exit, Failure};
 use crate::lists::{self, Indices};
 use crate::print::{Stream, damages, pace, table};
@@ -44,12 +45,18 @@ Examples:
 
 An interrupted repair resumes where it was when the same command is given again.";
 
+/// Printed at an interrupt.
+pub const INTERRUPTED: &str = "\
+         what was rebuilt before stays; hidden parts (.*.part) stay, and the same command goes \
+         on with them";
+
 /// Rebuild lost and damaged shards
 ///
 /// Reads as little as the code allows: with clay:10+4, a lost shard costs 3.25 times its own size
 /// instead of 10 times. A rebuilt shard takes its place only after it matched its recorded
 /// checksum; every sub-chunk read on the way is checked too.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Repair {
     /// Folders with the shards; without any, the pool is repaired
     #[arg(value_name = "DIR")]
@@ -104,14 +111,8 @@ pub struct Repair {
     raw: RawFlags,
 }
 
-impl Command for Repair {
-    const NAME: &'static str = "repair";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str = "\
-         what was rebuilt before stays; hidden parts (.*.part) stay, and the same command goes \
-         on with them";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Repair {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         if self.folders.is_empty() {
             self.refuse_folder_flags()?;
             let prices = self.price.as_deref().map(Prices::of_nodes).transpose()?;

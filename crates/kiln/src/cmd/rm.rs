@@ -4,7 +4,7 @@ use clap::Args;
 use kiln_pool::{Pool, PoolError};
 use serde::Serialize;
 
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
@@ -14,11 +14,16 @@ Examples:
   kiln rm photos/2024/beach.jpg
   kiln rm -r photos/2024            all objects whose names begin with photos/2024/";
 
+/// Printed at an interrupt.
+pub const INTERRUPTED: &str =
+    "what was removed before stays removed; the same command removes the rest";
+
 /// Remove objects from a pool
 ///
 /// Once the command has ended the object is gone, even if a node that was unavailable comes back
 /// with its shards; the next scrub removes them.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Rm {
     /// Names of objects
     #[arg(required = true, value_name = "NAME")]
@@ -37,13 +42,8 @@ struct Report {
     removed: Vec<String>,
 }
 
-impl Command for Rm {
-    const NAME: &'static str = "rm";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str =
-        "what was removed before stays removed; the same command removes the rest";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Rm {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let mut names = self.names;
         let mut opened = None;
         if self.recursive {

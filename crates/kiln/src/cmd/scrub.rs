@@ -6,7 +6,7 @@ use kiln_pool::{Depth, Index, Pool, ScrubReport, ScrubRequest};
 use kiln_volume::{LogCheck, LogReport, NAMES};
 use serde::Serialize;
 
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::{INCOMPLETE, Stream, count, more_losses, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, logs, now_ms, volumes};
@@ -19,6 +19,10 @@ Examples:
   kiln scrub --limit-rate 50MiB  in the background
   kiln scrub && echo all is well";
 
+/// Printed at an interrupt.
+pub const INTERRUPTED: &str =
+    "what was found and set right stays so; the same command begins again";
+
 /// Check a pool for corruption, missing shards and leftover files
 ///
 /// What is damaged is remembered for the next kiln repair. Files that belong to no object (of
@@ -26,6 +30,7 @@ Examples:
 /// copies of their logs are compared. Exit code 1 means: damage was found, and kiln repair can fix
 /// it; 2 means that an object, or what a log alone has, cannot be read.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Scrub {
     /// Only objects whose names begin with this
     #[arg(default_value = "")]
@@ -51,13 +56,8 @@ pub struct Scrub {
     pool: PoolFlags,
 }
 
-impl Command for Scrub {
-    const NAME: &'static str = "scrub";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str =
-        "what was found and set right stays so; the same command begins again";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Scrub {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
         let _lock = self.pool.lock("repair")?;
         let mut index = self.pool.index(&pool, setup)?;

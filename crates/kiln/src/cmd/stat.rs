@@ -3,7 +3,7 @@
 use clap::Args;
 use kiln_pool::StatReport;
 
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
 use crate::setup::{PoolFlags, Setup};
@@ -18,6 +18,7 @@ Examples:
 /// Looks at headers and trailers only; kiln scrub reads everything. Exit code 1 means that
 /// something is missing, 2 that too much is missing to read the object.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Stat {
     /// Name of the object
     name: String,
@@ -26,11 +27,8 @@ pub struct Stat {
     pool: PoolFlags,
 }
 
-impl Command for Stat {
-    const NAME: &'static str = "stat";
-    const EXAMPLES: &'static str = EXAMPLES;
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Stat {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let (_, report) = self.pool.open_for(setup, |pool| pool.stat(&self.name))?;
         let lost = report.shards.iter().filter(|shard| shard.problem.is_some()).count();
         show(&report, lost, setup)?;

@@ -8,7 +8,7 @@ use kiln_pool::{Observer, PoolError, PoolStatus};
 use kiln_volume::LogReport;
 use serde::Serialize;
 
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::names::lock;
 use crate::print::{INCOMPLETE, Stream, count, more_losses, table};
@@ -31,6 +31,7 @@ Examples:
 /// 2 that an object, or what a log alone has, cannot be read, or that so many nodes are unavailable
 /// that there may be objects which only they know.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Status {
     /// Look again every so many seconds
     #[arg(long, value_name = "SECONDS")]
@@ -40,12 +41,8 @@ pub struct Status {
     pool: PoolFlags,
 }
 
-impl Command for Status {
-    const NAME: &'static str = "status";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str = "";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Status {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let mut first: Option<(f64, u64)> = None;
         loop {
             let (status, logs) = match self.look(setup) {

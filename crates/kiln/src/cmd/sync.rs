@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kiln_pool::{GetRequest, PoolError};
 
-use crate::cmd::Command;
+use crate::args::with_exit_codes;
 use crate::cmd::transfer::attributes::Entry;
 use crate::cmd::transfer::walk::Walked;
 use crate::cmd::transfer::{Item, Listing, MARK, Report, Transfer, path_below, same_time};
@@ -22,12 +22,16 @@ Examples:
   kiln sync photos pool:photos --delete        also removes what is not in photos any more
   kiln sync pool:photos photos                 the other way";
 
+/// Printed at an interrupt.
+pub const INTERRUPTED: &str = "what was copied stays; the same command goes on";
+
 /// Copy into a folder what another one has, and the first has not or has otherwise
 ///
 /// One of the two is in the pool. A file is taken for the same where its size and its time of
 /// change are those that were recorded when it was copied; where none is recorded, when the object
 /// is newer than the file. An interrupted sync goes on when the same command is given again.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Sync {
     /// A folder, or pool:FOLDER
     from: String,
@@ -55,12 +59,8 @@ pub struct Sync {
     pool: PoolFlags,
 }
 
-impl Command for Sync {
-    const NAME: &'static str = "sync";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str = "what was copied stays; the same command goes on";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Sync {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
         let index = self.pool.index_to_list(&pool, setup)?;
         let transfer = Transfer::new(&pool, &index, setup, true, false);

@@ -6,7 +6,8 @@ use clap::Args;
 use kiln_pool::raw::verify_raw;
 use kiln_pool::{Depth, VerifyReport, discover};
 
-use crate::cmd::{Command, all};
+use crate::args::with_exit_codes;
+use crate::cmd::all;
 use crate::exit::{Exit, Failure};
 use crate::lists;
 use crate::print::{Stream, count, damages, pace};
@@ -26,6 +27,7 @@ Examples:
 /// Changes nothing. Exit code 1 means: damage was found, and kiln repair can fix it; 2 means that
 /// too much is lost.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Verify {
     /// Folders with the shards
     #[arg(required = true, value_name = "DIR")]
@@ -50,11 +52,8 @@ pub struct Verify {
     raw: RawFlags,
 }
 
-impl Command for Verify {
-    const NAME: &'static str = "verify";
-    const EXAMPLES: &'static str = EXAMPLES;
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl Verify {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let raw = self.raw.setup()?;
         if self.all {
             all::refuse_raw(raw.is_some())?;

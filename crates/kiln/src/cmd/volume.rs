@@ -10,8 +10,7 @@ use kiln_volume::{
 };
 use serde::Serialize;
 
-use crate::args::size;
-use crate::cmd::Command;
+use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, table};
 use crate::setup::{PoolFlags, Setup, volumes};
@@ -30,6 +29,9 @@ Examples:
 What is written is acknowledged when it is in a log on m + 1 nodes; then it is made into whole
 stripes of the pool's code. See kiln nbd --help for how to use a volume.";
 
+/// Printed at an interrupt.
+pub const INTERRUPTED: &str = "kiln volume stat says what was done; the same command goes on";
+
 /// How long whoever uses a volume has to answer, and how often it is looked whether it did.
 const ANSWER: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_millis(500);
@@ -40,6 +42,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// takes space as it is written to. Each has one user at a time (kiln nbd); snapshots and clones of
 /// a volume share what is not overwritten.
 #[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct VolumeCommand {
     #[command(subcommand)]
     action: Action,
@@ -159,13 +162,8 @@ struct Listing {
     volumes: Vec<VolumeInfo>,
 }
 
-impl Command for VolumeCommand {
-    const NAME: &'static str = "volume";
-    const EXAMPLES: &'static str = EXAMPLES;
-    const INTERRUPTED: &'static str =
-        "kiln volume stat says what was done; the same command goes on";
-
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+impl VolumeCommand {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         match self.action {
             Action::Create(create) => create.run(setup),
             Action::Ls(ls) => ls.run(setup),

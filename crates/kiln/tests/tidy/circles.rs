@@ -21,8 +21,6 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
         &["file", "memory", "place"],
         "a table and its rows: it names them, they are of its type",
     ),
-    ("crates/kiln/src", &["args", "cmd", "setup"], "to be cut: parsers of values beside the table"),
-    ("crates/kiln/src", &["exit", "print"], "to be cut: a failure prints itself"),
 ];
 
 #[test]
