@@ -65,7 +65,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// A range of bytes as people write it: START+LENGTH.
 pub fn byte_range(text: &str) -> Result<Range<u64>, String> {
     let Some((start, len)) = text.split_once('+') else {
-        return Err(format!("'{text}' is no range: write START+LENGTH, e.g. 1MiB+64KiB"));
+        return Err(format!("'{text}' is not a range: write START+LENGTH, e.g. 1MiB+64KiB"));
     };
     let (start, len) = (sizes::parse(start)?, sizes::parse(len)?);
     Ok(start..start.saturating_add(len))

@@ -2,7 +2,7 @@
 //! `cmd/x.rs` and a variant of [`Command`].
 
 pub(crate) mod agent;
-mod all;
+mod multi_object;
 mod codes;
 mod completions;
 mod coordinator;
@@ -26,7 +26,6 @@ mod scrub;
 mod stat;
 mod status;
 mod sync;
-mod transfer;
 mod verify;
 mod volume;
 
@@ -188,7 +187,7 @@ fn shown_or_wrong(error: &clap::Error) -> Result<Option<Program>, Failure> {
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
-            Err(Failure::Arguments { message: "no command was given; they stand above".into() })
+            Err(Failure::Arguments { message: "no command given; see the list above".into() })
         }
         _ => Err(Failure::Arguments { message: one_line(&error.to_string()) }),
     }
@@ -202,7 +201,7 @@ fn one_line(text: &str) -> String {
         .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
         .enumerate()
         .filter(|(index, words)| *index == 0 || words.starts_with("tip:"))
-        // Nobody who mistypes a flag wants it as a value.
+        // A mistyped flag is not meant as a value.
         .filter(|(_, words)| !words.starts_with("tip: to pass '-"))
         .map(|(_, words)| words)
         .collect();

@@ -14,7 +14,7 @@ use kiln_store::StoreError;
 use kiln_volume::VolumeError;
 use thiserror::Error;
 
-/// What the process tells its caller. The numbers are a contract with scripts: never renumber.
+/// Exit codes of the process. The numbers are a contract with scripts: never renumber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// 0: did what was asked, perhaps with warnings.
@@ -29,9 +29,9 @@ pub enum Exit {
     Io = 4,
     /// 5: refused, because data would be lost.
     Refused = 5,
-    /// 6: a salvage gave what can be had, and that is not all.
+    /// 6: a salvage recovered a part.
     Partial = 6,
-    /// 7: there is nothing of that name.
+    /// 7: no object, file or node of that name.
     NotFound = 7,
     /// 8: the key is not the one that is needed.
     WrongKey = 8,
@@ -40,7 +40,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// Of two things that were found, what is told.
+    /// Returns the graver of two outcomes.
     #[must_use]
     pub fn worse(self, other: Exit) -> Exit {
         let rank = |exit: Exit| match exit {
@@ -53,7 +53,7 @@ impl Exit {
     }
 
     /// The kind of an error, for scripts, and what to do about any of that kind.
-    pub fn told(self) -> (&'static str, &'static str) {
+    pub fn kind_and_advice(self) -> (&'static str, &'static str) {
         match self {
             Exit::Done => ("done", ""),
             Exit::Damaged => ("damaged", "run kiln repair"),
@@ -71,7 +71,7 @@ impl Exit {
                 ("wrong-key", "name the right key: --key for agents, --pool-key for sealed pools")
             }
             Exit::NotPermitted => {
-                ("not-permitted", "run it as somebody who may read and write there")
+                ("not-permitted", "run it as a user who may read and write there")
             }
         }
     }
@@ -92,8 +92,8 @@ Exit codes:
   3  wrong usage
   4  a disk, file or pipe failed
   5  refused, because data would be lost
-  6  not everything could be had: kiln decode --salvage says what is missing
-  7  there is nothing of that name
+  6  recovered in part: kiln decode --salvage lists what is missing
+  7  no object, file or node of that name
   8  the key is not the one that is needed
   9  the system, or an agent, does not permit it
 With --json an error is a JSON object on standard output too: error, kind, exit, todo";
@@ -104,7 +104,7 @@ pub enum Failure {
     /// The command line could not be parsed; the text is clap's, in one line.
     #[error("{message}")]
     Arguments {
-        /// What is wrong and where to read on.
+        /// The problem, and where to read on.
         message: String,
     },
     /// A flag or argument has a value that cannot be used.
@@ -112,7 +112,7 @@ pub enum Failure {
     Flag {
         /// The flag as typed, e.g. `--lost`.
         flag: &'static str,
-        /// What is wrong with it, and what would be right.
+        /// The problem, and a value that would do.
         problem: String,
     },
     /// The code or its parameters.
@@ -127,7 +127,7 @@ pub enum Failure {
     /// A put or an encode would replace something.
     #[error("{error}; give --force to replace what is there")]
     Replaces {
-        /// What is there.
+        /// The error that names the object.
         error: PoolError,
     },
     /// A shard or folder.
@@ -145,9 +145,9 @@ pub enum Failure {
     /// A pool of which no node can be used, for a reason that has an exit code of its own.
     #[error("{error}")]
     Denied {
-        /// What the pool says.
+        /// The pool's error.
         error: PoolError,
-        /// What the first of the nodes says.
+        /// The exit code for the first node's error.
         exit: Exit,
     },
     /// A file that is neither a shard nor in a node folder.
@@ -169,7 +169,7 @@ pub enum Failure {
     /// Something is where a folder is to be made.
     #[error("{path} exists already; name a place that is not there yet")]
     InTheWay {
-        /// What is in the way.
+        /// The existing file or folder.
         path: PathBuf,
     },
     /// Another process writes the same output.
@@ -283,7 +283,7 @@ fn of_pool(error: &PoolError) -> Exit {
     }
 }
 
-/// The end of a place that cannot be used.
+/// Exit code for a place that cannot be used.
 pub fn of_store(error: &StoreError) -> Exit {
     match error {
         StoreError::Io { source, .. } => of_io(source),

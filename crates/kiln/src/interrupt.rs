@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What shells expect of a process that an interrupt ended.
+/// Exit code that shells expect of a process that an interrupt ended.
 const INTERRUPTED: i32 = 130;
 
 /// Files that are of no use when the process ends.
@@ -37,7 +37,7 @@ pub fn keep(path: &Path) {
 
 fn end(words: &str) -> ! {
     for path in SCRAP.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        // It is in nobody's way: the next run replaces it.
+        // One that stays is replaced by the next run.
         let _ = std::fs::remove_file(path);
     }
     let mut stderr = std::io::stderr();

@@ -10,7 +10,8 @@
 //! * `page.rs` what a coordinator shows over HTTP; `plan_picture.rs` a plan as a picture
 //! * `archive.rs` folders as a stream of bytes and back
 //! * `interrupt.rs` what Ctrl-C says
-//! * `exit.rs` the exit codes and the one error type of the program
+//! * `transfer.rs` files between folders and pools; `exit.rs` the exit codes and the one error type
+//!   of the program
 
 #![forbid(unsafe_code)]
 
@@ -28,6 +29,7 @@ mod print;
 mod setup;
 mod sizes;
 mod times;
+mod transfer;
 mod volume_logs;
 
 use std::ffi::OsString;

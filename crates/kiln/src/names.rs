@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 /// A pool's description, where no other file is named.
 pub const POOL: &str = "pool.toml";
-/// Where a folder keeps the model of its device. Hidden, so no command takes it for a shard.
+/// The model of a folder's device. Hidden, so no command takes it for a shard.
 pub const DEVICE_MODEL: &str = ".kiln-device";
-/// What `kiln probe` reads.
+/// File that `kiln probe` reads.
 pub const PROBE_SCRATCH: &str = ".kiln-probe.part";
 
 /// The limits of repair traffic, beside the pool's description.
@@ -16,7 +16,7 @@ pub fn limits(pool: &Path) -> PathBuf {
     pool.with_extension("limits.toml")
 }
 
-/// Where the scrub on a schedule is, beside the pool's description.
+/// Position of the scrub on a schedule, beside the pool's description.
 pub fn scrub(pool: &Path) -> PathBuf {
     pool.with_extension("scrub.toml")
 }
@@ -31,7 +31,7 @@ pub fn pool_key(pool: &Path) -> PathBuf {
     pool.with_extension("seal.key")
 }
 
-/// What keeps two kilns from doing the same to a pool, beside its description.
+/// Lock against two kilns doing the same to a pool, beside its description.
 pub fn lock(pool: &Path, what: &str) -> PathBuf {
     pool.with_extension(format!("{what}.lock"))
 }

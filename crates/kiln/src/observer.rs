@@ -33,7 +33,7 @@ impl Terminal {
         Terminal { bar, warnings: AtomicU64::new(0), waits: AtomicBool::new(false) }
     }
 
-    /// Whether there is a bar, which says what is waited for.
+    /// Returns whether a bar is shown, which names the current step.
     pub fn has_bar(&self) -> bool {
         self.bar.is_some()
     }
@@ -100,7 +100,7 @@ impl Observer for Terminal {
     }
 }
 
-/// The time a job will still take; before its first bytes nobody knows.
+/// Returns the time left; unknown before the first bytes.
 fn left(state: &ProgressState, text: &mut dyn std::fmt::Write) {
     let written = match state.pos() {
         0 => text.write_char('?'),

@@ -1,4 +1,4 @@
-//! What people and scripts see: lines, JSON, small tables.
+//! Output for people and scripts: lines, JSON, small tables.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure};
 use crate::lists;
 
-/// Which stream takes a command's report: stderr when the data itself goes to stdout.
+/// The stream of a command's report: stderr when the data itself goes to stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// The usual place.
@@ -23,7 +23,7 @@ pub enum Stream {
 /// Standard output carries an object, so reports and errors must not.
 static DATA_TO_STDOUT: AtomicBool = AtomicBool::new(false);
 
-/// Whether standard output carries an object; with `begins` it does from now on.
+/// Returns whether standard output carries an object; with `begins` it does from now on.
 pub fn data_goes_to_stdout(begins: bool) -> bool {
     DATA_TO_STDOUT.fetch_or(begins, Ordering::Relaxed)
 }
@@ -82,7 +82,7 @@ pub fn report(failure: &Failure, json: bool) -> Exit {
         let error = failure.to_string();
         error_line(&error);
         if json && !data_goes_to_stdout(false) {
-            let (kind, todo) = exit.told();
+            let (kind, todo) = exit.kind_and_advice();
             let todo = match failure {
                 Failure::Exists { .. } | Failure::Replaces { .. } => {
                     "nothing was changed; give --force to replace what is there"
@@ -90,14 +90,14 @@ pub fn report(failure: &Failure, json: bool) -> Exit {
                 _ => todo,
             };
             let told = Told { error, kind, exit: exit as u8, todo };
-            // Nobody is left to tell that nobody listens.
+            // A closed standard output cannot be reported.
             let _ = Stream::Stdout.json(&told);
         }
     }
     exit
 }
 
-/// The one line of a failure. A stderr that is closed leaves nobody to tell, so errors are dropped.
+/// The one line of a failure. A closed stderr cannot report anything, so errors are dropped.
 pub fn error_line(message: &str) {
     let _ = writeln!(io::stderr(), "kiln: {}", flat(message));
 }
@@ -182,7 +182,7 @@ pub fn brief(name: &str) -> String {
 
 /// A line of reports on pools.
 pub const INCOMPLETE: &str =
-    "  so many nodes are UNAVAILABLE that there may be objects which only they know\n";
+    "  listing MAY BE INCOMPLETE: more nodes are down than the manifest quorum tolerates\n";
 
 /// Damaged places, a line each; many of one shard are summed up.
 pub fn damages(list: &[Damage], all: u64) -> String {
@@ -229,7 +229,7 @@ pub fn more_losses(margin: i32) -> String {
     }
 }
 
-/// What was worked around to get the bytes right, for a warning; none: nothing was.
+/// Returns the damage that a read worked around, for a warning.
 pub fn worked_around(lost: &[usize], damaged: u64) -> Option<String> {
     let lost = (!lost.is_empty()).then(|| format!("{} could not be used", lists::named(lost)));
     let damaged = (damaged > 0).then(|| format!("{} found", count(damaged, "damaged place")));

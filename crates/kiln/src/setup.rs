@@ -1,18 +1,18 @@
 //! From what the user typed to ready parts: commands never see a raw flag.
 
 pub mod device;
-mod holes;
+mod sparse_output;
 mod limits;
 pub mod logs;
 mod nodes;
 mod order;
 mod output;
-mod outputs;
+mod output_batch;
 mod plans;
-mod pool;
+mod pool_flags;
 mod pool_key;
 pub mod price;
-mod privacy;
+mod permissions;
 mod raw;
 mod reads;
 pub mod volumes;
@@ -26,13 +26,13 @@ use kiln_node::net::{Address, ClusterKey, Network};
 use kiln_pool::Settings;
 
 pub use limits::LimitFile;
-pub use nodes::{Folders, Parts, kinds_of_places, local};
-pub use output::{Output, Place, write_file};
-pub use outputs::Together;
+pub use nodes::{AgentParts, Folders, kinds_of_places, local};
+pub use output::{Output, OutputTarget, write_file};
+pub use output_batch::OutputBatch;
+pub use permissions::{as_private_as, as_private_as_shards};
 pub use plans::PlanFile;
-pub use pool::{PoolFlags, fresh_run, now_ms};
+pub use pool_flags::{PoolFlags, fresh_run, now_ms};
 pub use price::Prices;
-pub use privacy::{as_private_as, as_private_as_shards};
 pub use raw::{Format, RawFlags, RawSetup};
 pub use reads::{ReadFlags, direct};
 
@@ -49,7 +49,7 @@ const MEMORY: u64 = 192 << 20;
 /// Threads that move bytes to and from agents.
 const NETWORK_THREADS: usize = 2;
 
-/// What every command gets.
+/// Ready parts for every command.
 pub struct Setup {
     /// Reports are JSON.
     pub json: bool,
@@ -103,7 +103,7 @@ impl Setup {
     }
 
     /// The same for what goes on beside the command and says nothing.
-    pub fn beside(&self) -> Setup {
+    pub fn background(&self) -> Setup {
         Setup {
             key: self.key.clone(),
             network: self.network.clone(),
@@ -112,12 +112,12 @@ impl Setup {
         }
     }
 
-    /// As [`Setup::beside`], with this limit of what is read and written at each place.
+    /// As [`Setup::background`], with this limit of what is read and written at each place.
     pub fn paced(&self, rate: Option<u64>) -> Setup {
-        Setup { limit_rate: rate, ..self.beside() }
+        Setup { limit_rate: rate, ..self.background() }
     }
 
-    /// What an operation may use.
+    /// Returns the resources of an operation.
     pub fn settings(&self) -> Settings<'_> {
         let (threads, lock_wait) = (self.threads, self.lock_wait);
         let drop_behind = true;
@@ -148,7 +148,7 @@ impl Setup {
     /// The cluster's key.
     ///
     /// # Errors
-    /// None is named, or the file is none.
+    /// No key is named, or the file has none.
     pub fn key(&self) -> Result<ClusterKey, Failure> {
         match &self.key {
             Some(path) => Ok(ClusterKey::load(path)?),

@@ -8,7 +8,7 @@ const UNITS: &[(&str, u64)] = &[("s", 1), ("m", 60), ("min", 60), ("h", 3600), (
 /// Parses a span: a whole number and a unit.
 ///
 /// # Errors
-/// It is none; the words say what would be right.
+/// Not a time; the message gives an example.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is not a time: write a number and s, m, h or d, e.g. 30d");
     let trimmed = text.trim();

@@ -11,13 +11,13 @@ pub fn nodes(log: &LogReport) -> String {
         LogCopyState::Here => None,
         LogCopyState::Leaving => Some("leaves"),
         LogCopyState::Away => Some("is unavailable"),
-        LogCopyState::Missing => Some("has none any more"),
+        LogCopyState::Missing => Some("has no copy any more"),
     };
     let nodes = log.copies.iter().filter_map(|(id, it)| Some(format!("{id} {}", state(*it)?)));
     nodes.collect::<Vec<_>>().join(", ")
 }
 
-/// What is wrong with a log, in words.
+/// Describes the damage of a log.
 pub fn words(log: &LogReport) -> String {
     let nodes = nodes(log);
     let (volume, all) = (&log.volume, log.copies.len());
@@ -36,12 +36,12 @@ pub fn exit<'a>(logs: impl IntoIterator<Item = &'a LogReport>) -> Exit {
     }
 }
 
-/// What came of a log that lacked copies.
+/// Outcome of the repair of a log that lacked copies.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tended {
     #[serde(flatten)]
     pub log: LogReport,
-    /// Nobody used the volume: all that its log had is in objects now.
+    /// The volume was not in use: the contents of its log are in objects now.
     pub closed: bool,
     /// Its writer lives, who looks after it.
     pub in_use: bool,
@@ -72,7 +72,7 @@ pub fn tended_exit(tended: &[Tended]) -> Exit {
     exit(tended.iter().filter(|it| !it.closed && !it.log.is_whole()).map(|it| &it.log))
 }
 
-/// What is wrong with the bytes of a log, in words.
+/// Describes the damage of a log's bytes.
 pub fn fault_words(found: &LogCheck) -> String {
     let LogCheck { volume, last, lost, faults } = found;
     if let Some(batch) = lost {

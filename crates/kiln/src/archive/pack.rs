@@ -12,7 +12,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::TIME;
 
-/// What was left out is told one by one up to here.
+/// Most omissions that are listed one by one.
 const MAX_LEFT_OUT: usize = 1000;
 
 /// A folder, or a file, that is read as a tar archive, packed by a thread of its own.
@@ -43,7 +43,7 @@ impl Packed {
         Ok(Packed { bytes, worker: Some(worker), left_out })
     }
 
-    /// What is in the folder and not in the archive, and why.
+    /// Returns the entries that are not in the archive, and why.
     pub fn left_out(&self) -> Vec<String> {
         self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -85,7 +85,7 @@ impl Packing {
         } else {
             let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
             if left_out.len() < MAX_LEFT_OUT {
-                left_out.push(format!("{}: no file, folder or link", path.display()));
+                left_out.push(format!("{}: skipped (device, socket or pipe)", path.display()));
             }
             Ok(())
         }
@@ -152,7 +152,8 @@ impl Read for Exactly<'_> {
         }
         match self.file.read(&mut buf[..most]) {
             Ok(0) => {
-                let problem = format!("{} became shorter meanwhile", self.path.display());
+                let problem =
+                    format!("{}: truncated while it was read; run it again", self.path.display());
                 Err(io::Error::other(problem))
             }
             Ok(count) => {

@@ -22,7 +22,7 @@ pub struct Unpacking {
     place: PathBuf,
 }
 
-/// What a folder gets when all that is in it is there.
+/// Metadata that a folder gets when it is complete.
 struct Folder {
     path: PathBuf,
     mode: u32,
@@ -39,7 +39,8 @@ impl Unpacking {
             return Err(Failure::InTheWay { path: place.to_owned() });
         }
         let Some(name) = place.file_name() else {
-            let problem = format!("{} is no name for a folder", place.display());
+            let problem =
+                format!("{} is not a folder name; name the folder to create", place.display());
             return Err(Failure::Flag { flag: "--output", problem });
         };
         let part = place.with_file_name(output_part(name));
@@ -85,7 +86,7 @@ impl Unpacking {
         Ok(left_out)
     }
 
-    /// What the archive holds: one thing, unless another program made it.
+    /// Returns the archive's top entry: one, unless another program made it.
     fn only(&self) -> io::Result<PathBuf> {
         let mut entries = fs::read_dir(&self.part)?;
         match (entries.next().transpose()?, entries.next()) {
@@ -135,9 +136,7 @@ fn unpack(mut bytes: PipeReader, into: &Path) -> io::Result<Vec<String>> {
     let mut archive = Archive::new(&mut bytes);
     for entry in archive.entries()? {
         // The bytes that are no header are not for a terminal.
-        let none = |error: io::Error| {
-            io::Error::new(error.kind(), "it is no archive, or one that was cut off")
-        };
+        let none = |error: io::Error| io::Error::new(error.kind(), "invalid or truncated archive");
         let mut entry = entry.map_err(none)?;
         let name = entry.path()?.into_owned();
         let time = time(&mut entry)?;
@@ -149,14 +148,20 @@ fn unpack(mut bytes: PipeReader, into: &Path) -> io::Result<Vec<String>> {
                 // Until all is in it, its owner may write to it.
                 if !entry.unpack_in(into)? {
                     folders.pop();
-                    left_out.push(format!("{}: it lies outside", name.display()));
+                    left_out.push(format!(
+                        "{}: skipped (path leads outside the archive)",
+                        name.display()
+                    ));
                     continue;
                 }
                 fs::set_permissions(into.join(&name), Permissions::from_mode(0o700))?;
             }
             EntryType::Regular | EntryType::Symlink | EntryType::Link | EntryType::GNUSparse => {
                 if !entry.unpack_in(into)? {
-                    left_out.push(format!("{}: it lies outside", name.display()));
+                    left_out.push(format!(
+                        "{}: skipped (path leads outside the archive)",
+                        name.display()
+                    ));
                 } else if kind == EntryType::Regular {
                     // Whole seconds are there; a file that may not be opened keeps these.
                     if let Ok(file) = File::open(into.join(&name)) {
@@ -164,7 +169,7 @@ fn unpack(mut bytes: PipeReader, into: &Path) -> io::Result<Vec<String>> {
                     }
                 }
             }
-            _ => left_out.push(format!("{}: no file, folder or link", name.display())),
+            _ => left_out.push(format!("{}: skipped (device, socket or pipe)", name.display())),
         }
     }
     for folder in folders.iter().rev() {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::Stream;
-use crate::setup::{Parts, Setup, fresh_run};
+use crate::setup::{AgentParts, Setup, fresh_run};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +31,7 @@ The agent ends cleanly on SIGTERM or SIGINT. KILN_LOG=debug tells more in its lo
 
 /// Serve a folder of this machine, or a bucket, to other machines
 ///
-/// The agent gives the files of one folder, and nothing else, to whoever holds the cluster's key.
+/// The agent serves the files of one folder, and nothing else, to holders of the cluster's key.
 /// Beside a bucket it reads what repairs need and computes with other agents, so that who orders a
 /// repair downloads nothing. As long as it serves a bucket, everybody writes there through it.
 /// Its log goes to standard error (as JSON with --json), and one line on standard output says
@@ -73,7 +73,7 @@ pub struct Agent {
     init: bool,
 }
 
-/// What is said on standard output.
+/// Line on standard output.
 #[derive(Serialize)]
 struct Started {
     address: String,
@@ -96,7 +96,7 @@ impl Agent {
         let who = format!("the agent at {listen} of {}", host_name());
         let (folder, take_over) = (self.parts.as_deref(), self.take_over);
         let id = names::hex(&fresh_run());
-        let parts = Parts { folder, who: &who, id: &id, take_over };
+        let parts = AgentParts { folder, who: &who, id: &id, take_over };
         let backend = setup.open_to_serve(dir, &parts)?;
         let name = self.name.clone().unwrap_or_else(|| folder_name(&*backend));
         let agent = AgentSetup { place: name.clone(), backend, key, limits: Limits::default() };
@@ -160,7 +160,7 @@ fn init(setup: &Setup) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What this machine calls itself.
+/// Returns the name of this machine.
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
     name.map_or_else(|_| "an unknown host".to_owned(), |name| name.trim().to_owned())
@@ -192,7 +192,7 @@ fn log_to_stderr(json: bool) {
     let level = std::env::var("KILN_LOG").unwrap_or_else(|_| "info".to_owned());
     let filter = tracing_subscriber::EnvFilter::new(level);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // Somebody may have set up a log already; theirs stays.
+    // A log may have been set up already; it stays.
     let _ = match json {
         true => log.json().try_init(),
         false => log.with_ansi(false).try_init(),

@@ -150,7 +150,7 @@ fn one(codec: &Codec, setup: &Setup) -> Result<(), Failure> {
     Stream::Stdout.text(&text)
 }
 
-/// How many shards, and how many more if one is lucky.
+/// Returns the tolerated losses, guaranteed and at best.
 fn may_be_lost(card: &Card) -> String {
     let any = format!("any {}", card.margin);
     match card.margin == card.m as i32 {

@@ -3,9 +3,9 @@
 mod control;
 mod hook;
 mod logs;
-mod object;
+mod object_repair;
 mod paid;
-mod pool;
+mod pool_recovery;
 mod scrubs;
 mod watch;
 
@@ -55,18 +55,18 @@ pub struct Coordinator {
     #[arg(value_name = "AGENT")]
     agents: Vec<PathBuf>,
 
-    /// Where rebuilt shards go: ids of nodes of the pool, or `spread` over all [default: their own
-    /// nodes, where these are there, else spread]. Shards for which the nodes named have no room
-    /// go elsewhere. Without a pool the address of an agent
+    /// Place rebuilt shards there: ids of nodes of the pool, or `spread` over all [default: their
+    /// own nodes, where these are there, else spread]. Shards for which the nodes named have no
+    /// room go elsewhere. Without a pool the address of an agent
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
     to: Vec<String>,
 
-    /// How the work is placed: see kiln plan; `joint`, for a pool, takes for each object the plan
-    /// that loads the links most evenly [default: joint, without a pool hub]
+    /// Strategy that places the work: see kiln plan; `joint`, for a pool, takes for each object the
+    /// plan that loads the links most evenly [default: joint, without a pool hub]
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
 
-    /// What reads cost at the nodes, and bytes that they send to another zone: a table as kiln
+    /// Prices of reads at the nodes and of bytes sent to another zone: a table as kiln
     /// repair --price takes it, with zones by nodes = [...] (without a pool addresses of agents as
     /// they are given). Each object is repaired by the plan and the helpers that cost the least.
     /// Not weighed are where rebuilt shards go, shards that are copied from a node that leaves, and
@@ -153,6 +153,10 @@ pub struct PoolRecover {
 
 impl Coordinator {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
-        if self.agents.is_empty() { pool::run(&self, setup) } else { object::run(&self, setup) }
+        if self.agents.is_empty() {
+            pool_recovery::run(&self, setup)
+        } else {
+            object_repair::run(&self, setup)
+        }
     }
 }

@@ -6,10 +6,10 @@ use clap::Args;
 use kiln_pool::PoolError;
 
 use crate::args::with_exit_codes;
-use crate::cmd::transfer::walk::Walked;
-use crate::cmd::transfer::{Item, MARK, Report, Transfer, name_of_file, path_below};
 use crate::exit::{Exit, Failure};
 use crate::setup::{PoolFlags, Setup, local};
+use crate::transfer::local_tree::LocalTree;
+use crate::transfer::{Item, MARK, Report, Transfer, name_of_file, path_below};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,7 +21,7 @@ Examples:
   kiln sync photos pool:photos          what has changed, too";
 
 /// Printed at an interrupt.
-pub const INTERRUPTED: &str = "what was copied stays; the same command with --skip copies the rest";
+pub const INTERRUPTED: &str = "copies so far stay; rerun with --skip to copy the rest";
 
 /// Copy files and folders into a pool, or out of it
 ///
@@ -61,7 +61,7 @@ impl Cp {
             (Some(from), None) => copy_out(&transfer, from, local(self.to.as_ref())?)?,
             _ => {
                 let problem =
-                    "exactly one of the two paths must be in the pool: write that one as pool:NAME"
+                    "exactly one of the two paths must be in the pool; write it as pool:NAME"
                         .into();
                 return Err(Failure::Flag { flag: "TO", problem });
             }
@@ -79,7 +79,7 @@ fn copy_in(transfer: &Transfer<'_>, from: &Path, to: &str) -> Result<Report, Fai
     // A link that is named itself is followed; links inside are kept as links.
     let whole = from.canonicalize();
     let from = whole.as_deref().unwrap_or(from);
-    transfer.put(Walked::new(from, &name)?, &mut report)?;
+    transfer.put(LocalTree::new(from, &name)?, &mut report)?;
     Ok(report)
 }
 

@@ -11,12 +11,13 @@ use serde::Serialize;
 
 use crate::archive::Unpacking;
 use crate::args::{byte_range, with_exit_codes};
-use crate::cmd::all;
+use crate::cmd::multi_object;
 use crate::exit::{Exit, Failure};
 use crate::lists;
 use crate::print::{Stream, count, damages, pace, worked_around};
 use crate::setup::{
-    Folders, Output, Place, RawFlags, RawSetup, ReadFlags, Setup, as_private_as_shards, local,
+    Folders, Output, OutputTarget, RawFlags, RawSetup, ReadFlags, Setup, as_private_as_shards,
+    local,
 };
 use crate::sizes;
 
@@ -28,14 +29,13 @@ Examples:
   kiln decode shards --unpack -o photos        an encoded folder, as a folder again
   kiln decode backups --all -o restored        all objects in the folder and in all folders below
   kiln decode shards --range 1GiB+64KiB -o part
-  kiln decode shards --salvage -o rest.tar     what can be had, when not all can; exit code 6
+  kiln decode shards --salvage -o rest.tar     all readable data, when some is lost; exit code 6
   kiln decode chunks --format raw --code rs:4+2 --size 1234567 -o photos.tar
 
 The file appears under its name only when it is complete.";
 
 /// Printed at an interrupt.
-pub const INTERRUPTED: &str =
-    "nothing has the name of the output yet; the same command begins again";
+pub const INTERRUPTED: &str = "no output was written; rerun to start over";
 
 /// Get the file back from its shards
 ///
@@ -60,8 +60,8 @@ pub struct Decode {
     #[arg(long, value_name = "START+LENGTH", value_parser = byte_range)]
     range: Option<Range<u64>>,
 
-    /// Where not everything can be decoded, write what can be had, with zeros for the rest, and say
-    /// which bytes are missing (exit code 6)
+    /// If not everything can be decoded, write all readable data, zero-fill the rest, and list
+    /// the missing bytes (exit code 6)
     #[arg(long, conflicts_with = "range")]
     salvage: bool,
 
@@ -85,11 +85,11 @@ impl Decode {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let raw = self.raw.setup()?;
         if self.all {
-            all::refuse_raw(raw.is_some())?;
+            multi_object::refuse_raw(raw.is_some())?;
             return self.decode_all(setup);
         }
-        let place = Place::new(&self.output)?;
-        if self.unpack && place == Place::Stdout {
+        let place = OutputTarget::new(&self.output)?;
+        if self.unpack && place == OutputTarget::Stdout {
             let problem = "a folder cannot go to standard output; without --unpack the archive can"
                 .to_owned();
             return Err(Failure::Flag { flag: "--unpack", problem });
@@ -104,8 +104,8 @@ impl Decode {
         let mut answer = outcome?;
         answer.report.seconds = setup.seconds();
         let stream = match place {
-            Place::Stdout => Stream::Stderr,
-            Place::File(_) => Stream::Stdout,
+            OutputTarget::Stdout => Stream::Stderr,
+            OutputTarget::File(_) => Stream::Stdout,
         };
         warn(&answer, setup);
         if setup.json {
@@ -117,7 +117,7 @@ impl Decode {
     }
 }
 
-/// What was done, with what a salvage says beyond.
+/// Report of a decode, with that of a salvage.
 #[derive(Serialize)]
 struct Answer {
     #[serde(flatten)]
@@ -167,7 +167,7 @@ impl Decode {
         &self,
         raw: &RawSetup,
         folders: &Folders,
-        place: &Place,
+        place: &OutputTarget,
         setup: &Setup,
     ) -> Result<Answer, Failure> {
         let given = [("--salvage", self.salvage), ("--range", self.range.is_some())];
@@ -186,7 +186,7 @@ impl Decode {
         &self,
         folders: &Folders,
         object: Option<&str>,
-        place: &Place,
+        place: &OutputTarget,
         setup: &Setup,
     ) -> Result<Answer, Failure> {
         let settings = setup.settings();
@@ -209,11 +209,11 @@ impl Decode {
     /// Opens the output, has it written, and gives it its name.
     fn write_to(
         &self,
-        place: &Place,
+        place: &OutputTarget,
         body: impl FnOnce(&mut dyn Write) -> Result<Answer, Failure>,
     ) -> Result<Answer, Failure> {
         match (self.unpack, place) {
-            (true, Place::File(path)) => {
+            (true, OutputTarget::File(path)) => {
                 let mut output = Unpacking::new(path)?;
                 let mut answer = body(&mut output)?;
                 answer.left_out = output.finish()?;
@@ -230,12 +230,12 @@ impl Decode {
 
     fn decode_all(&self, setup: &Setup) -> Result<Exit, Failure> {
         let into = local(&self.output)?;
-        let groups = all::groups(setup, &self.folders, self.reads.mode())?;
-        all::each(&groups, setup, |group| {
+        let groups = multi_object::groups(setup, &self.folders, self.reads.mode())?;
+        multi_object::each(&groups, setup, |group| {
             let folder = into.join(&group.below);
             make_folder(&folder)?;
             as_private_as_shards(&group.folders, Some(&group.object));
-            let place = Place::File(folder.join(&group.object));
+            let place = OutputTarget::File(folder.join(&group.object));
             let mut answer = self.decode(&group.folders, Some(&group.object), &place, setup)?;
             answer.report.seconds = setup.seconds() - group.begun.get();
             warn(&answer, setup);

@@ -34,8 +34,8 @@ An interrupted encode of a file resumes where it was when the same command is gi
 
 /// Printed at an interrupt.
 pub const INTERRUPTED: &str = "\
-         no shard has its name yet; hidden parts (.*.part) stay beside them, and the same \
-         command goes on with them (from a pipe or a folder it begins again and replaces them)";
+         no shard is complete yet; hidden parts (.*.part) stay, and a rerun goes on with them (from \
+         a pipe or a folder it starts over)";
 
 /// Cut a file or folder into shards, some of which may be lost later
 ///
@@ -68,7 +68,7 @@ pub struct Encode {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     chunk: Option<u64>,
 
-    /// How to store the shards
+    /// Format of the shards
     #[arg(long, value_enum, default_value = "kiln")]
     format: Format,
 
@@ -117,7 +117,7 @@ impl Encode {
 }
 
 impl Encode {
-    /// What is to be encoded as an archive.
+    /// Returns the folder to encode as an archive.
     fn archived(&self) -> Result<Option<PathBuf>, Failure> {
         if self.input == Path::new("-") {
             return Ok(None);

@@ -12,7 +12,7 @@ use kiln_pool::{GetReport, GetRequest, Helpers, Observer, Pool, PoolError, attri
 use crate::args::{byte_range, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, damages, pace, worked_around};
-use crate::setup::{Output, Place, PoolFlags, Setup, fresh_run};
+use crate::setup::{Output, OutputTarget, PoolFlags, Setup, fresh_run};
 use crate::sizes;
 
 const EXAMPLES: &str = "\
@@ -27,8 +27,7 @@ and streamed here: this machine then receives about as many bytes as it asked fo
 several times as many. Small reads, and reads of whole stripes, are decoded here.";
 
 /// Printed at an interrupt.
-pub const INTERRUPTED: &str =
-    "nothing has the name of the output yet; the same command begins again";
+pub const INTERRUPTED: &str = "no output was written; rerun to start over";
 
 /// Agents rebuild what is lost where that makes a read shorter.
 const AUTO: &str = "auto";
@@ -51,7 +50,7 @@ pub struct Get {
     #[arg(long, value_name = "START+LENGTH", value_parser = byte_range)]
     range: Option<Range<u64>>,
 
-    /// How lost chunks are rebuilt: auto, central (on this machine), or by agents, with a strategy
+    /// Rebuild lost chunks by: auto, central (on this machine), or by agents, with a strategy
     /// of kiln plan --strategy
     #[arg(long, value_name = "NAME", default_value = AUTO)]
     strategy: String,
@@ -81,7 +80,7 @@ impl Get {
         let (pool, _) = found?;
         let last = self.name.rsplit('/').next().unwrap_or_default();
         let path = self.output.unwrap_or_else(|| Path::new(last).to_owned());
-        let place = Place::new(&path)?;
+        let place = OutputTarget::new(&path)?;
         let mut output = Output::open(&place, self.force)?;
         let req = GetRequest { name: &self.name, range: self.range };
         let agents = agents(&self.strategy, &pool, setup)?;
@@ -91,14 +90,14 @@ impl Get {
         let mut report = outcome?;
         output.finish()?;
         report.seconds = setup.seconds();
-        let stream = if place == Place::Stdout { Stream::Stderr } else { Stream::Stdout };
+        let stream = if place == OutputTarget::Stdout { Stream::Stderr } else { Stream::Stdout };
         warn(&report, setup);
         show(&report, stream, setup)?;
         Ok(Exit::Done)
     }
 }
 
-/// Whether a name is known as that of a folder.
+/// Returns whether a name is known as that of a folder.
 fn folder(pool: &Pool, name: &str) -> bool {
     pool.has(&attributes_in(name.trim_end_matches('/'))).unwrap_or(false)
 }

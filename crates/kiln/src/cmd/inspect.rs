@@ -42,7 +42,7 @@ struct Answer {
     files: Vec<FileReport>,
 }
 
-/// What one shard file says about itself, in the order of its header.
+/// Header of one shard file, in its order.
 #[derive(Serialize)]
 struct FileReport {
     file: String,
@@ -171,7 +171,7 @@ fn object_text(report: &SetReport) -> String {
     text
 }
 
-/// How many shards are enough; a code that this program cannot do is taken for one of the usual.
+/// Returns how many shards are enough; an unknown code counts as MDS.
 fn suffices(report: &FileReport) -> String {
     let codec = report.spec.parse().and_then(|spec| Codec::new(&spec));
     match codec.map(|codec| (codec.is_mds(), codec.margin(&[]))) {

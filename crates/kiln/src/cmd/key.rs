@@ -25,13 +25,13 @@ then the new one alone. Members with one of these files and with the one before 
 
 /// Issue a key for one role that ends after some days
 ///
-/// Whoever holds the cluster's key may do everything and issue others. An issued key is enough for
+/// The cluster's key permits everything and issues others. An issued key is enough for
 /// its role: client (files of agents, and the rebuilding of what is read), agent (serving a folder,
 /// and its part in repairs) or administrator (repairs and recovery too).
 #[derive(Debug, Args)]
 #[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Key {
-    /// What its holder is
+    /// Role of its holder
     #[arg(long, value_enum)]
     role: Role,
 
@@ -74,7 +74,7 @@ impl Key {
             (true, _) => Stream::Stdout.json(&Issued { file, role, ends })?,
             (false, true) => {}
             (false, false) => Stream::Stdout
-                .text(&format!("{file} is a key of the role {role}; it ends on {ends}\n"))?,
+                .text(&format!("{file} is a key of the role {role}; it expires on {ends}\n"))?,
         }
         Ok(Exit::Done)
     }

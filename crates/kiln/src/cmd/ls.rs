@@ -76,9 +76,9 @@ impl Ls {
         if pool.sees_all()? {
             return Ok(Exit::Done);
         }
-        setup
-            .observer
-            .warn("so many nodes are unavailable that there may be objects which only they know");
+        setup.observer.warn(
+            "listing may be incomplete: more nodes are down than the manifest quorum tolerates",
+        );
         Ok(Exit::NotRecoverable)
     }
 }

@@ -11,10 +11,10 @@ use kiln_pool::{
 use serde::Serialize;
 
 use crate::args::with_exit_codes;
-use crate::cmd::transfer::walk::{joined, split};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
+use crate::transfer::local_tree::{joined, split};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -132,7 +132,7 @@ fn one(
             (_, Err(error)) => Err(error),
         }
     })?;
-    // Somebody may have put another version meanwhile: that one stays.
+    // Another version may have been put meanwhile: it stays.
     let now = pool.manifest(from)?;
     if (now.version, now.run) != (manifest.version, manifest.run) {
         return Err(PoolError::Conflict { name: from.to_owned() }.into());

@@ -61,7 +61,7 @@ pub struct Nbd {
     #[arg(long)]
     read_only: bool,
 
-    /// Take the volume from whoever uses it now; that one can write nothing more
+    /// Take the volume from its present server, which can write nothing more
     #[arg(long)]
     take_over: bool,
 
@@ -89,7 +89,7 @@ pub struct Nbd {
     #[arg(hide_default_value = true)]
     limit_cleaning: u64,
 
-    /// Serve other machines without encryption: whoever reaches the port can read and write
+    /// Serve other machines without encryption: anyone who reaches the port can read and write
     #[arg(long)]
     insecure: bool,
 
@@ -97,7 +97,7 @@ pub struct Nbd {
     pool: PoolFlags,
 }
 
-/// What is said on standard output.
+/// Line on standard output.
 #[derive(Serialize)]
 struct Started {
     uri: String,
@@ -217,7 +217,7 @@ impl Nbd {
         let status = served.running.volume().status();
         match Arc::into_inner(served) {
             Some(served) => served.running.close()?,
-            None => return Err(VolumeError::Usage { what: "a client is left".into() }.into()),
+            None => return Err(VolumeError::Usage { what: "a client disconnected".into() }.into()),
         }
         if setup.json {
             Stream::Stdout.json(&Ended { volume: self.volume, status })?;
@@ -253,12 +253,12 @@ impl Nbd {
     }
 }
 
-/// The file of a socket, while there is somebody who listens.
+/// The file of a socket, while it is listened on.
 struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // It is of no use to anybody, and in nobody's way if it stays.
+        // A file that stays is replaced by the next server.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -285,7 +285,7 @@ fn allow_open_files() {
     }
 }
 
-/// Tells how a volume is to whoever asks over HTTP.
+/// Reports the state of a volume over HTTP.
 async fn monitor(listen: &str, volume: &str, served: &Arc<Served>) -> Result<Monitor, Failure> {
     let (served, name) = (Arc::downgrade(served), volume.to_owned());
     let text = move || {

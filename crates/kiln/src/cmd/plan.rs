@@ -122,7 +122,7 @@ struct Cost {
     nodes: Vec<Load>,
 }
 
-/// What one helper reads.
+/// Reads of one helper.
 #[derive(Serialize)]
 struct Load {
     index: usize,

@@ -28,9 +28,9 @@ Examples:
   kiln pool add-node n14 /disk14
   kiln pool add-node n03 --replace          its disk was replaced by an empty one
   kiln pool drain n05                       move everything off a node, then drop it
-  kiln pool forget n03                      it will not come back; kiln repair makes up for it
+  kiln pool forget n03                      it will not come back; kiln repair rebuilds its shards
   kiln pool rebalance                       e.g. after add-node: shards move where they belong
-  kiln pool seal                            nobody can forge anything who only has the nodes
+  kiln pool seal                            nothing can be forged with the nodes alone
   kiln pool seal --new-key                  the key leaked: makes another one, by which the next
                                             kiln pool seal seals everything again
   kiln pool limit --rate 20MiB              of repairs by kiln coordinator, at each node
@@ -39,8 +39,7 @@ Examples:
 
 /// Printed at an interrupt.
 pub const INTERRUPTED: &str = "\
-         a change of the pool is made as a whole or not at all; kiln status says which, and the \
-         same command goes on";
+         a change of the pool is atomic; kiln status shows whether it was made; rerun to go on";
 
 /// Make and change pools: many objects over many disks
 ///

@@ -46,7 +46,7 @@ pub struct Probe {
     #[arg(value_name = "DIR|DEVICE")]
     target: PathBuf,
 
-    /// Where to keep the result [default: .kiln-device in DIR; nowhere for DEVICE]
+    /// Keep the result in FILE [default: .kiln-device in DIR; nowhere for DEVICE]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -70,7 +70,7 @@ struct Report {
     meaning: Vec<String>,
     /// Longer reads are asked for in pieces of this size.
     longest_read: u64,
-    /// What this program asked for, and what the device counted meanwhile, for all that use it.
+    /// Bytes that this program asked for, and that the device counted meanwhile for all its users.
     asked: Requests,
     counted: Option<Requests>,
     bytes_read: u64,
@@ -240,7 +240,7 @@ fn meaning(model: &DeviceModel, slice: Option<f64>) -> Vec<String> {
     lines
 }
 
-/// How much the model can be trusted, in words.
+/// Describes the accuracy of the model.
 fn doubt(model: &DeviceModel) -> String {
     let Uncertainty { error, spread, ref alternatives } = model.uncertainty;
     let mut text = format!(

@@ -21,8 +21,7 @@ Examples:
 
 /// Printed at an interrupt.
 pub const INTERRUPTED: &str = "\
-         nothing was put; kiln scrub removes its parts a day later, and the same command begins \
-         again";
+         nothing was put; rerun to start over (kiln scrub removes the parts a day later)";
 
 /// Put a file into a pool
 ///

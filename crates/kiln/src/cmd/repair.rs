@@ -1,7 +1,7 @@
 //! `kiln repair`
 
 mod costs;
-mod pool;
+mod pool_repair;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use kiln_store::ReadMode;
 
 use self::costs::{Costs, Priced, price};
 use crate::args::with_exit_codes;
-use crate::cmd::all;
+use crate::cmd::multi_object;
 use crate::exit::{Exit, Failure};
 use crate::lists::{self, Indices};
 use crate::print::{Stream, damages, pace, table};
@@ -23,7 +23,7 @@ use crate::setup::{
 };
 use crate::sizes;
 
-pub use pool::show as show_recovery;
+pub use pool_repair::show as show_recovery;
 
 /// No code has more chunks.
 const MAX_SHARDS: usize = 256;
@@ -47,8 +47,7 @@ An interrupted repair resumes where it was when the same command is given again.
 
 /// Printed at an interrupt.
 pub const INTERRUPTED: &str = "\
-         what was rebuilt before stays; hidden parts (.*.part) stay, and the same command goes \
-         on with them";
+         rebuilt shards stay; hidden parts (.*.part) stay, and a rerun goes on with them";
 
 /// Rebuild lost and damaged shards
 ///
@@ -78,7 +77,7 @@ pub struct Repair {
     #[arg(long)]
     dry_run: bool,
 
-    /// What reads cost on the devices, as kiln probe measured it. Without this flag a folder's
+    /// Costs of reads on the devices, as kiln probe measured them. Without this flag a folder's
     /// own model counts, where every folder has one
     #[arg(long, value_name = "FILE")]
     device_model: Option<PathBuf>,
@@ -87,7 +86,7 @@ pub struct Repair {
     #[arg(long, conflicts_with = "device_model")]
     as_runs: bool,
 
-    /// What requests and bytes cost where the shards are: a table as kiln plan --price takes it,
+    /// Prices of requests and bytes where the shards are: a table as kiln plan --price takes it,
     /// with zones by nodes = [...] instead of chunks. Read what is cheapest, be it runs joined
     /// through gaps or whole chunks
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device_model", "as_runs"])]
@@ -116,8 +115,8 @@ impl Repair {
         if self.folders.is_empty() {
             self.refuse_folder_flags()?;
             let prices = self.price.as_deref().map(Prices::of_nodes).transpose()?;
-            let request = pool::Asked { away: self.away, dry_run: self.dry_run, prices };
-            return pool::run(&self.pool, &request, setup);
+            let request = pool_repair::Asked { away: self.away, dry_run: self.dry_run, prices };
+            return pool_repair::run(&self.pool, &request, setup);
         }
         let raw = self.raw.setup()?;
         let costs = self.costs()?;
@@ -125,7 +124,7 @@ impl Repair {
         let mode = self.reads.mode();
         let mode = if matches!(costs, Costs::Of(Some(_))) { setup::direct() } else { mode };
         if self.all {
-            all::refuse_raw(raw.is_some())?;
+            multi_object::refuse_raw(raw.is_some())?;
             return self.repair_all(&costs, mode, setup);
         }
         let folders = Folders::to_read(setup, &self.folders, mode)?;
@@ -160,12 +159,12 @@ impl Repair {
 
 impl Repair {
     fn repair_all(&self, costs: &Costs, mode: ReadMode, setup: &Setup) -> Result<Exit, Failure> {
-        let groups = all::groups(setup, &self.folders, mode)?;
+        let groups = multi_object::groups(setup, &self.folders, mode)?;
         for group in &groups {
             as_private_as_shards(&group.folders, Some(&group.object));
         }
         let settings = setup.settings();
-        all::each(&groups, setup, |group| {
+        multi_object::each(&groups, setup, |group| {
             let request = RepairRequest {
                 scan: self.scan,
                 dry_run: self.dry_run,
@@ -179,7 +178,7 @@ impl Repair {
         })
     }
 
-    /// What is known of the costs of reads.
+    /// Returns the known costs of reads.
     fn costs(&self) -> Result<Costs, Failure> {
         if let Some(path) = &self.price {
             return Prices::of_nodes(path).map(Costs::Paid);

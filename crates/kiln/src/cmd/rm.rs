@@ -15,8 +15,7 @@ Examples:
   kiln rm -r photos/2024            all objects whose names begin with photos/2024/";
 
 /// Printed at an interrupt.
-pub const INTERRUPTED: &str =
-    "what was removed before stays removed; the same command removes the rest";
+pub const INTERRUPTED: &str = "removals so far stay; rerun to remove the rest";
 
 /// Remove objects from a pool
 ///

@@ -20,13 +20,12 @@ Examples:
   kiln scrub && echo all is well";
 
 /// Printed at an interrupt.
-pub const INTERRUPTED: &str =
-    "what was found and set right stays so; the same command begins again";
+pub const INTERRUPTED: &str = "findings and corrections stay; rerun to start over";
 
 /// Check a pool for corruption, missing shards and leftover files
 ///
-/// What is damaged is remembered for the next kiln repair. Files that belong to no object (of
-/// interrupted puts, of nodes that were unavailable) are removed. Of volumes that nobody uses the
+/// Damage is remembered for the next kiln repair. Files that belong to no object (of
+/// interrupted puts, of nodes that were unavailable) are removed. Of volumes not in use the
 /// copies of their logs are compared. Exit code 1 means: damage was found, and kiln repair can fix
 /// it; 2 means that an object, or what a log alone has, cannot be read.
 #[derive(Debug, Args)]

@@ -15,7 +15,7 @@ use crate::print::{INCOMPLETE, Stream, count, more_losses, table};
 use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
 use crate::{sizes, volume_logs};
 
-/// How long a put or a removal takes to give its shards a manifest, or none: much less.
+/// Time in which a put gives its shards a manifest, and a removal deletes it: ample.
 const MOMENT: Duration = Duration::from_millis(500);
 
 const EXAMPLES: &str = "\
@@ -68,7 +68,7 @@ impl Status {
 }
 
 impl Status {
-    /// Whether somebody holds the lock that one takes who repairs. Nothing is made to find out.
+    /// Returns whether a repair holds its lock. Creates no file to find out.
     fn repair_here(&self) -> bool {
         lock(&self.pool.path(), "repair").exists()
             && matches!(self.pool.lock("repair"), Err(Failure::Pool(PoolError::Refused { .. })))
@@ -90,7 +90,7 @@ impl Status {
             (index, status) = survey()?;
         }
         if !index.is_kept() {
-            setup.observer.warn("the local index is in use; what scrubs have found is not counted");
+            setup.observer.warn("local index in use: findings of scrubs are not counted");
         }
         let rim = volumes::rim_over(pool, &self.pool, setup);
         let logs = logs::lacking(&rim, &index, setup)?;
@@ -110,7 +110,7 @@ fn exit(status: &PoolStatus) -> Exit {
     }
 }
 
-/// What goes on.
+/// Running and due work.
 #[derive(Serialize)]
 struct Work {
     /// A repair, scrub or coordinator works on this description, on this machine.
@@ -136,22 +136,22 @@ fn left(first: Option<(f64, u64)>, now: f64, bytes: u64) -> Option<u64> {
     Some((bytes as f64 / done as f64 * (now - then)).ceil() as u64)
 }
 
-/// What an operator asks first: is all data safe, what is being done, when is it finished.
+/// Answers an operator's first questions: is all data safe, what is being done, until when.
 fn answers(Shown { status, logs, work }: &Shown<'_>) -> String {
     let endangered = status.objects.saturating_sub(status.whole);
     let least = status.endangered.keys().next().copied().unwrap_or(0);
     let least_log = logs.iter().map(|log| log.here() as i32 - 1).min().unwrap_or(0);
     let safe = match (status.unreadable, status.incomplete, endangered) {
         (0, ..) if least_log < 0 => {
-            "is all data safe?    NO: what a volume's log alone has cannot be read now".to_owned()
+            "is all data safe?    NO: unsealed writes of a volume are unavailable (no log replica reachable)".to_owned()
         }
         (0, false, 0) if !logs.is_empty() => format!(
-            "is all data safe?    all can be read; the most endangered log bears {}",
+            "is all data safe?    all readable; the least redundant log tolerates {}",
             more_losses(least_log)
         ),
         (0, false, 0) => "is all data safe?    yes".to_owned(),
         (0, false, _) => format!(
-            "is all data safe?    all can be read; the most endangered object bears {}",
+            "is all data safe?    all readable; the least redundant object tolerates {}",
             more_losses(least)
         ),
         (0, true, _) => "is all data safe?    NOT KNOWN: too many nodes are unavailable".to_owned(),
@@ -160,11 +160,11 @@ fn answers(Shown { status, logs, work }: &Shown<'_>) -> String {
     let doing = match (work.repair_here, status.to_rebuild) {
         (true, _) => "a repair, scrub or coordinator works on it, on this machine",
         (false, 0) if !logs.is_empty() => {
-            "nothing on this machine; run kiln repair, unless the volume's server is at it"
+            "nothing on this machine; run kiln repair (skip if kiln nbd is running for this volume)"
         }
-        (false, 0) => "nothing, and nothing has to be",
+        (false, 0) => "nothing, and nothing is due",
         (false, _) => {
-            "nothing on this machine; run kiln repair, unless a coordinator elsewhere does"
+            "nothing on this machine; run kiln repair (skip if a coordinator is running elsewhere)"
         }
     };
     let end = match (status.to_rebuild, work.seconds_left) {

@@ -8,11 +8,11 @@ use clap::Args;
 use kiln_pool::{GetRequest, PoolError};
 
 use crate::args::with_exit_codes;
-use crate::cmd::transfer::attributes::Entry;
-use crate::cmd::transfer::walk::Walked;
-use crate::cmd::transfer::{Item, Listing, MARK, Report, Transfer, path_below, same_time};
 use crate::exit::{Exit, Failure};
 use crate::setup::{PoolFlags, Setup, fresh_run, local, now_ms};
+use crate::transfer::attributes::Entry;
+use crate::transfer::local_tree::LocalTree;
+use crate::transfer::{Item, Listing, MARK, Report, Transfer, path_below, same_time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +23,7 @@ Examples:
   kiln sync pool:photos photos                 the other way";
 
 /// Printed at an interrupt.
-pub const INTERRUPTED: &str = "what was copied stays; the same command goes on";
+pub const INTERRUPTED: &str = "copies so far stay; rerun to go on";
 
 /// Copy into a folder what another one has, and the first has not or has otherwise
 ///
@@ -84,7 +84,7 @@ fn folder(path: &str) -> Result<&Path, Failure> {
     match path.is_dir() {
         true => Ok(path),
         false => {
-            let problem = format!("{} is no folder; kiln cp copies files", path.display());
+            let problem = format!("{} is not a folder; use kiln cp for files", path.display());
             Err(Failure::Flag { flag: "FROM", problem })
         }
     }
@@ -94,7 +94,7 @@ impl Sync {
     fn put(&self, transfer: &Transfer<'_>, from: &Path, to: &str) -> Result<Report, Failure> {
         let mut report = Report::new(self.dry_run);
         let prefix = to.trim_matches('/');
-        let mut walked = Walked::new(from, prefix)?;
+        let mut walked = LocalTree::new(from, prefix)?;
         let (objects, _) = transfer.listed(prefix)?;
         let mut there: BTreeMap<String, Listing> =
             objects.into_iter().map(|object| (object.name.clone(), object)).collect();
@@ -139,7 +139,7 @@ impl Sync {
         }
         let mut there: BTreeMap<PathBuf, u64> = match to.exists() {
             true => {
-                let files = Walked::new(to, "")?.files;
+                let files = LocalTree::new(to, "")?.files;
                 files.into_iter().map(|file| (file.path, file.bytes)).collect()
             }
             false => BTreeMap::new(),
@@ -216,7 +216,7 @@ fn changed_ms(path: &Path) -> u64 {
     since.map_or(u64::MAX, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// What is written to it is compared with a file.
+/// Compares the bytes written to it with a file.
 struct Compare {
     file: std::fs::File,
     same: bool,

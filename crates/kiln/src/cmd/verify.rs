@@ -7,7 +7,7 @@ use kiln_pool::raw::verify_raw;
 use kiln_pool::{Depth, VerifyReport, discover};
 
 use crate::args::with_exit_codes;
-use crate::cmd::all;
+use crate::cmd::multi_object;
 use crate::exit::{Exit, Failure};
 use crate::lists;
 use crate::print::{Stream, count, damages, pace};
@@ -56,7 +56,7 @@ impl Verify {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let raw = self.raw.setup()?;
         if self.all {
-            all::refuse_raw(raw.is_some())?;
+            multi_object::refuse_raw(raw.is_some())?;
             return self.verify_all(setup);
         }
         let folders = Folders::to_read(setup, &self.folders, self.reads.mode())?;
@@ -76,9 +76,9 @@ impl Verify {
 
 impl Verify {
     fn verify_all(&self, setup: &Setup) -> Result<Exit, Failure> {
-        let groups = all::groups(setup, &self.folders, self.reads.mode())?;
+        let groups = multi_object::groups(setup, &self.folders, self.reads.mode())?;
         let settings = setup.settings();
-        all::each(&groups, setup, |group| {
+        multi_object::each(&groups, setup, |group| {
             let set = discover(group.folders.nodes(), Some(&group.object))?;
             let mut report = kiln_pool::verify(&set, self.depth(), &settings)?;
             report.seconds = setup.seconds() - group.begun.get();

@@ -30,9 +30,9 @@ What is written is acknowledged when it is in a log on m + 1 nodes; then it is m
 stripes of the pool's code. See kiln nbd --help for how to use a volume.";
 
 /// Printed at an interrupt.
-pub const INTERRUPTED: &str = "kiln volume stat says what was done; the same command goes on";
+pub const INTERRUPTED: &str = "kiln volume stat shows the state; rerun to go on";
 
-/// How long whoever uses a volume has to answer, and how often it is looked whether it did.
+/// Time that a volume's server has to answer, and interval of checking.
 const ANSWER: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -148,7 +148,7 @@ struct CloneOf {
     pool: PoolFlags,
 }
 
-/// What a change did.
+/// Report of a change.
 #[derive(Serialize)]
 struct Changed<'a> {
     volume: &'a str,
@@ -243,7 +243,7 @@ impl One {
         );
         // Writing to a string cannot fail.
         let _ = match info.log_nodes.is_empty() {
-            true => writeln!(text, "\nused by   nobody"),
+            true => writeln!(text, "\nused by   no server"),
             false => writeln!(
                 text,
                 " on {}\nused by   {} (or it was when this process ended)",

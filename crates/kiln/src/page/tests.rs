@@ -159,7 +159,7 @@ fn every_section_is_shown_and_whatever_comes_from_outside_is_text() {
         "500 of 1000, up to",
         "4 open logs; 3 without all copies",
         "<span class=\"badge warn\">2 of 3</span></td>",
-        "n1 has none any more",
+        "n1 has no copy any more",
         "n1 is unavailable",
         "closed</span> all of it is in objects now",
         "who looks after it",

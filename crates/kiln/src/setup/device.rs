@@ -27,7 +27,7 @@ pub fn load(path: &Path) -> Result<DeviceModel, Failure> {
     }
     let text = std::fs::read_to_string(path).map_err(failed)?;
     let model: DeviceModel = serde_json::from_str(&text)
-        .map_err(|error| wrong(format!("no device model, as kiln probe writes them: {error}")))?;
+        .map_err(|error| wrong(format!("invalid device model ({error}); run kiln probe")))?;
     let checked = model
         .check()
         .map_err(|what| wrong(format!("unusable device model: {what}; run kiln probe again")));

@@ -36,8 +36,8 @@ impl LimitFile {
         LimitFile { path }
     }
 
-    /// What it says; nothing when it is not there. One that cannot be read is reported and changes
-    /// nothing: a typing mistake must not lift a limit.
+    /// Reads the limits; nothing when there is no file. One that cannot be read is reported and
+    /// changes nothing: a typing mistake must not lift a limit.
     pub fn read(&self, observer: &dyn Observer) -> Option<RateLimits> {
         let file = fs::File::open(&self.path).ok()?;
         let mut text = String::new();

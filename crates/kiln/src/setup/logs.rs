@@ -11,14 +11,14 @@ use super::{Setup, volumes};
 use crate::exit::Failure;
 use crate::volume_logs::Tended;
 
-/// How long servers of volumes have to learn of a new key: several times as long as they take.
+/// Time for servers of volumes to learn of a new key: several times what they take.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Logs of which not every copy is there, on a node that stays.
 ///
 /// # Errors
-/// The index. A volume whose description cannot be read is warned of; its object is told as one.
+/// The index. A volume whose description cannot be read is warned of; its object is reported.
 pub fn lacking(rim: &Rim, index: &Index, setup: &Setup) -> Result<Vec<LogReport>, Failure> {
     let all = all(rim, index, setup)?;
     Ok(all.into_iter().filter(|log| !log.is_whole()).collect())
@@ -44,7 +44,7 @@ pub fn all(rim: &Rim, index: &Index, setup: &Setup) -> Result<Vec<LogReport>, Fa
     Ok(logs)
 }
 
-/// Logs whose copies do not hold the same; those that somebody writes are left alone.
+/// Logs whose copies do not hold the same; those in use are left alone.
 pub fn faulty(rim: &Rim, logs: &[LogReport], setup: &Setup) -> Vec<LogCheck> {
     let check = |log: &LogReport| match Volume::check_log(rim, &log.volume) {
         Ok(found) => found.filter(|found| !found.is_good()),
@@ -56,7 +56,7 @@ pub fn faulty(rim: &Rim, logs: &[LogReport], setup: &Setup) -> Vec<LogCheck> {
     logs.iter().filter_map(check).collect()
 }
 
-/// Sees to it that what logs have is sealed as new things of the pool are: volumes that nobody uses
+/// Seals the contents of logs as new data of the pool: volumes that are not in use
 /// are closed, and servers of others begin new logs by themselves, for which this waits.
 ///
 /// # Errors
@@ -87,8 +87,8 @@ pub fn reseal(rim: &Arc<Rim>, index: &Index, setup: &Setup) -> Result<(), Failur
     }
 }
 
-/// Closes the volumes of these logs where nobody uses them. Copies on nodes that may come back are
-/// no reason, unless `away`.
+/// Closes the volumes of these logs where they are not in use. Copies on nodes that may come back
+/// are no reason, unless `away`.
 pub fn tend(rim: &Arc<Rim>, logs: Vec<LogReport>, away: bool) -> Vec<Tended> {
     let gone = |log: &LogReport| {
         let gone = |state| matches!(state, LogCopyState::Leaving | LogCopyState::Missing);

@@ -36,15 +36,15 @@ fn require_kept(store: &dyn Backend, what: &str) -> Result<(), StoreError> {
     Capabilities::of(&[Capability::Durable]).require(store, what)
 }
 
-/// Where an agent of a bucket keeps what is being written.
-pub struct Parts<'a> {
+/// Staging of an agent of a bucket, for what is being written.
+pub struct AgentParts<'a> {
     /// A folder of this machine; `None`: the place needs none.
     pub folder: Option<&'a Path>,
-    /// Who serves, for others to read.
+    /// The server, for others to read.
     pub who: &'a str,
-    /// What a new folder is known by.
+    /// Identity of a new folder.
     pub id: &'a str,
-    /// Whoever served it before, with another folder, is gone for good.
+    /// The former server, with another folder, is gone for good.
     pub take_over: bool,
 }
 
@@ -83,11 +83,11 @@ impl Setup {
     ///
     /// # Errors
     /// As [`Setup::open_to_keep`]; a place of objects without such a folder, which then is served
-    /// by somebody else, or a folder that is not this place's.
+    /// by another agent, or a folder that is not this place's.
     pub fn open_to_serve(
         &self,
         place: &Path,
-        parts: &Parts<'_>,
+        parts: &AgentParts<'_>,
     ) -> Result<Arc<dyn Backend>, Failure> {
         let opening = Opening { absent: Absent::Create, confined: true, ..Opening::default() };
         let store = self.open(place, opening)?;
@@ -99,7 +99,7 @@ impl Setup {
             }
             Some(folder) => {
                 let folder = open_place(BACKENDS, local(folder)?, opening)?;
-                let &Parts { who, id, take_over, .. } = parts;
+                let &AgentParts { who, id, take_over, .. } = parts;
                 let forgotten = [names::CHANGES];
                 Arc::new(StagedBackend::serve(store, folder, who, id, take_over, &forgotten)?)
             }

@@ -11,7 +11,7 @@ use crate::exit::Failure;
 /// More is no list of layers: the most there can be, with room for comments.
 const FILE_MAX: u64 = 1 << 20;
 
-/// The spec with an order in place of the file that it names; as it is when it names none.
+/// Returns the spec with an order in place of the file that it names.
 ///
 /// # Errors
 /// The file cannot be read, or lists no order of this code that a shard can carry.

@@ -1,4 +1,4 @@
-//! Where `decode` writes: beside the final name, durable before it appears under it.
+//! Output files: written beside the final name, durable before they appear under it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
@@ -10,8 +10,8 @@ use std::sync::Once;
 use kiln_store::{Backend, FileBackend, NewFile};
 use uuid::Uuid;
 
-use super::holes::Holes;
 use super::local;
+use super::sparse_output::SparseFile;
 use crate::exit::Failure;
 use crate::interrupt::{keep, remove_when_interrupted};
 use crate::names::output_part;
@@ -20,24 +20,24 @@ use crate::print::{data_goes_to_stdout, warning_line};
 /// Small last stripes would otherwise become small writes.
 const BUFFER: usize = 1 << 20;
 
-/// What the user named as output.
+/// The output as named by the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum OutputTarget {
     /// `-`
     Stdout,
     /// A file.
     File(PathBuf),
 }
 
-impl Place {
+impl OutputTarget {
     /// Reads the argument of `-o`.
     ///
     /// # Errors
     /// It is no file of this machine.
-    pub fn new(path: &Path) -> Result<Place, Failure> {
+    pub fn new(path: &Path) -> Result<OutputTarget, Failure> {
         Ok(match path == Path::new("-") {
-            true => Place::Stdout,
-            false => Place::File(local(path)?.to_owned()),
+            true => OutputTarget::Stdout,
+            false => OutputTarget::File(local(path)?.to_owned()),
         })
     }
 }
@@ -47,7 +47,7 @@ static UNLOCKED: Once = Once::new();
 
 /// An open output. Dropped without [`Output::finish`] it removes what it wrote.
 pub struct Output {
-    writer: BufWriter<Holes>,
+    writer: BufWriter<SparseFile>,
     replaces: Option<Replacement>,
 }
 
@@ -63,7 +63,7 @@ impl Output {
     ///
     /// # Errors
     /// [`Failure::Exists`] without `force`, [`Failure::Busy`], or the system's refusal.
-    pub fn open(place: &Place, force: bool) -> Result<Output, Failure> {
+    pub fn open(place: &OutputTarget, force: bool) -> Result<Output, Failure> {
         Output::sized(place, force, BUFFER as u64)
     }
 
@@ -71,17 +71,17 @@ impl Output {
     ///
     /// # Errors
     /// As [`Output::open`].
-    pub fn sized(place: &Place, force: bool, bytes: u64) -> Result<Output, Failure> {
+    pub fn sized(place: &OutputTarget, force: bool, bytes: u64) -> Result<Output, Failure> {
         let buffer = bytes.clamp(1, BUFFER as u64) as usize;
         match place {
-            Place::Stdout => {
+            OutputTarget::Stdout => {
                 data_goes_to_stdout(true);
                 let fd = io::stdout().as_fd().try_clone_to_owned();
                 let file = File::from(fd.map_err(failed("open", Path::new("standard output")))?);
-                let writer = BufWriter::with_capacity(buffer, Holes::none(file));
+                let writer = BufWriter::with_capacity(buffer, SparseFile::none(file));
                 Ok(Output { writer, replaces: None })
             }
-            Place::File(path) => Output::file(path, force, buffer),
+            OutputTarget::File(path) => Output::file(path, force, buffer),
         }
     }
 
@@ -96,7 +96,7 @@ impl Output {
                 let file = OpenOptions::new().write(true).open(path);
                 let file = file.map_err(failed("open", path))?;
                 return Ok(Output {
-                    writer: BufWriter::with_capacity(buffer, Holes::none(file)),
+                    writer: BufWriter::with_capacity(buffer, SparseFile::none(file)),
                     replaces: None,
                 });
             }
@@ -114,7 +114,7 @@ impl Output {
     /// overwrites. The lock keeps two decodes at the same time apart.
     fn replacement(path: PathBuf, buffer: usize) -> Result<Output, Failure> {
         let Some(name) = path.file_name() else {
-            let problem = format!("{} is no file name", path.display());
+            let problem = format!("{} is not a file name", path.display());
             return Err(Failure::Flag { flag: "--output", problem });
         };
         let temporary = path.with_file_name(output_part(name));
@@ -128,8 +128,8 @@ impl Output {
             Err(TryLockError::Error(error)) => UNLOCKED.call_once(|| {
                 let place = temporary.parent().unwrap_or(&temporary).display();
                 warning_line(&format!(
-                    "cannot lock files in {place}: {error}; nothing keeps another kiln from \
-                     writing the same output meanwhile"
+                    "cannot lock files in {place}: {error}; do not write the same output by another \
+                     kiln meanwhile"
                 ));
             }),
         }
@@ -141,7 +141,7 @@ impl Output {
         file.set_len(0).map_err(failed("empty", &temporary))?;
         remove_when_interrupted(&temporary);
         let replaces = Some(Replacement { temporary, path, done: false });
-        Ok(Output { writer: BufWriter::with_capacity(buffer, Holes::in_file(file)), replaces })
+        Ok(Output { writer: BufWriter::with_capacity(buffer, SparseFile::in_file(file)), replaces })
     }
 
     /// Hands all bytes to the system; nothing is durable yet, or has its final name.
@@ -152,12 +152,12 @@ impl Output {
         let replaces = self.replaces;
         let stdout = PathBuf::from("the output");
         let path = replaces.as_ref().map_or(stdout, |replaces| replaces.path.clone());
-        let holes = self.writer.into_inner();
-        let holes = holes.map_err(|error| failed("write", &path)(error.into_error()))?;
+        let sparse = self.writer.into_inner();
+        let sparse = sparse.map_err(|error| failed("write", &path)(error.into_error()))?;
         if replaces.is_some() {
-            holes.end().map_err(failed("write", &path))?;
+            sparse.end().map_err(failed("write", &path))?;
         }
-        let file = holes.file;
+        let file = sparse.file;
         let device = file.metadata().map_err(failed("look at", &path))?.dev();
         Ok(Written { file, device, path, replaces })
     }
@@ -201,7 +201,7 @@ impl Written {
         Some(folder.unwrap_or(Path::new(".")).to_owned())
     }
 
-    /// What went wrong with it.
+    /// Returns the failure of an action on it.
     pub fn failed(&self, action: &'static str, source: io::Error) -> Failure {
         failed(action, &self.path)(source)
     }
@@ -238,7 +238,7 @@ impl Drop for Replacement {
 /// Its folder is not there or cannot be written.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-        let problem = "its name is none, or is not UTF-8".to_owned();
+        let problem = "file name: missing or not UTF-8; name another file".to_owned();
         return Err(Failure::NotUsable { path: path.to_owned(), problem });
     };
     let folder = path.parent().filter(|folder| *folder != Path::new(""));

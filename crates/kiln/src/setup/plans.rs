@@ -50,7 +50,7 @@ impl PlanFile {
         }
     }
 
-    /// Whether the file has a plan of this kind, so that none is searched for.
+    /// Returns whether the file has a plan of this kind, so that none is searched for.
     pub fn has(
         &self,
         strategy: &PlacementStrategy,
@@ -60,7 +60,8 @@ impl PlanFile {
         self.cache.has(strategy, problem, budget)
     }
 
-    /// The plan of the file, or one that is made now and belongs into it; and which it is.
+    /// Returns the plan of the file, or one that is made now and added to it; and whether it was
+    /// there.
     ///
     /// # Errors
     /// As [`PlacementStrategy::plan`].

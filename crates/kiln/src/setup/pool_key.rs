@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use kiln_pool::PoolKeys;
 use uuid::Uuid;
 
-use super::pool::{PoolFlags, read_text};
+use super::pool_flags::{PoolFlags, read_text};
 use crate::exit::Failure;
 use crate::names;
 

@@ -1,4 +1,4 @@
-//! What requests and bytes cost where shards are, as a person wrote it down.
+//! Prices of requests and bytes where shards are, as a person wrote them down.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub struct Prices {
     pub zone: BTreeMap<String, Zone>,
 }
 
-/// Where other prices hold: for the chunks of these indices, to plan with, or on these nodes (of a
+/// A zone with other prices: for the chunks of these indices, to plan with, or on these nodes (of a
 /// pool; else folders as they are given), to repair with.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -70,7 +70,7 @@ impl Prices {
     ) -> Result<(), Failure> {
         match self.zone.iter().find(|(_, zone)| !has(zone)) {
             Some((name, _)) => {
-                Err(bad(path, &format!("zone {name:?} lacks {what}, by which this command goes")))
+                Err(bad(path, &format!("zone {name:?} lacks {what}, which this command needs")))
             }
             None => Ok(()),
         }
@@ -79,7 +79,7 @@ impl Prices {
     fn read(path: &Path) -> Result<Prices, Failure> {
         let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
         if std::fs::metadata(path).map_err(failed)?.len() > MAX_TABLE {
-            return Err(bad(path, "it is too long for a price table"));
+            return Err(bad(path, "too long for a price table"));
         }
         let text = std::fs::read_to_string(path).map_err(failed)?;
         let prices: Prices =
@@ -123,7 +123,7 @@ impl Prices {
         }
     }
 
-    /// What is paid at each of these nodes by who plans what is sent between them.
+    /// Returns the prices at each of these nodes, to plan what is sent between them.
     ///
     /// # Errors
     /// A zone has a node that is not among these.

@@ -8,7 +8,7 @@ use crate::args::size;
 use crate::exit::Failure;
 use crate::setup;
 
-/// How shards are stored.
+/// Formats of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Self-describing shard files with checksums: NAME.03.kiln
@@ -20,7 +20,7 @@ pub enum Format {
 // What must be told about bare chunks. No doc comment: clap would take it for the summary.
 #[derive(Debug, Args)]
 pub struct RawFlags {
-    /// How the shards are stored
+    /// Format of the shards
     #[arg(long, value_enum, default_value = "kiln", hide_possible_values = false)]
     pub format: Format,
 

@@ -1,4 +1,4 @@
-//! How stored bytes are read.
+//! Flags of reading stored bytes.
 
 use std::num::NonZeroUsize;
 

@@ -8,7 +8,7 @@ use kiln_volume::Rim;
 use crate::exit::Failure;
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 
-/// What volumes see of the world: the pool, which is opened again when its members change.
+/// Opens the context of volumes: the pool, which is opened again when its members change.
 ///
 /// # Errors
 /// As [`PoolFlags::open`].
@@ -20,12 +20,12 @@ pub fn rim(flags: &PoolFlags, setup: &Setup) -> Result<Arc<Rim>, Failure> {
 
 /// As [`rim`], over a pool that is open.
 pub fn rim_over(pool: Pool, flags: &PoolFlags, setup: &Setup) -> Arc<Rim> {
-    let (flags, beside) = (flags.clone(), setup.beside());
-    let reopen = move || flags.open_quietly(&beside).map_err(of_pool);
+    let (flags, quiet) = (flags.clone(), setup.background());
+    let reopen = move || flags.open_quietly(&quiet).map_err(of_pool);
     Arc::new(Rim::new(pool, fresh_run, now_ms).reopening(Box::new(reopen)))
 }
 
-/// Who writes a volume, for messages to others.
+/// Returns the name of a volume's writer, for messages to others.
 pub fn writer(command: &str) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{command} on {}, process {}", host.trim(), std::process::id())

@@ -112,7 +112,7 @@ fn a_file_of_plans_that_is_of_no_use_costs_no_repair() {
     assert!(rig.read("ready.plans") == damaged && !rig.path("new.plans").exists());
 }
 
-/// Who stores and who gets what is part of a plan: a file of machines says it where it is not a
+/// Stores and receivers of chunks are part of a plan: a file of machines says it where it is not a
 /// new agent for each lost chunk. So are links, which to a coordinator are all alike.
 #[test]
 fn a_plan_fits_where_the_same_chunks_are_at_one_agent() {

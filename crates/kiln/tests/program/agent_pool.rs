@@ -230,7 +230,7 @@ fn creating_a_pool_makes_the_key_and_waits_for_the_agents() {
         .collect();
     let nodes: Vec<String> = addresses.iter().map(|address| format!("--node {address}")).collect();
     let create = format!("pool create -c rs:2+1 --key cluster.key {}", nodes.join(" "));
-    // Nobody is there with the key, and it need not wait: the key stays for the next time.
+    // No client with the key is there, and it need not wait: the key stays for the next time.
     let ended = rig.kiln(&format!("{create} --wait 0"));
     assert!(ended.code != 0 && ended.stderr.contains("made cluster.key"), "{}", ended.stderr);
     assert!(!rig.path("pool.toml").exists());

@@ -1,4 +1,4 @@
-//! What agents let others do: roles of keys, links out of their folder, who waits for whom.
+//! Permissions of agents' clients: roles of keys, links out of their folder, waiting for locks.
 
 use std::net::TcpStream;
 use std::process::Stdio;

@@ -48,7 +48,7 @@ fn folders_that_cannot_be_written() {
     let rig = Rig::new();
     rig.data("object", 10_000, 1);
     fs::write(rig.path("file"), b"in the way").unwrap();
-    // Root may write everywhere, but nobody can make a folder below a file.
+    // Root may write everywhere, but cannot make a folder below a file.
     rig.kiln("encode object -c rs:2+1 -o file").fails(4, &["file"]);
     rig.kiln("encode object -c rs:2+1 -o file/below").fails(4, &["file/below"]);
     rig.kiln("encode object -c rs:2+1 -o a -o file/below -o b").fails(4, &["file/below"]);

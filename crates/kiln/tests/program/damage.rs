@@ -38,7 +38,7 @@ fn a_flipped_bit_anywhere() {
     for (round, &at) in places.iter().enumerate() {
         let index = round % 6;
         flip(&rig.path(shard(index)), at, (round % 8) as u8);
-        // Padding that nobody reads may hold anything; a deep verify may then say clean.
+        // Padding that is never read may hold anything; a deep verify may then say clean.
         let verify = rig.kiln("verify shards --deep");
         if verify.code == 0 {
             assert!((200..HEADER).contains(&at) || is_padding(&whole[index].1, at), "byte {at}");
@@ -50,7 +50,7 @@ fn a_flipped_bit_anywhere() {
     }
 }
 
-/// Whether a byte lies in a stretch of zeros, as padding does.
+/// Returns whether a byte lies in a stretch of zeros, as padding does.
 fn is_padding(bytes: &[u8], at: u64) -> bool {
     let at = at as usize;
     let around = &bytes[at.saturating_sub(4)..(at + 4).min(bytes.len())];

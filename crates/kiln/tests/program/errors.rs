@@ -1,4 +1,4 @@
-//! What scripts and people are told when something goes wrong.
+//! Messages and exit codes when something goes wrong.
 
 use std::fs::{self, Permissions};
 use std::io::Read;
@@ -120,7 +120,7 @@ fn words_that_make_no_sense_are_answered_by_what_does() {
     assert_eq!(all.stdout.matches("\"object\":").count(), 1, "{}", all.stdout);
 }
 
-/// As another user than root, whom nothing stops; skipped where that cannot be had.
+/// As another user than root, whom nothing stops; skipped where there is none.
 #[test]
 fn no_permission_has_a_code_of_its_own() {
     let rig = Rig::new();
@@ -138,7 +138,7 @@ fn no_permission_has_a_code_of_its_own() {
     };
     fs::set_permissions(rig.path("shards"), Permissions::from_mode(0o755)).unwrap();
     match ended {
-        // The program lies where nobody else may look, or there is no setpriv.
+        // The program lies where other users may not look, or there is no setpriv.
         Ok(output) if output.status.code().is_none_or(|code| code > 100) => {
             crate::rig::say("no_permission: SKIPPED, no other user can run the program here");
         }

@@ -1,4 +1,4 @@
-//! What people do every day, and what they see.
+//! Everyday work, and its output.
 
 use std::fs;
 use std::io::Read;

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::rig::{Rig, data, flip, shard};
 
-/// What a folder holds, as its owner sees it: name, mode, time, kind and content.
+/// Contents of a folder, as its owner sees them: name, mode, time, kind and content.
 fn listing(root: &Path) -> Vec<String> {
     let (mut seen, mut todo) = (Vec::new(), vec![root.to_owned()]);
     while let Some(path) = todo.pop() {
@@ -24,7 +24,7 @@ fn listing(root: &Path) -> Vec<String> {
         } else {
             crate::rig::sha256(&fs::read(&path).unwrap())
         };
-        // A link's own mode and time are nobody's business.
+        // A link's own mode and time do not matter.
         let own = match meta.is_symlink() {
             true => String::new(),
             false => format!("{:o} {}.{:09}", meta.mode(), meta.mtime(), meta.mtime_nsec()),
@@ -176,7 +176,7 @@ fn all_objects_below_a_folder() {
     assert!(rig.read("back/deep/er/b") == b);
     rig.kiln("repair all --all").ok();
     rig.kiln("verify all --all --deep -q").ok();
-    // One that is lost keeps nobody from the others.
+    // A lost one does not affect the others.
     for index in 0..2 {
         rig.remove(format!("all/b.{index:02}.kiln"));
     }
@@ -185,7 +185,7 @@ fn all_objects_below_a_folder() {
     assert!(ended.stderr.contains("b:") && ended.stderr.lines().count() == 1, "{}", ended.stderr);
     assert!(rig.path("all/a.00.kiln").exists());
     rig.kiln("verify all/deep --all -q").ok();
-    // Without --all somebody has to say which.
+    // Without --all one has to be named.
     rig.kiln("decode all -o x").fails(3, &["--object", "--all"]);
     // Folders that belong together do so below too.
     for name in ["a", "b"] {
@@ -217,7 +217,7 @@ fn a_part_of_an_object() {
     assert!(!rig.path("x").exists());
 }
 
-/// Where a sub-chunk of a stripe of an unsegmented small shard lies: after the header.
+/// Offset of a sub-chunk of a stripe of an unsegmented small shard: after the header.
 fn spoil(rig: &Rig, index: usize, offset: u64) {
     flip(&rig.path(shard(index)), offset, 3);
 }

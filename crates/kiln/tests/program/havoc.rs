@@ -1,5 +1,5 @@
 //! Random damage of all kinds at once: right bytes or a clear refusal, and a repair never makes
-//! lost what could be had before.
+//! lost what was readable before.
 
 use std::fs;
 

@@ -30,23 +30,24 @@ fn a_damaged_index_is_made_anew_in_one_line() {
     for (damage, command) in damages.iter().cycle().zip(["ls", "status", "scrub", "repair"]) {
         damage();
         let ended = rig.kiln(command).ok();
-        let lines: Vec<&str> = ended.stderr.lines().filter(|l| l.contains("made anew")).collect();
+        let lines: Vec<&str> =
+            ended.stderr.lines().filter(|l| l.contains("rebuilt without")).collect();
         assert!(lines.len() == 1 && lines[0].contains("pool.index.redb"), "{}", ended.stderr);
         assert!(!ended.stderr.contains("panic"), "{}", ended.stderr);
     }
     for damage in damages {
         damage();
         let ended = rig.kiln("ls").ok();
-        assert!(ended.stderr.contains("made anew"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("rebuilt without"), "{}", ended.stderr);
         assert_eq!(ended.stdout, list.stdout);
         // Once: the next one finds it whole.
         let ended = rig.kiln("ls").ok();
-        assert!(!ended.stderr.contains("made anew"), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("rebuilt without"), "{}", ended.stderr);
         assert_eq!(ended.stdout, list.stdout);
     }
-    // Whoever removes it hears nothing: there is nothing wrong.
+    // Its removal prints nothing: there is nothing wrong.
     fs::remove_file(&path).unwrap();
     let ended = rig.kiln("ls").ok();
-    assert!(!ended.stderr.contains("made anew"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("rebuilt without"), "{}", ended.stderr);
     assert_eq!(ended.stdout, list.stdout);
 }

@@ -28,7 +28,7 @@ fn kill(mut child: Child, random: &mut Random, usual: Duration) -> bool {
     done
 }
 
-/// How long a command takes.
+/// Time that a command takes.
 fn usual(rig: &Rig, words: &str, undo: impl Fn()) -> Duration {
     let mut times = [(); 3].map(|()| {
         let start = Instant::now();

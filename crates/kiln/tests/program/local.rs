@@ -1,4 +1,5 @@
-//! A locally repairable code, by the program: what it reads, what it stands, and what is too much.
+//! A locally repairable code, by the program: what it reads, what it tolerates, and what is too
+//! much.
 
 use crate::pool::{create, shards};
 use crate::rig::{Rig, data, shard};

@@ -1,4 +1,4 @@
-//! What the kernel counted must agree with what kiln reports.
+//! Counters of the kernel must agree with what kiln reports.
 
 use std::ffi::OsStr;
 use std::process::Command;

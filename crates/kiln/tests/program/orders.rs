@@ -13,7 +13,7 @@ fn shards_in_any_order_describe_themselves() {
         fs::write(rig.path("layers"), list).unwrap();
         let spec = format!("clay:5+2,order={order}");
         let data = rig.encoded(&spec, "--sub-chunk 256", 300_007);
-        // A file's order is in the shards: nobody needs the file again.
+        // A file's order is in the shards: the file is not needed again.
         rig.remove("layers");
         rig.kiln("verify shards --deep").ok();
         let whole = rig.snapshot("shards");

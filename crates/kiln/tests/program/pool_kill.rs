@@ -23,7 +23,7 @@ fn kill(mut child: Child, random: &mut Random, usual: Duration) {
     child.wait().unwrap();
 }
 
-/// How long a command takes.
+/// Time that a command takes.
 fn usual(rig: &Rig, words: &str) -> Duration {
     let start = Instant::now();
     rig.kiln(words).ok();

@@ -10,7 +10,7 @@ use crate::rig::{Rig, say, shard};
 /// 96 stripes of clay:4+2 with sub-chunks of 4 KiB.
 const BYTES: usize = 96 * 4 * 8 * 4096;
 
-/// What the kernel counted while a command ran.
+/// Counters of the kernel while a command ran.
 struct DeviceCounters {
     report: Value,
     /// Calls of read and its kin.

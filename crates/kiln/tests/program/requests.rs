@@ -1,5 +1,5 @@
-//! What commands ask of places that are far away, counted at a small server of HDFS, and what they
-//! do when it moves files.
+//! Requests of commands to places that are far away, counted at a small server of HDFS, and what
+//! they do when it moves files.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ fn pool(rig: &Rig) -> fake::Fake {
     hdfs
 }
 
-/// How often each operation was asked for since, and how often in all.
+/// Requests of each operation since, and in all.
 fn asked(hdfs: &fake::Fake) -> (BTreeMap<String, usize>, usize) {
     let log = std::mem::take(&mut hdfs.state().log);
     let mut counts = BTreeMap::new();
@@ -80,7 +80,7 @@ fn a_put_asks_few_times() {
     assert!(parts.iter().all(|parts| *parts <= 1) && parts.contains(&1), "{parts:?}");
 }
 
-/// What HDFS moved to another DataNode is read; a scrub says so, and brings it back.
+/// A block that HDFS moved to another DataNode is read; a scrub says so, and brings it back.
 #[test]
 fn a_scrub_brings_back_what_hdfs_moved() {
     let rig = Rig::new();

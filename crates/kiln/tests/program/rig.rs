@@ -1,4 +1,4 @@
-//! What the tests share: a temporary place, the program, position-dependent data.
+//! Furniture of the tests: a temporary place, the program, position-dependent data.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ pub fn program() -> Command {
     Command::new(path.unwrap_or_else(|| env!("CARGO_BIN_EXE_kiln").into()))
 }
 
-/// How a run of the program ended.
+/// Outcome of a run of the program.
 pub struct Ended {
     pub code: i32,
     pub stdout: String,

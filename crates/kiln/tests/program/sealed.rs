@@ -136,7 +136,7 @@ fn a_new_key_is_made_used_and_left_alone() {
     rig.kiln("get small -o back --force --pool-key old").fails(8, &["sealed with key"]);
 }
 
-/// What clients wrote last is in no object yet, and outlives each exchange of keys all the same.
+/// The last writes of clients are in no object yet, and outlive each exchange of keys all the same.
 #[test]
 fn volumes_keep_what_only_their_logs_have_when_keys_are_exchanged() {
     let rig = Rig::new();
@@ -151,7 +151,7 @@ fn volumes_keep_what_only_their_logs_have_when_keys_are_exchanged() {
         Client::new(&rig).write(0, &one).unwrap();
         drop(server); // killed
     }
-    // Nobody uses it: it is closed.
+    // It is not in use: it is closed.
     rig.kiln("pool seal").ok();
     let server = Server::start(&rig, "");
     let mut client = Client::new(&rig);

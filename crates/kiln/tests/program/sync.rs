@@ -56,7 +56,7 @@ fn modes_times_links_and_empty_folders_come_back() {
     // A part of it too.
     rig.kiln("cp pool:a/b/deep part -q").ok();
     assert_eq!(meta("part/.tool").mode() & 0o777, 0o755);
-    // What somebody else put in place of a file has not that file's mode.
+    // An object put in place of a file has not that file's mode.
     rig.kiln("put pool.toml a/b/secret --force -q").ok();
     rig.kiln("cp pool:a/b again -q").ok();
     assert_ne!(meta("again/secret").mtime(), 1_000_000_000);
@@ -72,7 +72,7 @@ fn files_go_where_cp_would_put_them() {
     assert_eq!(names(&rig), ["films/x.dat", "x.dat", "y.dat"]);
     rig.kiln("rm x.dat -q").ok();
     rig.kiln("put x.dat x.dat -q").ok();
-    // Into a folder that is there; onto a name that is none.
+    // Into a folder that is there; onto a name that is not.
     rig.data("z.dat", 10, 2);
     rig.kiln("cp z.dat pool:films -q").ok();
     rig.kiln("cp pool:x.dat copy.dat -q").ok();
@@ -236,7 +236,7 @@ fn sync_copies_what_has_changed() {
     rig.kiln("sync pool:p out --delete -q").ok();
     assert_eq!(names(&rig), ["p/b", "p/sub/c"]);
     assert_eq!(rig.names("out"), ["b", "sub"]);
-    rig.kiln("sync nowhere pool:p --delete").fails(3, &["no folder"]);
+    rig.kiln("sync nowhere pool:p --delete").fails(3, &["is not a folder"]);
 }
 
 #[test]
@@ -291,14 +291,14 @@ fn status_answers_three_questions() {
     rig.data("x", 5_000_000, 1);
     rig.kiln("put x -q").ok();
     let good = rig.kiln("status").ok().stdout;
-    for answer in ["is all data safe?    yes", "nothing has to be", "nothing is to be rebuilt"] {
+    for answer in ["is all data safe?    yes", "nothing is due", "nothing is to be rebuilt"] {
         assert!(good.contains(answer), "{good}");
     }
     rig.remove("n1");
     fs::create_dir(rig.path("n1")).unwrap();
     rig.kiln("pool add-node n01 --replace -q").ok();
     let bad = rig.kiln("status").code(1).stdout;
-    for answer in ["bears 1 more loss\n", "run kiln repair", "to go"] {
+    for answer in ["tolerates 1 more loss\n", "run kiln repair", "to go"] {
         assert!(bad.contains(answer), "{bad}");
     }
     assert_eq!(rig.kiln("status --json").code(1).json()["repair_here"], false);

@@ -14,7 +14,7 @@ fn the_second_of_two_encodes_waits_and_then_refuses() {
     let slow = rig.start(&format!("{words} --limit-rate 6MiB"));
     let second = rig.command(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let (slow, second) = (slow.wait_with_output().unwrap(), second.wait_with_output().unwrap());
-    // Whoever came first wrote it; the other found it done.
+    // The first process wrote it; the other found it done.
     let mut codes = [slow.status.code(), second.status.code()];
     codes.sort_unstable();
     assert_eq!(codes, [Some(0), Some(5)]);

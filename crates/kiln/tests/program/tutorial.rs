@@ -1,5 +1,5 @@
 //! The commands of the tutorial, and of the page for operators, do what these say.
-//! What their author elided as `...` may be anything.
+//! Text that their author elided as `...` may be anything.
 
 use std::env;
 use std::os::unix::fs::symlink;
@@ -28,7 +28,7 @@ fn steps(page: &str) -> Vec<(&str, String)> {
     steps
 }
 
-/// Whether the pieces between the `...` come in this order and leave nothing over.
+/// Returns whether the pieces between the `...` come in this order and leave nothing over.
 fn fits(wanted: &str, said: &str) -> bool {
     let mut pieces = wanted.split("...");
     let first = pieces.next().unwrap_or_default();

@@ -272,7 +272,7 @@ fn holds(rig: &Rig, bytes: &[u8]) {
     server.end();
 }
 
-/// What a server that died has acknowledged is in no object yet. Nobody would miss the copies of
+/// Writes that a dead server acknowledged are in no object yet. Nothing would miss the copies of
 /// its log one after the other.
 #[test]
 fn a_log_that_lost_a_copy_is_seen_and_repaired() {
@@ -284,8 +284,8 @@ fn a_log_that_lost_a_copy_is_seen_and_repaired() {
     rig.remove(format!("{folder}/{file}"));
     let said = rig.kiln("status").code(1).stdout;
     let found =
-        format!("volume disk: 2 of 3 copies of its log are here ({node} has none any more)");
-    assert!(said.contains(&found) && said.contains("bears 1 more loss"), "{said}");
+        format!("volume disk: 2 of 3 copies of its log are here ({node} has no copy any more)");
+    assert!(said.contains(&found) && said.contains("tolerates 1 more loss"), "{said}");
     let json = rig.kiln("status --json -q").code(1).json();
     assert_eq!(json["logs"][0]["copies"].as_array().unwrap().len(), 3);
     rig.kiln("repair --dry-run -q").ok();
@@ -371,7 +371,7 @@ impl Watcher {
         answer
     }
 
-    /// What it says as JSON once it has seen the logs of volumes.
+    /// Reads its JSON once it has seen the logs of volumes.
     fn status(&self) -> serde_json::Value {
         loop {
             let answer = self.get("/status.json");
@@ -411,7 +411,7 @@ fn the_page_of_a_coordinator_tells_of_logs() {
     assert!(whole.get("/").contains("none lacks a copy"), "{}", whole.get("/"));
     drop(whole);
     rig.remove(format!("{folder}/{file}"));
-    // The same as kiln status says; whoever writes the volume is left alone.
+    // The same as kiln status says; the volume's writer is left alone.
     let lacking = Watcher::start(rig);
     let status = lacking.status();
     let known = rig.kiln("status --json --key cluster.key").code(1).json();
@@ -424,7 +424,7 @@ fn the_page_of_a_coordinator_tells_of_logs() {
     for words in ["the most endangered log survives 1 more loss", "who looks after it"] {
         assert!(page.contains(words), "{words}: {page}");
     }
-    assert!(page.contains(&format!("{} has none any more", node.as_str().unwrap())), "{page}");
+    assert!(page.contains(&format!("{} has no copy any more", node.as_str().unwrap())), "{page}");
     let metrics = lacking.get("/metrics");
     let line = |name: &str| metrics.lines().find(|line| line.starts_with(name)).map(str::to_owned);
     let missing = line("kiln_volume_log_copies_missing{").unwrap();

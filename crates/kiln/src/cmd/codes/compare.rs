@@ -11,7 +11,7 @@ use crate::setup::Setup;
 
 /// Data of the stripe that is encoded to take the time.
 const DATA_BYTES: usize = 16 << 20;
-/// How long each code is measured.
+/// Time for which each code is measured.
 const MEASURED: Duration = Duration::from_millis(100);
 
 #[derive(Serialize)]

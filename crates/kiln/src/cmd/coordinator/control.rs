@@ -1,4 +1,4 @@
-//! How a running pool recovery is controlled (limits, stop) and reports its progress.
+//! Control (limits, stop) and progress of a running pool recovery.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +16,9 @@ use crate::print;
 use crate::setup::{LimitFile, Setup, now_ms};
 use crate::{sizes, times};
 
-/// How often the file of limits is looked at.
+/// Interval of reading the file of limits.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often the state is asked for, unless something else begins.
+/// Interval of progress lines, unless another step begins.
 const STATE: Duration = Duration::from_millis(250);
 
 /// See the module.
@@ -29,25 +29,25 @@ pub struct RecoveryControl<'a> {
     stop: Arc<AtomicBool>,
     /// A line of progress every so often.
     lines: Option<Duration>,
-    /// Who looks at the state, besides the terminal.
+    /// The board that gets the state, besides the terminal.
     board: Option<Arc<Board>>,
     scrubs: PositionFile,
     hook: Option<Hook>,
     told: Mutex<Told>,
 }
 
-/// What was said of waits.
+/// The last reported wait.
 struct Told {
     /// When the state was last asked for.
     asked: Option<Instant>,
-    /// What is waited for, and when that was said.
+    /// The reason of the wait, and when it was reported.
     waits: Vec<(WaitReason, Option<String>)>,
     said: Instant,
 }
 
 struct State {
     limits: RateLimits,
-    /// What the file said when it was last looked at.
+    /// The limits as last read from the file.
     said: Option<RateLimits>,
     looked: Instant,
     /// Progress: of how many bytes, how many, since when; and the last line.
@@ -86,7 +86,7 @@ impl<'a> RecoveryControl<'a> {
         }
     }
 
-    /// The same, with a board where the state is left, and a command that is told of findings.
+    /// The same, with a board for the state, and a command that gets findings.
     pub fn with(self, board: Option<Arc<Board>>, hook: Option<Hook>) -> RecoveryControl<'a> {
         RecoveryControl { board, hook, ..self }
     }
@@ -198,10 +198,11 @@ impl Control for RecoveryControl<'_> {
     }
 }
 
-/// What is waited for, in a line; `None`: nothing.
+/// Returns the reason of a wait, in a line.
 fn waits_text(waits: &[Wait], now_ms: u64) -> Option<String> {
     let one = |wait: &&Wait| format!("{wait}: {}", times::show(wait.seconds_left(now_ms)));
-    // What decides something comes first; the next look is told where there is nothing else.
+    // Reasons that need a decision come first; the next survey is reported when there are no
+    // others.
     let mut told: Vec<&Wait> = waits.iter().collect();
     told.sort_by_key(|wait| wait.reason);
     told.retain(|wait| waits.len() == 1 || wait.reason != WaitReason::Look);

@@ -1,4 +1,4 @@
-//! The command that is told what scrubs find, for a limited time.
+//! Runs the command that gets findings of scrubs, for a limited time.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -16,10 +16,10 @@ use crate::setup::now_ms;
 const MOST: Duration = Duration::from_secs(60);
 /// The same once the coordinator is to end.
 const AT_THE_END: Duration = Duration::from_secs(5);
-/// How often it is looked whether the command has ended.
+/// Interval of checking whether the command has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the command reads.
+/// Input of the command.
 #[derive(Serialize)]
 struct Message<'a> {
     pool: &'a str,
@@ -103,7 +103,7 @@ fn run(
         }
         std::thread::sleep(LOOK);
     };
-    // Whoever it left behind may hold the pipe: nobody waits for that.
+    // A process that it left behind may hold the pipe: kiln does not wait for that.
     if feeder.is_finished() || status.is_err() {
         let _ = feeder.join();
     }

@@ -13,7 +13,7 @@ use crate::page::Board;
 use crate::setup::{PoolFlags, Setup, logs, volumes};
 use crate::volume_logs::{self, Tended};
 
-/// How often it is looked at most: each volume is asked about.
+/// Shortest interval between surveys: each volume is asked about.
 const EVERY: Duration = Duration::from_secs(60);
 
 /// A look, on a thread of its own: to close a volume takes its time.
@@ -22,11 +22,11 @@ struct Look {
     thread: JoinHandle<Result<Exit, Failure>>,
 }
 
-/// Who looks.
+/// The surveying thread.
 pub struct LogKeeper<'a> {
     flags: &'a PoolFlags,
     setup: &'a Setup,
-    /// Where what was found is shown.
+    /// The board for findings.
     board: Option<Arc<Board>>,
     look: Mutex<Option<Look>>,
 }
@@ -44,7 +44,7 @@ impl<'a> LogKeeper<'a> {
         if look.as_ref().is_some_and(|look| !done(look)) {
             return;
         }
-        let (flags, setup, index) = (self.flags.clone(), self.setup.beside(), index.clone());
+        let (flags, setup, index) = (self.flags.clone(), self.setup.background(), index.clone());
         let board = self.board.clone();
         let thread = std::thread::spawn(move || {
             let end = tend(&flags, &setup, &index);

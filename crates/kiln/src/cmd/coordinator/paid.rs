@@ -1,4 +1,4 @@
-//! What a repair by agents costs, by a table of prices.
+//! Cost of a repair by agents, by a table of prices.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub struct Paid {
     currency: String,
 }
 
-/// What the plans that were carried out cost, in the currency of the table.
+/// Cost of the executed plans, in the currency of the table.
 #[derive(Debug, Serialize)]
 pub struct PriceReport {
     currency: String,

@@ -1,4 +1,4 @@
-//! Scrubs on a schedule: how often, how fast, where they are, and who is told what they find.
+//! Scrubs on a schedule: interval, pace, position, and the command that gets their findings.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const MOST: usize = 64 << 10;
 #[command(next_help_heading = "Scrubs on a schedule, with --stay")]
 pub struct ScrubFlags {
     /// Read every byte of the pool once in this time (e.g. 30d, 12h), and repair what is damaged.
-    /// Where it is stays in a file beside the pool's description, so it goes on there
+    /// Its position stays in a file beside the pool's description, so it goes on there
     #[arg(long, value_name = "TIME", value_parser = times::parse, requires = "stay")]
     scrub_every: Option<Duration>,
 
@@ -46,17 +46,17 @@ impl ScrubFlags {
         self.scrub_every
     }
 
-    /// The command that is told.
+    /// The command that gets findings.
     pub fn on_finding(&self) -> Option<&str> {
         self.on_finding.as_deref()
     }
 
-    /// What is read of each object.
+    /// Depth of reading.
     pub fn depth(&self) -> Depth {
         if self.scrub_deep { Depth::Parity } else { Depth::Data }
     }
 
-    /// What opens places at the pace of scrubs.
+    /// Opens places at the pace of scrubs.
     ///
     /// # Errors
     /// A pace at which nothing is read.
@@ -76,15 +76,15 @@ pub struct PositionFile {
 }
 
 impl PositionFile {
-    /// That of a pool.
+    /// The scrub position file of a pool.
     pub fn of(pool: &PoolFlags) -> PositionFile {
         PositionFile { path: names::scrub(&pool.path()) }
     }
 
-    /// What it says; the beginning when it is not there.
+    /// Reads the position; the beginning when there is no file.
     ///
     /// # Errors
-    /// It is there and cannot be read, or is something else: then nobody may replace it.
+    /// The file cannot be read, or is something else: then it is not replaced.
     pub fn read(&self) -> Result<ScrubPosition, Failure> {
         let failed = |source| Failure::Io { action: "read", path: self.path.clone(), source };
         let unusable = |problem: String| Failure::NotUsable { path: self.path.clone(), problem };
@@ -95,10 +95,12 @@ impl PositionFile {
             bytes => bytes.map_err(failed)?,
         };
         let text = std::str::from_utf8(&bytes).ok().filter(|text| text.len() <= MOST);
-        let text = text.ok_or_else(|| unusable("not where a scrub was; remove it".to_owned()))?;
+        let text = text.ok_or_else(|| unusable("not a scrub position; remove it".to_owned()))?;
         toml::from_str(text).map_err(|error| {
             let why = error.message();
-            unusable(format!("not where a scrub was ({why}); without it the next one begins anew"))
+            unusable(format!(
+                "not a scrub position ({why}); remove it to start the next scrub anew"
+            ))
         })
     }
 
@@ -109,7 +111,7 @@ impl PositionFile {
     pub fn write(&self, position: &ScrubPosition) -> Result<(), String> {
         let text = toml::to_string(position).map_err(|error| error.to_string())?;
         let written = write_file(&self.path, text.as_bytes());
-        written.map_err(|error| format!("where the scrub is could not be kept: {error}"))
+        written.map_err(|error| format!("scrub position: not saved ({error})"))
     }
 }
 

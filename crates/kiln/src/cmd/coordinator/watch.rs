@@ -37,7 +37,7 @@ pub struct WatchFlags {
 }
 
 impl WatchFlags {
-    /// Whether there is to be a page.
+    /// Returns whether a page is served.
     pub fn wanted(&self) -> bool {
         self.http.is_some()
     }
@@ -52,8 +52,8 @@ impl WatchFlags {
         let local = Door::is_loopback(listen);
         if !local && token.is_none() {
             let problem = format!(
-                "{listen} is no address of loopback, so others reach it: --http-token FILE is \
-                 needed, or 127.0.0.1 and a tunnel (ssh -L)"
+                "{listen} is not a loopback address: give --http-token FILE, or use 127.0.0.1 and \
+                 a tunnel (ssh -L)"
             );
             return Err(Failure::Flag { flag: "--http", problem });
         }
@@ -69,7 +69,7 @@ impl WatchFlags {
     }
 }
 
-/// The token in a file, which is made where there is none.
+/// Reads the token in a file, which is created if absent.
 fn token(path: &Path) -> Result<String, Failure> {
     let failed = |action| move |source| Failure::Io { action, path: path.to_owned(), source };
     let options = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
@@ -87,10 +87,10 @@ fn token(path: &Path) -> Result<String, Failure> {
         |problem: &str| Failure::NotUsable { path: path.to_owned(), problem: problem.to_owned() };
     let meta = fs::metadata(path).map_err(failed("open"))?;
     if meta.permissions().mode() & 0o077 != 0 {
-        return Err(unusable("others than its owner may read it; chmod 600 it"));
+        return Err(unusable("readable by others than its owner; chmod 600 it"));
     }
     if meta.len() > TOKEN_MAX as u64 {
-        return Err(unusable("it is too long for a token"));
+        return Err(unusable("too long for a token"));
     }
     let text = fs::read_to_string(path).map_err(failed("read"))?;
     let token = text.trim();

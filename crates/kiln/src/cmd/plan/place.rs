@@ -41,7 +41,7 @@ pub struct Placing {
     #[arg(long, requires = "lost")]
     frontier: bool,
 
-    /// How long a strategy may search, in steps
+    /// Steps that a strategy may search
     #[arg(long, value_name = "N", default_value_t = SearchBudget::MOVES, requires = "lost")]
     moves: u64,
 
@@ -78,7 +78,7 @@ impl Placing {
         self.cluster.as_deref()
     }
 
-    /// Whether a placed plan was asked for.
+    /// Returns whether a placed plan was asked for.
     pub fn wanted(&self) -> bool {
         self.strategy.is_some()
             || self.cluster.is_some()
@@ -144,7 +144,7 @@ impl Placing {
         let wrong = |problem: String| Failure::Flag { flag: "--range", problem };
         if to > chunk {
             let chunk = sizes::show(chunk);
-            return Err(wrong(format!("it ends after the chunk, which has {chunk}; see --chunk")));
+            return Err(wrong(format!("range exceeds the chunk of {chunk}; see --chunk")));
         }
         if !codec.sliceable() {
             return Err(wrong("with packet= a sub-chunk is not one range of a chunk".into()));

@@ -18,7 +18,7 @@ const TIB: f64 = (1u64 << 40) as f64;
 // Flags of `kiln plan` that are about prices. No doc comment: clap would print it.
 #[derive(Debug, Args)]
 pub struct PriceFlags {
-    /// What requests and bytes cost where the shards are, as TOML (see below): what each way to
+    /// Prices of requests and bytes where the shards are, as TOML (see below): what each way to
     /// rebuild a loss costs, and which is cheapest
     #[arg(
         long,
@@ -47,7 +47,7 @@ struct Loss {
     decode: Way,
     /// The cheapest of them.
     chosen: &'static str,
-    /// What the chosen one costs for 2^40 lost bytes.
+    /// Cost of the chosen one for 2^40 lost bytes.
     cost_per_lost_tib: f64,
 }
 
@@ -86,7 +86,7 @@ fn joined(runs: &[Range<u32>], sub_chunk: u64, (get, byte): (f64, f64)) -> (u64,
 }
 
 impl PriceFlags {
-    /// Whether `kiln plan` is about prices.
+    /// Returns whether `kiln plan` is about prices.
     pub fn wanted(&self) -> bool {
         self.price.is_some()
     }

@@ -17,7 +17,7 @@ use crate::sizes;
 // Flags of `kiln plan` that are about reads. No doc comment: clap would print it.
 #[derive(Debug, Args)]
 pub struct DeviceFlags {
-    /// What reads cost on the helpers' devices, as kiln probe measured it: a file, or the folder
+    /// Costs of reads on the helpers' devices, as kiln probe measured them: a file, or the folder
     /// that was probed. Says which gaps are read through, how long that takes, and from which size
     /// of chunks on the code beats reading whole chunks
     #[arg(
@@ -109,7 +109,7 @@ pub fn run(
     Ok(Exit::Done)
 }
 
-/// How a loss would be repaired and why, as `kiln repair` decides it.
+/// Repair of a loss and its reasons, as `kiln repair` decides it.
 fn judged(lost: &[usize], advice: Advice) -> Loss {
     let (planned, decode) = (&advice.planned, &advice.decode);
     let (chosen, why) = match () {

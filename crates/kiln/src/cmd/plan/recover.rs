@@ -45,7 +45,7 @@ pub struct Recover {
     #[arg(long, value_name = "FILE", requires = "recover", group = "stripe_source")]
     layout: Option<PathBuf>,
 
-    /// Where rebuilt chunks go: `spread` over the machines left, or the names of new ones
+    /// Place rebuilt chunks there: `spread` over the machines left, or the names of new ones
     #[arg(
         long,
         value_name = "NODES",
@@ -65,7 +65,7 @@ pub struct Recover {
 }
 
 impl Recover {
-    /// Whether a recovery is to be planned.
+    /// Returns whether a recovery is to be planned.
     pub fn is_asked(&self) -> bool {
         self.recover
     }
@@ -121,7 +121,7 @@ pub fn run(
         (Some(path), _) => super::place::read(path)?,
         (None, Some(nodes)) => Arc::new(Cluster::uniform(nodes)?),
         (None, None) => {
-            let problem = "which machines? give --nodes N or --cluster FILE".into();
+            let problem = "no machines given; give --nodes N or --cluster FILE".into();
             return Err(Failure::Flag { flag: "--recover", problem });
         }
     };
@@ -217,7 +217,7 @@ fn layout(
             problem: format!("line {number}: {problem}"),
         };
         if line.len() > LINE_MAX {
-            return Err(wrong(format!("it is longer than {LINE_MAX} bytes")));
+            return Err(wrong(format!("line exceeds {LINE_MAX} bytes")));
         }
         let words = line.split('#').next().unwrap_or_default();
         let words = words.split([' ', '\t', ',', '\r', '\n']).filter(|word| !word.is_empty());

@@ -39,10 +39,12 @@ impl AddNode {
         match (config.position(&self.id), &new, self.replace) {
             (Some(_), _, false) => {
                 let id = &self.id;
-                return Err(wrong(format!("node {id} is there; give --replace for a new disk")));
+                return Err(wrong(format!("node {id} exists; give --replace for a new disk")));
             }
             (None, _, true) => return Err(wrong(format!("there is no node {}", self.id))),
-            (None, None, false) => return Err(wrong("where is it? name a folder or URL".into())),
+            (None, None, false) => {
+                return Err(wrong("its place is missing; name a folder or URL".into()));
+            }
             _ => {}
         }
         let same = |node: &&NodeConfig| new.as_ref().is_some_and(|new| new.url == node.url);

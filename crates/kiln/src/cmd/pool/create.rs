@@ -34,8 +34,8 @@ pub struct Create {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Seal all that the pool knows with a key of its own, so that nobody can forge anything who
-    /// only has its nodes; makes the key if it is not there
+    /// Seal all that the pool knows with a key of its own, so that nothing can be forged by those
+    /// who only has its nodes; makes the key if it is not there
     #[arg(long)]
     sealed: bool,
 
@@ -51,7 +51,7 @@ pub struct Create {
 
 /// Copying a new key to the agents takes an operator's time.
 const COPY_KEY: u64 = 600;
-/// How often agents are looked for.
+/// Interval of looking for agents.
 const LOOK: Duration = Duration::from_millis(500);
 
 impl Create {
@@ -82,7 +82,7 @@ impl Create {
         }
         let wait = self.wait.unwrap_or(if made { COPY_KEY } else { 0 });
         wait_for_agents(&config, Duration::from_secs(wait), setup)?;
-        // The description comes first: without it nobody could tell to which pool half-created
+        // The description comes first: without it there is no telling to which pool half-created
         // nodes belong.
         flags.write(&config)?;
         if let Err(error) =
@@ -120,8 +120,8 @@ impl Create {
 /// Says what a new key of a pool is for.
 pub(super) fn warn_of_key(flags: &PoolFlags, setup: &Setup) {
     setup.observer.warn(&format!(
-        "made {}, the key of the pool: whoever uses the pool needs it, its nodes do not. Without \
-         it nothing in the pool is believed: keep a copy where no node is",
+        "made {}, the key of the pool: every client needs this key, nodes must not have it. Back \
+         it up off the pool: without it no manifest verifies",
         flags.key_path().0.display()
     ));
 }

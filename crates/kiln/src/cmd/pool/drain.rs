@@ -1,6 +1,6 @@
 //! `kiln pool drain`
 
-mod plan;
+mod cost;
 
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ impl Drain {
         }
         let index = self.pool.index(&pool, setup)?;
         if self.mark || setup.verbose {
-            let planned = plan::of(&pool, &index, &self.id, setup)?;
+            let planned = cost::of(&pool, &index, &self.id, setup)?;
             planned.show(self.mark, setup)?;
         }
         if self.mark {
@@ -88,7 +88,7 @@ impl Drain {
         Ok(Exit::Done)
     }
 
-    /// Closes volumes that nobody uses and that have a copy of their log on the node, and waits for
+    /// Closes volumes that are not in use and have a copy of their log on the node, and waits for
     /// those that are in use: who writes one moves its log by itself. Names those that did not.
     fn logs(&self, index: &Index, setup: &Setup) -> Result<(Vec<Tended>, Vec<String>), Failure> {
         let rim = volumes::rim_over(self.pool.open_quietly(setup)?, &self.pool, setup);
@@ -125,7 +125,7 @@ impl Drain {
                  kiln repair, then drain again"
             )
         } else if !pool.config().is_settled() {
-            // Readers still ask it: without it they could bear one loss less.
+            // Readers still ask it: without it they would tolerate one loss less.
             format!(
                 "node {id} is empty, but not everything is known to be in place yet; run kiln \
                  repair, then drain again"

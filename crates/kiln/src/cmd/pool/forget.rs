@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
 use crate::setup::{PoolFlags, Setup, logs, volumes};
 
-/// Names of lost objects that are told.
+/// Names of lost objects that are printed.
 const MAX_TOLD: usize = 1000;
 
 // Arguments; the summary is in `pool.rs`.
@@ -64,8 +64,8 @@ impl Forget {
         }
         if self.force {
             setup.observer.warn(
-                "unavailable nodes are not asked: if they go on elsewhere, what changes there and \
-                 here contradicts each other",
+                "unavailable nodes are not asked: if unreachable nodes are still serving, the pool will \
+                 split-brain",
             );
         }
         let config = pool.forget(&self.ids, self.force, &setup.settings())?;

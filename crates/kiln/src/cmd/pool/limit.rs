@@ -31,7 +31,7 @@ pub struct Limit {
 
 impl Limit {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
-        // So that a wrong name is told, and not a file written that nobody reads.
+        // So that a wrong name is reported, and not written to an unused file.
         let config = self.pool.config()?;
         let (node, total) = (self.rate.unwrap_or(0), self.total.unwrap_or(0));
         if !self.off && node == 0 && total == 0 {

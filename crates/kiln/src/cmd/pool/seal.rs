@@ -21,8 +21,8 @@ pub struct Seal {
     #[arg(long, conflicts_with = "new_key")]
     drop_old_keys: bool,
 
-    /// The key is lost: believe what the nodes have as it is, and seal it by a new key. Whoever
-    /// could write to a node may have forged what it has, and that can be told no more
+    /// The key is lost: accept what the nodes have as it is, and seal it by a new key. Anyone who
+    /// could write to a node may have forged its contents, which cannot be detected any more
     #[arg(long, conflicts_with_all = ["new_key", "drop_old_keys"])]
     lost_key: bool,
 

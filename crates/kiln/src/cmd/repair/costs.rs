@@ -1,4 +1,4 @@
-//! What the reads of a repair cost: time on devices, or money.
+//! Costs of the reads of a repair: time on devices, or money.
 
 use kiln_pool::{ExpectedReads, RepairReport};
 use kiln_store::device::Devices;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::exit::Failure;
 use crate::setup::{Folders, Prices};
 
-/// What reads cost.
+/// Costs of reads.
 pub enum Costs {
     /// Time, on devices, where they are known.
     Of(Option<Devices>),
@@ -30,7 +30,7 @@ impl Costs {
     }
 }
 
-/// What reads cost where they are paid for, in the currency of the table: those that were planned,
+/// Prices of reads, in the currency of the table: those that were planned,
 /// and what the other ways would cost.
 #[derive(Serialize)]
 pub struct Price {
@@ -40,7 +40,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// What was expected of reads that were planned by a table.
+    /// Expected cost of reads that were planned by a table.
     pub fn of(prices: &Prices, expected: ExpectedReads) -> Price {
         Price { currency: prices.currency().to_owned(), expected }
     }

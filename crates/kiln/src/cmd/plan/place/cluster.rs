@@ -23,7 +23,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Row {
     id: String,
-    /// What fails together with it; default: the node alone.
+    /// Failure domain; default: the node alone.
     domain: Option<String>,
     /// Bytes a second, e.g. "1.25GB"; default: 10 Gbit/s.
     up: Option<String>,
@@ -154,7 +154,7 @@ fn load(path: &Path) -> Result<(File, Arc<Cluster>), Failure> {
     let text = std::fs::read_to_string(path).map_err(io)?;
     let file: File = toml::from_str(&text).map_err(|error| unusable(error.to_string()))?;
     if file.node.is_empty() {
-        return Err(unusable("it lists no machine: a table [[node]] with an id for each".into()));
+        return Err(unusable("no machine listed; add a table [[node]] with an id for each".into()));
     }
     let mut names: Vec<&str> = file.node.iter().map(|row| &row.id[..]).collect();
     names.sort_unstable();

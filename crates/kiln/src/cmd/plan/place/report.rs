@@ -1,4 +1,4 @@
-//! What `kiln plan --strategy` says: costs beside lower bounds, node by node.
+//! Report of `kiln plan --strategy`: costs beside lower bounds, node by node.
 
 use kiln_code::Codec;
 use kiln_figure::{Axis, Figure, Kind, Mark, Panel};
@@ -10,7 +10,7 @@ use crate::lists;
 use crate::print::{Stream, table, warning_line};
 use crate::sizes;
 
-/// What `--strategy` reports.
+/// Report of a placed plan.
 #[derive(Serialize)]
 pub struct Report {
     code: String,
@@ -34,13 +34,13 @@ pub struct Report {
     across_domains: u64,
     bytes_read: u64,
     read_runs: usize,
-    /// How long the busiest link carries its share of one stripe.
+    /// Seconds in which the busiest link carries its share of one stripe.
     link_seconds: f64,
-    /// What no plan can beat that reads the same; nothing where the repair is too large to say.
+    /// Lower bound for plans that read the same; absent where the repair is too large to say.
     limits: Option<Least>,
     /// Making the DAG and the plan.
     pub plan_seconds: f64,
-    /// Whether the plan was in the file of `--plans`.
+    /// The plan was in the file of `--plans`.
     pub ready: bool,
     /// `exact`, or on how many random vectors the plan was found equal to the repair.
     proof: String,
@@ -59,7 +59,7 @@ struct Least {
     link_seconds: f64,
 }
 
-/// What one node does.
+/// Work of one node.
 #[derive(Serialize)]
 struct NodeRow {
     node: usize,

@@ -10,13 +10,13 @@ use crate::setup::{PoolFlags, Prices, Setup, logs, now_ms, volumes};
 use crate::sizes;
 use crate::volume_logs::{self, Tended};
 
-/// What is asked for.
+/// Request for a repair.
 pub struct Asked {
     /// Rebuild what unavailable nodes have.
     pub away: bool,
     /// Write nothing.
     pub dry_run: bool,
-    /// What reads cost, by ids of nodes.
+    /// Costs of reads, by ids of nodes.
     pub prices: Option<Prices>,
 }
 
@@ -36,7 +36,7 @@ pub fn run(flags: &PoolFlags, asked: &Asked, setup: &Setup) -> Result<Exit, Fail
     let outcome = pool.recover(&index, &req, &settings);
     let rim = volumes::rim_over(pool, flags, setup);
     let lacking = logs::lacking(&rim, &index, setup)?;
-    // Whoever closes a volume puts objects, and may be asked for the index.
+    // Closing a volume puts objects, and may need the index.
     drop(index);
     let tended = match dry_run {
         true => Vec::new(),
@@ -51,7 +51,7 @@ pub fn run(flags: &PoolFlags, asked: &Asked, setup: &Setup) -> Result<Exit, Fail
     Ok(exit(&report).worse(volume_logs::tended_exit(&tended)))
 }
 
-/// What a repair did.
+/// Report of a repair.
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
@@ -62,8 +62,8 @@ struct Shown<'a> {
     price: Option<&'a Price>,
 }
 
-/// Who takes part from now on: what was out and is back does, and with `away` what is unavailable
-/// does not, so that readers look for nothing there and further losses are survived.
+/// Updates the members: nodes that are back take part, and with `away` those that are unavailable
+/// do not, so that readers look for nothing there and further losses are survived.
 fn members(pool: Pool, flags: &PoolFlags, away: bool, setup: &Setup) -> Result<Pool, Failure> {
     let pool = match pool.attend(|_| away, &setup.settings())? {
         Some(config) => flags.reopen(config, setup)?,
@@ -85,7 +85,7 @@ fn exit(report: &RecoverReport) -> Exit {
     }
 }
 
-/// What was repaired, read and written.
+/// Renders what was repaired, read and written.
 fn did(report: &RecoverReport, logs: &[Tended]) -> String {
     let did = if report.dry_run { "would be repaired" } else { "repaired and verified" };
     let mut text = match report.damaged {

@@ -1,4 +1,4 @@
-//! A folder of this machine, as what of it goes into a pool.
+//! A folder of this machine, as it goes into a pool.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use super::attributes::Entry;
 use crate::exit::Failure;
 
 /// A file that may become an object.
-pub struct Found {
+pub struct LocalFile {
     /// Its path.
     pub path: PathBuf,
     /// Its bytes when it was looked at.
@@ -19,24 +19,24 @@ pub struct Found {
     pub name: String,
 }
 
-/// What is at or below a path.
+/// Files, folders and links at or below a path.
 #[derive(Default)]
-pub struct Walked {
+pub struct LocalTree {
     /// Regular files.
-    pub files: Vec<Found>,
+    pub files: Vec<LocalFile>,
     /// Links and folders: the name of the folder that they are in, their own, and what they are.
     pub others: Vec<(String, String, Entry)>,
-    /// What is not taken, and why.
+    /// Entries that are left out, and why.
     pub left_out: Vec<String>,
 }
 
-impl Walked {
+impl LocalTree {
     /// Looks at what becomes `name` in the pool, in order of names.
     ///
     /// # Errors
     /// Something cannot be looked at.
-    pub fn new(path: &Path, name: &str) -> Result<Walked, Failure> {
-        let mut walked = Walked::default();
+    pub fn new(path: &Path, name: &str) -> Result<LocalTree, Failure> {
+        let mut walked = LocalTree::default();
         walked.add(path, name)?;
         Ok(walked)
     }
@@ -50,7 +50,7 @@ impl Walked {
             leave("the name is kiln's own");
         } else if meta.is_file() {
             let (path, bytes) = (path.to_owned(), meta.len());
-            self.files.push(Found { path, bytes, name: name.to_owned() });
+            self.files.push(LocalFile { path, bytes, name: name.to_owned() });
         } else if meta.is_dir() {
             if !last.is_empty() {
                 self.others.push((folder.to_owned(), last.to_owned(), Entry::of(&meta, 0)));
@@ -78,10 +78,10 @@ impl Walked {
                     let entry = Entry::Link { target };
                     self.others.push((folder.to_owned(), last.to_owned(), entry));
                 }
-                Err(_) => leave("what it links to is not UTF-8"),
+                Err(_) => leave("its target is not UTF-8"),
             }
         } else {
-            leave("no file, folder or link");
+            leave("skipped (device, socket or pipe)");
         }
         Ok(())
     }

@@ -23,12 +23,12 @@ use crate::print::{Stream, pace};
 use crate::setup::{Folders, PlanFile, Setup};
 use crate::{sizes, times};
 
-/// Unless somebody asks for another one.
+/// The default strategy.
 const STRATEGY: &str = "hub";
 /// Between two tries while agents cannot be reached.
 const BETWEEN: Duration = Duration::from_secs(1);
 
-/// What one agent did.
+/// Work of one agent.
 #[derive(Debug, Serialize)]
 struct NodeReport {
     node: String,
@@ -38,7 +38,7 @@ struct NodeReport {
     bytes_written: u64,
 }
 
-/// What the repair took.
+/// Report of the repair.
 #[derive(Debug, Serialize)]
 struct Report {
     object: String,
@@ -56,7 +56,7 @@ struct Report {
     verified: bool,
     nodes: Vec<NodeReport>,
     replanned: Vec<String>,
-    /// Whether the plan that was carried out was in the file of `--plans`.
+    /// The plan was in the file of `--plans`.
     #[serde(skip_serializing_if = "Option::is_none")]
     plan_cached: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -214,7 +214,7 @@ fn patiently(
     }
 }
 
-/// One try, under the lock of the agent that gets the shards: nobody else may write there
+/// One attempt, under the lock of the agent that gets the shards: no other client may write there
 /// meanwhile. The lock goes with its connection, so each try takes it anew.
 fn attempt(
     network: &Network,

@@ -1,4 +1,4 @@
-//! What emptying a node costs links: which shards it gives away itself, and which the others
+//! Cost of emptying a node on links: shards that it sends itself, and shards that the others
 //! rebuild because its link has enough to carry.
 
 use kiln_node::recovery::batch::{Batch, DamagedObject, JOINT, Rules, Snapshot};
@@ -14,7 +14,7 @@ use crate::sizes;
 /// Shards that are planned; the plan of more is like that of these.
 const MOST: usize = 20_000;
 
-/// How a node is to be emptied.
+/// Plan of emptying a node.
 #[derive(Debug, Serialize)]
 pub struct Planned {
     node: String,
@@ -27,10 +27,10 @@ pub struct Planned {
     /// Bytes that all links carry, and the busiest one.
     bytes: u64,
     max_node_load: u64,
-    /// What no plan can beat of that; absent where objects are of several codes or sizes.
+    /// Lower bound of that; absent where objects are of several codes or sizes.
     #[serde(skip_serializing_if = "Option::is_none")]
     bound: Option<u64>,
-    /// What the busiest one would carry if all shards were copied.
+    /// Load of the busiest link if all shards were copied.
     copied_max_node_load: u64,
 }
 

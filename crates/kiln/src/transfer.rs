@@ -1,7 +1,7 @@
 //! Many files at once between folders and pools: what `cp`, `sync` and `mv` share.
 
 pub mod attributes;
-pub mod walk;
+pub mod local_tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -17,15 +17,15 @@ use kiln_pool::{
 use serde::Serialize;
 
 use self::attributes::{Attributes, Entry, time_of};
-use self::walk::{Found, Walked, joined, split};
+use self::local_tree::{LocalFile, LocalTree, joined, split};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, pace};
-use crate::setup::{Output, Place, Setup, Together, fresh_run, now_ms};
+use crate::setup::{Output, OutputBatch, OutputTarget, Setup, fresh_run, now_ms};
 use crate::sizes;
 
 /// Marks the side that is in the pool.
 pub const MARK: &str = "pool:";
-/// Failures told one by one; the rest is counted.
+/// Failures listed one by one; the rest is counted.
 const MAX_TOLD: usize = 50;
 /// Most files that are copied together, and most bytes of them; a larger one is copied alone. Small
 /// ones wait for disks most of the time: together they wait once. All of them are open meanwhile,
@@ -35,7 +35,7 @@ const TOGETHER_BYTES: u64 = 16 << 20;
 /// Most files that are written together: beside them shards are open that they are read from.
 const OUTPUTS: usize = 384;
 
-/// What a copy did, or (dry run) would do.
+/// Report of a copy, or (dry run) of what it would do.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -47,7 +47,7 @@ pub struct Report {
     pub failed: u64,
     failures: Vec<String>,
     left_out: Vec<String>,
-    /// What would be done, or was, and why: of `kiln sync`.
+    /// Steps of `kiln sync` and their reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
     pub seconds: f64,
@@ -87,7 +87,7 @@ impl Report {
         }
     }
 
-    /// Tells warnings and the sum; gives the exit code.
+    /// Prints warnings and the sum; returns the exit code.
     pub fn end(mut self, setup: &Setup) -> Result<Exit, Failure> {
         setup.observer.finish();
         self.seconds = setup.seconds();
@@ -150,15 +150,15 @@ impl Item {
         GetRequest { name: &self.name, range: None }
     }
 
-    /// Where its file is.
+    /// Returns the folder of its file.
     fn folder(&self) -> &Path {
         let folder = self.path.parent().filter(|folder| *folder != Path::new(""));
         folder.unwrap_or(Path::new("."))
     }
 }
 
-impl From<Found> for Item {
-    fn from(found: Found) -> Item {
+impl From<LocalFile> for Item {
+    fn from(found: LocalFile) -> Item {
         Item { name: found.name, path: found.path, bytes: found.bytes, version: 0 }
     }
 }
@@ -204,12 +204,12 @@ impl<'a> Transfer<'a> {
         Ok((objects, folders))
     }
 
-    /// Whether objects have names in this folder.
+    /// Returns whether objects have names in this folder.
     pub fn is_folder(&self, name: &str) -> Result<bool, Failure> {
         Ok(self.index.first_in(name)?.is_some())
     }
 
-    /// What is known of a file, as far as it is of this version of its object.
+    /// Returns the metadata of a file, if recorded for this version of its object.
     pub fn entry(&self, name: &str, version: u64) -> Result<Option<Entry>, Failure> {
         let (folder, word) = split(name);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -225,7 +225,7 @@ impl<'a> Transfer<'a> {
     ///
     /// # Errors
     /// Only what ends all: a failure of one file is in the report.
-    pub fn put(&self, walked: Walked, report: &mut Report) -> Result<(), Failure> {
+    pub fn put(&self, walked: LocalTree, report: &mut Report) -> Result<(), Failure> {
         let items: Vec<Item> = walked.files.into_iter().map(Item::from).collect();
         report.left_out.extend(walked.left_out);
         self.setup.observer.begin("copy", Some(items.iter().map(|item| item.bytes).sum()));
@@ -406,7 +406,7 @@ impl<'a> Transfer<'a> {
                 let path = to.join(inside).join(&word);
                 let failed = |source| Failure::Io { action: "make", path: path.clone(), source };
                 match &entry {
-                    // Where an object has the name, that one counts.
+                    // An object of the name takes precedence.
                     Entry::Folder { .. } if plain && (path.is_dir() || !path.exists()) => {
                         fs::create_dir_all(&path).map_err(failed)?;
                         last.push((path, entry));
@@ -438,7 +438,7 @@ impl<'a> Transfer<'a> {
             items.iter().map(|item| item.folder().to_owned()).collect();
         // What is in the way of one is said for each file below it.
         at_once(&Vec::from_iter(&folders), |folder| fs::create_dir_all(folder));
-        let together = Together::before(items.len(), &folders);
+        let together = OutputBatch::before(items.len(), &folders);
         let (mut ends, mut outputs) = (Vec::new(), Vec::new());
         for (at, opened) in at_once(items, |item| self.output(item)).into_iter().enumerate() {
             ends.push(opened.map(|output| {
@@ -483,7 +483,7 @@ impl<'a> Transfer<'a> {
             path: folder.to_owned(),
             source,
         })?;
-        Output::sized(&Place::File(path.to_owned()), self.force, item.bytes).map(Some)
+        Output::sized(&OutputTarget::File(path.to_owned()), self.force, item.bytes).map(Some)
     }
 }
 
@@ -496,7 +496,7 @@ pub struct Listing {
     pub put: u64,
 }
 
-/// Whether a file is as it was when an object was made of it.
+/// Returns whether a file has the recorded time.
 pub fn same_time(path: &Path, entry: &Entry) -> bool {
     let Entry::File { time, .. } = entry else { return false };
     path.metadata().is_ok_and(|meta| time_of(&meta) == *time)

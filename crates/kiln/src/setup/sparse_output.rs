@@ -3,26 +3,26 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 
-/// What holes are multiples of: file systems know no smaller ones.
+/// Unit of holes: file systems know no smaller ones.
 const BLOCK: usize = 4096;
 
 /// A file that is written from its beginning on.
-pub struct Holes {
+pub struct SparseFile {
     /// The file itself.
     pub file: File,
-    /// Where the next byte goes; `None` where there can be no holes, as in pipes and devices.
+    /// Offset of the next byte; `None` where there can be no holes, as in pipes and devices.
     at: Option<u64>,
 }
 
-impl Holes {
+impl SparseFile {
     /// An empty regular file.
-    pub fn in_file(file: File) -> Holes {
-        Holes { file, at: Some(0) }
+    pub fn in_file(file: File) -> SparseFile {
+        SparseFile { file, at: Some(0) }
     }
 
     /// Something else, where zeros must be written.
-    pub fn none(file: File) -> Holes {
-        Holes { file, at: None }
+    pub fn none(file: File) -> SparseFile {
+        SparseFile { file, at: None }
     }
 
     /// Gives the file its length, which a hole at its end does not.
@@ -31,7 +31,7 @@ impl Holes {
     }
 }
 
-impl Write for Holes {
+impl Write for SparseFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(at) = self.at else { return self.file.write(bytes) };
         // Up to the next block's beginning nothing can be a hole.
@@ -77,7 +77,7 @@ mod tests {
         bytes[8191..20_001].fill(7);
         bytes[50_000..50_003].fill(9);
         for (len, step) in [(100_000, 100_000), (100_000, 977), (50_001, 4096), (8000, 1), (0, 1)] {
-            let mut file = Holes::in_file(File::create(&path).unwrap());
+            let mut file = SparseFile::in_file(File::create(&path).unwrap());
             for piece in bytes[..len].chunks(step) {
                 file.write_all(piece).unwrap();
             }

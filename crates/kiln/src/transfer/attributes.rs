@@ -1,4 +1,4 @@
-//! What a file system knows of files beside their bytes, kept in a pool: one object for each folder
+//! Metadata of files beside their bytes, kept in a pool: one object for each folder
 //! that was copied, with modes, times, symbolic links and the folders in it.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 /// More bytes are no attributes of ours.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// What is known of one folder's entries, by name.
+/// Metadata of one folder's entries, by name.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attributes {
     version: u32,
@@ -48,7 +48,7 @@ pub enum Entry {
     },
     /// A symbolic link.
     Link {
-        /// What it names.
+        /// Target as stored in the link.
         target: String,
     },
 }
@@ -101,7 +101,7 @@ pub fn time_of(meta: &Metadata) -> (i64, u32) {
 }
 
 impl Attributes {
-    /// Those of a folder; none where there are none, or none that this version understands.
+    /// Loads those of a folder; empty if absent, `None` if a later version wrote them.
     ///
     /// # Errors
     /// The object cannot be read now.
@@ -123,7 +123,7 @@ impl Attributes {
         Ok(read.filter(|read| read.version <= VERSION))
     }
 
-    /// Those of a folder with entries added in place of those of the same names, as text; nothing
+    /// Returns those of a folder with entries added in place of those of the same names; nothing
     /// where that changes nothing, or a later version wrote them, which are left alone.
     ///
     /// # Errors

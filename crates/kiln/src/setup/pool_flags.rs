@@ -155,7 +155,7 @@ impl PoolFlags {
             pool => pool?,
         };
         if let Err(error) = pool.any_here() {
-            // A key is no loss, and is told before anything is said of what is lost.
+            // A wrong key is no loss, and is reported before any loss.
             let failure = denied(error, &config, setup);
             if matches!(&failure, Failure::Denied { exit: Exit::WrongKey, .. }) {
                 return Err(failure);
@@ -174,7 +174,7 @@ impl PoolFlags {
                 if !self.config_without_keys().is_ok_and(newer)
                     && let Err(error) = self.write(&config)
                 {
-                    setup.observer.warn(&format!("{error}; it stays as it was"));
+                    setup.observer.warn(&format!("{error}; the file is unchanged"));
                 }
                 Ok(Pool::open(config, &open)?)
             }
@@ -202,7 +202,7 @@ impl PoolFlags {
             Some(index) => Ok(index),
             None => {
                 let who = "another kiln on this machine works on this pool";
-                setup.observer.warn(&format!("{who}; waiting for its end"));
+                setup.observer.warn(&format!("{who}; waiting"));
                 Index::open(&path)
             }
         });
@@ -236,9 +236,9 @@ impl PoolFlags {
         })?;
         if let Some(why) = index.remade() {
             // Nothing else is lost: the pool knows all the rest.
-            setup.observer.warn(&format!(
-                "{why}; it is made anew, but what scrubs had found is forgotten until the next one"
-            ));
+            setup
+                .observer
+                .warn(&format!("{why}; rebuilt without the findings of scrubs; run kiln scrub"));
         }
         let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         match index.refresh(pool, &boot, &setup.observer) {
@@ -255,7 +255,7 @@ impl PoolFlags {
     /// Keeps other changes of the description, or other repairs, out until it is dropped.
     ///
     /// # Errors
-    /// The lock's file cannot be made; [`PoolError::Refused`] when somebody else holds it.
+    /// The lock's file cannot be made; [`PoolError::Refused`] when another kiln holds it.
     pub fn lock(&self, what: &'static str) -> Result<File, Failure> {
         let path = names::lock(&self.path(), what);
         let failed = |source| Failure::Io { action: "lock", path: path.clone(), source };
@@ -287,8 +287,9 @@ fn warn_of_nodes(away: &[(&NodeConfig, &str)], setup: &Setup) {
     }
 }
 
-/// Who repairs by the description at this path: of two on one machine, or of two machines, each has
-/// another number, and has it again later. (Those who use one description take turns by its lock.)
+/// Identity of repairs by the description at this path: of two on one machine, or of two machines,
+/// each has another number, and has it again later. (Those who use one description take turns by
+/// its lock.)
 fn repairer(path: &Path) -> u64 {
     let of = |path: &str| std::fs::read(path).unwrap_or_default();
     let host = [of("/etc/machine-id"), of("/proc/sys/kernel/hostname")].concat();
@@ -306,7 +307,7 @@ fn denied(error: PoolError, config: &PoolConfig, setup: &Setup) -> Failure {
     }
 }
 
-/// The index, if nobody else keeps it for longer than commands that only look.
+/// The index, unless another kiln locks it for longer than commands that only read.
 fn free_index(path: &Path, setup: &Setup) -> Result<Option<Index>, PoolError> {
     let until = setup.seconds() + INDEX_SECONDS;
     loop {

@@ -1,4 +1,4 @@
-//! What was private stays so: shards of a file that only its owner may read, and what is decoded
+//! Permissions of outputs: shards of a file that only its owner may read, and files decoded
 //! from such shards, are for the owner alone too.
 
 use std::os::unix::fs::PermissionsExt;
@@ -9,10 +9,10 @@ use rustix::process::umask;
 
 use super::Folders;
 
-/// Who beside the owner may do something.
+/// Permission bits of all but the owner.
 const OTHERS: u32 = 0o077;
 
-/// Files that are made from now on may be used by nobody who may not use this one.
+/// Denies files that are made from now on to all who may not use this one.
 pub fn as_private_as(path: &Path) {
     if let Ok(meta) = path.metadata().or_else(|_| path.symlink_metadata()) {
         let mode = meta.permissions().mode();

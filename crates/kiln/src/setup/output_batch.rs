@@ -15,21 +15,21 @@ const WORTH_IT: usize = 8;
 
 /// File systems that outputs go to, from before the first byte is written to them.
 #[derive(Default)]
-pub struct Together {
+pub struct OutputBatch {
     /// By device, those that can be synced as a whole.
     systems: BTreeMap<u64, FileSystem>,
 }
 
-impl Together {
+impl OutputBatch {
     /// Before so many outputs are written into these folders, which are there.
-    pub fn before(outputs: usize, folders: &BTreeSet<PathBuf>) -> Together {
+    pub fn before(outputs: usize, folders: &BTreeSet<PathBuf>) -> OutputBatch {
         let mut systems = BTreeMap::new();
         for folder in folders.iter().filter(|_| outputs >= WORTH_IT) {
             if let (Ok(meta), Some(system)) = (folder.metadata(), FileSystem::open(folder)) {
                 systems.entry(meta.dev()).or_insert(system);
             }
         }
-        Together { systems }
+        OutputBatch { systems }
     }
 
     /// Makes outputs durable and visible under their final names, as `Output::finish` does. Each
@@ -68,11 +68,11 @@ impl Output {
     /// # Errors
     /// The disk is full or failed; then the final name is as it was.
     pub fn finish(self) -> Result<(), Failure> {
-        Together::default().finish(vec![self.written()?]).into_iter().collect()
+        OutputBatch::default().finish(vec![self.written()?]).into_iter().collect()
     }
 }
 
-/// What a sync for many said, for each of them.
+/// Copies the outcome of a sync for many, for each of them.
 fn again(end: &io::Result<()>) -> io::Result<()> {
     let copy = |error: &io::Error| match error.raw_os_error() {
         Some(number) => io::Error::from_raw_os_error(number),
@@ -87,7 +87,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::setup::Place;
+    use crate::setup::OutputTarget;
 
     #[test]
     fn many_outputs_get_their_names_and_one_that_cannot_keeps_to_itself() {
@@ -95,15 +95,15 @@ mod tests {
         for count in [1, WORTH_IT, 40] {
             let folder = root.path().join(count.to_string());
             fs::create_dir(&folder).unwrap();
-            let together = Together::before(count, &BTreeSet::from([folder.clone()]));
+            let together = OutputBatch::before(count, &BTreeSet::from([folder.clone()]));
             let outputs = (0..count).map(|at| {
                 let path = folder.join(at.to_string());
-                let mut output = Output::open(&Place::File(path), false).unwrap();
+                let mut output = Output::open(&OutputTarget::File(path), false).unwrap();
                 output.write_all(&vec![at as u8; at * 1000]).unwrap();
                 output.written().unwrap()
             });
             let outputs: Vec<Written> = outputs.collect();
-            // Somebody makes a folder of the name meanwhile.
+            // A folder of the name appears meanwhile.
             fs::create_dir(folder.join("0")).unwrap();
             let ends = together.finish(outputs);
             assert!(ends[0].is_err() && ends[1..].iter().all(Result::is_ok));

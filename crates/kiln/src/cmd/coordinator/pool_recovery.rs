@@ -21,7 +21,7 @@ use crate::print::{INCOMPLETE, Stream, count, pace, table};
 use crate::setup::{Setup, fresh_run, now_ms};
 use crate::sizes;
 
-/// What one node did.
+/// Work of one node.
 #[derive(Debug, Serialize)]
 struct NodeReport {
     node: String,
@@ -33,7 +33,7 @@ struct NodeReport {
     planned_received: u64,
 }
 
-/// What plans of one strategy did.
+/// Work by plans of one strategy.
 #[derive(Debug, Serialize)]
 struct StrategyReport {
     objects: u64,
@@ -43,7 +43,7 @@ struct StrategyReport {
     planned_max_node_load: u64,
 }
 
-/// What the recovery did.
+/// Report of the recovery.
 #[derive(Debug, Serialize)]
 struct Report {
     strategy: String,
@@ -148,7 +148,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     Ok(exit(&done, flags.recover.stay).worse(left))
 }
 
-/// How others are told of this coordinator.
+/// Name of this coordinator in messages of others.
 fn who() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = if host.trim().is_empty() { "an unnamed machine" } else { host.trim() };

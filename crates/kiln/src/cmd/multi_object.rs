@@ -24,7 +24,7 @@ pub struct Group {
     pub begun: Cell<f64>,
 }
 
-/// Of each object, what came of it.
+/// Outcome for one object.
 #[derive(Serialize)]
 struct Row<R> {
     below: String,
@@ -52,7 +52,7 @@ struct Answer<R> {
 pub fn refuse_raw(raw: bool) -> Result<(), Failure> {
     match raw {
         true => {
-            let problem = "bare chunks do not say what they are of; name one object".to_owned();
+            let problem = "bare chunks have no object names; name one object".to_owned();
             Err(Failure::Flag { flag: "--all", problem })
         }
         false => Ok(()),
@@ -165,7 +165,7 @@ fn place(group: &Group) -> String {
     }
 }
 
-/// How bad an end is, among the ends of many objects.
+/// Ranks exit codes by gravity, among those of many objects.
 fn rank(exit: Exit) -> usize {
     let order = [
         Exit::Done,
