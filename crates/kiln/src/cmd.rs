@@ -78,7 +78,6 @@ pub struct Program {
 
 /// All commands, in the order in which help lists them.
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "a process has one")]
 pub enum Command {
     Encode(encode::Encode),
     Decode(decode::Decode),
