@@ -4,8 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use kiln_code::CodeError;
-use kiln_node::NodeError;
-use kiln_node::net::WRONG_KEY;
+use kiln_net::NetError;
+use kiln_recovery::RecoveryError;
+use kiln_net::WRONG_KEY;
 use kiln_pool::{ErrorKind, PoolError};
 use kiln_store::StoreError;
 use pyo3::prelude::*;
@@ -46,7 +47,10 @@ pub enum Failure {
     Store(#[from] StoreError),
     /// An agent, or the way to it.
     #[error(transparent)]
-    Node(#[from] NodeError),
+    Net(#[from] NetError),
+    /// A plan of repairs.
+    #[error(transparent)]
+    Recovery(RecoveryError),
     /// An exception that Python itself raised.
     #[error("{0}")]
     Python(#[from] PyErr),
@@ -66,13 +70,13 @@ impl Failure {
             Failure::Io { source, .. } => of_io(source),
             Failure::Code(CodeError::NotRecoverable { .. }) => "NotRecoverableError",
             Failure::Code(_) => "UsageError",
-            Failure::Pool(error) | Failure::Node(NodeError::Pool(error)) => of_pool(error),
-            Failure::Store(error) | Failure::Node(NodeError::Store(error)) => of_store(error),
-            Failure::Node(NodeError::Setup { .. }) => "UsageError",
-            Failure::Replaces { .. } | Failure::Node(NodeError::Taken { .. }) => "RefusedError",
-            Failure::Node(NodeError::Refused { .. }) => "NotPermittedError",
-            Failure::Node(NodeError::Io { source, .. }) => of_io(source),
-            Failure::Node(_) | Failure::Python(_) => "IoError",
+            Failure::Pool(error) => of_pool(error),
+            Failure::Store(error) | Failure::Net(NetError::Store(error)) => of_store(error),
+            Failure::Net(NetError::Setup { .. }) | Failure::Recovery(_) => "UsageError",
+            Failure::Replaces { .. } | Failure::Net(NetError::Taken { .. }) => "RefusedError",
+            Failure::Net(NetError::Refused { .. }) => "NotPermittedError",
+            Failure::Net(NetError::Io { source, .. }) => of_io(source),
+            Failure::Net(_) | Failure::Python(_) => "IoError",
         }
     }
 
@@ -81,6 +85,16 @@ impl Failure {
             Failure::Pool(error) => error.is_retryable(),
             Failure::Store(error) => error.is_retryable(),
             _ => false,
+        }
+    }
+}
+
+impl From<RecoveryError> for Failure {
+    fn from(error: RecoveryError) -> Failure {
+        match error {
+            RecoveryError::Net(error) => Failure::Net(error),
+            RecoveryError::Pool(error) => Failure::Pool(error),
+            error => Failure::Recovery(error),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use kiln_node::net::{Address, Agents, ClusterKey, Network};
+use kiln_net::{Address, Agents, ClusterKey, Network};
 use kiln_pool::NodeConfig;
 use kiln_s3::Buckets;
 use kiln_store::{

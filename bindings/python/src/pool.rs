@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kiln_node::net::HelpingAgents;
+use kiln_recovery::HelpingAgents;
 use kiln_pool::{
     ATTRIBUTES, GetRequest, Helpers, Index, NodeConfig, Policy, PoolConfig, PoolError, PoolKeys,
     PutRequest, Settings, Silent, StreamSource, is_attributes,

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use kiln_code::CodeError;
 use kiln_nbd::NbdError;
-use kiln_node::NodeError;
-use kiln_node::net::WRONG_KEY;
+use kiln_net::NetError;
+use kiln_recovery::RecoveryError;
+use kiln_net::WRONG_KEY;
 use kiln_plan::PlanError;
 use kiln_pool::{ErrorKind, PoolError};
 use kiln_store::StoreError;
@@ -141,7 +142,10 @@ pub enum Failure {
     Nbd(#[from] NbdError),
     /// An agent, or the way to it.
     #[error(transparent)]
-    Node(#[from] NodeError),
+    Net(#[from] NetError),
+    /// A plan of repairs.
+    #[error(transparent)]
+    Recovery(RecoveryError),
     /// A pool of which no node can be used, for a reason that has an exit code of its own.
     #[error("{error}")]
     Denied {
@@ -188,6 +192,16 @@ pub enum Failure {
     },
 }
 
+impl From<RecoveryError> for Failure {
+    fn from(error: RecoveryError) -> Failure {
+        match error {
+            RecoveryError::Net(error) => Failure::Net(error),
+            RecoveryError::Pool(error) => Failure::Pool(error),
+            error => Failure::Recovery(error),
+        }
+    }
+}
+
 impl From<PoolError> for Failure {
     fn from(error: PoolError) -> Failure {
         match error {
@@ -226,14 +240,14 @@ impl Failure {
             Failure::Code(_) | Failure::Plan(_) => Exit::Usage,
             Failure::Denied { exit, .. } => *exit,
             Failure::Io { source, .. } => of_file(source),
-            Failure::Pool(error) | Failure::Node(NodeError::Pool(error)) => of_pool(error),
-            Failure::Node(NodeError::Setup { .. }) => Exit::Usage,
-            Failure::Node(NodeError::Taken { .. }) => Exit::Refused,
-            Failure::Node(NodeError::Refused { .. }) => Exit::NotPermitted,
-            Failure::Node(NodeError::Io { source, .. }) => of_io(source),
-            Failure::Store(error) | Failure::Node(NodeError::Store(error)) => of_store(error),
+            Failure::Pool(error) => of_pool(error),
+            Failure::Net(NetError::Setup { .. }) | Failure::Recovery(_) => Exit::Usage,
+            Failure::Net(NetError::Taken { .. }) => Exit::Refused,
+            Failure::Net(NetError::Refused { .. }) => Exit::NotPermitted,
+            Failure::Net(NetError::Io { source, .. }) => of_io(source),
+            Failure::Store(error) | Failure::Net(NetError::Store(error)) => of_store(error),
             Failure::Volume(error) => of_volume(error),
-            Failure::Node(_) | Failure::Nbd(_) | Failure::NotUsable { .. } => Exit::Io,
+            Failure::Net(_) | Failure::Nbd(_) | Failure::NotUsable { .. } => Exit::Io,
             Failure::Exists { .. }
             | Failure::Replaces { .. }
             | Failure::InTheWay { .. }

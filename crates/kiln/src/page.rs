@@ -13,9 +13,9 @@ mod status;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
-use kiln_node::NodeError;
-use kiln_node::net::{Document, Door, HttpServer, monitored};
-use kiln_node::recovery::{RateLimits, RecoveryState};
+use kiln_net::NetError;
+use kiln_net::{Document, Door, HttpServer, monitored};
+use kiln_recovery::{RateLimits, RecoveryState};
 
 use crate::volume_logs::Tended;
 use logs::LogsSeen;
@@ -110,7 +110,7 @@ fn ready(view: &View) -> Result<(), String> {
 ///
 /// # Errors
 /// The address cannot be listened on; no threads.
-pub fn serve(board: Arc<Board>, listen: &str, door: Door) -> Result<SocketAddr, NodeError> {
+pub fn serve(board: Arc<Board>, listen: &str, door: Door) -> Result<SocketAddr, NetError> {
     let (tell, told) = mpsc::channel();
     let listen = listen.to_owned();
     std::thread::spawn(move || {
@@ -133,8 +133,8 @@ pub fn serve(board: Arc<Board>, listen: &str, door: Door) -> Result<SocketAddr, 
     told.recv().unwrap_or_else(|_| Err(threads("the thread ended")))
 }
 
-fn threads(why: &str) -> NodeError {
-    NodeError::Setup { what: "the page".to_owned(), why: why.to_owned() }
+fn threads(why: &str) -> NetError {
+    NetError::Setup { what: "the page".to_owned(), why: why.to_owned() }
 }
 
 #[cfg(test)]

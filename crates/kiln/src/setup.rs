@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use kiln_code::{CodeSpec, Codec};
-use kiln_node::net::{Address, ClusterKey, Network};
+use kiln_net::{Address, ClusterKey, Network};
 use kiln_pool::Settings;
 
 pub use limits::LimitFile;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use kiln_code::Codec;
-use kiln_node::proto::assignment::{
+use kiln_net::proto::assignment::{
     Assignment, DagInfo, Geometry, PersistInfo, PieceInfo, RoundInfo, Run, SourceFile, TargetFile,
 };
-use kiln_node::sim::alone;
+use kiln_recovery::sim::alone;
 use kiln_pool::{EncodeRequest, Node, PoolError, Settings, Silent, StreamSource, encode};
 use kiln_store::{Backend, MemoryBackend, ShardReader};
 

@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kiln_node::link::{Action, Event, Link, Request};
-use kiln_node::proto::{Frame, Message, Priority};
+use kiln_net::link::{Action, Event, Link, Request};
+use kiln_net::proto::{Frame, Message, Priority};
 
 use crate::Target;
 

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use kiln_node::agent::{Action, Agent, Disk, Event, Limits, PeerInfo};
-use kiln_node::proto::{Frame, HEADER, Header, Message};
+use kiln_net::agent::{Action, Agent, Disk, Event, Limits, PeerInfo};
+use kiln_net::proto::{Frame, HEADER, Header, Message};
 use kiln_store::check_name;
 
 use crate::Target;

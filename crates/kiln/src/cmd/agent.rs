@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use kiln_node::agent::Limits;
-use kiln_node::net::{AgentSetup, ClusterKey, DEFAULT_PORT, Monitor, serve};
+use kiln_net::agent::Limits;
+use kiln_net::{AgentSetup, ClusterKey, DEFAULT_PORT, Monitor, serve};
 use kiln_pool::names;
 use kiln_store::Backend;
 use serde::Serialize;

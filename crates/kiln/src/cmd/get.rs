@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_node::net::{Address, HelpingAgents};
+use kiln_net::Address;
+use kiln_recovery::HelpingAgents;
 use kiln_plan::Basis;
 use kiln_pool::{GetReport, GetRequest, Helpers, Observer, Pool, PoolError, attributes_in};
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use kiln_node::agent::PeerRole;
+use kiln_net::agent::PeerRole;
 use serde::Serialize;
 
 use crate::args::with_exit_codes;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use kiln_nbd::{About, Change, Errno, Export, Listener, Server};
-use kiln_node::net::{Metrics, Monitor};
+use kiln_net::{Metrics, Monitor};
 use kiln_volume::{OpenRequest, OwnedOp, Running, Volume, VolumeError, VolumeStatus};
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! What a coordinator tells Prometheus: space, risk, progress. The rows are the table.
 
-use kiln_node::net::{Metric, MetricFamily, Metrics};
-use kiln_node::recovery::NodeLoad;
+use kiln_net::{Metric, MetricFamily, Metrics};
+use kiln_recovery::NodeLoad;
 use kiln_pool::{NodeStatus, PoolStatus};
 use kiln_volume::LogReport;
 

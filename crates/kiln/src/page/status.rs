@@ -1,6 +1,6 @@
 //! `/status.json`: what `kiln status --json` says, with what the coordinator does.
 
-use kiln_node::recovery::RecoveryState;
+use kiln_recovery::RecoveryState;
 use kiln_pool::PoolStatus;
 use kiln_volume::LogReport;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use kiln_code::Codec;
-use kiln_node::recovery::{
+use kiln_recovery::{
     NodeLoad, Phase, RunningRepair, ScrubPosition, ScrubState, ShownPlan, Wait, WaitReason,
 };
 use kiln_plan::{Problem, SearchBudget, strategy};

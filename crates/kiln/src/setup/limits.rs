@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
 
-use kiln_node::recovery::RateLimits;
+use kiln_recovery::RateLimits;
 use kiln_pool::Observer;
 use serde::{Deserialize, Serialize};
 

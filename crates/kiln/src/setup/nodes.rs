@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kiln_hdfs::Folders as HdfsFolders;
-use kiln_node::net::{Address, Agents, SERVED};
+use kiln_net::{Address, Agents, SERVED};
 use kiln_pool::{Node, NodeConfig, names};
 use kiln_s3::Buckets;
 use kiln_store::{

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kiln_node::recovery::NodePrice;
+use kiln_recovery::NodePrice;
 use kiln_store::device::{Combine, DeviceModel, Devices};
 use serde::{Deserialize, Serialize};
 
@@ -130,7 +130,7 @@ impl Prices {
     pub fn as_nodes<'a>(
         &self,
         nodes: impl Iterator<Item = &'a str>,
-    ) -> Result<kiln_node::recovery::Prices, Failure> {
+    ) -> Result<kiln_recovery::Prices, Failure> {
         let nodes: Vec<&str> = nodes.collect();
         self.know(&nodes)?;
         let price = |id: &&str| {

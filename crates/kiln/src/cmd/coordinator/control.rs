@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use kiln_node::net::Control;
-use kiln_node::recovery::{Phase, RateLimits, RecoveryState, ScrubPosition, Wait, WaitReason};
+use kiln_recovery::Control;
+use kiln_recovery::{Phase, RateLimits, RecoveryState, ScrubPosition, Wait, WaitReason};
 use kiln_pool::{Observer, ScrubReport};
 
 use super::hook::Hook;

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use kiln_node::net::{Address, Network, RepairWatcher};
-use kiln_node::proto::assignment::Geometry;
-use kiln_node::recovery::{ByPrice, FinalFailure, Helper, PlacedRepair, Repaired};
-use kiln_node::task::default_slice;
+use kiln_net::{Address, Network};
+
+use kiln_recovery::RepairWatcher;
+use kiln_net::proto::assignment::Geometry;
+use kiln_recovery::{ByPrice, FinalFailure, Helper, PlacedRepair, Repaired};
+use kiln_net::task::default_slice;
 use kiln_plan::{Plan, SearchBudget, strategy};
 use kiln_pool::{Condition, Observer, SetReport, discover, names};
 use kiln_store::{Backend, ReadMode, ShardReader, StoreError};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kiln_node::recovery::{Price, Prices as NodePrices};
+use kiln_recovery::{Price, Prices as NodePrices};
 use serde::Serialize;
 
 use crate::exit::Failure;

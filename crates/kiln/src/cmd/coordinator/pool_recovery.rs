@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_node::net::{PoolRecovery, Scrubbing};
-use kiln_node::recovery::{NodeLoad, PoolRecovered, RateLimits, RecoverOptions, StrategyLoad};
+use kiln_recovery::{PoolRecovery, Scrubbing};
+use kiln_recovery::{NodeLoad, PoolRecovered, RateLimits, RecoverOptions, StrategyLoad};
 use kiln_pool::{Pool, PoolError};
 use serde::Serialize;
 

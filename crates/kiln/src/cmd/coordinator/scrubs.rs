@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use kiln_node::recovery::ScrubPosition;
+use kiln_recovery::ScrubPosition;
 use kiln_pool::Depth;
 
 use crate::args::size;

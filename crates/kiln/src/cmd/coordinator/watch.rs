@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use kiln_node::net::Door;
+use kiln_net::Door;
 use uuid::Uuid;
 
 use crate::exit::Failure;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use kiln_node::net::{Address, ClusterKey};
+use kiln_net::{Address, ClusterKey};
 use kiln_pool::{Observer, Policy, Pool, PoolConfig};
 use kiln_store::Absent;
 

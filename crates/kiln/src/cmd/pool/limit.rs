@@ -1,7 +1,7 @@
 //! `kiln pool limit`
 
 use clap::Args;
-use kiln_node::recovery::RateLimits;
+use kiln_recovery::RateLimits;
 
 use crate::args::size;
 use crate::exit::{Exit, Failure};

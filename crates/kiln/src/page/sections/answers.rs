@@ -1,6 +1,6 @@
 //! The answers to what an operator asks first.
 
-use kiln_node::recovery::Phase;
+use kiln_recovery::Phase;
 
 use crate::page::View;
 use crate::page::html::{badge, escape};

@@ -1,6 +1,6 @@
 //! Repairs that run, with their rate and when they are done.
 
-use kiln_node::recovery::{Phase, RunningRepair};
+use kiln_recovery::{Phase, RunningRepair};
 
 use crate::page::View;
 use crate::page::html::{bar, escape, table};

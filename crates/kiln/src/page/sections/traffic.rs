@@ -1,6 +1,6 @@
 //! What the links and disks of nodes carried for repairs since the coordinator began.
 
-use kiln_node::recovery::NodeLoad;
+use kiln_recovery::NodeLoad;
 
 use crate::page::View;
 use crate::page::html::{bar, escape, table};

@@ -5,7 +5,7 @@ use crate::page::html::escape;
 use crate::times;
 
 pub fn body(view: &View) -> Option<String> {
-    let row = |wait: &kiln_node::recovery::Wait| {
+    let row = |wait: &kiln_recovery::Wait| {
         let left = times::show(wait.seconds_left(view.now_ms));
         format!("<li>{}: <b>{left}</b></li>", escape(&wait.to_string()))
     };

@@ -1,0 +1,277 @@
+//! What an agent remembers of one connection.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use kiln_store::StoreError;
+
+use super::{ConnectionId, Disk, DiskDone, Limits, PeerInfo, Slot, TaskId, failure};
+use crate::proto::{Frame, Message, PADDING_MAX, Priority, VERSION_LEAST};
+use crate::{NetError, Result};
+
+/// A request that is not answered yet.
+#[derive(Debug, Clone)]
+pub(super) struct Pending {
+    pub connection: ConnectionId,
+    pub request: u64,
+    pub priority: Priority,
+    pub deadline: Option<Duration>,
+    /// The handle it opens or writes to.
+    pub handle: Option<u32>,
+    /// The slot behind what it opens.
+    pub slot: Option<Slot>,
+    /// A lock that waits.
+    pub wait: bool,
+    /// The task that it is a job of; then nobody waits for an answer.
+    pub task: Option<TaskId>,
+}
+
+/// Something that changes the end of a file, or of its being open.
+#[derive(Debug)]
+pub(super) enum Write {
+    Bytes { at: u64, bytes: Bytes },
+    At { offset: u64, bytes: Bytes },
+    Sync,
+    Close,
+}
+
+impl Write {
+    /// What a request asks of an open file, if it is of this kind.
+    pub fn of(frame: &Frame) -> Result<Option<(u32, Write)>> {
+        let payload = &frame.payload;
+        Ok(Some(match frame.message {
+            Message::Write { handle, at } => (handle, Write::Bytes { at, bytes: payload.clone() }),
+            Message::WriteAt { handle, offset } => {
+                (handle, Write::At { offset, bytes: payload.clone() })
+            }
+            Message::WritePadded { handle, offset, zeros } => {
+                let zeros = zeros as usize;
+                if zeros > PADDING_MAX {
+                    return Err(NetError::protocol("a write with too many zeros at its end"));
+                }
+                let mut bytes = BytesMut::with_capacity(payload.len() + zeros);
+                bytes.extend_from_slice(payload);
+                bytes.resize(payload.len() + zeros, 0);
+                (handle, Write::At { offset, bytes: bytes.freeze() })
+            }
+            Message::Sync { handle } => (handle, Write::Sync),
+            Message::Close { handle } => (handle, Write::Close),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// What is to be done for the next write of a file.
+#[derive(Debug)]
+pub(super) enum Next {
+    Disk(Disk),
+    Answer(Message),
+    /// Forget the slot; whether it is a lock.
+    Drop(Slot, bool),
+}
+
+/// An open file or lock.
+#[derive(Debug)]
+pub(super) struct Handle {
+    pub slot: Slot,
+    /// The disk said that it is open.
+    pub opened: bool,
+    lock: bool,
+    /// A log: what fails is told of each write and sync, and nothing is to follow.
+    log: bool,
+    name: String,
+    /// Length, everything appended included.
+    end: u64,
+    /// An append failed, so that the end is unknown.
+    broken: bool,
+    busy: bool,
+    writes: VecDeque<(Pending, Write)>,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub session: u64,
+    /// Bytes that its requests under way may carry or ask for.
+    pub credit: u32,
+    /// Who is at the other side.
+    pub peer: PeerInfo,
+    /// It has said `Hello`.
+    pub ready: bool,
+    /// The version of the protocol that is spoken then.
+    pub version: u8,
+    /// When it last said something.
+    pub heard: Duration,
+    pub handles: BTreeMap<u32, Handle>,
+    next_handle: u32,
+    last_request: u64,
+    /// Requests whose replies are not sent, with the bytes they carry or ask for.
+    under_way: BTreeMap<u64, u32>,
+    credit_used: u64,
+}
+
+impl Connection {
+    pub fn new(now: Duration, session: u64, credit: u32, peer: PeerInfo) -> Connection {
+        Connection {
+            session,
+            credit,
+            peer,
+            ready: false,
+            version: VERSION_LEAST,
+            heard: now,
+            handles: BTreeMap::new(),
+            next_handle: 1,
+            last_request: 0,
+            under_way: BTreeMap::new(),
+            credit_used: 0,
+        }
+    }
+
+    /// When it must have said something, or be closed.
+    pub fn expires(&self, limits: &Limits) -> Duration {
+        self.heard + if self.ready { limits.idle } else { limits.hello }
+    }
+
+    /// Counts a request, which must be new and within what the connection may have under way.
+    pub fn admit(&mut self, frame: &Frame, limits: &Limits) -> Result<()> {
+        if frame.id <= self.last_request {
+            let what = format!("request {} after request {}", frame.id, self.last_request);
+            return Err(NetError::protocol(what));
+        }
+        self.last_request = frame.id;
+        if matches!(frame.message, Message::Cancel { .. }) {
+            return Ok(());
+        }
+        let cost = match frame.message {
+            Message::Read { len, .. } | Message::Fetch { max: len, .. } => len,
+            _ => frame.payload.len() as u32,
+        };
+        let ping = matches!(frame.message, Message::Ping {});
+        let many = self.under_way.len() >= limits.requests as usize && !ping;
+        if many || self.credit_used + u64::from(cost) > u64::from(self.credit) {
+            return Err(NetError::protocol("more requests or bytes under way than granted"));
+        }
+        if self.under_way.len() > 2 * limits.requests as usize {
+            return Err(NetError::protocol("too many pings"));
+        }
+        self.credit_used += u64::from(cost);
+        self.under_way.insert(frame.id, cost);
+        Ok(())
+    }
+
+    /// The reply to a request is on its way: what it used is free again.
+    pub fn settled(&mut self, request: u64) {
+        if let Some(cost) = self.under_way.remove(&request) {
+            self.credit_used -= u64::from(cost);
+        }
+    }
+
+    /// Reserves a handle for what a request opens.
+    pub fn open(&mut self, slot: Slot, message: Message) -> (u32, Disk) {
+        let handle = self.next_handle;
+        self.next_handle += 1;
+        let lock = matches!(message, Message::Lock { .. });
+        let log = matches!(message, Message::CreateLog { .. });
+        let (name, end, disk) = match message {
+            Message::Append { name, at } => (name.clone(), at, Disk::Append { slot, name, at }),
+            Message::Open { name } => (name.clone(), 0, Disk::Open { slot, name }),
+            Message::CreateLog { name, size } => {
+                (name.clone(), 0, Disk::CreateLog { slot, name, size })
+            }
+            _ => (String::new(), 0, Disk::Lock { slot }),
+        };
+        let writes = VecDeque::new();
+        let (opened, broken, busy) = (false, false, true);
+        let new = Handle { slot, opened, lock, log, name, end, broken, busy, writes };
+        self.handles.insert(handle, new);
+        (handle, disk)
+    }
+
+    /// A handle for a name, which no disk has to open.
+    pub fn name(&mut self, slot: Slot, name: &str) -> u32 {
+        let handle = self.next_handle;
+        self.next_handle += 1;
+        let (lock, log, name, writes) = (false, false, name.to_owned(), VecDeque::new());
+        let (opened, broken, busy, end) = (true, false, false, 0);
+        let new = Handle { slot, opened, lock, log, name, end, broken, busy, writes };
+        self.handles.insert(handle, new);
+        handle
+    }
+
+    /// Whether it holds the lock of the place.
+    pub fn holds_lock(&self) -> bool {
+        self.handles.values().any(|open| open.lock && open.opened)
+    }
+
+    /// Queues a write, sync or close.
+    pub fn write(&mut self, handle: u32, write: Write, pending: &mut Pending) -> Result<()> {
+        let Some(open) = self.handles.get_mut(&handle) else {
+            return Err(NetError::protocol("a write or close of nothing open"));
+        };
+        pending.handle = Some(handle);
+        open.writes.push_back((pending.clone(), write));
+        Ok(())
+    }
+
+    /// The next write of a file, unless one is under way.
+    pub fn next_write(&mut self, handle: u32) -> Option<(Pending, Next)> {
+        let open = self.handles.get_mut(&handle)?;
+        if open.busy {
+            return None;
+        }
+        let (pending, write) = open.writes.pop_front()?;
+        let slot = open.slot;
+        let next = match write {
+            Write::Close => {
+                let lock = open.lock;
+                self.handles.remove(&handle);
+                return Some((pending, Next::Drop(slot, lock)));
+            }
+            _ if open.broken => Next::Answer(failure::broken(&open.name)),
+            Write::Bytes { at, .. } if at != open.end => {
+                open.broken = true;
+                Next::Answer(failure::misplaced(&open.name, at, open.end))
+            }
+            Write::Bytes { bytes, .. } => {
+                open.end += bytes.len() as u64;
+                Next::Disk(Disk::Write { slot, bytes })
+            }
+            Write::At { offset, bytes } => Next::Disk(Disk::WriteAt { slot, offset, bytes }),
+            Write::Sync => Next::Disk(Disk::Sync { slot }),
+        };
+        open.busy = matches!(next, Next::Disk(_));
+        Some((pending, next))
+    }
+
+    /// A job of this connection ended.
+    pub fn finished(&mut self, pending: &Pending, outcome: &Result<DiskDone, StoreError>) {
+        let Some(handle) = pending.handle else { return };
+        let Some(open) = self.handles.get_mut(&handle) else { return };
+        open.busy = false;
+        match outcome {
+            Ok(DiskDone::Opened { .. } | DiskDone::Locked(true)) => open.opened = true,
+            Ok(DiskDone::Locked(false)) => self.abandoned(pending),
+            Ok(_) => {}
+            Err(_) if open.opened => open.broken = !open.log,
+            Err(_) => self.abandoned(pending),
+        }
+    }
+
+    /// A request ended without being done: what it would have opened is not open; a write that
+    /// was left out leaves the end of its file unknown.
+    pub fn abandoned(&mut self, pending: &Pending) {
+        let Some(handle) = pending.handle else { return };
+        let Some(open) = self.handles.get_mut(&handle) else { return };
+        open.busy = false;
+        open.broken = true;
+        if !open.opened {
+            self.handles.remove(&handle);
+        }
+    }
+
+    /// Everything open.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.handles.values().map(|open| open.slot)
+    }
+}

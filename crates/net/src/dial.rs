@@ -1,0 +1,333 @@
+//! The shell of a link: makes the connection, moves its frames, keeps the time.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::io::{ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_rustls::TlsConnector;
+
+use super::runtime::{Answer, PendingRequest, VirtualRuntime};
+use super::stream::{Outgoing, Stream, read_frame, write_frames};
+use super::{Address, ClusterKey};
+use crate::link::{Action, Event, Link, Request, Token};
+use crate::proto::{BODY_MAX, Frame, PAYLOAD_MAX};
+use crate::{NetError, NetOperation};
+
+/// A connection must be made within this time.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a write that failed waits for what the other side may have said before.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// A connection to an agent. Dropping it closes the connection.
+#[derive(Debug)]
+pub struct Peer {
+    address: String,
+    transport: Transport,
+    ended: Arc<AtomicBool>,
+    why: Reason,
+}
+
+/// Why a connection ended, for requests that come later.
+type Reason = Arc<OnceLock<(io::ErrorKind, String)>>;
+
+/// How requests get to the other side.
+#[derive(Debug)]
+enum Transport {
+    /// Through the task that drives the connection.
+    Task(mpsc::UnboundedSender<PendingRequest>),
+    /// Through a simulation, by the number of the connection there.
+    VirtualRuntime(Arc<dyn VirtualRuntime>, u64),
+}
+
+impl Peer {
+    /// Begins to connect, on the runtime given. Failure to connect is the answer to the requests.
+    pub fn connect(
+        runtime: &tokio::runtime::Handle,
+        address: &Address,
+        key: Option<ClusterKey>,
+    ) -> Peer {
+        // Bounded by the link: it answers requests that are too many at once.
+        let (requests, asked) = mpsc::unbounded_channel();
+        let ended = Arc::new(AtomicBool::new(false));
+        let why = Reason::default();
+        let dialer = Dialer {
+            address: address.clone(),
+            key,
+            start: Instant::now(),
+            ended: ended.clone(),
+            why: Arc::clone(&why),
+        };
+        runtime.spawn(dialer.run(asked));
+        Peer { address: address.to_string(), transport: Transport::Task(requests), ended, why }
+    }
+
+    /// The same in a simulation.
+    pub fn simulated(simulation: &Arc<dyn VirtualRuntime>, address: &Address) -> Peer {
+        let ended = Arc::new(AtomicBool::new(false));
+        let number = simulation.connect(address, Arc::clone(&ended));
+        Peer {
+            address: address.to_string(),
+            transport: Transport::VirtualRuntime(Arc::clone(simulation), number),
+            ended,
+            why: Reason::default(),
+        }
+    }
+
+    /// Whether the connection is over.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Asks; the answer comes on a thread of the runtime and must not take long.
+    pub fn ask(&self, request: PendingRequest) {
+        let requests = match &self.transport {
+            Transport::Task(requests) => requests,
+            Transport::VirtualRuntime(simulation, number) => {
+                return simulation.ask(*number, request);
+            }
+        };
+        if let Err(refused) = requests.send(request) {
+            let request = refused.0;
+            let source = match self.why.get() {
+                Some((kind, why)) => io::Error::new(*kind, why.clone()),
+                None => io::ErrorKind::ConnectionAborted.into(),
+            };
+            let (op, place) = (NetOperation::Talk, self.address.clone());
+            (request.answer)(Err(NetError::Io { op, place, source }));
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if let Transport::VirtualRuntime(simulation, number) = &self.transport {
+            simulation.close(*number);
+        }
+    }
+}
+
+/// The task behind a peer.
+struct Dialer {
+    address: Address,
+    key: Option<ClusterKey>,
+    start: Instant,
+    ended: Arc<AtomicBool>,
+    why: Reason,
+}
+
+/// What the halves of a connection report.
+enum ConnectionEvent {
+    Frame(Frame),
+    Ended(io::Error),
+}
+
+impl Dialer {
+    async fn run(self, mut asked: mpsc::UnboundedReceiver<PendingRequest>) {
+        let mut link = Link::new(&self.address.to_string(), &self.address.place, Duration::ZERO);
+        let mut post = Post { answers: HashMap::new(), next: 1, writer: None, session: None };
+        let mut halves = tokio::task::JoinSet::new();
+        let (tell, mut heard) = mpsc::channel(64);
+        // Questions that come meanwhile wait in the channel.
+        let first = match self.connect().await {
+            Ok(stream) => {
+                let (reading, writing) = tokio::io::split(stream);
+                let (writer, queue) = mpsc::unbounded_channel();
+                let (session, seen) = watch::channel(0);
+                post.writer = Some(writer);
+                post.session = Some(session);
+                halves.spawn(read(reading, seen, tell.clone()));
+                halves.spawn(write(writing, queue, tell));
+                Event::Connected
+            }
+            Err(error) => Event::Closed(error),
+        };
+        self.take(&mut link, &mut post, first);
+        while !link.has_ended() {
+            let event = tokio::select! {
+                request = asked.recv() => match request {
+                    Some(request) => Event::Request(post.ask(request)),
+                    None => break,
+                },
+                Some(heard) = heard.recv() => match heard {
+                    ConnectionEvent::Frame(frame) => Event::Frame(frame),
+                    ConnectionEvent::Ended(error) => Event::Closed(error),
+                },
+                () = sleep_until(self.start + link.wake_at()) => Event::Tick,
+            };
+            self.take(&mut link, &mut post, event);
+        }
+        self.ended.store(true, Ordering::Release);
+        asked.close();
+        while let Some(request) = asked.recv().await {
+            let event = Event::Request(post.ask(request));
+            self.take(&mut link, &mut post, event);
+        }
+        // Says goodbye (TLS wants that), but not for ever.
+        drop(post);
+        let _ =
+            timeout(Duration::from_secs(1), async { while halves.join_next().await.is_some() {} })
+                .await;
+    }
+
+    /// Lets the link decide about an event, and does that. That the connection is over can be seen
+    /// before the answers that say so: whoever gets one asks `has_ended` whether to try on a new
+    /// connection. Why it is over is kept before that.
+    fn take(&self, link: &mut Link, post: &mut Post, event: Event) {
+        if let Event::Closed(error) = &event {
+            let _ = self.why.set((error.kind(), error.to_string()));
+        }
+        let actions = link.handle(self.start.elapsed(), event);
+        if link.has_ended() {
+            self.ended.store(true, Ordering::Release);
+        }
+        post.act(actions);
+    }
+
+    async fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+        timeout(CONNECT, self.dial()).await.map_err(late)?
+    }
+
+    async fn dial(&self) -> io::Result<Box<dyn Stream>> {
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for socket in tokio::net::lookup_host(self.address.socket()).await? {
+            if self.address.plain && !socket.ip().is_loopback() {
+                let why = "kiln+plain is for loopback addresses only; use kiln:// and a key";
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            }
+            match TcpStream::connect(socket).await {
+                Ok(stream) => return self.secure(stream).await,
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn secure(&self, stream: TcpStream) -> io::Result<Box<dyn Stream>> {
+        stream.set_nodelay(true)?;
+        if self.address.plain {
+            return Ok(Box::new(stream));
+        }
+        let Some(key) = &self.key else {
+            let why = "the cluster's key is needed (--key)";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        };
+        let name = ClusterKey::name().map_err(io::Error::other)?;
+        let stream = TlsConnector::from(key.client()).connect(name, stream).await;
+        Ok(Box::new(stream.map_err(of_keys)?))
+    }
+}
+
+/// The kind of errors of connections where each side holds a key and they do not belong together.
+pub const WRONG_KEY: io::ErrorKind = io::ErrorKind::InvalidInput;
+
+/// Says of an error of TLS whether it is about keys.
+fn of_keys(error: io::Error) -> io::Error {
+    use rustls::CertificateError::{BadSignature, UnknownIssuer};
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(rustls::Error::InvalidCertificate(BadSignature | UnknownIssuer)) => {
+            let what = format!("its key is not of the same cluster as ours ({error})");
+            io::Error::new(WRONG_KEY, what)
+        }
+        Some(rustls::Error::InvalidCertificate(_)) => io::Error::new(WRONG_KEY, error),
+        _ => error,
+    }
+}
+
+/// Questions under way and the way out.
+struct Post {
+    answers: HashMap<Token, Answer>,
+    next: Token,
+    writer: Option<mpsc::UnboundedSender<Outgoing>>,
+    session: Option<watch::Sender<u64>>,
+}
+
+impl Post {
+    fn ask(&mut self, request: PendingRequest) -> Request {
+        let token = self.next;
+        self.next += 1;
+        self.answers.insert(token, request.answer);
+        let (message, payload) = (request.message, request.payload);
+        let (priority, patience) = (request.priority, request.patience);
+        Request { token, message, payload, priority, patience }
+    }
+
+    fn act(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Send { session, frame } => {
+                    if let Some(writer) = &self.writer {
+                        // A writer that ended reports why by itself.
+                        let _ = writer.send(Outgoing::Frame(session, frame));
+                    }
+                }
+                Action::Answer { token, answer } => {
+                    if let Some(take) = self.answers.remove(&token) {
+                        take(answer);
+                    }
+                }
+                Action::Session(session) => {
+                    if let Some(told) = &self.session {
+                        let _ = told.send(session);
+                    }
+                }
+                Action::Close => self.writer = None,
+            }
+        }
+    }
+}
+
+/// The reading half. The session is told before any frame of it can arrive, since it is the
+/// answer to a frame that we handed over; but the link must have seen it first.
+async fn read(
+    mut stream: ReadHalf<Box<dyn Stream>>,
+    mut session: watch::Receiver<u64>,
+    tell: mpsc::Sender<ConnectionEvent>,
+) {
+    let mut now = 0;
+    let mut first = true;
+    loop {
+        let heard = match read_frame(&mut stream, now, (BODY_MAX, PAYLOAD_MAX)).await {
+            Ok(Some(frame)) => ConnectionEvent::Frame(frame),
+            Ok(None) => ConnectionEvent::Ended(io::ErrorKind::UnexpectedEof.into()),
+            Err(NetError::Io { source, .. }) => ConnectionEvent::Ended(source),
+            Err(other) => ConnectionEvent::Ended(io::Error::new(
+                io::ErrorKind::InvalidData,
+                other.to_string(),
+            )),
+        };
+        let over = matches!(heard, ConnectionEvent::Ended(_));
+        if tell.send(heard).await.is_err() || over {
+            return;
+        }
+        if first {
+            if session.changed().await.is_err() {
+                return;
+            }
+            (now, first) = (*session.borrow(), false);
+        }
+    }
+}
+
+async fn write(
+    mut stream: WriteHalf<Box<dyn Stream>>,
+    queue: mpsc::UnboundedReceiver<Outgoing>,
+    tell: mpsc::Sender<ConnectionEvent>,
+) {
+    if let Err(error) = write_frames(&mut stream, queue, None, |_| ()).await {
+        // The reading half may have the alert by which the other side refused us: that says more
+        // than that it has hung up since, and must not lose a race against it.
+        sleep(LAST_WORDS).await;
+        let _ = tell.send(ConnectionEvent::Ended(error)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

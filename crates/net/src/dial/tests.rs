@@ -1,0 +1,58 @@
+//! What callers learn from connections that are over.
+
+use std::sync::mpsc;
+
+use super::*;
+use crate::proto::{Message, Priority};
+
+/// Whoever asks after the end is told the same as who asked before it.
+#[test]
+fn the_reason_of_the_end_is_kept_for_who_comes_later() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    // Refused before a byte is sent: there is no key.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("kiln://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let peer = Peer::connect(runtime.handle(), &address, None);
+    while !peer.has_ended() {
+        std::thread::yield_now();
+    }
+    // The first may still reach the task, the last comes after it.
+    for pause in [0, 0, 50] {
+        std::thread::sleep(Duration::from_millis(pause));
+        let (tell, told) = mpsc::channel();
+        peer.ask(PendingRequest {
+            message: Message::List { after: String::new() },
+            payload: bytes::Bytes::new(),
+            priority: Priority::Client,
+            patience: Duration::from_secs(5),
+            answer: Box::new(move |answer| tell.send(answer.map(|_| ())).unwrap()),
+        });
+        let error = told.recv().unwrap().unwrap_err();
+        assert!(error.to_string().contains("--key"), "{error}");
+    }
+}
+
+/// Whoever hears that the connection broke looks whether to ask on a new one: the answer must not
+/// be there before the end can be seen.
+#[test]
+fn the_end_can_be_seen_when_its_answer_comes() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("kiln+plain://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let peer = Arc::new(Peer::connect(runtime.handle(), &address, None));
+    let (tell, told) = mpsc::channel();
+    let asked = Arc::clone(&peer);
+    peer.ask(PendingRequest {
+        message: Message::List { after: String::new() },
+        payload: bytes::Bytes::new(),
+        priority: Priority::Client,
+        patience: Duration::from_secs(5),
+        answer: Box::new(move |answer| {
+            tell.send((answer.map(|_| ()), asked.has_ended())).unwrap();
+        }),
+    });
+    drop(listener.accept().unwrap());
+    let (answer, seen) = told.recv().unwrap();
+    assert!(matches!(answer, Err(NetError::Io { op: NetOperation::Talk, .. })), "{answer:?}");
+    assert!(seen, "the answer came before the end");
+}

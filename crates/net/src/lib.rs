@@ -1,0 +1,52 @@
+//! Agents and the connections to them: the wire between nodes, and other machines as backends.
+//!
+//! Modules stand from what is used to what uses it.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `proto` | the wire: frames, limits, the one enum of messages; pure |
+//! | `pace`, `throttle` | measured throughput and the limits that follow; pure |
+//! | `task`, `carry` | a node's share of a placed repair: its order, and its work |
+//! | `agent` | the agent as a state machine: events and the time in, actions out; pure |
+//! | `admission` | limits on connections and on who may open them; pure |
+//! | `link` | the asking side of a connection as a state machine; pure |
+//! | the rest | sockets, TLS, disks, threads: the only asynchronous code |
+//!
+//! The state machines have no clock, socket or disk: this crate's shell runs them in real time,
+//! the simulation of `kiln_recovery` in virtual time.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod accept;
+mod address;
+pub mod admission;
+pub mod agent;
+mod buffers;
+pub mod carry;
+mod dial;
+mod disk;
+mod error;
+mod http;
+mod key;
+pub mod link;
+mod monitor;
+pub mod pace;
+pub mod proto;
+mod remote;
+mod runtime;
+mod serve;
+mod stream;
+pub mod task;
+pub mod throttle;
+
+pub use address::{Address, DEFAULT_PORT};
+pub use dial::{Peer, WRONG_KEY};
+#[cfg(any(test, feature = "sim"))]
+pub use disk::DiskSet;
+pub use error::{NetError, NetOperation, Result};
+pub use http::{Document, Door, HttpServer};
+pub use key::ClusterKey;
+pub use monitor::{Metric, MetricFamily, Metrics, Monitor, monitored};
+pub use remote::{Agents, Claim, Network, RemoteBackend, SERVED};
+pub use runtime::{Answer, PendingRequest, Taken, Turn, VirtualRuntime};
+pub use serve::{AgentSetup, Report, Serving, Watcher, serve};

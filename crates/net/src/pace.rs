@@ -1,0 +1,47 @@
+//! How much was done lately, for limits that follow what a network or disk really does.
+
+use std::time::Duration;
+
+/// Counts what is done in periods of a fixed length.
+///
+/// ```
+/// use std::time::Duration;
+/// use kiln_net::pace::Pace;
+/// let mut pace = Pace::new(Duration::from_millis(100));
+/// (0..50).for_each(|ms| pace.note(Duration::from_millis(2 * ms), 3));
+/// assert_eq!(pace.lately(), 150);
+/// // Then nothing for a while.
+/// pace.note(Duration::from_secs(5), 1);
+/// assert_eq!(pace.lately(), 1);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    period: Duration,
+    start: Duration,
+    now: u64,
+    last: u64,
+}
+
+impl Pace {
+    /// A counter of periods of this length.
+    #[must_use]
+    pub fn new(period: Duration) -> Pace {
+        Pace { period, start: Duration::ZERO, now: 0, last: 0 }
+    }
+
+    /// So much was done.
+    pub fn note(&mut self, now: Duration, amount: u64) {
+        if now >= self.start + self.period {
+            let adjacent = now < self.start + 2 * self.period;
+            self.last = if adjacent { self.now } else { 0 };
+            (self.start, self.now) = (now, 0);
+        }
+        self.now += amount;
+    }
+
+    /// What was done in the last whole period, or in this one when it is more already.
+    #[must_use]
+    pub fn lately(&self) -> u64 {
+        self.now.max(self.last)
+    }
+}

@@ -1,0 +1,199 @@
+use proptest::prelude::*;
+
+use super::message::MESSAGES;
+use super::*;
+
+fn texts() -> impl Strategy<Value = String> {
+    proptest::collection::vec(any::<char>(), 0..40).prop_map(|chars| chars.into_iter().collect())
+}
+
+fn messages() -> impl Strategy<Value = Message> {
+    let numbers = (any::<u32>(), any::<u64>(), any::<u32>(), any::<u8>(), any::<bool>());
+    (0..26usize, numbers, texts(), proptest::collection::vec(texts(), 0..5)).prop_map(
+        |(which, (handle, offset, len, byte, flag), text, names)| match which {
+            0 => Message::Hello { lowest: byte, highest: byte, place: text },
+            1 => Message::Welcome {
+                version: byte,
+                place: text,
+                session: offset,
+                requests: len,
+                credit: handle,
+            },
+            2 => Message::List { after: text },
+            3 => Message::Names { names, more: flag },
+            4 => Message::Open { name: text },
+            5 => Message::Read { handle, offset, len },
+            6 => Message::Data {},
+            7 => Message::Append { name: text, at: offset },
+            8 => Message::Opened { handle, len: offset },
+            9 => Message::Write { handle, at: offset },
+            10 => Message::Sync { handle },
+            11 => Message::Close { handle },
+            12 => Message::Rename { from: text.clone(), to: text },
+            13 => Message::Remove { name: text },
+            14 => Message::Lock { wait: flag },
+            15 => Message::Busy {},
+            16 => Message::Done {},
+            17 => Message::Failed {
+                kind: byte,
+                op: "read".into(),
+                name: text.clone(),
+                text,
+                need: offset,
+                have: u64::from(len),
+            },
+            18 => Message::Cancel { request: offset },
+            19 => Message::Space {},
+            20 => Message::Room { known: flag, total: offset, free: u64::from(len) },
+            21 => Message::Locate { name: text },
+            22 => Message::Located { kind: byte, at: text },
+            23 => Message::CopyHome { from: text.clone(), to: text },
+            24 => Message::WritePadded { handle, offset, zeros: len },
+            _ => Message::Ping {},
+        },
+    )
+}
+
+fn frames() -> impl Strategy<Value = Frame> {
+    let payload = proptest::collection::vec(any::<u8>(), 0..600);
+    (any::<u64>(), 0..3u8, any::<u32>(), messages(), payload).prop_map(
+        |(id, priority, deadline_ms, message, payload)| {
+            let priority =
+                [Priority::Control, Priority::Client, Priority::Repair][usize::from(priority)];
+            Frame { id, priority, deadline_ms, message, payload: payload.into() }
+        },
+    )
+}
+
+fn parse(bytes: &[u8], session: u64) -> Result<Frame> {
+    let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else {
+        return Err(NetError::protocol("short"));
+    };
+    let header = Header::parse(header, session)?;
+    let Some((body, payload)) = rest.split_at_checked(header.body as usize) else {
+        return Err(NetError::protocol("short"));
+    };
+    Frame::parse(&header, body, Bytes::copy_from_slice(payload))
+}
+
+proptest! {
+    #[test]
+    fn frames_come_back(frame in frames(), session in any::<u64>()) {
+        let bytes = frame.encode(session);
+        prop_assert_eq!(parse(&bytes, session).unwrap(), frame);
+    }
+
+    #[test]
+    fn every_change_of_a_byte_is_noticed(
+        frame in frames(), session in any::<u64>(), at in any::<usize>(), mask in 1..=255u8,
+    ) {
+        let mut bytes = frame.encode(session);
+        let at = at % bytes.len();
+        bytes[at] ^= mask;
+        prop_assert!(parse(&bytes, session).is_err());
+    }
+
+    #[test]
+    fn frames_of_other_sessions_are_refused(
+        frame in frames(), a in any::<u64>(), b in any::<u64>(),
+    ) {
+        prop_assume!(a != b);
+        prop_assert!(parse(&frame.encode(a), b).is_err());
+    }
+
+    /// Bodies that nobody made: no panic, and what is accepted means what it says.
+    #[test]
+    fn any_body_is_read_or_refused(
+        kind in 0..40u16, body in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let mut reader = Reader::new(&body);
+        if let Ok(message) = Message::take(kind, &mut reader) {
+            let read = body.len() - reader.take_bytes(0).map_or(0, |_| remaining(&mut reader));
+            let mut again = Vec::new();
+            message.put(&mut again);
+            prop_assert_eq!(&again, &body[..read]);
+        }
+    }
+}
+
+fn remaining(reader: &mut Reader<'_>) -> usize {
+    let mut left = 0;
+    while reader.u8().is_ok() {
+        left += 1;
+    }
+    left
+}
+
+#[test]
+fn lengths_beyond_the_limits_are_refused_before_they_are_allocated() {
+    let mut frame = Frame::new(1, Message::Data {});
+    frame.payload = vec![7; PAYLOAD_MAX + 1].into();
+    let bytes = frame.head(5);
+    let error = Header::parse(bytes[..HEADER].try_into().unwrap(), 5).unwrap_err();
+    assert!(error.to_string().contains("1048577"), "{error}");
+    // A list that claims four thousand million names in a body of 5 bytes.
+    let body = [255, 255, 255, 255, 0];
+    let error = Message::take(4, &mut Reader::new(&body)).unwrap_err();
+    assert!(error.to_string().contains("longer than its bytes"), "{error}");
+    // A text that is longer than texts may be is cut where a character ends.
+    let mut out = Vec::new();
+    field::Field::put(&"ü".repeat(4000), &mut out);
+    assert_eq!(out.len(), 2 + field::TEXT_MAX);
+}
+
+#[test]
+fn versions_and_numbers_are_for_ever() {
+    let frame = Frame::new(0x0102, Message::Read { handle: 3, offset: 4, len: 5 });
+    let mut bytes = frame.encode(0);
+    assert_eq!(bytes[..8], [0x4b, 0x4c, 0x4e, 0x57, 1, 1, 6, 0]);
+    assert_eq!(bytes[8..20], [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bytes[20..28], [16, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bytes[40..], [3, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0]);
+    bytes[4] = 2;
+    assert!(parse(&bytes, 0).unwrap_err().to_string().contains("version 2"));
+    let numbers: Vec<u16> = MESSAGES.iter().map(|(number, _)| *number).collect();
+    assert!(numbers.iter().copied().eq(1..=numbers.len() as u16), "{numbers:?}");
+}
+
+/// The bytes of a frame with a Progress in it, whose state and numbers are as version 1 has them.
+#[test]
+fn progress_keeps_its_bytes_and_an_unknown_state_breaks_the_protocol() {
+    let message = |peer, chunk, state| Message::Progress {
+        state,
+        done: 0,
+        total: 0,
+        read: 0,
+        sent: 0,
+        received: 0,
+        written: 0,
+        text: String::new(),
+        peer,
+        chunk,
+        stripe: 0,
+        waits: true,
+    };
+    let bytes = |message: &Message| {
+        let mut bytes = Vec::new();
+        message.put(&mut bytes);
+        bytes
+    };
+    let failed = bytes(&message(Some(2), None, TaskState::Failed));
+    let numbers = |bytes: &[u8]| (bytes[0], bytes[51..55].to_vec(), bytes[55..59].to_vec());
+    assert_eq!(numbers(&failed), (4, vec![3, 0, 0, 0], vec![0, 0, 0, 0]));
+    let states = [
+        TaskState::Arriving,
+        TaskState::Ready,
+        TaskState::Running,
+        TaskState::Done,
+        TaskState::Failed,
+    ];
+    for (number, state) in states.into_iter().enumerate() {
+        let told = message(None, Some(number as u32), state);
+        let mut bytes = bytes(&told);
+        assert_eq!((usize::from(bytes[0]), bytes.len()), (number, 68));
+        assert_eq!(Message::take(25, &mut field::Reader::new(&bytes)).unwrap(), told);
+        bytes[0] = 5;
+        let unknown = Message::take(25, &mut field::Reader::new(&bytes)).unwrap_err();
+        assert!(unknown.to_string().contains("state 5"), "{unknown}");
+    }
+}

@@ -1,0 +1,39 @@
+//! Limits of traffic: of each node, and of all nodes together.
+
+/// Limits of traffic in bytes a second; 0: none.
+///
+/// ```
+/// assert_eq!(kiln_recovery::RateLimits::default().total, 0);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RateLimits {
+    /// What each node may send, and what it may receive.
+    pub node: u64,
+    /// What all nodes together may send.
+    pub total: u64,
+}
+
+impl RateLimits {
+    /// The limit of each node, when the busiest one carries this part of all that is sent.
+    ///
+    /// ```
+    /// use kiln_recovery::RateLimits;
+    /// let limits = RateLimits { node: 20, total: 100 };
+    /// assert_eq!(limits.of_node(Some(0.1)), 10);
+    /// assert_eq!(limits.of_node(Some(0.5)), 20);
+    /// assert_eq!(RateLimits::default().of_node(None), 0);
+    /// ```
+    #[must_use]
+    pub fn of_node(&self, concentration: Option<f64>) -> u64 {
+        // Without a plan the worst: one node carries everything.
+        let share = concentration.unwrap_or(1.0).clamp(0.0, 1.0);
+        let share = match self.total {
+            0 => 0,
+            total => ((total as f64 * share) as u64).max(1),
+        };
+        match (self.node, share) {
+            (0, rate) | (rate, 0) => rate,
+            (a, b) => a.min(b),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What the recovery of a pool took.
+
+use std::collections::BTreeMap;
+
+use kiln_pool::queue::RepairQueue;
+use kiln_pool::{PoolConfig, PoolStatus};
+use serde::Serialize;
+
+use super::attempts::{FinalFailure, Repaired};
+use super::batch::Batch;
+use super::prices::Price;
+use crate::RecoveryError;
+
+/// Failures and plans given up that a report tells at most.
+const MOST_TOLD: usize = 1000;
+
+/// Bytes that one node moved, beside what the plans say.
+///
+/// ```
+/// assert_eq!(kiln_recovery::NodeLoad::default().load(), 0);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct NodeLoad {
+    /// Bytes read from disk.
+    pub read: u64,
+    /// Bytes sent to other nodes.
+    pub sent: u64,
+    /// Bytes received from other nodes.
+    pub received: u64,
+    /// Bytes of rebuilt chunks.
+    pub written: u64,
+    /// Bytes sent, by the plans that were carried out.
+    pub planned_sent: u64,
+    /// Bytes received, by these plans.
+    pub planned_received: u64,
+}
+
+impl NodeLoad {
+    /// What its link carried in the busier direction.
+    #[must_use]
+    pub fn load(&self) -> u64 {
+        self.sent.max(self.received)
+    }
+
+    /// The same as planned.
+    #[must_use]
+    pub fn planned_load(&self) -> u64 {
+        self.planned_sent.max(self.planned_received)
+    }
+
+    pub(super) fn add(&mut self, more: &NodeLoad) {
+        self.read += more.read;
+        self.sent += more.sent;
+        self.received += more.received;
+        self.written += more.written;
+        self.planned_sent += more.planned_sent;
+        self.planned_received += more.planned_received;
+    }
+}
+
+/// What was repaired by plans of one strategy.
+///
+/// ```
+/// assert_eq!(kiln_recovery::StrategyLoad::default().objects, 0);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct StrategyLoad {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes that every node moved for them, by id.
+    pub nodes: BTreeMap<String, NodeLoad>,
+}
+
+/// What a recovery did.
+///
+/// ```
+/// assert_eq!(kiln_recovery::PoolRecovered::new("hub").repaired, 0);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct PoolRecovered {
+    /// The strategy asked for.
+    pub strategy: String,
+    /// Objects in the pool.
+    pub objects: u64,
+    /// Objects that cannot be read now.
+    pub unreadable: u64,
+    /// Ids of nodes that take part and were unavailable at the last survey.
+    pub missing: Vec<String>,
+    /// So many nodes were unavailable that there may be objects which only they know.
+    pub incomplete: bool,
+    /// Objects that still wait: for nodes that may come back, or for another try.
+    pub waiting: u64,
+    /// Objects repaired, each once a repair.
+    pub repaired: u64,
+    /// Of these, computed here and not by the agents.
+    pub central: u64,
+    /// Objects that could not be repaired, with the reason; at most 1000.
+    pub failed: Vec<(String, String)>,
+    /// How many could not be repaired.
+    pub failed_count: u64,
+    /// Bytes of shards that were rebuilt.
+    pub rebuilt: u64,
+    /// Of these, kept from an earlier attempt.
+    pub resumed: u64,
+    /// Bytes that repairs computed here read and wrote.
+    pub central_bytes: (u64, u64),
+    /// Bytes by strategy of the plans carried out.
+    pub strategies: BTreeMap<&'static str, StrategyLoad>,
+    /// Bytes by node, of all strategies.
+    pub nodes: BTreeMap<String, NodeLoad>,
+    /// What the plans cost that agents carried out, where they were chosen by prices.
+    pub price: Option<Price>,
+    /// Plans that were given up for others, with the reason; at most 1000.
+    pub replanned: Vec<String>,
+    /// How many were.
+    pub replanned_count: u64,
+    /// Chunks that the busiest link carries by the joint plans, over what no plan can beat.
+    pub over_bound: Option<f64>,
+    /// Seconds that joint planning took.
+    pub plan_seconds: f64,
+    /// It was told to stop before all was done.
+    pub stopped: bool,
+    /// Wall time.
+    pub seconds: f64,
+}
+
+impl PoolRecovered {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(strategy: &str) -> PoolRecovered {
+        PoolRecovered { strategy: strategy.to_owned(), ..PoolRecovered::default() }
+    }
+
+    /// All nodes together.
+    #[must_use]
+    pub fn total(&self) -> NodeLoad {
+        let mut total = NodeLoad::default();
+        self.nodes.values().for_each(|node| total.add(node));
+        total
+    }
+
+    pub(super) fn surveyed(&mut self, status: &PoolStatus, queue: &RepairQueue) {
+        self.objects = status.objects;
+        self.unreadable = status.unreadable;
+        self.incomplete = status.incomplete;
+        let lost = queue.by_margin().range(..0).map(|(_, count)| count).sum::<u64>();
+        self.waiting = (queue.len() as u64).saturating_sub(lost + queue.running() as u64);
+    }
+
+    pub(super) fn planned(&mut self, batch: &Batch, seconds: f64) {
+        self.plan_seconds += seconds;
+        let ratio = batch.bound().filter(|bound| *bound > 0.0).map(|b| batch.busiest() / b);
+        self.over_bound = ratio.or(self.over_bound);
+    }
+
+    pub(super) fn gave_up(&mut self, name: &str, error: &RecoveryError) {
+        self.failed_count += 1;
+        if self.failed.len() < MOST_TOLD {
+            self.failed.push((name.to_owned(), error.to_string()));
+        }
+    }
+
+    pub(super) fn add(&mut self, name: &str, ended: &Ended) {
+        self.replanned_count += ended.given_up.len() as u64;
+        let room = MOST_TOLD.saturating_sub(self.replanned.len());
+        let told = ended.given_up.iter().take(room).map(|why| format!("{name}: {why}"));
+        self.replanned.extend(told);
+        if !matches!(ended.outcome, Outcome::Repaired) {
+            return;
+        }
+        self.repaired += 1;
+        self.rebuilt += ended.rebuilt;
+        self.resumed += ended.resumed;
+        let Some(strategy) = ended.strategy else {
+            self.central += 1;
+            self.central_bytes.0 += ended.central.0;
+            self.central_bytes.1 += ended.central.1;
+            return;
+        };
+        if let Some(price) = ended.price {
+            self.price.get_or_insert_default().add(price);
+        }
+        let row = self.strategies.entry(strategy).or_default();
+        row.objects += 1;
+        for (id, load) in &ended.nodes {
+            row.nodes.entry(id.clone()).or_default().add(load);
+            self.nodes.entry(id.clone()).or_default().add(load);
+        }
+    }
+}
+
+/// How the repair of an object ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It is done.
+    Repaired,
+    /// There was nothing to do.
+    Whole,
+    /// The object was removed or replaced.
+    Gone,
+    /// It has to wait.
+    Failed(RecoveryError),
+}
+
+/// An end with what it took.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub outcome: Outcome,
+    /// Strategy of the plan; `None`: computed here.
+    pub strategy: Option<&'static str>,
+    /// By id of the node.
+    pub nodes: BTreeMap<String, NodeLoad>,
+    pub rebuilt: u64,
+    pub resumed: u64,
+    pub given_up: Vec<String>,
+    /// Shards that turned out to be damaged.
+    pub corrupt: Vec<u16>,
+    /// Bytes read and written by a repair that was computed here.
+    pub central: (u64, u64),
+    /// What its plan costs, where it was chosen by prices.
+    pub price: Option<Price>,
+}
+
+impl From<Outcome> for Ended {
+    fn from(outcome: Outcome) -> Ended {
+        Ended {
+            outcome,
+            strategy: None,
+            nodes: BTreeMap::new(),
+            rebuilt: 0,
+            resumed: 0,
+            given_up: Vec::new(),
+            corrupt: Vec::new(),
+            central: (0, 0),
+            price: None,
+        }
+    }
+}
+
+impl Ended {
+    /// It has to wait.
+    pub fn failed(error: impl Into<RecoveryError>) -> Ended {
+        Outcome::Failed(error.into()).into()
+    }
+
+    /// No plan could save it.
+    pub fn defeated(failure: FinalFailure) -> Ended {
+        Ended { given_up: failure.given_up, ..Ended::failed(failure.error) }
+    }
+
+    /// Agents rebuilt it, which took so much; nodes by the pool's positions.
+    pub fn repaired(config: &PoolConfig, outcome: Outcome, done: Repaired) -> Ended {
+        let mut nodes: BTreeMap<String, NodeLoad> = BTreeMap::new();
+        let id = |node: usize| config.node[node].id.clone();
+        for (node, amounts) in &done.nodes {
+            let load = nodes.entry(id(*node)).or_default();
+            (load.read, load.sent) = (amounts.read, amounts.sent);
+            (load.received, load.written) = (amounts.received, amounts.written);
+        }
+        for (node, costs) in done.planned.nodes().iter().enumerate() {
+            if costs.sent > 0 || costs.received > 0 {
+                let load = nodes.entry(id(node)).or_default();
+                load.planned_sent = costs.sent as u64 * done.sub_bytes;
+                load.planned_received = costs.received as u64 * done.sub_bytes;
+            }
+        }
+        Ended {
+            strategy: Some(done.strategy),
+            rebuilt: done.resumed + nodes.values().map(|load| load.written).sum::<u64>(),
+            nodes,
+            resumed: done.resumed,
+            price: done.price,
+            given_up: done.given_up,
+            corrupt: done.corrupt.iter().map(|chunk| *chunk as u16).collect(),
+            ..outcome.into()
+        }
+    }
+}

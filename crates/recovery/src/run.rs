@@ -1,0 +1,10 @@
+//! Loops that carry decisions out on agents: the only code here that waits, locks and has threads.
+
+mod degraded;
+mod pool;
+mod post;
+pub(crate) mod recover;
+
+pub use degraded::HelpingAgents;
+pub use pool::{Control, PoolRecovery, Scrubbing};
+pub use recover::RepairWatcher;

@@ -1,0 +1,267 @@
+//! Carries out the repair of one object of a pool, as [`Course`] says.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kiln_plan::{Plan, SearchBudget};
+use kiln_pool::{
+    HealRequest, Looked, MissingShards, Needs, Pool, PoolConfig, PoolError, RebuiltShards,
+};
+
+use super::{Shared, locked};
+use crate::batch::Batch;
+use crate::object::{Commit, Course, agents_can};
+use crate::report::{Ended, Outcome};
+use crate::run::recover::RepairWatcher;
+use crate::together::{OfObject, Together};
+use crate::{ByPrice, FinalFailure, PlacedRepair, Repaired, ShownPlan};
+use kiln_net::Turn;
+use kiln_net::proto::assignment::Geometry;
+use kiln_net::task::{Amounts, default_slice};
+
+/// Between two tries of a commit.
+const BETWEEN: Duration = Duration::from_millis(500);
+/// Windows under way at each agent for one repair at least: disk, computing and network overlap.
+const LEAST_WINDOWS: u32 = 3;
+
+/// Tells progress of one repair as what it adds to all.
+struct Watch<'a> {
+    shared: &'a Shared<'a>,
+    /// The job, and its object.
+    at: usize,
+    object: &'a str,
+    config: &'a PoolConfig,
+    told: AtomicU64,
+}
+
+impl Watch<'_> {
+    fn id(&self, node: usize) -> String {
+        self.config.node.get(node).map_or_else(String::new, |node| node.id.clone())
+    }
+}
+
+impl RepairWatcher for Watch<'_> {
+    fn kept(&self, bytes: u64, _total: u64) {
+        let before = self.told.fetch_max(bytes, Ordering::Relaxed);
+        let more = bytes.saturating_sub(before);
+        self.shared.scheduler().keep(self.shared.recovery.now(), self.at, more);
+        self.shared.recovery.control.advance(more);
+        self.shared.tell(false);
+    }
+
+    fn planned(&self, plan: &Plan, sub_bytes: u64) {
+        let (object, plan) = (self.object.to_owned(), plan.clone());
+        let nodes = self.config.node.iter().map(|node| node.id.clone()).collect();
+        self.shared.scheduler().planned(self.at, ShownPlan { object, plan, nodes, sub_bytes });
+    }
+
+    fn moved(&self, nodes: &[(usize, Amounts)]) {
+        self.shared.scheduler().moved(self.at, nodes, &|node| self.id(node));
+    }
+
+    fn beside(&self) -> u64 {
+        self.shared.scheduler().kept()
+    }
+
+    fn replanned(&self, why: &str) {
+        self.shared.recovery.control.warn(&format!("planned again {why}"));
+    }
+
+    fn rate(&self) -> Option<u64> {
+        Some(self.shared.rate())
+    }
+
+    fn stopped(&self) -> bool {
+        self.shared.recovery.control.stopped()
+    }
+}
+
+impl Shared<'_> {
+    /// Repairs the object of a job.
+    pub fn job(&self, batch: &Batch, at: usize) -> Ended {
+        let (pool, want) = (self.pool(), &batch.jobs()[at].want);
+        let req = HealRequest {
+            now_ms: self.recovery.control.now_ms(),
+            away: true,
+            suspects: want.suspects.clone(),
+            rebuild_leaving: batch.rebuilds_leaving(&batch.jobs()[at]),
+        };
+        let (name, agents) = (&want.listed.name, Shared::agents(&pool));
+        let looked = self.look_together(at, name);
+        let needs = looked.and_then(|it| pool.needs_of(&it, &req, &self.recovery.settings));
+        let lacking = match needs {
+            Ok(Needs::Rebuild(lacking)) if agents_can(pool.config(), &agents, &lacking) => {
+                Arc::from(lacking)
+            }
+            Ok(Needs::Nothing) => return Outcome::Whole.into(),
+            Ok(_) => return self.heal(&pool, name, &req),
+            Err(PoolError::NoObject { .. }) => return Outcome::Gone.into(),
+            Err(error) => return Ended::failed(error),
+        };
+        let load = self.scheduler().load().clone();
+        match Course::new(batch, at, &self.snapshot(&pool), &lacking, &load) {
+            Some(course) => self.rebuild(&pool, at, course, &lacking, &agents),
+            // Not all shards have a place: those that have get it, and the manifest its copies.
+            None => self.heal(&pool, name, &req),
+        }
+    }
+
+    /// The limit of each node now.
+    fn rate(&self) -> u64 {
+        let limits = self.recovery.control.limits();
+        self.scheduler().rate(limits)
+    }
+
+    /// The repair that is computed here.
+    fn heal(&self, pool: &Pool, name: &str, req: &HealRequest) -> Ended {
+        match pool.heal(name, req, &self.recovery.settings) {
+            Ok(healed) => Ended {
+                rebuilt: healed.bytes_written,
+                resumed: healed.resumed_bytes,
+                central: (healed.bytes_read, healed.bytes_written),
+                ..Outcome::Repaired.into()
+            },
+            Err(PoolError::NoObject { .. }) => Outcome::Gone.into(),
+            Err(error) => Ended::failed(error),
+        }
+    }
+
+    /// The repair that the agents compute.
+    fn rebuild(
+        &self,
+        pool: &Pool,
+        at: usize,
+        mut course: Course,
+        lacking: &Arc<MissingShards>,
+        agents: &[Option<String>],
+    ) -> Ended {
+        let options = &self.recovery.options;
+        let suspects = self.scheduler().suspects(self.recovery.now());
+        let nodes = course.helpers(pool.config(), agents, lacking, &suspects);
+        let copies = !lacking.leaving.is_empty();
+        let prices = options.prices.as_ref().filter(|_| !copies).map(|prices| {
+            let nodes = pool.config().node.iter().map(|node| &node.id[..]);
+            ByPrice::new(prices.of(nodes), self.rules.named())
+        });
+        let plan = course.plan_for(&nodes).filter(|_| prices.is_none());
+        let name = |index: u16| (lacking.part(index), lacking.file(index));
+        let repair = PlacedRepair {
+            codec: &lacking.codec,
+            geometry: Geometry::of(&lacking.info, course.want.listed.size, &lacking.digests),
+            targets: (course.targets.iter())
+                .map(|&(index, node)| (usize::from(index), node, name(index).0, name(index).1))
+                .collect(),
+            strategy: plan.as_ref().map_or(self.rules.single(), |plan| plan.strategy()),
+            first: plan,
+            prices,
+            nodes,
+            copies,
+            in_place: false,
+            slice: options.slice.unwrap_or_else(|| default_slice(lacking.info.alpha as usize)),
+            windows: (options.windows / options.at_once() as u32).max(LEAST_WINDOWS),
+            rate: self.rate(),
+            seed: options.seed,
+            moves: SearchBudget::MOVES,
+        };
+        let shard = course.want.shard_bytes();
+        for (_, node) in &course.targets {
+            self.scheduler().add_load(*node, shard);
+        }
+        let (object, config, told) = (&course.want.listed.name, pool.config(), AtomicU64::new(0));
+        let watch = Watch { shared: self, at, object, config, told };
+        match repair.run(self.recovery.network, (self.recovery.fresh)(), &watch) {
+            Ok(done) => self.commit(pool, at, lacking, &course.targets, done),
+            Err(failure) => self.failed(pool, lacking, &course.targets, *failure),
+        }
+    }
+
+    /// Has the rebuilt shards of a job put in place.
+    fn commit(
+        &self,
+        pool: &Pool,
+        at: usize,
+        lacking: &Arc<MissingShards>,
+        targets: &[(u16, usize)],
+        done: Repaired,
+    ) -> Ended {
+        let id = |node: usize| pool.config().node[node].id.clone();
+        let nodes = targets.iter().map(|&(index, node)| (index, id(node))).collect();
+        let rebuilt = RebuiltShards { lacking: Arc::clone(lacking), nodes };
+        let mut commit = Commit::default();
+        let outcome = loop {
+            if let Some(outcome) = commit.tried(self.commit_together(at, &rebuilt)) {
+                break outcome;
+            }
+            self.recovery.network.sleep(BETWEEN);
+            if let Err(error) = self.reopen() {
+                break Outcome::Failed(error);
+            }
+        };
+        Ended::repaired(pool.config(), outcome, done)
+    }
+
+    /// What the nodes say of a job's object: the question is of all objects that are asked for
+    /// then.
+    fn look_together(&self, at: usize, name: &str) -> Result<Looked, PoolError> {
+        self.together(&self.look_turn, &self.looks, at, name.to_owned(), |names| {
+            let names: Vec<&str> = names.iter().map(|name| &name[..]).collect();
+            self.pool().look_for(&names)
+        })
+    }
+
+    /// Waits until a commit has put a job's shards in place: another job's, or one of its own with
+    /// all that wait then.
+    fn commit_together(&self, at: usize, rebuilt: &RebuiltShards) -> Result<bool, PoolError> {
+        self.together(&self.commit_turn, &self.commits, at, rebuilt.clone(), |rebuilt| {
+            let (now_ms, settings) = (self.recovery.control.now_ms(), &self.recovery.settings);
+            self.pool().put_rebuilt(rebuilt, now_ms, settings)
+        })
+    }
+
+    /// Waits until what a job wants was done: by another job, or here with all that wait then.
+    fn together<W: OfObject, E>(
+        &self,
+        turn: &Turn,
+        all: &Mutex<Together<W, E>>,
+        at: usize,
+        wanted: W,
+        act: impl Fn(&[W]) -> Vec<Result<E, PoolError>>,
+    ) -> Result<E, PoolError> {
+        locked(all).wait(at, wanted);
+        loop {
+            let _turn = self.recovery.network.take(turn);
+            if let Some(end) = locked(all).ended(at) {
+                return end;
+            }
+            let (jobs, wanted) = locked(all).take();
+            if jobs.is_empty() {
+                // Who had the turn for this job panicked.
+                return Err(PoolError::Internal { what: "nobody did it".into() });
+            }
+            let ends = act(&wanted);
+            locked(all).end(jobs, ends);
+        }
+    }
+
+    /// Takes note of who failed; a part on a disk that failed only takes its room.
+    fn failed(
+        &self,
+        pool: &Pool,
+        lacking: &MissingShards,
+        targets: &[(u16, usize)],
+        failure: FinalFailure,
+    ) -> Ended {
+        if let Some(node) = failure.node {
+            let storage = !failure.error.is_retryable();
+            self.scheduler().suspect(self.recovery.now(), node, storage);
+            for (index, to) in targets.iter().filter(|(_, to)| storage && *to == node) {
+                if let Some(place) = pool.place(&pool.config().node[*to].id) {
+                    // A scrub removes what stays.
+                    let _ = place.remove(&lacking.part(*index));
+                }
+            }
+        }
+        Ended::defeated(failure)
+    }
+}

@@ -1,0 +1,48 @@
+//! Orders to agents go out, and their answers come back.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use bytes::Bytes;
+
+use crate::coordinator::AgentRequest;
+use kiln_net::Peer;
+use kiln_net::PendingRequest;
+use kiln_net::Result;
+use kiln_net::proto::{Frame, Priority};
+
+type Answered = (AgentRequest, Result<Frame>);
+
+/// Orders go out here, and answers come back.
+pub(super) struct Post {
+    peers: Vec<Arc<Peer>>,
+    tell: Sender<Answered>,
+    answers: Receiver<Answered>,
+    priority: Priority,
+}
+
+impl Post {
+    /// For orders to these agents, by rank.
+    pub fn new(peers: Vec<Arc<Peer>>, priority: Priority) -> Post {
+        let (tell, answers) = channel();
+        Post { peers, tell, answers, priority }
+    }
+
+    /// Where answers arrive.
+    pub fn answers(&self) -> &Receiver<Answered> {
+        &self.answers
+    }
+
+    pub fn send(&self, requests: impl IntoIterator<Item = AgentRequest>) {
+        for request in requests {
+            let tell = self.tell.clone();
+            let (message, payload) = (request.message.clone(), request.payload.clone());
+            let (patience, rank) = (request.patience, request.rank);
+            let request = AgentRequest { payload: Bytes::new(), ..request };
+            // The receiver lives as long as this.
+            let answer = Box::new(move |result| drop(tell.send((request, result))));
+            let priority = self.priority;
+            self.peers[rank].ask(PendingRequest { message, payload, priority, patience, answer });
+        }
+    }
+}

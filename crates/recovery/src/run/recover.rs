@@ -1,0 +1,157 @@
+//! Carries out a placed repair: asks what earlier attempts left, hands out shares, and hears how
+//! agents get on. What to do next is decided by [`Attempts`] and [`Coordinator`].
+
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use kiln_plan::Plan;
+
+use super::post::Post;
+use crate::attempts::{Attempt, Attempts};
+use crate::coordinator::{Coordinator, Outcome};
+use crate::{FinalFailure, PlacedRepair, Repaired};
+use kiln_net::Network;
+use kiln_net::proto::{Message, Priority};
+use kiln_net::task::Amounts;
+use kiln_net::{NetError, Result};
+
+/// How often limits and requests to stop are looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// Orders are answered long before.
+const UNHEARD: Duration = Duration::from_secs(300);
+
+/// Observes a repair while it runs, and controls it.
+pub trait RepairWatcher {
+    /// Bytes of rebuilt chunks that are kept so far, and of how many.
+    fn kept(&self, bytes: u64, total: u64);
+
+    /// The plan is given up for another one.
+    fn replanned(&self, why: &str);
+
+    /// It goes by this plan from now on, of which a sub-chunk stands for so many bytes.
+    fn planned(&self, _plan: &Plan, _sub_bytes: u64) {}
+
+    /// What every agent did so far for this plan, by rank.
+    fn moved(&self, _nodes: &[(usize, Amounts)]) {}
+
+    /// The limit of each node from now on, in bytes a second (0: none).
+    fn rate(&self) -> Option<u64> {
+        None
+    }
+
+    /// Bytes that all repairs over these agents have kept so far, this one included. A repair that
+    /// waits while others make progress blames no node.
+    fn beside(&self) -> u64 {
+        0
+    }
+
+    /// Whether to stop; what is there already stays for the next attempt.
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+impl PlacedRepair<'_> {
+    /// Does it; `task` names the first attempt. What is put in place has its recorded digest.
+    ///
+    /// # Errors
+    /// No plan is left: too few chunks can be read, or an agent that gets a shard fails.
+    pub fn run(
+        &self,
+        network: &Network,
+        task: [u8; 16],
+        watcher: &dyn RepairWatcher,
+    ) -> Result<Repaired, Box<FinalFailure>> {
+        let mut attempts = Attempts::new(self, task)?;
+        let outcome = self.attempt(network, &mut attempts, watcher);
+        outcome.map_err(|failure| attempts.end(*failure))
+    }
+
+    /// Attempts until one succeeds.
+    fn attempt(
+        &self,
+        network: &Network,
+        attempts: &mut Attempts<'_>,
+        watcher: &dyn RepairWatcher,
+    ) -> Result<Repaired, Box<FinalFailure>> {
+        loop {
+            let ready = attempts.plan()?;
+            let attempt = attempts.begin(ready, self.resume(network)?);
+            let (plan, sub_bytes) = attempts.plan_of(&attempt);
+            watcher.planned(plan, sub_bytes);
+            let outcome = self.carry_out(network, &attempt, watcher);
+            match outcome.map_err(|error| FinalFailure::new(None, error))? {
+                Outcome::Done(amounts) => return Ok(attempts.done(attempt, amounts)),
+                Outcome::Failed(failure) => watcher.replanned(attempts.failed(failure)?),
+            }
+        }
+    }
+
+    /// Stripes that are in the part of each target. Whoever wrote to them before has ended when
+    /// this returns.
+    fn resume(&self, network: &Network) -> Result<Vec<u64>, Box<FinalFailure>> {
+        let stripes = self.targets.iter().map(|(chunk, node, part, _)| {
+            let message = Message::Resume {
+                part: part.clone(),
+                chunk: *chunk as u32,
+                geometry: Box::new(self.geometry.clone()),
+            };
+            let address = self.nodes[*node].address.parse();
+            let stripes = address.and_then(|address| network.resume(&address, message));
+            stripes.map_err(|error| FinalFailure::new(Some(*node), error))
+        });
+        stripes.collect()
+    }
+
+    fn carry_out(
+        &self,
+        network: &Network,
+        attempt: &Attempt,
+        watcher: &dyn RepairWatcher,
+    ) -> Result<Outcome> {
+        let shares = attempt.shares.clone();
+        let peers =
+            shares.iter().map(|share| network.peer(&self.nodes[share.node].address.parse()?));
+        let post = Post::new(peers.collect::<Result<_>>()?, Priority::Control);
+        let spared = attempt.spared.iter().copied();
+        let mut coordinator = Coordinator::new(attempt.task, shares).sparing(spared);
+        let (start, mut rate) = (network.now(), self.rate);
+        let mut heard = start;
+        let mut stopping = false;
+        post.send(coordinator.begin(Duration::ZERO));
+        loop {
+            if let Some(outcome) = coordinator.outcome() {
+                return Ok(outcome);
+            }
+            if watcher.stopped() && !stopping {
+                stopping = true;
+                post.send(coordinator.cancel("it was told to stop"));
+            }
+            if let Some(wanted) = watcher.rate().filter(|wanted| *wanted != rate) {
+                let requests = coordinator.throttle(wanted);
+                if !requests.is_empty() {
+                    rate = wanted;
+                    post.send(requests);
+                }
+            }
+            coordinator.beside(network.now().saturating_sub(start), watcher.beside());
+            match network.receive(post.answers(), Some(LOOK)) {
+                Ok((request, answer)) => {
+                    heard = network.now();
+                    let answer = answer.map(|frame| frame.message);
+                    post.send(coordinator.answered(heard.saturating_sub(start), &request, answer));
+                }
+                Err(RecvTimeoutError::Timeout) if network.now() < heard + UNHEARD => {}
+                // Every order has its own time; this is for a bug only.
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    return Err(NetError::protocol("an agent never answered a request"));
+                }
+            }
+            let amounts = coordinator.amounts();
+            let kept: u64 = amounts.iter().map(|amounts| amounts.written).sum();
+            let ranks = attempt.shares.iter().map(|share| share.node);
+            watcher.moved(&ranks.zip(amounts).collect::<Vec<_>>());
+            watcher.kept(attempt.kept.0 + kept, attempt.kept.1);
+        }
+    }
+}

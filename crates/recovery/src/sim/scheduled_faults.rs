@@ -1,0 +1,93 @@
+//! What goes wrong at given moments; [`super::Faults`] is what goes wrong now and then.
+
+use std::time::Duration;
+
+/// Something that goes wrong.
+///
+/// ```
+/// use std::time::Duration;
+/// use kiln_recovery::sim::{ScheduledFault, What};
+/// let what = What::Cut { host: 2, time: Duration::from_secs(30) };
+/// let cut = ScheduledFault { at: Duration::from_secs(5), what };
+/// assert_eq!(cut.at.as_secs(), 5);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScheduledFault {
+    /// When.
+    pub at: Duration,
+    /// What.
+    pub what: What,
+}
+
+/// Kinds of scheduled faults.
+///
+/// ```
+/// assert_ne!(kiln_recovery::sim::What::Outage, kiln_recovery::sim::What::Lose { host: 0 });
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// A host loses power and comes back after so long, if ever; its disk keeps what it must.
+    Crash {
+        /// The host.
+        host: usize,
+        /// `None`: it stays away until all is healed.
+        back: Option<Duration>,
+    },
+    /// All hosts lose power at once and come back after moments of their own.
+    Outage,
+    /// Nobody reaches a host for so long; nobody is told.
+    Cut {
+        /// The host.
+        host: usize,
+        /// How long.
+        time: Duration,
+    },
+    /// A client reaches nobody for so long.
+    CutClient {
+        /// The client.
+        client: usize,
+        /// How long.
+        time: Duration,
+    },
+    /// A client's process ends.
+    Kill {
+        /// The client.
+        client: usize,
+    },
+    /// A disk has room for so many more bytes.
+    Full {
+        /// The host.
+        host: usize,
+        /// The room.
+        bytes: u64,
+    },
+    /// A disk takes so many times longer.
+    SlowNodes {
+        /// The host.
+        host: usize,
+        /// How many times.
+        factor: u64,
+    },
+    /// So many of a thousand jobs of a disk fail.
+    Sick {
+        /// The host.
+        host: usize,
+        /// How many.
+        per_mille: u64,
+    },
+    /// Bits of every other file of the pool on a host flip.
+    Rot {
+        /// The host.
+        host: usize,
+    },
+    /// A host is gone with its disk.
+    Lose {
+        /// The host.
+        host: usize,
+    },
+    /// A disk that loses what it reported as durable, and returns flipped bits now and then.
+    Lie {
+        /// The host.
+        host: usize,
+    },
+}

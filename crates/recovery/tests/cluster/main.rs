@@ -1,0 +1,125 @@
+//! Pools in simulated clusters: clients that put, get and remove, a coordinator that recovers and
+//! a scrub, all at once in virtual time, while one seed says what goes wrong.
+//!
+//! What runs is the real thing but for sockets, the clock and the disks' metal: `kiln_pool` over
+//! `RemoteBackend`, links, frames and agents as they are. KILN_SIM_SEED repeats one seed and tells
+//! what happened, KILN_SIM_SEEDS says how many there are (a tenth of them with a volume),
+//! KILN_SIM_FIRST the first one.
+
+// As the tests of volumes have it; not all of it is of use here.
+#[path = "../../../volume/tests/volumes/history.rs"]
+#[allow(dead_code)]
+mod blocks;
+mod history;
+mod index_file;
+mod keeper;
+mod losses;
+mod operator;
+mod play;
+mod scenario;
+mod volumes;
+
+/// What `blocks` needs.
+mod common {
+    pub use kiln_recovery::sim::Random;
+    pub use kiln_volume::BLOCK;
+}
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use play::play;
+use scenario::Scenario;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// What a test plays of each seed.
+type Of = fn(u64) -> Scenario;
+
+/// Plays one seed; `false` when it failed, with how to repeat it on stderr.
+fn passes(seed: u64, of: Of, tell: bool, counts: &Mutex<BTreeMap<String, u64>>) -> bool {
+    match catch_unwind(AssertUnwindSafe(|| play(seed, of(seed), tell))) {
+        Ok(report) => {
+            let mut counts = counts.lock().unwrap();
+            report.into_iter().for_each(|(what, times)| *counts.entry(what).or_default() += times);
+            true
+        }
+        Err(_) => {
+            eprintln!(
+                "seed {seed} failed; repeat it, with all that happens:\n\
+                 KILN_SIM_SEED={seed} cargo test -p kiln-recovery --test cluster -- --nocapture [TEST]"
+            );
+            false
+        }
+    }
+}
+
+/// Plays so many seeds, or one in `share` of what the environment says; what came of it.
+fn play_all(of: Of, usual: u64, share: u64) -> (u64, BTreeMap<String, u64>) {
+    let one = number("KILN_SIM_SEED");
+    let first = one.or(number("KILN_SIM_FIRST")).unwrap_or(0);
+    let many = number("KILN_SIM_SEEDS").map_or(usual, |seeds| seeds.div_ceil(share));
+    let count = one.map_or(many, |_| 1);
+    let (counts, next) = (Mutex::default(), AtomicU64::new(first));
+    let failed = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + count {
+                        break;
+                    }
+                    if !passes(seed, of, one.is_some(), &counts) {
+                        failed.lock().unwrap().push(seed);
+                    }
+                }
+            });
+        }
+    });
+    let (failed, counts) = (failed.into_inner().unwrap(), counts.into_inner().unwrap());
+    println!("{count} seeds: {counts:#?}");
+    assert!(failed.is_empty(), "seeds {failed:?} failed, see above");
+    (count, counts)
+}
+
+#[test]
+fn what_was_acknowledged_is_what_is_read() {
+    let (count, counts) = play_all(Scenario::of_seed, 400, 1);
+    if count > 100 {
+        // A simulation in which nothing succeeds would prove nothing, nor one without faults.
+        let times = |what: &str| counts.get(what).copied().unwrap_or(0);
+        assert!(times("put done") > times("put failed"), "{counts:?}");
+        assert!(times("get done") > times("get failed"), "{counts:?}");
+        assert!(times("put failed") > 0 && times("get failed") > 0, "{counts:?}");
+        assert!(times("repaired by agents") > 0, "{counts:?}");
+        assert!(times("copied by agents") > 0, "{counts:?}");
+    }
+}
+
+#[test]
+fn volumes_hold_what_was_acknowledged() {
+    let (count, counts) = play_all(Scenario::with_volume, 100, 10);
+    if count > 50 {
+        let times = |what: &str| counts.get(what).copied().unwrap_or(0);
+        assert!(times("volume opened") > count && times("blocks written") > count, "{counts:?}");
+        assert!(times("volume taken over") > 0 && times("writer deposed") > 0, "{counts:?}");
+        assert!(times("clone is its snapshot") > 0 && times("clone removed") > 0, "{counts:?}");
+        assert!(times("volume grown") > 0, "{counts:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for (of, seed) in (1..=4)
+        .flat_map(|seed| [Scenario::of_seed as Of, Scenario::with_volume].map(|of| (of, seed)))
+    {
+        let run = || play(seed, of(seed), false);
+        assert_eq!(run(), run(), "seed {seed}");
+    }
+}

@@ -1,0 +1,297 @@
+//! Who changes the pool's members: adds nodes, drains, replaces, gives up, and takes back, as the
+//! commands of `kiln` do, while everything else goes on. And who puts disks where they were before.
+
+use kiln_pool::{
+    Index, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, PoolError, RebalanceRequest,
+    RecoverRequest, Silent,
+};
+use kiln_recovery::sim::{Client, Random};
+use kiln_store::{Backend, MemoryBackend};
+
+use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};
+use crate::scenario::millis;
+use crate::volumes;
+
+/// Disks kept at most, of each kind.
+const KEPT: usize = 4;
+
+pub struct Operator<'a> {
+    run: &'a ClusterRun,
+    client: &'a Client,
+    random: Random,
+    /// Disks that were taken out, and of which host.
+    attic: Vec<(usize, MemoryBackend)>,
+    snapshots: Vec<(usize, MemoryBackend)>,
+}
+
+/// What an operator does.
+type Act<'a> = fn(&mut Operator<'a>, &Pool) -> Result<(), PoolError>;
+
+impl<'a> Operator<'a> {
+    pub fn new(run: &'a ClusterRun, client: &'a Client) -> Operator<'a> {
+        let random = Random(client.random());
+        Operator { run, client, random, attic: Vec::new(), snapshots: Vec::new() }
+    }
+
+    const ACTS: [(&'static str, Act<'a>); 10] = [
+        ("add-node", Operator::add_node),
+        ("drain", Operator::drain),
+        ("undo", Operator::undo),
+        ("repair --away", Operator::repair_away),
+        ("forget", Operator::forget),
+        ("replace", Operator::replace),
+        ("weigh", Operator::weigh),
+        ("rebalance", Operator::rebalance),
+        ("old disk", Operator::old_disk),
+        ("snapshot", Operator::snapshot),
+    ];
+
+    pub fn run(mut self) {
+        for _ in 0..self.run.scenario.changes {
+            self.client.sleep(millis(&mut self.random, 15_000));
+            self.client.restart();
+            let act = self.random.below(Self::ACTS.len() as u64) as usize;
+            // Where snapshots do harm at all, they are to do it often.
+            let snapshot = self.run.scenario.calm && self.random.one_in(3);
+            let (what, act) = Self::ACTS[if snapshot { Self::ACTS.len() - 1 } else { act }];
+            self.run.begins(self.client);
+            let network = self.client.network();
+            let done = self.run.open(self.client, &network).and_then(|pool| act(&mut self, &pool));
+            self.run.ends(self.client);
+            self.run.say(self.client, || format!("{what}: {done:?}"));
+            match done {
+                Ok(()) => {}
+                Err(error) => self.run.failed(what, self.client, &error),
+            }
+        }
+    }
+
+    fn some<T: Clone>(&mut self, of: &[T]) -> Option<T> {
+        of.get(self.random.below(of.len() as u64) as usize).cloned()
+    }
+
+    /// Nodes in this state.
+    fn nodes(pool: &Pool, state: NodeState) -> Vec<NodeConfig> {
+        let nodes = pool.config().node.iter();
+        nodes.filter(|node| node.state == state).cloned().collect()
+    }
+
+    /// One that can be done without: as many domains stay as the code needs.
+    fn spare(&mut self, pool: &Pool) -> Option<NodeConfig> {
+        let nodes = Self::nodes(pool, NodeState::In);
+        (nodes.len() > self.run.scenario.domains).then(|| self.some(&nodes)).flatten()
+    }
+
+    fn did(&self, what: &str, config: &PoolConfig) {
+        self.run.write_down(config);
+        self.run.count(what);
+        self.run.say(self.client, || format!("{what}: epoch {}", config.revision));
+    }
+
+    fn fresh_disk(&self) -> [u8; 16] {
+        ClusterRun::run_id(self.client)
+    }
+
+    fn swap(&mut self, host: usize, disk: MemoryBackend) -> MemoryBackend {
+        self.run.say(self.client, || format!("puts another disk into host {host}"));
+        self.client.swap_disk(host, disk)
+    }
+
+    fn keep(&mut self, host: usize, disk: MemoryBackend) {
+        if self.attic.len() < KEPT {
+            self.attic.push((host, disk));
+        }
+    }
+
+    fn may_hurt(&self, host: usize) -> bool {
+        locked(&self.run.losses).may(host, self.client.now())
+    }
+
+    /// A node of a host that has none: one that never had, or one that is no longer a member.
+    fn add_node(&mut self, pool: &Pool) -> Result<(), PoolError> {
+        let member = |host: &usize| pool.config().node.iter().any(|node| host_of(node) == *host);
+        let free: Vec<usize> = (0..self.run.scenario.all_hosts()).filter(|h| !member(h)).collect();
+        let Some(host) = self.some(&free) else { return Ok(()) };
+        let network = self.client.network();
+        let open = |node: &NodeConfig| open_node(&network, node);
+        let add = |disk| pool.add_node(node_at(host), disk, &open, &settings());
+        let files = |disk: &MemoryBackend| {
+            let names = disk.list().unwrap_or_default();
+            names.iter().any(|name| NodeFile::parse(name).is_some())
+        };
+        let used = self.client.snapshot(host);
+        if used.list().is_ok_and(|names| !names.is_empty()) {
+            // It may be a member by a change that we did not hear the end of.
+            if !self.may_hurt(host) {
+                return Ok(());
+            }
+            let old = match self.some(&self.attic.clone()) {
+                Some((_, old)) if self.random.one_in(2) => old,
+                _ => used,
+            };
+            let has_files = files(&old);
+            let before = self.swap(host, old);
+            let taken = add(self.fresh_disk());
+            assert!(taken.is_err() || !has_files, "an old disk was taken for a new one: {taken:?}");
+            self.run.count("old disk refused");
+            self.keep(host, before);
+            drop(self.swap(host, MemoryBackend::new()));
+            if taken.is_ok() {
+                locked(&self.run.untaken).insert(host);
+                return Ok(());
+            }
+        }
+        let config = add(self.fresh_disk())?;
+        self.did("node added", &config);
+        Ok(())
+    }
+
+    /// As `kiln pool drain` does.
+    fn drain(&mut self, pool: &Pool) -> Result<(), PoolError> {
+        let leaving = Self::nodes(pool, NodeState::Leaving);
+        let known = self.some(&leaving);
+        let Some(node) = known.or_else(|| self.spare(pool)) else { return Ok(()) };
+        let ids = [node.id.clone()];
+        if node.state.is_in() {
+            let config = pool.set_state(&ids, NodeState::Leaving, false, &settings())?;
+            self.did("drain begun", &config);
+        }
+        self.recover(false)?;
+        let network = self.client.network();
+        let pool = self.run.open(self.client, &network)?;
+        let index = Index::in_memory()?;
+        index.refresh(&pool, b"", &Silent)?;
+        let mut left = 0;
+        index.each("", None, |listed| {
+            let here = listed.nodes.contains(&node.id) || listed.manifests.contains(&node.id);
+            left += u64::from(here);
+            Ok(true)
+        })?;
+        if left == 0
+            && pool.config().is_settled()
+            && volumes::leaves(self.run, self.client, &node.id)?
+        {
+            let config = pool.forget(&ids, false, &settings())?;
+            self.did("drained", &config);
+        }
+        Ok(())
+    }
+
+    fn undo(&mut self, pool: &Pool) -> Result<(), PoolError> {
+        let leaving = Self::nodes(pool, NodeState::Leaving);
+        let Some(node) = self.some(&leaving) else { return Ok(()) };
+        let config = pool.set_state(&[node.id], NodeState::In, false, &settings())?;
+        self.did("drain undone", &config);
+        Ok(())
+    }
+
+    /// As `kiln repair --away` does.
+    fn repair_away(&mut self, pool: &Pool) -> Result<(), PoolError> {
+        if let Some(config) = pool.attend(|_| true, &settings())? {
+            self.did("done without, or taken back", &config);
+        }
+        self.recover(true)
+    }
+
+    /// As `kiln pool forget` does, which names first what would be lost.
+    fn forget(&mut self, pool: &Pool) -> Result<(), PoolError> {
+        let Some(node) = self.spare(pool) else { return Ok(()) };
+        let ids = [node.id.clone()];
+        let index = Index::in_memory()?;
+        index.refresh(pool, b"", &Silent)?;
+        let (_, lost) = pool.lost_without(&ids, &index, 1)?;
+        if lost > 0 || !self.may_hurt(host_of(&node)) {
+            return Ok(());
+        }
+        let config = pool.forget(&ids, false, &settings())?;
+        self.did("forgotten", &config);
+        Ok(())
+    }
+
+    /// A disk is replaced although nothing is wrong with it.
+    fn replace(&mut self, pool: &Pool) -> Result<(), PoolError> {
+        let Some(node) = self.some(&pool.config().node) else { return Ok(()) };
+        let host = host_of(&node);
+        if !self.may_hurt(host) {
+            return Ok(());
+        }
+        let old = self.swap(host, MemoryBackend::new());
+        self.keep(host, old);
+        self.run.count("replaced");
+        locked(&self.run.untaken).insert(host);
+        self.run.take_new_disks(self.client);
+        if self.random.one_in(2) {
+            self.client.sleep(millis(&mut self.random, 10_000));
+            return self.old_disk(pool);
+        }
+        Ok(())
+    }
+
+    fn weigh(&mut self, pool: &Pool) -> Result<(), PoolError> {
+        let at = self.random.below(pool.config().node.len() as u64) as usize;
+        let weight = [0.5, 1.0, 3.0][self.random.below(3) as usize];
+        let config = pool.change(false, &settings(), |next| {
+            next.node[at].weight = weight;
+            Ok(())
+        })?;
+        self.did("weighed", &config);
+        Ok(())
+    }
+
+    fn rebalance(&mut self, pool: &Pool) -> Result<(), PoolError> {
+        let index = Index::in_memory()?;
+        index.refresh(pool, b"", &Silent)?;
+        let now_ms = self.run.now_ms(self.client);
+        let request = RebalanceRequest { now_ms, dry_run: false };
+        let report = pool.rebalance(&index, &request, &settings())?;
+        self.run.say(self.client, || format!("rebalanced: {report:?}"));
+        let mut counts = locked(&self.run.counts);
+        *counts.entry("shards moved".to_owned()).or_default() += report.shards_moved;
+        Ok(())
+    }
+
+    /// A disk of before is back in its host for a while.
+    fn old_disk(&mut self, _: &Pool) -> Result<(), PoolError> {
+        let Some((host, old)) = self.some(&self.attic.clone()) else { return Ok(()) };
+        if self.client.lost().contains(&host) || !self.may_hurt(host) {
+            return Ok(());
+        }
+        let now = self.swap(host, old);
+        self.run.count("old disk back");
+        self.client.sleep(millis(&mut self.random, 20_000));
+        drop(self.swap(host, now));
+        Ok(())
+    }
+
+    /// A disk is as it was a while ago. Only where nothing else goes wrong, see
+    /// [`crate::scenario::Scenario::calm`].
+    fn snapshot(&mut self, pool: &Pool) -> Result<(), PoolError> {
+        let now = self.some(&pool.config().node).map(|node| host_of(&node));
+        if !self.run.scenario.calm {
+            return Ok(());
+        }
+        if let (Some(host), true) = (now, self.snapshots.len() < KEPT) {
+            self.snapshots.push((host, self.client.snapshot(host)));
+        }
+        self.client.sleep(millis(&mut self.random, 15_000));
+        let Some((host, old)) = self.some(&self.snapshots.clone()) else { return Ok(()) };
+        if !self.client.lost().contains(&host) && self.may_hurt(host) {
+            drop(self.swap(host, old.crash(0)));
+            self.run.count("snapshot restored");
+        }
+        Ok(())
+    }
+
+    /// As `kiln repair` does.
+    fn recover(&mut self, away: bool) -> Result<(), PoolError> {
+        let network = self.client.network();
+        let pool = self.run.open(self.client, &network)?;
+        let index = Index::in_memory()?;
+        index.refresh(&pool, b"", &Silent)?;
+        let now_ms = self.run.now_ms(self.client);
+        let request = RecoverRequest { now_ms, away, dry_run: false };
+        let report = pool.recover(&index, &request, &settings())?;
+        self.run.say(self.client, || format!("repaired: {report:?}"));
+        Ok(())
+    }
+}

@@ -1,0 +1,233 @@
+//! Degraded reads of a pool over agents: helpers rebuild what is lost, the reader gets little more.
+
+use std::io::Write;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use kiln_net::{AgentSetup, Network, Serving, serve};
+
+use kiln_plan::{Basis, STRATEGIES};
+use kiln_pool::{
+    Body, Class, GetReport, GetRequest, Helpers, NodeConfig, Policy, Pool, PoolConfig, PoolError,
+    PutRequest, Settings, Silent, StreamSource,
+};
+use kiln_recovery::HelpingAgents;
+use kiln_store::{Backend, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation};
+use tokio::runtime::Runtime;
+
+/// Bytes that differ wherever a test could confuse them.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 167 + i / 256 * 13 + i / 65_536 * 7) as u8).collect()
+}
+
+/// A pool whose nodes are agents, and one object.
+struct Scene {
+    _runtime: Runtime,
+    network: Network,
+    config: PoolConfig,
+    disks: Vec<FaultyBackend>,
+    agents: Mutex<Vec<Option<Serving>>>,
+    data: Vec<u8>,
+    /// Position of the node of each shard.
+    homes: Vec<usize>,
+}
+
+impl Scene {
+    fn new(code: &str, nodes: usize, sub_chunk: u32, bytes: usize) -> Scene {
+        let builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = { builder }.worker_threads(1).enable_all().build().unwrap();
+        let class = vec![Class { below: None, code: code.to_owned(), sub_chunk: Some(sub_chunk) }];
+        let policy = Policy { manifest_copies: 4, missing_at_put: 0, class };
+        let mut config = PoolConfig::new([5; 16], "read", policy);
+        let (mut disks, mut agents) = (Vec::new(), Vec::new());
+        for at in 0..nodes {
+            let disk = FaultyBackend::new(Arc::new(MemoryBackend::new()));
+            let setup = AgentSetup::plain("", Arc::new(disk.clone()));
+            let agent = runtime.block_on(serve(setup, "127.0.0.1:0")).unwrap();
+            let url = format!("kiln+plain://{}", agent.address());
+            config.node.push(NodeConfig::new(&format!("n{at}"), &url));
+            disks.push(disk);
+            agents.push(Some(agent));
+        }
+        let network = Network::new(None, 1).unwrap();
+        let open = |node: &NodeConfig| {
+            Ok(Arc::new(network.open(&node.url.parse().unwrap())) as Arc<dyn Backend>)
+        };
+        let pool = Pool::create(config.clone(), &open).unwrap();
+        let data = pattern(bytes);
+        let put = PutRequest { name: "object", run: [2; 16], now_ms: 0, replace: false };
+        pool.put(&put, &mut StreamSource::new(&data[..]), &settings()).unwrap();
+        let Body::Shards(placed) = pool.manifest("object").unwrap().body else { unreachable!() };
+        let position = |node: &String| config.position(node).unwrap();
+        let homes = placed.places.iter().map(|place| position(&place.node)).collect();
+        let agents = Mutex::new(agents);
+        Scene { _runtime: runtime, network, config, disks, agents, data, homes }
+    }
+
+    fn stop(&self, shard: usize) {
+        drop(self.agents.lock().unwrap()[self.homes[shard]].take());
+    }
+
+    fn agents(&self) -> HelpingAgents<'_> {
+        HelpingAgents::new(&self.network, &self.config, &|| [rand(); 16])
+    }
+
+    fn pool(&self) -> Pool {
+        let open = |node: &NodeConfig| {
+            Ok(Arc::new(self.network.open(&node.url.parse().unwrap())) as Arc<dyn Backend>)
+        };
+        Pool::open(self.config.clone(), &open).unwrap()
+    }
+
+    fn read(
+        &self,
+        helpers: &dyn Helpers,
+        range: Option<Range<u64>>,
+        out: &mut dyn Write,
+    ) -> Result<GetReport, PoolError> {
+        let req = GetRequest { name: "object", range };
+        self.pool().read_with(&req, Some(helpers), out, &settings())
+    }
+
+    /// Reads a range, which must be right.
+    #[track_caller]
+    fn right(&self, helpers: &dyn Helpers, range: Range<usize>) -> GetReport {
+        let mut out = Vec::new();
+        let wanted = range.start as u64..range.end as u64;
+        let report = self.read(helpers, Some(wanted), &mut out).unwrap();
+        assert!(out == self.data[range.start..range.end.min(self.data.len())], "{range:?}");
+        report
+    }
+}
+
+/// Names of tasks need only differ.
+fn rand() -> u8 {
+    static NEXT: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}
+
+fn settings() -> Settings<'static> {
+    Settings { threads: 2, ..Settings::new(&Silent) }
+}
+
+#[test]
+fn every_strategy_streams_what_is_lost_and_little_more() {
+    for (code, sub_chunk) in
+        [("rs:4+2", 12_000), ("clay:4+2", 1500), ("butterfly:4+2", 1500), ("clay:3+3,d=4", 1000)]
+    {
+        // Several stripes, the last one short.
+        let scene = Scene::new(code, 8, sub_chunk, 700_001);
+        let shape = code.parse().map(|spec| kiln_code::Codec::new(&spec).unwrap().shape());
+        let shape = shape.unwrap();
+        let (lost, sub) = (1, sub_chunk as usize);
+        let (chunk, stripe) = (sub * shape.alpha, sub * shape.alpha * shape.k);
+        scene.stop(lost);
+        for row in STRATEGIES.iter().filter(|row| !row.searches && row.basis != Basis::Everything) {
+            let helpers = scene.agents().by(row.name).unwrap();
+            // The lost chunk of a stripe, and of the last one; a few bytes of it; all that is left;
+            // everything.
+            let end = scene.data.len();
+            for range in
+                [chunk..2 * chunk, stripe + chunk + 10..stripe + chunk + 20, 7..end, 0..end]
+            {
+                let report = scene.right(&helpers, range.clone());
+                println!("{code} {} {range:?}: {report:?}", row.name);
+                assert!(report.notes.is_empty(), "{report:?}");
+                assert_eq!(report.strategy, row.name, "{report:?}");
+                assert!(report.degraded && report.bytes_from_helpers > 0);
+            }
+            let whole = scene.read(&helpers, None, &mut Vec::new()).unwrap();
+            assert!(whole.bytes_from_helpers > 0 && whole.notes.is_empty(), "{whole:?}");
+            // A few bytes cost what their sub-chunk needs.
+            let few = scene.right(&helpers, chunk + 1..chunk + 2);
+            assert_eq!(few.bytes_from_helpers, 1);
+            assert!(few.bytes_received <= (shape.k + shape.m) as u64 * chunk as u64, "{few:?}");
+        }
+        let helpers = scene.agents().by("central").unwrap();
+        let central = scene.right(&helpers, chunk..2 * chunk).bytes_received;
+        let best = scene.right(&scene.agents().by("best").unwrap(), chunk..2 * chunk);
+        assert!(best.bytes_received < central, "{best:?}");
+    }
+}
+
+#[test]
+fn helpers_are_asked_where_the_reader_gains() {
+    let scene = Scene::new("clay:4+2", 7, 512 << 10, 32 << 20);
+    let chunk = 4 << 20;
+    // Nothing is lost: nobody is asked.
+    let whole = scene.right(&scene.agents(), chunk..2 * chunk);
+    assert_eq!((&whole.strategy[..], whole.bytes_received), ("direct", chunk as u64));
+    scene.stop(1);
+    let report = scene.right(&scene.agents(), chunk..2 * chunk);
+    assert_eq!((&report.strategy[..], report.bytes_received), ("hub", chunk as u64), "{report:?}");
+    assert!(report.notes.is_empty() && report.bytes_read == 0, "{report:?}");
+    // Chunk 1 is lost, chunk 2 is there.
+    let report = scene.right(&scene.agents(), chunk..3 * chunk);
+    assert_eq!((&report.strategy[..], report.bytes_read), ("hub", chunk as u64), "{report:?}");
+    // A few bytes of it need one sub-chunk of eight.
+    let report = scene.right(&scene.agents(), chunk..chunk + 60_000);
+    assert_eq!((report.bytes_from_helpers, report.bytes_received), (60_000, 512 << 10));
+    // Whole stripes are decoded here.
+    for range in [0..32 << 20, 1..32 << 20] {
+        let report = scene.right(&scene.agents(), range.clone());
+        assert_eq!(report.strategy, "central", "{range:?}: {report:?}");
+        assert_eq!(report.bytes_from_helpers, 0);
+    }
+    // And so is what is soon decoded; it says why.
+    let scene = Scene::new("clay:4+2", 7, 4096, 1 << 20);
+    scene.stop(1);
+    let report = scene.right(&scene.agents(), 32 << 10..64 << 10);
+    assert_eq!((&report.strategy[..], report.bytes_received), ("central", 80 << 10), "{report:?}");
+    assert!(report.notes[0].contains("81920 when decoding here"), "{report:?}");
+}
+
+/// Does something when the first bytes arrive.
+struct Then<'a>(Vec<u8>, Option<Box<dyn FnOnce() + 'a>>);
+
+impl Write for Then<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if let Some(then) = self.1.take() {
+            then();
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_helper_that_ends_on_the_way_is_decoded_around() {
+    let scene = Scene::new("clay:4+2", 7, 1024, 4_000_000);
+    scene.stop(2);
+    let helpers = scene.agents().by("hub").unwrap();
+    let mut out = Then(Vec::new(), Some(Box::new(|| scene.stop(4))));
+    let report = scene.read(&helpers, None, &mut out).unwrap();
+    assert!(out.0 == scene.data);
+    assert_eq!((&report.strategy[..], report.notes.len()), ("mixed", 1), "{report:?}");
+    assert!(report.notes[0].contains("helpers gave up"), "{report:?}");
+    // Now two are gone, and helpers do it again.
+    let report = scene.right(&helpers, 100..4_000_000);
+    assert_eq!(report.strategy, "hub", "{report:?}");
+}
+
+#[test]
+fn a_corrupt_helper_is_decoded_around() {
+    let scene = Scene::new("clay:4+2", 7, 1024, 400_000);
+    scene.stop(0);
+    let disk = &scene.disks[scene.homes[5]];
+    let rot = Fault::new(FaultAction::Flip { offset: 4096 + 700, mask: 16 });
+    disk.inject(rot.on(Operation::Read).always());
+    let helpers = scene.agents().by("central").unwrap();
+    let report = scene.right(&helpers, 0..300_000);
+    assert_eq!(report.notes.len(), 1, "{report:?}");
+    assert!(report.notes[0].contains("shard 5"), "{report:?}");
+    // Folders have nobody who could help.
+    let mut alone = scene.config.clone();
+    alone.node.iter_mut().for_each(|node| node.url = "file:///nowhere".to_owned());
+    let nobody = HelpingAgents::new(&scene.network, &alone, &|| [1; 16]).by("hub").unwrap();
+    let report = scene.right(&nobody, 0..100);
+    assert_eq!((&report.strategy[..], report.notes.len()), ("central", 1), "{report:?}");
+}
