@@ -17,27 +17,27 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod accept;
-mod address;
-pub mod admission;
-pub mod agent;
-mod buffers;
-pub mod carry;
-mod dial;
-mod disk;
 mod error;
-mod http;
-mod key;
-pub mod link;
-mod monitor;
-pub mod pace;
+mod address;
 pub mod proto;
-mod remote;
-mod runtime;
-mod serve;
-mod stream;
-pub mod task;
+pub mod pace;
 pub mod throttle;
+pub mod task;
+pub mod carry;
+pub mod agent;
+pub mod admission;
+pub mod link;
+mod buffers;
+mod key;
+mod runtime;
+mod stream;
+mod dial;
+mod remote;
+mod disk;
+mod accept;
+mod serve;
+mod http;
+mod monitor;
 
 pub use address::{Address, DEFAULT_PORT};
 pub use dial::{Peer, WRONG_KEY};

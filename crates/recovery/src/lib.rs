@@ -24,24 +24,24 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-pub(crate) mod attempts;
-pub mod batch;
-pub mod coordinator;
-pub mod degraded_reader;
 mod error;
 mod limits;
-pub(crate) mod object;
+mod suspects;
+pub mod coordinator;
 pub(crate) mod placed;
 pub(crate) mod prices;
+pub(crate) mod attempts;
 pub(crate) mod report;
-mod run;
-pub(crate) mod schedule;
 mod scrub;
+mod state;
+pub mod batch;
+pub(crate) mod object;
+pub(crate) mod together;
+pub(crate) mod schedule;
+pub mod degraded_reader;
+mod run;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
-mod state;
-mod suspects;
-pub(crate) mod together;
 
 use std::time::Duration;
 

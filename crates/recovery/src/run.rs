@@ -1,9 +1,9 @@
 //! Loops that carry decisions out on agents: the only code here that waits, locks and has threads.
 
-mod degraded;
-mod pool;
 mod post;
 pub(crate) mod recover;
+mod degraded;
+mod pool;
 
 pub use degraded::HelpingAgents;
 pub use pool::{Control, PoolRecovery, Scrubbing};
