@@ -5,11 +5,11 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kiln_recovery::HelpingAgents;
 use kiln_pool::{
     ATTRIBUTES, GetRequest, Helpers, Index, NodeConfig, Policy, PoolConfig, PoolError, PoolKeys,
     PutRequest, Settings, Silent, StreamSource, is_attributes,
 };
+use kiln_recovery::HelpingAgents;
 use kiln_store::{Absent, FileBackend, Location, write_whole};
 use kiln_volume::OBJECTS;
 use pyo3::prelude::*;

@@ -5,17 +5,17 @@
 //! a connection are answered in any order, except that appends to one file keep theirs. What a
 //! connection has opened or locked ends with it.
 
-mod assigning;
 mod claims;
-mod connection;
-mod event;
 mod failure;
-mod fetch_queue;
 mod limits;
 mod outbox;
-mod queue;
 mod role;
+mod event;
+mod connection;
+mod fetch_queue;
+mod queue;
 mod tasks;
+mod assigning;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

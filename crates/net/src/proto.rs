@@ -8,8 +8,8 @@
 //! believed. The checksum of a header covers the session, a number that the accepting side draws
 //! for each connection: a frame of another connection is no frame of this one.
 
-pub mod assignment;
 pub mod field;
+pub mod assignment;
 pub mod message;
 
 use bytes::Bytes;

@@ -8,8 +8,8 @@ use kiln_code::Codec;
 use kiln_net::proto::assignment::{
     Assignment, DagInfo, Geometry, PersistInfo, PieceInfo, RoundInfo, Run, SourceFile, TargetFile,
 };
-use kiln_recovery::sim::alone;
 use kiln_pool::{EncodeRequest, Node, PoolError, Settings, Silent, StreamSource, encode};
+use kiln_recovery::sim::alone;
 use kiln_store::{Backend, MemoryBackend, ShardReader};
 
 use crate::Target;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kiln_net::Address;
-use kiln_recovery::HelpingAgents;
 use kiln_plan::Basis;
 use kiln_pool::{GetReport, GetRequest, Helpers, Observer, Pool, PoolError, attributes_in};
+use kiln_recovery::HelpingAgents;
 
 use crate::args::{byte_range, with_exit_codes};
 use crate::exit::{Exit, Failure};

@@ -1,8 +1,8 @@
 //! What a coordinator tells Prometheus: space, risk, progress. The rows are the table.
 
 use kiln_net::{Metric, MetricFamily, Metrics};
-use kiln_recovery::NodeLoad;
 use kiln_pool::{NodeStatus, PoolStatus};
+use kiln_recovery::NodeLoad;
 use kiln_volume::LogReport;
 
 use super::View;

@@ -1,7 +1,7 @@
 //! `/status.json`: what `kiln status --json` says, with what the coordinator does.
 
-use kiln_recovery::RecoveryState;
 use kiln_pool::PoolStatus;
+use kiln_recovery::RecoveryState;
 use kiln_volume::LogReport;
 use serde::Serialize;
 

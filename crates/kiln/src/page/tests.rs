@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 
 use kiln_code::Codec;
+use kiln_plan::{Problem, SearchBudget, strategy};
+use kiln_pool::{NodeStatus, PoolStatus};
 use kiln_recovery::{
     NodeLoad, Phase, RunningRepair, ScrubPosition, ScrubState, ShownPlan, Wait, WaitReason,
 };
-use kiln_plan::{Problem, SearchBudget, strategy};
-use kiln_pool::{NodeStatus, PoolStatus};
 use kiln_volume::LogCopyState::{Away, Here, Missing};
 use kiln_volume::{LogCopyState, LogReport};
 use serde_json::Value;

@@ -1,9 +1,9 @@
 //! Cost of emptying a node on links: shards that it sends itself, and shards that the others
 //! rebuild because its link has enough to carry.
 
-use kiln_recovery::batch::{Batch, DamagedObject, JOINT, Rules, Snapshot};
 use kiln_pool::queue::Damaged;
 use kiln_pool::{Index, Key, Listed, Pool};
+use kiln_recovery::batch::{Batch, DamagedObject, JOINT, Rules, Snapshot};
 use serde::Serialize;
 
 use crate::exit::Failure;
