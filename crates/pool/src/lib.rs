@@ -4,14 +4,15 @@
 //! index make a shard; each shard lives on one [`Node`]. This crate moves the bytes: it reads and
 //! writes shards by `kiln_store` and computes by `kiln_code`, and never asks which code it is.
 //!
-//! It is three products on one engine:
-//!
 //! | folder | holds |
 //! |---|---|
-//! | `engine` | what all three share: bounded pipeline, planned reads, rebuilding |
-//! | `shards` | one object as shards in folders: [`encode`], [`decode`], [`verify`], [`repair`] |
-//! | `raw` | the same four on bare chunks without metadata |
-//! | `objects` | many objects over many nodes: [`Pool`] and what to repair next, [`queue`] |
+//! | `layout` | pure: names, codes by size, placement, the manifest as a record |
+//! | `map` | the cluster map: members, keys, homes of objects |
+//! | `manifest` | manifests on nodes: quorum reads and conditional commits |
+//! | `index` | the local index of all objects |
+//! | `data` | reading and writing objects |
+//! | `repair` | survey, repair [`queue`], object repair, scrub, rebalance |
+//! | `members` | changes of the map |
 //!
 //! What reads cost on devices is in [`kiln_store::device`].
 //!
@@ -19,9 +20,23 @@
 //! reports is filled by the caller.
 #![forbid(unsafe_code)]
 
-mod objects;
+mod layout;
+mod map;
+mod manifest;
+mod index;
+mod data;
+mod repair;
+mod members;
 
 // The former names of what is in kiln_stripe and kiln_files now.
+pub use data::get::{GetReport, GetRequest};
+pub use data::helpers::{Degraded, Helpers, Rebuilt};
+pub use data::nested::{ATTRIBUTES, attributes_in, folders_of, is_attributes};
+pub use data::object_reader::OpenObject;
+pub use data::parents::Way;
+pub use data::put::{MAX_TOGETHER, PutReport, PutRequest};
+pub use data::stat::{ShardState, StatReport};
+pub use index::{Index, Listed, Refreshed};
 pub use kiln_files::{
     EncodeRequest, Missing, RepairRequest, Salvaged, ShardSet, decode, decode_range, discover,
     discover_any, encode, object_names, raw, repair, salvage, verify,
@@ -33,13 +48,22 @@ pub use kiln_stripe::{
     Silent, Source, StreamSource, VerifyReport, default_sub_chunk, in_parallel, limit_readers,
     names, sub_chunk_sizes, window_stripes,
 };
-pub use objects::{
-    ATTRIBUTES, Body, Candidate, Class, Degraded, DiskUsage, ExpectedReads, Finding, GetReport,
-    GetRequest, HealRequest, Healed, Helpers, INLINE, Index, Key, Listed, Looked, MANIFEST_VERSION,
-    MAX_COPIES, MAX_INLINE, MAX_MANIFEST, MAX_NAME, MAX_NODE_ID, MAX_NODES, MAX_TOGETHER, Manifest,
-    MissingShards, Needs, NodeConfig, NodeFile, NodeState, NodeStatus, OpenObject, Opener, PastMap,
-    PastNode, Place, Placed, Policy, Pool, PoolConfig, PoolKeys, PoolStatus, PutReport, PutRequest,
-    RebalanceReport, RebalanceRequest, Rebuilt, RebuiltShards, RecoverReport, RecoverRequest,
-    Refreshed, ScrubReport, ScrubRequest, SealReport, Sealer, Seals, ShardState, StatReport, Way,
-    attributes_in, folders_of, is_attributes, place, queue, ranked,
+pub use layout::disk_usage::DiskUsage;
+pub use layout::key::{Key, MAX_NAME, NodeFile};
+pub use layout::manifest::{
+    Body, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE, MAX_MANIFEST, MAX_NODE_ID, Manifest, Place,
+    Placed,
 };
+pub use layout::placement::{Candidate, place, ranked};
+pub use layout::policy::{Class, INLINE, Policy};
+pub use map::config::{MAX_NODES, NodeConfig, NodeState, PastMap, PastNode, PoolConfig};
+pub use map::pool::{Opener, Pool};
+pub use map::seal::{PoolKeys, Sealer, Seals};
+pub use members::sealing::SealReport;
+pub use repair::object_repair::{ExpectedReads, HealRequest, Healed};
+pub use repair::queue;
+pub use repair::rebalance::{RebalanceReport, RebalanceRequest};
+pub use repair::rebuild::{Looked, MissingShards, Needs, RebuiltShards};
+pub use repair::recover::{RecoverReport, RecoverRequest};
+pub use repair::scrub::{Finding, ScrubReport, ScrubRequest};
+pub use repair::survey::{NodeStatus, PoolStatus};

@@ -1,0 +1,13 @@
+//! Data of objects: put, get, ranges, removal, folders.
+
+pub(crate) mod parents;
+pub(crate) mod capacity;
+pub(crate) mod shards;
+pub(crate) mod helpers;
+pub(crate) mod range;
+pub(crate) mod get;
+pub(crate) mod object_reader;
+pub(crate) mod stat;
+pub(crate) mod put;
+pub(crate) mod remove;
+pub(crate) mod nested;

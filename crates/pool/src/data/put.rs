@@ -1,0 +1,563 @@
+//! Put: sources become objects, or nothing changes.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+
+use kiln_store::{ShardInfo, segment_stripes};
+use kiln_stripe::encode::{check_unchanged, encode_shards};
+use kiln_stripe::node::Part;
+use kiln_stripe::sinks::in_parallel;
+use kiln_stripe::{PoolError, Result, Settings, Source, default_sub_chunk, names};
+use serde::Serialize;
+
+use crate::Pool;
+use crate::data::capacity::WithRoom;
+use crate::data::parents::Way;
+use crate::manifest::commit::{Change, StagedShard};
+use crate::map::pool::PoolNode;
+use crate::map::presence::Asked;
+use crate::{Body, Class, Key, Manifest, NodeFile, Place, Placed, place};
+
+/// What to put.
+///
+/// ```
+/// let put = kiln_pool::PutRequest { name: "a/b", run: [9; 16], now_ms: 0, replace: true };
+/// assert!(put.replace);
+/// ```
+#[derive(Copy, Clone, Debug)]
+pub struct PutRequest<'a> {
+    /// The object's name: a relative path of at most 1024 bytes.
+    pub name: &'a str,
+    /// A fresh random identity for the data.
+    pub run: [u8; 16],
+    /// The time, in ms since 1970.
+    pub now_ms: u64,
+    /// Replace an object of that name.
+    pub replace: bool,
+}
+
+/// What a put did.
+///
+/// ```
+/// assert_eq!(kiln_pool::PutReport::default().size, 0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PutReport {
+    /// The object.
+    pub object: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Version of its manifest.
+    pub version: u64,
+    /// Identity of the data, 32 hex digits.
+    pub run: String,
+    /// The code, or `inline`.
+    pub code: String,
+    /// Ids of the nodes with its shards, by index; empty for `inline`.
+    pub nodes: Vec<String>,
+    /// Ids of the nodes with its manifest.
+    pub manifests: Vec<String>,
+    /// Indices not written because their nodes are unavailable; a repair adds them.
+    pub missing: Vec<usize>,
+    /// Wall time, filled by the caller.
+    pub seconds: f64,
+}
+
+/// Most objects that are put, or removed, together.
+pub const MAX_TOGETHER: usize = 1024;
+
+/// An object whose data is durable where it goes, or here where that is its manifest.
+struct Staged<'a> {
+    req: PutRequest<'a>,
+    key: Key,
+    size: u64,
+    body: Body,
+    shards: Vec<StagedShard>,
+    /// Indices without one: their nodes cannot be used.
+    missing: Vec<usize>,
+    /// What says that the put has begun, where shards have their names already.
+    announced: Option<(usize, String)>,
+}
+
+/// What may be there already.
+#[derive(Copy, Clone)]
+enum Before<'a> {
+    /// As [`PutRequest::replace`] says.
+    AsAsked,
+    /// An object with data of just this identity, or none.
+    Run(Option<[u8; 16]>),
+    /// As [`PutRequest::replace`] says, and what is there was looked at.
+    Seen(&'a Way),
+}
+
+/// A source of which the start was read to see how long it is.
+struct Peeked<'a> {
+    start: io::Cursor<Vec<u8>>,
+    /// The start was all.
+    complete: bool,
+    size: Option<u64>,
+    rest: &'a mut dyn Source,
+}
+
+impl<'a> Peeked<'a> {
+    /// Reads up to `limit` bytes of a source whose size is not known.
+    fn new(source: &'a mut dyn Source, limit: u64) -> Result<Peeked<'a>> {
+        let size = source.size();
+        let mut start = Vec::new();
+        let wanted = if size.is_some() { 0 } else { limit };
+        let read = source.take(wanted).read_to_end(&mut start);
+        let got = read.map_err(|source| PoolError::Input { source })? as u64;
+        let complete = size.is_none() && got < limit;
+        let size = if complete { Some(got) } else { size };
+        Ok(Peeked { start: io::Cursor::new(start), complete, size, rest: source })
+    }
+}
+
+impl Read for Peeked<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.start.read(buf)? {
+            0 if !self.complete => self.rest.read(buf),
+            got => Ok(got),
+        }
+    }
+}
+
+impl Source for Peeked<'_> {
+    fn size(&self) -> Option<u64> {
+        self.size
+    }
+
+    fn identity(&self) -> Option<[u8; 16]> {
+        None
+    }
+
+    fn changed(&mut self) -> io::Result<bool> {
+        self.rest.changed()
+    }
+}
+
+impl Pool {
+    /// Puts an object: readers see the old version (or nothing) until the new one is complete and
+    /// durable. Two puts of one name at a time are safe; the one that commits last stays.
+    ///
+    /// # Errors
+    /// [`PoolError::Exists`] when the object is there and `replace` is not set;
+    /// [`PoolError::Refused`] when too few domains can be used; [`PoolError::Changed`]; input and
+    /// store errors. Nothing is then changed, except with [`PoolError::UnderReplicated`].
+    pub fn put(
+        &self,
+        req: &PutRequest<'_>,
+        source: &mut dyn Source,
+        settings: &Settings<'_>,
+    ) -> Result<PutReport> {
+        self.put_one(req, Before::AsAsked, source, settings)
+    }
+
+    /// As [`Pool::put`], but only over the data that the caller knows (`None`: none), by its
+    /// identity: of several who change an object, each knowing what the others did, one succeeds. A
+    /// repair that moves an object leaves its identity as it is. [`PutRequest::replace`] is of no
+    /// account.
+    ///
+    /// ```
+    /// # use std::{collections::BTreeMap, sync::Arc};
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+    /// # use kiln_stripe::{PoolError, Settings};
+    /// # use kiln_stripe::{Silent, StreamSource};
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// # for id in ["a", "b", "c"] {
+    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// # }
+    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// let settings = Settings::new(&Silent);
+    /// let put = |run, over| {
+    ///     let req = PutRequest { name: "a", run: [run; 16], now_ms: 0, replace: false };
+    ///     pool.put_over(&req, over, &mut StreamSource::new(&b"bytes"[..]), &settings)
+    /// };
+    /// put(1, None)?;
+    /// assert!(matches!(put(2, None), Err(PoolError::Conflict { .. })));
+    /// put(3, Some([1; 16]))?;
+    /// assert!(matches!(put(4, Some([1; 16])), Err(PoolError::Conflict { .. })));
+    /// # Ok::<(), kiln_stripe::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PoolError::Conflict`]: it is other data; as [`Pool::put`].
+    pub fn put_over(
+        &self,
+        req: &PutRequest<'_>,
+        over: Option<[u8; 16]>,
+        source: &mut dyn Source,
+        settings: &Settings<'_>,
+    ) -> Result<PutReport> {
+        self.put_one(req, Before::Run(over), source, settings)
+    }
+
+    /// As [`Pool::put`], after [`Pool::see_way`]: what it found is not asked for again before the
+    /// data is written. Before the object takes its place it is, as ever.
+    ///
+    /// # Errors
+    /// As [`Pool::put`].
+    pub fn put_on(
+        &self,
+        req: &PutRequest<'_>,
+        way: &Way,
+        source: &mut dyn Source,
+        settings: &Settings<'_>,
+    ) -> Result<PutReport> {
+        self.put_one(req, Before::Seen(way), source, settings)
+    }
+
+    fn put_one(
+        &self,
+        req: &PutRequest<'_>,
+        before: Before<'_>,
+        source: &mut dyn Source,
+        settings: &Settings<'_>,
+    ) -> Result<PutReport> {
+        let ends = self.put_each(vec![(*req, source)], before, settings)?;
+        let end = ends.into_iter().next();
+        end.unwrap_or_else(|| Err(PoolError::Internal { what: "a put without an end".into() }))
+    }
+
+    /// Puts several objects, as [`Pool::put`] does each of them. Small ones are much faster this
+    /// way: they share locks, questions and syncs. All are done when this returns, each with its
+    /// own end, in order. Their data may be held in memory, so they should be small, or few.
+    ///
+    /// ```
+    /// # use std::{collections::BTreeMap, sync::Arc};
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+    /// # use kiln_stripe::{Settings, Silent};
+    /// # use kiln_stripe::{Source, StreamSource};
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// # for id in ["a", "b", "c"] {
+    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// # }
+    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// let put = |name| PutRequest { name, run: [2; 16], now_ms: 0, replace: false };
+    /// let (mut one, mut two) = (StreamSource::new(&b"one"[..]), StreamSource::new(&b"two"[..]));
+    /// let puts: Vec<(_, &mut dyn Source)> = vec![(put("a"), &mut one), (put("b"), &mut two)];
+    /// let ends = pool.put_all(puts, &Settings::new(&Silent))?;
+    /// assert!(ends.iter().all(|end| end.as_ref().is_ok_and(|report| report.size == 3)));
+    /// # Ok::<(), kiln_stripe::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] for more than [`MAX_TOGETHER`] objects, or a name that is there twice;
+    /// what keeps all of them from being put, as a place that stays locked. Then nothing is
+    /// changed.
+    pub fn put_all(
+        &self,
+        puts: Vec<(PutRequest<'_>, &mut dyn Source)>,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<Result<PutReport>>> {
+        self.put_each(puts, Before::AsAsked, settings)
+    }
+
+    fn put_each(
+        &self,
+        puts: Vec<(PutRequest<'_>, &mut dyn Source)>,
+        before: Before<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<Result<PutReport>>> {
+        check_together(puts.iter().map(|(req, _)| req.name))?;
+        let count = puts.len().max(1);
+        let each = self.settings(settings);
+        let each = Settings {
+            // One after the other has all threads, many have one each.
+            threads: if count == 1 { each.threads } else { 1 },
+            memory: each.memory / count as u64,
+            ..each
+        };
+        let asked = self.asked();
+        let staged = in_parallel(each.sequence, puts, |_, (req, source)| {
+            Ok::<_, PoolError>(self.stage(req, before, source, &asked, &each))
+        })?;
+        let good: Vec<&Staged<'_>> = staged.iter().filter_map(|end| end.as_ref().ok()).collect();
+        let ends = self.commit_staged(&good, before, settings).inspect_err(|_| {
+            good.iter().for_each(|staged| self.remove_staged_shards(&staged.shards));
+            good.iter().for_each(|staged| self.withdraw(staged.announced.as_ref()));
+        })?;
+        good.iter().for_each(|staged| self.withdraw(staged.announced.as_ref()));
+        let mut ends = ends.into_iter();
+        let end = |staged: Result<Staged<'_>>| {
+            let staged = staged?;
+            let end = ends.next().unwrap_or(Ok(None)).inspect_err(|error| {
+                if !matches!(error, PoolError::UnderReplicated { .. }) {
+                    self.remove_staged_shards(&staged.shards);
+                }
+            })?;
+            let manifest =
+                end.ok_or_else(|| PoolError::Internal { what: "a put without a manifest".into() })?;
+            self.report(manifest, staged.missing)
+        };
+        Ok(staged.into_iter().map(end).collect())
+    }
+
+    /// Reads an object's data, and writes it where it goes, all but its manifest.
+    fn stage<'a>(
+        &self,
+        req: PutRequest<'a>,
+        before: Before<'_>,
+        source: &mut dyn Source,
+        asked: &Asked,
+        settings: &Settings<'_>,
+    ) -> Result<Staged<'a>> {
+        let key = Key::of(req.name)?;
+        let mut source = Peeked::new(source, self.config.policy.largest_limit())?;
+        let class = self.config.policy.class_of(source.size.unwrap_or(u64::MAX)).clone();
+        if class.is_inline() {
+            return stage_inline(req, key, &mut source, settings);
+        }
+        // Before much is written. Data that lies in the manifest is looked for only once, when that
+        // is replaced.
+        let seen = match before {
+            Before::Seen(way) => way.object(req.name),
+            _ => None,
+        };
+        match seen {
+            Some(there) => refuse_existing(&req, before, there)?,
+            None => refuse_existing(&req, before, self.look(&key, req.name)?.data())?,
+        }
+        self.stage_shards(req, key, &class, &mut source, asked, settings)
+    }
+
+    fn stage_shards<'a>(
+        &self,
+        req: PutRequest<'a>,
+        key: Key,
+        class: &Class,
+        source: &mut Peeked<'_>,
+        asked: &Asked,
+        settings: &Settings<'_>,
+    ) -> Result<Staged<'a>> {
+        let codec = self.codec(&class.code)?;
+        let (shape, spec) = (codec.shape(), codec.spec().explicit());
+        let sub_chunk = class.sub_chunk.unwrap_or_else(|| default_sub_chunk(shape));
+        let info = ShardInfo {
+            spec: spec.clone(),
+            object: req.name.to_owned(),
+            run: req.run,
+            source: [0; 16],
+            index: 0,
+            k: shape.k as u16,
+            n: shape.n() as u16,
+            alpha: shape.alpha as u32,
+            sub_chunk,
+            segment_stripes: segment_stripes(shape.alpha as u32, sub_chunk),
+            size: source.size,
+            sums: self.config.sums(),
+        };
+        info.check()?;
+        // Of a stream it is known only that it did not end where the last class begins.
+        let least = Some(source.size.unwrap_or(self.config.policy.largest_limit()));
+        let bytes = ShardInfo { size: least, ..info.clone() }.layout()?.trailer_offset();
+        let nodes = self.places_for(&key, shape.n(), bytes, asked)?;
+        let parts = self.parts(&req, key, &nodes, asked);
+        let staged_shard = |part: &Part<'_>| {
+            let name = NodeFile::Shard { key, run: req.run, index: part.index as u16 }.name();
+            StagedShard { node: nodes[part.index], part: part.name.clone(), name }
+        };
+        let shards: Vec<StagedShard> = parts.iter().flatten().map(staged_shard).collect();
+        let missing = (0..parts.len()).filter(|index| parts[*index].is_none()).collect();
+        let announced = self.announce(key, (req.run, req.now_ms), nodes.iter().copied(), asked)?;
+        let result = encode_shards(&codec, &info, &parts, 0, source, settings);
+        let (size, digests) = result.inspect_err(|_| {
+            self.remove_staged_shards(&shards);
+            self.withdraw(announced.as_ref());
+        })?;
+        let places = nodes
+            .iter()
+            .zip(digests)
+            .map(|(&at, digest)| Place { node: self.nodes[at].config.id.clone(), digest });
+        let body = Body::Shards(Placed {
+            spec,
+            k: info.k,
+            alpha: info.alpha,
+            sub_chunk,
+            segment_stripes: info.segment_stripes,
+            sums: info.sums,
+            places: places.collect(),
+        });
+        Ok(Staged { req, key, size, body, shards, missing, announced })
+    }
+
+    /// Makes what was staged the newest versions.
+    fn commit_staged<'s>(
+        &self,
+        staged: &[&'s Staged<'s>],
+        before: Before<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<Result<Option<Manifest>>>> {
+        if staged.is_empty() {
+            return Ok(Vec::new());
+        }
+        let change = |staged: &&'s Staged<'s>| Change {
+            key: staged.key,
+            name: staged.req.name,
+            now_ms: staged.req.now_ms,
+            thorough: false,
+            staged_shards: &staged.shards,
+        };
+        let changes: Vec<Change<'_>> = staged.iter().map(change).collect();
+        self.commit_all(&changes, settings, |of, found| {
+            let (staged, req) = (staged[of], &staged[of].req);
+            // Somebody else may have put it meanwhile.
+            refuse_existing(req, before, found.data())?;
+            Ok(Some(Manifest {
+                pool: self.config.id_bytes(),
+                name: req.name.to_owned(),
+                version: 0,
+                run: req.run,
+                created_ms: req.now_ms,
+                size: staged.size,
+                copies: Vec::new(),
+                body: staged.body.clone(),
+            }))
+        })
+    }
+
+    fn report(&self, manifest: Manifest, missing: Vec<usize>) -> Result<PutReport> {
+        let (code, nodes) = match &manifest.body {
+            Body::Shards(placed) => {
+                let nodes: Vec<String> = placed.places.iter().map(|p| p.node.clone()).collect();
+                let spec: kiln_code::CodeSpec = placed.spec.parse()?;
+                (spec.to_string(), nodes)
+            }
+            _ => (crate::INLINE.to_owned(), Vec::new()),
+        };
+        Ok(PutReport {
+            object: manifest.name,
+            size: manifest.size,
+            version: manifest.version,
+            run: names::hex(&manifest.run),
+            code,
+            nodes,
+            manifests: manifest.copies,
+            missing,
+            seconds: 0.0,
+        })
+    }
+
+    /// Nodes for n shards of so many bytes, by position: those that can be used and have room
+    /// first, then at most as many that are unavailable as the policy allows.
+    fn places_for(&self, key: &Key, n: usize, bytes: u64, asked: &Asked) -> Result<Vec<usize>> {
+        let stays = |at: &usize| !self.nodes[*at].config.is_leaving();
+        self.enter((0..self.nodes.len()).filter(stays));
+        let WithRoom { mut chosen, full, gone } =
+            self.place_with_room(key, n, &[], bytes, asked)?;
+        let short = n - chosen.len();
+        if short > 0 {
+            let taken: Vec<&str> =
+                chosen.iter().map(|&at| &self.nodes[at].config.domain[..]).collect();
+            let gone: Vec<&str> = gone.iter().map(|at| &self.nodes[*at].config.id[..]).collect();
+            let is_away = |node: &PoolNode| !node.is_here() || gone.contains(&&node.config.id[..]);
+            let (away, candidates) = self.candidates(is_away);
+            let more = place(key, &candidates, short, &taken);
+            let allowed = self.config.policy.missing_at_put;
+            if more.len() < short || short > allowed {
+                let what = format!(
+                    "{n} shards need nodes in {n} failure domains; {} are available, and at most \
+                    {allowed} shards may be left out{}",
+                    n - short,
+                    self.without_room(&full)
+                );
+                return Err(PoolError::Refused { what });
+            }
+            chosen.extend(more.into_iter().map(|at| away[at]));
+        }
+        Ok(chosen)
+    }
+
+    /// Where the shards of a put are written; nowhere, where nodes are unavailable.
+    fn parts(
+        &self,
+        req: &PutRequest<'_>,
+        key: Key,
+        nodes: &[usize],
+        asked: &Asked,
+    ) -> Vec<Option<Part<'_>>> {
+        let (run, started) = (req.run, req.now_ms);
+        let part = |(index, &node): (usize, &usize)| {
+            self.is_still(node, asked).then_some(())?;
+            let store = &**self.nodes[node].store().ok()?;
+            let index16 = index as u16;
+            let name = match self.is_direct(node) {
+                true => NodeFile::Shard { key, run, index: index16 }.name(),
+                false => NodeFile::ShardPart { key, run, index: index16, started }.name(),
+            };
+            Some(Part { index, store, name })
+        };
+        nodes.iter().enumerate().map(part).collect()
+    }
+
+    /// Removes the shards of a put that failed, whatever they are called by now.
+    fn remove_staged_shards(&self, staged_shards: &[StagedShard]) {
+        for staged_shard in staged_shards {
+            if let Ok(store) = self.nodes[staged_shard.node].store() {
+                // The failure itself is what the user must see.
+                let _ = store.remove(&staged_shard.part);
+                let _ = store.remove(&staged_shard.name);
+            }
+        }
+    }
+}
+
+/// Reads data that is to lie in the manifest.
+fn stage_inline<'a>(
+    req: PutRequest<'a>,
+    key: Key,
+    source: &mut Peeked<'_>,
+    settings: &Settings<'_>,
+) -> Result<Staged<'a>> {
+    let size = source.size.unwrap_or(0);
+    settings.observer.begin("put", Some(size));
+    let mut bytes = Vec::with_capacity(size as usize);
+    let read = source.take(size + 1).read_to_end(&mut bytes);
+    read.map_err(|source| PoolError::Input { source })?;
+    if bytes.len() as u64 != size {
+        return Err(PoolError::Changed { object: req.name.to_owned() });
+    }
+    check_unchanged(source, req.name)?;
+    settings.observer.advance(size);
+    let (body, shards, missing) = (Body::Inline(bytes), Vec::new(), Vec::new());
+    Ok(Staged { req, key, size, body, shards, missing, announced: None })
+}
+
+/// Refuses what cannot be changed together.
+pub(crate) fn check_together<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Result<()> {
+    if names.len() > MAX_TOGETHER {
+        let what = format!("{} objects at once, the limit is {MAX_TOGETHER}", names.len());
+        return Err(PoolError::Usage { what });
+    }
+    let mut seen = BTreeSet::new();
+    match names.into_iter().find(|name| !seen.insert(*name)) {
+        Some(name) => {
+            let what = format!("{name:?} is there twice among objects to change together");
+            Err(PoolError::Usage { what })
+        }
+        None => Ok(()),
+    }
+}
+
+fn refuse_existing(
+    req: &PutRequest<'_>,
+    before: Before<'_>,
+    there: Option<&Manifest>,
+) -> Result<()> {
+    match (before, there) {
+        (Before::AsAsked | Before::Seen(_), Some(there)) if !req.replace => {
+            let what = format!("object {:?} exists already (version {})", req.name, there.version);
+            Err(PoolError::Exists { what })
+        }
+        (Before::Run(expected), there) if expected != there.map(|there| there.run) => {
+            Err(PoolError::Conflict { name: req.name.to_owned() })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,95 @@
+//! Removing objects.
+
+use kiln_stripe::{PoolError, Result, Settings};
+
+use crate::Pool;
+use crate::data::put::check_together;
+use crate::manifest::commit::Change;
+use crate::{Body, Key, Manifest};
+
+impl Pool {
+    /// Removes an object: from its commit on nobody finds it, then its files go.
+    ///
+    /// What stays is a tombstone (a manifest that says so) until a scrub has seen all nodes: a node
+    /// that was unavailable must not bring the object back. `run` is a fresh random identity.
+    ///
+    /// # Errors
+    /// [`PoolError::NoObject`]; as for [`Pool::put`].
+    pub fn remove(
+        &self,
+        name: &str,
+        run: [u8; 16],
+        now_ms: u64,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        let ends = self.remove_all(&[(name, run)], now_ms, settings)?;
+        let end = ends.into_iter().next();
+        end.unwrap_or_else(|| Err(PoolError::Internal { what: "a removal without an end".into() }))
+    }
+
+    /// Removes several objects, as [`Pool::remove`] does each of them, of which each has an
+    /// identity. They share locks, questions and syncs.
+    ///
+    /// ```
+    /// # use std::{collections::BTreeMap, sync::Arc};
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+    /// # use kiln_stripe::{Settings, Silent};
+    /// # use kiln_stripe::StreamSource;
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// # for id in ["a", "b", "c"] {
+    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// # }
+    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// # let settings = Settings::new(&Silent);
+    /// let req = PutRequest { name: "a", run: [2; 16], now_ms: 0, replace: false };
+    /// pool.put(&req, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
+    /// let ends = pool.remove_all(&[("a", [3; 16]), ("b", [4; 16])], 1, &settings)?;
+    /// assert!(ends[0].is_ok() && ends[1].is_err());
+    /// assert!(!pool.has("a")?);
+    /// # Ok::<(), kiln_stripe::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] for more than [`crate::MAX_TOGETHER`] objects, or a name that is there
+    /// twice; what keeps all of them from being removed, as a place that stays locked.
+    pub fn remove_all(
+        &self,
+        objects: &[(&str, [u8; 16])],
+        now_ms: u64,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<Result<()>>> {
+        check_together(objects.iter().map(|(name, _)| *name))?;
+        let mut changes = Vec::with_capacity(objects.len());
+        for (name, _) in objects {
+            let key = Key::of(name)?;
+            changes.push(Change { key, name, now_ms, thorough: false, staged_shards: &[] });
+        }
+        let mut were_removed = Vec::new();
+        let removed = self.commit_all(&changes, settings, |of, found| {
+            let (name, run) = objects[of];
+            if found.data().is_none() {
+                were_removed.extend(found.newest.is_some().then_some(of));
+                return Err(PoolError::NoObject { name: name.to_owned() });
+            }
+            Ok(Some(Manifest {
+                pool: self.config.id_bytes(),
+                name: name.to_owned(),
+                version: 0,
+                run,
+                created_ms: now_ms,
+                size: 0,
+                copies: Vec::new(),
+                body: Body::Deleted,
+            }))
+        })?;
+        for of in were_removed {
+            // Whoever removed it may have died before it was noted; an index that still lists it,
+            // which is why somebody asks, learns of it now.
+            self.note_again(&changes[of].key, objects[of].1, settings)?;
+        }
+        Ok(removed.into_iter().map(|end| end.map(drop)).collect())
+    }
+}

@@ -1,0 +1,53 @@
+//! What an object takes on disk, computed from its manifest alone: pure.
+//!
+//! File systems give a file whole blocks, mostly of 4 KiB. For a small object these, and the files
+//! themselves, are what it costs: 5 KiB in 14 shards of 8 KiB each are 22 times their size.
+
+use kiln_stripe::Result;
+
+use crate::Body;
+use crate::layout::manifest::Manifest;
+
+/// Bytes that a file takes are a multiple of this.
+const BLOCK: u64 = 4096;
+
+/// Files of an object, and the bytes that they take on disk. The least of several is the one of
+/// fewer bytes; of equal ones that of fewer files.
+///
+/// ```
+/// use kiln_pool::{Body, DiskUsage, Manifest};
+/// let copies: Vec<String> = (0..5).map(|at| format!("n{at}")).collect();
+/// let manifest = Manifest {
+///     pool: [1; 16], name: "notes".into(), version: 1, run: [2; 16], created_ms: 0, size: 5120,
+///     copies, body: Body::Inline(vec![7; 5120]),
+/// };
+/// assert_eq!(DiskUsage::of(&manifest)?, DiskUsage { bytes: 5 * 8192, files: 5 });
+/// # Ok::<(), kiln_stripe::PoolError>(())
+/// ```
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DiskUsage {
+    /// Bytes, whole blocks of 4 KiB.
+    pub bytes: u64,
+    /// Files.
+    pub files: u64,
+}
+
+impl DiskUsage {
+    /// Of an object with this manifest: its copies, and all shards that it names.
+    ///
+    /// # Errors
+    /// The manifest is of shards that cannot be.
+    pub fn of(manifest: &Manifest) -> Result<DiskUsage> {
+        let blocks = |bytes: u64| bytes.next_multiple_of(BLOCK);
+        let copies = manifest.copies.len() as u64;
+        let mut usage =
+            DiskUsage { bytes: copies * blocks(manifest.to_bytes().len() as u64), files: copies };
+        if let (Body::Shards(placed), Some(info)) = (&manifest.body, manifest.shard_info(0)) {
+            let shards = placed.places.len() as u64;
+            // They differ in their contents only.
+            usage.bytes += shards * blocks(info.file_bytes()?);
+            usage.files += shards;
+        }
+        Ok(usage)
+    }
+}

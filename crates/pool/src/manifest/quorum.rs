@@ -1,0 +1,501 @@
+//! Finding the manifest in force: homes of the object are asked, the newest answer counts.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use kiln_store::{Backend, Existing};
+use kiln_stripe::{PoolError, Result, Settings, Silent};
+
+use crate::Pool;
+use crate::manifest::conditional_put::Expected;
+use crate::map::homes::Homes;
+use crate::map::meta_files::{epoch_of, read_tagged};
+use crate::map::seal::Seals;
+use crate::{Body, Key, MAX_MANIFEST, Manifest, NodeFile};
+
+/// What the nodes say of one object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    /// The newest manifest; it may say that the object was removed.
+    pub newest: Option<Manifest>,
+    /// Nodes (by position) that hold just this one.
+    pub copies: Vec<usize>,
+    /// Nodes that hold an older one.
+    pub stale: Vec<usize>,
+    /// Older manifests, one of each.
+    pub older: Vec<Manifest>,
+    /// Nodes that hold a manifest of a time before the object was removed and forgotten.
+    pub ghosts: Vec<usize>,
+    /// Nodes whose copy cannot be read, and why.
+    pub corrupt: Vec<(usize, String)>,
+    /// Domains of homes that are unavailable, have a corrupt copy, or a new disk and no copy.
+    pub away: Vec<String>,
+    /// Enough homes answered: no newer version can hide.
+    pub certain: bool,
+    /// The newest version is on so many homes that every later reader will find it.
+    pub stable: bool,
+    /// So many homes have no manifest at all that none was ever acknowledged.
+    pub denied: bool,
+    /// What a conditional write to a home that was asked expects there.
+    pub expected: Expected,
+    /// Homes that are no nodes any more: their disks were lost since the pool was opened.
+    pub gone: Vec<usize>,
+}
+
+impl Found {
+    /// Whether there may be an object although no manifest of it can be read.
+    pub(crate) fn may_hide(&self) -> bool {
+        self.newest.is_none() && !self.corrupt.is_empty() && !self.denied
+    }
+
+    /// The manifest of an object that is there.
+    pub(crate) fn data(&self) -> Option<&Manifest> {
+        self.newest.as_ref().filter(|manifest| manifest.body.is_data())
+    }
+
+    /// As [`Found::data`], of what is not looked at any more.
+    pub(crate) fn into_data(self) -> Option<Manifest> {
+        self.newest.filter(|manifest| manifest.body.is_data())
+    }
+}
+
+/// One node's answer.
+#[derive(Debug)]
+struct Answer {
+    copy: Copy,
+    /// What a conditional write that puts something in its place expects.
+    expected: Option<Existing>,
+    /// The node's copy of the map is of a time before removals were last forgotten: its disk was
+    /// rolled back, and may have what was removed.
+    rolled_back: bool,
+    /// The node's copy of the map cannot be read: it would not tell of a newer one. So what it has
+    /// counts, and that it has nothing newer does not.
+    blind: bool,
+    /// It has no map: since the pool was opened its disk was exchanged for an empty one, or is not
+    /// mounted any more.
+    gone: bool,
+}
+
+/// What a node has.
+#[derive(Debug)]
+enum Copy {
+    Some(Manifest),
+    None,
+    Corrupt(String),
+}
+
+/// Answers of nodes, by position.
+type Answers = BTreeMap<usize, Answer>;
+
+impl Answer {
+    fn manifest(&self) -> Option<&Manifest> {
+        match &self.copy {
+            Copy::Some(manifest) => Some(manifest),
+            _ => None,
+        }
+    }
+}
+
+/// What conditional writes to homes that were asked expect there.
+fn expected(answers: &Answers) -> Expected {
+    answers.iter().filter_map(|(at, answer)| Some((*at, answer.expected?))).collect()
+}
+
+/// Nodes that are none any more.
+fn gone(answers: &Answers) -> Vec<usize> {
+    answers.iter().filter(|(_, answer)| answer.gone).map(|(at, _)| *at).collect()
+}
+
+/// Nodes whose copy cannot be read, and why.
+fn corrupt(answers: &Answers) -> Vec<(usize, String)> {
+    let why = |answer: &Answer| match &answer.copy {
+        Copy::Corrupt(why) => Some(why.clone()),
+        _ => None,
+    };
+    answers.iter().filter_map(|(at, answer)| Some((*at, why(answer)?))).collect()
+}
+
+/// Reads one node's copy.
+pub(crate) fn read_copy(
+    store: &dyn Backend,
+    key: &Key,
+    pool: &[u8; 16],
+    seals: &Seals,
+) -> std::result::Result<Option<Manifest>, String> {
+    read_copy_tagged(store, key, pool, seals, &mut None)
+}
+
+/// As [`read_copy`]; notes also what a conditional write expects that puts something in its place.
+fn read_copy_tagged(
+    store: &dyn Backend,
+    key: &Key,
+    pool: &[u8; 16],
+    seals: &Seals,
+    expected: &mut Option<Existing>,
+) -> std::result::Result<Option<Manifest>, String> {
+    let name = NodeFile::Manifest { key: *key }.name();
+    let found = read_tagged(store, &name, MAX_MANIFEST as u64).map_err(|e| e.to_string())?;
+    *expected = Some(found.1);
+    let Some(bytes) = found.0 else { return Ok(None) };
+    let at = |why: String| format!("{name} in {}: {why}", store.place());
+    let manifest = Manifest::unseal(&bytes, seals).map_err(at)?;
+    if manifest.pool != *pool || Key::of(&manifest.name).ok() != Some(*key) {
+        return Err(at("it is the manifest of something else".into()));
+    }
+    Ok(Some(manifest))
+}
+
+/// The newest of these copies. Of two of one version, which only writers without a common lock can
+/// have made, the one that was acknowledged, if any.
+fn newest_of<'m>(held: &[(usize, &'m Manifest)], homes: &[Homes<'_>]) -> Option<&'m Manifest> {
+    let newest = held.iter().map(|(_, manifest)| *manifest).max_by(|a, b| a.order(b))?;
+    let is_held = |manifest: &Manifest| {
+        let has = |at: usize| held.iter().any(|(of, other)| *of == at && *other == manifest);
+        homes.iter().any(|homes| homes.hold(has))
+    };
+    let rivals = held.iter().map(|(_, manifest)| *manifest).filter(|manifest| {
+        manifest.version == newest.version && manifest.order(newest) != Ordering::Equal
+    });
+    Some(rivals.into_iter().find(|rival| is_held(rival)).unwrap_or(newest))
+}
+
+/// Which homes to ask first, of every epoch that counts: as many as have a copy of what is in
+/// force.
+fn first(homes: &[Homes<'_>], here: impl Fn(usize) -> bool) -> Vec<usize> {
+    let mut first: Vec<usize> = Vec::new();
+    for homes in homes {
+        let count =
+            if homes.copies * 2 > homes.nodes.len() + 1 { usize::MAX } else { homes.copies };
+        first.extend(homes.positions().filter(|at| here(*at)).take(count));
+    }
+    first.sort_unstable();
+    first.dedup();
+    first
+}
+
+/// Notes that these nodes are asked about an object.
+fn ask_of(asked: &mut BTreeMap<usize, Vec<usize>>, nodes: Vec<usize>, object: usize) {
+    nodes.into_iter().for_each(|at| asked.entry(at).or_default().push(object));
+}
+
+impl Pool {
+    /// Asks the homes of an object; `all` of them, or only as many as make the answer certain and
+    /// say that it is stable. That there is nothing only all of them say: as many as there are
+    /// copies may include every copy that is lost, and disks that were rolled back do not know
+    /// what they lack. Whether the answer can be relied upon is for [`Pool::look`] to say.
+    ///
+    /// # Errors
+    /// [`PoolError::MapChanged`] when a node knows a newer map.
+    pub(crate) fn ask(&self, key: &Key, all: bool) -> Result<Found> {
+        let found = self.ask_each(&[(*key, all)])?;
+        found.into_iter().next().ok_or_else(|| PoolError::Internal { what: "no answer".into() })
+    }
+
+    /// As [`Pool::ask`], for many objects at once: what every node is asked for all of them it is
+    /// asked once.
+    pub(crate) fn ask_each(&self, wanted: &[(Key, bool)]) -> Result<Vec<Found>> {
+        self.ask_many(wanted, false)
+    }
+
+    /// As [`Pool::ask_each`]; `locked`: the caller has the locks of all homes, so that no name
+    /// changes while a node is looked through.
+    pub(crate) fn ask_many(&self, wanted: &[(Key, bool)], locked: bool) -> Result<Vec<Found>> {
+        let homes: Vec<Vec<Homes<'_>>> =
+            wanted.iter().map(|(key, _)| self.config.homes(key)).collect();
+        let here = |at: usize| self.nodes[at].is_here();
+        let mut answers: Vec<Answers> = wanted.iter().map(|_| Answers::new()).collect();
+        let mut asked = BTreeMap::new();
+        let some = homes.iter().zip(wanted).filter(|(_, (_, all))| !all);
+        self.enter(some.flat_map(|(homes, _)| first(homes, |_| true)));
+        for (of, (homes, (_, all))) in homes.iter().zip(wanted).enumerate() {
+            if !all {
+                ask_of(&mut asked, first(homes, here), of);
+            }
+        }
+        self.ask_nodes(wanted, asked, locked, &mut answers)?;
+        let mut found: Vec<Option<Found>> = Vec::with_capacity(wanted.len());
+        let mut asked = BTreeMap::new();
+        for (of, (homes, (_, all))) in homes.iter().zip(wanted).enumerate() {
+            let enough = |found: &Found| {
+                let plain = found.stale.is_empty() && found.ghosts.is_empty();
+                found.certain && plain && found.stable
+            };
+            let known = if *all { None } else { Some(self.judge_answers(homes, &answers[of])) };
+            let known = known.filter(enough);
+            if known.is_none() {
+                self.enter(homes.iter().flat_map(Homes::positions));
+                let mut rest: Vec<usize> = homes.iter().flat_map(Homes::positions).collect();
+                rest.retain(|at| here(*at) && !answers[of].contains_key(at));
+                rest.sort_unstable();
+                rest.dedup();
+                ask_of(&mut asked, rest, of);
+            }
+            found.push(known);
+        }
+        self.ask_nodes(wanted, asked, locked, &mut answers)?;
+        let found = found.into_iter().zip(homes.iter().zip(&answers));
+        Ok(found
+            .map(|(found, (homes, answers))| {
+                found.unwrap_or_else(|| self.judge_answers(homes, answers))
+            })
+            .collect())
+    }
+
+    /// Asks each node about objects, named by their positions among those wanted. The epoch of its
+    /// map is read before: whatever it answers is of that epoch or a later one.
+    fn ask_nodes(
+        &self,
+        wanted: &[(Key, bool)],
+        asked: BTreeMap<usize, Vec<usize>>,
+        locked: bool,
+        answers: &mut [Answers],
+    ) -> Result<()> {
+        let (pool, seals) = (self.config.id_bytes(), self.config.seals());
+        let asked: Vec<(usize, Vec<usize>)> = asked.into_iter().collect();
+        let found = self.in_parallel(asked, |_, (at, objects)| {
+            let store = self.usable(at)?;
+            // Every node has a map. Where there is none, all else is gone as well.
+            let epoch = epoch_of(store, &self.config);
+            let gone = matches!(epoch, Ok(None));
+            let epoch = epoch.ok().flatten();
+            let blind = epoch.is_none();
+            let epoch = epoch.unwrap_or(0);
+            self.refuse_newer(at, epoch)?;
+            let rolled_back = epoch < self.config.floored;
+            let name = |of: &usize| NodeFile::Manifest { key: wanted[*of].0 }.name();
+            // Most of what is new is known to be by one look at the folder.
+            let absent = match locked && objects.len() > 1 {
+                true => store.absent(&objects.iter().map(name).collect::<Vec<_>>()),
+                false => None,
+            };
+            let answer = |(nth, of): (usize, usize)| {
+                let (key, mut expected) = (&wanted[of].0, None);
+                if absent.as_ref().is_some_and(|absent| absent[nth]) {
+                    let expected = Some(Existing::Keep);
+                    return (of, Answer { copy: Copy::None, expected, rolled_back, blind, gone });
+                }
+                let copy = match read_copy_tagged(store, key, &pool, &seals, &mut expected) {
+                    Ok(Some(manifest)) => Copy::Some(manifest),
+                    Ok(None) => Copy::None,
+                    Err(why) => Copy::Corrupt(why),
+                };
+                (of, Answer { copy, expected, rolled_back, blind, gone })
+            };
+            let told: Vec<(usize, Answer)> = objects.into_iter().enumerate().map(answer).collect();
+            Ok::<_, PoolError>((at, told))
+        })?;
+        for (at, told) in found {
+            for (of, answer) in told {
+                answers[of].insert(at, answer);
+            }
+        }
+        Ok(())
+    }
+
+    /// Domains of homes of which no answer says anything.
+    fn silent_domains(
+        &self,
+        homes: &[Homes<'_>],
+        answers: &Answers,
+        sure: impl Fn(&Homes<'_>, usize) -> bool,
+    ) -> Vec<String> {
+        let asked = |at: usize| answers.contains_key(&at);
+        let silent = |homes: &Homes<'_>, at: usize| {
+            !sure(homes, at) && (asked(at) || !self.nodes[at].is_here())
+        };
+        let mut away = Vec::new();
+        for homes in homes {
+            let silent = homes.nodes.iter().filter(|(at, _)| at.is_none_or(|at| silent(homes, at)));
+            away.extend(silent.map(|(_, domain)| (*domain).to_owned()));
+        }
+        away.sort();
+        away.dedup();
+        away
+    }
+
+    /// What follows from the answers.
+    fn judge_answers(&self, homes: &[Homes<'_>], answers: &Answers) -> Found {
+        let mut found = Found { expected: expected(answers), ..Found::default() };
+        let seeing = |at: usize| answers.get(&at).filter(|answer| !answer.blind);
+        let sure = |homes: &Homes<'_>, at: usize| match seeing(at).map(|answer| &answer.copy) {
+            Some(Copy::Some(_)) => true,
+            Some(Copy::None) => !self.is_newer_than(at, homes.since),
+            _ => false,
+        };
+        found.certain = homes.iter().all(|homes| homes.answered(|at| sure(homes, at)));
+        let nothing = |at: usize| matches!(answers.get(&at), Some(Answer { copy: Copy::None, .. }));
+        let denied = |homes: &Homes<'_>| homes.deny(|at| sure(homes, at) && nothing(at));
+        found.denied = homes.iter().all(denied);
+        let all = || answers.iter().filter_map(|(at, answer)| Some((*at, answer.manifest()?)));
+        let mut held: Vec<(usize, &Manifest)> = all().collect();
+        // A version that was given out before the floor, and that nearly nobody has, on disks alone
+        // that were rolled back, was removed, and its removal forgotten. Had it been acknowledged
+        // and not been removed, more homes would have it, or one that was not rolled back.
+        while let Some(newest) = newest_of(&held, homes) {
+            let older = |other: &Manifest| other.order(newest) == Ordering::Less;
+            let denies = |homes: &Homes<'_>, at: usize| {
+                let answer = answers.get(&at).filter(|answer| !answer.rolled_back);
+                answer.is_some_and(|answer| sure(homes, at) && answer.manifest().is_none_or(older))
+            };
+            let same = |(at, other): &&(usize, &Manifest)| {
+                other.order(newest) == Ordering::Equal && !answers[at].rolled_back
+            };
+            let never = newest.version <= self.config.floor
+                && !held.iter().any(|copy| same(&copy))
+                && homes.iter().all(|homes| homes.deny(|at| denies(homes, at)));
+            if !never {
+                found.newest = Some(newest.clone());
+                break;
+            }
+            let newest = newest.clone();
+            held.retain(|(at, manifest)| {
+                let ghost = manifest.order(&newest) == Ordering::Equal;
+                found.ghosts.extend(ghost.then_some(*at));
+                !ghost
+            });
+        }
+        // What is left must be nothing, or be in force: an older version on few homes was replaced
+        // by what seems to be a ghost, which then was none.
+        let has = |at: usize| {
+            let held = held.iter().find(|(of, _)| *of == at);
+            held.is_some_and(|(_, manifest)| Some(*manifest) == found.newest.as_ref())
+        };
+        if !found.ghosts.is_empty()
+            && found.newest.is_some()
+            && !homes.iter().any(|homes| homes.hold(has))
+        {
+            held = all().collect();
+            found.newest = newest_of(&held, homes).cloned();
+            found.ghosts.clear();
+        }
+        for (at, manifest) in held {
+            if found.newest.as_ref().is_some_and(|new| new.order(manifest) == Ordering::Equal) {
+                found.copies.push(at);
+            } else {
+                found.stale.push(at);
+                if !found.older.contains(manifest) {
+                    found.older.push(manifest.clone());
+                }
+            }
+        }
+        found.stable = homes.iter().any(|homes| homes.hold(|at| found.copies.contains(&at)));
+        found.certain &= !self.are_rivals(&found, homes, answers);
+        (found.corrupt, found.gone) = (corrupt(answers), gone(answers));
+        found.away = self.silent_domains(homes, answers, sure);
+        found
+    }
+
+    /// Whether two versions were written at once, of which it cannot be said which one counts: a
+    /// writer stood still for longer than its lock lasts, and another one was at work meanwhile.
+    /// Where places have renames nobody goes on after another one has taken the lock.
+    fn are_rivals(&self, found: &Found, homes: &[Homes<'_>], answers: &Answers) -> bool {
+        let newest = found.newest.as_ref().map(|newest| newest.version);
+        let rivals = found.older.iter().any(|older| Some(older.version) == newest);
+        if !rivals || found.stable {
+            return false;
+        }
+        let positions = || homes.iter().flat_map(Homes::positions);
+        positions().any(|at| self.is_direct(at)) && !positions().all(|at| answers.contains_key(&at))
+    }
+
+    /// Asks homes and makes sure that no newer version can hide, and that every later reader will
+    /// find this one: a version that a commit cut short left on too few homes is given to more of
+    /// them first.
+    ///
+    /// # Errors
+    /// [`PoolError::Uncertain`] when too many homes are unavailable; [`PoolError::MapChanged`].
+    pub(crate) fn look(&self, key: &Key, name: &str) -> Result<Found> {
+        self.settled(key, name, self.ask(key, false)?)
+    }
+
+    /// As [`Pool::look`], for several names at once: each node is asked for its map once.
+    pub(crate) fn look_each(&self, names: &[&str]) -> Result<Vec<Found>> {
+        let keys = names.iter().map(|name| Key::of(name)).collect::<Result<Vec<Key>>>()?;
+        let wanted: Vec<(Key, bool)> = keys.iter().map(|key| (*key, false)).collect();
+        let found = self.ask_each(&wanted)?.into_iter().zip(keys.iter().zip(names));
+        found.map(|(found, (key, name))| self.settled(key, name, found)).collect()
+    }
+
+    /// As [`Pool::look`]; every home that can be is asked: for repairs and scrubs.
+    pub(crate) fn look_at_all(&self, key: &Key, name: &str) -> Result<Found> {
+        self.settled(key, name, self.ask(key, true)?)
+    }
+
+    /// What was found, as [`Pool::look`] gives it.
+    pub(crate) fn settled(&self, key: &Key, name: &str, found: Found) -> Result<Found> {
+        let found = self.sure(found, name)?;
+        if found.stable || found.newest.is_none() {
+            return Ok(found);
+        }
+        self.complete(key, name)
+    }
+
+    /// What was found, where it can be relied upon: as [`Pool::look`] does, and under the locks,
+    /// when the version found is to be replaced anyway.
+    pub(crate) fn sure(&self, found: Found, name: &str) -> Result<Found> {
+        let copies = self.config.policy.manifest_copies;
+        if !found.certain {
+            self.any_here()?;
+            let (name, away) = (name.to_owned(), found.away);
+            return Err(PoolError::Uncertain { name, away, copies });
+        }
+        if let Some(manifest) = &found.newest
+            && manifest.name != name
+        {
+            let what =
+                format!("{name:?} and {:?} have the same key; choose another name", manifest.name);
+            return Err(PoolError::Refused { what });
+        }
+        Ok(found)
+    }
+
+    /// Gives a version that is on too few homes to more of them, so that no later reader finds an
+    /// older one. Its shards are all in place: manifests are renamed after them.
+    fn complete(&self, key: &Key, name: &str) -> Result<Found> {
+        let homes = self.config.homes_now(key);
+        let _locks = self.lock(homes.positions(), &self.settings(&Settings::new(&Silent)))?;
+        let mut found = self.sure(self.ask(key, true)?, name)?;
+        let Some(newest) = found.newest.clone().filter(|_| !found.stable) else {
+            return Ok(found);
+        };
+        let here = |at: &usize| self.nodes[*at].is_here() && !found.gone.contains(at);
+        let here: Vec<usize> = homes.positions().filter(here).collect();
+        if here.len() < homes.copies {
+            // With fewer domains than 2m + 1 a version is on all that can be reached, or nobody can
+            // say whether it was acknowledged: then it is read as it is.
+            let (name, away, copies) = (name.to_owned(), found.away.clone(), homes.copies);
+            return match homes.nodes.len() >= crate::map::homes::homes_for(homes.copies) {
+                true => Err(PoolError::Uncertain { name, away, copies }),
+                false => Ok(found),
+            };
+        }
+        let lacking =
+            homes.copies.saturating_sub(here.iter().filter(|at| found.copies.contains(at)).count());
+        let bytes = newest.sealed_bytes(&self.config.seals());
+        // Those first that it names itself.
+        let mut here = here;
+        here.sort_by_key(|at| !newest.copies.contains(&self.nodes[*at].config.id));
+        let to = here.into_iter().filter(|at| !found.copies.contains(at)).take(lacking).collect();
+        let written = self.in_parallel(to, |_, at: usize| {
+            self.put_manifest(at, &newest, &bytes, &found.expected)?;
+            Ok::<_, PoolError>(at)
+        })?;
+        found.stale.retain(|at| !written.contains(at));
+        found.copies.extend(written);
+        found.stable = true;
+        Ok(found)
+    }
+
+    /// The manifest of an object that is there.
+    ///
+    /// # Errors
+    /// [`PoolError::NoObject`]; [`PoolError::Uncertain`] while too many nodes do not answer;
+    /// [`PoolError::Refused`] where another name has the same key.
+    pub fn manifest(&self, name: &str) -> Result<Manifest> {
+        let found = self.look(&Key::of(name)?, name)?;
+        match found.newest {
+            Some(manifest) if !matches!(manifest.body, Body::Deleted) => Ok(manifest),
+            _ => Err(PoolError::NoObject { name: name.to_owned() }),
+        }
+    }
+}

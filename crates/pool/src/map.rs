@@ -1,0 +1,8 @@
+//! The cluster map: members, places of nodes, keys, and homes of objects.
+
+pub(crate) mod seal;
+pub(crate) mod config;
+pub(crate) mod meta_files;
+pub(crate) mod pool;
+pub(crate) mod presence;
+pub(crate) mod homes;

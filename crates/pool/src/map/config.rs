@@ -1,0 +1,505 @@
+//! `pool.toml`: what a pool is made of. It is the pool's map: its revision is the map's epoch, the
+//! nodes keep the copies that count, and the file is only where a person's commands begin.
+
+use std::io;
+
+use kiln_store::SumKind;
+use kiln_stripe::names::unhex;
+use kiln_stripe::{PoolError, Result, names};
+use serde::{Deserialize, Serialize};
+
+use crate::layout::manifest::{MAX_COPIES, MAX_NODE_ID};
+use crate::map::seal::{self, PoolKeys, Sealer, Seals};
+use crate::{Candidate, Policy};
+
+/// Version written by this crate, and the latest it reads.
+const VERSION: u32 = 2;
+/// The version whose pools had no history: manifests were on any nodes.
+const WITHOUT_HISTORY: u32 = 1;
+/// Most names of nodes that are gone for good.
+const MAX_GONE: usize = 4096;
+/// Most keys whose seals are accepted.
+const MAX_SEALED: usize = 8;
+/// Most bytes of the file.
+const MAX_FILE: usize = 1 << 20;
+/// Most nodes of a pool: every look at an object asks all of them.
+pub const MAX_NODES: usize = 256;
+/// Most bytes of a URL.
+const MAX_URL: usize = 1024;
+
+/// Most epochs whose members are remembered: with more unsettled changes the next one waits for a
+/// repair.
+pub(crate) const MAX_PAST: usize = 16;
+
+/// Whether a node takes part.
+///
+/// ```
+/// assert!(kiln_pool::NodeState::default().is_in());
+/// assert!(!kiln_pool::NodeState::Leaving.is_in());
+/// ```
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeState {
+    /// It holds what falls to it.
+    #[default]
+    In,
+    /// It is to be emptied: nothing new is put there, and what is there is moved away.
+    Leaving,
+    /// It was unavailable for so long that what it held is made up for elsewhere. It may come back.
+    Out,
+}
+
+impl NodeState {
+    /// Whether new data may go there.
+    #[allow(clippy::trivially_copy_pass_by_ref)] // what serde passes
+    pub fn is_in(&self) -> bool {
+        *self == NodeState::In
+    }
+}
+
+/// A member as it was in an epoch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PastNode {
+    /// Its id.
+    pub id: String,
+    /// Its failure domain.
+    pub domain: String,
+    /// Its weight.
+    pub weight: f64,
+    /// It was given up since, and what only it had. A node that has its id now is another one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
+}
+
+impl PastNode {
+    pub(crate) fn of(node: &NodeConfig) -> PastNode {
+        let (id, domain) = (node.id.clone(), node.domain.clone());
+        PastNode { id, domain, weight: node.weight, gone: false }
+    }
+}
+
+/// Members up to an epoch, where manifests of that time may still be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PastMap {
+    /// The last epoch in which this was so.
+    pub epoch: u64,
+    /// Copies of a manifest.
+    pub copies: usize,
+    /// Manifests were put on any members that could be reached, not on homes: as before there was
+    /// a map.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub anywhere: bool,
+    /// The members.
+    #[serde(default)]
+    pub node: Vec<PastNode>,
+}
+
+/// The description of a pool.
+///
+/// ```
+/// use kiln_pool::{NodeConfig, Policy, PoolConfig};
+/// let mut config = PoolConfig::new([7; 16], "photos", Policy::for_code("rs:2+1")?);
+/// for id in ["a", "b", "c"] {
+///     config.node.push(NodeConfig::new(id, &format!("file:///disks/{id}")));
+/// }
+/// let text = config.to_toml()?;
+/// assert_eq!(PoolConfig::from_toml(&text)?, config);
+/// # Ok::<(), kiln_stripe::PoolError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolConfig {
+    /// Version of this description's format.
+    pub version: u32,
+    /// The pool's identity: 32 hex digits, never changed.
+    pub id: String,
+    /// A name for people.
+    pub name: String,
+    /// The epoch: counts changes of this description; of two copies the higher one is in force.
+    pub revision: u64,
+    /// Up to this epoch's changes all manifests are where they belong.
+    #[serde(default)]
+    pub settled: u64,
+    /// Versions of objects up to this one were given out: new ones are higher, so that what was
+    /// removed and forgotten cannot look new when an old disk comes back.
+    #[serde(default)]
+    pub floor: u64,
+    /// The epoch in which removals were last forgotten: a node whose copy of the map is older was
+    /// rolled back to before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub floored: u64,
+    /// Ids of the keys whose seals are accepted, the first of which is the one to seal with; `none`
+    /// stands for what has no seal, or one by a key that is not at hand. Empty: a pool without a
+    /// key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sealed: Vec<String>,
+    /// The keys that the holder of this description has. They are no part of it, and are never
+    /// written to a node.
+    #[serde(skip)]
+    pub keys: PoolKeys,
+    /// Who repairs by this description, as a number: repairs by another one never write into the
+    /// files of these, and these go on with their own. No part of the description either.
+    #[serde(skip)]
+    pub repairer: u64,
+    /// Ids of nodes that are gone for good.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<String>,
+    /// Codes by size.
+    pub policy: Policy,
+    /// The nodes.
+    #[serde(default)]
+    pub node: Vec<NodeConfig>,
+    /// Members in epochs after which not everything is settled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub past: Vec<PastMap>,
+}
+
+/// One node of a pool.
+///
+/// ```
+/// let node = kiln_pool::NodeConfig::new("d3", "file:///disks/3");
+/// assert_eq!((&node.domain[..], node.weight), ("d3", 1.0));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// Its id, never changed: 1 to 64 letters, digits, `.`, `_` or `-`.
+    pub id: String,
+    /// Where it is: `file:///folder` or `kiln://host:port`.
+    pub url: String,
+    /// What fails together with it (a host, a rack); shards of a stripe are in distinct domains.
+    pub domain: String,
+    /// Its share relative to the others'.
+    pub weight: f64,
+    /// Whether it takes part.
+    #[serde(default, skip_serializing_if = "NodeState::is_in")]
+    pub state: NodeState,
+    /// Incarnation of its disk, 32 hex digits: another disk under its name is a stranger. Empty for
+    /// disks of pools from before there were incarnations.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub disk: String,
+    /// The epoch in which this disk began to take part.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub since: u64,
+    /// As descriptions of version 1 said that it is to be emptied.
+    #[serde(default, skip_serializing)]
+    draining: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // what serde passes
+pub(crate) fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl NodeConfig {
+    /// A node that is a domain of its own, of weight 1.
+    pub fn new(id: &str, url: &str) -> NodeConfig {
+        let (id, url) = (id.to_owned(), url.to_owned());
+        NodeConfig {
+            domain: id.clone(),
+            id,
+            url,
+            weight: 1.0,
+            state: NodeState::In,
+            disk: String::new(),
+            since: 0,
+            draining: false,
+        }
+    }
+
+    /// Nothing new is put here, and what is here is moved away.
+    pub fn is_leaving(&self) -> bool {
+        !self.state.is_in()
+    }
+
+    /// As version 1 said it.
+    pub(crate) fn begin_history(&mut self) {
+        if std::mem::take(&mut self.draining) {
+            self.state = NodeState::Leaving;
+        }
+    }
+
+    /// As placement sees it.
+    pub fn candidate(&self) -> Candidate<'_> {
+        Candidate { id: &self.id, domain: &self.domain, weight: self.weight }
+    }
+}
+
+impl PoolConfig {
+    /// A pool without nodes.
+    pub fn new(id: [u8; 16], name: &str, policy: Policy) -> PoolConfig {
+        PoolConfig {
+            version: VERSION,
+            id: names::hex(&id),
+            name: name.to_owned(),
+            revision: 1,
+            settled: 1,
+            floor: 0,
+            floored: 0,
+            sealed: Vec::new(),
+            keys: PoolKeys::default(),
+            repairer: 0,
+            gone: Vec::new(),
+            policy,
+            node: Vec::new(),
+            past: Vec::new(),
+        }
+    }
+
+    /// The pool's identity as bytes.
+    pub fn id_bytes(&self) -> [u8; 16] {
+        // Checked when it was read or made.
+        unhex(&self.id).unwrap_or_default()
+    }
+
+    /// What the pool accepts, with the keys that are at hand.
+    pub fn seals(&self) -> Seals {
+        Seals::of(&self.sealed, &self.keys)
+    }
+
+    /// As [`PoolConfig::seals`], for maps: every key at hand counts, since a map that is newer than
+    /// this one may not name those that this one does.
+    pub(crate) fn map_seals(&self) -> Seals {
+        let mut ids = self.keys.ids();
+        if !self.seals().is_strict() {
+            ids.push(seal::UNSEALED.to_owned());
+        }
+        Seals::of(&ids, &self.keys)
+    }
+
+    /// What logs that are begun now are sealed by; `None` in a pool that seals nothing.
+    pub fn log_sealer(&self) -> Option<Sealer> {
+        self.seals().log_sealer()
+    }
+
+    /// What a log was sealed by that was begun with the key of this id, whether new things are
+    /// sealed by it still or not. `None`: that key is not at hand, and the pool believes what has
+    /// no seal, so the log need not be checked.
+    ///
+    /// # Errors
+    /// [`PoolError::NoKey`].
+    pub fn log_sealer_by(&self, id: &str) -> Result<Option<Sealer>> {
+        match self.keys.log_sealer(id) {
+            None if self.seals().is_strict() => {
+                Err(PoolError::NoKey { pool: self.name.clone(), id: id.to_owned() })
+            }
+            sealer => Ok(sealer),
+        }
+    }
+
+    /// How new shards are checked: by hashes that nobody can forge, where manifests are sealed.
+    pub(crate) fn sums(&self) -> SumKind {
+        if self.seals().is_sealing() { SumKind::Blake3 } else { SumKind::Crc32c }
+    }
+
+    /// Refuses to use a pool without the key to seal with.
+    ///
+    /// # Errors
+    /// [`PoolError::NoKey`].
+    pub fn check_keys(&self) -> Result<()> {
+        let Some(id) = self.sealed.first().filter(|id| *id != seal::UNSEALED) else {
+            return Ok(());
+        };
+        match self.keys.ids().contains(id) {
+            true => Ok(()),
+            false => Err(PoolError::NoKey { pool: self.name.clone(), id: id.clone() }),
+        }
+    }
+
+    /// Why a description could not be read; where there is none, with what to do.
+    ///
+    /// ```
+    /// use std::io::{Error, ErrorKind};
+    /// let error = kiln_pool::PoolConfig::unread(ErrorKind::NotFound.into());
+    /// assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("pool create"));
+    /// ```
+    #[must_use]
+    pub fn unread(error: io::Error) -> io::Error {
+        if error.kind() != io::ErrorKind::NotFound {
+            return error;
+        }
+        let todo = "--pool or KILN_POOL names a pool's description, kiln pool create makes one, \
+                    kiln pool restore brings a lost one back";
+        io::Error::new(error.kind(), format!("there is none; {todo}"))
+    }
+
+    /// Reads and checks a description.
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] in one line, with the field at fault.
+    pub fn from_toml(text: &str) -> Result<PoolConfig> {
+        if text.len() > MAX_FILE {
+            return Err(wrong(format!("{} bytes, the limit is {MAX_FILE}", text.len())));
+        }
+        // A later version may have other fields: its number must be seen first.
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let flat = |error: toml::de::Error| {
+            wrong(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+        };
+        let Versioned { version } = toml::from_str(text).map_err(flat)?;
+        if version != VERSION && version != WITHOUT_HISTORY {
+            return Err(wrong(format!("version {version}; this program reads up to {VERSION}")));
+        }
+        let mut config: PoolConfig = toml::from_str(text).map_err(flat)?;
+        if version == WITHOUT_HISTORY {
+            config.begin_history();
+        }
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The text of the file.
+    ///
+    /// # Errors
+    /// As [`PoolConfig::check`].
+    pub fn to_toml(&self) -> Result<String> {
+        self.check()?;
+        toml::to_string(self).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Refuses what cannot be a pool.
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] with the field at fault.
+    pub fn check(&self) -> Result<()> {
+        if unhex::<16>(&self.id).is_none() {
+            return Err(wrong(format!("id {:?} is not 32 hex digits", self.id)));
+        }
+        check_word("name", &self.name)?;
+        self.policy.check()?;
+        if self.node.len() > MAX_NODES {
+            return Err(wrong(format!("{} nodes, the limit is {MAX_NODES}", self.node.len())));
+        }
+        if self.settled > self.revision || self.past.len() > MAX_PAST {
+            return Err(wrong("its history is not of this revision".into()));
+        }
+        if self.gone.len() > MAX_GONE {
+            return Err(wrong(format!("{} nodes are gone, the limit is {MAX_GONE}", MAX_GONE)));
+        }
+        if self.sealed.len() > MAX_SEALED || !self.sealed.iter().all(|id| seal::is_listable(id)) {
+            return Err(wrong("sealed: ids of keys are 16 hex digits, or none".into()));
+        }
+        for past in &self.past {
+            if past.copies == 0 || past.copies > MAX_COPIES || past.node.len() > MAX_NODES {
+                return Err(wrong(format!("the members of epoch {} are impossible", past.epoch)));
+            }
+        }
+        for (at, node) in self.node.iter().enumerate() {
+            if !node.disk.is_empty() && unhex::<16>(&node.disk).is_none() {
+                return Err(wrong(format!("node {}: disk is not 32 hex digits", node.id)));
+            }
+            if self.gone.contains(&node.id) {
+                return Err(wrong(format!("node id {} is of a node that is gone", node.id)));
+            }
+            check_word("node id", &node.id)?;
+            check_word("domain", &node.domain)?;
+            let before = &self.node[..at];
+            if before.iter().any(|other| other.id == node.id || other.url == node.url) {
+                return Err(wrong(format!("node {} ({}) is there twice", node.id, node.url)));
+            }
+            if !node.url.contains("://") || node.url.len() > MAX_URL {
+                let what =
+                    format!("node {}: {:?} is no URL like file:///folder", node.id, node.url);
+                return Err(wrong(what));
+            }
+            if !(node.weight > 0.0 && node.weight <= 1e6) {
+                return Err(wrong(format!("node {}: weight must be above 0, to 1e6", node.id)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Position of a node.
+    pub fn position(&self, id: &str) -> Option<usize> {
+        self.node.iter().position(|node| node.id == id)
+    }
+}
+
+fn wrong(what: String) -> PoolError {
+    PoolError::Usage { what: format!("pool description: {what}") }
+}
+
+fn check_word(field: &str, word: &str) -> Result<()> {
+    let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
+    if !word.is_empty() && word.len() <= MAX_NODE_ID && word.bytes().all(plain) {
+        return Ok(());
+    }
+    let shown: String = word.chars().take(80).collect();
+    let what =
+        format!("{field} {shown:?} must have 1 to {MAX_NODE_ID} letters, digits, '.', '_' or '-'");
+    Err(wrong(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn config() -> PoolConfig {
+        let mut config = PoolConfig::new([9; 16], "test", Policy::for_code("clay:4+2").unwrap());
+        for at in 0..6 {
+            config.node.push(NodeConfig::new(&format!("n{at}"), &format!("file:///d/{at}")));
+        }
+        config
+    }
+
+    #[test]
+    fn what_cannot_be_a_pool_is_refused() {
+        type Change<'a> = &'a dyn Fn(&mut PoolConfig);
+        let cases: [(&str, Change<'_>); 9] = [
+            ("32 hex", &|c| c.id = "x".into()),
+            ("name", &|c| c.name = String::new()),
+            ("twice", &|c| c.node[1].id = "n0".into()),
+            ("twice", &|c| c.node[1].url = c.node[0].url.clone()),
+            ("URL", &|c| c.node[1].url = "/disk".into()),
+            ("weight", &|c| c.node[1].weight = 0.0),
+            ("weight", &|c| c.node[1].weight = f64::NAN),
+            ("node id", &|c| c.node[1].id = "a/b".into()),
+            ("domain", &|c| c.node[1].domain = "x".repeat(65)),
+        ];
+        for (word, change) in cases {
+            let mut config = config();
+            change(&mut config);
+            let error = config.to_toml().unwrap_err().to_string();
+            assert!(error.contains(word), "{word}: {error}");
+        }
+    }
+
+    #[test]
+    fn unknown_fields_and_versions_are_errors_of_one_line() {
+        let text = config().to_toml().unwrap();
+        for (wrong, word) in [
+            (text.replace("version = 2", "version = 3"), "version 3"),
+            (text.replace("name = ", "nmae = "), "nmae"),
+            (text.replace("weight = 1.0", "weight = \"heavy\""), "weight"),
+            (String::new(), "version"),
+            (format!("{text}{}", " ".repeat(MAX_FILE)), "limit"),
+        ] {
+            let error = PoolConfig::from_toml(&wrong).unwrap_err().to_string();
+            assert!(error.contains(word) && !error.contains('\n'), "{word}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn changed_text_is_a_pool_or_an_error(
+            patches in proptest::collection::vec((0usize..600, "[ -~\\n]{0,3}"), 0..4),
+        ) {
+            let mut text = config().to_toml().unwrap();
+            for (at, patch) in patches {
+                let at = at % text.len();
+                text.replace_range(at..at + 1, &patch);
+                if text.is_empty() { break }
+            }
+            if let Ok(config) = PoolConfig::from_toml(&text) {
+                let again = PoolConfig::from_toml(&config.to_toml().unwrap()).unwrap();
+                prop_assert_eq!(again, config);
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Small files, read whole.
+
+use kiln_store::{Backend, Existing, ReadAt, checksum, write_whole};
+use kiln_stripe::names::DESCRIPTION;
+use kiln_stripe::{PoolError, Result};
+
+use crate::PoolConfig;
+
+use crate::map::seal::{Purpose, Seal, Seals};
+
+/// Reads a file of at most `limit` bytes; `None` when it is not there.
+pub(crate) fn read_small(store: &dyn Backend, name: &str, limit: u64) -> Result<Option<Vec<u8>>> {
+    let file = match store.open(name) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Some(whole(store, &*file, name, limit)?))
+}
+
+fn whole(store: &dyn Backend, file: &dyn ReadAt, name: &str, limit: u64) -> Result<Vec<u8>> {
+    if file.len() > limit {
+        let what = format!("{name} in {} has {} bytes", store.place(), file.len());
+        return Err(PoolError::Refused { what: format!("{what}, more than the limit of {limit}") });
+    }
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// As [`read_small`], with what a conditional write expects that puts something in its place.
+pub(crate) fn read_tagged(
+    store: &dyn Backend,
+    name: &str,
+    limit: u64,
+) -> Result<(Option<Vec<u8>>, Existing)> {
+    let file = match store.open(name) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok((None, Existing::Keep)),
+        Err(error) => return Err(error.into()),
+    };
+    // Where there are no tags nothing is conditional.
+    let existing = file.tag().map_or(Existing::Replace, Existing::Same);
+    Ok((Some(whole(store, &*file, name, limit)?), existing))
+}
+
+/// Most bytes of a description, and of what tells whose disk it is.
+pub(crate) const MAX_TEXT: u64 = 1 << 20;
+/// A node's copy of the map begins with its epoch.
+const HEAD: usize = 64;
+
+/// The epoch of a node's copy of the map; `None`: it has none. Every operation reads it, so one
+/// that is known is read from the first line, which has a checksum of its own. A newer one has
+/// everybody stop, so it is believed only of a copy that is whole and accepted.
+///
+/// # Errors
+/// The copy cannot be read, or is not as it was written: then it says nothing.
+pub(crate) fn epoch_of(store: &dyn Backend, known: &PoolConfig) -> Result<Option<u64>> {
+    let file = match store.open(DESCRIPTION) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut head = vec![0; file.len().min(HEAD as u64) as usize];
+    file.read_at(0, &mut head)?;
+    if let Some(epoch) = named_epoch(&head).filter(|epoch| *epoch <= known.revision) {
+        return Ok(Some(epoch));
+    }
+    let Some(text) = read_small(store, DESCRIPTION, MAX_TEXT)? else { return Ok(None) };
+    if !is_intact(&text) {
+        let what = format!("{DESCRIPTION} in {} is not as it was written", store.place());
+        return Err(PoolError::Refused { what: format!("{what}; a scrub writes it again") });
+    }
+    if !is_accepted(&text, &known.map_seals()) {
+        let what = format!("{DESCRIPTION} in {} has no seal of this pool", store.place());
+        return Err(PoolError::Refused { what: format!("{what}; a scrub writes it again") });
+    }
+    let text = String::from_utf8_lossy(&text);
+    let number = text.lines().find_map(|line| line.strip_prefix("revision = "));
+    Ok(number.and_then(|number| number.trim().parse().ok()))
+}
+
+/// What the first line of a node's copy of the map begins with; comments, for who reads TOML.
+const EPOCH: &str = "# epoch = ";
+/// What its last line begins with, and what follows the epoch in the first.
+const CHECKSUM: &str = "# checksum = ";
+
+/// What a line with a seal begins with.
+const SEALED: &str = "# seal = ";
+
+/// Writes a node's copy of the map: text with its checksums, so that a flipped bit makes no map,
+/// and with a seal by each key at hand, so that whoever accepts any of them accepts it.
+pub(crate) fn write_map(store: &dyn Backend, map: &PoolConfig) -> Result<()> {
+    let mut text = first_line(map.revision) + &map.to_toml()?;
+    let seals = map.keys.seals(Purpose::Map, text.as_bytes());
+    for seal in seals.iter().filter(|_| !map.sealed.is_empty()) {
+        text += &format!("{SEALED}{}\n", seal.words());
+    }
+    let text = summed(text);
+    Ok(write_whole(store, DESCRIPTION, text.as_bytes())?)
+}
+
+fn first_line(epoch: u64) -> String {
+    summed(format!("{EPOCH}{epoch} "))
+}
+
+fn summed(text: String) -> String {
+    let sum = checksum(text.as_bytes());
+    text + &format!("{CHECKSUM}{sum:08x}\n")
+}
+
+/// The epoch that the first line of a copy names, if that is as it was written.
+fn named_epoch(head: &[u8]) -> Option<u64> {
+    let line = head.split_inclusive(|byte| *byte == b'\n').next()?;
+    let epoch = std::str::from_utf8(line).ok()?.strip_prefix(EPOCH)?.split(' ').next()?;
+    let epoch = epoch.parse().ok()?;
+    (first_line(epoch).as_bytes() == line).then_some(epoch)
+}
+
+/// Whether a copy is as it was written, as far as it says: copies of before there were checksums
+/// do not.
+pub(crate) fn is_intact(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let Some((map, sum)) = text.rsplit_once(CHECKSUM) else { return true };
+    sum.trim_end() == format!("{:08x}", checksum(map.as_bytes()))
+}
+
+/// Whether a copy is accepted: one of its seals is, or none is asked for.
+pub(crate) fn is_accepted(text: &[u8], seals: &Seals) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let map = text.rsplit_once(CHECKSUM).map_or(&text[..], |(map, _)| map);
+    // At the beginning of a line: no field of a description has one in it.
+    let first = map.find(&format!("\n{SEALED}")).map_or(map.len(), |at| at + 1);
+    let (map, lines) = map.split_at(first);
+    let found: Vec<Seal> =
+        lines.lines().filter_map(|line| Seal::parse(line.strip_prefix(SEALED)?)).collect();
+    let accepts = |seal: Option<&Seal>| seals.check(Purpose::Map, &[map.as_bytes()], seal).is_ok();
+    accepts(None) || found.iter().any(|seal| accepts(Some(seal)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Policy;
+    use kiln_store::MemoryBackend;
+
+    #[test]
+    fn a_flipped_bit_of_a_map_is_noticed() {
+        let map = "version = 2\nrevision = 1234\nurl = \"kiln://host:1\"\n";
+        let text = summed(first_line(1234) + map).into_bytes();
+        assert!(is_intact(&text) && is_intact(map.as_bytes()));
+        let disk = MemoryBackend::new();
+        let policy = Policy::for_code("rep:2").unwrap();
+        let known = PoolConfig::new([7; 16], "test", policy);
+        let epoch_of = |disk: &MemoryBackend, revision| {
+            super::epoch_of(disk, &PoolConfig { revision, ..known.clone() })
+        };
+        assert_eq!(epoch_of(&disk, 7).unwrap(), None);
+        // A copy of before there were checksums.
+        disk.put(DESCRIPTION, map.into());
+        assert_eq!(epoch_of(&disk, 7).unwrap(), Some(1234));
+        for at in 0..text.len() - 1 {
+            for bit in 0..8 {
+                let mut bad = text.clone();
+                bad[at] ^= 1 << bit;
+                assert!(!is_intact(&bad), "{at} {bit}");
+                disk.put(DESCRIPTION, bad);
+                // The epoch of the map in force, an older one, and newer ones.
+                for known in [1233, 1234, 1235, u64::MAX] {
+                    let epoch = epoch_of(&disk, known);
+                    assert!(matches!(epoch, Ok(Some(1234)) | Err(_)), "{at} {bit}: {epoch:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,459 @@
+//! A pool: many objects over many nodes, found by name.
+//!
+//! Nodes are [`Backend`]s: folders of this machine, or whatever the caller's opener makes of a URL.
+//! Nothing runs in the background and there is no server: every process that opens a pool can read
+//! and write it. Short locks on the nodes keep commits apart; everything else needs none, because
+//! shards are named after their run and never change, and a manifest is replaced whole.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use kiln_code::Codec;
+use kiln_store::{Backend, Capabilities, StoreError, write_whole};
+use kiln_stripe::names::IDENTITY;
+use kiln_stripe::node::{self, Locks};
+use kiln_stripe::sinks::in_parallel;
+use kiln_stripe::{PoolError, Result, Sequence, Settings};
+use serde::{Deserialize, Serialize};
+
+use crate::map::meta_files::{MAX_TEXT, read_small, write_map};
+use crate::{Candidate, Key, NodeConfig, PoolConfig};
+
+/// Codecs kept; a pool has few codes.
+const MAX_CODECS: usize = 32;
+
+/// Opens the place of a node.
+pub type Opener<'a> = &'a dyn Fn(&NodeConfig) -> Result<Arc<dyn Backend>, StoreError>;
+
+/// An open pool; usable from several threads.
+///
+/// ```
+/// use std::{collections::BTreeMap, sync::Arc};
+/// use kiln_pool::{GetRequest, NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+/// use kiln_stripe::{Settings, Silent};
+/// use kiln_stripe::StreamSource;
+/// use kiln_store::{Backend, MemoryBackend};
+/// let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+/// let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+/// for id in ["a", "b", "c"] {
+///     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+///     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+/// }
+/// let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+/// let settings = Settings::new(&Silent);
+/// let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
+/// let put = PutRequest { name: "numbers", run: [2; 16], now_ms: 0, replace: false };
+/// pool.put(&put, &mut StreamSource::new(&bytes[..]), &settings)?;
+/// let mut back = Vec::new();
+/// pool.get(&GetRequest { name: "numbers", range: Some(5_000..5_010) }, &mut back, &settings)?;
+/// assert_eq!(back, bytes[5_000..5_010]);
+/// # Ok::<(), kiln_stripe::PoolError>(())
+/// ```
+#[derive(Debug)]
+pub struct Pool {
+    pub(crate) config: PoolConfig,
+    pub(crate) nodes: Vec<PoolNode>,
+    codecs: Mutex<HashMap<String, Arc<Codec>>>,
+    pub(crate) sequence: Option<Sequence>,
+}
+
+/// A node of an open pool. It is looked at when it is first used: an operation on one object uses
+/// few of them.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolNode {
+    /// Its description.
+    pub config: NodeConfig,
+    /// The pool's id.
+    pool: String,
+    /// Its place, not yet looked at.
+    opened: std::result::Result<Arc<dyn Backend>, String>,
+    entered: OnceLock<std::result::Result<Entered, String>>,
+}
+
+/// A place that was found to be a node.
+#[derive(Clone, Debug)]
+struct Entered {
+    store: Arc<dyn Backend>,
+    /// As disks were marked that a pool without history took in place of lost ones.
+    pub(crate) filling: bool,
+}
+
+impl PoolNode {
+    fn entered(&self) -> &std::result::Result<Entered, String> {
+        self.entered.get_or_init(|| {
+            let store = self.opened.clone()?;
+            enter(&self.pool, &self.config, store)
+        })
+    }
+
+    /// Its place, or why it cannot be used.
+    pub(crate) fn store(&self) -> std::result::Result<&Arc<dyn Backend>, &str> {
+        match self.entered() {
+            Ok(entered) => Ok(&entered.store),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Whether it was looked at already.
+    pub(crate) fn was_used(&self) -> bool {
+        self.entered.get().is_some()
+    }
+
+    /// Whether it can be used.
+    pub(crate) fn is_here(&self) -> bool {
+        self.store().is_ok()
+    }
+}
+
+/// The contents of [`IDENTITY`].
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    version: u32,
+    pub(crate) pool: String,
+    pub(crate) node: String,
+    /// Incarnation of the disk: see [`NodeConfig::disk`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    disk: String,
+    /// A pool without history took this disk in place of a lost one, and did not yet see that no
+    /// manifest is lacking.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) filling: bool,
+}
+
+impl Pool {
+    /// Opens a pool. Nodes that cannot be opened, or are not marked as nodes of this pool with the
+    /// disk that its map names, are unavailable; [`Pool::away`] says why.
+    ///
+    /// # Errors
+    /// The description is wrong, or no node's place can be opened at all.
+    pub fn open(config: PoolConfig, open: Opener<'_>) -> Result<Pool> {
+        config.check()?;
+        config.check_keys()?;
+        let nodes: Vec<PoolNode> = (config.node.iter())
+            .map(|node| PoolNode {
+                config: node.clone(),
+                pool: config.id.clone(),
+                opened: open(node).map_err(|error| error.to_string()),
+                entered: OnceLock::new(),
+            })
+            .collect();
+        let why = nodes.iter().find_map(|node| node.opened.as_ref().err());
+        if let (false, Some(why)) = (nodes.iter().any(|node| node.opened.is_ok()), why) {
+            return Err(none_here(&config, why));
+        }
+        Ok(Pool { config, nodes, codecs: Mutex::default(), sequence: None })
+    }
+
+    /// Makes all nodes of a new pool its own and opens it.
+    ///
+    /// # Errors
+    /// A place belongs to a pool already, or cannot be written.
+    pub fn create(mut config: PoolConfig, open: Opener<'_>) -> Result<Pool> {
+        config.check_keys()?;
+        for at in 0..config.node.len() {
+            // The pool's id is fresh, so this is no other disk's.
+            let disk = Key::of(&format!("{}/{}", config.id, config.node[at].id))?;
+            let node = &mut config.node[at];
+            (node.disk, node.since) = (disk.to_string(), config.revision);
+        }
+        config.check()?;
+        // All are looked at before the first is written to.
+        let stores: Vec<_> =
+            config.node.iter().map(|node| opened(node, open)).collect::<Result<_, _>>()?;
+        for (node, store) in config.node.iter().zip(&stores) {
+            take(&config, node, &**store)?;
+        }
+        let pool = Pool::open(config, open)?;
+        for (_, store) in pool.present() {
+            write_map(store, &pool.config)?;
+        }
+        Ok(pool)
+    }
+
+    /// The same pool by another description, with the nodes that were looked at.
+    pub(crate) fn with_config(&self, config: PoolConfig) -> Pool {
+        let nodes = (config.node.iter())
+            .map(|node| {
+                let known = self.nodes.iter().find(|known| known.config.id == node.id);
+                let same = known.filter(|known| known.config.disk == node.disk);
+                let opened = known.map_or(Err("it is new".into()), |node| node.opened.clone());
+                PoolNode {
+                    config: node.clone(),
+                    pool: config.id.clone(),
+                    opened,
+                    entered: same.map(|node| node.entered.clone()).unwrap_or_default(),
+                }
+            })
+            .collect();
+        let sequence = self.sequence.clone();
+        Pool { config, nodes, codecs: Mutex::default(), sequence }
+    }
+
+    /// Whether a node has a new disk that may lack something.
+    pub(crate) fn is_backfilling(&self) -> bool {
+        !self.config.is_settled() || (0..self.nodes.len()).any(|at| self.is_unsure(at))
+    }
+
+    /// Whether it says nothing that a node does not have a manifest: its disk is new.
+    pub(crate) fn is_unsure(&self, at: usize) -> bool {
+        let node = &self.nodes[at];
+        self.config.is_new(&node.config) || node.entered().as_ref().is_ok_and(|node| node.filling)
+    }
+
+    /// Whether it says nothing of what was put from an epoch on that a node does not have it: its
+    /// disk is newer.
+    pub(crate) fn is_newer_than(&self, at: usize, since: u64) -> bool {
+        let node = &self.nodes[at];
+        node.config.since > since || node.entered().as_ref().is_ok_and(|node| node.filling)
+    }
+
+    /// The same pool; all that is done with it is done on the caller's thread: for simulations.
+    #[must_use]
+    pub fn in_sequence(self, sequence: Sequence) -> Pool {
+        Pool { sequence: Some(sequence), ..self }
+    }
+
+    /// Does something for each item, by several threads (see [`in_parallel`]), or on the caller's
+    /// thread if this pool is one of a simulation.
+    ///
+    /// ```
+    /// # use std::{collections::BTreeMap, sync::Arc};
+    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
+    /// # for id in ["a", "b", "c"] {
+    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
+    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
+    /// # }
+    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// let lengths = pool.in_parallel(vec!["a", "bc"], |_, text| Ok::<_, ()>(text.len()));
+    /// assert_eq!(lengths, Ok(vec![1, 2]));
+    /// # Ok::<(), kiln_stripe::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first one of `body`, in order of the items.
+    pub fn in_parallel<T: Send, R: Send, E: Send>(
+        &self,
+        items: Vec<T>,
+        body: impl Fn(usize, T) -> Result<R, E> + Sync,
+    ) -> Result<Vec<R>, E> {
+        in_parallel(self.sequence.as_ref(), items, body)
+    }
+
+    /// Settings for what is done with this pool.
+    pub(crate) fn settings<'a>(&'a self, settings: &Settings<'a>) -> Settings<'a> {
+        Settings { sequence: self.sequence.as_ref().or(settings.sequence), ..*settings }
+    }
+
+    /// What the pool is made of.
+    pub fn config(&self) -> &PoolConfig {
+        &self.config
+    }
+
+    /// Nodes that cannot be used, and why.
+    pub fn away(&self) -> Vec<(&NodeConfig, &str)> {
+        self.nodes.iter().filter_map(|node| Some((&node.config, node.store().err()?))).collect()
+    }
+
+    /// Of the nodes that were used so far those that cannot be, and why. No node is asked for it.
+    pub fn found_away(&self) -> Vec<(&NodeConfig, &str)> {
+        let found = self.nodes.iter().filter_map(|node| Some((&node.config, node.entered.get()?)));
+        found.filter_map(|(config, entered)| Some((config, &entered.as_ref().err()?[..]))).collect()
+    }
+
+    /// Whether the nodes that can be used know of every object. With more than m domains away
+    /// there may be objects that none of them knows.
+    ///
+    /// # Errors
+    /// [`PoolError::NoNodes`].
+    pub fn sees_all(&self) -> Result<bool> {
+        self.any_here()?;
+        Ok(self.config.all_visible(|at, _| self.nodes[at].is_here()))
+    }
+
+    /// Refuses to say anything of what a pool holds of which no node can be used.
+    ///
+    /// # Errors
+    /// [`PoolError::NoNodes`].
+    pub fn any_here(&self) -> Result<()> {
+        match (self.present().next(), self.away().first()) {
+            (None, Some((_, why))) => Err(none_here(&self.config, why)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The place of a node by its id, where it can be used.
+    pub fn place(&self, id: &str) -> Option<Arc<dyn Backend>> {
+        self.nodes[self.config.position(id)?].store().ok().cloned()
+    }
+
+    /// Nodes that can be used, by position.
+    pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &dyn Backend)> {
+        let stores = self.nodes.iter().map(|node| node.store().ok());
+        stores.enumerate().filter_map(|(at, store)| Some((at, &**store?)))
+    }
+
+    /// Looks at nodes that were not used yet, all at once: a far one answers several times before
+    /// it can be used.
+    pub(crate) fn enter(&self, positions: impl Iterator<Item = usize>) {
+        let mut new: Vec<usize> = positions.filter(|at| !self.nodes[*at].was_used()).collect();
+        new.sort_unstable();
+        new.dedup();
+        if new.len() > 1 {
+            let enter = |_, at: usize| Ok::<_, Infallible>(self.nodes[at].is_here());
+            let _ = self.in_parallel(new, enter);
+        }
+    }
+
+    /// The store of the node at a position.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub(crate) fn usable(&self, at: usize) -> Result<&dyn Backend> {
+        let store = self.nodes[at].store();
+        store.map(|store| &**store).map_err(|why| PoolError::Unavailable {
+            node: self.nodes[at].config.id.clone(),
+            why: why.to_owned(),
+        })
+    }
+
+    /// The store of a node by id, where it can be used.
+    pub(crate) fn store(&self, id: &str) -> Option<&dyn Backend> {
+        self.nodes[self.config.position(id)?].store().ok().map(|store| &**store)
+    }
+
+    /// The codec of a spec.
+    pub(crate) fn codec(&self, spec: &str) -> Result<Arc<Codec>> {
+        let mut codecs = self.codecs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(codec) = codecs.get(spec) {
+            return Ok(codec.clone());
+        }
+        let codec = Arc::new(Codec::new(&spec.parse()?)?);
+        if codecs.len() >= MAX_CODECS {
+            codecs.clear();
+        }
+        codecs.insert(spec.to_owned(), codec.clone());
+        Ok(codec)
+    }
+
+    /// Nodes that new data may go to: positions and how placement sees them.
+    pub(crate) fn candidates(
+        &self,
+        wanted: impl Fn(&PoolNode) -> bool,
+    ) -> (Vec<usize>, Vec<Candidate<'_>>) {
+        let fits = |(_, node): &(usize, &PoolNode)| !node.config.is_leaving() && wanted(node);
+        let nodes = self.nodes.iter().enumerate().filter(fits);
+        nodes.map(|(at, node)| (at, node.config.candidate())).unzip()
+    }
+
+    /// Keeps other processes from changing objects with these homes as long as the locks live; see
+    /// [`Backend::lock`].
+    pub(crate) fn lock(
+        &self,
+        nodes: impl Iterator<Item = usize>,
+        settings: &Settings<'_>,
+    ) -> Result<Locks> {
+        let node = |at: usize| {
+            let node = &self.nodes[at];
+            Some(kiln_stripe::Node::new(node.config.id.clone(), node.store().ok()?.clone()))
+        };
+        // One order for all, so that nobody waits in a circle.
+        let mut nodes: Vec<usize> = nodes.collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let nodes: Vec<kiln_stripe::Node> = nodes.into_iter().filter_map(node).collect();
+        Ok(node::lock(&nodes, settings, false)?.0)
+    }
+
+    /// Locks every node that can be reached.
+    pub(crate) fn lock_all(&self, settings: &Settings<'_>) -> Result<Locks> {
+        self.lock(0..self.nodes.len(), settings)
+    }
+}
+
+fn none_here(config: &PoolConfig, why: &str) -> PoolError {
+    PoolError::NoNodes { pool: config.name.clone(), why: why.to_owned() }
+}
+
+/// Makes sure that a place is the node that it should be.
+fn enter(
+    pool: &str,
+    node: &NodeConfig,
+    store: Arc<dyn Backend>,
+) -> std::result::Result<Entered, String> {
+    Capabilities::require_writable(&*store, "a node of a pool")
+        .map_err(|error| error.to_string())?;
+    let place = store.place();
+    match identity(&*store).map_err(|error| error.to_string())? {
+        None => Err(format!("{place} is no node of this pool ({IDENTITY} is missing)")),
+        Some(found) if found.pool != *pool || found.node != node.id => {
+            Err(format!("{place} is node {:?} of pool {}", found.node, found.pool))
+        }
+        Some(found) if !node.disk.is_empty() && found.disk != node.disk => Err(format!(
+            "{place} has another disk of node {} than the pool's map names: one of an earlier \
+             time; nothing on it is believed",
+            node.id
+        )),
+        Some(found) => Ok(Entered { store, filling: found.filling }),
+    }
+}
+
+/// Opens a node's place, and refuses one that cannot do what pools do with nodes.
+pub(crate) fn opened(node: &NodeConfig, open: Opener<'_>) -> Result<Arc<dyn Backend>, StoreError> {
+    let store = open(node)?;
+    Capabilities::require_writable(&*store, "a node of a pool")?;
+    Ok(store)
+}
+
+pub(crate) fn identity(store: &dyn Backend) -> Result<Option<Identity>> {
+    let Some(bytes) = read_small(store, IDENTITY, MAX_TEXT)? else { return Ok(None) };
+    let text = String::from_utf8_lossy(&bytes);
+    let identity: Identity = toml::from_str(&text).map_err(|_| PoolError::Refused {
+        what: format!("{IDENTITY} in {} cannot be read; look at it", store.place()),
+    })?;
+    Ok(Some(identity))
+}
+
+/// Writes a node's identity into a place that is not yet in use.
+pub(crate) fn take(config: &PoolConfig, node: &NodeConfig, store: &dyn Backend) -> Result<()> {
+    let refused = |why: String| {
+        let place = store.place();
+        Err(PoolError::Refused { what: format!("{place} cannot become node {}: {why}", node.id) })
+    };
+    match identity(store)? {
+        Some(found) if (&found.pool, &found.node) == (&config.id, &node.id) => {
+            let same = found.disk == node.disk;
+            if same {
+                return Ok(());
+            }
+        }
+        Some(found) => {
+            return refused(format!("it is node {:?} of pool {}", found.node, found.pool));
+        }
+        None => {}
+    }
+    let mut ours = 0u64;
+    store.each_name(&mut |name| {
+        ours += u64::from(crate::NodeFile::parse(name).is_some());
+        Ok(())
+    })?;
+    if ours > 0 {
+        return refused(format!("it has {ours} files of a pool; empty it, or use another place"));
+    }
+    write_identity(store, config, node)
+}
+
+pub(crate) fn write_identity(
+    store: &dyn Backend,
+    config: &PoolConfig,
+    node: &NodeConfig,
+) -> Result<()> {
+    let (pool, disk) = (config.id.clone(), node.disk.clone());
+    let identity = Identity { version: 1, pool, node: node.id.clone(), disk, filling: false };
+    let text = toml::to_string(&identity)
+        .map_err(|error| PoolError::Internal { what: error.to_string() })?;
+    Ok(write_whole(store, IDENTITY, text.as_bytes())?)
+}

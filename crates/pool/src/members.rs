@@ -1,0 +1,4 @@
+//! Changes of the cluster map: members come and go, keys are exchanged.
+
+pub(crate) mod membership;
+pub(crate) mod sealing;

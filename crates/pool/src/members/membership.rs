@@ -1,0 +1,550 @@
+//! Changes of the pool's map: agreed by more than half of the nodes, durable on them before they
+//! count.
+//!
+//! A change is made under the locks of all nodes that can be reached: no commit can be under way on
+//! any of them, so one either was done by the map of before, where every later reader still looks,
+//! or finds the new epoch and is refused. Whoever begins with an old map finds that out from the
+//! first node that it asks: every answer about an object comes with the epoch of the node's map.
+
+use kiln_store::Backend;
+use kiln_stripe::names::{DESCRIPTION, hex};
+use kiln_stripe::node::Locks;
+use kiln_stripe::{PoolError, Result, Settings};
+
+use crate::Key;
+use crate::map::meta_files::{MAX_TEXT, epoch_of, is_accepted, is_intact, read_small, write_map};
+use crate::map::pool::{Opener, PoolNode, identity, opened, take, write_identity};
+use crate::map::presence::{is_marked, unmarked};
+use crate::{Index, NodeConfig, NodeState, Pool, PoolConfig, PoolStatus};
+
+/// Objects that are asked for at once.
+const BATCH: usize = 1_000;
+
+/// A disk that joins by a change: its node's id, and its place.
+type Joins<'a> = Option<(&'a str, &'a dyn Backend)>;
+
+/// A node's copy of the map of a pool; `None`: it has none that can be read.
+///
+/// It must be accepted by what is known of the pool, and then decides itself what is.
+pub(crate) fn map_of(store: &dyn Backend, known: &PoolConfig) -> Result<Option<PoolConfig>> {
+    let Some(bytes) = read_small(store, DESCRIPTION, MAX_TEXT)? else { return Ok(None) };
+    if !is_intact(&bytes) || !is_accepted(&bytes, &known.map_seals()) {
+        return Ok(None);
+    }
+    let config = PoolConfig::from_toml(&String::from_utf8_lossy(&bytes)).ok();
+    let config = config.filter(|config| config.id == known.id);
+    Ok(config.map(|config| PoolConfig {
+        keys: known.keys.clone(),
+        repairer: known.repairer,
+        ..config
+    }))
+}
+
+impl Pool {
+    /// The pool's map in force, found by asking all nodes that `config` names, and those that a
+    /// newer map names. A change that was cut short is completed; by `force` as far as can be, with
+    /// what that means for [`Pool::change`].
+    ///
+    /// # Errors
+    /// [`PoolError::MapNotAgreed`] when a newer map is known that too few nodes can be given.
+    pub fn newest(
+        config: PoolConfig,
+        force: bool,
+        open: Opener<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<PoolConfig> {
+        let known = config.revision;
+        let mut pool = Pool::open(config, open)?.like(settings);
+        loop {
+            let mut newer = pool.epochs()?;
+            newer.retain(|(_, epoch)| *epoch > pool.config.revision);
+            newer.sort_by_key(|(_, epoch)| std::cmp::Reverse(*epoch));
+            // A copy that cannot be read is no copy.
+            let map = |(at, _): &(usize, u64)| map_of(pool.usable(*at).ok()?, &pool.config).ok()?;
+            let newest = newer.iter().find_map(map);
+            let Some(newest) = newest.filter(|map| map.revision > pool.config.revision) else {
+                break;
+            };
+            pool = Pool::open(newest, open)?.like(settings);
+        }
+        let epoch = pool.config.revision;
+        if epoch == known {
+            return Ok(pool.config);
+        }
+        let epochs = pool.epochs()?;
+        let has = |at: usize| epochs.contains(&(at, epoch));
+        if pool.config.majority(|id| pool.config.position(id).is_some_and(has)).is_err() {
+            let locks = pool.lock_all(settings)?;
+            // The one that is completed may be the one that raised the floor.
+            let oldest = pool.config.floored.saturating_sub(1);
+            match pool.spread(&locks, &pool.config, oldest, None) {
+                Err(PoolError::MapNotAgreed { .. }) if force => {}
+                end => end?,
+            }
+        }
+        Ok(pool.config)
+    }
+
+    /// Asks all nodes whether they know a newer map: a change that was cut short may be known to
+    /// one alone, which would refuse what is done by this one.
+    ///
+    /// # Errors
+    /// [`PoolError::MapChanged`].
+    pub fn check_map(&self) -> Result<()> {
+        let ask = |_, (at, store): (usize, &dyn Backend)| match epoch_of(store, &self.config) {
+            Ok(Some(epoch)) => self.refuse_newer(at, epoch),
+            // It cannot tell.
+            _ => Ok(()),
+        };
+        self.in_parallel(self.present().collect(), ask).map(drop)
+    }
+
+    fn like(self, settings: &Settings<'_>) -> Pool {
+        match settings.sequence {
+            Some(sequence) => self.in_sequence(sequence.clone()),
+            None => self,
+        }
+    }
+
+    /// The epochs of the nodes' copies of the map.
+    fn epochs(&self) -> Result<Vec<(usize, u64)>> {
+        let all =
+            self.in_parallel(self.present().collect(), |_, (at, store): (usize, &dyn Backend)| {
+                let epoch = epoch_of(store, &self.config).ok().flatten();
+                Ok::<_, PoolError>(epoch.map(|epoch| (at, epoch)))
+            })?;
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// Changes the map: the next epoch is in force when this returns.
+    ///
+    /// `force` has it made although too many nodes are unavailable to know of it: two such changes
+    /// on two sides of a cut network contradict each other.
+    ///
+    /// # Errors
+    /// What `edit` says; [`PoolError::MapChanged`] when somebody else was first;
+    /// [`PoolError::MapNotAgreed`].
+    pub fn change(
+        &self,
+        force: bool,
+        settings: &Settings<'_>,
+        edit: impl FnOnce(&mut PoolConfig) -> Result<()>,
+    ) -> Result<PoolConfig> {
+        self.change_with(None, force, settings, edit)
+    }
+
+    /// As [`Pool::change`], with a disk that takes part from then on: of those that decide in the
+    /// next epoch it is one that is here.
+    fn change_with(
+        &self,
+        joins: Joins<'_>,
+        force: bool,
+        settings: &Settings<'_>,
+        edit: impl FnOnce(&mut PoolConfig) -> Result<()>,
+    ) -> Result<PoolConfig> {
+        let next = self.config.next(edit)?;
+        let locks = self.lock_all(settings)?;
+        for (at, epoch) in self.epochs()? {
+            self.refuse_newer(at, epoch)?;
+        }
+        let here = |id: &str| self.store(id).is_some();
+        let then = |id: &str| here(id) || joins.is_some_and(|(new, _)| new == id);
+        let (have, of) = match (self.config.majority(here), next.majority(then)) {
+            (Err(few), _) | (_, Err(few)) | (Ok(few), Ok(_)) => few,
+        };
+        let away = self.silent();
+        let few = have * 2 <= of || away.len() >= self.config.policy.manifest_copies;
+        if few && !force {
+            let todo = "bring nodes back; if they are gone for good, kiln pool forget --force \
+                        does without them"
+                .into();
+            return Err(PoolError::MapNotAgreed { have, of, away, todo });
+        }
+        match self.spread(&locks, &next, self.config.floored, joins) {
+            Err(PoolError::MapNotAgreed { .. }) if force => {}
+            end => end?,
+        }
+        Ok(next)
+    }
+
+    /// Writes a map to all nodes that can be reached; `_locks` are those of all of them. Nodes with
+    /// a copy from before `oldest` are passed over: they were rolled back, which their copy alone
+    /// shows, until a scrub has looked at what they have. So are those that are nodes no more.
+    fn spread(
+        &self,
+        _locks: &Locks,
+        map: &PoolConfig,
+        oldest: u64,
+        joins: Joins<'_>,
+    ) -> Result<()> {
+        let present: Vec<(usize, &dyn Backend)> = self.present().collect();
+        let ends = self.in_parallel(present, |_, (at, store)| {
+            if matches!(epoch_of(store, map), Ok(Some(epoch)) if epoch < oldest) {
+                return Ok(None);
+            }
+            if !is_marked(store) {
+                return Ok(None);
+            }
+            let end = write_map(store, map);
+            Ok::<_, PoolError>(Some((at, end)))
+        })?;
+        let joined = joins.map(|(id, store)| (id, write_map(store, map)));
+        let ends: Vec<_> = ends.into_iter().flatten().collect();
+        let written: Vec<&str> = (ends.iter())
+            .filter(|(_, end)| end.is_ok())
+            .map(|(at, _)| &self.nodes[*at].config.id[..])
+            .collect();
+        let has = |id: &str| written.contains(&id);
+        let then = |id: &str| has(id) || matches!(&joined, Some((new, Ok(()))) if *new == id);
+        let ((Err((have, of)), _) | (_, Err((have, of)))) =
+            (self.config.majority(has), map.majority(then))
+        else {
+            return joined.map_or(Ok(()), |(_, end)| end);
+        };
+        let ends = ends.into_iter().map(|(_, end)| end).chain(joined.map(|(_, end)| end));
+        let why = ends.filter_map(Result::err).next();
+        let why = why.map_or(String::new(), |error: PoolError| format!("{error}; "));
+        let away = self.silent();
+        let todo = format!(
+            "{why}bring nodes back, and run it again; if they are gone for good, kiln pool forget \
+             --force does without them"
+        );
+        Err(PoolError::MapNotAgreed { have, of, away, todo })
+    }
+
+    /// Gives the map to a node that has an older copy: it was unavailable when that changed, or its
+    /// disk was rolled back. Of the latter the caller has looked at what it has.
+    pub(crate) fn tell(&self, at: usize, settings: &Settings<'_>) -> Result<()> {
+        let _lock = self.lock(std::iter::once(at), settings)?;
+        let store = self.usable(at)?;
+        if let Ok(Some(epoch)) = epoch_of(store, &self.config) {
+            self.refuse_newer(at, epoch)?;
+        }
+        if !is_marked(store) {
+            let (node, why) = (self.nodes[at].config.id.clone(), unmarked(store));
+            return Err(PoolError::Unavailable { node, why });
+        }
+        write_map(store, &self.config)
+    }
+
+    /// Domains of nodes that should be there and cannot be used.
+    fn silent(&self) -> Vec<String> {
+        let missing = |node: &&PoolNode| node.config.state != NodeState::Out && !node.is_here();
+        let mut away: Vec<String> =
+            self.nodes.iter().filter(missing).map(|node| node.config.domain.clone()).collect();
+        away.sort();
+        away.dedup();
+        away
+    }
+
+    /// Refuses to go on by an old map.
+    pub(crate) fn refuse_newer(&self, at: usize, epoch: u64) -> Result<()> {
+        let have = self.config.revision;
+        if epoch > have {
+            let node = self.nodes[at].config.id.clone();
+            return Err(PoolError::MapChanged { have, newest: epoch, node });
+        }
+        Ok(())
+    }
+
+    /// Takes an empty place as a new node of the pool. `disk` is a fresh random identity.
+    ///
+    /// # Errors
+    /// A place that is in use; as [`Pool::change`].
+    pub fn add_node(
+        &self,
+        mut node: NodeConfig,
+        disk: [u8; 16],
+        open: Opener<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<PoolConfig> {
+        node.disk = hex(&disk);
+        let store = opened(&node, open)?;
+        if let Some(found) = identity(&*store)?.filter(|found| found.pool == self.config.id) {
+            let what = format!(
+                "{} is a disk of node {:?} of this pool, of an earlier time; what is on it is not \
+                 believed. Look at it if you miss something, empty it, and add it then",
+                store.place(),
+                found.node
+            );
+            return Err(PoolError::Refused { what });
+        }
+        // What cannot be is refused before the place is marked.
+        self.config.next(|next| added(next, &node))?;
+        take(&self.config, &node, &*store)?;
+        let joins = Some((&node.id[..], &*store));
+        self.change_with(joins, false, settings, |next| added(next, &node))
+    }
+
+    /// Takes an empty disk in place of a node's lost one; `node` says where it is now. Until a
+    /// repair has settled the map, what the new disk does not have counts as unavailable, not as
+    /// absent. The old disk is a stranger from now on.
+    ///
+    /// # Errors
+    /// As [`Pool::add_node`].
+    pub fn replace_disk(
+        &self,
+        mut node: NodeConfig,
+        disk: [u8; 16],
+        open: Opener<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<PoolConfig> {
+        self.known(&node.id)?;
+        node.disk = hex(&disk);
+        let store = opened(&node, open)?;
+        if let Some(found) = identity(&*store)?
+            && (&found.pool, &found.node) == (&self.config.id, &node.id)
+            && self.nodes.iter().any(|known| known.is_here() && known.config.id == node.id)
+        {
+            let what = format!("{} is the disk that node {} has", store.place(), node.id);
+            return Err(PoolError::Refused { what });
+        }
+        take(&self.config, &node, &*store)?;
+        self.change_with(Some((&node.id, &*store)), false, settings, |next| {
+            let (at, since) = (known(next, &node.id)?, next.revision);
+            let mut node = node.clone();
+            (node.since, node.state) = (since, NodeState::In);
+            next.node[at] = node;
+            Ok(())
+        })
+    }
+
+    /// Sets whether nodes take part.
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] when there is no such node; as [`Pool::change`].
+    pub fn set_state(
+        &self,
+        ids: &[String],
+        state: NodeState,
+        force: bool,
+        settings: &Settings<'_>,
+    ) -> Result<PoolConfig> {
+        self.change(force, settings, |next| {
+            ids.iter().try_for_each(|id| enter_state(next, id, state))
+        })
+    }
+
+    /// Has nodes take part again that were out and are back, and does without those of the
+    /// unavailable that are given up: then readers look for nothing there, and further losses are
+    /// survived once a repair has settled the map. `None`: nothing is to be changed, or too few
+    /// domains would be left.
+    ///
+    /// # Errors
+    /// As [`Pool::change`].
+    pub fn attend(
+        &self,
+        given_up: impl Fn(&str) -> bool,
+        settings: &Settings<'_>,
+    ) -> Result<Option<PoolConfig>> {
+        let here = |id: &str| self.store(id).is_some();
+        let Some(changes) = self.config.attended(here, given_up) else { return Ok(None) };
+        let next = self.change(false, settings, |next| {
+            changes.iter().try_for_each(|(id, state)| enter_state(next, id, *state))
+        })?;
+        Ok(Some(next))
+    }
+
+    /// Nodes that take part and cannot be used: fewer further losses are survived until they are
+    /// back, or the pool does without them.
+    pub fn missing(&self) -> Vec<String> {
+        let missing = |node: &&PoolNode| node.config.state == NodeState::In && !node.is_here();
+        self.nodes.iter().filter(missing).map(|node| node.config.id.clone()).collect()
+    }
+
+    /// Agrees on what a person changed in the description by hand: codes, copies, domains, weights.
+    /// `None`: the nodes have the same, or none of them tells. Where nodes are is each reader's
+    /// own.
+    ///
+    /// # Errors
+    /// [`PoolError::Refused`] when nodes were added or taken out by hand; as [`Pool::change`].
+    pub fn edited(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
+        // Nodes that were used are asked first: one answer is enough.
+        let mut nodes: Vec<&PoolNode> = self.nodes.iter().collect();
+        nodes.sort_by_key(|node| !node.was_used());
+        let map = |node: &PoolNode| map_of(&**node.store().ok()?, &self.config).ok()?;
+        let known =
+            nodes.into_iter().filter_map(map).find(|map| map.revision >= self.config.revision);
+        let Some(known) = known.filter(|map| map.revision == self.config.revision) else {
+            return Ok(None);
+        };
+        let mine = &self.config;
+        let adopt = |map: &mut PoolConfig| {
+            (map.name, map.policy) = (mine.name.clone(), mine.policy.clone());
+            for (node, edited) in map.node.iter_mut().zip(&mine.node) {
+                (node.url, node.domain) = (edited.url.clone(), edited.domain.clone());
+                node.weight = edited.weight;
+            }
+        };
+        let mut same = known.clone();
+        for (node, edited) in same.node.iter_mut().zip(&mine.node) {
+            node.url.clone_from(&edited.url);
+        }
+        // A caller who made the pool may not know the disks that were taken for it.
+        let no_disks = |map: &PoolConfig| {
+            let mut map = map.clone();
+            map.node.iter_mut().for_each(|node| (node.disk, node.since) = (String::new(), 0));
+            map
+        };
+        if no_disks(&same) == no_disks(mine) {
+            return Ok(None);
+        }
+        adopt(&mut same);
+        if no_disks(&same) != no_disks(mine) {
+            let what = "nodes of the pool's description were changed by hand; use kiln pool \
+                        add-node, drain and forget"
+                .into();
+            return Err(PoolError::Refused { what });
+        }
+        let next = self.with_config(known).change(false, settings, |next| {
+            adopt(next);
+            Ok(())
+        })?;
+        Ok(Some(next))
+    }
+
+    /// Objects that could not be read without these nodes and those that are unavailable: at most
+    /// `limit` names, and how many there are.
+    ///
+    /// # Errors
+    /// The index.
+    pub fn lost_without(
+        &self,
+        ids: &[String],
+        index: &Index,
+        limit: usize,
+    ) -> Result<(Vec<String>, u64)> {
+        let gone = |id: &String| {
+            let at = self.config.position(id).filter(|_| !ids.contains(id));
+            at.is_none_or(|at| !self.nodes[at].is_here())
+        };
+        let (mut names, mut count) = (Vec::new(), 0);
+        index.each("", None, |listed| {
+            let lost: Vec<usize> =
+                (0..listed.nodes.len()).filter(|at| gone(&listed.nodes[*at])).collect();
+            let data = match listed.k {
+                0 => true,
+                _ => self.codec(&listed.code)?.tolerates(&lost),
+            };
+            if !data || listed.manifests.iter().all(gone) {
+                count += 1;
+                if names.len() < limit {
+                    names.push(listed.name);
+                }
+            }
+            Ok(true)
+        })?;
+        Ok((names, count))
+    }
+
+    /// Takes nodes out of the pool for good. What only they had is
+    /// lost: whoever calls this has told people what that is.
+    ///
+    /// # Errors
+    /// As [`Pool::set_state`].
+    pub fn forget(
+        &self,
+        ids: &[String],
+        force: bool,
+        settings: &Settings<'_>,
+    ) -> Result<PoolConfig> {
+        self.change(force, settings, |next| {
+            for id in ids {
+                let at = known(next, id)?;
+                next.node.remove(at);
+                next.gone.push(id.clone());
+            }
+            Ok(())
+        })
+    }
+
+    /// Settles the map if a survey found that no manifest is missing anywhere: from then on only
+    /// the homes of now are asked. The index is the one that was surveyed by. `None`: it was
+    /// settled, or it cannot be yet.
+    ///
+    /// # Errors
+    /// As [`Pool::change`]; a node that cannot be written.
+    pub fn settle(
+        &self,
+        status: &PoolStatus,
+        index: &Index,
+        settings: &Settings<'_>,
+    ) -> Result<Option<PoolConfig>> {
+        let as_seen = |(node, row): (&PoolNode, &crate::NodeStatus)| row.present == node.is_here();
+        let as_seen = self.nodes.iter().zip(&status.nodes).all(as_seen);
+        if !as_seen || status.under_replicated > 0 || !self.is_backfilling() {
+            return Ok(None);
+        }
+        if !self.is_sure_of_all(index)? {
+            return Ok(None);
+        }
+        self.settle_now(settings)
+    }
+
+    /// Whether the homes of every object, those of before included, tell which version is the
+    /// newest. A survey reads names, and with as many domains unavailable as may be one manifest
+    /// that is corrupt is enough to hide a version: then all of them are read.
+    fn is_sure_of_all(&self, index: &Index) -> Result<bool> {
+        let sure = |at: usize, since| self.nodes[at].is_here() && !self.is_newer_than(at, since);
+        if self.config.all_visible_with_less(sure) {
+            return Ok(true);
+        }
+        let mut all = true;
+        index.in_batches("", BATCH, true, |batch| {
+            let keys = batch.iter().map(|listed| Ok((Key::of(&listed.name)?, true)));
+            let found = self.ask_each(&keys.collect::<Result<Vec<_>>>()?)?;
+            all = found.iter().all(|found| found.certain);
+            Ok(all)
+        })?;
+        Ok(all)
+    }
+
+    /// As [`Pool::settle`], when all manifests are known to be in place. They are, of the objects
+    /// that anybody knows of; and these are all, unless too many nodes are unavailable.
+    pub(crate) fn settle_now(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
+        let sure = |at: usize, since| self.nodes[at].is_here() && !self.is_newer_than(at, since);
+        if !self.config.all_visible(sure) {
+            return Ok(None);
+        }
+        let next = self.change(false, settings, |next| {
+            next.settle();
+            Ok(())
+        })?;
+        for node in &self.nodes {
+            if let Ok(store) = node.store()
+                && identity(&**store)?.is_some_and(|found| found.filling)
+            {
+                write_identity(&**store, &next, &node.config)?;
+            }
+        }
+        Ok(Some(next))
+    }
+
+    fn known(&self, id: &str) -> Result<usize> {
+        known(&self.config, id)
+    }
+}
+
+fn known(config: &PoolConfig, id: &str) -> Result<usize> {
+    let at = config.position(id);
+    at.ok_or_else(|| PoolError::Usage { what: format!("the pool has no node {id:?}") })
+}
+
+/// A node that comes back after it was out is no new witness: its disk is the one that it had, so
+/// that it lacks a manifest means what it always did. What changed meanwhile is found on the homes
+/// of the epochs in which it was out; they are asked until a repair has settled the map.
+fn enter_state(next: &mut PoolConfig, id: &str, state: NodeState) -> Result<()> {
+    let at = known(next, id)?;
+    next.node[at].state = state;
+    Ok(())
+}
+
+fn added(next: &mut PoolConfig, node: &NodeConfig) -> Result<()> {
+    // The id may be used again: it is the disk that tells the new node from the old.
+    next.gone.retain(|id| *id != node.id);
+    let since = next.revision;
+    let mut node = node.clone();
+    (node.since, node.state) = (since, NodeState::In);
+    next.node.push(node);
+    Ok(())
+}

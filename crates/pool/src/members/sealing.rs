@@ -1,0 +1,182 @@
+//! A pool gets a key, or another one: every manifest is written again with its seal.
+//!
+//! First the map says that the new seal is the one to write, and that those of before still count;
+//! then all manifests are renewed; then the map says that nothing else counts any more. What is cut
+//! short goes on when it is run again.
+
+use kiln_store::SumKind;
+use kiln_stripe::{PoolError, Result, Settings};
+use serde::Serialize;
+
+use crate::index::Index;
+use crate::manifest::commit::Change;
+use crate::map::pool::Opener;
+use crate::map::seal::UNSEALED;
+use crate::members::membership::map_of;
+use crate::{Body, Key, Manifest};
+use crate::{Listed, Pool, PoolConfig, PoolKeys};
+
+/// Objects whose manifests are renewed together.
+const TOGETHER: usize = 256;
+
+/// What sealing a pool did.
+///
+/// ```
+/// assert_eq!(kiln_pool::SealReport::default().sealed, 0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SealReport {
+    /// The id of the key that seals now.
+    pub key: String,
+    /// Manifests looked at, those of removed objects among them.
+    pub manifests: u64,
+    /// Manifests that were sealed by this run; the others had the seal already.
+    pub sealed: u64,
+    /// Objects in shards of before, which are checked by CRCs still: a forged shard of theirs is
+    /// found by a deep scrub, not by every read. Put again they are checked by hashes.
+    pub shards_with_crc: u64,
+}
+
+impl Pool {
+    /// The map by which the first of the keys at hand is the one to seal with, and what counted
+    /// before does still; `None` when it is so already.
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] without a key; as [`Pool::change`].
+    pub fn begin_sealing(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
+        let id = self.first_key()?;
+        if self.config.sealed.first() == Some(&id) {
+            return Ok(None);
+        }
+        self.all_here()?;
+        let next = self.change(false, settings, |next| {
+            if next.sealed.is_empty() {
+                next.sealed.push(UNSEALED.to_owned());
+            }
+            next.sealed.retain(|known| *known != id);
+            next.sealed.insert(0, id);
+            Ok(())
+        })?;
+        Ok(Some(next))
+    }
+
+    /// Seals all manifests by the first key, and then accepts no other seal; the map that says so
+    /// is returned with the report. The index must be fresh, and all nodes available: what a node
+    /// has that was not sealed would not be believed when it is back.
+    ///
+    /// # Errors
+    /// [`PoolError::Refused`] while nodes are unavailable; as [`Pool::change`]; stores.
+    pub fn seal_all(
+        &self,
+        index: &Index,
+        now_ms: u64,
+        settings: &Settings<'_>,
+    ) -> Result<(PoolConfig, SealReport)> {
+        let id = self.first_key()?;
+        let only = PoolConfig { sealed: vec![id.clone()], ..self.config.clone() };
+        let strict = self.with_config(only);
+        let mut report = SealReport { key: id.clone(), ..SealReport::default() };
+        settings.observer.begin("seal", None);
+        index.in_batches("", TOGETHER, true, |batch| {
+            self.seal_batch(&strict, batch, now_ms, &mut report, settings)?;
+            Ok(true)
+        })?;
+        if self.config.sealed.len() == 1 {
+            return Ok((self.config.clone(), report));
+        }
+        self.all_here()?;
+        let config = self.change(false, settings, |next| {
+            next.sealed = vec![id];
+            Ok(())
+        })?;
+        Ok((config, report))
+    }
+
+    /// The map of a pool whose key is lost, by which what its nodes have is believed as it is,
+    /// whoever sealed it: as in a pool without a key, so that it can be given another one. Those
+    /// who have the lost key believe neither this map nor what is done by it.
+    ///
+    /// # Errors
+    /// [`PoolError::Refused`] while nodes are unavailable; as [`Pool::change`].
+    pub fn without_key(
+        config: PoolConfig,
+        open: Opener<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<PoolConfig> {
+        let doubtful = |config: PoolConfig| PoolConfig {
+            sealed: vec![UNSEALED.to_owned()],
+            keys: PoolKeys::default(),
+            ..config
+        };
+        let mut pool = Pool::open(doubtful(config), open)?;
+        pool.all_here()?;
+        while let Err(error) = pool.check_map() {
+            let PoolError::MapChanged { node, .. } = &error else { return Err(error) };
+            let newer = pool.store(node).and_then(|store| map_of(store, &pool.config).ok()?);
+            let known = pool.config.revision;
+            let Some(newer) = newer.filter(|map| map.revision > known) else { return Err(error) };
+            pool = Pool::open(doubtful(newer), open)?;
+            pool.all_here()?;
+        }
+        pool.change(false, settings, |next| {
+            next.sealed.clear();
+            Ok(())
+        })
+    }
+
+    fn seal_batch(
+        &self,
+        strict: &Pool,
+        batch: &[Listed],
+        now_ms: u64,
+        report: &mut SealReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        let keys: Vec<(Key, bool)> =
+            batch.iter().map(|listed| Ok((Key::of(&listed.name)?, true))).collect::<Result<_>>()?;
+        let found = strict.ask_each(&keys)?;
+        let mut changes = Vec::new();
+        for ((listed, (key, _)), found) in batch.iter().zip(&keys).zip(found) {
+            report.manifests += 1;
+            settings.observer.advance(1);
+            let is_sealed = found.certain && found.corrupt.is_empty() && found.newest.is_some();
+            let kept = found.newest.as_ref().filter(|_| is_sealed);
+            report.shards_with_crc += u64::from(kept.is_some_and(has_crc));
+            if !is_sealed {
+                let name = &listed.name[..];
+                let staged_shards = &[];
+                changes.push(Change { key: *key, name, now_ms, thorough: true, staged_shards });
+            }
+        }
+        let ends = self.commit_all(&changes, settings, |_, found| Ok(found.newest.clone()))?;
+        for end in ends {
+            let Some(manifest) = end? else { continue };
+            report.sealed += 1;
+            report.shards_with_crc += u64::from(has_crc(&manifest));
+        }
+        Ok(())
+    }
+
+    fn first_key(&self) -> Result<String> {
+        let what = || PoolError::Usage { what: "sealing a pool needs a key of it".into() };
+        self.config.keys.ids().into_iter().next().ok_or_else(what)
+    }
+
+    fn all_here(&self) -> Result<()> {
+        let away: Vec<&str> = self.away().iter().map(|(node, _)| &node.id[..]).collect();
+        if away.is_empty() {
+            return Ok(());
+        }
+        let what = format!(
+            "nodes {} are unavailable, and what they have would not be believed when they are \
+             back; bring them back, or let kiln pool forget them",
+            away.join(", ")
+        );
+        Err(PoolError::Refused { what })
+    }
+}
+
+/// Whether an object is in shards that are checked by CRCs.
+fn has_crc(manifest: &Manifest) -> bool {
+    matches!(&manifest.body, Body::Shards(placed) if placed.sums == SumKind::Crc32c)
+}

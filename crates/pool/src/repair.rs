@@ -1,0 +1,14 @@
+//! Finding and repairing damage: survey, queue, object repair, scrub, rebalance.
+
+pub mod queue;
+pub(crate) mod unreferenced_shards;
+pub(crate) mod survey;
+pub(crate) mod health;
+pub(crate) mod object_repair;
+pub(crate) mod rebuild;
+pub(crate) mod recover;
+pub(crate) mod rebalance;
+pub(crate) mod scrub;
+pub(crate) mod relocated_shards;
+pub(crate) mod stale_members;
+pub(crate) mod orphan_gc;

@@ -1,0 +1,428 @@
+//! Repair of one object: lost shards are rebuilt as partial files, verified, and put in place.
+
+use kiln_stripe::node::Part;
+use kiln_stripe::rebuild::{Rebuilt, rebuild_shards};
+use kiln_stripe::{Depth, Observer, PoolError, ReadsReport, Result, Settings};
+use serde::Serialize;
+
+use crate::Pool;
+use crate::data::capacity::WithRoom;
+use crate::data::shards::ObjectShards;
+use crate::index::suspected;
+use crate::manifest::commit::{Change, StagedShard, places};
+use crate::manifest::quorum::Found;
+use crate::repair::health::Health;
+use crate::{Body, Key, Manifest, NodeFile};
+
+/// Rounds of a repair that keeps finding new damage in its helpers.
+const ROUNDS: usize = 4;
+
+/// How to repair an object.
+///
+/// ```
+/// assert!(!kiln_pool::HealRequest::default().away);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct HealRequest {
+    /// The time, in ms since 1970.
+    pub now_ms: u64,
+    /// Also rebuild the shards of unavailable nodes, on other nodes, as if they were lost.
+    pub away: bool,
+    /// Indices known to be damaged.
+    pub suspects: Vec<u16>,
+    /// Whether [`Pool::needs`] has sound shards rebuilt, too, that must leave a node: its link may
+    /// have enough to carry.
+    pub rebuild_leaving: bool,
+}
+
+/// What a repair of one object did.
+///
+/// ```
+/// assert!(kiln_pool::Healed::default().rebuilt.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Healed {
+    /// The object.
+    pub object: String,
+    /// Indices rebuilt or moved, and the node of each.
+    pub rebuilt: Vec<(u16, String)>,
+    /// Indices not rebuilt because their nodes are unavailable.
+    pub left: Vec<u16>,
+    /// Chunk bytes read.
+    pub bytes_read: u64,
+    /// Contiguous reads of chunk bytes.
+    pub read_runs: u64,
+    /// Chunk bytes written.
+    pub bytes_written: u64,
+    /// Of these, kept from an interrupted repair.
+    pub resumed_bytes: u64,
+    /// Copies of the manifest were made or renewed.
+    pub manifest: bool,
+    /// What its reads were expected to cost, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<ExpectedReads>,
+}
+
+/// What reads were expected to cost on [`Settings::devices`]: seconds, or what is paid.
+///
+/// ```
+/// assert_eq!(kiln_pool::ExpectedReads::default().planned, 0.0);
+/// ```
+#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ExpectedReads {
+    /// As they were planned.
+    pub planned: f64,
+    /// With one read for every run of the repair with the fewest bytes.
+    pub as_runs: f64,
+    /// Of k whole chunks.
+    pub whole_chunks: f64,
+}
+
+impl ExpectedReads {
+    /// Adds what was expected of one repair.
+    pub(crate) fn add(sum: &mut Option<ExpectedReads>, more: Option<ExpectedReads>) {
+        let Some(more) = more else { return };
+        let sum = sum.get_or_insert_default();
+        sum.planned += more.planned;
+        sum.as_runs += more.as_runs;
+        sum.whole_chunks += more.whole_chunks;
+    }
+
+    /// Those of one repair.
+    ///
+    /// ```
+    /// let reads = kiln_stripe::ReadsReport { expected_seconds: 2.0, ..Default::default() };
+    /// assert_eq!(kiln_pool::ExpectedReads::of(&reads).planned, 2.0);
+    /// ```
+    pub fn of(reads: &ReadsReport) -> ExpectedReads {
+        ExpectedReads {
+            planned: reads.expected_seconds,
+            as_runs: reads.expected_seconds_as_runs,
+            whole_chunks: reads.expected_seconds_whole_chunks,
+        }
+    }
+}
+
+/// Progress of many objects as one: phases of single objects are not told.
+pub(crate) struct Quiet<'a>(pub &'a dyn Observer);
+
+impl Observer for Quiet<'_> {
+    fn advance(&self, bytes: u64) {
+        self.0.advance(bytes);
+    }
+
+    fn warn(&self, message: &str) {
+        self.0.warn(message);
+    }
+}
+
+/// Where one shard goes.
+pub(crate) struct Target {
+    pub index: usize,
+    pub node: usize,
+    pub part: String,
+    pub name: String,
+}
+
+/// An object whose rebuilt shards are verified parts on their nodes.
+pub(crate) struct InPlace<'a> {
+    pub key: Key,
+    pub name: &'a str,
+    /// The version that they are of.
+    pub run: [u8; 16],
+    pub targets: &'a [Target],
+    /// The time, in ms since 1970.
+    pub now_ms: u64,
+}
+
+impl InPlace<'_> {
+    fn staged(&self) -> Vec<StagedShard> {
+        let staged = |target: &Target| StagedShard {
+            node: target.node,
+            part: target.part.clone(),
+            name: target.name.clone(),
+        };
+        self.targets.iter().map(staged).collect()
+    }
+}
+
+impl Pool {
+    /// Repairs one object: rebuilds its lost and damaged shards (on their nodes, or on others
+    /// where those are gone or to be drained) and renews its manifest.
+    ///
+    /// A rebuilt shard is a hidden part until its digest equals the one in the manifest and it
+    /// was read back from its node. A shard that moves is removed from its old node only after
+    /// that. An interrupted repair goes on where its parts end.
+    ///
+    /// # Errors
+    /// [`PoolError::StripeLost`] and [`PoolError::NotRecoverable`] when too much is lost,
+    /// [`PoolError::Refused`] when there is no domain for a shard, [`PoolError::Mismatch`]; store
+    /// errors. Nothing is then replaced.
+    pub fn heal(&self, name: &str, req: &HealRequest, settings: &Settings<'_>) -> Result<Healed> {
+        let key = Key::of(name)?;
+        let mut healed = Healed { object: name.to_owned(), ..Healed::default() };
+        let mut suspects = req.suspects.clone();
+        for _ in 0..ROUNDS {
+            let found = self.look_at_all(&key, name)?;
+            let Some(manifest) = found.newest.clone() else {
+                return Err(PoolError::NoObject { name: name.to_owned() });
+            };
+            let health = self.health(&found, Depth::Headers, &suspects, settings)?;
+            let skip = |index: &u16| !req.away && health.away.contains(index);
+            healed.left = health.targets.iter().copied().filter(skip).collect();
+            let todo: Vec<u16> = health.targets.iter().copied().filter(|i| !skip(i)).collect();
+            if todo.is_empty() {
+                if health.under_replicated || (req.away && health.copies_away) {
+                    self.renew(key, &manifest, req.now_ms, settings)?;
+                    healed.manifest = true;
+                } else if health.targets.is_empty() && healed.rebuilt.is_empty() {
+                    self.note_sound(&key, &manifest, settings)?;
+                }
+                return Ok(healed);
+            }
+            let done = |index: &&u16| healed.rebuilt.iter().any(|(done, _)| done == *index);
+            let rebuilt = match todo.iter().find(done) {
+                Some(&index) => {
+                    let todo = "its disk does not return the bytes that were written; replace the \
+                                disk";
+                    let (object, index, todo) = (name.to_owned(), index.into(), todo.into());
+                    Err(PoolError::Mismatch { object, index, todo })
+                }
+                None => self.rebuild(
+                    key,
+                    &found,
+                    &manifest,
+                    &health,
+                    &todo,
+                    (req, &suspects),
+                    &mut healed,
+                    settings,
+                ),
+            };
+            suspects = match rebuilt {
+                Ok(suspects) => suspects,
+                Err(error) if self.is_in_force(&key, &manifest)? => return Err(error),
+                // It was replaced or removed, and its shards went while they were looked at.
+                Err(_) => {
+                    healed.rebuilt.clear();
+                    Vec::new()
+                }
+            };
+        }
+        let what = format!("object {name:?}: every attempt finds new damage; run kiln scrub");
+        Err(PoolError::Refused { what })
+    }
+
+    /// Whether nothing has changed an object since this manifest was found: what its shards seem to
+    /// lack else says nothing of it.
+    pub(crate) fn is_in_force(&self, key: &Key, manifest: &Manifest) -> Result<bool> {
+        Ok(self.ask(key, false)?.newest.as_ref() == Some(manifest))
+    }
+
+    /// Rebuilds some shards; returns indices of others that turned out to be damaged.
+    #[allow(clippy::too_many_arguments)]
+    fn rebuild(
+        &self,
+        key: Key,
+        found: &Found,
+        manifest: &Manifest,
+        health: &Health,
+        todo: &[u16],
+        (req, suspects): (&HealRequest, &[u16]),
+        healed: &mut Healed,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<u16>> {
+        if health.margin < 0 {
+            let detail = health.notes.join("; ");
+            return Err(PoolError::NotRecoverable { object: manifest.name.clone(), detail });
+        }
+        debug_assert!(found.newest.as_ref() == Some(manifest));
+        let shards = ObjectShards::open(self, manifest)?;
+        let bytes = kiln_stripe::rebuild::chunk_bytes(&shards, 0);
+        let (targets, refused) = self.targets(key, manifest, todo, bytes)?;
+        if let (true, Some(refused)) = (targets.is_empty(), &refused) {
+            // Copies of the manifest have homes of their own. Without them the map is not settled,
+            // and nothing that would make room for the shards could be changed in the end.
+            if health.under_replicated || (req.away && health.copies_away) {
+                self.renew(key, manifest, req.now_ms, settings)?;
+            }
+            return Err(PoolError::Refused { what: refused.clone() });
+        }
+        let wrong: Vec<usize> =
+            suspects.iter().map(|s| suspected(*s)).filter(|s| s.1).map(|s| s.0).collect();
+        let bad = self.write_parts(&shards, &targets, &wrong, healed, settings)?;
+        let (name, run, now_ms) = (&manifest.name[..], manifest.run, req.now_ms);
+        let object = InPlace { key, name, run, targets: &targets, now_ms };
+        if !self.put_in_place(&object, settings)? {
+            return Ok(Vec::new());
+        }
+        healed.manifest = true;
+        for target in &targets {
+            let node = self.nodes[target.node].config.id.clone();
+            healed.rebuilt.push((target.index as u16, node));
+        }
+        match refused {
+            Some(what) if bad.is_empty() => Err(PoolError::Refused { what }),
+            _ => Ok(bad),
+        }
+    }
+
+    /// Makes verified parts the shards of their object. `false`: the object was replaced or
+    /// removed meanwhile, and the parts with it.
+    pub(crate) fn put_in_place(
+        &self,
+        object: &InPlace<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<bool> {
+        let ends = self.put_all_in_place(std::slice::from_ref(object), settings)?;
+        ends.into_iter().next().unwrap_or(Ok(false))
+    }
+
+    /// As [`Pool::put_in_place`], for objects of which none is there twice, with one commit.
+    pub(crate) fn put_all_in_place(
+        &self,
+        objects: &[InPlace<'_>],
+        settings: &Settings<'_>,
+    ) -> Result<Vec<Result<bool>>> {
+        let staged: Vec<Vec<StagedShard>> = objects.iter().map(InPlace::staged).collect();
+        let changes: Vec<Change<'_>> = (objects.iter().zip(&staged))
+            .map(|(object, staged_shards)| {
+                let InPlace { key, name, now_ms, .. } = *object;
+                Change { key, name, now_ms, thorough: true, staged_shards }
+            })
+            .collect();
+        let committed = self.commit_all(&changes, settings, |at, now| {
+            let InPlace { run, targets, .. } = objects[at];
+            let Some(current) = now.newest.as_ref().filter(|now| now.run == run) else {
+                return Ok(None);
+            };
+            let mut next = current.clone();
+            if let Body::Shards(placed) = &mut next.body {
+                for target in targets {
+                    let id = &self.nodes[target.node].config.id;
+                    placed.places[target.index].node.clone_from(id);
+                }
+            }
+            Ok(Some(next))
+        })?;
+        let ends = committed.into_iter().zip(&staged).map(|(committed, staged)| {
+            if committed?.is_some() {
+                return Ok(true);
+            }
+            // The object was replaced or removed: its new version is the one to look at.
+            for staged_shard in staged {
+                if let Ok(store) = self.nodes[staged_shard.node].store() {
+                    store.remove(&staged_shard.part)?;
+                }
+            }
+            Ok(false)
+        });
+        Ok(ends.collect())
+    }
+
+    /// A shard that is to be written on a node.
+    pub(crate) fn target(&self, key: Key, run: [u8; 16], index: u16, node: usize) -> Target {
+        let part = NodeFile::RepairPart { key, run, index, by: self.config.repairer }.name();
+        let name = NodeFile::Shard { key, run, index }.name();
+        Target { index: usize::from(index), node, part, name }
+    }
+
+    /// Where the shards in `todo`, of so many bytes each, go: to their own nodes, or to the best of
+    /// the other domains that have room; and why some go nowhere, if so.
+    fn targets(
+        &self,
+        key: Key,
+        manifest: &Manifest,
+        todo: &[u16],
+        bytes: u64,
+    ) -> Result<(Vec<Target>, Option<String>)> {
+        let own: Vec<(u16, Option<usize>)> =
+            places(manifest).map(|(index, node)| (index, self.config.position(node))).collect();
+        let asked = self.asked();
+        let stays = |index: u16, at: usize| {
+            let leaves = self.nodes[at].config.is_leaving();
+            !todo.contains(&index) || (!leaves && self.is_still(at, &asked))
+        };
+        let mut taken: Vec<&str> = Vec::new();
+        for &(index, at) in &own {
+            if let Some(at) = at.filter(|&at| stays(index, at)) {
+                taken.push(&self.nodes[at].config.domain);
+            }
+        }
+        let home = |index: u16| own[usize::from(index)].1.filter(|&at| stays(index, at));
+        let moving = todo.iter().filter(|index| home(**index).is_none()).count();
+        let WithRoom { chosen, full, .. } =
+            self.place_with_room(&key, moving, &taken, bytes, &asked)?;
+        let mut fresh = chosen.into_iter();
+        let mut targets = Vec::with_capacity(todo.len());
+        let mut nowhere = Vec::new();
+        for &index in todo {
+            match home(index).or_else(|| fresh.next()) {
+                Some(node) => targets.push(self.target(key, manifest.run, index, node)),
+                None => nowhere.push(index),
+            }
+        }
+        let refused = (!nowhere.is_empty()).then(|| {
+            format!(
+                "object {:?}: there is no domain left for shards {nowhere:?}; replace a node's \
+                 disk or add a node{}",
+                manifest.name,
+                self.without_room(&full)
+            )
+        });
+        Ok((self.named_directly(targets), refused))
+    }
+
+    /// Targets with the names under which their shards are written: where there are no renames
+    /// those that they keep.
+    pub(crate) fn named_directly(&self, mut targets: Vec<Target>) -> Vec<Target> {
+        for target in &mut targets {
+            if self.is_direct(target.node) {
+                target.part.clone_from(&target.name);
+            }
+        }
+        targets
+    }
+
+    /// Rebuilds shards as parts, without reading those that are `wrong`; returns indices of others
+    /// that turned out to be damaged.
+    pub(crate) fn write_parts(
+        &self,
+        shards: &ObjectShards,
+        targets: &[Target],
+        wrong: &[usize],
+        healed: &mut Healed,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<u16>> {
+        let mut parts = Vec::with_capacity(targets.len());
+        for target in targets {
+            let store = self.usable(target.node)?;
+            parts.push(Part { index: target.index, store, name: target.part.clone() });
+        }
+        let quiet = Settings { observer: &Quiet(settings.observer), ..self.settings(settings) };
+        let Rebuilt { statistics, written_each, kept_each } =
+            rebuild_shards(shards, &parts, wrong, settings.devices, &quiet)?;
+        ExpectedReads::add(&mut healed.expected, statistics.reads.as_ref().map(ExpectedReads::of));
+        healed.bytes_read += statistics.bytes();
+        healed.read_runs += statistics.runs();
+        healed.bytes_written += written_each * targets.len() as u64;
+        healed.resumed_bytes += kept_each * targets.len() as u64;
+        let bad = statistics.bad_indices().into_iter();
+        let others = bad.filter(|index| targets.iter().all(|target| target.index != *index));
+        Ok(others.map(|index| index as u16).collect())
+    }
+
+    /// Writes the same manifest again, to all nodes that should hold it.
+    pub(crate) fn renew(
+        &self,
+        key: Key,
+        manifest: &Manifest,
+        now_ms: u64,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        let change =
+            Change { key, name: &manifest.name, now_ms, thorough: true, staged_shards: &[] };
+        self.commit(&change, settings, |found| Ok(found.newest.clone()))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,316 @@
+//! What a scrub does with files that no manifest asks for: data goes into quarantine, objects whose
+//! manifests are all lost are made again from their shards, and what is long since of no use goes.
+
+use std::collections::BTreeMap;
+
+use kiln_store::{Backend, ShardReader, move_file};
+use kiln_stripe::{Result, Settings};
+
+use crate::data::shards::Member;
+use crate::data::shards::ObjectShards;
+use crate::index::Index;
+use crate::manifest::commit::{Change, places};
+use crate::manifest::quorum::Found;
+use crate::map::meta_files::epoch_of;
+use crate::map::presence::is_marked;
+use crate::repair::scrub::{ScrubReport, ScrubRequest};
+use crate::repair::unreferenced_shards::{Stray, Strays};
+use crate::{Body, Key, Manifest, NodeFile, Place, Placed, place};
+use crate::{Listed, Pool};
+
+impl Pool {
+    /// A file in quarantine: it returns to its place if it is asked for again and nothing is there,
+    /// and goes when its time is over.
+    pub(crate) fn leave_quarantine(
+        &self,
+        at: usize,
+        file: &NodeFile,
+        since: u64,
+        found: &Found,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+    ) -> Result<()> {
+        let (store, node) = (self.usable(at)?, &self.nodes[at].config.id);
+        if let (NodeFile::QuarantinedShard { key, run, index, .. }, Some(manifest)) =
+            (file, &found.newest)
+            && manifest.run == *run
+            && places(manifest).any(|(i, id)| i == *index && id == node)
+            && !req.dry_run
+        {
+            let shard = NodeFile::Shard { key: *key, run: *run, index: *index }.name();
+            let members = ObjectShards::open(self, manifest)?.members;
+            if matches!(members[usize::from(*index)], Member::Lost(_)) {
+                move_file(store, &file.name(), &shard)?;
+                return Ok(());
+            }
+        }
+        if since.saturating_add(req.grace_ms) > req.now_ms || req.dry_run {
+            report.quarantined += 1;
+            return Ok(());
+        }
+        store.remove(&file.name())?;
+        Ok(())
+    }
+
+    /// Makes objects again of which no manifest is left, only shards: what suffices to decode, and
+    /// is more than a removal leaves behind while m nodes are unavailable, was not removed.
+    pub(crate) fn restore(
+        &self,
+        strays: &Strays,
+        index: &Index,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        for ((key, run), shards) in strays.lost() {
+            let Some(manifest) = self.manifest_of(key, run, shards, req)? else { continue };
+            if self.config.seals().is_strict() {
+                report.unproven += 1;
+                settings.observer.warn(&format!(
+                    "object {:?}: no copy of its manifest is left, {} shards are; the pool is \
+                     sealed, and shards cannot prove whose they are: look at them, and put the \
+                     object again",
+                    manifest.name,
+                    shards.len()
+                ));
+                continue;
+            }
+            report.restored += 1;
+            if req.dry_run {
+                continue;
+            }
+            let change = Change {
+                key: *key,
+                name: &manifest.name,
+                now_ms: req.now_ms,
+                thorough: true,
+                staged_shards: &[],
+            };
+            // They were just put in quarantine.
+            for &(at_index, at) in shards {
+                let file = NodeFile::Shard { key: *key, run: *run, index: at_index };
+                if let Some(kept) = file.quarantined(req.now_ms) {
+                    move_file(self.usable(at)?, &kept.name(), &file.name())?;
+                }
+            }
+            let committed = self.commit(&change, settings, |now| {
+                Ok(now.newest.is_none().then(|| manifest.clone()))
+            })?;
+            if let Some(manifest) = committed {
+                settings.observer.warn(&format!(
+                    "object {:?}: no copy of its manifest was left; it was made again from {} \
+                     shards",
+                    manifest.name,
+                    shards.len()
+                ));
+                index.store(&[(*key, Listed::of(&manifest))])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the manifest of these shards must have been; `None` when they are too few to tell.
+    fn manifest_of(
+        &self,
+        key: &Key,
+        run: &[u8; 16],
+        shards: &[Stray],
+        req: &ScrubRequest<'_>,
+    ) -> Result<Option<Manifest>> {
+        let mut known: Option<(kiln_store::ShardInfo, u64, Vec<kiln_store::Digest>)> = None;
+        let mut sound: BTreeMap<u16, usize> = BTreeMap::new();
+        for &(index, at) in shards {
+            let file = NodeFile::Shard { key: *key, run: *run, index };
+            let kept = file.quarantined(req.now_ms).filter(|_| !req.dry_run).unwrap_or(file);
+            let Ok(reader) = ShardReader::open(self.usable(at)?, &kept.name()) else { continue };
+            let (Some(size), Some(digests)) = (reader.size(), reader.digests()) else { continue };
+            let info = kiln_store::ShardInfo { index: 0, size: None, ..reader.info().clone() };
+            if reader.damage().is_some()
+                || reader.info().index != index
+                || info.run != *run
+                || Key::of(&info.object).ok() != Some(*key)
+            {
+                continue;
+            }
+            match &known {
+                Some(first) if first.0 != info || first.1 != size || first.2 != digests => continue,
+                Some(_) => {}
+                None => known = Some((info, size, digests.to_vec())),
+            }
+            sound.insert(index, at);
+        }
+        let Some((info, size, digests)) = known else { return Ok(None) };
+        let Ok(codec) = self.codec(&info.spec) else { return Ok(None) };
+        let (shape, n) = (codec.shape(), usize::from(info.n));
+        let lost: Vec<usize> = (0..n).filter(|i| !sound.contains_key(&(*i as u16))).collect();
+        if shape.n() != n || digests.len() != n || sound.len() <= shape.m || !codec.tolerates(&lost)
+        {
+            return Ok(None);
+        }
+        let taken: Vec<&str> =
+            sound.values().map(|&at| &self.nodes[at].config.domain[..]).collect();
+        let (positions, candidates) = self.candidates(|_| true);
+        let mut others = place(key, &candidates, lost.len(), &taken).into_iter();
+        let mut homes = Vec::with_capacity(n);
+        for (index, digest) in digests.iter().enumerate() {
+            let known = sound.get(&(index as u16)).copied();
+            let at = known.or_else(|| others.next().map(|at| positions[at]));
+            let Some(at) = at else { return Ok(None) };
+            homes.push(Place { node: self.nodes[at].config.id.clone(), digest: *digest });
+        }
+        Ok(Some(Manifest {
+            pool: self.config.id_bytes(),
+            name: info.object.clone(),
+            version: 0,
+            run: *run,
+            created_ms: req.now_ms,
+            size,
+            copies: Vec::new(),
+            body: Body::Shards(Placed {
+                spec: info.spec.clone(),
+                k: info.k,
+                alpha: info.alpha,
+                sub_chunk: info.sub_chunk,
+                segment_stripes: info.segment_stripes,
+                sums: info.sums,
+                places: homes,
+            }),
+        }))
+    }
+
+    /// Sees to it that removals are known on as many homes as objects are: where a copy of a
+    /// tombstone is lost, an older version would be the newest one some day.
+    pub(crate) fn scrub_tombstones(
+        &self,
+        index: &Index,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        for listed in index.tombstones()? {
+            let key = Key::of(&listed.name)?;
+            let renewed = self.look_at_all(&key, &listed.name).and_then(|found| {
+                let Some(manifest) = &found.newest else { return Ok(None) };
+                let lacking = self.manifest_health(&found, manifest, &key).under_replicated;
+                if lacking && !req.dry_run {
+                    self.renew(key, manifest, req.now_ms, settings)?;
+                }
+                Ok((lacking && !req.dry_run).then_some(()))
+            });
+            match renewed {
+                Ok(None) => {}
+                Ok(Some(())) => {
+                    let newest = self.ask(&key, true)?.newest;
+                    let entry = newest.map(|manifest| (key, Listed::of(&manifest)));
+                    index.store(entry.as_slice())?;
+                }
+                Err(error) => {
+                    report.under_replicated += 1;
+                    settings.observer.warn(&error.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a scrub of everything: the map is settled if all is in place, and removals are
+    /// forgotten once nothing can contradict them.
+    pub(crate) fn finish_scrub(
+        &self,
+        strays: &Strays,
+        index: &Index,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        if req.dry_run {
+            return Ok(());
+        }
+        self.readmit(req, report, settings);
+        let mut settled = None;
+        if report.under_replicated == 0 && self.is_backfilling() {
+            settled = self.settle_now(settings)?;
+        }
+        if report.under_replicated > 0 {
+            return Ok(());
+        }
+        let pool = settled.map(|map| self.with_config(map));
+        pool.as_ref().unwrap_or(self).drop_tombstones(strays, index, report, settings)
+    }
+
+    /// Gives the map to nodes that did not get it when it was changed, which succeeds without them:
+    /// from now on an older one says that a disk was rolled back, and what such disks alone have is
+    /// not believed (seed 24000 of the simulator lost an object by that).
+    fn tell_all(&self, settings: &Settings<'_>) -> Result<()> {
+        let knows = |store| epoch_of(store, &self.config).ok().flatten();
+        let behind: Vec<usize> = (self.present())
+            .filter(|(_, store)| knows(*store) != Some(self.config.revision))
+            .map(|(at, _)| at)
+            .collect();
+        behind.into_iter().try_for_each(|at| self.tell(at, settings))
+    }
+
+    /// Tombstones go once all nodes are available and nothing older is left on them, shards
+    /// neither: without a tombstone they are those of an object whose manifest was lost, and made
+    /// one again (seed 2201 of the simulator got a removed object back by that). Versions up to
+    /// theirs are below the pool's floor then: a disk of before brings nothing back.
+    fn drop_tombstones(
+        &self,
+        strays: &Strays,
+        index: &Index,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        if !self.config.is_settled() || !self.away().is_empty() {
+            return Ok(());
+        }
+        let mut tombstones = Vec::new();
+        for listed in index.tombstones()? {
+            if !strays.may_have(&Key::of(&listed.name)?) {
+                tombstones.push(listed);
+            }
+        }
+        let Some(floor) = tombstones.iter().map(|listed| listed.version).max() else {
+            return Ok(());
+        };
+        let emptied = |(_, store): (usize, &dyn Backend)| !is_marked(store);
+        if self.present().any(emptied) {
+            return Ok(());
+        }
+        // All nodes are there: who has an older map after this was rolled back.
+        let pool = self.with_config(self.change(false, settings, |next| {
+            (next.floor, next.floored) = (floor.max(next.floor), next.revision);
+            Ok(())
+        })?);
+        pool.tell_all(settings)?;
+        let mut forgotten = Vec::new();
+        for listed in tombstones {
+            let key = Key::of(&listed.name)?;
+            let _locks = pool.lock(pool.config.homes_now(&key).positions(), settings)?;
+            let found = pool.ask(&key, true)?;
+            let removed = found.newest.as_ref().is_none_or(|manifest| {
+                !manifest.body.is_data() && manifest.version <= pool.config.floor
+            });
+            if !removed || !found.certain {
+                let newest = found.newest.filter(|_| found.certain);
+                let known = newest.map(|manifest| (key, Listed::of(&manifest)));
+                index.store(known.as_slice())?;
+                continue;
+            }
+            let name = NodeFile::Manifest { key }.name();
+            // Older versions first: a crash must not leave one of them without the tombstone that
+            // overrides it. A node that is out may have one too, and would bring it back with it.
+            for (at, store) in pool.present() {
+                if !found.copies.contains(&at) {
+                    store.remove(&name)?;
+                }
+            }
+            for at in &found.copies {
+                pool.usable(*at)?.remove(&name)?;
+            }
+            report.forgotten += 1;
+            forgotten.push(listed.name);
+        }
+        index.forget(&forgotten)
+    }
+}

@@ -1,0 +1,207 @@
+//! Rebalancing: shards move to where they would be placed now.
+//!
+//! Placement is by rendezvous hashing, so what a node that joined takes, and what others give, is
+//! the least that makes shares follow weights. Each object moves by itself: its shards are copied
+//! as hidden parts, read back, and put in place by one commit; so an interrupted run is gone on
+//! with by the next one.
+
+use kiln_stripe::rebuild::chunk_bytes;
+use kiln_stripe::{Result, Settings};
+use serde::Serialize;
+
+use crate::data::shards::ObjectShards;
+use crate::index::{Index, Listed};
+use crate::manifest::commit::places;
+use crate::repair::object_repair::{Healed, InPlace, Quiet, Target};
+use crate::{Body, Key, Manifest, place};
+use crate::{NodeState, Pool};
+
+/// Failures told one by one.
+const MOST_TOLD: usize = 1000;
+
+/// How to rebalance.
+///
+/// ```
+/// assert!(!kiln_pool::RebalanceRequest::default().dry_run);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RebalanceRequest {
+    /// The time, in ms since 1970.
+    pub now_ms: u64,
+    /// Only say what would be moved.
+    pub dry_run: bool,
+}
+
+/// What a rebalancing did.
+///
+/// ```
+/// assert_eq!(kiln_pool::RebalanceReport::default().shards_moved, 0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RebalanceReport {
+    /// Objects in the pool.
+    pub objects: u64,
+    /// Shards that lie elsewhere than they would be placed now.
+    pub shards_misplaced: u64,
+    /// Shards moved (in a dry run, that would be).
+    pub shards_moved: u64,
+    /// Chunk bytes moved (in a dry run, that would be).
+    pub bytes_moved: u64,
+    /// Shards that stay where they are: their nodes are unavailable, or where they should go is
+    /// unavailable or has no room.
+    pub shards_left: u64,
+    /// Objects whose shards could not be moved, and why; at most 1000.
+    pub failed: Vec<(String, String)>,
+    /// How many could not be moved.
+    pub failed_count: u64,
+    /// A dry run.
+    pub dry_run: bool,
+    /// Wall time, filled by the caller.
+    pub seconds: f64,
+}
+
+impl Pool {
+    /// Moves shards to where they would be placed now. The index must be fresh.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use kiln_pool::{Index, NodeConfig, Policy, Pool, PoolConfig};
+    /// # use kiln_stripe::{Settings, Silent};
+    /// # use kiln_store::{Backend, MemoryBackend};
+    /// use kiln_pool::RebalanceRequest;
+    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:1+1")?);
+    /// # let disks: Vec<Arc<dyn Backend>> =
+    /// #     (0..3).map(|_| Arc::new(MemoryBackend::new()) as _).collect();
+    /// # for at in 0..3 {
+    /// #     config.node.push(NodeConfig::new(&format!("n{at}"), &format!("memory://{at}")));
+    /// # }
+    /// # let at = |node: &NodeConfig| node.id[1..].parse::<usize>().unwrap();
+    /// # let pool = Pool::create(config, &|node| Ok(disks[at(node)].clone()))?;
+    /// # let (index, settings) = (Index::in_memory()?, Settings::new(&Silent));
+    /// # index.refresh(&pool, b"this boot", &Silent)?;
+    /// let report = pool.rebalance(&index, &RebalanceRequest::default(), &settings)?;
+    /// assert_eq!(report.shards_misplaced, 0);
+    /// # Ok::<(), kiln_stripe::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The index. An object that cannot be moved is told in the report, and the others are moved.
+    pub fn rebalance(
+        &self,
+        index: &Index,
+        req: &RebalanceRequest,
+        settings: &Settings<'_>,
+    ) -> Result<RebalanceReport> {
+        let mut report = RebalanceReport { dry_run: req.dry_run, ..RebalanceReport::default() };
+        let (mut names, mut total) = (Vec::new(), 0);
+        index.each("", None, |listed| {
+            report.objects += 1;
+            let misplaced = self.misplaced(&listed)?;
+            if misplaced > 0 {
+                total += misplaced * listed.size.div_ceil(u64::from(listed.k.max(1)));
+                report.shards_misplaced += misplaced;
+                names.push(listed.name);
+            }
+            Ok(true)
+        })?;
+        settings.observer.begin("rebalance", Some(total));
+        for name in names {
+            if let Err(error) = self.rebalance_object(&name, req, &mut report, settings) {
+                report.failed_count += 1;
+                if report.failed.len() < MOST_TOLD {
+                    report.failed.push((name, error.to_string()));
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// Nodes that an object's shards would be placed on now, by position.
+    fn wanted(&self, key: &Key, count: usize) -> Vec<usize> {
+        let (positions, candidates) = self.candidates(|node| node.config.state == NodeState::In);
+        place(key, &candidates, count, &[]).into_iter().map(|at| positions[at]).collect()
+    }
+
+    fn misplaced(&self, listed: &Listed) -> Result<u64> {
+        let wanted = self.wanted(&Key::of(&listed.name)?, listed.nodes.len());
+        let ids: Vec<&str> = wanted.iter().map(|&at| &self.nodes[at].config.id[..]).collect();
+        let elsewhere = |node: &&String| !ids.contains(&&node[..]);
+        Ok(listed.nodes.iter().filter(elsewhere).count() as u64)
+    }
+
+    fn rebalance_object(
+        &self,
+        name: &str,
+        req: &RebalanceRequest,
+        report: &mut RebalanceReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        let key = Key::of(name)?;
+        let found = self.look_at_all(&key, name)?;
+        // Removed or replaced by something small meanwhile: there is nothing to be moved.
+        let Some(manifest) = found.data().filter(|m| matches!(m.body, Body::Shards(_))) else {
+            return Ok(());
+        };
+        let shards = ObjectShards::open(self, manifest)?;
+        let bytes = chunk_bytes(&shards, 0);
+        let targets = self.moves(key, manifest, bytes, report)?;
+        if targets.is_empty() {
+            return Ok(());
+        }
+        if !req.dry_run {
+            let mut healed = Healed::default();
+            let quiet = Settings { observer: &Quiet(settings.observer), ..*settings };
+            self.write_parts(&shards, &targets, &[], &mut healed, &quiet)?;
+            let (run, now_ms) = (manifest.run, req.now_ms);
+            let object = InPlace { key, name, run, targets: &targets, now_ms };
+            if !self.put_in_place(&object, &quiet)? {
+                return Ok(());
+            }
+        }
+        report.shards_moved += targets.len() as u64;
+        report.bytes_moved += bytes * targets.len() as u64;
+        Ok(())
+    }
+
+    /// Which shards of an object go where.
+    fn moves(
+        &self,
+        key: Key,
+        manifest: &Manifest,
+        bytes: u64,
+        report: &mut RebalanceReport,
+    ) -> Result<Vec<Target>> {
+        let held: Vec<Option<usize>> =
+            places(manifest).map(|(_, node)| self.config.position(node)).collect();
+        let wanted = self.wanted(&key, held.len());
+        let misplaced = |at: &Option<usize>| at.is_none_or(|at| !wanted.contains(&at));
+        let domain = |at: usize| &self.nodes[at].config.domain[..];
+        // Where every shard is in the end: a domain never has two of them.
+        let mut domains: Vec<Option<&str>> = held.iter().map(|at| at.map(domain)).collect();
+        let free = wanted.iter().copied().filter(|at| !held.contains(&Some(*at)));
+        let mut roomy = Vec::new();
+        for at in free {
+            if self.nodes[at].is_here() && self.has_room(at, bytes)? {
+                roomy.push(at);
+            }
+        }
+        let mut targets = Vec::new();
+        for (index, at) in held.iter().enumerate().filter(|(_, at)| misplaced(at)) {
+            let here = at.is_some_and(|at| self.nodes[at].is_here());
+            domains[index] = if here { None } else { domains[index] };
+            let fits = |to: &usize| !domains.contains(&Some(domain(*to)));
+            match roomy.iter().position(fits).filter(|_| here) {
+                Some(to) => {
+                    let node = roomy.remove(to);
+                    domains[index] = Some(domain(node));
+                    targets.push(self.target(key, manifest.run, index as u16, node));
+                }
+                None => {
+                    domains[index] = at.map(domain);
+                    report.shards_left += 1;
+                }
+            }
+        }
+        Ok(self.named_directly(targets))
+    }
+}

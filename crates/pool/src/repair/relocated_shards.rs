@@ -1,0 +1,115 @@
+//! Files that the server of a place moved away by itself, as HDFS's balancer does. They are read
+//! from where they are, so no object is damaged; but two shards of one object may be lost with one
+//! machine then. So a scrub looks where they are, and brings them back.
+
+use kiln_store::{Backend, StoreError, Whereabouts, write_whole};
+use kiln_stripe::names::{DESCRIPTION, IDENTITY};
+use kiln_stripe::{Result, Settings};
+
+use crate::Pool;
+use crate::map::meta_files::read_small;
+use crate::{MAX_MANIFEST, NodeFile, ScrubReport, ScrubRequest};
+
+impl Pool {
+    /// Looks where the files of all nodes are, and but for `dry` runs brings back what is
+    /// elsewhere. What fails is said; the next scrub tries again.
+    pub(crate) fn bring_back(
+        &self,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) {
+        for (at, store) in self.present() {
+            let astray = match astray(store) {
+                Ok(astray) => astray,
+                Err(error) => {
+                    settings.observer.warn(&error.to_string());
+                    continue;
+                }
+            };
+            report.astray += astray.len() as u64;
+            if astray.is_empty() || req.dry_run {
+                continue;
+            }
+            match self.bring_back_to(at, store, (&astray, req.now_ms), settings) {
+                Ok(brought) => report.brought_back += brought,
+                Err(error) => settings.observer.warn(&error.to_string()),
+            }
+        }
+    }
+
+    /// Brings files back to a node, each under its lock; how many are back.
+    fn bring_back_to(
+        &self,
+        at: usize,
+        store: &dyn Backend,
+        (astray, now_ms): (&[String], u64),
+        settings: &Settings<'_>,
+    ) -> Result<u64> {
+        let mut brought = 0;
+        for name in astray {
+            // Others have their turn between two files.
+            let _lock = self.lock(std::iter::once(at), settings)?;
+            // It may have been replaced or removed since.
+            let end = match store.whereabouts(name) {
+                Ok(Whereabouts::Away(_)) => bring_back(store, name, now_ms),
+                Ok(_) => Ok(()),
+                Err(error) if error.is_not_found() => Ok(()),
+                Err(error) => Err(error.into()),
+            };
+            match end {
+                Ok(()) => brought += 1,
+                Err(error) => settings.observer.warn(&error.to_string()),
+            }
+        }
+        Ok(brought)
+    }
+}
+
+/// Writes a file anew and puts it in the place of the one that is elsewhere. The node is locked.
+///
+/// A shard is copied where it lies, by the agent if there is one, and takes its name in a step of
+/// its own: an agent whose client is gone may go on copying, but renames nothing.
+fn bring_back(store: &dyn Backend, name: &str, now_ms: u64) -> Result<()> {
+    let Some(NodeFile::Shard { key, run, index }) = NodeFile::parse(name) else {
+        if let Some(bytes) = read_small(store, name, MAX_MANIFEST as u64)? {
+            write_whole(store, name, &bytes)?;
+        }
+        return Ok(());
+    };
+    // No repair has this number. What is left of an interrupted copy is a leftover for a scrub.
+    let part = NodeFile::RepairPart { key, run, index, by: now_ms }.name();
+    let copied = store.copy_home(name, &part).and_then(|()| store.rename(&part, name));
+    Ok(copied.inspect_err(|_: &StoreError| {
+        // The error is the one to tell; the file itself is as it was.
+        let _ = store.remove(&part);
+    })?)
+}
+
+/// The files of a node that are elsewhere, and that are only written under its lock: shards,
+/// manifests, the map, and what says whose disk it is. Others are parts, or written anew soon.
+fn astray(store: &dyn Backend) -> Result<Vec<String>> {
+    // Most places need not be listed once more.
+    if store.whereabouts(IDENTITY)? == Whereabouts::Unasked {
+        return Ok(Vec::new());
+    }
+    let mut names = Vec::new();
+    store.each_name(&mut |name| {
+        let file = NodeFile::parse(name);
+        let stays = matches!(file, Some(NodeFile::Shard { .. } | NodeFile::Manifest { .. }));
+        if stays || [IDENTITY, DESCRIPTION].contains(&name) {
+            names.push(name.to_owned());
+        }
+        Ok(())
+    })?;
+    let mut astray = Vec::new();
+    for name in names {
+        match store.whereabouts(&name) {
+            Ok(Whereabouts::Away(_)) => astray.push(name),
+            Ok(Whereabouts::Here | Whereabouts::Unasked) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(astray)
+}

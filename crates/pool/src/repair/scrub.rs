@@ -1,0 +1,535 @@
+//! Scrub: looks at everything a pool has, tells what is wrong, and tidies up.
+
+use kiln_store::{Backend, move_file};
+use kiln_stripe::{Depth, PoolError, Result, Settings};
+use serde::Serialize;
+
+use crate::data::shards::Member;
+use crate::data::shards::ObjectShards;
+use crate::index::{Index, THE_MANIFEST, suspect};
+use crate::map::config::is_zero;
+use crate::repair::object_repair::Quiet;
+use crate::repair::queue::RepairQueue;
+use crate::repair::unreferenced_shards::Strays;
+use crate::{Key, Manifest, NodeFile};
+use crate::{Listed, Pool};
+
+/// Objects that a report tells in detail at most.
+const MAX_TOLD: usize = 1000;
+/// Objects between two updates of the index.
+const BATCH: usize = 1000;
+
+/// How to scrub.
+///
+/// ```
+/// assert_eq!(kiln_pool::ScrubRequest::default().depth, kiln_stripe::Depth::Data);
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ScrubRequest<'a> {
+    /// What is read of each object.
+    pub depth: Depth,
+    /// The time, in ms since 1970.
+    pub now_ms: u64,
+    /// Unfinished files are leftovers when they are older than this.
+    pub grace_ms: u64,
+    /// Only objects whose names begin with this; leftovers are looked for only without it.
+    pub prefix: &'a str,
+    /// Change nothing, not even remove leftovers.
+    pub dry_run: bool,
+}
+
+impl Default for ScrubRequest<'_> {
+    fn default() -> Self {
+        let (depth, prefix) = (Depth::Data, "");
+        ScrubRequest { depth, now_ms: 0, grace_ms: 24 * 3_600_000, prefix, dry_run: false }
+    }
+}
+
+/// What a scrub found.
+///
+/// ```
+/// assert!(kiln_pool::ScrubReport::default().findings.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ScrubReport {
+    /// Objects looked at.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Chunk bytes read.
+    pub bytes_read: u64,
+    /// Objects with damage that a repair can repair.
+    pub damaged: u64,
+    /// Objects that cannot be read in full.
+    pub unreadable: u64,
+    /// Objects that lack copies of their manifest.
+    #[serde(rename = "thin")]
+    pub under_replicated: u64,
+    /// Details of at most 1000 of them.
+    pub findings: Vec<Finding>,
+    /// Files that belong to nothing: of interrupted puts and repairs, of replaced versions.
+    pub leftovers: u64,
+    /// How many of them were removed, or put in quarantine where they are data.
+    pub leftovers_removed: u64,
+    /// Shards and manifests in quarantine: nothing seems to need them; they are removed by a scrub
+    /// after the time of grace.
+    pub quarantined: u64,
+    /// Objects whose manifests were all lost, made again from their shards.
+    pub restored: u64,
+    /// Objects whose manifests were all lost and whose shards are there, in a sealed pool: nothing
+    /// proves that these are what somebody put, so they stay in quarantine.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unproven: u64,
+    /// Tombstones that are no longer needed and were dropped.
+    pub forgotten: u64,
+    /// Bytes given back that objects which are gone still took, in files that they shared with
+    /// others.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub compacted: u64,
+    /// Files that the server of their place has moved elsewhere, as HDFS does.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub astray: u64,
+    /// How many of them are back.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub brought_back: u64,
+    /// Ids of unavailable nodes.
+    pub away: Vec<String>,
+    /// So many nodes are unavailable that there may be objects which only they know.
+    pub incomplete: bool,
+    /// Everything is as it should be.
+    pub clean: bool,
+    /// Wall time, filled by the caller.
+    pub seconds: f64,
+}
+
+/// An object that is not as it should be.
+///
+/// ```
+/// assert!(kiln_pool::Finding::default().lost.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The object.
+    pub object: String,
+    /// Indices of shards to rebuild.
+    pub lost: Vec<u16>,
+    /// Further losses that it tolerates; negative: it cannot be read now.
+    pub margin: i32,
+    /// What was found, one line each.
+    pub notes: Vec<String>,
+}
+
+impl Pool {
+    /// Looks at all objects (rot, missing shards, manifests that are missing or old) and at all
+    /// files of all nodes (leftovers). What is damaged is remembered in the index, for the next
+    /// repair, and reported to `queue`. The index must be fresh.
+    ///
+    /// # Errors
+    /// The index; errors of nodes are findings.
+    pub fn scrub(
+        &self,
+        index: &Index,
+        queue: &mut RepairQueue,
+        req: &ScrubRequest<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<ScrubReport> {
+        let away = self.away().iter().map(|(node, _)| node.id.clone()).collect();
+        let incomplete = !self.sees_all()?;
+        let mut report = ScrubReport { away, incomplete, ..ScrubReport::default() };
+        let mut total = 0;
+        index.each(req.prefix, None, |listed| {
+            total += listed.size;
+            Ok(true)
+        })?;
+        settings.observer.begin("scrub", Some(total));
+        self.scrub_objects(index, queue, req, None, &|| true, &mut report, settings)?;
+        if req.prefix.is_empty() {
+            self.scrub_rest(index, queue, req, &mut report, settings)?;
+        }
+        report.judge();
+        Ok(report)
+    }
+
+    /// A part of a [`Pool::scrub`] of all objects: from behind the object `after` on, in order of
+    /// name, as long as `go_on` says so, which is asked after each object. Gives the last one that
+    /// was looked at; `None`: this was the last part, and everything else was looked at too.
+    ///
+    /// # Errors
+    /// As [`Pool::scrub`].
+    pub fn scrub_part(
+        &self,
+        index: &Index,
+        queue: &mut RepairQueue,
+        req: &ScrubRequest<'_>,
+        after: Option<&str>,
+        go_on: &dyn Fn() -> bool,
+        settings: &Settings<'_>,
+    ) -> Result<(ScrubReport, Option<String>)> {
+        let away = self.away().iter().map(|(node, _)| node.id.clone()).collect();
+        let incomplete = !self.sees_all()?;
+        let mut report = ScrubReport { away, incomplete, ..ScrubReport::default() };
+        let last = self.scrub_objects(index, queue, req, after, go_on, &mut report, settings)?;
+        if last.is_none() {
+            self.scrub_rest(index, queue, req, &mut report, settings)?;
+        }
+        report.judge();
+        Ok((report, last))
+    }
+
+    /// Looks at objects; gives the one after which it was told to end.
+    #[allow(clippy::too_many_arguments)] // all of it is what a scrub has in hand
+    fn scrub_objects(
+        &self,
+        index: &Index,
+        queue: &mut RepairQueue,
+        req: &ScrubRequest<'_>,
+        after: Option<&str>,
+        go_on: &dyn Fn() -> bool,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<Option<String>> {
+        let mut last = None;
+        index.in_batches_after(req.prefix, after, BATCH, false, |batch| {
+            let mut damage = Vec::with_capacity(batch.len());
+            for listed in batch {
+                damage.extend(self.scrub_object(listed, index, req, queue, report, settings)?);
+                if !go_on() {
+                    last = Some(listed.name.clone());
+                    break;
+                }
+            }
+            if !req.dry_run {
+                index.set_damage(&damage)?;
+            }
+            Ok(last.is_none())
+        })?;
+        Ok(last)
+    }
+
+    /// What follows all objects: those that are gone, and files that belong to none.
+    fn scrub_rest(
+        &self,
+        index: &Index,
+        queue: &mut RepairQueue,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        self.scrub_tombstones(index, req, report, settings)?;
+        let strays = self.find_leftovers(index, req, report, settings)?;
+        self.scrub_unlisted(&strays, index, req, queue, report, settings)?;
+        self.restore(&strays, index, req, report, settings)?;
+        self.finish_scrub(&strays, index, req, report, settings)?;
+        self.bring_back(req, report, settings);
+        if !req.dry_run {
+            report.compacted = self.compact(settings);
+        }
+        Ok(())
+    }
+
+    /// Has nodes give back the space of what is gone, one after the other.
+    fn compact(&self, settings: &Settings<'_>) -> u64 {
+        let one = |at: usize, store: &dyn Backend| {
+            let _lock = self.lock(std::iter::once(at), settings)?;
+            Ok::<_, PoolError>(store.compact()?)
+        };
+        let mut compacted = 0;
+        for (at, store) in self.present() {
+            match one(at, store) {
+                Ok(bytes) => compacted += bytes,
+                // Everything is there all the same.
+                Err(error) => settings.observer.warn(&error.to_string()),
+            }
+        }
+        compacted
+    }
+
+    fn scrub_object(
+        &self,
+        listed: &Listed,
+        index: &Index,
+        req: &ScrubRequest<'_>,
+        queue: &mut RepairQueue,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<Option<(Key, Vec<u16>)>> {
+        let key = Key::of(&listed.name)?;
+        let quiet = Quiet(settings.observer);
+        let inner = Settings { observer: &quiet, ..*settings };
+        let found = match self.look_at_all(&key, &listed.name) {
+            Ok(found) => found,
+            Err(error) => {
+                report.unreadable += 1;
+                // The number of copies is unknown.
+                report.under_replicated += 1;
+                let notes = vec![error.to_string()];
+                tell(
+                    report,
+                    Finding { object: listed.name.clone(), margin: -1, notes, lost: vec![] },
+                );
+                return Ok(None);
+            }
+        };
+        if let Some(newest) = found.newest.as_ref().map(Listed::of)
+            && newest != *listed
+        {
+            // Changed meanwhile, or the index followed a copy that a commit cut short left behind.
+            index.store(&[(key, newest)])?;
+        }
+        if found.newest.is_none() && !req.dry_run {
+            // Its shards, if there are any, are to be seen as those of no object.
+            index.forget(std::slice::from_ref(&listed.name))?;
+        }
+        let Some(health) = self.health_in_force(found, req.depth, &inner)? else {
+            return Ok(None);
+        };
+        report.under_replicated += u64::from(health.under_replicated);
+        if listed.k == 0 || req.depth < Depth::Data {
+            settings.observer.advance(listed.size);
+        }
+        report.objects += 1;
+        report.bytes += listed.size;
+        report.bytes_read += health.bytes_read;
+        if health.is_whole() {
+            return Ok((req.depth >= Depth::Data).then_some((key, Vec::new())));
+        }
+        if health.margin < 0 {
+            report.unreadable += 1;
+        } else {
+            report.damaged += 1;
+        }
+        queue.report(health.damaged(key), req.now_ms);
+        // Missing files are found again by any survey; corrupt ones must be remembered.
+        let rot = |i: &u16| !health.away.contains(i) && !health.leaving.contains(i);
+        let remembered = |i: &u16| suspect(*i, health.wrong.contains(i));
+        let mut damaged: Vec<u16> =
+            health.targets.iter().filter(|i| rot(i)).map(remembered).collect();
+        if health.under_replicated {
+            damaged.push(THE_MANIFEST);
+        }
+        let (lost, notes) = (health.targets, health.notes);
+        tell(report, Finding { object: listed.name.clone(), lost, margin: health.margin, notes });
+        Ok(Some((key, damaged)))
+    }
+
+    /// Files on nodes that no manifest in force asks for.
+    fn find_leftovers(
+        &self,
+        index: &Index,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<Strays> {
+        let mut strays = Strays::default();
+        let lookup = index.lookup()?;
+        for (at, store) in self.present() {
+            let node = &self.nodes[at].config.id;
+            let mut suspects: Vec<NodeFile> = Vec::new();
+            let mut end = Ok(());
+            let listed = store.each_name(&mut |name| {
+                if end.is_ok()
+                    && let Some(file) = NodeFile::parse(name)
+                {
+                    if let NodeFile::ManifestPart { key, run, .. } = file {
+                        strays.begun(key, run);
+                    }
+                    if let NodeFile::Manifest { key } = file
+                        && strays.unlisted.len() < MAX_SUSPECTS
+                        && lookup.lacks(&key)
+                    {
+                        strays.unlisted.insert(key);
+                    }
+                    match self.is_wanted(index, node, &file, req) {
+                        Ok(false) if suspects.len() < MAX_SUSPECTS => suspects.push(file),
+                        Ok(false) => strays.leave(file.key()),
+                        Ok(true) => {}
+                        Err(error) => end = Err(error),
+                    }
+                }
+                Ok(())
+            });
+            end?;
+            if let Err(error) = listed {
+                settings.observer.warn(&error.to_string());
+            }
+            for file in suspects {
+                self.clear(at, &file, req, report, &mut strays, settings)?;
+            }
+        }
+        Ok(strays)
+    }
+
+    /// Looks at objects that only their manifests told of.
+    fn scrub_unlisted(
+        &self,
+        strays: &Strays,
+        index: &Index,
+        req: &ScrubRequest<'_>,
+        queue: &mut RepairQueue,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        for key in &strays.unlisted {
+            let found = self.ask(key, true)?;
+            report.under_replicated += u64::from(found.may_hide());
+            let Some(manifest) = found.newest else { continue };
+            let listed = Listed::of(&manifest);
+            index.store(&[(*key, listed.clone())])?;
+            let damage = self.scrub_object(&listed, index, req, queue, report, settings)?;
+            if !req.dry_run {
+                index.set_damage(damage.as_slice())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a file is what the index expects there: a quick answer for the many.
+    fn is_wanted(
+        &self,
+        index: &Index,
+        node: &str,
+        file: &NodeFile,
+        req: &ScrubRequest<'_>,
+    ) -> Result<bool> {
+        let old = |started: u64| started.saturating_add(req.grace_ms) <= req.now_ms;
+        Ok(match file {
+            // Manifests are looked at with their objects, where those are looked for.
+            NodeFile::Manifest { key } => {
+                let homes = self.config.homes(key);
+                let mut homes = homes.iter().flat_map(crate::map::homes::Homes::positions);
+                homes.any(|at| self.nodes[at].config.id == *node)
+            }
+            NodeFile::QuarantinedShard { .. } | NodeFile::QuarantinedManifest { .. } => false,
+            NodeFile::ManifestPart { started, .. } | NodeFile::ShardPart { started, .. } => {
+                !old(*started)
+            }
+            NodeFile::RepairPart { .. } => false,
+            NodeFile::Shard { key, run, index: at } => index.by_key(key)?.is_some_and(|listed| {
+                listed.run == kiln_stripe::names::hex(run)
+                    && listed.nodes.get(usize::from(*at)).is_some_and(|id| id == node)
+            }),
+        })
+    }
+
+    /// Whether nothing needs a file that the manifest in force, if there is one, does not name.
+    fn is_leftover(&self, node: &str, file: &NodeFile, newest: Option<&Manifest>) -> Result<bool> {
+        let (
+            NodeFile::Shard { run, index, .. } | NodeFile::RepairPart { run, index, .. },
+            Some(newest),
+        ) = (file, newest)
+        else {
+            return Ok(true);
+        };
+        if newest.run != *run {
+            return Ok(true);
+        }
+        let at = usize::from(*index);
+        let elsewhere =
+            crate::manifest::commit::places(newest).nth(at).is_some_and(|(_, id)| id != node);
+        if !elsewhere && matches!(file, NodeFile::Shard { .. }) {
+            return Ok(false);
+        }
+        // Not before the shard that replaced it is seen to be there: what a repair has begun it may
+        // go on with until then.
+        let shards = ObjectShards::open(self, newest)?;
+        let there = shards.members.get(at);
+        Ok(there.is_none_or(|there| matches!(there, Member::Here { damage: None, .. })))
+    }
+
+    /// Makes sure under the locks that a file is a leftover, and removes it.
+    fn clear(
+        &self,
+        at: usize,
+        file: &NodeFile,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        strays: &mut Strays,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        // No commit can be under way, so a file that no manifest names now is named by none.
+        let key = file.key();
+        let _locks = self.lock(self.config.homes_now(&key).positions(), settings)?;
+        let found = self.ask(&key, true)?;
+        // What a dead commit left on one home may be lost with it yet: nothing follows from it.
+        let unsure = !found.certain || (found.newest.is_some() && !found.stable);
+        // Partial files are judged by their age. A shard is data: an unavailable node may have the
+        // manifest that needs it.
+        let is_data = file.quarantined(0).is_some();
+        if unsure
+            || (is_data && !found.away.is_empty())
+            || self.may_be_arriving(at, file, (req.grace_ms, req.now_ms))?
+        {
+            strays.leave(key);
+            return Ok(());
+        }
+        let node = &self.nodes[at].config.id;
+        if let NodeFile::Shard { run, index, .. } = file
+            && found.newest.is_none()
+            && found.ghosts.is_empty()
+        {
+            strays.note(key, *run, *index, at);
+        }
+        if let NodeFile::QuarantinedShard { since, .. }
+        | NodeFile::QuarantinedManifest { since, .. } = file
+        {
+            return self.leave_quarantine(at, file, *since, &found, req, report);
+        }
+        let doomed = self.is_leftover(node, file, found.newest.as_ref())?;
+        if !doomed {
+            return Ok(());
+        }
+        report.leftovers += 1;
+        if req.dry_run {
+            return Ok(());
+        }
+        let store = self.usable(at)?;
+        match file.quarantined(req.now_ms) {
+            Some(kept) => {
+                move_file(store, &file.name(), &kept.name())?;
+                report.quarantined += 1;
+            }
+            None => store.remove(&file.name())?,
+        }
+        report.leftovers_removed += 1;
+        Ok(())
+    }
+}
+
+/// Leftovers of one node that are looked at in one scrub.
+const MAX_SUSPECTS: usize = 100_000;
+
+pub(crate) fn tell(report: &mut ScrubReport, finding: Finding) {
+    if report.findings.len() < MAX_TOLD {
+        report.findings.push(finding);
+    }
+}
+
+/// What a scrub's outcome means as an error, for callers that must have a clean pool.
+impl ScrubReport {
+    /// Whether everything is as it should be.
+    fn judge(&mut self) {
+        self.clean = self.damaged + self.unreadable + self.under_replicated + self.unproven == 0
+            && self.away.is_empty()
+            && self.leftovers == self.leftovers_removed
+            && self.astray == self.brought_back;
+    }
+
+    /// `Ok` when nothing is damaged.
+    ///
+    /// # Errors
+    /// [`PoolError::NotRecoverable`] when objects cannot be read, [`PoolError::Refused`] when
+    /// damage is left.
+    pub fn into_result(self) -> Result<ScrubReport> {
+        match (self.unreadable, self.damaged) {
+            (0, 0) => Ok(self),
+            (0, damaged) => {
+                let what = format!("{damaged} objects are damaged; repair the pool");
+                Err(PoolError::Refused { what })
+            }
+            (unreadable, _) => {
+                let detail = format!("{unreadable} objects cannot be read");
+                Err(PoolError::NotRecoverable { object: "(several)".into(), detail })
+            }
+        }
+    }
+}

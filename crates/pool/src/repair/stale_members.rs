@@ -1,0 +1,69 @@
+//! Nodes whose copy of the map is an old one. One that was unavailable when the map changed is
+//! told. One whose copy is from before removals were last forgotten was rolled back: all nodes were
+//! there then. What was removed meanwhile may be on it again, and goes first.
+
+use kiln_store::move_file;
+use kiln_stripe::{Result, Settings};
+
+use crate::map::meta_files::epoch_of;
+use crate::{Key, NodeFile};
+use crate::{Pool, ScrubReport, ScrubRequest};
+
+impl Pool {
+    /// Gives the map to nodes with an old copy. A node with which this fails is left for the next
+    /// scrub.
+    pub(crate) fn readmit(
+        &self,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) {
+        let epoch = |store| epoch_of(store, &self.config).ok().flatten().unwrap_or(0);
+        let behind: Vec<(usize, u64)> = (self.present())
+            .map(|(at, store)| (at, epoch(store)))
+            .filter(|(_, epoch)| *epoch < self.config.revision)
+            .collect();
+        for (at, epoch) in behind {
+            let clean = match epoch < self.config.floored {
+                true => self.bury_ghosts(at, req, report, settings),
+                false => Ok(true),
+            };
+            let told = clean.and_then(|clean| if clean { self.tell(at, settings) } else { Ok(()) });
+            if let Err(error) = told {
+                settings.observer.warn(&error.to_string());
+            }
+        }
+    }
+
+    /// Puts manifests in quarantine that a node has although their objects were removed. `false`:
+    /// of some it cannot be said now.
+    fn bury_ghosts(
+        &self,
+        at: usize,
+        req: &ScrubRequest<'_>,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) -> Result<bool> {
+        let store = self.usable(at)?;
+        let mut keys: Vec<Key> = Vec::new();
+        store.each_name(&mut |name| {
+            if let Some(NodeFile::Manifest { key }) = NodeFile::parse(name) {
+                keys.push(key);
+            }
+            Ok(())
+        })?;
+        let mut clean = true;
+        for key in keys {
+            let homes = self.config.homes_now(&key);
+            let _locks = self.lock(homes.positions().chain([at]), settings)?;
+            let found = self.ask(&key, true)?;
+            clean &= found.certain;
+            let file = NodeFile::Manifest { key };
+            if let (true, Some(kept)) = (found.ghosts.contains(&at), file.quarantined(req.now_ms)) {
+                move_file(store, &file.name(), &kept.name())?;
+                report.quarantined += 1;
+            }
+        }
+        Ok(clean)
+    }
+}

@@ -1,0 +1,339 @@
+//! What a pool lacks, from names alone: which shards are listed by their nodes.
+//!
+//! Opening every shard of a million objects takes minutes; listing the nodes takes seconds. Memory
+//! is bounded: nodes are taken in groups, and the queue has its capacity.
+
+mod judge;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use kiln_stripe::Result;
+use serde::Serialize;
+
+use self::judge::{Counted, Lack};
+use crate::Pool;
+use crate::index::{ASKED, Index, Lookup, THE_MANIFEST, suspected};
+use crate::repair::queue::{Damaged, RepairQueue};
+use crate::{Key, NodeFile};
+
+/// How a pool is, as far as the names on its nodes tell.
+///
+/// ```
+/// assert_eq!(kiln_pool::PoolStatus::default().objects, 0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PoolStatus {
+    /// The pool's name.
+    pub pool: String,
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of all objects.
+    pub bytes: u64,
+    /// Objects that lack nothing.
+    pub whole: u64,
+    /// Objects that lack shards or manifests, by how many further losses they tolerate.
+    pub endangered: BTreeMap<i32, u64>,
+    /// Objects that cannot be read now.
+    pub unreadable: u64,
+    /// Objects that lack copies of their manifest on nodes that are there.
+    #[serde(rename = "thin")]
+    pub under_replicated: u64,
+    /// Bytes that a repair would write.
+    pub to_rebuild: u64,
+    /// The nodes.
+    pub nodes: Vec<NodeStatus>,
+    /// So many nodes are unavailable that there may be objects which only they know.
+    pub incomplete: bool,
+    /// Shards that belong to no object that is known: left over, or of an object whose manifests
+    /// are lost. A scrub says which.
+    pub unclaimed: u64,
+    /// Shards that belong to an object and are there.
+    #[serde(skip)]
+    pub claimed: u64,
+    /// Shards that repairs have begun to write: object, index, position of the node.
+    #[serde(skip)]
+    pub unfinished: Vec<(Key, u16, usize)>,
+    /// Wall time, filled by the caller.
+    pub seconds: f64,
+}
+
+/// One node.
+///
+/// ```
+/// assert!(!kiln_pool::NodeStatus::default().present);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct NodeStatus {
+    /// Its id.
+    pub id: String,
+    /// Where it is.
+    pub url: String,
+    /// Its domain.
+    pub domain: String,
+    /// It can be used.
+    pub present: bool,
+    /// It is being emptied.
+    pub draining: bool,
+    /// It has a new disk, which may lack something still.
+    #[serde(rename = "filling")]
+    pub backfilling: bool,
+    /// Bytes of its file system, where it can tell.
+    #[serde(rename = "bytes_total", skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// Of these, bytes that can still be written.
+    #[serde(rename = "bytes_free", skip_serializing_if = "Option::is_none")]
+    pub free: Option<u64>,
+    /// Shards that are there.
+    pub shards: u64,
+    /// Manifests that are there.
+    pub manifests: u64,
+    /// Shards that should be there and are not.
+    pub missing: u64,
+    /// Why it cannot be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Files of several nodes, as marks of 128 bits: all that a pass over the index compares with.
+#[derive(Default)]
+struct Group {
+    /// Node id to position.
+    nodes: HashMap<String, usize>,
+    marks: HashSet<u128>,
+    shards: u64,
+    /// Objects that the index does not know, of which there are manifests.
+    unknown: BTreeSet<Key>,
+}
+
+/// Which file of an object a mark is of.
+#[derive(Copy, Clone)]
+enum Part<'a> {
+    Shard(&'a [u8; 16], u16),
+    Manifest,
+}
+
+fn mark(node: usize, key: &Key, part: Part<'_>) -> u128 {
+    let mut bytes = [0; 38];
+    bytes[..16].copy_from_slice(&key.0);
+    bytes[16..18].copy_from_slice(&(node as u16).to_le_bytes());
+    if let Part::Shard(run, index) = part {
+        bytes[18] = 1;
+        bytes[19..35].copy_from_slice(run);
+        bytes[35..37].copy_from_slice(&index.to_le_bytes());
+    }
+    xxhash_rust::xxh3::xxh3_128(&bytes)
+}
+
+/// Marks held at once: some 100 MB.
+const MOST_MARKS: usize = 4_000_000;
+
+/// Unfinished shards remembered: more only lose their head start.
+const MOST_UNFINISHED: usize = 100_000;
+
+/// Manifests of no known object that are looked at.
+const MOST_UNKNOWN: usize = 100_000;
+
+impl Pool {
+    /// Surveys the pool and fills the queue with what a repair should do, the most endangered
+    /// first. The index must be fresh. `queue` bounds what is remembered of damaged objects.
+    ///
+    /// # Errors
+    /// The index; a node that fails while it is listed counts as unavailable.
+    pub fn survey(
+        &self,
+        index: &Index,
+        queue: &mut RepairQueue,
+        now_ms: u64,
+    ) -> Result<PoolStatus> {
+        let mut status = PoolStatus { pool: self.config.name.clone(), ..PoolStatus::default() };
+        // Damaged objects only: bounded by the queue's capacity.
+        let mut lacks: BTreeMap<Key, Lack> = BTreeMap::new();
+        for (key, mut lost) in index.damage(MOST_DAMAGED)? {
+            let all = lost.len();
+            lost.retain(|index| *index != THE_MANIFEST);
+            lost.iter_mut().for_each(|index| *index = suspected(*index).0 as u16);
+            let under_replicated = lost.len() < all;
+            lacks.insert(key, Lack { lost, under_replicated, ..Lack::default() });
+        }
+        let mut group = Group::default();
+        let lookup = index.lookup()?;
+        for at in 0..self.nodes.len() {
+            let row = self.list_node(at, &lookup, &mut group, &mut status.unfinished);
+            status.nodes.push(row);
+            if group.marks.len() >= MOST_MARKS {
+                let unknown = std::mem::take(&mut group.unknown);
+                let full = std::mem::replace(&mut group, Group { unknown, ..Group::default() });
+                self.compare(index, &full, &mut status, &mut lacks)?;
+            }
+        }
+        self.compare(index, &group, &mut status, &mut lacks)?;
+        let mut all = Counted { status: &mut status, queue, now_ms };
+        // Logs are read where something is lacking only: far away they are what a survey costs.
+        let (mut changed, mut doubtful) = (None, Vec::new());
+        index.each("", None, |listed| {
+            let (key, judged) = self.judge(&listed, &lacks)?;
+            if !judged.is_whole() && changed.is_none() {
+                changed = Some(index.changed(self)?);
+            }
+            let has_changed = |keys: &HashSet<Key>| keys.contains(&key);
+            let changed = changed.as_ref().and_then(|changed| changed.as_ref().map(has_changed));
+            match judged.is_doubtful(changed) {
+                true if doubtful.len() < MOST_DAMAGED => doubtful.push(key),
+                _ => all.count(key, judged),
+            }
+            Ok(true)
+        })?;
+        self.look_again(&doubtful, lacks, index, &mut all)?;
+        // That an object was removed must not be forgotten either.
+        let unsettled = self.is_backfilling();
+        for listed in index.tombstones()? {
+            let key = Key::of(&listed.name)?;
+            if self.is_misplaced(&key, &listed) || (unsettled && self.lacks_copies(&key)?) {
+                status.under_replicated += 1;
+                let (lost, transient) = (Vec::new(), false);
+                queue.report(Damaged { key, lost, margin: 0, bytes: 0, transient }, now_ms);
+            }
+        }
+        // Nor an object that is known by a manifest alone that cannot be read.
+        for key in &group.unknown {
+            status.under_replicated += u64::from(self.ask(key, true)?.may_hide());
+        }
+        let here: u64 = status.nodes.iter().map(|row| row.shards).sum();
+        status.incomplete = !self.config.all_visible(|at, _| status.nodes[at].present);
+        status.unclaimed = here.saturating_sub(status.claimed);
+        Ok(status)
+    }
+
+    /// Lists one node.
+    fn list_node(
+        &self,
+        at: usize,
+        index: &Lookup,
+        group: &mut Group,
+        unfinished: &mut Vec<(Key, u16, usize)>,
+    ) -> NodeStatus {
+        let config = &self.nodes[at].config;
+        let mut row = NodeStatus {
+            id: config.id.clone(),
+            url: config.url.clone(),
+            domain: config.domain.clone(),
+            draining: config.is_leaving(),
+            backfilling: false,
+            ..NodeStatus::default()
+        };
+        group.nodes.insert(config.id.clone(), at);
+        let listed = self.nodes[at].store().map_err(str::to_owned).and_then(|store| {
+            let listed = store.each_name(&mut |name| {
+                match NodeFile::parse(name) {
+                    Some(NodeFile::Shard { key, run, index }) => {
+                        row.shards += 1;
+                        group.shards += 1;
+                        group.marks.insert(mark(at, &key, Part::Shard(&run, index)));
+                    }
+                    Some(NodeFile::Manifest { key }) => {
+                        row.manifests += 1;
+                        group.marks.insert(mark(at, &key, Part::Manifest));
+                        if group.unknown.len() < MOST_UNKNOWN && index.lacks(&key) {
+                            group.unknown.insert(key);
+                        }
+                    }
+                    Some(NodeFile::RepairPart { key, index, by, .. })
+                        if by == self.config.repairer && unfinished.len() < MOST_UNFINISHED =>
+                    {
+                        unfinished.push((key, index, at));
+                    }
+                    _ => {}
+                }
+                Ok(())
+            });
+            listed.map_err(|error| error.to_string())
+        });
+        row.present = listed.is_ok();
+        if let (true, Ok(Some(space))) =
+            (row.present, self.usable(at).map(|s| s.space().ok().flatten()))
+        {
+            (row.total, row.free) = (Some(space.total), Some(space.free));
+        }
+        row.backfilling = row.present && self.is_unsure(at);
+        row.why = listed.err();
+        row
+    }
+
+    /// Goes through all objects and notes what the nodes of a group lack.
+    fn compare(
+        &self,
+        index: &Index,
+        group: &Group,
+        status: &mut PoolStatus,
+        lacks: &mut BTreeMap<Key, Lack>,
+    ) -> Result<()> {
+        if group.nodes.is_empty() {
+            return Ok(());
+        }
+        let before = status.claimed;
+        index.each("", None, |listed| {
+            let key = Key::of(&listed.name)?;
+            let run = kiln_stripe::names::unhex(&listed.run).unwrap_or_default();
+            let mut lack = Lack::default();
+            for (number, id) in listed.nodes.iter().enumerate() {
+                let Some(&at) = group.nodes.get(id) else { continue };
+                let (row, number) = (&mut status.nodes[at], number as u16);
+                let there =
+                    row.present && group.marks.contains(&mark(at, &key, Part::Shard(&run, number)));
+                row.missing += u64::from(!there);
+                status.claimed += u64::from(there);
+                if !there || row.draining {
+                    lack.lost.push(number);
+                }
+                if !row.present && !row.draining {
+                    lack.away.push(number);
+                }
+            }
+            for id in &listed.manifests {
+                let Some(&at) = group.nodes.get(id) else { continue };
+                let row = &status.nodes[at];
+                let there = group.marks.contains(&mark(at, &key, Part::Manifest));
+                lack.manifests += u16::from(row.present && !there);
+            }
+            let lacks_something = !lack.lost.is_empty() || lack.manifests > 0;
+            if lacks_something && (lacks.len() < MOST_DAMAGED || lacks.contains_key(&key)) {
+                let known = lacks.entry(key).or_default();
+                known.lost.extend(lack.lost);
+                known.away.extend(lack.away);
+                known.manifests += lack.manifests;
+            }
+            Ok(true)
+        })?;
+        if status.claimed - before < group.shards {
+            status.claimed += self.claimed_since(index, group)?;
+        }
+        Ok(())
+    }
+
+    /// Shards of a group's nodes that are of what was put since the index was brought up to date,
+    /// as far as logs tell of it.
+    fn claimed_since(&self, index: &Index, group: &Group) -> Result<u64> {
+        let changed: Vec<Key> = index.changed(self)?.into_iter().flatten().collect();
+        let mut claimed = 0;
+        for keys in changed.chunks(ASKED) {
+            for (key, new) in keys.iter().zip(self.listed_now(keys)?) {
+                let Some(new) = new else { continue };
+                let known = index.by_key(key)?.filter(|known| known.run == new.run);
+                let run = kiln_stripe::names::unhex(&new.run).unwrap_or_default();
+                for (number, id) in new.nodes.iter().enumerate() {
+                    if known.as_ref().is_some_and(|known| known.nodes.get(number) == Some(id)) {
+                        continue;
+                    }
+                    let Some(&at) = group.nodes.get(id) else { continue };
+                    let mark = mark(at, key, Part::Shard(&run, number as u16));
+                    claimed += u64::from(group.marks.contains(&mark));
+                }
+            }
+        }
+        Ok(claimed)
+    }
+}
+
+/// Damaged objects remembered at once: some 100 MB; a pool with more is surveyed again after
+/// these are repaired.
+const MOST_DAMAGED: usize = 1_000_000;

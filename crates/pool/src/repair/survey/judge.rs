@@ -1,0 +1,186 @@
+//! What a survey says of one object, by what the index and the lists of the nodes have of it.
+
+use std::collections::BTreeMap;
+
+use kiln_stripe::{Depth, Result, Settings, Silent};
+
+use super::PoolStatus;
+use crate::Key;
+use crate::index::{ASKED, Index};
+use crate::repair::queue::{Damaged, RepairQueue};
+use crate::{Listed, Pool};
+
+/// What is wrong with one object, while nodes are gone through.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lack {
+    pub lost: Vec<u16>,
+    pub away: Vec<u16>,
+    pub manifests: u16,
+    /// A copy of the manifest is damaged: perhaps one that is counted above.
+    pub under_replicated: bool,
+}
+
+impl Lack {
+    /// Whether all shards that are lost may come back with their nodes.
+    fn is_transient(&self) -> bool {
+        !self.lost.is_empty() && self.away.len() == self.lost.len()
+    }
+}
+
+/// One object.
+pub(super) struct Judged {
+    size: u64,
+    lack: Lack,
+    margin: i32,
+    bytes: u64,
+}
+
+impl Judged {
+    /// Whether it is to be looked at before anybody is told that it lacks something. The index is
+    /// older than the lists of the nodes: what was removed or replaced in between is in the one,
+    /// and not in the others. `changed`: whether that is known of it.
+    pub fn is_doubtful(&self, changed: Option<bool>) -> bool {
+        let is_lost = self.margin < 0 && !self.lack.is_transient();
+        !self.is_whole() && (changed != Some(false) || is_lost)
+    }
+
+    pub fn is_whole(&self) -> bool {
+        self.lack.lost.is_empty() && !self.lack.under_replicated
+    }
+}
+
+/// What is known of all objects.
+pub(super) struct Counted<'a> {
+    pub status: &'a mut PoolStatus,
+    pub queue: &'a mut RepairQueue,
+    pub now_ms: u64,
+}
+
+impl Counted<'_> {
+    /// Counts an object, and reports it when it lacks something.
+    pub fn count(&mut self, key: Key, judged: Judged) {
+        self.status.objects += 1;
+        self.status.bytes += judged.size;
+        if judged.is_whole() {
+            self.status.whole += 1;
+            return;
+        }
+        let Judged { lack, margin, bytes, .. } = judged;
+        self.status.under_replicated += u64::from(lack.under_replicated);
+        if margin < 0 {
+            self.status.unreadable += 1;
+        } else {
+            *self.status.endangered.entry(margin).or_default() += 1;
+        }
+        self.status.to_rebuild += bytes;
+        let transient = lack.is_transient();
+        self.queue.report(Damaged { key, lost: lack.lost, margin, bytes, transient }, self.now_ms);
+    }
+}
+
+impl Pool {
+    /// What one object lacks.
+    pub(super) fn judge(
+        &self,
+        listed: &Listed,
+        lacks: &BTreeMap<Key, Lack>,
+    ) -> Result<(Key, Judged)> {
+        let key = Key::of(&listed.name)?;
+        let mut lack = lacks.get(&key).cloned().unwrap_or_default();
+        // Nodes that left the pool altogether hold nothing.
+        for (at, node) in listed.nodes.iter().enumerate() {
+            if self.config.position(node).is_none() {
+                lack.lost.push(at as u16);
+            }
+        }
+        lack.lost.sort_unstable();
+        lack.lost.dedup();
+        let gone = |id: &&String| self.config.position(id).is_none();
+        // What a scrub found may be one of those that are counted here.
+        let manifests = usize::from(lack.manifests) + listed.manifests.iter().filter(gone).count();
+        let manifests = manifests.max(usize::from(lack.under_replicated));
+        lack.under_replicated = manifests > 0 || self.is_misplaced(&key, listed);
+        let judged = Judged { size: listed.size, lack, margin: 0, bytes: 0 };
+        if judged.is_whole() {
+            return Ok((key, judged));
+        }
+        let lack = &judged.lack;
+        let unreachable = self.unreachable(listed, &lack.lost);
+        // A code that this program cannot do is counted as if any k shards were enough.
+        let of_data = self.codec(&listed.code).map_or_else(
+            |_| listed.m() as i32 - unreachable.len() as i32,
+            |codec| codec.margin(&unreachable),
+        );
+        let of_manifest = (listed.manifests.len() as i32 - 1) - manifests as i32;
+        let margin = if listed.k == 0 { of_manifest } else { of_data.min(of_manifest.max(0)) };
+        let shard = listed.size.div_ceil(u64::from(listed.k.max(1)));
+        let bytes = shard * lack.lost.len() as u64;
+        Ok((key, Judged { margin, bytes, ..judged }))
+    }
+
+    /// Counts objects by what they are now, and brings the index up to date with that. What is the
+    /// same as before lacks what the lists say.
+    pub(super) fn look_again(
+        &self,
+        doubtful: &[Key],
+        mut lacks: BTreeMap<Key, Lack>,
+        index: &Index,
+        all: &mut Counted<'_>,
+    ) -> Result<()> {
+        for keys in doubtful.chunks(ASKED) {
+            let mut renewed = Vec::new();
+            for (key, now) in keys.iter().zip(self.listed_now(keys)?) {
+                let Some(mut listed) = index.by_key(key)? else { continue };
+                if let Some(now) = now.filter(|now| *now != listed) {
+                    renewed.push((*key, now.clone()));
+                    if now.deleted {
+                        continue;
+                    }
+                    // Where that cannot be told it counts as what the lists say.
+                    if let Ok(lack) = self.lack_now(key) {
+                        lacks.insert(*key, lack);
+                    }
+                    listed = now;
+                }
+                let (key, judged) = self.judge(&listed, &lacks)?;
+                all.count(key, judged);
+            }
+            index.store(&renewed)?;
+        }
+        Ok(())
+    }
+
+    /// What an object lacks, by a look at its shards and manifests.
+    fn lack_now(&self, key: &Key) -> Result<Lack> {
+        let found = self.ask(key, true)?;
+        let health = self.health(&found, Depth::Headers, &[], &Settings::new(&Silent))?;
+        let (lost, away) = (health.targets, health.away);
+        Ok(Lack { lost, away, manifests: 0, under_replicated: health.under_replicated })
+    }
+
+    /// Whether copies of a manifest are missing; asks the object's homes.
+    pub(super) fn lacks_copies(&self, key: &Key) -> Result<bool> {
+        let found = self.ask(key, true)?;
+        let Some(manifest) = &found.newest else { return Ok(false) };
+        Ok(self.manifest_health(&found, manifest, key).under_replicated)
+    }
+
+    /// Whether copies of a manifest must be written where every later reader looks: nodes joined or
+    /// left, or there are to be more of them.
+    pub(super) fn is_misplaced(&self, key: &Key, listed: &Listed) -> bool {
+        let homes = self.config.homes_now(key);
+        let at_home = |id: &String| {
+            self.config.position(id).is_some_and(|at| homes.positions().any(|home| home == at))
+        };
+        listed.manifests.len() < homes.copies || !listed.manifests.iter().all(at_home)
+    }
+
+    /// Which of these shards cannot be read: those on nodes to be drained still can.
+    fn unreachable(&self, listed: &Listed, lost: &[u16]) -> Vec<usize> {
+        let drains = |index: &usize| {
+            let at = listed.nodes.get(*index).and_then(|id| self.config.position(id));
+            at.is_some_and(|at| self.nodes[at].config.is_leaving() && self.nodes[at].is_here())
+        };
+        lost.iter().map(|&index| usize::from(index)).filter(|index| !drains(index)).collect()
+    }
+}
