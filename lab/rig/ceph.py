@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A Ceph cluster of this machine's own: one monitor, one manager, some OSDs on sparse files.
 
-    python3 -m lab.rig.ceph up FOLDER --plugins DIR [--osds 16]   makes or restarts it; all in FOLDER
+    python3 -m lab.rig.ceph up FOLDER --plugins DIR [--osds 16]  makes or restarts it, in FOLDER
                                  [--partial-reads]   with 20.2's default, see WHOLE_READS
     python3 -m lab.rig.ceph down FOLDER              ends the daemons and removes FOLDER
 

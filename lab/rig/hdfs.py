@@ -5,10 +5,10 @@
     lab.rig.hdfs down FOLDER                                ends it, removes namespaces and FOLDER
     lab.rig.hdfs kill FOLDER N                              kills a DataNode by its process id
     lab.rig.hdfs start FOLDER N                             starts it again
-    lab.rig.hdfs run FOLDER COMMAND...                      runs a command where all of it is reached
+    lab.rig.hdfs run FOLDER COMMAND...                    runs a command where all of it is reached
 
-Each is a process (a JVM) with a link of its own, shaped as `lab.rig.testbed` has them. DataNode N has
-the address 10.7.0.N+1, the NameNode the one after the last. `Hdfs` is what tests and the bench
+Each is a process (a JVM) with a link of its own, shaped as in `lab.rig.testbed`. DataNode N has the
+address 10.7.0.N+1, the NameNode the one after the last. `Hdfs` is what tests and the bench
 drive. Exit code 3: this machine, or this user, cannot have it.
 """
 

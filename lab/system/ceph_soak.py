@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random work on kiln's pools in a real Ceph cluster while OSDs die: nothing may ever be wrong.
 
-    python3 -m lab.system.ceph_soak FOLDER --plugins DIR [--minutes 20] [--seed N] [--wide | --osds 8]
+    ceph_soak FOLDER --plugins DIR [--minutes 20] [--seed N] [--wide | --osds 8]
 
 Writes, overwrites, appends, removes and reads objects, kills OSDs, starts them again or gives them
 empty disks, all without waiting for recovery, and scrubs deeply in between. What is done is a

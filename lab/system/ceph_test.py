@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """kiln's plugin in a real Ceph cluster: write, overwrite, append, lose OSDs, recover, scrub.
 
-    python3 -m lab.system.ceph_test FOLDER --plugins DIR [--osds 8] [--size small|full] [--partial-reads]
+    ceph_test FOLDER --plugins DIR [--osds 8] [--size small|full] [--partial-reads]
 
 Makes a cluster in FOLDER, or uses the one that is there, and says what it did. Every object is
 compared by its SHA-256 after every step. Stock pools stand beside kiln's. Ends with the cluster
