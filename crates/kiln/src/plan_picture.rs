@@ -1,71 +1,64 @@
-//! A placed plan: what every node sends, receives and reads, and its DAG where that is small.
+//! A placed plan as SVG: bytes that every node sends, receives and reads.
 
-use kiln_figure::{Axis, Figure, Kind, Mark, Panel};
+use std::fmt::Write;
+
 use kiln_plan::Plan;
 
-/// DAGs with more vertices are not drawn: nobody could read them.
-const DRAWN_MAX: usize = 160;
+/// Widths of the columns of names and of bars, and the height of a bar.
+const NAMES: usize = 160;
+const BARS: usize = 480;
+const BAR: usize = 12;
+const KINDS: [(&str, &str); 3] =
+    [("sent", "#0072b2"), ("received", "#e69f00"), ("read", "#009e73")];
 
-/// The picture of a plan whose sub-chunks have so many bytes; `names` of its nodes, where the
-/// cluster's own are not those that people know.
-pub fn of_plan(plan: &Plan, bytes: u64, names: Option<&[String]>) -> Figure {
+/// Draws the costs of a plan whose sub-chunks have so many bytes; `names` replace those of the
+/// cluster's nodes.
+pub fn of_plan(plan: &Plan, bytes: u64, names: Option<&[String]>) -> String {
     let costs = plan.costs();
     let mib = |count: usize| count as f64 * bytes as f64 / f64::from(1 << 20);
-    let mut panel = Panel::new(Kind::Bars, "", Axis::new("MiB"));
     let nodes = plan.problem().cluster().nodes();
-    for (number, (node, cost)) in nodes.iter().zip(costs.nodes()).enumerate() {
-        if cost.load() + cost.read + cost.computed == 0 {
-            continue;
-        }
-        let name = names.and_then(|names| names.get(number)).unwrap_or(&node.name);
-        let at = panel.category(name);
-        for (what, count) in [("sent", cost.sent), ("received", cost.received), ("read", cost.read)]
-        {
-            panel.series(what).push(Mark::new(at, mib(count)));
-        }
-    }
+    let rows: Vec<(&str, [usize; 3])> = (nodes.iter().zip(costs.nodes()).enumerate())
+        .filter(|(_, (_, cost))| cost.load() + cost.read + cost.computed > 0)
+        .map(|(number, (node, cost))| {
+            let name = names.and_then(|names| names.get(number)).unwrap_or(&node.name);
+            (name.as_str(), [cost.sent, cost.received, cost.read])
+        })
+        .collect();
+    let most = rows.iter().flat_map(|(_, counts)| counts).max().copied().unwrap_or(1).max(1);
     let (load, all) = (mib(costs.max_load()), mib(costs.bandwidth()));
-    let title = format!("{}: maximum load {load:.1} MiB, bandwidth {all:.1} MiB", plan.strategy());
-    let mut figure = Figure::new(title, "counted from the plan").with(panel);
-    if plan.dag().vertices() <= DRAWN_MAX {
-        figure.panels.push(graph(plan));
-        figure.note = format!(
-            "A vertex has the colour and the number of its node; thick edges go over the network \
-             ({} sub-chunks travel).",
-            costs.bandwidth()
+    let height = 48 + rows.len() * (KINDS.len() * BAR + 8);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {height}\" \
+         font-family=\"sans-serif\" font-size=\"12\"><text x=\"8\" y=\"16\">{}: maximum load \
+         {load:.1} MiB, bandwidth {all:.1} MiB</text>\n",
+        NAMES + BARS + 100,
+        plan.strategy()
+    );
+    for (at, (kind, colour)) in KINDS.into_iter().enumerate() {
+        let x = NAMES + at * 100;
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{x}\" y=\"24\" width=\"{BAR}\" height=\"{BAR}\" fill=\"{colour}\"/>\
+             <text x=\"{}\" y=\"34\">{kind}</text>",
+            x + 18
         );
     }
-    figure
-}
-
-/// The DAG from left to right, by the longest way from what is read (ParaRC, figure 4).
-fn graph(plan: &Plan) -> Panel {
-    let mut sources: Vec<Vec<u32>> = vec![Vec::new(); plan.dag().vertices()];
-    for step in plan.dag().steps() {
-        for (row, vertex) in step.vertices().enumerate() {
-            let terms = step.matrix.row(row).iter().zip(step.sources);
-            sources[vertex] = terms.filter(|(c, _)| **c != 0).map(|(_, &source)| source).collect();
+    for (row, (name, counts)) in rows.into_iter().enumerate() {
+        let top = 44 + row * (KINDS.len() * BAR + 8);
+        let name = name.replace('&', "&amp;").replace('<', "&lt;");
+        let _ = writeln!(svg, "<text x=\"8\" y=\"{}\">{name}</text>", top + 2 * BAR);
+        for (at, (count, (_, colour))) in counts.into_iter().zip(KINDS).enumerate() {
+            let (y, width) = (top + at * BAR, BARS * count / most);
+            let _ = writeln!(
+                svg,
+                "<rect x=\"{NAMES}\" y=\"{y}\" width=\"{width}\" height=\"{}\" \
+                 fill=\"{colour}\"/><text x=\"{}\" y=\"{}\" font-size=\"10\">{:.1}</text>",
+                BAR - 1,
+                NAMES + width + 4,
+                y + BAR - 2,
+                mib(count)
+            );
         }
     }
-    let mut place: Vec<[f64; 2]> = Vec::new();
-    let mut rows = Vec::new();
-    for sources in &sources {
-        let before = sources.iter().map(|&source| place[source as usize][0] as usize + 1);
-        let column = before.max().unwrap_or(0);
-        rows.resize(rows.len().max(column + 1), 0.0);
-        place.push([column as f64, rows[column]]);
-        rows[column] += 1.0;
-    }
-    let node = |vertex: usize| plan.node_of(vertex as u32).unwrap_or(0);
-    let mut panel = Panel::new(Kind::Xy, "", Axis::new("row"));
-    for (vertex, sources) in sources.iter().enumerate() {
-        for &source in sources {
-            let far = node(source as usize) != node(vertex);
-            panel.edges.push((place[source as usize], place[vertex], far));
-        }
-        let text = node(vertex).to_string();
-        let mark = Mark { text, ..Mark::new(place[vertex][0], place[vertex][1]) };
-        panel.series(&format!("node {}", node(vertex))).push(mark);
-    }
-    panel
+    svg + "</svg>\n"
 }

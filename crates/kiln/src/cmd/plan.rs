@@ -28,7 +28,7 @@ Examples:
   kiln plan --code clay:10+4 --average 2       the average over all pairs of losses
   kiln plan --code clay:10+4 --lost 0 --strategy --block 256MiB
                                                placed on nodes: who computes and sends what
-  kiln plan -c clay:10+4 --lost 0 --strategy hub --block 256MiB --frontier --picture trades.svg
+  kiln plan -c clay:10+4 --lost 0 --strategy hub --block 256MiB --frontier
                                                every trade of maximum load against traffic
   kiln plan -c clay:10+4,d=12 --lost 0,5 --cluster nodes.toml --range 0..64KiB
                                                a degraded read over unequal links and racks
@@ -83,8 +83,8 @@ pub struct Plan {
     #[command(flatten)]
     orders: orders::Flags,
 
-    /// Draw as SVG: the orders, or the placed plan (with --frontier: its trades)
-    #[arg(long, value_name = "FILE")]
+    /// Draw the placed plan as SVG
+    #[arg(long, value_name = "FILE", conflicts_with = "orders")]
     picture: Option<PathBuf>,
 
     #[command(flatten)]
@@ -160,10 +160,10 @@ impl Plan {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let codec = setup::codec(&self.code)?;
         if self.orders.wanted() {
-            return self.orders.run(&codec, self.picture.as_deref(), setup);
+            return self.orders.run(&codec, setup);
         }
         if self.picture.is_some() && !self.place.wanted() {
-            let problem = "there is a picture of --orders and of --strategy only".into();
+            let problem = "there is a picture of --strategy only".into();
             return Err(Failure::Flag { flag: "--picture", problem });
         }
         let alpha = codec.shape().alpha;

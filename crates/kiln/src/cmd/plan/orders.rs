@@ -1,9 +1,5 @@
 //! `kiln plan --orders`: what each order of a code's layers costs its repairs.
 
-mod picture;
-
-use std::path::Path;
-
 use clap::Args;
 use kiln_code::order::{Layers, Order};
 use kiln_code::{CodeError, Codec, OrderCost};
@@ -89,27 +85,14 @@ impl Flags {
         self.orders
     }
 
-    /// Compares the orders of a code, and draws a chunk in each of them.
-    pub fn run(
-        &self,
-        codec: &Codec,
-        picture: Option<&Path>,
-        setup: &Setup,
-    ) -> Result<Exit, Failure> {
+    /// Compares the orders of a code.
+    pub fn run(&self, codec: &Codec, setup: &Setup) -> Result<Exit, Failure> {
         let weights = self.weights.as_deref().map(weights).transpose()?;
         let costs = OrderCost::of_all(codec, weights.as_deref())?;
         let layers = codec.layers().ok_or_else(|| CodeError::Internal("no layers".into()))?;
         let orders: Vec<Order> =
             costs.iter().map(|cost| Order::new(layers, &cost.order)).collect::<Result<_, _>>()?;
         let report = report(codec, layers, weights, costs.iter().zip(&orders))?;
-        if let Some(path) = picture {
-            let text = picture::draw(&report.code, layers, &orders).svg();
-            std::fs::write(path, text).map_err(|source| Failure::Io {
-                action: "write",
-                path: path.to_owned(),
-                source,
-            })?;
-        }
         match setup.json {
             true => Stream::Stdout.json(&report)?,
             false => Stream::Stdout.text(&show(&report))?,

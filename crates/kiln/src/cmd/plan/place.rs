@@ -122,11 +122,7 @@ impl Placing {
             report.add_frontier(&plan, &mut budget)?;
         }
         if let Some(path) = picture {
-            let svg = match self.frontier {
-                true => report.draw(&problem),
-                false => of_plan(&plan, sub_chunk, None).svg(),
-            };
-            write_file(path, svg.as_bytes())?;
+            write_file(path, of_plan(&plan, sub_chunk, None).as_bytes())?;
         }
         if let Some(plans) = &plans {
             plans.write()?;

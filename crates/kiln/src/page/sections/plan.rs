@@ -6,7 +6,7 @@ use crate::plan_picture::of_plan;
 
 pub fn body(view: &View) -> Option<String> {
     let shown = view.state.plan.as_deref()?;
-    let svg = of_plan(&shown.plan, shown.sub_bytes, Some(&shown.nodes)).svg();
+    let svg = of_plan(&shown.plan, shown.sub_bytes, Some(&shown.nodes));
     let costs = shown.plan.costs();
     let said = format!(
         "Plan of the repair of {} by strategy {}: what each node sends, receives and reads",

@@ -1,8 +1,7 @@
 //! Report of `kiln plan --strategy`: costs beside lower bounds, node by node.
 
 use kiln_code::Codec;
-use kiln_figure::{Axis, Figure, Kind, Mark, Panel};
-use kiln_plan::{Bound, Costs, LowerBounds, Plan, Problem, Proof, SearchBudget, frontier};
+use kiln_plan::{Bound, Costs, LowerBounds, Plan, Proof, SearchBudget, frontier};
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -212,29 +211,6 @@ impl Report {
         });
         self.frontier = points;
         Ok(())
-    }
-
-    /// The frontier as a picture.
-    pub fn draw(&self, problem: &Problem) -> String {
-        let mib = |bytes: f64| bytes / f64::from(1 << 20);
-        let mut panel = Panel::new(Kind::Xy, "", Axis::new("repair bandwidth, MiB"));
-        panel.at = Axis::new("maximum repair load, MiB");
-        if let Some(bound) = Bound::of(problem) {
-            let bytes = |count: f64| mib(count * self.sub_chunk as f64);
-            let end = |received| Mark::new(bytes(received), bytes(bound.bandwidth(received)));
-            panel.series("bound").extend([end(bound.load()), end(bound.central())]);
-        }
-        let mut panel = panel.joined();
-        let ours = (self.max_node_load, self.bandwidth);
-        let others = self.frontier.iter().map(|point| (point.max_node_load, point.bandwidth));
-        let others = others.filter(|point| *point != ours).map(|point| (point, "frontier"));
-        for ((load, all), name) in std::iter::once((ours, self.strategy)).chain(others) {
-            let (load, all) = (mib(load as f64), mib(all as f64));
-            let [x, y] = [load, all].map(|mib| (mib * 100.0).round() / 100.0);
-            panel.series(&format!("{name} ({x}, {y})")).push(Mark::new(load, all));
-        }
-        let title = format!("{}, lost {}", self.code, lists::show(&self.lost));
-        Figure::new(title, "counted from plans").with(panel).svg()
     }
 
     /// For people.
