@@ -3,10 +3,9 @@
 
     audit.py [--cargo CARGO]
 
-It reads `Cargo.lock`, `cargo metadata` and the rules in `.ci/audit.toml`. It needs no network once
-the crates are there. It is no cargo-deny: of the RustSec database it knows the rows that somebody
-copied into the rules, for the crates and until the day that stand there. A crate that nobody has
-looked up is named at the end. A rule that is no longer needed is an error, as everywhere here.
+It reads `Cargo.lock`, `cargo metadata` and the rules in `deny.toml`, which are cargo-deny's own, and
+needs no network once the crates are there. Of the RustSec database it knows the rows of
+`.ci/audit.toml`, for the crates and until the day that stand there. A rule that is no longer needed is an error, as everywhere here.
 """
 
 import argparse
@@ -91,15 +90,14 @@ def licences(cargo, rules, complain):
         last = found.stderr.strip().splitlines()[-1:]
         print(f"audit: licences: SKIPPED: cargo metadata says {' '.join(last)}")
         return
-    unused = {rule["crate"]: rule for rule in rules["licence"]}
+    unused = {rule["crate"]: rule["allow"] for rule in rules["licenses"]["exceptions"]}
     for package in json.loads(found.stdout)["packages"]:
         if package["source"] is None:
             continue
         name, licence = package["name"], package["license"]
-        if licence and allowed(licence, rules["licences"]):
+        if licence and allowed(licence, rules["licenses"]["allow"]):
             continue
-        rule = unused.pop(name, None)
-        if rule is None or rule["licence"] != licence:
+        if licence not in unused.pop(name, []):
             complain(f"{name} has the licence {licence}: allow it, or make an exception")
     for name in unused:
         complain(f"the exception for the licence of {name} is not needed")
@@ -111,14 +109,14 @@ def doubles(packages, rules, complain):
     for package in packages:
         versions.setdefault(package["name"], []).append(package["version"])
     several = {name for name, all in versions.items() if len(all) > 1}
-    known = {rule["crate"] for rule in rules["several"]}
+    known = {rule["crate"] for rule in rules["bans"]["skip"]}
     for name in sorted(several - known):
         complain(f"{name} is here several times: {', '.join(versions[name])}; say why, or update")
     for name in sorted(known - several):
         complain(f"{name} is no longer here several times: remove the rule")
 
 
-def faults(packages, rules, complain):
+def faults(packages, accepted, rules, complain):
     """Known faults of versions that we have."""
     names = {package["name"] for package in packages}
     for rule in rules["advisory"]:
@@ -130,11 +128,11 @@ def faults(packages, rules, complain):
         what = f"{rule['id']} {rule['crate']}: {rule['what']}"
         if rule["crate"] not in names:
             complain(f"{what}: we no longer have this crate, remove the rule")
-        elif hits and "accepted" not in rule:
+        elif hits and rule["id"] not in accepted:
             complain(f"{what}: {', '.join(hits)} has it; update, or say why it is accepted")
         elif hits:
-            print(f"audit: {what}: accepted: {rule['accepted']}")
-        elif "accepted" in rule:
+            print(f"audit: {what}: accepted: {accepted[rule['id']]}")
+        elif rule["id"] in accepted:
             complain(f"{what}: is not here, so there is nothing to accept")
     looked = set(rules["looked_up"])
     for name in sorted(looked - names):
@@ -146,7 +144,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cargo", default="cargo")
     options = parser.parse_args()
-    rules = tomllib.loads((ROOT / ".ci/audit.toml").read_text())
+    rules = tomllib.loads((ROOT / "deny.toml").read_text())
+    known = tomllib.loads((ROOT / ".ci/audit.toml").read_text())
+    accepted = {rule["id"]: rule["reason"] for rule in rules["advisories"]["ignore"]}
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text())
     packages = [package for package in lock["package"] if "source" in package]
     complaints = []
@@ -155,11 +155,11 @@ def main():
         if package["source"] != REGISTRY or "checksum" not in package:
             complain(f"{package['name']} is not from the registry, with a checksum")
     doubles(packages, rules, complain)
-    unknown = faults(packages, rules, complain)
+    unknown = faults(packages, accepted, known, complain)
     licences(options.cargo, rules, complain)
     print(
-        f"audit: {len(packages)} crates; faults as known on {rules['as_of']} for "
-        f"{len(rules['looked_up'])} of them; not looked up: {len(unknown)}"
+        f"audit: {len(packages)} crates; faults as known on {known['as_of']} for "
+        f"{len(known['looked_up'])} of them; not looked up: {len(unknown)}"
     )
     if complaints:
         sys.exit("audit: " + "\naudit: ".join(complaints))

@@ -24,7 +24,6 @@ from lab.ceph.clients import clients
 from lab.ceph.computing import computing
 from lab.ceph.meter import Meter, between, measure_idle
 from lab.ceph.moving import moving
-from lab.ceph.report import write_report
 from lab.ceph.whole import whole
 from lab.rig.about import about
 from lab.rig.ceph import Cluster, ClusterError, rados
@@ -259,7 +258,8 @@ def main():
             on_cluster(options, report, time.monotonic() + options.minutes * 60)
     finally:
         # What was measured is kept, whatever ended the run.
-        write_report(report, kept)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

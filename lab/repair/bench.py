@@ -27,7 +27,6 @@ from pathlib import Path
 
 from lab.repair import meter
 from lab.repair import objects
-from lab.repair import page
 from lab.repair import reading
 from lab.repair import recovery
 from lab.repair import throttle
@@ -203,7 +202,6 @@ def main():
         found = report(bench, everything, where)
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / f"{name}.json").write_text(compact(found))
-        page.write(found, options.out, name)
     print(json.dumps(found["headline"]))
     if bench.left:
         print(f"{len(bench.left)} cells are left for the next run", file=sys.stderr)

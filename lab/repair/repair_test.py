@@ -16,12 +16,12 @@ from pathlib import Path
 from lab.repair import bench
 from lab.repair import cells
 from lab.repair import memory
-from lab.repair import page
 from lab.repair import numbers
 from lab.repair import summary
 from lab.repair import throttle
 from lab.repair.estimate import Estimate, load
 from lab.repair.kept import Kept, compact, file_name
+from lab.rig.tables import tables
 from lab.rig.testbed import TestbedError
 
 ABOUT = dict(cpu="a", cores=2, kernel="6", rustc="1", profile="release", commit="c", rate="r")
@@ -270,22 +270,12 @@ class Numbers(unittest.TestCase):
         hub = numbers.cell(whole, "recovery", "Clay hub", "clay:12+4", largest=False, to="one")
         self.assertEqual({row["chunk_mib"] for row in hub}, {16})
 
-    def test_pages_show_medians_of_all_rounds(self):
-        whole = report()
-        head, rows = page.lines(whole, "degraded")
-        self.assertEqual(len(rows), 23)
-        hub = dict(zip(head, next(row for row in rows if row[0] == "Clay hub")))
-        times = [row["seconds"] for row in whole["rows"] if row["kind"] == "degraded"
-                 and row["label"] == "Clay hub" and row["code"] == "clay:12+4"]
-        self.assertEqual(hub["rounds"], "3")
-        self.assertEqual(hub["seconds (least to most)"],
-                         f"{times[1]:.2f} ({times[0]:.2f} to {times[2]:.2f})")
-        self.assertIn("joint, spread", [row[0] for row in page.lines(whole, "recovery")[1]])
-        with tempfile.TemporaryDirectory() as folder:
-            page.write(whole, Path(folder), "repair")
-            text = (Path(folder) / "repair.md").read_text()
-        for kind in ("degraded-cost", "recovery-time", "recovery-nodes", "limited"):
-            self.assertIn(f"repair-{kind}.svg", text)
+    def test_a_page_has_the_rows_of_a_report_and_a_dash_for_what_is_not_there(self):
+        lines = [line for part in tables(dict(rows=[dict(label="hub", seconds=2.5),
+                                                    dict(label="central", cpu=[1, 2])]))
+                 for line in part]
+        self.assertEqual(lines[2:6], ["| label | seconds | cpu |", "|---|---|---|",
+                                      "| hub | 2.5 | - |", "| central | - | 1, 2 |"])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 //! Report of `kiln plan --strategy`: costs beside lower bounds, node by node.
 
 use kiln_code::Codec;
-use kiln_plan::{Bound, Costs, LowerBounds, Plan, Proof, SearchBudget, frontier};
+use kiln_plan::{Bound, Costs, LowerBounds, Plan, Problem, Proof, SearchBudget, frontier};
 use serde::Serialize;
 
 use crate::exit::Failure;
