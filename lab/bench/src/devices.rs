@@ -10,7 +10,6 @@ mod parallel;
 mod process;
 
 use serde::Serialize;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::BenchError;
@@ -42,8 +41,6 @@ pub struct Section {
     pub name: String,
     /// Heading.
     pub title: String,
-    /// Text and tables.
-    pub markdown: String,
     /// Everything, for programs.
     pub json: serde_json::Value,
 }
@@ -64,14 +61,14 @@ impl SectionRow {
     }
 }
 
-/// All sections, in the order of the page.
+/// All sections, in the order of the report.
 pub static SECTIONS: &[SectionRow] = &[
     SectionRow { name: "process", run: process::run },
     SectionRow { name: "parallel", run: parallel::run },
     SectionRow { name: "device", run: device::run },
 ];
 
-/// Runs the sections and writes `order-devices.json`, `order-devices.md` and pictures into `out`.
+/// Runs the sections and writes `order-devices.json` and pictures into `out`.
 ///
 /// # Errors
 /// A section that fails, a folder that cannot be written.
@@ -80,34 +77,18 @@ pub fn run(options: &Options, out: Option<&Path>) -> Result<(), BenchError> {
     let mut sections = Vec::new();
     for row in SECTIONS.iter().filter(|row| row.is_asked(&options.only)) {
         let section = (row.run)(options)?;
-        eprintln!("## {}\n\n{}", section.title, section.markdown);
+        eprintln!("{}: {}", section.name, section.title);
         sections.push(section);
     }
     let Some(out) = out else { return Ok(()) };
     let whole = serde_json::json!({ "machine": machine, "sections": sections });
-    let page = page(&machine, &sections) + &figures::links(NAME, &whole);
-    figures::write(out, NAME, &whole, &page)
-}
-
-fn page(machine: &Machine, sections: &[Section]) -> String {
-    let mut page = String::from("# Reads of repairs on emulated disks\n");
-    // Writing to a string does not fail.
-    let _ = writeln!(page, "\n`make bench-devices`: {}.", machine.line());
-    for section in sections {
-        let _ = write!(page, "\n## {}\n\n{}", section.title, section.markdown);
-    }
-    page
+    figures::write(out, NAME, &whole, None)
 }
 
 /// A section that cannot be run here says so where nobody overlooks it.
 fn skipped(name: &str, title: &str, why: &str) -> Section {
     eprintln!("SKIPPED: {name}: {why}");
-    Section {
-        name: name.into(),
-        title: title.into(),
-        markdown: format!("**Skipped** on this machine: {why}\n"),
-        json: serde_json::json!({ "skipped": why }),
-    }
+    Section { name: name.into(), title: title.into(), json: serde_json::json!({ "skipped": why }) }
 }
 
 #[cfg(test)]
@@ -122,9 +103,9 @@ mod tests {
         let options = Options { quick: true, tiny: true, only: String::new(), kiln };
         let folder = tempfile::tempdir().unwrap();
         run(&options, Some(folder.path())).unwrap();
-        let page = fs::read_to_string(folder.path().join("order-devices.md")).unwrap();
-        assert!(SECTIONS.len() <= page.matches("\n## ").count(), "{page}");
         let json = fs::read_to_string(folder.path().join("order-devices.json")).unwrap();
-        assert!(json.contains("\"sections\""));
+        let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let names = report["sections"].as_array().unwrap().iter().map(|section| &section["name"]);
+        assert!(names.eq(SECTIONS.iter().map(|row| row.name)), "{json}");
     }
 }

@@ -80,7 +80,8 @@ pub fn links(name: &str, report: &impl serde::Serialize) -> String {
     pictures(name, &report).into_iter().map(link).collect()
 }
 
-/// Writes a report as NAME.json, its page as NAME.md and its pictures into a folder.
+/// Writes a report as NAME.json, its page, if it has one, as NAME.md and its pictures into a
+/// folder.
 ///
 /// # Errors
 /// The folder cannot be written.
@@ -88,14 +89,16 @@ pub fn write(
     folder: &Path,
     name: &str,
     report: &impl serde::Serialize,
-    page: &str,
+    page: Option<&str>,
 ) -> Result<(), BenchError> {
     put(
         folder,
         &format!("{name}.json"),
         &(serde_json::to_string(report).unwrap_or_default() + "\n"),
     )?;
-    put(folder, &format!("{name}.md"), page)?;
+    if let Some(page) = page {
+        put(folder, &format!("{name}.md"), page)?;
+    }
     draw(&folder.join(format!("{name}.json")), folder).map(|_| ())
 }
 

@@ -92,7 +92,7 @@ impl Report {
 
     /// Writes order.json, order.md and order.svg into a folder.
     fn write(&self, folder: &Path) -> Result<(), BenchError> {
-        figures::write(folder, "order", self, &self.markdown())
+        figures::write(folder, "order", self, Some(&self.markdown()))
     }
 }
 

@@ -62,7 +62,7 @@ struct Report {
 pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
     let report = measure(options)?;
     if let Some(folder) = options.out {
-        figures::write(folder, "plan", &report, &report.markdown())?;
+        figures::write(folder, "plan", &report, Some(&report.markdown()))?;
         parts(options, &report.machine.commit).forget();
     }
     println!("{}", report.headline());

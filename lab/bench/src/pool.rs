@@ -5,7 +5,6 @@
 
 mod count;
 mod operations;
-mod page;
 mod proof;
 mod small;
 
@@ -59,7 +58,7 @@ pub struct Report {
 pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
     let report = measure(options)?;
     if let Some(folder) = options.out {
-        figures::write(folder, REPORT, &report, &report.markdown())?;
+        figures::write(folder, REPORT, &report, None)?;
     }
     println!("{}", report.headline());
     Ok(())

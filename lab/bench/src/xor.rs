@@ -74,7 +74,7 @@ pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
     let report = measure(options)?;
     if let Some(folder) = options.out {
         let name = options.name();
-        crate::figures::write(folder, &name, &report, &report.markdown(&name))?;
+        crate::figures::write(folder, &name, &report, Some(&report.markdown(&name)))?;
     }
     println!("{}", report.headline());
     Ok(())

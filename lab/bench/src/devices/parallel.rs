@@ -11,7 +11,6 @@ use std::process::{Command, Stdio};
 use super::disk::{Disk, Limits};
 use super::{Options, Section, skipped};
 use crate::BenchError;
-use crate::page::{cells, table};
 
 const NAME: &str = "parallel";
 const TITLE: &str = "Helpers at the same time";
@@ -157,33 +156,5 @@ fn encode(options: &Options, code: &str, folders: &[PathBuf]) -> io::Result<()> 
 }
 
 fn section(rows: &[Row]) -> Section {
-    let mut text = format!(
-        "`kiln decode` and `kiln repair` with one shard of nine gone, `--direct --threads 1`, \
-         every shard on ext4 on an emulated disk of its own ({} reads and {} MiB a second: so slow \
-         that a chunk takes longer than the slices of 0.1 s in which the emulation grants). *One \
-         by one*: `--readers 1`; *together*: as without that flag. *Least*: what the limits ask of \
-         the busiest disk for what it was read.\n",
-        LIMITS.reads,
-        LIMITS.bytes >> 20
-    );
-    let row = |row: &Row| {
-        let middle = |times: &[f64]| {
-            let mut times = times.to_vec();
-            times.sort_by(f64::total_cmp);
-            (times[times.len() / 2], times[0], times[times.len() - 1])
-        };
-        let (one, together) = (middle(&row.one_by_one), middle(&row.together));
-        let times = [one, together].map(|(m, low, high)| format!("{m:.2} ({low:.2}-{high:.2})"));
-        let (times, gain) = (cells(times), one.0 / together.0);
-        let Row { code, operation, helpers, least, .. } = row;
-        format!("{code} | {operation} | {helpers} | {times} | {gain:.1}x | {least:.2}")
-    };
-    let head = "code | operation | disks read | one by one, s | together, s | gain | least, s";
-    text += &table(head, rows.iter().map(row));
-    Section {
-        name: NAME.into(),
-        title: TITLE.into(),
-        markdown: text,
-        json: serde_json::json!(rows),
-    }
+    Section { name: NAME.into(), title: TITLE.into(), json: serde_json::json!(rows) }
 }

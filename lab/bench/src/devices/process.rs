@@ -10,7 +10,6 @@ use std::process::{Command, Stdio};
 use super::disk::Disk;
 use super::{Options, Section, skipped};
 use crate::BenchError;
-use crate::page::{cells, table};
 
 const NAME: &str = "process";
 const TITLE: &str = "Runs of the plan, reads issued, reads of the device";
@@ -72,33 +71,14 @@ pub fn run(options: &Options) -> Result<Section, BenchError> {
 }
 
 fn section(rows: &[Row]) -> Section {
-    let mut text = String::from(
-        "`kiln repair --direct` of one lost shard, on ext4 on a loop device. *Plan*: runs that \
-         `--dry-run` promised; *chunk reads*: what the repair reports; *all reads*: with headers, \
-         tables and trailers, long ones in pieces of 448 KiB; *device*: reads completed and \
-         merged, `/sys/block/loopN/stat` before and after; *breaks*: places where a shard's file \
-         goes on elsewhere on the device (`filefrag`), where a read becomes two.\n",
-    );
-    let row = |r: &Row| {
-        let reads = [r.planned_runs, r.device_reads, r.issued_reads, r.counted_reads, r.breaks];
-        let bytes = [r.issued_bytes, r.counted_bytes];
-        format!("{} | {} | {} | {}", r.code, r.lost, cells(reads), cells(bytes))
-    };
-    let head = "code | lost | plan | chunk reads | all reads | device | breaks | all bytes | \
-                device bytes";
-    text += &table(head, rows.iter().map(row));
+    // Reads become two where a file goes on elsewhere on the device.
     let same = rows.iter().all(|r| {
         (r.issued_reads..=r.issued_reads + r.breaks).contains(&r.counted_reads)
             && r.planned_runs == r.device_reads
             && r.issued_bytes == r.counted_bytes
     });
-    let verdict = match same {
-        true => "Runs, reads and bytes agree in every row, but for reads across breaks of files.",
-        false => "**They do not agree.**",
-    };
-    text += &format!("\n{verdict}\n");
     let json = serde_json::json!({ "rows": rows, "agree": same });
-    Section { name: NAME.into(), title: TITLE.into(), markdown: text, json }
+    Section { name: NAME.into(), title: TITLE.into(), json }
 }
 
 fn repair(

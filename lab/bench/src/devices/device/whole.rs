@@ -10,8 +10,6 @@ use serde::Serialize;
 
 use super::{GRAY, NATURAL, Options, PLANNED, Row, WHOLE};
 use crate::BenchError;
-use crate::figures::size;
-use crate::page::{self, table};
 
 /// The paper has a link of 20 Gbit/s.
 const LINK_BITS: f64 = 20e9;
@@ -63,30 +61,6 @@ pub(super) fn rows(options: &Options, rows: &[Row]) -> Result<Vec<Whole>, BenchE
         }
     }
     Ok(found)
-}
-
-/// A table for the page.
-pub(super) fn page(rows: &[Whole]) -> String {
-    let text = "\n### Repair of one chunk: reading, sending, computing (experiment 7)\n\n\
-                Milliseconds, mean over all lost chunks of 16+2. *Sending* is computed: what the \
-                helpers give, over one link of 20 Gbit/s (the paper's). *Computing* is measured in \
-                memory, on one core. Gaps that are read through are not sent. One after the other, \
-                as in the paper; kiln does all three at the same time, for different stripes.\n";
-    let natural = |row: &Whole| {
-        let here = |other: &&Whole| {
-            (other.device, other.chunk, other.way) == (row.device, row.chunk, NATURAL.name)
-        };
-        rows.iter().find(here).map_or(row.together, |other| other.together)
-    };
-    let line = |row: &Whole| {
-        let times = [row.reading, row.sending, row.computing, row.together];
-        let times = page::cells(times.map(|s| format!("{:.3}", 1e3 * s)));
-        let against = 100.0 * (row.together / natural(row) - 1.0);
-        let place = format!("{} | {} | {}", row.device, size(row.chunk), row.way);
-        format!("{place} | {times} | {against:+.1}%")
-    };
-    let head = "device | chunk | way | reading | sending | computing | together | against natural";
-    text.to_owned() + &table(head, rows.iter().map(line))
 }
 
 /// Computes the repair of every chunk.
