@@ -51,11 +51,8 @@ impl PoolFlags {
     /// # Errors
     /// No such file, or no pool in it.
     pub fn config(&self) -> Result<PoolConfig, Failure> {
-        let mut config = self.config_without_keys()?;
-        if !config.sealed.is_empty() || self.key_path().1 {
-            config.keys = self.keys()?;
-        }
-        Ok(config)
+        // Also of a pool that has no seals by its description: it may have been sealed since.
+        Ok(PoolConfig { keys: self.keys()?, ..self.config_without_keys()? })
     }
 
     /// As [`PoolFlags::config`], with no key.
@@ -169,11 +166,7 @@ impl PoolFlags {
             Err(PoolError::MapChanged { .. }) => {
                 let known = pool.config().clone();
                 let config = Pool::newest(known, force, &open, &setup.settings())?;
-                // Who changes the pool writes its map down too, and may be ahead of us.
-                let newer = |there: PoolConfig| there.revision > config.revision;
-                if !self.config_without_keys().is_ok_and(newer)
-                    && let Err(error) = self.write(&config)
-                {
+                if let Err(error) = self.write(&config) {
                     setup.observer.warn(&format!("{error}; the file is unchanged"));
                 }
                 Ok(Pool::open(config, &open)?)
@@ -271,11 +264,27 @@ impl PoolFlags {
         }
     }
 
-    /// Writes a description: durable under its name, or as it was.
+    /// Writes down the map in force: durable under the description's name, or as it was. A later
+    /// map of the pool that another command wrote meanwhile stays.
     ///
     /// # Errors
     /// The disk is full or failed.
     pub fn write(&self, config: &PoolConfig) -> Result<(), Failure> {
+        // Where no lock can be made, no description can be written either.
+        let lock = File::create(names::lock(&self.path(), "write"));
+        let _lock = lock.and_then(|file| file.lock().map(|()| file));
+        let newer = |there: PoolConfig| there.id == config.id && there.revision > config.revision;
+        if self.config_without_keys().is_ok_and(newer) {
+            return Ok(());
+        }
+        self.replace(config)
+    }
+
+    /// Writes a description over whatever has its name.
+    ///
+    /// # Errors
+    /// As [`PoolFlags::write`].
+    pub fn replace(&self, config: &PoolConfig) -> Result<(), Failure> {
         write_file(&self.path(), config.to_toml()?.as_bytes())
     }
 }

@@ -43,7 +43,16 @@ impl PoolFlags {
     /// It cannot be written.
     pub fn make_key(&self) -> Result<bool, Failure> {
         let (path, _) = self.key_path();
-        match create(&path, &PoolKeys::text_of(&fresh_secret())) {
+        if path.exists() {
+            return Ok(false);
+        }
+        // A name appears with its whole content: half a key would lock the pool's users out.
+        let new = beside(&path);
+        let made = create(&new, &PoolKeys::text_of(&fresh_secret()))
+            .and_then(|()| fs::hard_link(&new, &path))
+            .and_then(|()| sync_folder(&path));
+        let _ = fs::remove_file(&new);
+        match made {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
             made => made.map(|()| true).map_err(|source| failed(&path, source)),
         }
@@ -83,6 +92,11 @@ fn fresh_secret() -> [u8; 32] {
 
 /// A new file that only its owner reads, on disk.
 fn create(path: &Path, text: &str) -> std::io::Result<()> {
+    // Of a run that was cut short.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
@@ -92,16 +106,21 @@ fn create(path: &Path, text: &str) -> std::io::Result<()> {
 fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |source| failed(path, source);
     let path = path.canonicalize().map_err(failed)?;
-    let mut new = path.clone().into_os_string();
-    new.push(".new");
-    let new = PathBuf::from(new);
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
-    }
+    let new = beside(&path);
     create(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(failed)?;
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+    sync_folder(&path).map_err(failed)
+}
+
+/// The name under which a key's file is written.
+fn beside(path: &Path) -> PathBuf {
+    let mut new = path.to_owned().into_os_string();
+    new.push(".new");
+    PathBuf::from(new)
+}
+
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn failed(path: &Path, source: std::io::Error) -> Failure {

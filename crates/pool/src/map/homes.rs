@@ -16,7 +16,7 @@
 use kiln_stripe::{PoolError, Result};
 
 use crate::map::config::{MAX_PAST, NodeConfig, NodeState, PastMap, PastNode, PoolConfig};
-use crate::{Candidate, Key, place};
+use crate::{Candidate, Key, PoolKeys, place};
 
 /// The homes of one object by the members of one epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -264,6 +264,18 @@ impl PoolConfig {
         }
         next.check()?;
         Ok(next)
+    }
+
+    /// Whether two descriptions are one map: they differ in where nodes are at most, which is each
+    /// reader's own.
+    pub(crate) fn is_same_map(&self, other: &PoolConfig) -> bool {
+        let bare = |map: &PoolConfig| {
+            let mut map = map.clone();
+            map.node.iter_mut().for_each(|node| node.url.clear());
+            (map.keys, map.repairer) = (PoolKeys::default(), 0);
+            map
+        };
+        bare(self) == bare(other)
     }
 
     /// All manifests are on the homes of now.

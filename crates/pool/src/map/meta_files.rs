@@ -1,6 +1,6 @@
 //! Small files, read whole.
 
-use kiln_store::{Backend, Existing, ReadAt, checksum, write_whole};
+use kiln_store::{Backend, Capability, Existing, NewFile, ReadAt, checksum};
 use kiln_stripe::names::DESCRIPTION;
 use kiln_stripe::{PoolError, Result};
 
@@ -88,16 +88,59 @@ const CHECKSUM: &str = "# checksum = ";
 /// What a line with a seal begins with.
 const SEALED: &str = "# seal = ";
 
+/// The map that a node's copy is, where that is as it was written, of this pool, and accepted by
+/// the keys at hand: the one way from bytes to a map, for every command.
+pub(crate) fn parse_map(bytes: &[u8], known: &PoolConfig) -> Option<PoolConfig> {
+    if !is_intact(bytes) || !is_accepted(bytes, &known.map_seals()) {
+        return None;
+    }
+    let config = PoolConfig::from_toml(&String::from_utf8_lossy(bytes)).ok()?;
+    let (keys, repairer) = (known.keys.clone(), known.repairer);
+    (config.id == known.id).then_some(PoolConfig { keys, repairer, ..config })
+}
+
 /// Writes a node's copy of the map: text with its checksums, so that a flipped bit makes no map,
-/// and with a seal by each key at hand, so that whoever accepts any of them accepts it.
-pub(crate) fn write_map(store: &dyn Backend, map: &PoolConfig) -> Result<()> {
+/// and with a seal by each key at hand, so that a client with any of them accepts it.
+///
+/// It replaces older maps only, judged at the moment of writing: the caller may have stood still
+/// since it looked, and others gone on. What is there already of the same epoch stays: `change`
+/// says that the caller proposes this map, and then another one of that epoch is an error.
+///
+/// # Errors
+/// [`PoolError::MapChanged`]: a newer map is there, or another change was first.
+pub(crate) fn write_map(
+    store: &dyn Backend,
+    node: &str,
+    map: &PoolConfig,
+    change: bool,
+) -> Result<()> {
+    let (there, existing) = match read_tagged(store, DESCRIPTION, MAX_TEXT) {
+        // Too long for a map.
+        Err(PoolError::Refused { .. }) => (None, Existing::Replace),
+        read => read?,
+    };
+    if let Some(there) = there.and_then(|bytes| parse_map(&bytes, map)) {
+        let same = there.revision == map.revision && there.is_same_map(map);
+        if same {
+            return Ok(());
+        }
+        if there.revision > map.revision || (change && there.revision == map.revision) {
+            let (have, newest, node) = (map.revision, there.revision, node.to_owned());
+            return Err(PoolError::MapChanged { have, newest, node });
+        }
+    }
     let mut text = first_line(map.revision) + &map.to_toml()?;
     let seals = map.keys.seals(Purpose::Map, text.as_bytes());
     for seal in seals.iter().filter(|_| !map.sealed.is_empty()) {
         text += &format!("{SEALED}{}\n", seal.words());
     }
     let text = summed(text);
-    Ok(write_whole(store, DESCRIPTION, text.as_bytes())?)
+    // Places with renames have locks that outlast a pause; others have tags.
+    let renames = store.capabilities().has(Capability::Rename);
+    let existing = if renames { Existing::Replace } else { existing };
+    let mut file = store.create(&NewFile { existing, ..NewFile::named(DESCRIPTION) })?;
+    file.write(text.as_bytes())?;
+    Ok(file.complete()?)
 }
 
 fn first_line(epoch: u64) -> String {

@@ -165,8 +165,8 @@ impl Pool {
             take(&config, node, &**store)?;
         }
         let pool = Pool::open(config, open)?;
-        for (_, store) in pool.present() {
-            write_map(store, &pool.config)?;
+        for (at, store) in pool.present() {
+            write_map(store, &pool.nodes[at].config.id, &pool.config, false)?;
         }
         Ok(pool)
     }

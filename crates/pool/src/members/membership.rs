@@ -12,7 +12,7 @@ use kiln_stripe::node::Locks;
 use kiln_stripe::{PoolError, Result, Settings};
 
 use crate::Key;
-use crate::map::meta_files::{MAX_TEXT, epoch_of, is_accepted, is_intact, read_small, write_map};
+use crate::map::meta_files::{MAX_TEXT, epoch_of, parse_map, read_small, write_map};
 use crate::map::pool::{Opener, PoolNode, identity, opened, take, write_identity};
 use crate::map::presence::{is_marked, unmarked};
 use crate::{Index, NodeConfig, NodeState, Pool, PoolConfig, PoolStatus};
@@ -23,21 +23,10 @@ const BATCH: usize = 1_000;
 /// A disk that joins by a change: its node's id, and its place.
 type Joins<'a> = Option<(&'a str, &'a dyn Backend)>;
 
-/// A node's copy of the map of a pool; `None`: it has none that can be read.
-///
-/// It must be accepted by what is known of the pool, and then decides itself what is.
+/// A node's copy of the map of a pool; `None`: it has none that can be read and is accepted.
 pub(crate) fn map_of(store: &dyn Backend, known: &PoolConfig) -> Result<Option<PoolConfig>> {
-    let Some(bytes) = read_small(store, DESCRIPTION, MAX_TEXT)? else { return Ok(None) };
-    if !is_intact(&bytes) || !is_accepted(&bytes, &known.map_seals()) {
-        return Ok(None);
-    }
-    let config = PoolConfig::from_toml(&String::from_utf8_lossy(&bytes)).ok();
-    let config = config.filter(|config| config.id == known.id);
-    Ok(config.map(|config| PoolConfig {
-        keys: known.keys.clone(),
-        repairer: known.repairer,
-        ..config
-    }))
+    let bytes = read_small(store, DESCRIPTION, MAX_TEXT)?;
+    Ok(bytes.and_then(|bytes| parse_map(&bytes, known)))
 }
 
 impl Pool {
@@ -56,33 +45,71 @@ impl Pool {
         let known = config.revision;
         let mut pool = Pool::open(config, open)?.like(settings);
         loop {
-            let mut newer = pool.epochs()?;
-            newer.retain(|(_, epoch)| *epoch > pool.config.revision);
-            newer.sort_by_key(|(_, epoch)| std::cmp::Reverse(*epoch));
-            // A copy that cannot be read is no copy.
-            let map = |(at, _): &(usize, u64)| map_of(pool.usable(*at).ok()?, &pool.config).ok()?;
-            let newest = newer.iter().find_map(map);
-            let Some(newest) = newest.filter(|map| map.revision > pool.config.revision) else {
-                break;
-            };
-            pool = Pool::open(newest, open)?.like(settings);
-        }
-        let epoch = pool.config.revision;
-        if epoch == known {
-            return Ok(pool.config);
-        }
-        let epochs = pool.epochs()?;
-        let has = |at: usize| epochs.contains(&(at, epoch));
-        if pool.config.majority(|id| pool.config.position(id).is_some_and(has)).is_err() {
+            while let Some(newer) = pool.newer_map()? {
+                pool = Pool::open(newer, open)?.like(settings);
+            }
+            let epoch = pool.config.revision;
+            if epoch == known || pool.is_agreed(epoch)? {
+                return Ok(pool.config);
+            }
             let locks = pool.lock_all(settings)?;
+            // Others may have gone on while this one waited: what is completed is what the nodes
+            // have now, under the locks.
+            if let Some(newer) = pool.newer_map()? {
+                drop(locks);
+                pool = Pool::open(newer, open)?.like(settings);
+                continue;
+            }
             // The one that is completed may be the one that raised the floor.
             let oldest = pool.config.floored.saturating_sub(1);
-            match pool.spread(&locks, &pool.config, oldest, None) {
-                Err(PoolError::MapNotAgreed { .. }) if force => {}
-                end => end?,
+            match pool.spread(&locks, &pool.config, oldest, None, false) {
+                // A lock was lost meanwhile: what is newer is found now.
+                Err(PoolError::MapChanged { .. }) if pool.newer_map()?.is_some() => {}
+                Err(PoolError::MapNotAgreed { .. }) if force => return Ok(pool.config),
+                end => return end.map(|()| pool.config),
             }
         }
-        Ok(pool.config)
+    }
+
+    /// The newest map that a node has, if it is newer than this one. A copy that cannot be read is
+    /// no copy. Of two changes of one epoch, which a cut network allows, it is the one that more
+    /// than half of the nodes have or may have.
+    fn newer_map(&self) -> Result<Option<PoolConfig>> {
+        let mut newer = self.epochs()?;
+        newer.retain(|(_, epoch)| *epoch > self.config.revision);
+        let map = |(at, _): &(usize, u64)| map_of(self.usable(*at).ok()?, &self.config).ok()?;
+        let mut maps: Vec<PoolConfig> = newer.iter().filter_map(map).collect();
+        let newest = maps.iter().map(|map| map.revision).max().unwrap_or(0);
+        maps.retain(|map| map.revision == newest && newest > self.config.revision);
+        let mut distinct: Vec<(PoolConfig, usize)> = Vec::new();
+        for map in maps {
+            match distinct.iter_mut().find(|(known, _)| known.is_same_map(&map)) {
+                Some((_, copies)) => *copies += 1,
+                None => distinct.push((map, 1)),
+            }
+        }
+        distinct.sort_by_key(|(_, copies)| std::cmp::Reverse(*copies));
+        let away = self.missing().len();
+        let may = |(map, copies): &(PoolConfig, usize)| {
+            let of = map.node.iter().filter(|node| node.state != NodeState::Out).count();
+            (copies + away) * 2 > of
+        };
+        if let [first, second, ..] = &distinct[..]
+            && may(first)
+            && may(second)
+        {
+            let (have, of, away) = (first.1, self.nodes.len(), self.silent());
+            let todo = "nodes know two changes of one epoch; bring nodes back".into();
+            return Err(PoolError::MapNotAgreed { have, of, away, todo });
+        }
+        Ok(distinct.into_iter().next().map(|(map, _)| map))
+    }
+
+    /// Whether more than half of the nodes have the map of this epoch.
+    fn is_agreed(&self, epoch: u64) -> Result<bool> {
+        let epochs = self.epochs()?;
+        let has = |at: usize| epochs.contains(&(at, epoch));
+        Ok(self.config.majority(|id| self.config.position(id).is_some_and(has)).is_ok())
     }
 
     /// Asks all nodes whether they know a newer map: a change that was cut short may be known to
@@ -160,7 +187,7 @@ impl Pool {
                 .into();
             return Err(PoolError::MapNotAgreed { have, of, away, todo });
         }
-        match self.spread(&locks, &next, self.config.floored, joins) {
+        match self.spread(&locks, &next, self.config.floored, joins, true) {
             Err(PoolError::MapNotAgreed { .. }) if force => {}
             end => end?,
         }
@@ -176,6 +203,7 @@ impl Pool {
         map: &PoolConfig,
         oldest: u64,
         joins: Joins<'_>,
+        change: bool,
     ) -> Result<()> {
         let present: Vec<(usize, &dyn Backend)> = self.present().collect();
         let ends = self.in_parallel(present, |_, (at, store)| {
@@ -185,11 +213,16 @@ impl Pool {
             if !is_marked(store) {
                 return Ok(None);
             }
-            let end = write_map(store, map);
+            let end = write_map(store, &self.nodes[at].config.id, map, change);
             Ok::<_, PoolError>(Some((at, end)))
         })?;
-        let joined = joins.map(|(id, store)| (id, write_map(store, map)));
-        let ends: Vec<_> = ends.into_iter().flatten().collect();
+        let joined = joins.map(|(id, store)| (id, write_map(store, id, map, change)));
+        let mut ends: Vec<_> = ends.into_iter().flatten().collect();
+        let is_older =
+            |(_, end): &(usize, Result<()>)| matches!(end, Err(PoolError::MapChanged { .. }));
+        if let Some(at) = ends.iter().position(is_older) {
+            return ends.swap_remove(at).1;
+        }
         let written: Vec<&str> = (ends.iter())
             .filter(|(_, end)| end.is_ok())
             .map(|(at, _)| &self.nodes[*at].config.id[..])
@@ -224,7 +257,7 @@ impl Pool {
             let (node, why) = (self.nodes[at].config.id.clone(), unmarked(store));
             return Err(PoolError::Unavailable { node, why });
         }
-        write_map(store, &self.config)
+        write_map(store, &self.nodes[at].config.id, &self.config, false)
     }
 
     /// Domains of nodes that should be there and cannot be used.

@@ -5,13 +5,15 @@
 //! short goes on when it is run again.
 
 use kiln_store::SumKind;
+use kiln_stripe::names::DESCRIPTION;
 use kiln_stripe::{PoolError, Result, Settings};
 use serde::Serialize;
 
 use crate::index::Index;
 use crate::manifest::commit::Change;
+use crate::map::meta_files::{MAX_TEXT, is_accepted, is_intact, read_small};
 use crate::map::pool::Opener;
-use crate::map::seal::UNSEALED;
+use crate::map::seal::{Seals, UNSEALED};
 use crate::members::membership::map_of;
 use crate::{Body, Key, Manifest};
 use crate::{Listed, Pool, PoolConfig, PoolKeys};
@@ -37,7 +39,56 @@ pub struct SealReport {
     pub shards_with_crc: u64,
 }
 
+impl PoolConfig {
+    /// Reads a node's copy of a description that was lost. Where keys are at hand, a copy counts
+    /// that one of them sealed: without that rule one disk could unseal the pool.
+    ///
+    /// # Errors
+    /// [`PoolError::Refused`]: it is damaged, or has no seal by these keys; as
+    /// [`PoolConfig::from_toml`].
+    pub fn from_copy(bytes: &[u8], keys: &PoolKeys) -> Result<PoolConfig> {
+        let refused = |why: &str| {
+            let what = format!("copy of the pool's description: {why}; name other nodes");
+            Err(PoolError::Refused { what })
+        };
+        if !is_intact(bytes) {
+            return refused("its checksum is wrong");
+        }
+        let config = PoolConfig::from_toml(&String::from_utf8_lossy(bytes))?;
+        let ids = keys.ids();
+        if !ids.is_empty() && !is_accepted(bytes, &Seals::of(&ids, keys)) {
+            return refused(
+                "it has no seal by the key at hand (of a pool that never had one, move the key's \
+                 file away)",
+            );
+        }
+        Ok(PoolConfig { keys: keys.clone(), ..config })
+    }
+}
+
 impl Pool {
+    /// Refuses a description without seals, taken from one copy, where nodes have copies that name
+    /// keys.
+    ///
+    /// # Errors
+    /// [`PoolError::Refused`].
+    pub fn check_unsealed(&self) -> Result<()> {
+        for (at, store) in self.present().filter(|_| self.config.sealed.is_empty()) {
+            let copy = read_small(store, DESCRIPTION, MAX_TEXT).ok().flatten();
+            let copy =
+                copy.and_then(|copy| PoolConfig::from_copy(&copy, &PoolKeys::default()).ok());
+            if copy.is_some_and(|copy| copy.id == self.config.id && !copy.sealed.is_empty()) {
+                let id = &self.nodes[at].config.id;
+                let what = format!(
+                    "pool description: it names no key, and the copy of node {id} does; name the \
+                     key by --pool-key"
+                );
+                return Err(PoolError::Refused { what });
+            }
+        }
+        Ok(())
+    }
+
     /// The map by which the first of the keys at hand is the one to seal with, and what counted
     /// before does still; `None` when it is so already.
     ///

@@ -8,6 +8,7 @@ mod found;
 mod fuse;
 mod hands;
 mod helped;
+mod interleaved;
 mod lost;
 mod meanwhile;
 mod model;

@@ -10,7 +10,7 @@ use kiln_pool::{
     Class, Index, Key, NodeConfig, NodeFile, Policy, Pool, PoolStatus, PutRequest, RecoverRequest,
     ScrubRequest,
 };
-use kiln_store::{Append, Backend, Capabilities, ReadAt, StoreError, WriteLock};
+use kiln_store::Backend;
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
 use crate::world::*;
@@ -69,75 +69,10 @@ impl Other {
     /// The pool as it is seen while they are there.
     fn watched_pool(self: &Arc<Self>) -> Pool {
         let open = |node: &NodeConfig| {
-            let inner = self.world.open_node(node)?;
-            Ok(Arc::new(Watched { inner, other: Arc::clone(self) }) as Arc<dyn Backend>)
+            let (inner, other) = (self.world.open_node(node)?, Arc::clone(self));
+            Ok(watched(inner, Arc::new(move || other.look())))
         };
         Pool::open(self.world.newest(), &open).unwrap()
-    }
-}
-
-impl std::fmt::Debug for Other {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} after {:?} looks", self.act, self.left)
-    }
-}
-
-/// A disk on which somebody sees every look.
-#[derive(Debug)]
-struct Watched<B> {
-    inner: B,
-    other: Arc<Other>,
-}
-
-impl Backend for Watched<Arc<dyn Backend>> {
-    fn place(&self) -> String {
-        self.inner.place()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn list(&self) -> Result<Vec<String>, StoreError> {
-        self.other.look();
-        self.inner.list()
-    }
-
-    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
-        self.other.look();
-        let inner = self.inner.open(name)?;
-        Ok(Box::new(Watched { inner, other: Arc::clone(&self.other) }))
-    }
-
-    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>, StoreError> {
-        self.inner.append(name, at)
-    }
-
-    fn modified(&self, name: &str) -> Result<Option<u64>, StoreError> {
-        self.inner.modified(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
-        self.inner.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> Result<(), StoreError> {
-        self.inner.remove(name)
-    }
-
-    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
-        self.inner.lock(wait)
-    }
-}
-
-impl ReadAt for Watched<Box<dyn ReadAt>> {
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-        self.other.look();
-        self.inner.read_at(offset, buf)
     }
 }
 

@@ -10,7 +10,10 @@ use kiln_pool::{
     GetReport, GetRequest, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PutReport, PutRequest,
 };
 use kiln_store::backends::bucket::Bucket;
-use kiln_store::{Backend, FaultyBackend, MemoryBackend, StagedBackend, StoreError};
+use kiln_store::{
+    Append, Backend, Capabilities, FaultyBackend, MemoryBackend, ReadAt, StagedBackend, StoreError,
+    WriteLock,
+};
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
 /// Position-dependent bytes.
@@ -174,5 +177,77 @@ impl World {
         let pool = self.pool();
         let (config, open) = (pool.config().node[node].clone(), |node: &_| self.open_node(node));
         self.config = pool.replace_disk(config, self.run(), &open, &settings()).unwrap();
+    }
+}
+
+/// Called before a client looks at a disk, or asks for its lock.
+pub type Look = Arc<dyn Fn() + Send + Sync>;
+
+/// A disk of a client after whose every look another one can act.
+pub fn watched(inner: Arc<dyn Backend>, look: Look) -> Arc<dyn Backend> {
+    Arc::new(Watched { inner, look })
+}
+
+struct Watched<B> {
+    inner: B,
+    look: Look,
+}
+
+impl<B> std::fmt::Debug for Watched<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Watched")
+    }
+}
+
+impl Backend for Watched<Arc<dyn Backend>> {
+    fn place(&self) -> String {
+        self.inner.place()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn list(&self) -> Result<Vec<String>, StoreError> {
+        (self.look)();
+        self.inner.list()
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
+        (self.look)();
+        let inner = self.inner.open(name)?;
+        Ok(Box::new(Watched { inner, look: Arc::clone(&self.look) }))
+    }
+
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>, StoreError> {
+        self.inner.append(name, at)
+    }
+
+    fn modified(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        self.inner.modified(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        self.inner.remove(name)
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
+        (self.look)();
+        self.inner.lock(wait)
+    }
+}
+
+impl ReadAt for Watched<Box<dyn ReadAt>> {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        (self.look)();
+        self.inner.read_at(offset, buf)
     }
 }

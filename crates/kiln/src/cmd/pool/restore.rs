@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use kiln_pool::{PoolConfig, PoolError};
+use kiln_pool::{NodeConfig, Observer, Pool, PoolConfig, PoolError};
 use kiln_store::Absent;
 
 use crate::exit::{Exit, Failure};
@@ -36,13 +36,21 @@ impl Restore {
         if path.exists() && !self.force {
             return Err(Failure::Exists { path });
         }
-        let mut best: Option<PoolConfig> = None;
+        let keys = self.pool.keys()?;
+        let (mut best, mut refused) = (None::<PoolConfig>, None);
         for place in &self.places {
             let store = setup.open_to_keep(place, Absent::Refuse, "a node of a pool")?;
             let file = store.open(COPY)?;
             let mut bytes = vec![0; file.len().min(MAX_BYTES) as usize];
             file.read_at(0, &mut bytes)?;
-            let config = PoolConfig::from_toml(&String::from_utf8_lossy(&bytes))?;
+            let config = match PoolConfig::from_copy(&bytes, &keys) {
+                Ok(config) => config,
+                Err(error) => {
+                    setup.observer.warn(&format!("{}: {error}", place.display()));
+                    refused = Some(error);
+                    continue;
+                }
+            };
             match &best {
                 Some(known) if known.id != config.id => {
                     let what = format!(
@@ -55,9 +63,20 @@ impl Restore {
                 _ => best = Some(config),
             }
         }
-        // A place is required.
-        let Some(config) = best else { return Ok(Exit::Done) };
-        self.pool.write(&config)?;
+        let config = match (best, refused) {
+            (Some(config), _) => config,
+            (None, Some(error)) => return Err(error.into()),
+            // A place is required.
+            (None, None) => return Ok(Exit::Done),
+        };
+        let open = |node: &NodeConfig| setup.open_node(node, Absent::Refuse);
+        match Pool::open(config.clone(), &open) {
+            Ok(pool) => pool.check_unsealed()?,
+            // Without its key it can be written, and not used.
+            Err(PoolError::NoKey { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.pool.replace(&config)?;
         // Other nodes may know a newer one; the file is brought up to date by that.
         let pool = self.pool.open(setup)?;
         if setup.json {
