@@ -121,9 +121,10 @@ mod tests {
     fn check(inputs: &[(usize, usize)], outputs: &[(usize, usize)]) -> bool {
         let mut arena = [0_u8; 64];
         let base = arena.as_mut_ptr();
-        // SAFETY: offsets stay within the arena.
         let list = |spans: &[(usize, usize)]| -> (Vec<*const u8>, Vec<usize>) {
-            spans.iter().map(|&(at, len)| (unsafe { base.add(at) }.cast_const(), len)).unzip()
+            // SAFETY: offsets stay within the arena.
+            let at = |at| unsafe { base.add(at) }.cast_const();
+            spans.iter().map(|&(start, len)| (at(start), len)).unzip()
         };
         let ((ins, in_lens), (outs, out_lens)) = (list(inputs), list(outputs));
         let inputs = Given { pointers: ins.as_ptr(), lens: in_lens.into_iter() };

@@ -450,8 +450,8 @@ impl Pass<'_> {
         // SAFETY: as promised.
         let base = unsafe { self.regions.get_unchecked(region) }.base;
         match self.side(region) {
-            // SAFETY: as promised.
             Side::Scratch | Side::Result => {
+                // SAFETY: as promised.
                 Slot { start: unsafe { self.place(unit, start) }, entry: 0 }
             }
             _ => Slot { start: base.wrapping_add(start), entry: unit.unit as usize * ENTRY },
