@@ -315,7 +315,7 @@ mod tests {
             let name = path.file_name().unwrap().to_str().unwrap();
             if name.ends_with(".svg") && !NOT_OF_REPORTS.contains(&name) {
                 let same = drawn.get(name) == Some(&std::fs::read_to_string(&path).unwrap());
-                assert!(same, "{name} is not what the data says: run `make pictures`");
+                assert!(same, "{name} is not what the data says: run `make pages`");
             }
         }
     }
