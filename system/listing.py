@@ -7,12 +7,12 @@ looked up: there must be such a command with such flags, or such a target of mak
 import re
 import subprocess
 
-from lab.system import pages
+from system import pages
 
 # Blocks that nothing here runs, by page and the word that their first line begins with, and why.
 ELSEWHERE = {
     ("README.md", "make"): "targets of their own; `make demo` has a bar, CI runs all of the checks",
-    ("docs/guide/ceph.md", "ceph"): "lab/system/ceph_test.py, in a real cluster",
+    ("docs/guide/ceph.md", "ceph"): "system/ceph_test.py, in a real cluster",
     ("README.md", "import"): "bindings/python/tests/test_readmes.py",
     ("docs/guide/python.md", "pip"): "`make python-test WHEEL=1` installs what pip builds",
     ("docs/guide/python.md", ">>>"): "`make python-test`, as doctests",

@@ -16,9 +16,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lab.system import pages
+from system import pages
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "guide" / "tutorial.md"
 # What the prose between two blocks asks for; the page is checked for saying so.
 SAID = ("write `crates/code/src/codes/single.rs`", "add `mod single;` to the modules",

@@ -15,7 +15,7 @@ from pathlib import Path
 from lab.rig import hadoop
 from lab.rig.hdfs import WAIT, Hdfs, program
 from lab.rig.testbed import able, run
-from lab.system.hdfs_test import Rig, read
+from system.hdfs_test import Rig, read
 
 DATANODES, SERVICE = 3, "pair"
 PROXIES = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"

@@ -18,7 +18,7 @@ import sys
 import time
 
 from lab.rig.ceph import Cluster, ClusterError, rados
-from lab.system.ceph_test import MIB, Run, content
+from system.ceph_test import MIB, Run, content
 
 LOSSES_MAX = 2  # of 4+2, and of 14+2
 WIDE_OSDS = 16

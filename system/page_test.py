@@ -20,7 +20,7 @@ import urllib.request
 from lab.rig.browser import Browser, program
 
 NODES = 8
-REPO = pathlib.Path(__file__).resolve().parents[2]
+REPO = pathlib.Path(__file__).resolve().parents[1]
 MONITORING = REPO / "dist" / "monitoring"
 # Of the servers of volumes, which have a test of their own; of logs the coordinator tells.
 FOREIGN = re.compile(r"kiln_volume_(?!log_)")

@@ -20,16 +20,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lab.system import listing
-from lab.system import pages
-from lab.system.recipes import COMPARED, PAGES, RECIPES
+from system import listing
+from system import pages
+from system.recipes import COMPARED, PAGES, RECIPES
 
 from lab.rig import hadoop
 from lab.rig import s3 as servers
 from lab.rig import testbed
 from lab.rig.hdfs import Hdfs
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 # Seconds that the commands below one heading may take.
 LONGEST = 600
 PORTS = 6

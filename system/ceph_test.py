@@ -20,7 +20,7 @@ from pathlib import Path
 
 from lab.rig.ceph import Cluster, ClusterError, rados
 
-MIGRATE = Path(__file__).resolve().parents[2] / "bindings" / "ceph" / "migrate.py"
+MIGRATE = Path(__file__).resolve().parents[1] / "bindings" / "ceph" / "migrate.py"
 KIB, MIB = 1 << 10, 1 << 20
 
 VAN = "technique=reed_sol_van"
