@@ -21,6 +21,7 @@ mod cmd;
 mod exit;
 mod interrupt;
 mod lists;
+mod monitor;
 mod names;
 mod observer;
 mod page;

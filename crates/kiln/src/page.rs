@@ -14,9 +14,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use kiln_net::NetError;
-use kiln_net::{Document, Door, HttpServer, monitored};
 use kiln_recovery::{RateLimits, RecoveryState};
 
+use crate::monitor::{AccessPolicy, Document, HttpServer, monitored};
 use crate::volume_logs::Tended;
 use logs::LogsSeen;
 
@@ -110,7 +110,11 @@ fn ready(view: &View) -> Result<(), String> {
 ///
 /// # Errors
 /// The address cannot be listened on; no threads.
-pub fn serve(board: Arc<Board>, listen: &str, door: Door) -> Result<SocketAddr, NetError> {
+pub fn serve(
+    board: Arc<Board>,
+    listen: &str,
+    policy: AccessPolicy,
+) -> Result<SocketAddr, NetError> {
     let (tell, told) = mpsc::channel();
     let listen = listen.to_owned();
     std::thread::spawn(move || {
@@ -121,7 +125,7 @@ pub fn serve(board: Arc<Board>, listen: &str, door: Door) -> Result<SocketAddr, 
         };
         runtime.block_on(async move {
             let answer = move |path: String| std::future::ready(board.document(&path));
-            match HttpServer::start(&listen, door, answer).await {
+            match HttpServer::start(&listen, policy, answer).await {
                 Ok(server) => {
                     let _ = tell.send(Ok(server.address()));
                     std::future::pending::<()>().await;

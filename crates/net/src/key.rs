@@ -207,9 +207,12 @@ impl ClusterKey {
         self.made().client
     }
 
-    /// What a page for people is served with: a certificate of this key, and none is asked of
-    /// those who look.
-    pub(super) fn page_server(&self) -> Result<Arc<ServerConfig>> {
+    /// Returns the TLS settings of a page for people: with a certificate of this key, and without
+    /// one of its clients.
+    ///
+    /// # Errors
+    /// No certificate can be made.
+    pub fn page_server(&self) -> Result<Arc<ServerConfig>> {
         let failed = |why: String| NetError::Setup { what: self.keys.file.clone(), why };
         let (leaf, key) = self.keys.source.leaf().map_err(failed)?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));

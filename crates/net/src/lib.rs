@@ -36,17 +36,13 @@ mod remote;
 mod disk;
 mod accept;
 mod serve;
-mod http;
-mod monitor;
 
 pub use address::{Address, DEFAULT_PORT};
 pub use dial::{Peer, WRONG_KEY};
 #[cfg(any(test, feature = "sim"))]
 pub use disk::DiskSet;
 pub use error::{NetError, NetOperation, Result};
-pub use http::{Document, Door, HttpServer};
 pub use key::ClusterKey;
-pub use monitor::{Metric, MetricFamily, Metrics, Monitor, monitored};
 pub use remote::{Agents, Claim, Network, RemoteBackend, SERVED};
 pub use runtime::{Answer, PendingRequest, Taken, Turn, VirtualRuntime};
 pub use serve::{AgentSetup, Report, Serving, Watcher, serve};

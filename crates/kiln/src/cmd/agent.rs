@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use clap::Args;
 use kiln_net::agent::Limits;
-use kiln_net::{AgentSetup, ClusterKey, DEFAULT_PORT, Monitor, serve};
+use kiln_net::{AgentSetup, ClusterKey, DEFAULT_PORT, serve};
 use kiln_pool::names;
 use kiln_store::Backend;
 use serde::Serialize;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
+use crate::monitor::Monitor;
 use crate::print::Stream;
 use crate::setup::{AgentParts, Setup, fresh_run};
 

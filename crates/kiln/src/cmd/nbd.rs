@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use clap::Args;
 use kiln_nbd::{About, Change, Errno, Export, Listener, Server};
-use kiln_net::{Metrics, Monitor};
 use kiln_volume::{OpenRequest, OwnedOp, Running, Volume, VolumeError, VolumeStatus};
 use serde::Serialize;
 
 use crate::args::{size, with_exit_codes};
 use crate::cmd::agent;
 use crate::exit::{Exit, Failure};
+use crate::monitor::{Metrics, Monitor};
 use crate::print::{Stream, warning_line};
 use crate::setup::{PoolFlags, Setup, volumes};
 use crate::sizes;

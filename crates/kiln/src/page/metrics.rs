@@ -1,12 +1,12 @@
 //! What a coordinator tells Prometheus: space, risk, progress. The rows are the table.
 
-use kiln_net::{Metric, MetricFamily, Metrics};
 use kiln_pool::{NodeStatus, PoolStatus};
 use kiln_recovery::NodeLoad;
 use kiln_volume::LogReport;
 
 use super::View;
 use super::logs::LogsSeen;
+use crate::monitor::{Metric, MetricFamily, Metrics};
 
 /// All metrics, in the text format. What is not known yet is left out.
 pub fn text(view: &View) -> String {

@@ -46,14 +46,19 @@ impl<'a> Operator<'a> {
         ("snapshot", Operator::snapshot),
     ];
 
+    const HAND_OVER: (&'static str, Act<'a>) = ("hand over", Operator::hand_over);
+
     pub fn run(mut self) {
-        for _ in 0..self.run.scenario.changes {
+        for change in 0..self.run.scenario.changes {
             self.client.sleep(millis(&mut self.random, 15_000));
             self.client.restart();
             let act = self.random.below(Self::ACTS.len() as u64) as usize;
             // Where snapshots do harm at all, they are to do it often.
             let snapshot = self.run.scenario.calm && self.random.one_in(3);
-            let (what, act) = Self::ACTS[if snapshot { Self::ACTS.len() - 1 } else { act }];
+            let (what, act) = match Self::ACTS[if snapshot { Self::ACTS.len() - 1 } else { act }] {
+                _ if change == 0 && self.run.scenario.drains => Self::HAND_OVER,
+                act => act,
+            };
             self.run.begins(self.client);
             let network = self.client.network();
             let done = self.run.open(self.client, &network).and_then(|pool| act(&mut self, &pool));
@@ -174,6 +179,15 @@ impl<'a> Operator<'a> {
             let config = pool.forget(&ids, false, &settings())?;
             self.did("drained", &config);
         }
+        Ok(())
+    }
+
+    /// As `kiln pool drain` does beside a coordinator, which moves the shards meanwhile.
+    fn hand_over(&mut self, pool: &Pool) -> Result<(), PoolError> {
+        let Some(node) = self.spare(pool) else { return Ok(()) };
+        let config = pool.set_state(&[node.id], NodeState::Leaving, false, &settings())?;
+        self.did("drain handed over", &config);
+        self.client.sleep(millis(&mut self.random, 45_000));
         Ok(())
     }
 

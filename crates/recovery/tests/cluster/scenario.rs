@@ -77,6 +77,8 @@ pub struct Scenario {
     pub operations: u64,
     /// Changes of members, and of disks.
     pub changes: u64,
+    /// The first change is a drain whose shards the coordinator moves, from agent to agent.
+    pub drains: bool,
     /// By client.
     pub clocks: Vec<Clock>,
     pub strategy: &'static str,
@@ -136,6 +138,8 @@ impl Scenario {
         let jobs = 1 + random.below(4) as usize;
         let changes = if random.one_in(3) { 0 } else { 1 + random.below(4) };
         let clocks = (0..CLIENTS).map(|_| Clock::of(&mut random)).collect();
+        // Drawn last: all else of a seed stays as it was.
+        let drains = changes > 0 && random.one_in(5);
         Scenario {
             code,
             hosts,
@@ -149,6 +153,7 @@ impl Scenario {
             calm,
             operations,
             changes,
+            drains,
             clocks,
             strategy,
             jobs,

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use kiln_net::Door;
 use uuid::Uuid;
 
 use crate::exit::Failure;
+use crate::monitor::AccessPolicy;
 use crate::page::{Board, serve};
 use crate::print;
 use crate::setup::Setup;
@@ -49,7 +49,7 @@ impl WatchFlags {
     pub fn serve(&self, board: &Arc<Board>, setup: &Setup) -> Result<(), Failure> {
         let Some(listen) = &self.http else { return Ok(()) };
         let token = self.http_token.as_deref().map(token).transpose()?;
-        let local = Door::is_loopback(listen);
+        let local = AccessPolicy::is_loopback(listen);
         if !local && token.is_none() {
             let problem = format!(
                 "{listen} is not a loopback address: give --http-token FILE, or use 127.0.0.1 and \
@@ -60,8 +60,8 @@ impl WatchFlags {
         // Who listens on the way must not learn the token.
         let tls = if local { None } else { Some(setup.key()?) };
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let door = Door { token, tls, ..Door::default() };
-        let address = serve(Arc::clone(board), listen, door)?;
+        let policy = AccessPolicy { token, tls, ..AccessPolicy::default() };
+        let address = serve(Arc::clone(board), listen, policy)?;
         if !setup.quiet {
             print::progress_line(&format!("page at {scheme}://{address}/"));
         }

@@ -1,5 +1,7 @@
-//! An agent over HTTP: metrics in the text format of Prometheus, whether it lives, and whether it
-//! can serve.
+//! Metrics in the text format of Prometheus, liveness and readiness of long-running commands, over
+//! HTTP.
+
+mod http;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,9 +13,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
-use super::http::{Document, Door, HttpServer};
-use super::serve::{Report, Watcher};
-use crate::Result;
+pub use http::{AccessPolicy, Document, HttpServer};
+use kiln_net::{Report, Result, Watcher};
 
 /// Answers `GET /metrics`, `/health` and `/ready`; dropping it ends that.
 #[derive(Debug)]
@@ -41,11 +42,10 @@ impl Monitor {
                 monitored(&path, text, ready).unwrap_or_else(nothing)
             }
         };
-        Ok(Monitor(HttpServer::start(listen, Door::anyone(), answer).await?))
+        Ok(Monitor(HttpServer::start(listen, AccessPolicy::anyone(), answer).await?))
     }
 
-    /// As [`Monitor::start`], with the text of whoever else has something to tell; see
-    /// [`Metrics::text`].
+    /// Starts to answer with a text of metrics; see [`Metrics::text`].
     ///
     /// # Errors
     /// The address cannot be listened on.
@@ -57,7 +57,7 @@ impl Monitor {
             let document = monitored(&path, &text, Ok(())).unwrap_or_else(nothing);
             std::future::ready(document)
         };
-        Ok(Monitor(HttpServer::start(listen, Door::anyone(), answer).await?))
+        Ok(Monitor(HttpServer::start(listen, AccessPolicy::anyone(), answer).await?))
     }
 
     /// Where it listens.
@@ -71,15 +71,7 @@ fn nothing() -> Document {
     Document::text(404, "there are /metrics, /health and /ready\n")
 }
 
-/// What everything that runs for long answers: its metrics, that it lives, and whether it can do
-/// its work; `None`: something else is asked for.
-///
-/// ```
-/// use kiln_net::monitored;
-/// let document = monitored("/ready", String::new, Err("the disk is gone".into())).unwrap();
-/// assert_eq!((document.status, &document.body[..]), (503, "the disk is gone\n"));
-/// assert!(monitored("/", String::new, Ok(())).is_none());
-/// ```
+/// Returns the document of `/metrics`, `/health` or `/ready`; `None` for any other path.
 #[must_use]
 pub fn monitored(
     path: &str,
@@ -89,7 +81,6 @@ pub fn monitored(
     const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Some(match (path, ready) {
         ("/metrics", _) => Document::new(METRICS, metrics()),
-        // Whoever is answered knows that it lives.
         ("/health", _) => Document::text(200, "lives\n"),
         ("/ready", Ok(())) => Document::text(200, "serves\n"),
         ("/ready", Err(why)) => Document::text(503, &format!("{why}\n")),
@@ -125,37 +116,21 @@ fn metrics(place: &str, report: &Report, space: Option<Space>) -> String {
     Metrics { counters, gauges, ..Metrics::default() }.text("place", place)
 }
 
-/// A number with its name and what it counts.
+/// A name, its help and its number.
 pub type Metric = (&'static str, &'static str, u64);
 
-/// What is told at one moment.
-///
-/// ```
-/// use kiln_net::{Metrics, MetricFamily as Family};
-/// let counters = vec![("kiln_reads", "Reads", 7)];
-/// let nodes = vec![("n0".to_owned(), 3), ("n1".to_owned(), 4)];
-/// let families = vec![Family::gauge("kiln_free_bytes", "Bytes free", "node", nodes)];
-/// let metrics = Metrics { counters, families, ..Metrics::default() };
-/// let text = metrics.text("volume", "disk");
-/// assert!(text.contains("kiln_reads_total{volume=\"disk\"} 7"));
-/// assert!(text.contains("kiln_free_bytes{volume=\"disk\",node=\"n1\"} 4"));
-/// ```
+/// The metrics of one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
-    /// What only grows.
+    /// Numbers that only grow.
     pub counters: Vec<Metric>,
-    /// What also falls.
+    /// Numbers that also fall.
     pub gauges: Vec<Metric>,
-    /// What there are several of.
+    /// Numbers by label.
     pub families: Vec<MetricFamily>,
 }
 
 /// Numbers with one name, told apart by a label.
-///
-/// ```
-/// let family = kiln_net::MetricFamily::counter("kiln_reads", "Reads", "node", vec![]);
-/// assert!(family.rows.is_empty() && family.counts);
-/// ```
 #[derive(Clone, Debug)]
 pub struct MetricFamily {
     /// Its name.
@@ -231,5 +206,28 @@ impl Metrics {
         // Writing to a String cannot fail.
         let _ = encode(&mut text, &registry);
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_of_all_and_one_of_a_family_stand_in_the_text() {
+        let counters = vec![("kiln_reads", "Reads", 7)];
+        let nodes = vec![("n0".to_owned(), 3), ("n1".to_owned(), 4)];
+        let gauge = MetricFamily::gauge("kiln_free_bytes", "Bytes free", "node", nodes);
+        let metrics = Metrics { counters, families: vec![gauge], ..Metrics::default() };
+        let text = metrics.text("volume", "disk");
+        assert!(text.contains("kiln_reads_total{volume=\"disk\"} 7"), "{text}");
+        assert!(text.contains("kiln_free_bytes{volume=\"disk\",node=\"n1\"} 4"), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_ready_says_why() {
+        let document = monitored("/ready", String::new, Err("the disk is gone".into())).unwrap();
+        assert_eq!((document.status, &document.body[..]), (503, "the disk is gone\n"));
+        assert!(monitored("/", String::new, Ok(())).is_none());
     }
 }

@@ -1,6 +1,7 @@
 //! A small server of documents over HTTP/1.1: requests are GET and HEAD, answers end connections,
-//! nothing can be changed. Metrics of agents and volumes, and the page of a coordinator.
+//! and no request changes anything.
 
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,31 +12,24 @@ use base64::engine::general_purpose::STANDARD;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::ClusterKey;
-use crate::{NetError, NetOperation, Result};
+use kiln_net::{ClusterKey, NetError, NetOperation, Result};
 
 /// A request line and headers fit in this, or are not read.
 const REQUEST_MAX: usize = 8192;
 /// A client that has not sent its request and taken its answer within this time is disconnected.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Connections at once; more wait.
-const CLIENTS: usize = 32;
+/// Connections at once; one more ends another.
+const CLIENTS: usize = 64;
 /// How often the certificate of a page is made anew.
 const RENEWAL: Duration = Duration::from_secs(86_400);
 /// The name that goes with a token where a browser asks for name and password.
 const USER: &str = "kiln";
 
 /// A document that is answered.
-///
-/// ```
-/// use kiln_net::Document;
-/// assert_eq!(Document::text(404, "there is no such page\n").status, 404);
-/// ```
 #[derive(Debug, Clone)]
 pub struct Document {
     /// The status of HTTP: 200, 404 or 503.
@@ -90,7 +84,7 @@ impl Document {
 /// TLS. A token and not the cluster's key: that key can do everything, and has no place in a
 /// browser; a token shows this page and nothing else.
 #[derive(Debug, Clone, Default)]
-pub struct Door {
+pub struct AccessPolicy {
     /// What has to be shown, as `Authorization: Bearer TOKEN`, or as the password of `kiln`.
     pub token: Option<String>,
     /// Connections are encrypted, with a certificate made by this key.
@@ -99,21 +93,14 @@ pub struct Door {
     pub open: bool,
 }
 
-impl Door {
+impl AccessPolicy {
     /// Everybody who reaches it.
     #[must_use]
-    pub fn anyone() -> Door {
-        Door { open: true, ..Door::default() }
+    pub fn anyone() -> AccessPolicy {
+        AccessPolicy { open: true, ..AccessPolicy::default() }
     }
 
     /// Whether an address may be listened on without token and TLS. What is no address is not.
-    ///
-    /// ```
-    /// use kiln_net::Door;
-    /// assert!(Door::is_loopback("127.0.0.1:7480") && Door::is_loopback("[::1]:7480"));
-    /// assert!(Door::is_loopback("localhost:7480"));
-    /// assert!(!Door::is_loopback("0.0.0.0:7480") && !Door::is_loopback("host3:7480"));
-    /// ```
     #[must_use]
     pub fn is_loopback(listen: &str) -> bool {
         let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host);
@@ -203,7 +190,7 @@ impl HttpServer {
     ///
     /// # Errors
     /// The address cannot be listened on; no certificate can be made.
-    pub async fn start<A, F>(listen: &str, door: Door, answer: A) -> Result<HttpServer>
+    pub async fn start<A, F>(listen: &str, policy: AccessPolicy, answer: A) -> Result<HttpServer>
     where
         A: Fn(String) -> F + Send + Sync + 'static,
         F: Future<Output = Document> + Send,
@@ -212,28 +199,27 @@ impl HttpServer {
             |source| NetError::Io { op: NetOperation::Listen, place: listen.to_owned(), source };
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let mut tls = door.tls.as_ref().map(ClusterKey::page_server).transpose()?;
+        let mut tls = policy.tls.as_ref().map(ClusterKey::page_server).transpose()?;
         let mut made = Instant::now();
-        let site = Arc::new(Site { door, answer });
-        let clients = Arc::new(Semaphore::new(CLIENTS));
+        let site = Arc::new(Site { policy, answer });
+        let mut clients = Clients::default();
         let task = tokio::spawn(async move {
-            // A semaphore that nobody closes has a permit in the end.
-            while let Ok(permit) = Arc::clone(&clients).acquire_owned().await {
-                let Ok((stream, _)) = listener.accept().await else {
+            loop {
+                let Ok((stream, client)) = listener.accept().await else {
                     // Too many open files, say: a moment may change that.
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 };
-                if let Some(key) = site.door.tls.as_ref().filter(|_| made.elapsed() > RENEWAL) {
+                if let Some(key) = site.policy.tls.as_ref().filter(|_| made.elapsed() > RENEWAL) {
                     // The old one lasts for some days yet.
                     tls = key.page_server().ok().or(tls);
                     made = Instant::now();
                 }
                 let (site, tls) = (Arc::clone(&site), tls.clone());
-                tokio::spawn(async move {
+                let served = tokio::spawn(async move {
                     let _ = timeout(PATIENCE, site.serve(stream, tls)).await;
-                    drop(permit);
                 });
+                clients.add(client.ip(), served.abort_handle());
             }
         });
         Ok(HttpServer { address, task })
@@ -252,8 +238,31 @@ impl Drop for HttpServer {
     }
 }
 
+/// The open connections, the oldest first.
+#[derive(Default)]
+struct Clients(VecDeque<(IpAddr, AbortHandle)>);
+
+impl Clients {
+    /// Adds a connection; where there are too many, ends the oldest of the address with most. So
+    /// clients that never send a request compete with each other, not with those that do.
+    fn add(&mut self, from: IpAddr, connection: AbortHandle) {
+        self.0.retain(|(_, connection)| !connection.is_finished());
+        self.0.push_back((from, connection));
+        if self.0.len() <= CLIENTS {
+            return;
+        }
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        self.0.iter().for_each(|(ip, _)| *counts.entry(*ip).or_default() += 1);
+        let most = counts.values().copied().max();
+        let oldest = self.0.iter().position(|(ip, _)| counts.get(ip).copied() == most);
+        if let Some((_, connection)) = oldest.and_then(|at| self.0.remove(at)) {
+            connection.abort();
+        }
+    }
+}
+
 struct Site<A> {
-    door: Door,
+    policy: AccessPolicy,
     answer: A,
 }
 
@@ -293,7 +302,7 @@ where
     }
 
     async fn document(&self, request: &Request) -> Document {
-        if let Some(refusal) = self.door.refusal(request) {
+        if let Some(refusal) = self.policy.refusal(request) {
             return refusal;
         }
         match &request.method[..] {
@@ -325,9 +334,36 @@ mod tests {
         assert_eq!(Request::parse(b"GET /\xff HTTP/1.1\r\n\r\n"), None);
     }
 
+    #[tokio::test]
+    async fn silent_clients_keep_nobody_away() {
+        use tokio::net::TcpStream;
+        let answer = |_| std::future::ready(Document::text(200, "lives\n"));
+        let policy = AccessPolicy::anyone();
+        let server = HttpServer::start("127.0.0.1:0", policy, answer).await.unwrap();
+        let mut silent = Vec::new();
+        for _ in 0..700 {
+            silent.push(TcpStream::connect(server.address()).await.unwrap());
+        }
+        let mut client = TcpStream::connect(server.address()).await.unwrap();
+        client.write_all(b"GET /health HTTP/1.1\r\n\r\n").await.unwrap();
+        let mut text = String::new();
+        let read = client.read_to_string(&mut text);
+        timeout(PATIENCE / 2, read).await.unwrap().unwrap();
+        assert!(text.starts_with("HTTP/1.1 200 OK") && text.ends_with("lives\n"), "{text}");
+    }
+
+    #[test]
+    fn only_loopback_addresses_need_no_token() {
+        for listen in ["127.0.0.1:7480", "[::1]:7480", "localhost:7480"] {
+            assert!(AccessPolicy::is_loopback(listen), "{listen}");
+        }
+        assert!(!AccessPolicy::is_loopback("0.0.0.0:7480"));
+        assert!(!AccessPolicy::is_loopback("host3:7480"));
+    }
+
     #[test]
     fn a_page_of_another_site_is_refused_and_so_is_who_has_no_token() {
-        let open = Door::default();
+        let open = AccessPolicy::default();
         for (host, fine) in [
             ("127.0.0.1:7480", true),
             ("[::1]:7480", true),
@@ -339,8 +375,8 @@ mod tests {
             let refused = open.refusal(&request(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n")));
             assert_eq!(refused.is_none(), fine, "{host}");
         }
-        let door = Door { token: Some("secret".into()), ..Door::default() };
-        let with = |line: &str| door.refusal(&request(&format!("GET / HTTP/1.1\r\n{line}\r\n")));
+        let policy = AccessPolicy { token: Some("secret".into()), ..AccessPolicy::default() };
+        let with = |line: &str| policy.refusal(&request(&format!("GET / HTTP/1.1\r\n{line}\r\n")));
         assert!(with("Authorization: Bearer secret").is_none());
         // "kiln:secret", as coreutils' base64 writes it.
         assert!(with("Authorization: Basic a2lsbjpzZWNyZXQ=").is_none());
