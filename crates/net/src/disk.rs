@@ -9,8 +9,8 @@ use kiln_store::{
 
 use super::buffers;
 use crate::agent::{Disk, DiskDone, Slot, TaskId};
-use crate::carry::Carrier;
 use crate::proto::BODY_MAX;
+use crate::task_executor::TaskExecutor;
 
 /// A backend with the files that are open on it.
 pub struct DiskSet {
@@ -18,7 +18,7 @@ pub struct DiskSet {
     open: Mutex<HashMap<Slot, Open>>,
     /// The names behind the last page, so that the next page needs no new look at the folder.
     listing: Mutex<Option<Arc<Vec<String>>>>,
-    carriers: Mutex<HashMap<TaskId, Arc<Carrier>>>,
+    executors: Mutex<HashMap<TaskId, Arc<TaskExecutor>>>,
 }
 
 #[derive(Clone)]
@@ -40,7 +40,7 @@ impl DiskSet {
             backend,
             open: Mutex::default(),
             listing: Mutex::default(),
-            carriers: Mutex::default(),
+            executors: Mutex::default(),
         }
     }
 
@@ -53,12 +53,12 @@ impl DiskSet {
 
     /// Forgets what is open for a task.
     pub fn forget_task(&self, task: TaskId) {
-        let closed = locked(&self.carriers).remove(&task);
+        let closed = locked(&self.executors).remove(&task);
         drop(closed);
     }
 
-    fn carrier(&self, task: TaskId) -> Result<Arc<Carrier>, StoreError> {
-        let known = locked(&self.carriers).get(&task).cloned();
+    fn executor(&self, task: TaskId) -> Result<Arc<TaskExecutor>, StoreError> {
+        let known = locked(&self.executors).get(&task).cloned();
         known.ok_or_else(|| misuse("use", "there is no such task"))
     }
 
@@ -66,30 +66,30 @@ impl DiskSet {
     fn run_task(&self, work: Disk) -> Result<DiskDone, StoreError> {
         match work {
             Disk::Prepare { task, spec } => {
-                let carrier = Carrier::new(spec, Arc::clone(&self.backend));
+                let executor = TaskExecutor::new(spec, Arc::clone(&self.backend));
                 let place = self.backend.place();
-                let carrier =
-                    carrier.map_err(|error| error.into_store(Operation::Use, &place, ""))?;
-                locked(&self.carriers).insert(task, Arc::new(carrier));
+                let executor =
+                    executor.map_err(|error| error.into_store(Operation::Use, &place, ""))?;
+                locked(&self.executors).insert(task, Arc::new(executor));
                 Ok(DiskDone::Prepared)
             }
             Disk::Load { task, window } => {
-                let pieces = self.carrier(task)?.load(window)?;
+                let pieces = self.executor(task)?.load(window)?;
                 Ok(DiskDone::Loaded { window, pieces })
             }
             Disk::Compute { task, window, round, inputs } => {
-                let made = self.carrier(task)?.compute(window, round, &inputs)?;
+                let made = self.executor(task)?.compute(window, round, &inputs)?;
                 Ok(DiskDone::Computed { window, made })
             }
             Disk::Persist { task, window, round, pieces } => {
-                let bytes = self.carrier(task)?.persist(window, round, &pieces)?;
+                let bytes = self.executor(task)?.persist(window, round, &pieces)?;
                 Ok(DiskDone::Persisted { window, bytes })
             }
             Disk::Finish { task } => {
-                self.carrier(task)?.finish()?;
+                self.executor(task)?.finish()?;
                 Ok(DiskDone::TaskFinished)
             }
-            Disk::Commit { task } => self.carrier(task)?.commit().map(|()| DiskDone::Done),
+            Disk::Commit { task } => self.executor(task)?.commit().map(|()| DiskDone::Done),
             _ => Err(misuse("use", "it is no job of a task")),
         }
     }

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `proto` | the wire: frames, limits, the one enum of messages; pure |
 //! | `pace`, `throttle` | measured throughput and the limits that follow; pure |
-//! | `task`, `carry` | a node's share of a placed repair: its order, and its work |
+//! | `task`, `task_executor` | a node's share of a placed repair: its order, and its work |
 //! | `agent` | the agent as a state machine: events and the time in, actions out; pure |
 //! | `admission` | limits on connections and on who may open them; pure |
 //! | `link` | the asking side of a connection as a state machine; pure |
@@ -23,7 +23,7 @@ pub mod proto;
 pub mod pace;
 pub mod throttle;
 pub mod task;
-pub mod carry;
+pub mod task_executor;
 pub mod agent;
 pub mod admission;
 pub mod link;

@@ -95,7 +95,7 @@ pub struct Fragment {
 
 /// The progress of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Amounts {
+pub struct TransferCounters {
     /// Windows that are done.
     pub windows: u64,
     /// Bytes read from disk.
@@ -156,7 +156,7 @@ pub struct Task {
     last_use: BTreeMap<u32, usize>,
     rate: u64,
     clocks: Throttle,
-    amounts: Amounts,
+    amounts: TransferCounters,
     effects: Vec<Effect>,
 }
 
@@ -213,7 +213,7 @@ impl Task {
             last_use,
             rate,
             clocks: Throttle::default(),
-            amounts: Amounts::default(),
+            amounts: TransferCounters::default(),
             effects: Vec::new(),
         })
     }
@@ -244,7 +244,7 @@ impl Task {
 
     /// Its progress.
     #[must_use]
-    pub fn amounts(&self) -> Amounts {
+    pub fn amounts(&self) -> TransferCounters {
         self.amounts
     }
 

@@ -12,7 +12,7 @@ use super::prices::{ByPrice, Extent, Price};
 use crate::coordinator::{RepairFailure, Share};
 use kiln_net::agent::TaskId;
 use kiln_net::proto::assignment::{Geometry, TargetFile};
-use kiln_net::task::Amounts;
+use kiln_net::task::TransferCounters;
 use kiln_net::{NetError, Result};
 
 /// An agent that takes part in a repair.
@@ -76,7 +76,7 @@ impl PlacedRepair<'_> {
 #[derive(Debug)]
 pub struct Repaired {
     /// What every agent did, by rank.
-    pub nodes: BTreeMap<usize, Amounts>,
+    pub nodes: BTreeMap<usize, TransferCounters>,
     /// What the plan said, in sub-chunks.
     pub planned: Costs,
     /// Bytes that one sub-chunk of the plan stands for: all stripes that were repaired by it.
@@ -328,7 +328,7 @@ impl<'r> Attempts<'r> {
     }
 
     /// The attempt was carried out; it is the last one.
-    pub fn done(&mut self, attempt: Attempt, amounts: Vec<(usize, Amounts)>) -> Repaired {
+    pub fn done(&mut self, attempt: Attempt, amounts: Vec<(usize, TransferCounters)>) -> Repaired {
         let (sub_bytes, all) = (self.extent(attempt.first).sub_bytes, self.extent(0).sub_bytes);
         let left = sub_bytes as f64 / all.max(1) as f64;
         Repaired {

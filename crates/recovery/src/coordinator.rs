@@ -15,7 +15,7 @@ use self::slow::{NodeProgress, SlowNodes};
 
 use kiln_net::agent::TaskId;
 use kiln_net::proto::{Message, PAYLOAD_MAX, TaskState};
-use kiln_net::task::Amounts;
+use kiln_net::task::TransferCounters;
 use kiln_net::{NetError, Result};
 
 /// Timeout of small requests.
@@ -74,7 +74,7 @@ pub enum RepairFailure {
 #[derive(Debug)]
 pub enum Outcome {
     /// Every rebuilt shard is verified and in place.
-    Done(Vec<(usize, Amounts)>),
+    Done(Vec<(usize, TransferCounters)>),
     /// Nothing was put in place.
     Failed(RepairFailure),
 }
@@ -95,7 +95,7 @@ struct State {
     ready: bool,
     done: bool,
     settled: bool,
-    amounts: Amounts,
+    amounts: TransferCounters,
     waits: bool,
 }
 
@@ -134,7 +134,7 @@ impl Coordinator {
             ready: false,
             done: false,
             settled: false,
-            amounts: Amounts::default(),
+            amounts: TransferCounters::default(),
             waits: false,
         };
         let nodes = shares.into_iter().map(state).collect();
@@ -181,7 +181,7 @@ impl Coordinator {
 
     /// Windows done at the node that is furthest behind, and of how many.
     #[must_use]
-    pub fn amounts(&self) -> Vec<Amounts> {
+    pub fn amounts(&self) -> Vec<TransferCounters> {
         self.nodes.iter().map(|node| node.amounts).collect()
     }
 
@@ -278,7 +278,7 @@ impl Coordinator {
         {
             let (windows, read, sent) = (*done, *read, *sent);
             let (received, written) = (*received, *written);
-            self.nodes[rank].amounts = Amounts { windows, read, sent, received, written };
+            self.nodes[rank].amounts = TransferCounters { windows, read, sent, received, written };
             self.nodes[rank].waits = *waits;
             match state {
                 TaskState::Done => self.nodes[rank].done = true,
@@ -331,7 +331,7 @@ impl Coordinator {
     /// Who keeps all others waiting, when a plan without it would be better.
     fn too_slow(&mut self, now: Duration) -> Option<usize> {
         let standing = |node: &State| {
-            let Amounts { windows, sent, received, written, .. } = node.amounts;
+            let TransferCounters { windows, sent, received, written, .. } = node.amounts;
             let moved = sent.saturating_add(received).saturating_add(written);
             let (waits, done) = (node.waits, node.done);
             NodeProgress { windows, moved, waits, done }

@@ -15,8 +15,8 @@
 //! | `scrub` | the schedule and the position of scrubs |
 //! | `state` | the recovery as it is at a moment, for pages and logs |
 //! | `batch` | objects that are planned together, their plans, and the nodes that get shards |
-//! | `object` | the repair of one object, from its survey to its commit |
-//! | `together` | calls of several jobs that are made as one |
+//! | `object_repair` | the repair of one object, from its survey to its commit |
+//! | `coalescer` | calls of several jobs that are made as one |
 //! | `schedule` | the next step: survey, joint plan, repair, rest, or the end |
 //! | `degraded_reader` | a client as a node of a plan: helpers rebuild the chunks that it reads |
 //! | `run` | the loops that carry decisions out on agents, with threads and blocking calls |
@@ -35,8 +35,8 @@ mod scrub;
 pub mod batch;
 pub(crate) mod report;
 mod state;
-pub(crate) mod object;
-pub(crate) mod together;
+pub(crate) mod object_repair;
+pub(crate) mod coalescer;
 pub(crate) mod schedule;
 pub mod degraded_reader;
 mod run;

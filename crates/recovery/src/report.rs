@@ -160,7 +160,7 @@ impl PoolRecovered {
         }
     }
 
-    pub(super) fn add(&mut self, name: &str, ended: &Ended) {
+    pub(super) fn add(&mut self, name: &str, ended: &JobOutcome) {
         self.replanned_count += ended.given_up.len() as u64;
         let room = MOST_TOLD.saturating_sub(self.replanned.len());
         let told = ended.given_up.iter().take(room).map(|why| format!("{name}: {why}"));
@@ -204,7 +204,7 @@ pub(crate) enum Outcome {
 
 /// An end with what it took.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct JobOutcome {
     pub outcome: Outcome,
     /// Strategy of the plan; `None`: computed here.
     pub strategy: Option<&'static str>,
@@ -221,9 +221,9 @@ pub(crate) struct Ended {
     pub price: Option<Price>,
 }
 
-impl From<Outcome> for Ended {
-    fn from(outcome: Outcome) -> Ended {
-        Ended {
+impl From<Outcome> for JobOutcome {
+    fn from(outcome: Outcome) -> JobOutcome {
+        JobOutcome {
             outcome,
             strategy: None,
             nodes: BTreeMap::new(),
@@ -237,19 +237,19 @@ impl From<Outcome> for Ended {
     }
 }
 
-impl Ended {
+impl JobOutcome {
     /// It has to wait.
-    pub fn failed(error: impl Into<RecoveryError>) -> Ended {
+    pub fn failed(error: impl Into<RecoveryError>) -> JobOutcome {
         Outcome::Failed(error.into()).into()
     }
 
     /// No plan could save it.
-    pub fn defeated(failure: FinalFailure) -> Ended {
-        Ended { given_up: failure.given_up, ..Ended::failed(failure.error) }
+    pub fn gave_up(failure: FinalFailure) -> JobOutcome {
+        JobOutcome { given_up: failure.given_up, ..JobOutcome::failed(failure.error) }
     }
 
     /// Agents rebuilt it, which took so much; nodes by the pool's positions.
-    pub fn repaired(config: &PoolConfig, outcome: Outcome, done: Repaired) -> Ended {
+    pub fn repaired(config: &PoolConfig, outcome: Outcome, done: Repaired) -> JobOutcome {
         let mut nodes: BTreeMap<String, NodeLoad> = BTreeMap::new();
         let id = |node: usize| config.node[node].id.clone();
         for (node, amounts) in &done.nodes {
@@ -264,7 +264,7 @@ impl Ended {
                 load.planned_received = costs.received as u64 * done.sub_bytes;
             }
         }
-        Ended {
+        JobOutcome {
             strategy: Some(done.strategy),
             rebuilt: done.resumed + nodes.values().map(|load| load.written).sum::<u64>(),
             nodes,

@@ -1,6 +1,6 @@
 //! Loops that carry decisions out on agents: the only code here that waits, locks and has threads.
 
-mod post;
+mod request_queue;
 pub(crate) mod recover;
 mod degraded;
 mod pool;

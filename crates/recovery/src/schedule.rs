@@ -11,14 +11,14 @@ use kiln_pool::queue::{self, Damaged, RepairQueue};
 use kiln_pool::{Key, PoolStatus, ScrubReport};
 
 use super::batch::{self, Batch, DamagedObject};
-use super::report::{Ended, Outcome};
+use super::report::{JobOutcome, Outcome};
 use super::scrub::{ScrubPosition, ScrubSchedule};
 use super::state::{
     Phase, Rate, RecoveryState, RunningRepair, ScrubState, ShownPlan, Wait, WaitReason,
 };
 use super::suspects::Suspects;
 use super::{Now, PoolRecovered, Prices, RateLimits};
-use kiln_net::task::Amounts;
+use kiln_net::task::TransferCounters;
 
 /// Objects that are planned together at most.
 const BATCH: usize = 4096;
@@ -367,7 +367,13 @@ impl Scheduler {
     }
 
     /// A job has ended (`stopped`: all were told to stop). Gives what people should know.
-    pub fn ended(&mut self, now: Now, at: usize, ended: &Ended, stopped: bool) -> Option<String> {
+    pub fn ended(
+        &mut self,
+        now: Now,
+        at: usize,
+        ended: &JobOutcome,
+        stopped: bool,
+    ) -> Option<String> {
         self.told.running.remove(&at);
         let batch = Arc::clone(&self.batch);
         let want = &batch.jobs()[at].want;
@@ -446,7 +452,12 @@ impl Scheduler {
     }
 
     /// What agents moved so far for the repair of a job, by position; `id` names them.
-    pub fn moved(&mut self, at: usize, nodes: &[(usize, Amounts)], id: &dyn Fn(usize) -> String) {
+    pub fn moved(
+        &mut self,
+        at: usize,
+        nodes: &[(usize, TransferCounters)],
+        id: &dyn Fn(usize) -> String,
+    ) {
         if let Some(repair) = self.told.running.get_mut(&at) {
             repair.moved(nodes, id);
         }

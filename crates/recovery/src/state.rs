@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::report::NodeLoad;
 use super::scrub::ScrubPosition;
-use kiln_net::task::Amounts;
+use kiln_net::task::TransferCounters;
 
 /// What is done now.
 ///
@@ -131,7 +131,11 @@ impl RunningRepair {
     }
 
     /// What its agents did so far, by position in the pool; `id` names them.
-    pub(super) fn moved(&mut self, nodes: &[(usize, Amounts)], id: &dyn Fn(usize) -> String) {
+    pub(super) fn moved(
+        &mut self,
+        nodes: &[(usize, TransferCounters)],
+        id: &dyn Fn(usize) -> String,
+    ) {
         for (at, amounts) in nodes {
             let load = self.nodes.entry(id(*at)).or_default();
             (load.read, load.sent) = (amounts.read, amounts.sent);

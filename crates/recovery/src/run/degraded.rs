@@ -10,14 +10,14 @@ use kiln_plan::strategy;
 use kiln_pool::{Degraded, Helpers, PoolConfig, Rebuilt};
 use kiln_store::MemoryBackend;
 
-use super::post::Post;
+use super::request_queue::RequestQueue;
 use crate::RecoveryError;
 use crate::degraded_reader::prepare::{Prepared, prepare};
 use crate::degraded_reader::sink::Sink;
 use crate::degraded_reader::{DegradedReader, ReaderAction};
 use kiln_net::Result;
-use kiln_net::carry::Carrier;
 use kiln_net::proto::Priority;
+use kiln_net::task_executor::TaskExecutor;
 use kiln_net::{Address, Network};
 
 /// How long nothing may be heard; every request has its own time, this is for a bug only.
@@ -93,9 +93,9 @@ impl Helpers for HelpingAgents<'_> {
 /// A read under way.
 struct Stream {
     network: Network,
-    post: Post,
+    requests: RequestQueue,
     reader: DegradedReader,
-    carrier: Carrier,
+    executor: TaskExecutor,
     sink: Sink,
     start: Duration,
     strategy: &'static str,
@@ -110,12 +110,12 @@ impl Stream {
     ) -> Result<Stream> {
         let Prepared { strategy, layout, shares, addresses, mine } = prepared;
         let peers = addresses.iter().map(|address| network.peer(&address.parse()?));
-        let post = Post::new(peers.collect::<Result<_>>()?, Priority::Client);
-        let carrier = Carrier::new(Arc::new(mine.clone()), Arc::new(MemoryBackend::new()))?;
+        let requests = RequestQueue::new(peers.collect::<Result<_>>()?, Priority::Client);
+        let executor = TaskExecutor::new(Arc::new(mine.clone()), Arc::new(MemoryBackend::new()))?;
         let sink = Sink::new(ask, layout, mine.clone());
         let reader = DegradedReader::new(task, shares, mine)?;
         let (network, start) = (network.clone(), network.now());
-        let mut stream = Stream { network, post, reader, carrier, sink, start, strategy };
+        let mut stream = Stream { network, requests, reader, executor, sink, start, strategy };
         let todo = stream.reader.begin(Duration::ZERO);
         stream.act(todo)?;
         Ok(stream)
@@ -129,9 +129,9 @@ impl Stream {
         let mut todo = VecDeque::from(todo);
         while let Some(next) = todo.pop_front() {
             match next {
-                ReaderAction::Request(request) => self.post.send([request]),
+                ReaderAction::Request(request) => self.requests.send([request]),
                 ReaderAction::Compute { window, round, inputs } => {
-                    let made = self.carrier.compute(window, round, &inputs)?;
+                    let made = self.executor.compute(window, round, &inputs)?;
                     todo.extend(self.reader.computed(self.now(), window, made));
                 }
                 ReaderAction::Keep { window, round, pieces } => {
@@ -145,7 +145,7 @@ impl Stream {
 
     /// Waits for an answer and does what follows from it; `false` when none came in time.
     fn hear(&mut self, patience: Duration) -> Result<bool> {
-        match self.network.receive(self.post.answers(), Some(patience)) {
+        match self.network.receive(self.requests.answers(), Some(patience)) {
             Ok((request, answer)) => {
                 let todo = self.reader.answered(self.now(), &request, answer);
                 self.act(todo)?;

@@ -14,9 +14,9 @@ use kiln_pool::{Depth, Index, Key, Pool, PoolError, ScrubReport, Settings};
 
 use self::claims::Claims;
 use crate::batch::{Batch, DamagedObject, Rules, Snapshot};
-use crate::report::Ended;
+use crate::coalescer::{Commits, Looks};
+use crate::report::JobOutcome;
 use crate::schedule::{Next, Scheduler};
-use crate::together::{Commits, Looks};
 use crate::{Now, Phase, PoolRecovered, RateLimits, RecoverOptions, RecoveryState, ScrubPosition};
 use crate::{RecoveryError, Result};
 use kiln_net::Turn;
@@ -342,10 +342,10 @@ impl Shared<'_> {
     }
 
     /// Repairs the object of a job; a panic fails this job only.
-    fn guarded_job(&self, batch: &Batch, at: usize) -> Ended {
+    fn guarded_job(&self, batch: &Batch, at: usize) -> JobOutcome {
         let run = std::panic::AssertUnwindSafe(|| self.job(batch, at));
         std::panic::catch_unwind(run)
-            .unwrap_or_else(|_| Ended::failed(PoolError::Internal { what: "a panic".into() }))
+            .unwrap_or_else(|_| JobOutcome::failed(PoolError::Internal { what: "a panic".into() }))
     }
 
     fn pool(&self) -> Arc<Pool> {

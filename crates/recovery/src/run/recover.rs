@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use kiln_plan::Plan;
 
-use super::post::Post;
+use super::request_queue::RequestQueue;
 use crate::attempts::{Attempt, Attempts};
 use crate::coordinator::{Coordinator, Outcome};
 use crate::{FinalFailure, PlacedRepair, Repaired};
 use kiln_net::Network;
 use kiln_net::proto::{Message, Priority};
-use kiln_net::task::Amounts;
+use kiln_net::task::TransferCounters;
 use kiln_net::{NetError, Result};
 
 /// How often limits and requests to stop are looked at.
@@ -32,7 +32,7 @@ pub trait RepairWatcher {
     fn planned(&self, _plan: &Plan, _sub_bytes: u64) {}
 
     /// What every agent did so far for this plan, by rank.
-    fn moved(&self, _nodes: &[(usize, Amounts)]) {}
+    fn moved(&self, _nodes: &[(usize, TransferCounters)]) {}
 
     /// The limit of each node from now on, in bytes a second (0: none).
     fn rate(&self) -> Option<u64> {
@@ -112,34 +112,38 @@ impl PlacedRepair<'_> {
         let shares = attempt.shares.clone();
         let peers =
             shares.iter().map(|share| network.peer(&self.nodes[share.node].address.parse()?));
-        let post = Post::new(peers.collect::<Result<_>>()?, Priority::Control);
+        let requests = RequestQueue::new(peers.collect::<Result<_>>()?, Priority::Control);
         let spared = attempt.spared.iter().copied();
         let mut coordinator = Coordinator::new(attempt.task, shares).sparing(spared);
         let (start, mut rate) = (network.now(), self.rate);
         let mut heard = start;
         let mut stopping = false;
-        post.send(coordinator.begin(Duration::ZERO));
+        requests.send(coordinator.begin(Duration::ZERO));
         loop {
             if let Some(outcome) = coordinator.outcome() {
                 return Ok(outcome);
             }
             if watcher.stopped() && !stopping {
                 stopping = true;
-                post.send(coordinator.cancel("it was told to stop"));
+                requests.send(coordinator.cancel("it was told to stop"));
             }
             if let Some(wanted) = watcher.rate().filter(|wanted| *wanted != rate) {
-                let requests = coordinator.throttle(wanted);
-                if !requests.is_empty() {
+                let orders = coordinator.throttle(wanted);
+                if !orders.is_empty() {
                     rate = wanted;
-                    post.send(requests);
+                    requests.send(orders);
                 }
             }
             coordinator.beside(network.now().saturating_sub(start), watcher.beside());
-            match network.receive(post.answers(), Some(LOOK)) {
+            match network.receive(requests.answers(), Some(LOOK)) {
                 Ok((request, answer)) => {
                     heard = network.now();
                     let answer = answer.map(|frame| frame.message);
-                    post.send(coordinator.answered(heard.saturating_sub(start), &request, answer));
+                    requests.send(coordinator.answered(
+                        heard.saturating_sub(start),
+                        &request,
+                        answer,
+                    ));
                 }
                 Err(RecvTimeoutError::Timeout) if network.now() < heard + UNHEARD => {}
                 // Every order has its own time; this is for a bug only.

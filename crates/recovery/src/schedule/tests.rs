@@ -51,8 +51,8 @@ fn survey(scheduler: &mut Scheduler, now: Now, objects: &[(&str, i32)]) -> Optio
     None
 }
 
-fn failed() -> Ended {
-    Ended::failed(NetError::protocol("told to"))
+fn failed() -> JobOutcome {
+    JobOutcome::failed(NetError::protocol("told to"))
 }
 
 fn name(scheduler: &Scheduler, at: usize) -> String {
@@ -187,7 +187,7 @@ fn damage_that_was_known_is_healed_or_replaced_by_what_repairs_found() {
     assert!(survey(&mut scheduler, at(0), &[("A", 0), ("B", 1), ("c", 2)]).is_none());
     let (a, b) = (scheduler.take().unwrap(), scheduler.take().unwrap());
     scheduler.ended(at(0), a, &Outcome::Repaired.into(), false);
-    scheduler.ended(at(0), b, &Ended { corrupt: vec![2], ..failed() }, false);
+    scheduler.ended(at(0), b, &JobOutcome { corrupt: vec![2], ..failed() }, false);
     let key = |name: &str| Key::of(name).unwrap();
     let c = scheduler.take().unwrap();
     scheduler.ended(at(0), c, &Outcome::Whole.into(), false);
@@ -272,7 +272,7 @@ fn progress_is_that_of_the_batch_with_a_rate_and_an_end() {
     assert!(survey(&mut scheduler, at(0), &[("a", 0), ("b", 1)]).is_none());
     scheduler.enter(at(0), Phase::Repairing, None);
     let (a, b) = (scheduler.take().unwrap(), scheduler.take().unwrap());
-    let load = Amounts { sent: 7, read: 9, ..Amounts::default() };
+    let load = TransferCounters { sent: 7, read: 9, ..TransferCounters::default() };
     scheduler.moved(b, &[(0, load)], &|node| format!("n{node}"));
     scheduler.keep(at(2), a, 4);
     scheduler.keep(at(4), b, 4);

@@ -8,9 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use kiln_store::Backend;
 
-use kiln_net::carry::Carrier;
 use kiln_net::proto::assignment::Assignment;
 use kiln_net::task::{Effect, Fragment, Task, TaskPhase};
+use kiln_net::task_executor::TaskExecutor;
 use kiln_net::{NetError, Result};
 
 /// Bytes of all pieces of a window, at most.
@@ -29,7 +29,7 @@ pub fn alone(bytes: &[u8], place: Arc<dyn Backend>, steps: usize) -> Result<bool
         return Ok(false);
     }
     let (layout, now) = (spec.layout()?, Duration::ZERO);
-    let carrier = Carrier::new(Arc::clone(&spec), place)?;
+    let executor = TaskExecutor::new(Arc::clone(&spec), place)?;
     let mut task = Task::new(Arc::clone(&spec))?;
     let mut effects: VecDeque<Effect> = task.start(now).into();
     let (mut given, mut left) = (0, steps);
@@ -53,21 +53,21 @@ pub fn alone(bytes: &[u8], place: Arc<dyn Backend>, steps: usize) -> Result<bool
         };
         effects.extend(match effect {
             Effect::Load(window) => {
-                let pieces = carrier.load(window).map_err(NetError::from)?;
+                let pieces = executor.load(window).map_err(NetError::from)?;
                 task.loaded(now, window, pieces)
             }
             Effect::Compute { window, round, inputs } => {
-                let made = carrier.compute(window, round, &inputs)?;
+                let made = executor.compute(window, round, &inputs)?;
                 task.computed(now, window, made)
             }
             Effect::Persist { window, round, pieces } => {
-                let kept = carrier.persist(window, round, &pieces)?;
+                let kept = executor.persist(window, round, &pieces)?;
                 task.kept(now, window, kept)
             }
             Effect::Push(fragment) => task.sent(now, fragment.window, fragment.bytes.len()),
             Effect::Finish => {
-                carrier.finish()?;
-                carrier.commit()?;
+                executor.finish()?;
+                executor.commit()?;
                 task.finished();
                 Vec::new()
             }

@@ -1,4 +1,4 @@
-//! Carries out the repair of one object of a pool, as [`Course`] says.
+//! Carries out the repair of one object of a pool, as [`ObjectRepair`] says.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,14 +11,14 @@ use kiln_pool::{
 
 use super::{Shared, locked};
 use crate::batch::Batch;
-use crate::object::{Commit, Course, agents_can};
-use crate::report::{Ended, Outcome};
+use crate::coalescer::{Coalescer, OfObject};
+use crate::object_repair::{Commit, ObjectRepair, agents_can};
+use crate::report::{JobOutcome, Outcome};
 use crate::run::recover::RepairWatcher;
-use crate::together::{OfObject, Together};
 use crate::{ByPrice, FinalFailure, PlacedRepair, Repaired, ShownPlan};
 use kiln_net::Turn;
 use kiln_net::proto::assignment::Geometry;
-use kiln_net::task::{Amounts, default_slice};
+use kiln_net::task::{TransferCounters, default_slice};
 
 /// Between two tries of a commit.
 const BETWEEN: Duration = Duration::from_millis(500);
@@ -56,7 +56,7 @@ impl RepairWatcher for Watch<'_> {
         self.shared.scheduler().planned(self.at, ShownPlan { object, plan, nodes, sub_bytes });
     }
 
-    fn moved(&self, nodes: &[(usize, Amounts)]) {
+    fn moved(&self, nodes: &[(usize, TransferCounters)]) {
         self.shared.scheduler().moved(self.at, nodes, &|node| self.id(node));
     }
 
@@ -79,7 +79,7 @@ impl RepairWatcher for Watch<'_> {
 
 impl Shared<'_> {
     /// Repairs the object of a job.
-    pub fn job(&self, batch: &Batch, at: usize) -> Ended {
+    pub fn job(&self, batch: &Batch, at: usize) -> JobOutcome {
         let (pool, want) = (self.pool(), &batch.jobs()[at].want);
         let req = HealRequest {
             now_ms: self.recovery.control.now_ms(),
@@ -97,11 +97,11 @@ impl Shared<'_> {
             Ok(Needs::Nothing) => return Outcome::Whole.into(),
             Ok(_) => return self.heal(&pool, name, &req),
             Err(PoolError::NoObject { .. }) => return Outcome::Gone.into(),
-            Err(error) => return Ended::failed(error),
+            Err(error) => return JobOutcome::failed(error),
         };
         let load = self.scheduler().load().clone();
-        match Course::new(batch, at, &self.snapshot(&pool), &lacking, &load) {
-            Some(course) => self.rebuild(&pool, at, course, &lacking, &agents),
+        match ObjectRepair::new(batch, at, &self.snapshot(&pool), &lacking, &load) {
+            Some(object_repair) => self.rebuild(&pool, at, object_repair, &lacking, &agents),
             // Not all shards have a place: those that have get it, and the manifest its copies.
             None => self.heal(&pool, name, &req),
         }
@@ -114,16 +114,16 @@ impl Shared<'_> {
     }
 
     /// The repair that is computed here.
-    fn heal(&self, pool: &Pool, name: &str, req: &HealRequest) -> Ended {
+    fn heal(&self, pool: &Pool, name: &str, req: &HealRequest) -> JobOutcome {
         match pool.heal(name, req, &self.recovery.settings) {
-            Ok(healed) => Ended {
+            Ok(healed) => JobOutcome {
                 rebuilt: healed.bytes_written,
                 resumed: healed.resumed_bytes,
                 central: (healed.bytes_read, healed.bytes_written),
                 ..Outcome::Repaired.into()
             },
             Err(PoolError::NoObject { .. }) => Outcome::Gone.into(),
-            Err(error) => Ended::failed(error),
+            Err(error) => JobOutcome::failed(error),
         }
     }
 
@@ -132,24 +132,24 @@ impl Shared<'_> {
         &self,
         pool: &Pool,
         at: usize,
-        mut course: Course,
+        mut object_repair: ObjectRepair,
         lacking: &Arc<MissingShards>,
         agents: &[Option<String>],
-    ) -> Ended {
+    ) -> JobOutcome {
         let options = &self.recovery.options;
         let suspects = self.scheduler().suspects(self.recovery.now());
-        let nodes = course.helpers(pool.config(), agents, lacking, &suspects);
+        let nodes = object_repair.helpers(pool.config(), agents, lacking, &suspects);
         let copies = !lacking.leaving.is_empty();
         let prices = options.prices.as_ref().filter(|_| !copies).map(|prices| {
             let nodes = pool.config().node.iter().map(|node| &node.id[..]);
             ByPrice::new(prices.of(nodes), self.rules.named())
         });
-        let plan = course.plan_for(&nodes).filter(|_| prices.is_none());
+        let plan = object_repair.plan_for(&nodes).filter(|_| prices.is_none());
         let name = |index: u16| (lacking.part(index), lacking.file(index));
         let repair = PlacedRepair {
             codec: &lacking.codec,
-            geometry: Geometry::of(&lacking.info, course.want.listed.size, &lacking.digests),
-            targets: (course.targets.iter())
+            geometry: Geometry::of(&lacking.info, object_repair.want.listed.size, &lacking.digests),
+            targets: (object_repair.targets.iter())
                 .map(|&(index, node)| (usize::from(index), node, name(index).0, name(index).1))
                 .collect(),
             strategy: plan.as_ref().map_or(self.rules.single(), |plan| plan.strategy()),
@@ -164,15 +164,16 @@ impl Shared<'_> {
             seed: options.seed,
             moves: SearchBudget::MOVES,
         };
-        let shard = course.want.shard_bytes();
-        for (_, node) in &course.targets {
+        let shard = object_repair.want.shard_bytes();
+        for (_, node) in &object_repair.targets {
             self.scheduler().add_load(*node, shard);
         }
-        let (object, config, told) = (&course.want.listed.name, pool.config(), AtomicU64::new(0));
+        let (object, config, told) =
+            (&object_repair.want.listed.name, pool.config(), AtomicU64::new(0));
         let watch = Watch { shared: self, at, object, config, told };
         match repair.run(self.recovery.network, (self.recovery.fresh)(), &watch) {
-            Ok(done) => self.commit(pool, at, lacking, &course.targets, done),
-            Err(failure) => self.failed(pool, lacking, &course.targets, *failure),
+            Ok(done) => self.commit(pool, at, lacking, &object_repair.targets, done),
+            Err(failure) => self.failed(pool, lacking, &object_repair.targets, *failure),
         }
     }
 
@@ -184,7 +185,7 @@ impl Shared<'_> {
         lacking: &Arc<MissingShards>,
         targets: &[(u16, usize)],
         done: Repaired,
-    ) -> Ended {
+    ) -> JobOutcome {
         let id = |node: usize| pool.config().node[node].id.clone();
         let nodes = targets.iter().map(|&(index, node)| (index, id(node))).collect();
         let rebuilt = RebuiltShards { lacking: Arc::clone(lacking), nodes };
@@ -198,7 +199,7 @@ impl Shared<'_> {
                 break Outcome::Failed(error);
             }
         };
-        Ended::repaired(pool.config(), outcome, done)
+        JobOutcome::repaired(pool.config(), outcome, done)
     }
 
     /// What the nodes say of a job's object: the question is of all objects that are asked for
@@ -223,7 +224,7 @@ impl Shared<'_> {
     fn together<W: OfObject, E>(
         &self,
         turn: &Turn,
-        all: &Mutex<Together<W, E>>,
+        all: &Mutex<Coalescer<W, E>>,
         at: usize,
         wanted: W,
         act: impl Fn(&[W]) -> Vec<Result<E, PoolError>>,
@@ -251,7 +252,7 @@ impl Shared<'_> {
         lacking: &MissingShards,
         targets: &[(u16, usize)],
         failure: FinalFailure,
-    ) -> Ended {
+    ) -> JobOutcome {
         if let Some(node) = failure.node {
             let storage = !failure.error.is_retryable();
             self.scheduler().suspect(self.recovery.now(), node, storage);
@@ -262,6 +263,6 @@ impl Shared<'_> {
                 }
             }
         }
-        Ended::defeated(failure)
+        JobOutcome::gave_up(failure)
     }
 }

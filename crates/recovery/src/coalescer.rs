@@ -8,20 +8,20 @@ use std::mem;
 use kiln_pool::{Looked, PoolError, RebuiltShards};
 
 /// Rebuilt shards that are put in place, and whether they were.
-pub(crate) type Commits = Together<RebuiltShards, bool>;
+pub(crate) type Commits = Coalescer<RebuiltShards, bool>;
 /// Names of objects that are looked for.
-pub(crate) type Looks = Together<String, Looked>;
+pub(crate) type Looks = Coalescer<String, Looked>;
 
 /// Who waits, and who is done, by the positions of their jobs.
 #[derive(Debug)]
-pub(crate) struct Together<W, E> {
+pub(crate) struct Coalescer<W, E> {
     waiting: BTreeMap<usize, W>,
     ended: BTreeMap<usize, Result<E, PoolError>>,
 }
 
-impl<W, E> Default for Together<W, E> {
-    fn default() -> Together<W, E> {
-        Together { waiting: BTreeMap::new(), ended: BTreeMap::new() }
+impl<W, E> Default for Coalescer<W, E> {
+    fn default() -> Coalescer<W, E> {
+        Coalescer { waiting: BTreeMap::new(), ended: BTreeMap::new() }
     }
 }
 
@@ -43,7 +43,7 @@ impl OfObject for String {
     }
 }
 
-impl<W: OfObject, E> Together<W, E> {
+impl<W: OfObject, E> Coalescer<W, E> {
     /// A job wants something.
     pub fn wait(&mut self, job: usize, wanted: W) {
         self.waiting.insert(job, wanted);
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn all_that_wait_are_taken_at_once_and_no_object_twice() {
-        let mut together = Together::<String, u32>::default();
+        let mut together = Coalescer::<String, u32>::default();
         for (job, object) in [(0, "a"), (1, "b"), (2, "a")] {
             together.wait(job, object.to_owned());
         }

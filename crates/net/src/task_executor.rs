@@ -16,7 +16,7 @@ use crate::{NetError, Result};
 
 /// What a node has open for a task. Parts that are not put in place stay when it is dropped: the
 /// next task for the same shard goes on where they end.
-pub struct Carrier {
+pub struct TaskExecutor {
     spec: Arc<Assignment>,
     layout: Layout,
     digests: Vec<Digest>,
@@ -54,9 +54,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Carrier {
+impl TaskExecutor {
     /// Opens the shards and compiles the programs of an assignment.
-    pub fn new(spec: Arc<Assignment>, backend: Arc<dyn Backend>) -> Result<Carrier> {
+    pub fn new(spec: Arc<Assignment>, backend: Arc<dyn Backend>) -> Result<TaskExecutor> {
         let (layout, digests) = (spec.layout()?, spec.geometry.all_digests()?);
         let mut readers = Vec::new();
         for source in &spec.sources {
@@ -104,7 +104,7 @@ impl Carrier {
             targets.push(Target { chunk, writer: Some(writer), next, early: BTreeMap::new() });
         }
         let (stripes, targets) = (Mutex::default(), Mutex::new(targets));
-        Ok(Carrier { spec, layout, digests, backend, readers, programs, stripes, targets })
+        Ok(TaskExecutor { spec, layout, digests, backend, readers, programs, stripes, targets })
     }
 
     /// The pieces that a window reads. A stripe is read and verified once, whole runs at a time.

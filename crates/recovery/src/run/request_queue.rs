@@ -14,18 +14,18 @@ use kiln_net::proto::{Frame, Priority};
 type Answered = (AgentRequest, Result<Frame>);
 
 /// Orders go out here, and answers come back.
-pub(super) struct Post {
+pub(super) struct RequestQueue {
     peers: Vec<Arc<Peer>>,
     tell: Sender<Answered>,
     answers: Receiver<Answered>,
     priority: Priority,
 }
 
-impl Post {
+impl RequestQueue {
     /// For orders to these agents, by rank.
-    pub fn new(peers: Vec<Arc<Peer>>, priority: Priority) -> Post {
+    pub fn new(peers: Vec<Arc<Peer>>, priority: Priority) -> RequestQueue {
         let (tell, answers) = channel();
-        Post { peers, tell, answers, priority }
+        RequestQueue { peers, tell, answers, priority }
     }
 
     /// Where answers arrive.

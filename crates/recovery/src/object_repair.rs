@@ -15,7 +15,7 @@ const COMMITS: u32 = 3;
 
 /// How agents are to repair an object.
 #[derive(Debug)]
-pub(crate) struct Course {
+pub(crate) struct ObjectRepair {
     /// What is wanted, of the version that is there now.
     pub want: DamagedObject,
     /// Shards to rebuild, each with the position of the node that gets it.
@@ -24,7 +24,7 @@ pub(crate) struct Course {
     pub plan: Option<Plan>,
 }
 
-impl Course {
+impl ObjectRepair {
     /// Decides by what is lacking now; a joint plan holds if it was made for just that. `None`:
     /// some of the shards can be given to no node.
     pub fn new(
@@ -33,7 +33,7 @@ impl Course {
         pool: &Snapshot<'_>,
         lacking: &MissingShards,
         load: &BTreeMap<usize, u64>,
-    ) -> Option<Course> {
+    ) -> Option<ObjectRepair> {
         let job = &batch.jobs()[at];
         let current = current(&job.want, lacking);
         let planned = batch.targets(job).filter(|targets| {
@@ -45,7 +45,7 @@ impl Course {
         let want = current.unwrap_or_else(|| job.want.clone());
         let load = |node: usize| load.get(&node).copied().unwrap_or(0);
         let targets = planned.or_else(|| pool.places(&want, &lacking.lost, &load))?;
-        Some(Course { want, targets, plan })
+        Some(ObjectRepair { want, targets, plan })
     }
 
     /// All nodes of the pool by position, with the shards that they are to read: `agents` are the
