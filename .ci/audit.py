@@ -3,9 +3,10 @@
 
     audit.py [--cargo CARGO]
 
-It reads `Cargo.lock`, `cargo metadata` and the rules in `deny.toml`, which are cargo-deny's own, and
-needs no network once the crates are there. Of the RustSec database it knows the rows of
-`.ci/audit.toml`, for the crates and until the day that stand there. A rule that is no longer needed is an error, as everywhere here.
+It reads `Cargo.lock`, `cargo metadata` and the rules in `deny.toml`, which are cargo-deny's own,
+and needs no network once the crates are there. Of the RustSec database it knows the rows of
+`.ci/audit.toml`, for the crates and until the day that stand there. A rule that is no longer
+needed is an error, as everywhere here.
 """
 
 import argparse
