@@ -7,10 +7,10 @@
 
 #[cfg(any(test, feature = "calls"))]
 pub mod calls;
-pub mod codec;
 mod failure;
-pub mod plan;
 mod regions;
+pub mod codec;
+pub mod plan;
 
 use libc::c_char;
 

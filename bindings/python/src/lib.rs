@@ -6,13 +6,13 @@
 //! in `python/kiln/_kiln.pyi`.
 #![deny(missing_docs)]
 
-mod buffers;
-mod codec;
 mod failure;
+mod buffers;
 mod places;
 mod plan;
-mod pool;
 mod report;
+mod codec;
+mod pool;
 
 use pyo3::prelude::*;
 

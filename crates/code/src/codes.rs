@@ -1,20 +1,20 @@
 //! The codes: one file and one row of [`CODES`] each.
 
+mod replication;
+mod scalar;
+mod clay;
+mod reed_solomon;
+mod xor;
 mod blaum_roth;
 mod butterfly;
 mod cauchy;
-mod clay;
 mod evenodd;
 mod liber8tion;
 mod liberation;
 mod lrc;
 mod rdp;
-mod reed_solomon;
-mod replication;
-mod scalar;
 mod star;
 mod xcode;
-mod xor;
 
 #[cfg(test)]
 mod battery;

@@ -2,28 +2,28 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod average;
-pub mod ceph;
-mod codec;
-mod codes;
-mod coding_cost;
 mod combinations;
-pub mod dag;
 mod error;
+pub mod dag;
 pub mod order;
-mod order_cost;
-#[cfg(any(test, feature = "paper"))]
-pub mod paper;
-mod parse;
-mod passes;
 mod profile;
+mod schedule;
+mod passes;
 mod program;
 mod repair_plan;
-mod schedule;
 mod spec;
 mod stripe;
+mod codes;
+pub mod ceph;
+mod codec;
+mod average;
+mod coding_cost;
+mod order_cost;
+mod parse;
 mod tolerance;
 mod update_plan;
+#[cfg(any(test, feature = "paper"))]
+pub mod paper;
 
 pub use average::AverageCost;
 pub use codec::Codec;

@@ -10,16 +10,16 @@
 //! `order[p]`. No byte moves at write or read, data chunks stay the user's bytes, and the runs are
 //! the same. To add an order: write `order/x.rs` and one row in [`ORDERS`].
 
-mod balanced;
-mod fewest;
-mod gray;
 mod layers;
+mod gray;
 mod list;
 mod natural;
 mod recursive;
-mod runs;
 mod smooth;
+mod balanced;
 mod weights;
+mod fewest;
+mod runs;
 
 #[cfg(test)]
 mod battery;

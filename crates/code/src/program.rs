@@ -8,11 +8,11 @@
 //! data in memory; otherwise every step is a product. Running walks the sub-chunks slice by slice,
 //! so that all intermediate values of a slice stay in a cache however large the chunks are.
 
-mod blocks;
-mod compile;
 mod memory_order;
 mod packets;
 mod place;
+mod blocks;
+mod compile;
 mod relabel;
 mod scheduled;
 

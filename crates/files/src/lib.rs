@@ -7,8 +7,8 @@
 //! | `raw` | the same four on bare chunks without metadata |
 #![forbid(unsafe_code)]
 
-pub mod raw;
 mod shards;
+pub mod raw;
 
 pub use shards::{
     EncodeRequest, Missing, RepairRequest, Salvaged, ShardSet, decode, decode_range, discover,

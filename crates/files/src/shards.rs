@@ -1,11 +1,11 @@
 //! One object as shards in folders: encode, decode, verify, repair.
 
-mod read;
-mod repair;
-mod salvage;
 mod set;
+mod read;
+mod salvage;
 mod verify;
 mod write;
+mod repair;
 
 pub use self::read::{decode, decode_range};
 pub use self::repair::{RepairRequest, repair};

@@ -19,7 +19,8 @@ pub(crate) mod fetch;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod xor_only;
-
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod nibbles;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -32,12 +33,10 @@ mod jit;
 mod jit_avx2;
 #[cfg(all(target_arch = "x86_64", unix))]
 mod jit_gfni;
-#[cfg(all(target_arch = "aarch64", target_os = "linux"))]
-mod jit_neon;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod nibbles;
+#[cfg(all(target_arch = "aarch64", target_os = "linux"))]
+mod jit_neon;
 
 #[cfg(test)]
 mod battery;

@@ -1,14 +1,14 @@
 #![doc = include_str!("../README.md")]
 
-mod block;
-mod buf;
 mod error;
+mod buf;
 pub mod field;
-mod generators;
+mod block;
 mod kernel;
 mod matrix;
-mod program;
+mod generators;
 mod temporal;
+mod program;
 
 pub use block::{Block, Factor, Side, Value};
 pub use buf::AlignedBuf;

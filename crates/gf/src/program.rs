@@ -10,11 +10,11 @@ use crate::field::mul;
 use crate::kernel::engine::Distances;
 use crate::{GfError, TemporalHint};
 
-mod check;
 mod product;
+mod check;
 mod routine;
-mod run;
 mod scratch;
+mod run;
 #[cfg(any(test, feature = "paper"))]
 mod xor_fanout;
 

@@ -15,18 +15,18 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod backend;
-mod blocks;
-mod client;
 mod known;
-mod lease;
-mod moved;
-mod operations;
 mod place;
-mod read;
 mod reply;
+mod client;
+mod operations;
+mod blocks;
+mod read;
 mod stream;
 mod write;
+mod lease;
+mod moved;
+mod backend;
 
 use std::sync::Arc;
 

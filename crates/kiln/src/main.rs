@@ -15,23 +15,23 @@
 
 #![forbid(unsafe_code)]
 
-mod archive;
-mod args;
-mod cmd;
 mod exit;
-mod interrupt;
 mod lists;
 mod monitor;
 mod names;
-mod observer;
-mod page;
+mod archive;
 mod plan_picture;
-mod print;
-mod setup;
 mod sizes;
+mod args;
+mod print;
+mod interrupt;
+mod observer;
 mod times;
-mod transfer;
 mod volume_logs;
+mod page;
+mod setup;
+mod transfer;
+mod cmd;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -2,11 +2,10 @@
 
 pub mod device;
 mod sparse_output;
-mod limits;
-pub mod logs;
 mod nodes;
 mod order;
 mod output;
+mod limits;
 mod output_batch;
 mod plans;
 mod pool_flags;
@@ -16,6 +15,7 @@ mod permissions;
 mod raw;
 mod reads;
 pub mod volumes;
+pub mod logs;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -5,14 +5,14 @@
 //! sockets and threads. What is served is an [`Export`].
 #![forbid(unsafe_code)]
 
-mod connection;
 mod error;
-mod handshake;
 mod payloads;
-mod server;
 mod stream;
 mod tls;
 mod wire;
+mod handshake;
+mod connection;
+mod server;
 
 use bytes::Bytes;
 

@@ -24,23 +24,23 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod blocks;
-mod bound;
-mod check;
-mod cluster;
-mod cost;
 mod edges;
 mod error;
-mod execution;
-mod lower_bounds;
-mod plan;
-mod plan_cache;
+mod cluster;
 mod problem;
-mod recovery;
+mod bound;
+mod plan;
+mod cost;
+mod execution;
 mod search_budget;
 mod seed;
-mod strategies;
+mod blocks;
+mod check;
+mod lower_bounds;
 mod traffic_table;
+mod strategies;
+mod plan_cache;
+mod recovery;
 
 pub use bound::Bound;
 pub use check::Proof;

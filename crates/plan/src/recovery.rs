@@ -8,10 +8,10 @@
 //!
 //! [`RecoveryPlan::bound`] says what no plan can beat; see `lab/results/plan.md` for its proof.
 
+mod layout;
+mod candidates;
 mod balance;
 mod bound;
-mod candidates;
-mod layout;
 
 pub use layout::{Layout, Stripe};
 

@@ -1,13 +1,13 @@
 //! The strategies: one file and one row of [`STRATEGIES`] each.
 
-mod anneal;
-mod best;
-mod brute;
 mod central;
+mod anneal;
 mod chain;
 mod hub;
 mod pareto;
 mod partial_sums;
+mod best;
+mod brute;
 mod vertices;
 
 #[cfg(test)]

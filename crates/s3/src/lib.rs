@@ -15,15 +15,15 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod backend;
-mod client;
 mod date;
-mod lease;
 mod place;
-mod read;
 mod reply;
 mod settings;
+mod client;
+mod read;
 mod upload;
+mod lease;
+mod backend;
 
 use std::sync::Arc;
 

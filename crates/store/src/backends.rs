@@ -6,19 +6,19 @@
 
 pub mod capability;
 pub mod direct;
-pub mod faulty;
-pub mod file;
-mod file_log;
 pub(crate) mod file_system;
 mod holder;
 pub mod log;
-pub mod memory;
-pub mod paced;
+mod file_log;
 pub mod pack;
-pub mod place;
 pub mod space;
-pub mod staged;
 pub mod upload;
+pub mod faulty;
+pub mod paced;
+pub mod staged;
+pub mod file;
+pub mod memory;
+pub mod place;
 
 #[cfg(any(test, feature = "battery"))]
 pub mod battery;

@@ -11,16 +11,16 @@
 //! arrangement "within adjacent stripes". Both are one question here, since the runs of adjacent
 //! stripes of a shard are just more runs of the same file.
 
-mod cautious;
 mod combine;
+mod uncertainty;
+mod model;
 mod devices;
 pub mod fit;
 mod joins;
 pub mod measure;
-mod model;
 mod pieces;
+mod cautious;
 mod read_plan;
-mod uncertainty;
 
 pub use combine::Combine;
 pub use devices::Devices;

@@ -40,13 +40,13 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-pub mod backends;
 mod checksum;
-pub mod device;
-mod error;
 mod operation;
-pub mod shard;
 mod system;
+pub mod backends;
+mod error;
+pub mod device;
+pub mod shard;
 
 pub use backends::capability::{Capabilities, Capability};
 pub use backends::direct::{ReadMode, longest_read, open_device};

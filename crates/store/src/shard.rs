@@ -4,9 +4,9 @@
 //! `table` the checksum tables; `writer` and `reader` move bytes, `rebuild` is how a lost shard is
 //! written again.
 
-pub mod info;
 pub mod layout;
-pub mod reader;
-pub mod rebuild;
+pub mod info;
 mod table;
+pub mod reader;
 pub mod writer;
+pub mod rebuild;

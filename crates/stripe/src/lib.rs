@@ -22,33 +22,33 @@
 //! reports is filled by the caller.
 #![forbid(unsafe_code)]
 
-mod advice;
-mod blame;
 mod buffers;
-mod choice;
 pub mod chunks;
-pub mod decode;
-pub mod encode;
 mod error;
-pub mod estimate;
 pub mod frame;
 pub mod geometry;
 pub mod names;
+mod sequence;
+mod rounds;
+mod settings;
 pub mod node;
 pub mod pipeline;
-mod read_ahead;
-pub mod rebuild;
-pub mod repair_statistics;
-mod report;
-mod rounds;
-pub mod scan;
-mod sequence;
-mod settings;
 pub mod sinks;
 mod source;
-pub mod stripe;
-pub mod stripe_statistics;
+pub mod encode;
 mod windows;
+mod choice;
+mod advice;
+mod read_ahead;
+mod report;
+pub mod stripe;
+mod blame;
+pub mod stripe_statistics;
+pub mod decode;
+pub mod estimate;
+pub mod rebuild;
+pub mod repair_statistics;
+pub mod scan;
 
 pub use advice::{Advice, BreakEven, ReadCosts, sub_chunk_sizes};
 pub use buffers::Buffers;

@@ -16,42 +16,42 @@
 //! that write the copies of the log.
 #![forbid(unsafe_code)]
 
-mod admin;
-mod asked;
 mod bytes;
-mod checked;
-mod checkpoint;
-mod choice;
-mod description;
-mod descriptor;
 mod error;
-mod generation;
-#[cfg(feature = "hostile")]
-pub mod hostile;
-mod kept;
-mod live;
-mod logs;
-mod long;
 mod map;
-mod open;
-mod opened;
-mod pace;
-mod pacer;
-mod queue;
-mod reading;
 mod record;
-mod renew;
 mod replay;
 mod rim;
 mod ring;
-mod run;
 mod segment;
+mod descriptor;
+mod checkpoint;
+mod description;
+#[cfg(feature = "hostile")]
+pub mod hostile;
+mod kept;
+mod logs;
+mod opened;
 mod state;
+mod choice;
+mod generation;
+mod pace;
 mod statistics;
+mod volume;
+mod long;
+mod pacer;
+mod queue;
+mod reading;
+mod renew;
 mod stream;
 mod upkeep;
-mod volume;
 mod work;
+mod open;
+mod admin;
+mod asked;
+mod checked;
+mod live;
+mod run;
 
 pub use admin::{CheckReport, Objects, SnapshotInfo, VolumeInfo, VolumeStatus, volume_of};
 pub use asked::LiveChange;

@@ -4,8 +4,8 @@
 //! Repeats the experiments of G-Clay (Ma et al.) on what one machine can offer. Each section is a
 //! file in `devices/` and a row of [`SECTIONS`].
 
-mod device;
 mod disk;
+mod device;
 mod parallel;
 mod process;
 

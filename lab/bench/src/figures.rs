@@ -3,10 +3,10 @@
 
 mod agent;
 mod ceph;
-mod clay;
 mod core;
 mod devices;
 mod gray;
+mod clay;
 mod hdfs;
 mod neon;
 mod online;

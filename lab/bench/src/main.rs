@@ -4,32 +4,32 @@
 //! shared libraries made by `lab/peers/build.sh`; without them kiln is measured alone.
 #![deny(unsafe_code)]
 
-mod buffers;
-mod cases;
-mod ceiling;
-mod cell;
-mod devices;
-mod engine;
 mod error;
-mod figures;
-mod headline;
 mod isa;
+mod measure;
+mod engine;
+mod buffers;
 mod kiln;
 mod machine;
-mod measure;
 mod mix;
-mod order;
 mod page;
 mod parts;
+mod figures;
+mod devices;
+mod order;
 mod peer;
+mod ceiling;
+mod cell;
 mod peers;
 mod plan;
 mod pool;
 mod replay;
-mod report;
 mod small;
 mod threads;
+mod headline;
 mod xor;
+mod cases;
+mod report;
 
 use cases::{CASES, Setup, case};
 use clap::Parser;

@@ -2,10 +2,10 @@
 //! via Gray-Code Based Sub-Chunk Reorganization in Ceph"): counts, and what an order costs when
 //! data is written and read.
 
+mod tables;
 mod coding;
 mod moving;
 mod page;
-mod tables;
 
 use crate::BenchError;
 use crate::figures;

@@ -7,9 +7,9 @@
 //! What is finished is kept beside the report, so that a run that was interrupted goes on there.
 
 mod codes;
-mod page;
 mod recovery;
 mod small;
+mod page;
 
 use crate::BenchError;
 use crate::figures;

@@ -2,9 +2,9 @@
 //! for Erasure Codes Encoding", on this machine, with kiln and Jerasure beside the paper's orders.
 
 mod codes;
-mod contest;
 mod disk;
 mod fixture;
+mod contest;
 mod headline;
 mod page;
 

@@ -24,10 +24,10 @@
 #![deny(missing_docs)]
 
 mod canvas;
-mod layout;
-mod panel;
 mod scale;
 mod style;
+mod panel;
+mod layout;
 
 use serde::{Deserialize, Serialize};
 

@@ -10,9 +10,9 @@
 //! - any (k, m, d): section 3 ("Clay codes for any (n, k, d)"), by virtual nodes;
 //! - any order of the layers along a chunk: `order.rs`.
 
+mod grid;
 mod choose;
 mod emit;
-mod grid;
 
 use super::scalar::{self, ScalarCode};
 use super::{Choice, Code, CodeFamily};

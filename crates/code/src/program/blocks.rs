@@ -21,10 +21,10 @@
 //! Blocks of the same shape become repetitions of one call.
 
 mod beside;
-mod emit;
 mod group;
 mod relation;
 mod repeat;
+mod emit;
 
 use super::place::Places;
 use crate::dag::Step;

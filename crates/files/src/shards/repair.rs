@@ -1,9 +1,9 @@
 //! Repair: what is missing or damaged is rebuilt beside, verified, and only then put in place.
 
-mod dry;
 mod moves;
-mod pass;
 mod place;
+mod dry;
+mod pass;
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Which shards of an object are there, and how they are.
 
-mod choose;
 mod scan;
+mod choose;
 
 use kiln_code::{CodeSpec, Codec};
 use kiln_store::{Digest, Layout, ShardInfo, ShardReader, StoreError};

@@ -1,12 +1,12 @@
 //! `kiln coordinator`
 
-mod control;
 mod hook;
 mod logs;
-mod object_repair;
 mod paid;
-mod pool_recovery;
+mod object_repair;
 mod scrubs;
+mod control;
+mod pool_recovery;
 mod watch;
 
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
 //! The house rules that a machine can check. Exceptions may only become fewer.
 
-mod circles;
 mod commits;
 mod links;
 mod modules;
+mod order;
 mod prose;
 mod source;
 mod words;

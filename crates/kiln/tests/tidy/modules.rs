@@ -27,25 +27,23 @@ struct Module {
     paths: Vec<(Vec<String>, usize)>,
 }
 
-/// Modules of one level that use each other.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Circle {
-    /// The folder that has the modules, or the file that declares them, without `.rs`.
+/// An import of a module by one that stands above it on the same level.
+pub struct Against {
+    /// The folder that has both, or the file that declares them, without `.rs`.
     pub level: String,
-    /// Their names, sorted.
-    pub members: Vec<String>,
-    /// For every arrow between two members one line that is a reason for it.
-    pub arrows: Vec<String>,
+    /// The module above.
+    pub user: String,
+    /// The module below.
+    pub used: String,
+    /// One line that is a reason for it.
+    pub reason: String,
 }
 
-/// All circles of all crates, sorted.
-pub fn circles(sources: &[Source]) -> Vec<Circle> {
+/// All imports against the order of modules, in all crates.
+pub fn against(sources: &[Source]) -> Vec<Against> {
     let root =
         |source: &&Source| ["/src/lib.rs", "/src/main.rs"].iter().any(|r| source.path.ends_with(r));
-    let mut found: Vec<Circle> =
-        sources.iter().filter(root).flat_map(|root| Tree::new(sources, root).circles()).collect();
-    found.sort();
-    found
+    sources.iter().filter(root).flat_map(|root| Tree::new(sources, root).against()).collect()
 }
 
 impl Tree {
@@ -153,45 +151,18 @@ impl Tree {
         arrows
     }
 
-    fn circles(&self) -> Vec<Circle> {
-        let arrows = self.arrows();
-        let reached: Vec<BTreeSet<usize>> =
-            (0..self.modules.len()).map(|from| reached(&arrows, from)).collect();
-        let mut seen = BTreeSet::new();
-        let mut circles = Vec::new();
-        for from in 0..self.modules.len() {
-            let members: BTreeSet<usize> =
-                reached[from].iter().copied().filter(|to| reached[*to].contains(&from)).collect();
-            if members.is_empty() || !seen.insert(members.clone()) {
-                continue;
-            }
-            let name = |at: usize| self.modules[at].stem.rsplit('/').next().unwrap().to_owned();
-            let within = |(a, b): &(usize, usize)| members.contains(a) && members.contains(b);
-            let mut names: Vec<String> = members.iter().map(|at| name(*at)).collect();
-            names.sort();
-            circles.push(Circle {
-                level: self.modules[self.modules[from].parent].stem.clone(),
-                members: names,
-                arrows: (arrows.iter().filter(|(arrow, _)| within(arrow)))
-                    .map(|((a, b), why)| format!("{} -> {}: {why}", name(*a), name(*b)))
-                    .collect(),
-            });
-        }
-        circles
+    /// Modules are numbered as they are declared: an arrow to a later one is against the order.
+    fn against(&self) -> Vec<Against> {
+        let name = |at: usize| self.modules[at].stem.rsplit('/').next().unwrap().to_owned();
+        let back = self.arrows().into_iter().filter(|((user, used), _)| user < used);
+        back.map(|((user, used), reason)| Against {
+            level: self.modules[self.modules[user].parent].stem.clone(),
+            user: name(user),
+            used: name(used),
+            reason,
+        })
+        .collect()
     }
-}
-
-fn reached(arrows: &BTreeMap<(usize, usize), String>, from: usize) -> BTreeSet<usize> {
-    let mut found = BTreeSet::new();
-    let mut open = vec![from];
-    while let Some(at) = open.pop() {
-        for ((_, to), _) in arrows.range((at, 0)..(at + 1, 0)) {
-            if found.insert(*to) {
-                open.push(*to);
-            }
-        }
-    }
-    found
 }
 
 const ITEMS: &[&str] =

@@ -1,7 +1,6 @@
 //! The repository's files, as the rules need them.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -31,11 +30,8 @@ impl Source {
     }
 }
 
-/// The root of the repository, or of another state of it that `.ci/house.py` wants to see.
+/// The root of the repository.
 pub fn root() -> PathBuf {
-    if let Some(other) = env::var_os("KILN_TIDY_ROOT") {
-        return other.into();
-    }
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 

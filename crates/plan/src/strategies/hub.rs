@@ -9,10 +9,10 @@
 //!
 //! None of this asks for a code: layers come from hints, everything else from the DAG.
 
+mod shape;
 mod groups;
 mod layers;
 mod search;
-mod shape;
 
 use super::{Basis, PlacementStrategy, central};
 use crate::edges::Edges;

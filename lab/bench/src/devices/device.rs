@@ -2,8 +2,8 @@
 //! emulated disks, by order of the sub-chunks, chunk size and way of reading.
 
 mod measure;
-mod report;
 mod whole;
+mod report;
 
 use kiln_store::device::DeviceModel;
 use serde::Serialize;

@@ -4,10 +4,10 @@
 //! one loop is as good as another. Addresses stay in registers, as many as there are for them, and
 //! move on with the loop: a load or a store then is one instruction for two vectors.
 
-mod block;
 mod encode;
-pub(in super::super) mod neon;
 mod operand_addressing;
+mod block;
+pub(in super::super) mod neon;
 #[cfg(test)]
 mod tests;
 

@@ -1,11 +1,11 @@
 //! x86-64.
 
-pub(in super::super) mod avx2;
-pub(in super::super) mod avx512;
-mod block;
 pub(in super::super) mod emit;
 pub(in super::super) mod fetch;
 mod operand_addressing;
+pub(in super::super) mod avx2;
+pub(in super::super) mod avx512;
+mod block;
 
 use iced_x86::{IcedError, Instruction, MemoryOperand};
 
