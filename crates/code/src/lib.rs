@@ -31,7 +31,10 @@ pub use codes::{CODES, Choice, CodeFamily};
 pub use coding_cost::CodingCost;
 pub use dag::{Dag, DagBuilder, HelperReads, Hint, Symbol};
 pub use error::CodeError;
-pub use kiln_gf::{Caches, Kernel, Matrix, Results, TemporalHint, active, field, working_set};
+pub use kiln_gf::{
+    Caches, DataPath, Kernel, Matrix, Results, TemporalHint, Tuning, active, choices, field,
+    working_set,
+};
 pub use order::{Layers, Order};
 pub use order_cost::{OrderCost, PairCost};
 pub use program::Program;

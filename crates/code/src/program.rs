@@ -19,8 +19,8 @@ mod scheduled;
 use crate::{CodeError, Dag, passes};
 use blocks::Dataflow;
 use kiln_gf::{
-    Buffers, Caches, Kernel, KernelProgram, Product, ProgramSource, Results, Routine, Side,
-    TemporalHint, working_set,
+    Buffers, Caches, DataPath, Kernel, KernelProgram, Product, ProgramSource, Results, Routine,
+    Side, TemporalHint, Tuning, working_set,
 };
 use packets::Packets;
 use relabel::{Relabelled, by_layers};
@@ -222,16 +222,23 @@ impl Program {
     /// # Errors
     /// As [`Program::eval`].
     pub fn eval_on(&self, inputs: &[u8], hint: TemporalHint) -> Result<Vec<u8>, CodeError> {
-        Ok(self.compiled(hint, 0)?.kernel_program.eval(inputs)?)
+        Ok(self.compiled(hint, 0)?.0.kernel_program.eval(inputs)?)
     }
 
-    /// What runs on so many bytes of inputs and outputs.
-    fn compiled(&self, hint: TemporalHint, bytes: usize) -> Result<&Compiled, CodeError> {
-        let past = hint == TemporalHint::NonTemporal;
-        match &self.memory[usize::from(past)] {
-            Some(lazy) if past || !Caches::here().reload(bytes) => lazy.compiled(),
-            _ => Ok(&self.cached),
-        }
+    /// Chooses what runs on so many bytes of inputs and outputs, and how it stores.
+    fn compiled(
+        &self,
+        hint: TemporalHint,
+        bytes: usize,
+    ) -> Result<(&Compiled, TemporalHint), CodeError> {
+        let layered = self.memory.iter().any(Option::is_some);
+        let (memory, hint) = match Tuning::here().path(&Caches::here(), layered, hint, bytes) {
+            DataPath::Reload => (None, TemporalHint::Temporal),
+            DataPath::Once => (self.memory[0].as_ref(), TemporalHint::Temporal),
+            DataPath::Streamed => (self.memory[1].as_ref(), TemporalHint::NonTemporal),
+        };
+        let compiled = memory.map_or(Ok(&self.cached), |lazy| lazy.compiled())?;
+        Ok((compiled, hint))
     }
 
     /// The same program on chunks that are blocks of `alpha` packets of `packet` bytes, each block
@@ -265,7 +272,7 @@ impl Program {
         hint: TemporalHint,
     ) -> Result<(), CodeError> {
         let bytes = working_set(inputs, outputs);
-        let &Compiled { ref kernel_program, slice } = self.compiled(hint, bytes)?;
+        let (&Compiled { ref kernel_program, slice }, hint) = self.compiled(hint, bytes)?;
         match &self.packets {
             Some(packets) => packets.run(kernel_program, inputs, outputs, slice, hint),
             None => Ok(kernel_program.run(inputs, outputs, slice, hint)?),

@@ -103,6 +103,16 @@ pub enum GfError {
         /// Names of the kernels that run here, separated by commas.
         available: String,
     },
+    /// An environment variable has a value that is not understood.
+    #[error("{variable}: unknown value {value:?}; expected {expected}")]
+    Setting {
+        /// Name of the variable.
+        variable: &'static str,
+        /// The value as given.
+        value: String,
+        /// The values that are understood.
+        expected: &'static str,
+    },
     /// The number of sources or destinations is not that of the matrix.
     #[error("expected {expected} {side}s as the matrix has, found {found}")]
     OperandCount {

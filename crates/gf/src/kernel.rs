@@ -12,29 +12,30 @@ use std::env;
 use std::fmt::Debug;
 use std::sync::OnceLock;
 
-use crate::GfError;
+use crate::{Caches, GfError, Tuning, tuning};
 
-pub(crate) mod engine;
 pub(crate) mod fetch;
+pub(crate) mod engine;
 mod scalar;
-#[cfg(target_arch = "x86_64")]
-mod xor_only;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod generic;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod nibbles;
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod gfni;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 #[cfg(any(all(target_arch = "x86_64", unix), all(target_arch = "aarch64", target_os = "linux")))]
 mod jit;
 #[cfg(all(target_arch = "x86_64", unix))]
 mod jit_avx2;
 #[cfg(all(target_arch = "x86_64", unix))]
 mod jit_gfni;
-#[cfg(target_arch = "aarch64")]
-mod neon;
 #[cfg(all(target_arch = "aarch64", target_os = "linux"))]
 mod jit_neon;
 
@@ -191,15 +192,40 @@ pub fn by_name(name: &str) -> Result<&'static dyn Kernel, GfError> {
     })
 }
 
-/// The kernel of this process: the fastest that runs here, or the one that the environment
+/// Returns the kernel of this process: the fastest that runs here, or the one that the environment
 /// variable `KILN_KERNEL` names. Chosen at the first call, then fixed.
 ///
-/// Fails as [`by_name`] does when the variable names no kernel that runs here; empty is unset.
+/// Fails as [`by_name`] does when the variable names no kernel that runs here, and with
+/// [`GfError::Setting`] when `KILN_CACHES` or `KILN_TUNE` is not understood; empty is unset.
 pub fn active() -> Result<&'static dyn Kernel, GfError> {
     static ACTIVE: OnceLock<Result<&'static dyn Kernel, GfError>> = OnceLock::new();
-    let choose = || match env::var_os(KERNEL_VARIABLE) {
-        Some(name) if !name.is_empty() => by_name(&name.to_string_lossy()),
-        _ => Ok(available().pop().unwrap_or(oracle())),
+    let choose = || {
+        Caches::check()?;
+        Tuning::check()?;
+        match env::var_os(KERNEL_VARIABLE) {
+            Some(name) if !name.is_empty() => by_name(&name.to_string_lossy()),
+            _ => Ok(available().pop().unwrap_or(oracle())),
+        }
     };
     ACTIVE.get_or_init(choose).clone()
+}
+
+/// Describes the choices of this process and their reasons, a name and a line each: the kernel,
+/// the sizes of caches, and the ways in which codes load and store.
+///
+/// Fails as [`active`] does.
+///
+/// ```
+/// let choices = kiln_gf::choices()?;
+/// assert_eq!(choices[0].0, "kernel");
+/// # Ok::<(), kiln_gf::GfError>(())
+/// ```
+pub fn choices() -> Result<Vec<(&'static str, String)>, GfError> {
+    let kernel = active()?;
+    let reason = match env::var_os(KERNEL_VARIABLE) {
+        Some(name) if !name.is_empty() => KERNEL_VARIABLE,
+        _ => "the fastest that runs here",
+    };
+    let kernel = ("kernel", format!("{}: {} ({reason})", kernel.name(), kernel.about()));
+    Ok([kernel].into_iter().chain(tuning::described()).collect())
 }

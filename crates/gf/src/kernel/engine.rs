@@ -283,10 +283,6 @@ pub trait BlockCode: Debug + Send + Sync {
     unsafe fn run(&self, job: &Job<'_>, bytes: Range<usize>);
 }
 
-/// How far ahead loops fetch their sources where data is in memory.
-#[cfg(target_arch = "x86_64")]
-pub const AHEAD: usize = 512;
-
 /// The private half of [`super::Kernel`].
 pub trait Engine {
     /// Most rows that one pass takes.

@@ -16,6 +16,7 @@ use super::jit::target::Target;
 use super::jit::x86::X86;
 use super::jit::x86::avx2::{LINES, PRODUCTS, SUMS, tables};
 use crate::block::Block;
+use crate::tuning::Fetch;
 
 /// A value of this type proves that the CPU has AVX2.
 #[derive(Debug)]
@@ -74,7 +75,9 @@ impl CodeGen for JitAvx2 {
 
     fn prepare(&self, shape: &Shape<'_>) -> Option<Arc<dyn PassCode>> {
         let code = MatrixCode::new(shape, |block, variant| {
-            BlockCode::new((target(block, variant), tables()), block, variant, Addressing::Moved)
+            let fetch = Fetch::of_product_block(block);
+            let target = (target(block, variant), tables());
+            BlockCode::new(target, (block, fetch), variant, Addressing::Moved)
         });
         Some(Arc::new(code?))
     }
@@ -85,8 +88,8 @@ impl CodeGen for JitAvx2 {
         variant: CodeVariant,
         addressing: Addressing,
     ) -> Option<Box<dyn engine::BlockCode>> {
-        let made = BlockCode::new((target(block, variant), tables()), block, variant, addressing)?;
-        Some(Box::new(made))
+        let (target, fetch) = ((target(block, variant), tables()), Fetch::of(block));
+        Some(Box::new(BlockCode::new(target, (block, fetch), variant, addressing)?))
     }
 }
 

@@ -18,6 +18,7 @@ use super::jit::target::Target;
 use super::jit::x86::{X86, avx512, emit};
 use super::{Kernel, gfni};
 use crate::block::Block;
+use crate::tuning::Fetch;
 
 /// A value of this type proves that the CPU has GFNI, AVX-512F and AVX-512BW.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ impl fmt::Debug for Code {
 impl Code {
     fn new(shape: &Shape<'_>) -> Option<Code> {
         let (mut bytes, mut offsets) = (Vec::new(), [0; 2]);
-        for (offset, stream) in offsets.iter_mut().zip([false, true]) {
+        for (offset, stream) in offsets.iter_mut().zip([None, Some(Fetch::of_product())]) {
             bytes.resize(bytes.len().next_multiple_of(64), 0xcc);
             *offset = bytes.len();
             bytes.extend(emit::assemble(shape, stream)?);
@@ -150,7 +151,7 @@ impl CodeGen for Jit {
         addressing: Addressing,
     ) -> Option<Box<dyn engine::BlockCode>> {
         let target = (&avx512::Avx512 as &dyn Target<X86>, maps(self));
-        Some(Box::new(BlockCode::new(target, block, variant, addressing)?))
+        Some(Box::new(BlockCode::new(target, (block, Fetch::of(block)), variant, addressing)?))
     }
 }
 

@@ -14,6 +14,7 @@ use super::jit::matrix::MatrixCode;
 use super::jit::pages;
 use super::neon::{self, Neon};
 use crate::block::Block;
+use crate::tuning::Fetch;
 
 /// Values of this type prove that the CPU has NEON, and FEAT_SHA3 where `three` says so.
 #[derive(Debug)]
@@ -39,6 +40,7 @@ impl JitNeon {
         addressing: Addressing,
     ) -> Option<BlockCode<Arm>> {
         let ways = if block.multiplies() { products } else { &SUMS };
+        let block = (block, Fetch::of(block));
         BlockCode::new((&ways[usize::from(self.three)], tables()), block, variant, addressing)
     }
 }

@@ -24,8 +24,3 @@ pub(super) fn tabulate_all(tables: &mut [u8]) {
         tabulate(factor, table);
     }
 }
-
-/// Zeros, then ones: `WIDTH` bytes from `WIDTH - skip` on select all but the first `skip`
-/// elements of a vector of `WIDTH` bytes. For the last vector of a stream, which overlaps bytes
-/// that are done already and must not be added twice.
-pub(super) static KEEP: [[u8; 32]; 2] = [[0; 32], [0xff; 32]];

@@ -9,8 +9,9 @@ use super::{Buffers, Checked, KernelProgram, LINE, TOGETHER, Tables, Unit, Work,
 use crate::block::Side;
 use crate::kernel;
 use crate::kernel::engine::{Distances, Job, Operands, Slot};
-use crate::kernel::fetch::{self, Level};
+use crate::kernel::fetch;
 use crate::program::Routine;
+use crate::tuning::Fetch;
 use crate::{Caches, GfError, TemporalHint, working_set};
 
 /// Buffers of a run that need no allocation: on a few KiB allocations take as long as the work.
@@ -316,8 +317,8 @@ impl KernelProgram {
             Work::Block { routine, operands, shifts } => {
                 // As many as its code takes before what it asks for is there.
                 let block = self.routines[*routine].block();
-                let (level, sides) = (Level::of(block.loaded()), block.sides());
-                let fetched = level.ahead() * LINE;
+                let (Fetch { level, lines }, sides) = (Fetch::of(block), block.sides());
+                let fetched = lines * LINE;
                 let len = bytes.len().min(fetched);
                 let count = fetched / len.next_multiple_of(LINE).max(LINE);
                 let shifts = self.shifts_of(shifts, pass).iter().take(count);

@@ -9,11 +9,11 @@ mod halves;
 mod maps;
 
 use super::super::engine::{Addressing, CodeVariant};
-use super::super::fetch::Level;
 use super::target::{
     Listing, Machine, NoCode, Places, Products, Store, StraightLine, Target, Term,
 };
 use crate::block::{Block, Factor, Op, Side, Value};
+use crate::tuning::{Fetch, Level};
 
 /// Registers that values have at least beside maps that are kept.
 const LEAST: usize = 8;
@@ -26,7 +26,7 @@ const MOST_SPILLED: usize = 60;
 /// The instructions of a block; `None` where it is too long or needs too much room.
 pub(super) fn allocate<M: Machine>(
     target: &dyn Target<M>,
-    (block, level): (&Block, Level),
+    (block, fetch): (&Block, Fetch),
     variant: CodeVariant,
     addressing: Addressing,
 ) -> Option<StraightLine<M>> {
@@ -39,7 +39,7 @@ pub(super) fn allocate<M: Machine>(
         Products::Halves(_) => Vec::new(),
     };
     let with =
-        |kept| Allocator::new(target, (block, level), (variant, addressing), kept).all().ok();
+        |kept| Allocator::new(target, (block, fetch), (variant, addressing), kept).all().ok();
     let mut best = with(&maps[..0])?;
     // As many maps in registers as values leave room for.
     for kept in (1..=maps.len().min(target.registers().saturating_sub(LEAST))).rev() {
@@ -92,8 +92,8 @@ enum Place {
 struct Allocator<'a, M: Machine> {
     target: &'a dyn Target<M>,
     block: &'a Block,
-    /// Where data is fetched.
-    level: Level,
+    /// How inputs are fetched ahead.
+    fetch: Fetch,
     /// Whether every line is fetched once more, shortly before its use.
     again: bool,
     variant: CodeVariant,
@@ -131,7 +131,7 @@ type Step<T> = Result<T, NoCode>;
 impl<'a, M: Machine> Allocator<'a, M> {
     fn new(
         target: &'a dyn Target<M>,
-        (block, level): (&'a Block, Level),
+        (block, fetch): (&'a Block, Fetch),
         (variant, addressing): (CodeVariant, Addressing),
         kept: &'a [u8],
     ) -> Allocator<'a, M> {
@@ -148,8 +148,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let mut allocator = Allocator {
             target,
             block,
-            level,
-            again: variant == CodeVariant::Memory && level.fetches_again(block.multiplies()),
+            fetch,
+            again: variant == CodeVariant::Memory && fetch.fetches_again(block.multiplies()),
             variant,
             addressing,
             kept,
@@ -425,9 +425,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
     fn operand(&mut self, operand: u32) -> Step<M::Place> {
         let place = self.places.operand(self.block, operand, &mut self.code)?;
         if self.variant.fetches() && self.block.sides()[operand as usize] == Side::Input {
-            let lines = self.level.ahead();
+            let Fetch { level, lines } = self.fetch;
             let ahead = self.places.ahead(&place, operand, lines, &mut self.code)?;
-            self.target.fetch(self.level, ahead, &mut self.code)?;
+            self.target.fetch(level, ahead, &mut self.code)?;
             if self.again {
                 self.target.fetch(Level::First, M::Places::behind(&place, 1), &mut self.code)?;
             }

@@ -4,11 +4,11 @@ use std::fmt;
 use std::ops::Range;
 
 use super::super::engine::{self, Addressing, CodeVariant, Job, Operands, Slot};
-use super::super::fetch::Level;
 use super::allocate;
 use super::pages::Pages;
 use super::target::{Machine, Target};
 use crate::block::Block;
+use crate::tuning::Fetch;
 
 type Entry = unsafe extern "C" fn(*const Arguments);
 
@@ -39,8 +39,8 @@ pub(in super::super) struct BlockCode<M: Machine> {
     target: &'static dyn Target<M>,
     /// By factor.
     maps: &'static [u8],
-    /// Where it fetches data.
-    level: Level,
+    /// How it fetches inputs ahead.
+    fetch: Fetch,
 }
 
 impl<M: Machine> fmt::Debug for BlockCode<M> {
@@ -53,13 +53,12 @@ impl<M: Machine> BlockCode<M> {
     /// `maps` are what the target's code takes for all factors.
     pub(in super::super) fn new(
         (target, maps): (&'static dyn Target<M>, &'static [u8]),
-        block: &Block,
+        (block, fetch): (&Block, Fetch),
         variant: CodeVariant,
         addressing: Addressing,
     ) -> Option<BlockCode<M>> {
-        let level = Level::of(block.loaded());
-        let bytes = assemble(target, (block, level), variant, addressing)?;
-        Some(BlockCode { pages: Pages::new(&bytes)?, target, maps, level })
+        let bytes = assemble(target, (block, fetch), variant, addressing)?;
+        Some(BlockCode { pages: Pages::new(&bytes)?, target, maps, fetch })
     }
 
     /// Runs on whole vectors, or on as much of one as the target takes at once.
@@ -86,7 +85,7 @@ impl<M: Machine> BlockCode<M> {
                 moved.as_ptr().cast()
             }
         };
-        let far = self.level.ahead();
+        let far = self.fetch.lines;
         let (operands, second, end, rest);
         match job.operands {
             Operands::Moved { shifts, .. } => {
@@ -143,11 +142,11 @@ impl<M: Machine> engine::BlockCode for BlockCode<M> {
     }
 }
 
-/// The bytes of a block's code, which fetches data into the cache of a level; nothing where there
-/// is none.
+/// Returns the bytes of a block's code, which fetches inputs as it is told; nothing where there is
+/// none.
 pub(in super::super) fn assemble<M: Machine>(
     target: &dyn Target<M>,
-    (block, level): (&Block, Level),
+    (block, fetch): (&Block, Fetch),
     variant: CodeVariant,
     addressing: Addressing,
 ) -> Option<Vec<u8>> {
@@ -155,7 +154,7 @@ pub(in super::super) fn assemble<M: Machine>(
     if addressing == Addressing::Listed && block.named().next().is_none() {
         return None;
     }
-    let straight = allocate::allocate(target, (block, level), variant, addressing)?;
+    let straight = allocate::allocate(target, (block, fetch), variant, addressing)?;
     let turns = straight.turns();
     if variant == CodeVariant::Unrolled && (addressing == Addressing::Listed || turns == 1) {
         return None; // it is what `Cached` is

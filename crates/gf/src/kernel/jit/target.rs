@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 
 use super::super::engine::{Addressing, CodeVariant};
-use super::super::fetch::Level;
+use crate::tuning::Level;
 use crate::block::Block;
 
 /// An architecture.

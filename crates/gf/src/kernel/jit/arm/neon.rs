@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use super::super::super::fetch::Level;
+use crate::tuning::Level;
 use super::super::super::nibbles;
 use super::super::target::{self, Halves, NoCode, Places as _, Products, Store, Target, Written};
 use super::Arm;

@@ -1,7 +1,7 @@
 use super::super::super::battery::blocks::{Random, forms, random_block};
 use super::super::super::battery::lists::opened;
 use super::super::super::engine::{Addressing, CodeVariant};
-use super::super::super::fetch::Level;
+use crate::tuning::Fetch;
 use super::super::call;
 use super::encode::*;
 use super::neon;
@@ -147,7 +147,7 @@ fn blocks_become_code_on_every_machine() {
         for (variant, addressing) in forms() {
             let block = if addressing == Addressing::Listed { &opened } else { &block };
             let make = |registers: &neon::Neon| {
-                call::assemble(registers, (block, Level::First), variant, addressing)
+                call::assemble(registers, (block, Fetch::rule(0, false, false)), variant, addressing)
             };
             let made = neon::PRODUCTS.each_ref().map(make);
             let [Some(plain), Some(three)] = made else {

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
-use super::super::super::fetch::Level;
+use crate::tuning::Level;
 use super::super::super::nibbles;
 use super::super::target::{self, Halves, NoCode, Places as _, Products, Store, Target, Written};
 use super::X86;

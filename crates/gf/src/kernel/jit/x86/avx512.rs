@@ -4,7 +4,7 @@
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::super::super::avx512::{WIDTH, XOR3};
-use super::super::super::fetch::Level;
+use crate::tuning::Level;
 use super::super::target::{self, Maps, NoCode, Products, Store, Target, Written};
 use super::X86;
 use super::fetch;

@@ -7,6 +7,8 @@ use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
 use super::super::super::avx512::{WIDTH, XOR3};
 use super::super::super::engine::Shape;
+use super::fetch;
+use crate::tuning::Fetch;
 
 /// Vector registers of the CPU.
 const REGISTERS: usize = 32;
@@ -16,8 +18,6 @@ const PRODUCTS: usize = 4;
 const LOADED_MAPS: usize = 2;
 /// Code is made for matrices with at most so many coefficients.
 const MOST_COEFFICIENTS: usize = 512;
-/// How far ahead of the loads the lines of a source in memory are asked for.
-const AHEAD: usize = 256;
 
 const SRCS: Register = Register::RDI;
 const DSTS: Register = Register::RSI;
@@ -40,9 +40,9 @@ pub(in super::super::super) fn step(rows: usize) -> usize {
     vectors(rows) * WIDTH
 }
 
-/// An `Entry` for the matrix; `None` when it is too large. With `stream` the results go past the
-/// caches, which takes destinations at multiples of 64.
-pub(in super::super::super) fn assemble(shape: &Shape<'_>, stream: bool) -> Option<Vec<u8>> {
+/// An `Entry` for the matrix; `None` when it is too large. With `stream` sources are fetched
+/// ahead and results go past the caches, which takes destinations at multiples of 64.
+pub(in super::super::super) fn assemble(shape: &Shape<'_>, stream: Option<Fetch>) -> Option<Vec<u8>> {
     if shape.rows == 0 || shape.cols == 0 || shape.coefficients.len() > MOST_COEFFICIENTS {
         return None;
     }
@@ -58,7 +58,7 @@ pub(in super::super::super) fn assemble(shape: &Shape<'_>, stream: bool) -> Opti
 
 struct Assembler<'a> {
     shape: &'a Shape<'a>,
-    stream: bool,
+    stream: Option<Fetch>,
     vectors: usize,
     /// Coefficients whose maps stay in registers, and the first of these registers.
     kept: Vec<u8>,
@@ -77,7 +77,7 @@ struct Assembler<'a> {
 type Term = Option<Register>;
 
 impl<'a> Assembler<'a> {
-    fn new(shape: &'a Shape<'a>, stream: bool) -> Assembler<'a> {
+    fn new(shape: &'a Shape<'a>, stream: Option<Fetch>) -> Assembler<'a> {
         let vectors = vectors(shape.rows);
         let used = shape.rows * vectors + 2 * vectors + PRODUCTS;
         let mut assembler = Assembler {
@@ -199,9 +199,8 @@ impl<'a> Assembler<'a> {
         let base = self.base(SRCS, column)?;
         for n in 0..self.vectors {
             let (to, from) = (self.source(half, n), operand(base, n * WIDTH));
-            if self.stream {
-                let ahead = operand(base, n * WIDTH + AHEAD);
-                self.emit(Instruction::with1(Code::Prefetcht0_m8, ahead)?)?;
+            if let Some(Fetch { level, lines }) = self.stream {
+                self.emit(fetch::one(level, operand(base, (n + lines) * WIDTH))?)?;
             }
             self.emit(Instruction::with2(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, to, from)?)?;
         }
@@ -285,7 +284,7 @@ impl<'a> Assembler<'a> {
                 let xor = Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64;
                 self.emit(Instruction::with3(xor, sum, sum, sum)?)?;
             }
-            let code = match self.stream {
+            let code = match self.stream.is_some() {
                 true => Code::EVEX_Vmovntdq_m512_zmm,
                 false => Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm,
             };

@@ -2,7 +2,7 @@
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand};
 
-use super::super::super::fetch::Level;
+use crate::tuning::Level;
 
 /// The instruction that asks for a line.
 pub(super) fn one(level: Level, at: MemoryOperand) -> Result<Instruction, IcedError> {
