@@ -8,7 +8,7 @@ const PATTERNS_MAX: u64 = 5_000;
 /// Sampled patterns.
 const SAMPLES: u64 = 500;
 
-/// What repairs cost on average when all patterns of F lost chunks are equally likely. Costs are
+/// Average cost of repairs when all patterns of F lost chunks are equally likely. Costs are
 /// per stripe; a chunk is alpha sub-chunks.
 ///
 /// ```
@@ -25,7 +25,7 @@ pub struct AverageCost {
     pub failures: usize,
     /// Patterns looked at.
     pub patterns: u64,
-    /// Whether these are all patterns; else they are a seeded sample.
+    /// True if these are all patterns; else they are a seeded sample.
     pub exhaustive: bool,
     /// Patterns rebuilt with less than k chunks read.
     pub repairable: u64,

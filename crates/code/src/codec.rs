@@ -90,8 +90,8 @@ impl Codec {
         self.code.layers()
     }
 
-    /// Whether a chunk may be read and computed in ranges of sub-chunks. Not with packets: there a
-    /// sub-chunk is not one range of bytes, so that only whole chunks are read.
+    /// Returns whether a chunk may be read and computed in ranges of sub-chunks. Not with packets:
+    /// there a sub-chunk is not one range of bytes, so that only whole chunks are read.
     ///
     /// ```
     /// use kiln_code::Codec;
@@ -117,20 +117,14 @@ impl Codec {
         self.code.mapping()
     }
 
-    /// Whether any k chunks give all others (maximum distance separable), so that any m may be
-    /// lost, and no m + 1.
-    ///
-    /// ```
-    /// use kiln_code::Codec;
-    /// assert!(Codec::new(&"rs:10+4".parse()?)?.is_mds());
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
+    /// Returns whether any k chunks give all others (maximum distance separable), so that any m may
+    /// be lost, and no m + 1.
     pub fn is_mds(&self) -> bool {
         self.code.is_mds()
     }
 
-    /// Whether the chunks `lost` can be computed from all others. A chunk that the code does not
-    /// have can not.
+    /// Returns whether the chunks `lost` can be computed from all others. A chunk that the code
+    /// does not have can not.
     ///
     /// ```
     /// use kiln_code::Codec;

@@ -25,16 +25,11 @@ use crate::spec::{ChunkNumbers, Param, Words};
 use crate::{CodeError, CodeSpec, Dag, RebuildMethod, Shape};
 
 /// A family of codes: its name, what it is good for, and how its spec reads.
-///
-/// ```
-/// let names: Vec<&str> = kiln_code::CODES.iter().map(|family| family.name).collect();
-/// assert!(names.contains(&"rs") && names.contains(&"clay"));
-/// ```
 #[derive(Debug)]
 pub struct CodeFamily {
     /// The name that starts a spec.
     pub name: &'static str,
-    /// What it is good for, in one sentence.
+    /// Its purpose, in one sentence.
     pub about: &'static str,
     /// The grammar of its spec.
     pub syntax: &'static str,
@@ -42,7 +37,7 @@ pub struct CodeFamily {
     pub example: &'static str,
     /// More of them, small enough that tests try every loss.
     pub examples: &'static [&'static str],
-    /// What the numbers after the name count.
+    /// Meaning of the numbers after the name.
     pub(crate) numbers: ChunkNumbers,
     /// Reads a profile of Ceph's plugin of this name.
     pub(crate) profile: Option<ReadProfile>,
@@ -68,17 +63,17 @@ pub static CODES: &[CodeFamily] = &[
     lrc::FAMILY,
 ];
 
-/// Which chunks a repair or a decode reads; made by [`crate::Codec::choose`] and
+/// Chunks that a repair or a decode reads; made by [`crate::Codec::choose`] and
 /// [`crate::Codec::decode`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// Whether less than k chunks are read.
+    /// True if less than k chunks are read.
     pub strategy: RebuildMethod,
     /// Wanted chunks, ascending.
     pub lost: Vec<usize>,
     /// Chunks that are read, whole or in part, ascending.
     pub helpers: Vec<usize>,
-    /// What the search for the fewest reads found, so that it is made once: only XOR codes search.
+    /// Result of the search for the fewest reads, so that it is made once: only XOR codes search.
     pub(crate) recovery: Option<xor::Recovery>,
 }
 
@@ -118,13 +113,13 @@ pub(crate) trait Code: Send + Sync {
         None
     }
 
-    /// Whether any k chunks give all others. The defaults of `tolerates` and `decode` say what
-    /// follows from that; a code that is not MDS answers all three.
+    /// Returns whether any k chunks give all others. The defaults of `tolerates` and `decode` say
+    /// what follows from that; a code that is not MDS answers all three.
     fn is_mds(&self) -> bool {
         true
     }
 
-    /// Whether these chunks can be computed from all others.
+    /// Returns whether these chunks can be computed from all others.
     fn tolerates(&self, lost: &[usize]) -> bool {
         lost.len() <= self.shape().m
     }

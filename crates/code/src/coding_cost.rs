@@ -1,4 +1,4 @@
-//! What coding costs in operations: for choosing between codes.
+//! Costs of coding in operations, for choosing between codes.
 
 use crate::{CodeError, Codec};
 

@@ -17,7 +17,7 @@ use kiln_gf::{Matrix, field};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Where a vertex belongs in the code's own picture, for passes that group work without knowing the
+/// Place of a vertex in the code's own picture, for passes that group work without knowing the
 /// code: vertices of one layer are solved together, a column is the chunk they stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Hint {
@@ -36,7 +36,7 @@ pub struct At {
     pub position: u32,
 }
 
-/// What one helper reads and gives: runs of sub-chunks of its chunk.
+/// Reads of one helper: runs of sub-chunks of its chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HelperReads {
     /// The helper's chunk index.
@@ -58,7 +58,7 @@ impl HelperReads {
 pub struct Step<'a> {
     /// One row a new vertex, one column a source.
     pub matrix: &'a Matrix,
-    /// Which of [`Dag::matrices`] that is, so that prepared forms can be shared.
+    /// Its index in [`Dag::matrices`], so that prepared forms can be shared.
     pub matrix_index: usize,
     /// Source vertices.
     pub sources: &'a [u32],
@@ -136,12 +136,12 @@ impl Dag {
         builder.finish()
     }
 
-    /// What is read, ascending by chunk and position. Input i is vertex i.
+    /// Returns the reads, ascending by chunk and position. Input i is vertex i.
     pub fn inputs(&self) -> &[At] {
         &self.inputs
     }
 
-    /// What is computed for the outside: position and vertex, ascending by position.
+    /// Returns the outputs: position and vertex, ascending by position.
     pub fn outputs(&self) -> &[(At, u32)] {
         &self.outputs
     }
@@ -215,7 +215,7 @@ impl Dag {
         dag
     }
 
-    /// What the graph computes, on one byte an input: one byte an output, in their orders.
+    /// Returns what the graph computes, on one byte an input: one byte an output, in their orders.
     ///
     /// # Errors
     /// The number of bytes is not the number of inputs.

@@ -2,7 +2,7 @@
 
 use kiln_gf::GfError;
 
-/// What can go wrong between a code spec and a finished chunk.
+/// Failure between a code spec and a finished chunk.
 ///
 /// ```
 /// use kiln_code::{CodeError, CodeSpec};
@@ -17,15 +17,15 @@ pub enum CodeError {
     /// The spec does not follow the grammar.
     #[error("code spec '{spec}': {reason}; expected family:k+m[,key=value...], e.g. clay:10+4")]
     Syntax {
-        /// What was given.
+        /// The spec as given.
         spec: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         reason: String,
     },
     /// No code of that name. An unknown code never silently becomes another one.
     #[error("unknown code '{name}'; known codes: {known}")]
     UnknownFamily {
-        /// What was given.
+        /// The name as given.
         name: String,
         /// All known families, comma separated.
         known: String,
@@ -35,7 +35,7 @@ pub enum CodeError {
     UnknownKey {
         /// The code family.
         family: String,
-        /// What was given.
+        /// The key as given.
         key: String,
         /// All parameters of the family.
         known: String,
@@ -47,7 +47,7 @@ pub enum CodeError {
         family: String,
         /// The parameter.
         key: String,
-        /// What was given.
+        /// The value as given.
         value: String,
         /// Why not, and what would be legal.
         reason: String,
@@ -55,7 +55,7 @@ pub enum CodeError {
     /// There is no such order of layers, or these layers cannot have it.
     #[error("order '{order}': {reason}")]
     BadOrder {
-        /// What was given, cut where it is long.
+        /// The order as given, cut where it is long.
         order: String,
         /// Why not, and what would be legal.
         reason: String,
@@ -81,7 +81,7 @@ pub enum CodeError {
         t: usize,
         /// The largest alpha allowed.
         limit: usize,
-        /// Which d would fit.
+        /// The d that would fit.
         hint: String,
     },
     /// More chunks are lost than the code can rebuild.
@@ -93,12 +93,12 @@ pub enum CodeError {
     NotRecoverable {
         /// Chunks wanted.
         lost: Vec<usize>,
-        /// How many chunks there are to read.
+        /// Number of chunks that can be read.
         available: usize,
-        /// How many of them tell something that the others do not: all, unless chunks of the code
-        /// follow from less than k others.
+        /// Number of them that tell something which the others do not: all, unless chunks of the
+        /// code follow from less than k others.
         independent: usize,
-        /// How many of that kind the code needs.
+        /// Number of that kind that the code needs.
         needed: usize,
     },
     /// A chunk index is out of range, given twice, or both lost and available.
@@ -106,7 +106,7 @@ pub enum CodeError {
     BadChunk {
         /// The index.
         index: usize,
-        /// What is wrong with it.
+        /// The mistake in it.
         reason: &'static str,
         /// The highest index.
         last: usize,
@@ -114,18 +114,18 @@ pub enum CodeError {
     /// Buffers do not fit the operation.
     #[error("{what}: expected {expected}, got {got}")]
     Shape {
-        /// Which buffers.
+        /// The buffers.
         what: &'static str,
-        /// What was expected.
+        /// The expected number.
         expected: usize,
-        /// What was given.
+        /// The number as given.
         got: usize,
     },
     /// No schedule of that name.
     #[cfg(any(test, feature = "paper"))]
     #[error("unknown schedule '{name}'; known schedules: {known}")]
     UnknownSchedule {
-        /// What was given.
+        /// The name as given.
         name: String,
         /// All known schedules, comma separated.
         known: String,
@@ -144,7 +144,7 @@ pub enum CodeError {
     Internal(String),
 }
 
-/// What to say of chunks that are fewer than they look.
+/// Describes chunks that are fewer than they look.
 fn worth(available: usize, independent: usize) -> String {
     match independent == available {
         true => String::new(),
@@ -153,7 +153,7 @@ fn worth(available: usize, independent: usize) -> String {
 }
 
 impl CodeError {
-    /// Whether the same call may succeed later. Coding is pure, so never.
+    /// Returns whether the same call may succeed later. Coding is pure, so never.
     pub fn is_retryable(&self) -> bool {
         false
     }

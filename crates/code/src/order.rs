@@ -32,24 +32,19 @@ pub use layers::Layers;
 use crate::CodeError;
 
 /// One way to order layers: its name in a spec, and how to make it.
-///
-/// ```
-/// let names: Vec<&str> = kiln_code::order::ORDERS.iter().map(|kind| kind.name).collect();
-/// assert!(names.contains(&"natural") && names.contains(&"gray"));
-/// ```
 #[derive(Debug)]
 pub struct OrderKind {
     /// The word in a spec, before any colon.
     pub name: &'static str,
-    /// What comes after `order=`.
+    /// Syntax of the value of `order=`.
     pub syntax: &'static str,
-    /// What it is good for, in one sentence.
+    /// Its purpose, in one sentence.
     pub about: &'static str,
-    /// Whether neighbours always differ in one digit, so that the sum of runs is the least.
+    /// True if neighbours always differ in one digit, so that the sum of runs is the least.
     pub is_gray: bool,
-    /// Whether the name alone means nothing.
+    /// True if the name alone means nothing.
     pub needs_text: bool,
-    /// What stands after the colon, complete and in the one way it is written; empty if nothing.
+    /// Canonical text after the colon, complete and in the one way it is written; empty if nothing.
     pub(crate) canonical: fn(&str) -> Result<String, String>,
     /// The layer of every position, from canonical arguments.
     pub(crate) make: fn(&Layers, &str) -> Result<Vec<u32>, String>,
@@ -169,7 +164,7 @@ impl Order {
         Ok(Order { name, layers: list, positions })
     }
 
-    /// What comes after `order=` in a spec.
+    /// Returns what comes after `order=` in a spec.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -3,7 +3,7 @@
 use crate::order::{Layers, ORDERS, Order};
 use crate::{CodeError, Codec, RebuildMethod};
 
-/// What an order costs the repairs of a code, in runs (reads of one helper).
+/// Cost of an order for the repairs of a code, in runs (reads of one helper).
 ///
 /// ```
 /// use kiln_code::{Codec, OrderCost};
@@ -15,7 +15,7 @@ use crate::{CodeError, Codec, RebuildMethod};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct OrderCost {
-    /// What comes after `order=`.
+    /// The value of `order=`.
     pub order: String,
     /// Runs when chunk i is lost (S_i of the paper).
     pub runs: Vec<usize>,

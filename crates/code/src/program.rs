@@ -68,8 +68,8 @@ fn fused(dag: &Dag) -> Result<Cow<'_, Dag>, CodeError> {
 #[derive(Debug)]
 pub struct Program {
     cached: Compiled,
-    /// What runs instead where data is too much to be loaded again, and where results go past the
-    /// caches.
+    /// Programs that run instead where data is too much to be loaded again, and where results pass
+    /// the caches.
     memory: [Option<Box<LazyCompiled>>; 2],
     packets: Option<Packets>,
 }
@@ -149,7 +149,8 @@ impl Compiled {
         Ok(Some(Compiled { kernel_program, slice }))
     }
 
-    /// Whether some blocks load no inputs: what they make could be made beside others' products.
+    /// Returns whether some blocks load no inputs: what they make could be made beside others'
+    /// products.
     fn makes_apart(&self) -> bool {
         let reads = |routine: &Routine| routine.block().sides().contains(&Side::Input);
         !self.kernel_program.routines().iter().all(reads)
@@ -208,8 +209,8 @@ impl Program {
         alone(Compiled::of_products(&*fused(dag)?, kernel)?)
     }
 
-    /// What the program computes, on one byte a sub-chunk of every input: one byte a sub-chunk of
-    /// every output. The oracle: it uses no kernel.
+    /// Returns what the program computes, on one byte a sub-chunk of every input: one byte a
+    /// sub-chunk of every output. The oracle: it uses no kernel.
     ///
     /// # Errors
     /// The number of bytes is not the number of sub-chunks that are read.

@@ -4,7 +4,7 @@ use crate::{CodeError, Dag, HelperReads, Program};
 use kiln_gf::TemporalHint;
 use std::fmt;
 
-/// How lost chunks are rebuilt.
+/// Method by which lost chunks are rebuilt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RebuildMethod {
     /// With less than k chunks read.
@@ -29,7 +29,7 @@ impl fmt::Display for RebuildMethod {
     }
 }
 
-/// How to rebuild a set of lost chunks; made by [`crate::Codec::repair_plan`].
+/// Plan to rebuild a set of lost chunks; made by [`crate::Codec::repair_plan`].
 ///
 /// ```
 /// use kiln_code::Codec;
@@ -61,7 +61,7 @@ impl RepairPlan {
         RepairPlan { strategy, lost, helpers: dag.reads(), dag, program }
     }
 
-    /// Whether less than k chunks are read.
+    /// Returns whether less than k chunks are read.
     pub fn strategy(&self) -> RebuildMethod {
         self.strategy
     }
@@ -71,7 +71,7 @@ impl RepairPlan {
         &self.lost
     }
 
-    /// What is read, ascending by chunk.
+    /// Returns the reads, ascending by chunk.
     pub fn helpers(&self) -> &[HelperReads] {
         &self.helpers
     }

@@ -39,7 +39,7 @@ pub enum Op {
 /// An order of operations that computes what a DAG says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// Where each word lies.
+    /// Place of each word.
     places: Vec<Unit>,
     buffers: Buffers,
     inputs: usize,
@@ -109,7 +109,7 @@ pub(crate) struct Draft {
     schedule: Schedule,
     /// The word of each vertex.
     words: Vec<u32>,
-    /// Whether a word holds something.
+    /// True if a word holds something.
     begun: Vec<bool>,
     /// Outputs whose value has another word already.
     repeats: Vec<Op>,

@@ -1,4 +1,4 @@
-//! What a code spec is once it is read: a family, its chunk numbers and its parameters.
+//! A code spec once it is read: a family, its chunk numbers and its parameters.
 
 use crate::CodeError;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 pub(crate) struct Param {
     pub key: &'static str,
     pub value: String,
-    /// Whether the value is what one gets without naming the parameter.
+    /// True if the value is what one gets without naming the parameter.
     pub default: bool,
 }
 
@@ -85,10 +85,10 @@ impl fmt::Display for CodeSpec {
 /// Data and parity chunks, or what is wrong with the numbers of a spec.
 type Counted = Result<(usize, usize), String>;
 
-/// How the numbers after a family's name count its chunks.
+/// Meaning of the numbers after a family's name.
 #[derive(Debug)]
 pub(crate) struct ChunkNumbers {
-    /// How many data and parity chunks the numbers of a spec stand for.
+    /// Counts the data and parity chunks that the numbers of a spec stand for.
     pub count: fn(&[usize]) -> Counted,
     /// The numbers of the family's code of k data and m parity chunks, or why it has none.
     pub of: fn(usize, usize) -> Result<Vec<usize>, String>,

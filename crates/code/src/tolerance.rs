@@ -1,4 +1,4 @@
-//! How many more chunks may be lost, whichever they are.
+//! Number of further chunks that may be lost, whichever they are.
 
 use crate::average::binomial;
 use crate::combinations::next_combination;
@@ -8,9 +8,9 @@ use crate::{Codec, Shape};
 const PATTERNS_MAX: u64 = 50_000;
 
 impl Codec {
-    /// How many more chunks may be lost besides `lost`, whichever they are, until something cannot
-    /// be rebuilt: m less the lost ones for a code that is MDS. Less than zero where `lost` is too
-    /// much already: so many chunks have to come back, if they are the right ones.
+    /// Returns how many more chunks may be lost besides `lost`, whichever they are, until something
+    /// cannot be rebuilt: m less the lost ones for a code that is MDS. Less than zero where `lost`
+    /// is too much already: so many chunks have to come back, if they are the right ones.
     ///
     /// Codes that are not MDS are asked pattern by pattern, and answers are remembered. A question
     /// that takes more than 50,000 patterns is answered by the margin that they have proved.
@@ -65,7 +65,8 @@ impl Codec {
     }
 }
 
-/// Whether something holds for every choice of `count` of `n`, as far as there is time to look.
+/// Returns whether something holds for every choice of `count` of `n`, as far as there is time to
+/// look.
 fn every_choice(n: usize, count: usize, holds: impl Fn(&[usize]) -> bool) -> bool {
     if binomial(n as u64, count as u64).is_none_or(|patterns| patterns > PATTERNS_MAX) {
         return false;

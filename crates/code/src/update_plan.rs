@@ -1,13 +1,13 @@
 //! Changing a part of the data: which parity sub-chunks change with it, and by what.
 //!
 //! Coding is linear, so the difference of the parity is the encode of the difference of the data.
-//! Where most of the data does not change, most of that encode is zero: what is left of its DAG is
+//! If most of the data does not change, most of that encode is zero: the rest of its DAG is
 //! the update, and the parity sub-chunks it computes are the only ones to be written.
 
 use crate::dag::{At, DagBuilder, Hint, Symbol};
 use crate::{CodeError, Codec, Dag, Program, Shape};
 
-/// How to change parity after a change of some data sub-chunks; made by [`Codec::update_plan`].
+/// Plan to change parity after a change of some data sub-chunks; made by [`Codec::update_plan`].
 ///
 /// ```
 /// use kiln_code::{Codec, dag::At};

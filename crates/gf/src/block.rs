@@ -12,12 +12,8 @@ use crate::field::mul;
 
 mod shape;
 
-/// What kind of region an operand of a block lies in. Repetitions of a call move all operands of
+/// Kind of region that an operand of a block lies in. Repetitions of a call move all operands of
 /// one side by the same number of units.
-///
-/// ```
-/// assert_ne!(kiln_gf::Side::Input, kiln_gf::Side::Scratch);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
     /// An input: only loaded.
@@ -31,12 +27,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Whether operands of this side lie in the scratch region.
-    ///
-    /// ```
-    /// use kiln_gf::Side;
-    /// assert!(Side::Result.in_scratch() && !Side::Output.in_scratch());
-    /// ```
+    /// Returns whether operands of this side lie in the scratch region.
     pub fn in_scratch(self) -> bool {
         matches!(self, Side::Scratch | Side::Result)
     }
@@ -53,11 +44,7 @@ impl Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value(pub(crate) u32);
 
-/// What a value is multiplied by.
-///
-/// ```
-/// assert_eq!(kiln_gf::Factor::from(3), kiln_gf::Factor::Fixed(3));
-/// ```
+/// Multiplier of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Factor {
     /// The same in all repetitions.
@@ -115,9 +102,9 @@ pub struct Block {
     /// For each named operand, the first operand whose unit number is equal to its own in every
     /// call, and the first whose region is.
     alike: Vec<[u32; 2]>,
-    /// Whether units of outputs lie as those of inputs do.
+    /// True if units of outputs lie as those of inputs do.
     one_table: bool,
-    /// Whether each operand is loaded, and whether it is stored.
+    /// True if each operand is loaded, and whether it is stored.
     uses: Vec<(bool, bool)>,
     ops: Vec<Op>,
     values: u32,
@@ -185,12 +172,12 @@ impl Block {
         &self.sides
     }
 
-    /// How many operands are loaded.
+    /// Returns how many operands are loaded.
     pub(crate) fn loaded(&self) -> usize {
         self.uses.iter().filter(|&&(loaded, _)| loaded).count()
     }
 
-    /// Whether there are products.
+    /// Returns whether there are products.
     pub(crate) fn multiplies(&self) -> bool {
         self.ops.iter().any(|op| match op {
             Op::Sum { terms } => terms.iter().any(|&(_, factor)| factor != Factor::Fixed(1)),
@@ -202,12 +189,12 @@ impl Block {
         &self.ops
     }
 
-    /// How many values there are.
+    /// Returns how many values there are.
     pub(crate) fn values(&self) -> usize {
         self.values as usize
     }
 
-    /// Whether the operand is loaded, and whether it is stored.
+    /// Returns whether the operand is loaded, and whether it is stored.
     pub fn uses(&self, operand: u32) -> (bool, bool) {
         self.uses.get(operand as usize).copied().unwrap_or_default()
     }
@@ -243,7 +230,7 @@ impl Block {
         alive.max().unwrap_or(0) as usize + 1
     }
 
-    /// What the block does to one byte an operand: the oracle, independent of every kernel.
+    /// Returns what the block does to one byte an operand: the oracle, independent of every kernel.
     /// Operands that are missing count as zero, and so do factors that are left to a call.
     pub fn eval(&self, operands: &[u8]) -> Vec<u8> {
         self.eval_with(operands, &[])
@@ -270,8 +257,8 @@ impl Block {
         bytes
     }
 
-    /// Whether all operands and values exist before they are used, inputs are not stored, and no
-    /// operand is loaded or stored after a store to it.
+    /// Returns whether all operands and values exist before they are used, inputs are not stored,
+    /// and no operand is loaded or stored after a store to it.
     pub(crate) fn check(&self) -> Result<(), GfError> {
         let shape = |what, expected, found| Err(GfError::Shape { what, expected, found });
         let (mut values, mut stored) = (0, vec![false; self.sides.len()]);

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// What can go wrong in this crate.
+/// Failure of a function of this crate.
 ///
 /// ```
 /// let error = kiln_gf::generator("cauchi").unwrap_err();
@@ -15,7 +15,7 @@ pub enum GfError {
     /// Sizes of matrices or vectors do not fit together.
     #[error("{what}: expected {expected}, found {found}")]
     Shape {
-        /// Which operation and which size.
+        /// The operation and the size.
         what: &'static str,
         /// The size that fits.
         expected: usize,
@@ -57,7 +57,7 @@ pub enum GfError {
         k: usize,
         /// Parity chunks asked for.
         m: usize,
-        /// What would be legal.
+        /// The legal values.
         legal: String,
     },
     /// A generator exists for these parameters but some losses of m chunks could not be decoded.
@@ -76,7 +76,7 @@ pub enum GfError {
         rows: Vec<usize>,
         /// Columns of that minor.
         cols: Vec<usize>,
-        /// What would be legal.
+        /// The legal values.
         legal: String,
     },
     /// No generator matrix has this name.
@@ -128,7 +128,7 @@ pub enum GfError {
     OperandLength {
         /// "source" or "destination".
         side: &'static str,
-        /// Which of them.
+        /// Its index.
         index: usize,
         /// Bytes of the first operand.
         expected: usize,
@@ -140,7 +140,7 @@ pub enum GfError {
     OutOfBounds {
         /// "source" or "destination".
         side: &'static str,
-        /// Which of them.
+        /// Its index.
         index: usize,
         /// The region named by the span.
         region: u32,
@@ -154,7 +154,7 @@ pub enum GfError {
     /// A destination lies in a region that was added for reading only.
     #[error("destination {index} lies in region {region}, which was added for reading only")]
     ReadOnly {
-        /// Which destination.
+        /// Index of the destination.
         index: usize,
         /// The region named by the span.
         region: u32,
@@ -162,11 +162,11 @@ pub enum GfError {
     /// A destination shares bytes with another operand.
     #[error("destination {index} overlaps {side} {other} in region {region}")]
     Overlap {
-        /// Which destination.
+        /// Index of the destination.
         index: usize,
         /// "source" or "destination".
         side: &'static str,
-        /// Which of them.
+        /// Its index.
         other: usize,
         /// The region both lie in.
         region: u32,
@@ -174,7 +174,7 @@ pub enum GfError {
     /// An operand of a block lies in a region of another kind than the block says.
     #[error("operand {index} of a block lies in region {region}, which is of another kind")]
     WrongSide {
-        /// Which operand.
+        /// Index of the operand.
         index: usize,
         /// The region it lies in.
         region: u32,
@@ -182,7 +182,7 @@ pub enum GfError {
     /// A unit of an output or of scratch is read before anything is written to it.
     #[error("source {index} is unit {unit} of region {region}, which is not written before")]
     Unwritten {
-        /// Which source.
+        /// Index of the source.
         index: usize,
         /// The region.
         region: u32,
@@ -198,8 +198,8 @@ pub enum GfError {
 }
 
 impl GfError {
-    /// Whether the same call may succeed later. Here never: all are mistakes in the request,
-    /// except [`GfError::NoMemory`], which other work of the process may cure.
+    /// Returns whether the same call may succeed later. Here never: all are mistakes in the
+    /// request, except [`GfError::NoMemory`], which other work of the process may cure.
     pub fn is_retryable(&self) -> bool {
         matches!(self, GfError::NoMemory { .. })
     }

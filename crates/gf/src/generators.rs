@@ -17,12 +17,12 @@ pub struct Generator {
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
-    /// Which k and m are legal, for people.
+    /// The legal k and m, for people.
     legal: &'static str,
-    /// Whether the construction exists for k and m (both at least 1, k + m at most 256).
+    /// True if the construction exists for k and m (both at least 1, k + m at most 256).
     exists: fn(usize, usize) -> bool,
     build: fn(usize, usize) -> Result<Matrix, GfError>,
-    /// Whether theory does not promise MDS, so that each matrix has to be checked.
+    /// True if theory does not promise MDS, so that each matrix has to be checked.
     check: bool,
 }
 

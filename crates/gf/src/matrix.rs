@@ -195,7 +195,7 @@ impl Matrix {
         Ok(Matrix { rows: self.rows + below.rows, cols: self.cols, data })
     }
 
-    /// Whether this is a square matrix with ones on the diagonal and zeros elsewhere.
+    /// Returns whether this is a square matrix with ones on the diagonal and zeros elsewhere.
     pub fn is_identity(&self) -> bool {
         let unit = |(i, &element): (usize, &u8)| {
             element == u8::from(i.checked_div(self.cols) == i.checked_rem(self.cols))
@@ -298,7 +298,8 @@ struct MinorSearch<'a> {
 }
 
 impl MinorSearch<'_> {
-    /// Whether some choice of further columns from `first` on is dependent; `cols` names it.
+    /// Returns whether some choice of further columns from `first` on is dependent; `cols` names
+    /// it.
     fn find_dependent(&mut self, first: usize) -> bool {
         let size = self.rows.len();
         let mut vector = vec![0; size];

@@ -30,28 +30,18 @@ const TOGETHER: usize = 256;
 
 /// A unit of a region: the operand of a [`Call`]. Regions are numbered inputs first, then
 /// outputs, then the scratch region.
-///
-/// ```
-/// let first = kiln_gf::Unit { region: 0, unit: 0 };
-/// assert_eq!(first.region, 0);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(C)] // machine code reads lists of them
 pub struct Unit {
     /// The region.
     pub region: u32,
-    /// Which of its units, all of which have one length.
+    /// Index of the unit in the region, all of which have one length.
     pub unit: u32,
 }
 
 impl Unit {
     /// The unit so many further on. One that would not have a number is the last one there could
     /// be, which no region has.
-    ///
-    /// ```
-    /// let first = kiln_gf::Unit { region: 7, unit: 1 };
-    /// assert_eq!(first.moved(3).unit, 4);
-    /// ```
     #[must_use]
     pub fn moved(self, units: u32) -> Unit {
         Unit { unit: self.unit.saturating_add(units), ..self }
@@ -59,11 +49,6 @@ impl Unit {
 }
 
 /// One step of a sequence; ranges are of the [`ProgramSource`]'s lists.
-///
-/// ```
-/// let call = kiln_gf::Call::Product { product: 0, sources: 0..2, results: 2..3 };
-/// assert!(matches!(call, kiln_gf::Call::Product { product: 0, .. }));
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     /// `results` = matrix x `sources`.
@@ -96,11 +81,7 @@ pub enum Call {
     },
 }
 
-/// How many units further on the operands of a repetition are than those the call names.
-///
-/// ```
-/// assert_eq!(kiln_gf::Shift::default().inputs, 0);
-/// ```
+/// Distance in units of the operands of a repetition from those the call names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Shift {
     /// Of the operands in inputs.
@@ -114,12 +95,7 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// That of a side.
-    ///
-    /// ```
-    /// use kiln_gf::{Shift, Side};
-    /// assert_eq!(Shift { inputs: 1, outputs: 2, scratch: 3, results: 4 }.of(Side::Output), 2);
-    /// ```
+    /// Returns that of a side.
     pub fn of(&self, side: Side) -> u32 {
         match side {
             Side::Input => self.inputs,
@@ -131,17 +107,13 @@ impl Shift {
 }
 
 /// The source of a [`KernelProgram`], not yet checked.
-///
-/// ```
-/// assert!(kiln_gf::ProgramSource::default().calls.is_empty());
-/// ```
 #[derive(Debug, Clone, Default)]
 pub struct ProgramSource {
     /// Matrices, prepared.
     pub products: Vec<Product>,
     /// Blocks, prepared.
     pub routines: Vec<Routine>,
-    /// What is done, in this order.
+    /// The steps, in this order.
     pub calls: Vec<Call>,
     /// Operands of the calls.
     pub operands: Vec<Unit>,
@@ -149,17 +121,12 @@ pub struct ProgramSource {
     pub shifts: Vec<Shift>,
     /// Factors that blocks leave open.
     pub factors: Vec<u8>,
-    /// Where the units of every input, and of every output, lie in their buffer, counted in units;
+    /// Places of the units of every input, and of every output, in their buffer, counted in units;
     /// empty where unit i is the i-th. Scratch has no order.
     pub order: [Vec<u32>; 2],
 }
 
 /// The buffers a sequence works on, in units: what a run must bring.
-///
-/// ```
-/// let shape = kiln_gf::Buffers { inputs: vec![1, 1], outputs: vec![1], scratch: 0 };
-/// assert_eq!(shape.inputs.len(), 2);
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Buffers {
     /// Units of each input.
@@ -174,7 +141,7 @@ pub struct Buffers {
 #[derive(Debug)]
 struct Checked {
     work: Work,
-    /// Whether all results are outputs that no later call reads: they may go past the caches.
+    /// True if all results are outputs that no later call reads: they may go past the caches.
     last: bool,
 }
 
@@ -202,15 +169,15 @@ enum Work {
     },
 }
 
-/// How many lengths of units have their tables kept.
+/// Number of lengths of units whose tables are kept.
 const KNOWN: usize = 4;
 
-/// What follows from the lengths of units.
+/// Tables that follow from the lengths of units.
 #[derive(Debug, Default)]
 struct Tables {
     /// Bytes of a unit of inputs and outputs, and from unit to unit of scratch.
     strides: [usize; 2],
-    /// How many bytes from the start of its region each unit is, of inputs and of outputs; empty
+    /// Bytes from the start of its region to each unit, of inputs and of outputs; empty
     /// where nothing looks there.
     of: [Vec<usize>; 2],
     /// The program's shifts, in bytes by side, or in bytes of table entries.
@@ -276,7 +243,7 @@ pub struct KernelProgram {
     records: Vec<u64>,
     fresh: Vec<Unit>,
     buffers: Buffers,
-    /// Where units lie with units of the first lengths that came: making that anew would cost small
+    /// Places of units of the first lengths that came: making that anew would cost small
     /// runs more than their work.
     tables: [OnceLock<Tables>; KNOWN],
     /// Operands up to the last one of a block that is moved.
@@ -301,8 +268,8 @@ impl KernelProgram {
         self.calls.len()
     }
 
-    /// What the sequence computes, on one byte a unit of every input: one byte a unit of every
-    /// output. The oracle, independent of every kernel; units that no call writes are zero.
+    /// Returns what the sequence computes, on one byte a unit of every input: one byte a unit of
+    /// every output. The oracle, independent of every kernel; units that no call writes are zero.
     ///
     /// # Errors
     /// The number of bytes is not the number of units of all inputs.
@@ -356,7 +323,7 @@ impl KernelProgram {
         Ok(bytes[first..first + outs.iter().sum::<usize>()].to_vec())
     }
 
-    /// Where a unit lies in its region.
+    /// Returns where a unit lies in its region.
     fn position(&self, unit: &Unit) -> u32 {
         let (inputs, outputs) = (self.buffers.inputs.len(), self.buffers.outputs.len());
         let order = match unit.region as usize {

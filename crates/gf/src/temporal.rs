@@ -1,8 +1,8 @@
-//! Whether the data of a call is worth room in the caches.
+//! Hints whether the data of a call is worth room in the caches.
 
 use crate::Caches;
 
-/// Whether what a call reads and writes is worth room in the caches.
+/// True if what a call reads and writes is worth room in the caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TemporalHint {
     /// Operands are in the caches, or results are read again soon: ordinary loads and stores.

@@ -11,7 +11,7 @@ use crate::{Problem, SearchBudget};
 use kiln_code::Dag;
 use std::collections::BTreeMap;
 
-/// How often a search asks whether it is over.
+/// Moves between two questions whether a search is over.
 const ASK_EVERY: u64 = 256;
 
 /// Vertices that one block computes or stores and the same other blocks use.
@@ -83,7 +83,7 @@ impl Blocks {
     }
 }
 
-/// What a placement costs, best first: the busiest link's time, then the traffic, with what crosses
+/// Cost of a placement, best first: the busiest link's time, then the traffic, with what crosses
 /// domains counted more.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(crate) struct Score {
@@ -113,7 +113,7 @@ struct Links {
     up: Vec<f64>,
     down: Vec<f64>,
     domain: Vec<usize>,
-    /// What a sub-chunk between domains counts; within it is 1.
+    /// Weight of a sub-chunk between domains; within one it is 1.
     across: f64,
     /// The time that no placement beats.
     least: f64,
@@ -223,7 +223,7 @@ impl<'a> Search<'a> {
         self.traffic + 2.0 * over
     }
 
-    /// Where the free blocks are now, as workers' indices.
+    /// Returns where the free blocks are now, as workers' indices.
     pub(crate) fn placement(&self) -> Vec<u16> {
         self.at[self.blocks.fixed..].to_vec()
     }

@@ -1,4 +1,4 @@
-//! How little traffic a repair can do with: the lower bound behind every comparison.
+//! Least traffic that a repair can do with: the lower bound behind every comparison.
 //!
 //! One chunk of w sub-chunks of an MDS code is rebuilt from d helpers; let n = d + 1 and q = n - k.
 //! Take any q helpers. Whoever knows the other k - 1 and the rebuilt chunk knows k chunks, hence
@@ -78,7 +78,8 @@ impl Bound {
         line.div_ceil(q * (self.k - 1)).max(received)
     }
 
-    /// What the new node receives when it computes alone: w (n-1) / q. There the bound ends.
+    /// Returns what the new node receives when it computes alone: w (n-1) / q. There the bound
+    /// ends.
     pub fn central(&self) -> f64 {
         self.w as f64 * (self.n - 1) as f64 / (self.n - self.k) as f64
     }

@@ -10,14 +10,14 @@ use kiln_code::dag::At;
 use kiln_code::{Dag, field};
 use std::collections::{BTreeMap, HashMap};
 
-/// How a plan was proved equal to its repair.
+/// Way in which a plan was proved equal to its repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     /// On all unit vectors: the matrices are equal.
     Exact,
     /// On random vectors over GF(2^8).
     Random {
-        /// How many.
+        /// Number of vectors.
         vectors: usize,
     },
 }
@@ -29,7 +29,7 @@ type Lanes = [u8; LANES];
 /// Multiplications of lanes up to which a proof is exact: some 20 ms.
 const EXACT_WORK: usize = 1 << 19;
 
-/// What doubling adds where it overflows: the polynomial without its highest term.
+/// Summand of doubling where it overflows: the polynomial without its highest term.
 const POLYNOMIAL: u8 = field::POLYNOMIAL as u8;
 
 /// Seed of the random vectors. A plan is not an adversary, so any will do.
@@ -113,7 +113,7 @@ struct Run<'a> {
     plan: &'a Plan,
     execution: &'a Execution,
     disk: HashMap<At, Lanes>,
-    /// What each node has: by node and piece.
+    /// Values that each node has, by node and piece.
     has: HashMap<(usize, u32), Vec<Lanes>>,
     /// In which round a piece was sent to a node.
     sent: HashMap<(usize, u32), u32>,
@@ -157,7 +157,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What a node reads from its own disk.
+    /// Returns what a node reads from its own disk.
     fn read(&self, node: usize, piece: u32) -> Result<Vec<Lanes>, PlanError> {
         let wrong = || PlanError::Internal(format!("node {node} cannot read piece {piece}"));
         let piece = self.execution.pieces().get(piece as usize).ok_or_else(wrong)?;
@@ -196,7 +196,7 @@ impl Run<'_> {
     }
 }
 
-/// What a DAG computes, in all experiments at once.
+/// Returns what a DAG computes, in all experiments at once.
 fn eval(dag: &Dag, inputs: &[Lanes]) -> Vec<Lanes> {
     let mut values = inputs.to_vec();
     values.reserve(dag.vertices().saturating_sub(values.len()));

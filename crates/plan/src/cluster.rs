@@ -14,13 +14,13 @@ pub(crate) const NODES_MAX: usize = 65_000;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// What people call it.
+    /// Its name for people.
     pub name: String,
-    /// What fails together with it: a host, a rack, a zone.
+    /// Failure domain: a host, a rack, a zone.
     pub domain: String,
-    /// What its link can send, in bytes a second.
+    /// Bytes a second that its link can send.
     pub up: f64,
-    /// What its link can receive, in bytes a second.
+    /// Bytes a second that its link can receive.
     pub down: f64,
     /// The part of the link that others use, from 0 to less than 1.
     pub load: f64,
@@ -48,12 +48,12 @@ impl Node {
         Node { load, ..self }
     }
 
-    /// What is left to send with, in bytes a second.
+    /// Returns the bytes a second that are left to send with.
     pub fn rate_up(&self) -> f64 {
         self.up * (1.0 - self.load)
     }
 
-    /// What is left to receive with, in bytes a second.
+    /// Returns the bytes a second that are left to receive with.
     pub fn rate_down(&self) -> f64 {
         self.down * (1.0 - self.load)
     }
@@ -123,7 +123,7 @@ impl Cluster {
         self.domains.get(node).copied()
     }
 
-    /// Whether two nodes are in one failure domain.
+    /// Returns whether two nodes are in one failure domain.
     pub fn together(&self, a: usize, b: usize) -> bool {
         self.domain(a) == self.domain(b)
     }

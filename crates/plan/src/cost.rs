@@ -1,8 +1,8 @@
-//! What a plan costs: every number comes from the placed DAG.
+//! Costs of a plan: every number comes from the placed DAG.
 
 use crate::{Cluster, Plan};
 
-/// What one node does in a plan. The unit is a sub-chunk.
+/// Work of one node in a plan. The unit is a sub-chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeCost {
     /// Sub-chunks read from its disk.
@@ -32,7 +32,7 @@ impl NodeCost {
     }
 }
 
-/// What a plan costs; made by [`Plan::costs`]. The unit is a sub-chunk.
+/// Costs of a plan; made by [`Plan::costs`]. The unit is a sub-chunk.
 ///
 /// ```
 /// use kiln_code::Codec;
@@ -93,7 +93,7 @@ impl Costs {
 }
 
 impl Plan {
-    /// What the plan costs every node, in sub-chunks.
+    /// Returns the costs of every node, in sub-chunks.
     pub fn costs(&self) -> Costs {
         costs(self)
     }

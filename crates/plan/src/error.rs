@@ -3,7 +3,7 @@
 use kiln_code::CodeError;
 use kiln_code::dag::At;
 
-/// What can go wrong between a DAG and a proven plan.
+/// Failure between a DAG and a proven plan.
 ///
 /// ```
 /// let error = kiln_plan::strategy("luck").unwrap_err();
@@ -18,11 +18,11 @@ pub enum PlanError {
     Cluster {
         /// Index of the node.
         node: usize,
-        /// Which number.
+        /// Name of the number.
         what: &'static str,
-        /// What was given.
+        /// The value as given.
         value: f64,
-        /// What would be legal.
+        /// The legal values.
         expected: &'static str,
     },
     /// Too many nodes, chunks or vertices.
@@ -30,9 +30,9 @@ pub enum PlanError {
     TooMany {
         /// Of what.
         what: &'static str,
-        /// How many there are.
+        /// Number that was found.
         got: usize,
-        /// How many are possible.
+        /// Number that is possible.
         limit: usize,
     },
     /// The DAG reads a chunk, or makes one, and nobody said which node that concerns.
@@ -46,11 +46,11 @@ pub enum PlanError {
     /// A node's index is outside of the cluster.
     #[error("node {node} of {nodes}: {role}")]
     BadNode {
-        /// What was given.
+        /// The node as given.
         node: usize,
-        /// How many nodes the cluster has.
+        /// Number of nodes of the cluster.
         nodes: usize,
-        /// What it was given for.
+        /// Role that it was given for.
         role: &'static str,
     },
     /// A stripe of a recovery cannot be planned.
@@ -74,7 +74,7 @@ pub enum PlanError {
     /// A strategy of that name is not known.
     #[error("unknown strategy '{name}'; known strategies: {known}")]
     UnknownStrategy {
-        /// What was given.
+        /// The name as given.
         name: String,
         /// All names, comma separated.
         known: String,
@@ -90,7 +90,7 @@ pub enum PlanError {
     /// The plan reads something that the repair does not.
     #[error("the plan reads sub-chunk {} of chunk {}, the repair does not", at.position, at.chunk)]
     Reads {
-        /// What is read.
+        /// The sub-chunk that is read.
         at: At,
     },
     /// A node needs a piece in a round, and has not got it by then.
@@ -106,15 +106,15 @@ pub enum PlanError {
     /// The plan does not deliver a sub-chunk, delivers it twice, or to another node.
     #[error("sub-chunk {} of chunk {} is delivered {times} times", at.position, at.chunk)]
     Delivery {
-        /// Which sub-chunk.
+        /// The sub-chunk.
         at: At,
-        /// How often it is.
+        /// Number of times.
         times: usize,
     },
     /// The plan computes something else than the repair.
     #[error("sub-chunk {} of chunk {} is computed wrongly", at.position, at.chunk)]
     Wrong {
-        /// Which sub-chunk.
+        /// The sub-chunk.
         at: At,
     },
     /// The code's own error.
@@ -126,7 +126,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// Whether the same call may succeed later. Planning is pure, so never.
+    /// Returns whether the same call may succeed later. Planning is pure, so never.
     pub fn is_retryable(&self) -> bool {
         false
     }

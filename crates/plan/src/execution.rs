@@ -16,7 +16,7 @@ use crate::{Plan, PlanError};
 use kiln_code::Dag;
 use std::ops::Range;
 
-/// Where the sub-chunks of a piece come from.
+/// Origin of the sub-chunks of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// From the disk of the piece's home: runs of positions of one chunk, in the piece's order.
@@ -37,9 +37,9 @@ pub struct Piece {
     pub home: usize,
     /// The round in which it is made; what is read is there in round 0.
     pub round: u32,
-    /// Where it comes from.
+    /// Its origin.
     pub source: Source,
-    /// How many sub-chunks it has.
+    /// Number of its sub-chunks.
     pub sub_chunks: usize,
     /// The nodes that get it, ascending, its home not among them.
     pub to: Vec<usize>,
@@ -65,20 +65,20 @@ pub struct Round {
     pub reads: Vec<u32>,
     /// Pieces that must have arrived; needed from this round on.
     pub receives: Vec<u32>,
-    /// What to compute; nothing in a round that only passes on what it reads.
+    /// Computation; none in a round that only passes on what it reads.
     pub dag: Option<Dag>,
     /// The pieces that the DAG reads as its chunks, ascending: all sub-chunks of each, in order.
     /// They are the input buffers of the compiled program.
     pub inputs: Vec<u32>,
     /// The pieces that the DAG makes, ascending: the output buffers of the compiled program.
     pub outputs: Vec<u32>,
-    /// What to send to whom, in this order.
+    /// Pieces to send and their receivers, in this order.
     pub sends: Vec<(u32, usize)>,
-    /// What to keep for good.
+    /// Pieces to keep for good.
     pub persists: Vec<Persist>,
 }
 
-/// What one node executes. A node that is not listed has nothing to do.
+/// Rounds of one node. A node that is not listed has nothing to do.
 #[derive(Debug, Clone)]
 pub struct NodeExecution {
     /// The node.
@@ -87,7 +87,7 @@ pub struct NodeExecution {
     pub rounds: Vec<Round>,
 }
 
-/// What every node executes; made by [`Plan::execution`].
+/// Rounds of every node; made by [`Plan::execution`].
 ///
 /// ```
 /// use kiln_code::{Codec, Program, active};
@@ -117,7 +117,7 @@ pub struct Execution {
 }
 
 impl Plan {
-    /// What the nodes execute.
+    /// Returns the execution of the nodes.
     ///
     /// # Errors
     /// Only an internal one.

@@ -1,4 +1,4 @@
-//! Where every sub-chunk of a repair is computed: linear DAGs placed on the nodes of a cluster.
+//! Placement of repairs: linear DAGs placed on the nodes of a cluster.
 //!
 //! A [`Problem`] is a DAG, a [`Cluster`] snapshot, and who stores what. A strategy of
 //! [`STRATEGIES`] turns it into a [`Plan`]: a node for every computed vertex. [`Plan::check`]

@@ -63,7 +63,7 @@ pub struct LowerBounds {
     /// Least sent and received, by node of the cluster.
     sent: Vec<usize>,
     received: Vec<usize>,
-    /// What all new nodes together must receive from helpers.
+    /// Sub-chunks that all new nodes together must receive from helpers.
     arrive: usize,
     targets: Vec<usize>,
     helpers: Vec<usize>,
@@ -207,7 +207,7 @@ impl Cut<'_> {
         Some(Line { sum: sum as f64, a: u as f64, b: split as f64 })
     }
 
-    /// What must leave the domains, or enter them, whichever is more.
+    /// Returns what must leave the domains, or enter them, whichever is more.
     fn across(&self) -> usize {
         let cluster = self.problem.cluster();
         let nodes = cluster.nodes().len();

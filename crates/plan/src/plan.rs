@@ -80,7 +80,7 @@ impl Plan {
         Plan { strategy, ..self }
     }
 
-    /// What was planned.
+    /// Returns the problem that was planned.
     pub fn problem(&self) -> &Problem {
         &self.problem
     }

@@ -82,8 +82,8 @@ impl PlanCache {
         Ok(plan)
     }
 
-    /// Whether a plan would come from the store, at once. What the budget's clock says does not
-    /// matter.
+    /// Returns whether a plan would come from the store, at once. What the budget's clock says does
+    /// not matter.
     pub fn has(
         &self,
         strategy: &PlacementStrategy,
@@ -113,17 +113,17 @@ impl PlanCache {
         }
     }
 
-    /// How many placements there are.
+    /// Returns how many placements there are.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// How many plans came from the store.
+    /// Returns how many plans came from the store.
     pub fn hits(&self) -> u64 {
         self.hits
     }
@@ -164,7 +164,7 @@ impl PlanCache {
     }
 }
 
-/// How many vertices a plan of the DAG as it is places.
+/// Returns how many vertices a plan of the DAG as it is places.
 fn placed(problem: &Problem) -> usize {
     problem.dag().vertices() - problem.dag().inputs().len()
 }

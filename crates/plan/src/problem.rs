@@ -1,4 +1,4 @@
-//! What is to be planned: a DAG, the machines, and which of them a chunk concerns.
+//! A planning problem: a DAG, the machines, and which of them a chunk concerns.
 
 use crate::{Cluster, PlanError};
 use kiln_code::Dag;
@@ -34,7 +34,7 @@ pub struct Problem {
     homes: Arc<BTreeMap<u32, usize>>,
     targets: Arc<BTreeMap<u32, usize>>,
     workers: Arc<[usize]>,
-    /// Whether lost chunks are wanted as a whole.
+    /// True if lost chunks are wanted as a whole.
     whole: bool,
 }
 
@@ -124,12 +124,12 @@ impl Problem {
         Ok(self)
     }
 
-    /// What is computed: the code's own DAG.
+    /// Returns what is computed: the code's own DAG.
     pub fn dag(&self) -> &Arc<Dag> {
         &self.dag
     }
 
-    /// Whether lost chunks are wanted as a whole, not a range of them.
+    /// Returns whether lost chunks are wanted as a whole, not a range of them.
     pub fn is_whole(&self) -> bool {
         self.whole
     }

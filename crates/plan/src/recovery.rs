@@ -27,13 +27,7 @@ pub const COPIED: &str = "copied";
 /// The most stripes of one recovery plan; larger recoveries are planned in batches.
 const STRIPES_MAX: usize = 4_000_000;
 
-/// Where rebuilt chunks go.
-///
-/// ```
-/// use kiln_plan::Destination;
-/// let replacement = Destination::Nodes(vec![20]);
-/// assert_ne!(replacement, Destination::Spread);
-/// ```
+/// Destination of rebuilt chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
     /// To all machines that are alive: each chunk to one that stores nothing of its stripe.
@@ -42,20 +36,14 @@ pub enum Destination {
     Nodes(Vec<usize>),
 }
 
-/// How to plan a recovery.
-///
-/// ```
-/// use kiln_plan::RecoveryOptions;
-/// let options = RecoveryOptions { seed: 7, ..RecoveryOptions::default() };
-/// assert!(options.strategies.contains(&"central"));
-/// ```
+/// Options of a recovery plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveryOptions {
     /// Names of the strategies that give candidate plans.
     pub strategies: Vec<&'static str>,
-    /// Where random choices start: the same seed gives the same plan.
+    /// Seed of random choices: the same seed gives the same plan.
     pub seed: u64,
-    /// How often all stripes are looked at again to improve the balance; 0 plans every stripe
+    /// Number of passes over all stripes to improve the balance; 0 plans every stripe
     /// alone: its first strategy and a random node, as without joint planning.
     pub sweeps: usize,
     /// Moves of a strategy that searches, for each pattern of losses.
@@ -82,7 +70,7 @@ impl Default for RecoveryOptions {
 /// Emits the DAG that rebuilds lost chunks from available ones: [`kiln_code::Codec::repair_dag`].
 pub type Emit<'a> = &'a dyn Fn(&[usize], &[usize]) -> Result<Dag, CodeError>;
 
-/// Whether a loss of chunks can be rebuilt: [`kiln_code::Codec::tolerates`].
+/// True if a loss of chunks can be rebuilt: [`kiln_code::Codec::tolerates`].
 pub type Tolerates<'a> = &'a dyn Fn(&[usize]) -> bool;
 
 /// One stripe's repair in a [`RecoveryPlan`].
@@ -103,7 +91,7 @@ pub struct Job<'a> {
 pub struct RiskClass {
     /// Chunks that each of its stripes misses.
     pub lost: usize,
-    /// How many stripes.
+    /// Number of stripes.
     pub stripes: usize,
     /// Chunks that the busiest link has carried when they are done, riskier ones included, in
     /// units of the mean link.
@@ -261,7 +249,8 @@ impl RecoveryPlan {
         self.classes.last().map_or(0.0, |class| class.makespan)
     }
 
-    /// What no plan can beat that reads the optimum from disks, in the unit of the makespan.
+    /// Returns the lower bound of all plans that read the optimum from disks, in the unit of the
+    /// makespan.
     pub fn bound(&self) -> f64 {
         self.bound / self.layout.shape().alpha as f64
     }
@@ -304,7 +293,7 @@ impl RecoveryPlan {
         self.jobs().map(crowded).sum()
     }
 
-    /// How many stripes each strategy repairs.
+    /// Returns how many stripes each strategy repairs.
     pub fn strategies(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
         for job in self.jobs() {
@@ -324,7 +313,7 @@ impl RecoveryPlan {
     }
 }
 
-/// What is placed, the order of stripes, and their classes.
+/// The balance, the order of stripes, and their classes.
 type Placement<'a> = (balance::Balance<'a>, Vec<u32>, Vec<RiskClass>);
 
 /// Chooses for all stripes, the riskiest first; `leaving` may copy for so long.

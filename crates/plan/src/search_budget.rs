@@ -11,7 +11,7 @@ use std::fmt;
 /// assert!(!budget.is_over(0) && !budget.is_over(1) && budget.is_over(2));
 /// ```
 pub struct SearchBudget<'a> {
-    /// Where its random numbers start: the same seed gives the same plan.
+    /// Seed of its random numbers: the same seed gives the same plan.
     pub seed: u64,
     /// The most moves of a search.
     pub moves: u64,
@@ -50,7 +50,7 @@ impl<'a> SearchBudget<'a> {
         SearchBudget { stop: Some(Box::new(stop)), ..self }
     }
 
-    /// Whether a search that made `moves` moves has to end.
+    /// Returns whether a search that made `moves` moves has to end.
     pub fn is_over(&mut self, moves: u64) -> bool {
         moves >= self.moves || self.stop.as_mut().is_some_and(|stop| stop())
     }

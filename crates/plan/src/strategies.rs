@@ -18,29 +18,24 @@ pub use hub::{alternatives, frontier};
 
 use crate::{Costs, Plan, PlanError, Problem, SearchBudget};
 
-/// What a sub-chunk between failure domains counts, where one within counts 1.
+/// Weight of a sub-chunk between failure domains, where one within counts 1.
 const ACROSS: f64 = 3.0;
 
 /// A way to place a DAG on nodes. It sees the DAG and hints of its vertices, never a code's name.
-///
-/// ```
-/// let names: Vec<&str> = kiln_plan::STRATEGIES.iter().map(|strategy| strategy.name).collect();
-/// assert!(names.contains(&"central"));
-/// ```
 #[derive(Debug)]
 pub struct PlacementStrategy {
-    /// What people call it.
+    /// Its name for people.
     pub name: &'static str,
-    /// What it is good for, in one sentence.
+    /// Its purpose, in one sentence.
     pub about: &'static str,
-    /// Whether more moves may give a better plan.
+    /// True if more moves may give a better plan.
     pub searches: bool,
-    /// What its plans are made from.
+    /// Basis of its plans.
     pub basis: Basis,
     /// Other plans by the same rule, equally good ones that load other nodes and points between
     /// the least load and the least traffic, for strategies that have some.
     pub variants: Option<Variants>,
-    /// Whether the costs of a plan keep what the strategy promises; the battery of tests asks.
+    /// True if the costs of a plan keep what the strategy promises; the battery of tests asks.
     pub promise: fn(&Problem, &Costs) -> bool,
     pub(crate) place: fn(&Problem, &mut SearchBudget<'_>) -> Result<Plan, PlanError>,
 }
@@ -48,18 +43,12 @@ pub struct PlacementStrategy {
 /// More plans for a problem.
 pub type Variants = fn(&Problem, &mut SearchBudget<'_>) -> Result<Vec<Plan>, PlanError>;
 
-/// What the plans of a strategy are made from.
-///
-/// ```
-/// use kiln_plan::{Basis, strategy};
-/// assert_eq!(strategy("central")?.basis, Basis::OneNode);
-/// # Ok::<(), kiln_plan::PlanError>(())
-/// ```
+/// Basis of the plans of a strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     /// One node computes everything: what all others are compared with.
     OneNode,
-    /// What the DAG is made of: sums, layers, columns.
+    /// The structure of the DAG: sums, layers, columns.
     Structure,
     /// Single vertices, that are moved about.
     Vertices,
@@ -70,24 +59,14 @@ pub enum Basis {
 }
 
 impl PlacementStrategy {
-    /// Whether a recovery of many stripes has candidate plans of it: what only moves vertices
-    /// about, with no structure to help, takes too long for that.
-    ///
-    /// ```
-    /// let usual = kiln_plan::STRATEGIES.iter().filter(|row| row.suits_recovery());
-    /// assert!(usual.clone().count() > 3 && usual.clone().all(|row| row.name != "brute"));
-    /// ```
+    /// Returns whether a recovery of many stripes has candidate plans of it: what only moves
+    /// vertices about, with no structure to help, takes too long for that.
     #[must_use]
     pub fn suits_recovery(&self) -> bool {
         matches!(self.basis, Basis::OneNode | Basis::Structure)
     }
 
-    /// Whether a reader that waits may ask it: it is quick, and spreads the load.
-    ///
-    /// ```
-    /// assert!(kiln_plan::strategy("hub")?.suits_reads());
-    /// # Ok::<(), kiln_plan::PlanError>(())
-    /// ```
+    /// Returns whether a reader that waits may ask it: it is quick, and spreads the load.
     #[must_use]
     pub fn suits_reads(&self) -> bool {
         self.basis == Basis::Structure
@@ -108,10 +87,6 @@ impl PlacementStrategy {
 }
 
 /// The strategy for whoever does not want to choose.
-///
-/// ```
-/// assert!(kiln_plan::STRATEGIES.iter().any(|row| row.name == kiln_plan::UNDECIDED.name));
-/// ```
 pub static UNDECIDED: &PlacementStrategy = &best::STRATEGY;
 
 /// All strategies.

@@ -14,7 +14,7 @@ fn codec(spec: &str) -> Codec {
     Codec::new(&spec.parse::<CodeSpec>().unwrap()).unwrap()
 }
 
-/// What a code plans, or a failure that names the code and the loss.
+/// Returns what a code plans, or a failure that names the code and the loss.
 fn planned<T>(codec: &Codec, lost: &[usize], plan: Result<T, CodeError>) -> T {
     plan.unwrap_or_else(|error| panic!("{} lost {lost:?}: {error}", codec.spec()))
 }
@@ -261,7 +261,7 @@ fn tolerance_is_what_the_generator_has() {
     }
 }
 
-/// What the executor writes is what the oracle says, byte by byte, on every kernel, for odd
+/// The executor writes what the oracle says, byte by byte, on every kernel, for odd
 /// lengths, over dirty buffers.
 #[test]
 fn programs_run_what_dags_say() {

@@ -74,7 +74,7 @@ fn mask(k: usize, j: usize) -> usize {
     (1 << (k - 1 - j)) - 1
 }
 
-/// Whether line r takes the sum S_j, not D_j, of its row in column j.
+/// Returns whether line r takes the sum S_j, not D_j, of its row in column j.
 fn takes_sum(k: usize, r: usize, j: usize) -> bool {
     j + 1 < k && (r ^ (r >> 1)) >> (k - 2 - j) & 1 == 1
 }
@@ -127,7 +127,7 @@ fn place(row: usize, column: usize) -> Hint {
     Hint { layer: row as u32, column: column as u32 }
 }
 
-/// What rebuilds a chunk from half of every other; nothing for the last chunk.
+/// Returns what rebuilds a chunk from half of every other; nothing for the last chunk.
 fn half_reads(shape: Shape, lost: usize) -> Option<Vec<At>> {
     let Shape { k, alpha, .. } = shape;
     if lost > k || alpha < 2 {

@@ -115,7 +115,7 @@ pub(super) struct Clay {
     /// Rows: C0, C1, U0, U1 of a pair in terms of C0, C1. Member 0 is the one with the larger x.
     pair: Matrix,
     layers: Layers,
-    /// Which layer the sub-chunk at a position is.
+    /// Order of layers: the layer at each position of a chunk.
     order: Order,
 }
 

@@ -137,7 +137,7 @@ fn coefficients(size: usize, groups: usize, globals: usize) -> Option<Vec<Vec<u8
     Some((0..groups).map(group).collect())
 }
 
-/// What [`coefficients`] promises of several groups; a factor that is there twice shows as a
+/// Checks what [`coefficients`] promises of several groups; a factor that is there twice shows as a
 /// difference of zero.
 fn check(factors: &[Vec<u8>], globals: usize) -> bool {
     let mut owner = [None; 256];

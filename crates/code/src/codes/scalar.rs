@@ -47,7 +47,8 @@ impl ScalarCode {
         Shape { k, m: self.generator.rows() - k, alpha: 1 }
     }
 
-    /// What of `chunks` follows from none before it: k of them, where they determine everything.
+    /// Returns what of `chunks` follows from none before it: k of them, where they determine
+    /// everything.
     pub(super) fn independent(&self, chunks: &[usize]) -> Vec<usize> {
         self.echelon(chunks).into_iter().map(|(chunk, _)| chunk).collect()
     }

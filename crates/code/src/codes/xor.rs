@@ -1,5 +1,5 @@
-//! What all XOR codes share. A family gives its *equations*, sets of sub-chunks that XOR to zero;
-//! encode, decode and cheap repair follow from them.
+//! The common part of all XOR codes. A family gives its *equations*, sets of sub-chunks that XOR to
+//! zero; encode, decode and cheap repair follow from them.
 //!
 //! Besides the sub-chunks of the n chunks an equation may name auxiliary values that no chunk
 //! stores (the S of EVENODD): they are computed once and shared, which is what keeps the number of

@@ -35,7 +35,7 @@ impl StepOut {
     }
 }
 
-/// What a builder's vertices are called in the finished DAG; see [`DagBuilder::finish_named`].
+/// Names of a builder's vertices in the finished DAG; see [`DagBuilder::finish_named`].
 #[derive(Debug, Clone)]
 pub struct Names {
     /// By vertex of the builder; the largest number for those that were dropped.
@@ -52,7 +52,7 @@ impl Names {
     }
 }
 
-/// What a vertex of the builder is.
+/// Kind of a vertex of the builder.
 #[derive(Debug, Clone, Copy)]
 enum Origin {
     Input(At),

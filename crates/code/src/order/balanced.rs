@@ -170,7 +170,7 @@ fn pass(out: &mut Vec<u32>, cells: &[u32], values: &[usize], weight: u32) {
     }
 }
 
-/// Which value a block hands on to the next, so that it has one run less: each in turn.
+/// Value that a block hands on to the next, so that it has one run less: each in turn.
 struct Carries(Vec<usize>);
 
 impl Carries {

@@ -1,4 +1,4 @@
-//! What must hold for every row of [`ORDERS`], whatever the code.
+//! Tests that hold for every row of [`ORDERS`], whatever the code.
 
 use super::{Layers, ORDERS, Order, canonical};
 

@@ -26,10 +26,10 @@ pub(super) const KIND: OrderKind = OrderKind {
     },
 };
 
-/// How one digit sweeps.
+/// Sweep of one digit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sweep {
-    /// Which digit.
+    /// The digit.
     pub digit: usize,
     /// The values at the ends of its sweeps, the first sweep's first one first; nothing for 0 and
     /// q - 1. The other values lie between in ascending order.

@@ -61,7 +61,7 @@ impl Layers {
         self.t
     }
 
-    /// How many layers there are: alpha.
+    /// Returns how many layers there are: alpha.
     pub fn count(&self) -> usize {
         self.weights.first().map_or(1, |weight| weight * self.q)
     }
@@ -76,7 +76,7 @@ impl Layers {
         layer / self.weight(y) % self.q
     }
 
-    /// What digit y counts: q^(t-1-y).
+    /// Returns what digit y counts: q^(t-1-y).
     pub(crate) fn weight(&self, y: usize) -> usize {
         self.weights[y]
     }

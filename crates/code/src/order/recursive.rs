@@ -23,7 +23,7 @@ pub(super) const KIND: OrderKind = OrderKind {
     make: |layers, arguments| Ok(parse(arguments)?.generate(layers)),
 };
 
-/// What may be chosen.
+/// The possible choices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Choice {
     seed: u64,

@@ -1,4 +1,4 @@
-//! What an order costs: runs, flips, S_total and its bounds (paper sections III-A, D and F).
+//! Costs of an order: runs, flips, S_total and its bounds (paper sections III-A, D and F).
 
 use super::{Layers, Order, fewest, weights};
 use crate::CodeError;
@@ -54,8 +54,9 @@ impl Order {
         (0..layers.t()).map(|y| changes(&y)).collect()
     }
 
-    /// Where the layers lie that a repair of several chunks reads: those in which one of them has
-    /// its dot, as maximal runs of positions, ascending. Chunks that do not exist have none.
+    /// Returns where the layers lie that a repair of several chunks reads: those in which one of
+    /// them has its dot, as maximal runs of positions, ascending. Chunks that do not exist have
+    /// none.
     ///
     /// ```
     /// use kiln_code::order::{Layers, Order};
@@ -119,7 +120,7 @@ impl Layers {
         (0..self.t()).map(|y| stored(y) * self.q().pow(y as u32)).sum()
     }
 
-    /// What S_total, the sum of runs over all chunks, cannot be below. Where q divides n it is
+    /// Returns the lower bound of S_total, the sum of runs over all chunks. Where q divides n it is
     /// S_min of the paper (equation 7), alpha + t - 1, and `order=gray` has it. `order=fewest` has
     /// it always, but for one run where q is odd and two sections have virtual nodes.
     ///
@@ -142,7 +143,7 @@ impl Layers {
         }
     }
 
-    /// What the weighted sum of runs cannot be below, for any order.
+    /// Returns the lower bound of the weighted sum of runs, for any order.
     ///
     /// # Errors
     /// Not one finite weight of at least 0 a chunk.
@@ -156,8 +157,8 @@ impl Layers {
         self.s_min() as f64 / self.s_seq() as f64
     }
 
-    /// What `least_share` comes to for many sections: (q - 1) / q, equation 9. One less this is
-    /// the largest reduction, 1 / q, equation 10. It holds without virtual nodes.
+    /// Returns what `least_share` comes to for many sections: (q - 1) / q, equation 9. One less
+    /// this is the largest reduction, 1 / q, equation 10. It holds without virtual nodes.
     pub fn share_limit(&self) -> f64 {
         (self.q() - 1) as f64 / self.q() as f64
     }

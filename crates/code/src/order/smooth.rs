@@ -108,7 +108,8 @@ impl Smoother<'_> {
         y * self.layers.q() + self.layers.digit(layer, y)
     }
 
-    /// What the sum of squares changes by when these nodes lose and gain a run. Nodes are distinct.
+    /// Returns what the sum of squares changes by when these nodes lose and gain a run. Nodes are
+    /// distinct.
     fn gain(&self, lose: &[usize], win: &[usize]) -> i64 {
         let less: i64 = lose.iter().map(|&n| self.stored[n] * (1 - 2 * self.runs[n])).sum();
         let more: i64 = win.iter().map(|&n| self.stored[n] * (1 + 2 * self.runs[n])).sum();
@@ -192,8 +193,8 @@ impl Smoother<'_> {
         }
     }
 
-    /// Where to turn round so that the layer at the end (position 0 or the last) moves inwards;
-    /// counts the change as taken.
+    /// Returns where to turn round so that the layer at the end (position 0 or the last) moves
+    /// inwards; counts the change as taken.
     fn best_end(&mut self, end: usize) -> Option<usize> {
         let layer = self.list[end] as usize;
         let mut best = (0, None);

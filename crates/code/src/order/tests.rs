@@ -234,7 +234,7 @@ fn exact(layers: &Layers, weights: &[Vec<f64>]) -> f64 {
     best[all * count..].iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// Where virtual nodes need no reads: `fewest` is the best of all orders, by exact search where
+/// If virtual nodes need no reads, `fewest` is the best of all orders, by exact search where
 /// that is possible, by the proof in `fewest.rs` elsewhere; never worse than `gray`.
 #[test]
 fn fewest_is_the_least_there_is() {
@@ -279,7 +279,7 @@ fn balanced_is_even_and_least_where_the_grid_is_full() {
     }
 }
 
-/// Where the chunks of each section weigh the same, no order is better than `weighted`; else it is
+/// If the chunks of each section weigh the same, no order is better than `weighted`; else it is
 /// no worse than others that have names, and not below the bound.
 #[test]
 fn weighted_orders_are_the_best() {

@@ -68,8 +68,8 @@ fn best_ends(q: usize, times: usize, weights: &[f64]) -> (f64, Option<(usize, us
     best
 }
 
-/// What no order can be below. A layer that is not the first is entered by changing at least one
-/// digit, and each change into value x of digit y begins a run of node (x, y).
+/// Returns the lower bound of all orders. A layer that is not the first is entered by changing at
+/// least one digit, and each change into value x of digit y begins a run of node (x, y).
 pub(super) fn bound(layers: &Layers, weights: &[Vec<f64>]) -> f64 {
     let mut entered = 0.0;
     let mut first = f64::INFINITY;

@@ -1,7 +1,7 @@
 //! Our own order: everything in one loop, each data word loaded once, every sum kept in a register
 //! until it is complete.
 //!
-//! What is scarce are registers, so the order of the data words is chosen to keep few sums open:
+//! Registers are scarce, so the order of the data words is chosen to keep few sums open:
 //! the next sum to complete is the one whose missing words begin the fewest new sums. For array
 //! codes that goes row by row: a row's parity is complete at its end and stored, only the diagonals
 //! stay open, w + 1 registers where going by chunks takes 2w.
@@ -30,7 +30,7 @@ struct Walk {
     sums: Vec<Sum>,
     /// The sums that use a vertex.
     users: Vec<Vec<u32>>,
-    /// Whether a vertex has been added to its users.
+    /// True if a vertex has been added to its users.
     used: Vec<bool>,
     /// Terms that a sum still waits for.
     left: Vec<usize>,

@@ -43,7 +43,7 @@ const ROWS_MAX: usize = 16;
 /// More different blocks than this are not written.
 const KINDS_MAX: usize = 4096;
 
-/// How the steps are cut into blocks.
+/// Way in which the steps are cut into blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dataflow {
     /// Every input is loaded once; partial accumulators lie in scratch between their blocks.
@@ -56,7 +56,7 @@ pub(super) enum Dataflow {
 }
 
 impl Dataflow {
-    /// What the kernel runs faster where data is in the caches.
+    /// Returns what the kernel runs faster where data is in the caches.
     pub(super) fn in_caches(kernel: &dyn Kernel) -> Dataflow {
         match kernel.block_sums() < ROWS_MAX {
             true => Dataflow::InputStationary,
@@ -102,7 +102,7 @@ pub(super) struct AccumulatorView<'a> {
     pub acc_of: Vec<Option<usize>>,
     /// Of the matrices of accumulators, by number: a row that follows from the others.
     relations: HashMap<usize, Option<Relation>>,
-    /// How many accumulators lie one after the other before a vertex, itself included.
+    /// Number of accumulators one after the other before a vertex, itself included.
     level: Vec<usize>,
     pub levels: usize,
 }
@@ -189,7 +189,7 @@ impl<'a> AccumulatorView<'a> {
     }
 }
 
-/// Which vertices belong to one subexpression.
+/// Vertices that belong to one subexpression.
 struct DisjointSets(Vec<u32>);
 
 impl DisjointSets {
@@ -219,7 +219,7 @@ struct PlannedBlock<'a> {
     accs: &'a [usize],
     exprs: &'a [usize],
     made: Vec<u32>,
-    /// What is made beside that, of results that other blocks ended before.
+    /// Vertices that are made beside that, of results that other blocks ended before.
     beside: Vec<u32>,
 }
 
@@ -286,7 +286,8 @@ fn last_of<'a>(blocks: impl Iterator<Item = &'a [usize]>) -> HashMap<usize, usiz
     blocks.enumerate().flat_map(each).collect()
 }
 
-/// Whether every accumulator is in a group with others whose results are needed with its own.
+/// Returns whether every accumulator is in a group with others whose results are needed with its
+/// own.
 fn all_end_together(ends: &[Group], accs: &[usize]) -> bool {
     let shared = ends.iter().filter(|end| end.accs.len() > 1).flat_map(|end| &end.accs);
     let shared: BTreeSet<usize> = shared.copied().collect();
@@ -366,8 +367,8 @@ fn place_epilogues(
     (inside, outside)
 }
 
-/// What the accumulators of a level need: subexpressions, and the subexpression of each of their
-/// sources.
+/// Returns what the accumulators of a level need: subexpressions, and the subexpression of each of
+/// their sources.
 fn exprs_before(
     view: &AccumulatorView<'_>,
     accs: &[usize],

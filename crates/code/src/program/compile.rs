@@ -5,7 +5,7 @@ use crate::Dag;
 use crate::dag::Step;
 use kiln_gf::{Call, Matrix, Unit};
 
-/// What a program is made of, but for the prepared matrices. `Call::product` indexes the DAG's
+/// Parts of a program but for the prepared matrices. `Call::product` indexes the DAG's
 /// matrices, and then `copy`.
 pub(super) struct StepProgram {
     pub calls: Vec<Call>,

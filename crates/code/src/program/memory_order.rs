@@ -25,7 +25,7 @@ pub(super) fn sort(source: &mut ProgramSource) {
     }
 }
 
-/// Whether no repetition stores what another one uses.
+/// Returns whether no repetition stores what another one uses.
 fn are_independent(operands: &[Unit], sides: &[Side], repetitions: &[Shift]) -> bool {
     let mut seen: HashSet<Unit> = HashSet::default();
     repetitions.iter().all(|shift| {

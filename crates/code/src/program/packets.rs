@@ -4,7 +4,7 @@ use crate::CodeError;
 use kiln_gf::{Buffers, KernelProgram, TemporalHint};
 use std::ops::Range;
 
-/// How a chunk is cut into blocks.
+/// Division of a chunk into blocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packets {
     alpha: usize,

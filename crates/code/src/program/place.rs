@@ -1,4 +1,4 @@
-//! Where the values of a program are: inputs, outputs and what lies in scratch.
+//! Places of the values of a program: inputs, outputs and scratch.
 
 use crate::Dag;
 use kiln_gf::{Call, Matrix, Unit};

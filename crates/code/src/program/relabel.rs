@@ -60,7 +60,7 @@ fn common(layers: impl Iterator<Item = (u32, u32)>) -> Option<Vec<u32>> {
     }
 }
 
-/// Where the layers lie, by rank; nothing if they ascend or if some are equal.
+/// Returns where the layers lie, by rank; nothing if they ascend or if some are equal.
 fn ascending(layers: &[u32]) -> Option<Vec<u32>> {
     if layers.is_sorted() {
         return None;

@@ -56,7 +56,7 @@ struct Loop<'a> {
     /// The operand of a word.
     operands: HashMap<u32, u32>,
     units: Vec<Unit>,
-    /// What a word holds now, if this loop has read or made it.
+    /// Value that a word holds now, if this loop has read or made it.
     values: HashMap<u32, Value>,
     /// Words that were made, in order.
     made: Vec<u32>,

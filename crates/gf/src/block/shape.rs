@@ -1,4 +1,4 @@
-//! What blocks have in common that differ in numbers only.
+//! Shapes of blocks: the common part of blocks that differ in numbers only.
 
 use super::{Block, Factor, Op};
 
@@ -94,7 +94,8 @@ impl Block {
         self.alike.get(operand as usize).copied().unwrap_or([operand; 2])
     }
 
-    /// Whether units of outputs lie as far from the start of their region as those of inputs.
+    /// Returns whether units of outputs lie as far from the start of their region as those of
+    /// inputs.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only machine code asks
     pub(crate) fn one_table(&self) -> bool {
         self.one_table
@@ -107,7 +108,7 @@ impl Block {
         Block { alike, one_table, ..self.clone() }
     }
 
-    /// How many factors a call gives for each repetition.
+    /// Returns how many factors a call gives for each repetition.
     pub fn given(&self) -> usize {
         let terms = self.ops.iter().filter_map(|op| match op {
             Op::Sum { terms } => Some(terms),

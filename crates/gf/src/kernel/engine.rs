@@ -1,4 +1,4 @@
-//! What kernels implement: the part of [`Kernel`](super::Kernel) that nobody outside can reach.
+//! Implementation of kernels: the part of [`Kernel`](super::Kernel) that other crates cannot reach.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -32,7 +32,7 @@ impl CodeVariant {
         CodeVariant::Rest,
     ];
 
-    /// Whether inputs are fetched ahead.
+    /// Returns whether inputs are fetched ahead.
     pub fn fetches(self) -> bool {
         matches!(self, CodeVariant::Fetched | CodeVariant::Memory)
     }
@@ -50,7 +50,7 @@ pub enum Addressing {
 }
 
 impl Addressing {
-    /// How many there are.
+    /// Number of them.
     pub const COUNT: usize = 3;
 }
 
@@ -67,13 +67,13 @@ pub struct Slot {
 /// One call of a block.
 #[derive(Debug, Clone, Copy)]
 pub struct Job<'a> {
-    /// Where the operands of all repetitions are.
+    /// Addresses of the operands of all repetitions.
     pub operands: Operands<'a>,
     /// Bytes of each operand.
     pub len: usize,
-    /// Whether the data is in memory.
+    /// True if the data is in memory.
     pub memory: bool,
-    /// Whether outputs may go past the caches: they lie at multiples of 64, and nothing reads
+    /// True if outputs may go past the caches: they lie at multiples of 64, and nothing reads
     /// them.
     pub stream: bool,
 }
@@ -114,13 +114,13 @@ pub enum Operands<'a> {
         tables: [&'a [usize]; 2],
         /// Bytes from unit to unit of scratch.
         stride: usize,
-        /// How many repetitions there are.
+        /// Number of repetitions.
         count: usize,
     },
 }
 
 impl<'a> Operands<'a> {
-    /// How code finds them.
+    /// Returns how code finds them.
     pub fn addressing(&self) -> Addressing {
         match self {
             Operands::Moved { .. } => Addressing::Moved,
@@ -129,7 +129,7 @@ impl<'a> Operands<'a> {
         }
     }
 
-    /// How many repetitions there are.
+    /// Returns how many repetitions there are.
     pub fn repetitions(&self) -> usize {
         match self {
             Operands::Moved { shifts, .. } | Operands::Ordered { shifts, .. } => shifts.len(),
@@ -215,7 +215,7 @@ pub struct Pass<'a> {
     pub coefficients: &'a [u8],
     /// The tables of the coefficients, in the same order; starts at a multiple of 64.
     pub tables: &'a [u8],
-    /// What `prepare` made of the coefficients.
+    /// Code that `prepare` made of the coefficients.
     pub code: Option<&'a dyn PassCode>,
     /// First byte of each source, one per column.
     pub srcs: &'a [*const u8],
@@ -223,9 +223,9 @@ pub struct Pass<'a> {
     pub dsts: &'a [*mut u8],
     /// Bytes of each operand.
     pub len: usize,
-    /// Whether to add to the destinations instead of replacing them.
+    /// True if to add to the destinations instead of replacing them.
     pub add: bool,
-    /// Whether results should go past the caches, where the kernel can do that.
+    /// True if results should go past the caches, where the kernel can do that.
     pub stream: bool,
 }
 
@@ -294,7 +294,7 @@ pub trait Engine {
     /// Writes the table of one coefficient, `table_len` bytes.
     fn tabulate(&self, coefficient: u8, table: &mut [u8]);
 
-    /// Who makes code, where the kernel has one and memory may be executed.
+    /// Returns who makes code, where the kernel has one and memory may be executed.
     fn code_gen(&self) -> Option<&dyn CodeGen> {
         None
     }

@@ -8,7 +8,7 @@ use std::ptr;
 use super::engine::Pass;
 use super::fetch::prefetch;
 
-/// How far ahead loops fetch their sources where data is in memory.
+/// Distance at which loops fetch their sources ahead where data is in memory.
 const AHEAD: usize = 512;
 /// Vectors of a row that are summed at once where nothing is multiplied: enough to wait for loads,
 /// few enough for registers.
@@ -27,7 +27,7 @@ pub(super) trait Vector: Copy {
     const WIDTH: usize;
     /// Bytes of table per coefficient.
     const TABLE_LEN: usize;
-    /// Whether the products of two sources are added at once.
+    /// True if the products of two sources are added at once.
     const PAIRS: bool = false;
     /// A source as products want it.
     type Source: Copy;

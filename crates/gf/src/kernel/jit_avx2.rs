@@ -93,7 +93,7 @@ impl CodeGen for JitAvx2 {
     }
 }
 
-/// How the registers are used for a block.
+/// Returns how the registers are used for a block.
 fn target(block: &Block, variant: CodeVariant) -> &'static dyn Target<X86> {
     match variant {
         _ if block.multiplies() => &PRODUCTS,

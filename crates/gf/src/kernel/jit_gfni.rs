@@ -1,6 +1,6 @@
 //! GFNI by code made at run time: every matrix becomes straight-line machine code.
 //!
-//! What a loop over any matrix cannot have, code for one matrix has: each source is read by load
+//! Code for one matrix has what a loop over any matrix cannot have: each source is read by load
 //! instructions of its own (a prefetcher that goes by the instruction's address then sees one
 //! stream, not one that jumps from source to source), coefficients 0 and 1 cost no
 //! multiplication, and bit-matrices that are used often stay in registers. The code takes
@@ -40,7 +40,7 @@ impl Kernel for Jit {
     }
 }
 
-/// What the code calls: addresses of sources and destinations, bit-matrices, bytes of each
+/// Signature of the code: addresses of sources and destinations, bit-matrices, bytes of each
 /// operand (a multiple of 64), and how many of these are whole steps.
 type Entry = unsafe extern "sysv64" fn(*const *const u8, *const *mut u8, *const u8, usize, usize);
 

@@ -1,6 +1,6 @@
 //! NEON by code made at run time: what `jit-avx2` is for AVX2.
 //!
-//! Where the CPU has an instruction that adds three values (FEAT_SHA3), the code has it too.
+//! The code uses the instruction that adds three values (FEAT_SHA3) if the CPU has it.
 
 use std::arch::is_aarch64_feature_detected;
 use std::sync::{Arc, OnceLock};

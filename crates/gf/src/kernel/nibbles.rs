@@ -1,4 +1,4 @@
-//! What the kernels without GFNI share: tables of the products with nibbles (nibbles).
+//! Tables of the products with nibbles, for kernels without GFNI.
 
 use crate::field::mul;
 

@@ -319,7 +319,7 @@ fn refine(alike: &mut [[u32; 2]], keys: &[[u32; 2]], block: &Block) {
     }
 }
 
-/// Whether a block stores to outputs only what nothing reads; notes what it reads of them.
+/// Returns whether a block stores to outputs only what nothing reads; notes what it reads of them.
 fn is_last_block(
     block: &Block,
     units: &[Unit],
@@ -360,7 +360,7 @@ fn moved(units: &[Unit], sides: &[Side], shift: &Shift) -> Vec<Unit> {
     units.iter().zip(sides).map(|(unit, &side)| unit.moved(shift.of(side))).collect()
 }
 
-/// Which units hold something.
+/// Units that hold something.
 struct Units {
     /// By region: units, and whether each was written; inputs are written from the start.
     regions: Vec<Vec<bool>>,
@@ -397,7 +397,7 @@ impl Units {
         Ok(())
     }
 
-    /// What a repetition of a block reads and then writes.
+    /// Returns what a repetition of a block reads and then writes.
     fn block(&mut self, block: &Block, units: &[Unit]) -> Result<(), GfError> {
         let uses = || (0..).map(|operand| block.uses(operand)).zip(units.iter().copied());
         let loads = uses().filter(|((loads, _), _)| *loads).map(|(_, unit)| unit);

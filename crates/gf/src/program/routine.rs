@@ -17,13 +17,6 @@ const WORTH_UNROLLING: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
 const PIECE: usize = 256;
 
 /// A [`Block`] prepared for one kernel. May be used by many threads at once.
-///
-/// ```
-/// use kiln_gf::{Block, Routine, active};
-/// let routine = Routine::new(active()?, Block::new())?;
-/// assert_eq!(routine.block().sides(), []);
-/// # Ok::<(), kiln_gf::GfError>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct Routine {
     kernel: &'static dyn Kernel,

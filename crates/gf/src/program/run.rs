@@ -22,7 +22,7 @@ const ENTRY: usize = size_of::<usize>();
 const NOWHERE: Slot = Slot { start: ptr::null_mut(), entry: 0 };
 
 impl KernelProgram {
-    /// How buffers of whole blocks are cut.
+    /// Returns how buffers of whole blocks are cut.
     pub(in crate::program) fn layout(
         &self,
         inputs: &[&[u8]],
@@ -128,12 +128,12 @@ impl KernelProgram {
         }
     }
 
-    /// Whether units lie in other places than their numbers say.
+    /// Returns whether units lie in other places than their numbers say.
     fn is_ordered(&self) -> bool {
         self.order.iter().any(|order| !order.is_empty())
     }
 
-    /// Where units of such lengths lie: the tables that are kept, or `made` now.
+    /// Returns where units of such lengths lie: the tables that are kept, or `made` now.
     fn tables<'a>(&'a self, strides: [usize; 2], made: &'a mut Tables) -> &'a Tables {
         for kept in &self.tables {
             let kept = kept.get_or_init(|| self.make_tables(strides));
@@ -169,7 +169,7 @@ impl KernelProgram {
         Tables { strides, of, shifts: shifts.collect() }
     }
 
-    /// How many blocks one pass takes: where nothing passes from call to call, blocks are
+    /// Returns how many blocks one pass takes: where nothing passes from call to call, blocks are
     /// repetitions of the only call.
     fn together(&self) -> usize {
         if self.is_ordered() {
@@ -377,7 +377,7 @@ fn cast_const(places: &mut [*mut u8]) -> &mut [*const u8] {
     unsafe { std::slice::from_raw_parts_mut(start.cast(), len) }
 }
 
-/// Whether all outputs of a block start at multiples of 64, in all repetitions.
+/// Returns whether all outputs of a block start at multiples of 64, in all repetitions.
 fn lines(routine: &Routine, slots: &[*mut u8], shifts: &[Distances]) -> bool {
     let sides = slots.iter().zip(routine.block().sides());
     let mut outputs = sides.filter(|(_, side)| **side == Side::Output);
@@ -385,7 +385,7 @@ fn lines(routine: &Routine, slots: &[*mut u8], shifts: &[Distances]) -> bool {
         && outputs.all(|(slot, _)| slot.addr().is_multiple_of(LINE))
 }
 
-/// How units lie in the buffers of a run.
+/// Layout of units in the buffers of a run.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::program) struct Layout {
     /// Bytes of a unit in a block.
@@ -395,10 +395,10 @@ pub(in crate::program) struct Layout {
     pub(in crate::program) steps: [usize; 2],
 }
 
-/// What is the same for all calls on a block, or on those that are taken together.
+/// State that is the same for all calls on a block, or on those that are taken together.
 struct Pass<'a> {
     regions: &'a [Region],
-    /// How many of them are inputs.
+    /// Number of them that are inputs.
     inputs: usize,
     /// As the sequence's, in bytes, by side; for every block where they are taken together. In
     /// bytes of table entries where there are tables.
@@ -410,11 +410,11 @@ struct Pass<'a> {
     /// Bytes of a unit.
     len: usize,
     hint: TemporalHint,
-    /// Whether inputs are fetched ahead.
+    /// True if inputs are fetched ahead.
     fetches: bool,
 }
 
-/// Where a run puts addresses.
+/// Memory for the addresses of a run.
 struct AddressBuffers {
     /// Of the operands of one product.
     places: SmallVec<[*mut u8; FEW]>,
@@ -467,7 +467,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether byte `start` of all units of outputs lies at a multiple of 64.
+    /// Returns whether byte `start` of all units of outputs lies at a multiple of 64.
     fn in_lines(&self, start: usize) -> bool {
         let outputs = &self.regions[self.inputs..self.regions.len() - 1];
         self.strides[0].is_multiple_of(LINE)

@@ -18,11 +18,11 @@ pub const FAN_MAX: usize = 3;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fan {
-    /// What is read.
+    /// The source.
     pub from: Option<Unit>,
-    /// What becomes the source.
+    /// Destinations that become the source.
     pub copies: Vec<Unit>,
-    /// What the source is added to.
+    /// Destinations that the source is added to.
     pub sums: Vec<Unit>,
 }
 

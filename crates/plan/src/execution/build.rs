@@ -20,7 +20,7 @@ enum What {
     Persist(u32),
 }
 
-/// What the sub-chunks of a piece have in common.
+/// Properties that the sub-chunks of a piece share.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Signature {
     home: usize,
@@ -282,7 +282,7 @@ fn arrange(piece: u32, group: &Group, plan: &Plan, work: &mut Rounds) {
     }
 }
 
-/// Where a piece's sub-chunks belong in a rebuilt chunk: the `nth` place of each.
+/// Returns where a piece's sub-chunks belong in a rebuilt chunk: the `nth` place of each.
 fn positions(group: &Group, plan: &Plan, chunk: u32, nth: usize) -> Vec<u32> {
     let mut found: HashMap<u32, Vec<u32>> = HashMap::new();
     for &(at, vertex) in plan.dag().outputs().iter().filter(|(at, _)| at.chunk == chunk) {
@@ -292,7 +292,7 @@ fn positions(group: &Group, plan: &Plan, chunk: u32, nth: usize) -> Vec<u32> {
     group.vertices.iter().filter_map(place).collect()
 }
 
-/// What is needed earlier goes earlier; and each node starts with another receiver, so that they
+/// Sends first what is needed earlier; and each node starts with another receiver, so that they
 /// do not all send to the same one first.
 fn order_sends(node: usize, groups: &[Group], sends: &mut [(u32, usize)]) {
     let needed = |piece: u32, to: usize| {

@@ -1,4 +1,4 @@
-//! What no recovery plan can beat.
+//! Lower bound of all recovery plans.
 //!
 //! Five reasons, each a time that the links need; the bound is the longest:
 //!

@@ -44,7 +44,7 @@ pub(super) struct CandidatePlans {
     patterns: BTreeMap<Vec<usize>, Pattern>,
 }
 
-/// What can be said about a pattern of losses.
+/// Properties of a pattern of losses.
 #[derive(Debug)]
 pub(super) struct Pattern {
     /// Its entries.
@@ -55,7 +55,7 @@ pub(super) struct Pattern {
     pub must_travel: u32,
     /// Sub-chunks that its targets must receive, all together.
     pub must_arrive: u32,
-    /// Whether it is a single loss that is rebuilt from fewer than k chunks, which codes that are
+    /// True if it is a single loss that is rebuilt from fewer than k chunks, which codes that are
     /// MDS cannot do.
     pub local: bool,
 }
@@ -94,7 +94,7 @@ impl CandidatePlans {
         self.patterns.get(lost)
     }
 
-    /// Whether nothing shows that the code is not MDS.
+    /// Returns whether nothing shows that the code is not MDS.
     pub(super) fn may_be_mds(&self) -> bool {
         self.patterns.values().all(|pattern| !pattern.local)
     }
@@ -213,8 +213,8 @@ fn problems(
     Ok(problems)
 }
 
-/// What every role must send, and all together: the rank of what its sub-chunks contribute to the
-/// lost ones. A role that only some helper sets use need not send anything.
+/// Returns what every role must send, and all together: the rank of what its sub-chunks contribute
+/// to the lost ones. A role that only some helper sets use need not send anything.
 fn needs(problems: &[Problem], n: usize) -> Result<(Vec<u32>, u32), PlanError> {
     let dag = problems[0].dag();
     let Some(ranks) = crate::lower_bounds::contributions(dag, n)? else {

@@ -1,4 +1,4 @@
-//! Which node stores which chunk of every stripe.
+//! Layout of stripes: the node that stores each chunk.
 
 use super::Tolerates;
 use crate::PlanError;
@@ -8,7 +8,7 @@ use kiln_code::Shape;
 /// The mark of a chunk that is lost; a cluster has fewer nodes.
 const LOST: u16 = u16::MAX;
 
-/// Where the chunks of many stripes of one code are: two bytes a chunk.
+/// Places of the chunks of many stripes of one code: two bytes a chunk.
 ///
 /// ```
 /// use kiln_code::Shape;
@@ -42,7 +42,7 @@ impl<'a> Stripe<'a> {
         (0..self.homes.len()).filter(|&chunk| self.homes[chunk] == LOST)
     }
 
-    /// Whether a node stores a chunk of it.
+    /// Returns whether a node stores a chunk of it.
     pub(super) fn has(&self, node: u16) -> bool {
         self.homes.contains(&node)
     }
@@ -144,12 +144,12 @@ impl Layout {
         self.shape
     }
 
-    /// How many stripes.
+    /// Returns how many stripes.
     pub fn len(&self) -> usize {
         self.homes.len() / self.shape.n()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.homes.is_empty()
     }

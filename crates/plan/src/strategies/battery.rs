@@ -1,4 +1,4 @@
-//! What every strategy must do, for every row of the table.
+//! Tests of every strategy, for every row of the table.
 
 use super::STRATEGIES;
 use crate::seed::below;

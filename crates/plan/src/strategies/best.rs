@@ -8,7 +8,7 @@
 use super::{ACROSS, Basis, PlacementStrategy, anneal, central, chain, hub, partial_sums};
 use crate::{Bound, Plan, PlanError, Problem, SearchBudget};
 
-/// How far above the bound a plan of hubs is good enough.
+/// Factor above the bound at which a plan of hubs is good enough.
 const NEAR: f64 = 1.1;
 /// Chains are not searched where hubs apply and a DAG has more vertices: each cut takes long there.
 const CHAINS_MAX: usize = 1 << 16;
@@ -76,7 +76,7 @@ fn take(best: &mut Plan, plan: Plan) {
     }
 }
 
-/// Whether nothing can be better: the least load and, with it, the least traffic.
+/// Returns whether nothing can be better: the least load and, with it, the least traffic.
 fn meets_bound(plan: &Plan) -> bool {
     let Some(bound) = Bound::of(plan.problem()) else { return false };
     let (costs, least) = (plan.costs(), bound.load() as usize);
@@ -84,7 +84,8 @@ fn meets_bound(plan: &Plan) -> bool {
     exact && plain(plan.problem())
 }
 
-/// Whether no more is to be had than a search over hubs may leave: such a plan is not annealed.
+/// Returns whether no more is to be had than a search over hubs may leave: such a plan is not
+/// annealed.
 fn near_bound(plan: &Plan) -> bool {
     let Some(bound) = Bound::of(plan.problem()) else { return false };
     let (costs, least) = (plan.costs(), bound.load() as usize);
@@ -93,7 +94,7 @@ fn near_bound(plan: &Plan) -> bool {
     plain(plan.problem()) && costs.max_load() == least && (near && hub || meets_bound(plan))
 }
 
-/// Whether all links are equal and every node is a domain of its own.
+/// Returns whether all links are equal and every node is a domain of its own.
 fn plain(problem: &Problem) -> bool {
     let (cluster, workers) = (problem.cluster(), problem.workers());
     let rate = |node: usize| {

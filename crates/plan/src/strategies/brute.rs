@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Placements looked at for each move of the search budget: they cost less than a move of a search.
 const A_MOVE: u64 = 128;
-/// How often the search asks whether it is over, in placements.
+/// Placements between two questions whether the search is over.
 const ASK_EVERY: u64 = 1 << 12;
 
 pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {

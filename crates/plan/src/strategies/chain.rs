@@ -1,7 +1,7 @@
 //! Chains of partial sums: groups of columns add up what concerns them, each group at nodes of its
 //! own.
 //!
-//! Where a DAG is made of chains (a sum of many sub-chunks as partial sums, one a column), its
+//! If a DAG is made of chains (a sum of many sub-chunks as partial sums, one a column), its
 //! columns are cut into a few groups. Inside a group, links that use one another are computed at
 //! one node, so a stored sub-chunk goes to one node of its group at most and every chain crosses
 //! each border between groups once. Few groups mean little traffic; more groups mean more and
@@ -17,7 +17,7 @@ use crate::edges::Edges;
 use crate::{Plan, PlanError, Problem, SearchBudget};
 use kiln_code::Dag;
 
-/// How many ways to cut columns into groups are tried.
+/// Number of ways to cut columns into groups that are tried.
 const CUTS_MAX: usize = 64;
 
 pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
@@ -32,9 +32,9 @@ pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
 
 /// Heats of the searches vertex by vertex at the end: polishing first, then from further away.
 const HEATS: [f64; 4] = [0.5, 1.5, 3.0, 1.0];
-/// How long a search vertex by vertex is worth while.
+/// Moves that a search vertex by vertex is worth.
 const MOVES_A_VERTEX: u64 = 1_000;
-/// How many cuts are looked at closely.
+/// Number of cuts that are looked at closely.
 const CLOSE: usize = 4;
 
 fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {

@@ -12,7 +12,7 @@ use crate::traffic_table::TrafficTable;
 use crate::{Plan, PlanError, Problem, SearchBudget};
 use std::collections::VecDeque;
 
-/// How often a search asks whether it is over, in neighbours.
+/// Neighbours between two questions whether a search is over.
 const ASK_EVERY: u64 = 1 << 10;
 /// The most placements that wait to be searched; the latest go first.
 const POOL_MAX: usize = 1 << 12;

@@ -38,7 +38,7 @@ pub(super) const PPR: PlacementStrategy = PlacementStrategy {
     place: |problem, _| sums(problem, Shape::Tree),
 };
 
-/// How partial sums meet.
+/// Way in which partial sums meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Path,

@@ -1,5 +1,5 @@
-//! Which chunks a Clay repair reads: the paper's `is_repair()` and `minimum_to_repair()`
-//! (section 4.3, appendix A), for any lost and any available chunks.
+//! Choice of the chunks that a Clay repair reads: the paper's `is_repair()` and
+//! `minimum_to_repair()` (section 4.3, appendix A), for any lost and any available chunks.
 
 use super::grid::Grid;
 use crate::RebuildMethod;

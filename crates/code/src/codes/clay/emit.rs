@@ -32,7 +32,7 @@ pub(super) fn emit(clay: &Clay, choice: &Choice) -> Result<Dag, CodeError> {
     emitter.builder.finish()
 }
 
-/// Where a layer lies in a chunk: the one place where the order decides what the code is.
+/// Returns where a layer lies in a chunk: the one place where the order decides what the code is.
 fn at(clay: &Clay, chunk: usize, z: usize) -> At {
     At { chunk: chunk as u32, position: clay.order.positions()[z] }
 }

@@ -68,7 +68,7 @@ impl Grid {
         z / self.weights[y] % self.q
     }
 
-    /// Whether the vertex is unpaired: C = U there (a red dot in the paper's figures).
+    /// Returns whether the vertex is unpaired: C = U there (a red dot in the paper's figures).
     pub(super) fn is_dot(&self, node: usize, z: usize) -> bool {
         self.digit(z, node / self.q) == node % self.q
     }
@@ -97,7 +97,7 @@ fn alpha_text(q: usize, t: usize) -> String {
     }
 }
 
-/// Which d keep alpha in bounds.
+/// Returns which d keep alpha in bounds.
 fn other_d(k: usize, m: usize) -> String {
     let fits = |d: &usize| {
         let q = d - k + 1;

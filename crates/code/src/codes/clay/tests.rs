@@ -181,7 +181,7 @@ fn average_costs_of_figure_17() {
     }
 }
 
-/// What a repair reads is helpers x layers, whatever the pattern. In layers where the scalar code
+/// A repair reads helpers x layers, whatever the pattern. In layers where the scalar code
 /// knows more symbols than it needs a read can be superfluous: a few less, never more or other.
 #[test]
 fn multi_chunk_repairs_read_the_same_layers_everywhere() {

@@ -1,6 +1,6 @@
 //! Elimination over GF(2).
 
-/// What elimination says of one unknown.
+/// Result of elimination for one unknown.
 pub(super) type Combination = Option<Vec<usize>>;
 
 /// Solves `rows` (each the unknowns it holds, as indices below `unknowns`): for every unknown the

@@ -51,7 +51,7 @@ pub(in crate::codes) fn take_prime(
     Ok(Param::new(key, value.to_string(), &smallest.to_string()))
 }
 
-/// Which legal values are next to one that is not, for people.
+/// Returns which legal values are next to one that is not, for people.
 pub(in crate::codes) fn nearest(legal: impl Iterator<Item = usize>, value: usize) -> String {
     let (mut below, mut above) = (None, None);
     for one in legal {

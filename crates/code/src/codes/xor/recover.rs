@@ -15,7 +15,7 @@ const UNKNOWNS_MAX: usize = 3;
 /// The cost of choices that wait for each other.
 const IMPOSSIBLE: (u32, u32) = (u32::MAX, u32::MAX);
 
-/// Which equations rebuild a chunk, and the sub-chunks they read, ascending.
+/// Equations that rebuild a chunk, and the sub-chunks they read, ascending.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Recovery {
     pub equations: Vec<u32>,
@@ -57,7 +57,7 @@ struct Search {
     candidates: Vec<Vec<Candidate>>,
 }
 
-/// Which way every unknown goes.
+/// Chosen way of every unknown.
 type Assignment = Vec<usize>;
 
 impl Search {
@@ -92,7 +92,7 @@ impl Search {
         possible.then_some(Search { alpha: shape.alpha, words, candidates })
     }
 
-    /// What an assignment reads and uses; nothing when its unknowns wait for each other.
+    /// Returns what an assignment reads and uses; nothing when its unknowns wait for each other.
     fn reads(&self, assignment: &Assignment) -> Option<(Vec<u64>, Vec<u32>)> {
         let mut walk = Walk {
             search: self,

@@ -14,7 +14,7 @@ use kiln_gf::Matrix;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Which unknown starts a chain where peeling ends. Neither is best for all codes and losses.
+/// Unknown that starts a chain where peeling ends. Neither is best for all codes and losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
     /// The one that is the shortest sum of syndromes.
@@ -53,7 +53,7 @@ struct Solver<'a> {
     lists: Vec<&'a [u32]>,
     places: Vec<Option<Hint>>,
     symbols: Vec<Option<Symbol>>,
-    /// Where each unknown variable occurs.
+    /// Occurrences of each unknown variable.
     users: Vec<Vec<u32>>,
     /// Unknown variables of each equation.
     open: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Where what is made of results in scratch is made: beside the products of a later block.
+//! Schedules parity epilogues, made of results in scratch, beside the products of a later block.
 
 use super::{AccumulatorView, PlannedBlock, last_of};
 use rustc_hash::FxHashMap as HashMap;

@@ -13,7 +13,7 @@ pub(super) struct Emitter<'a> {
     view: &'a AccumulatorView<'a>,
     places: Places,
     kernel: &'static dyn Kernel,
-    /// Whether registers do not hold the sums of a block.
+    /// True if registers do not hold the sums of a block.
     few_sums: bool,
     /// Results of accumulators that later blocks read.
     kept: Vec<bool>,
@@ -371,7 +371,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// How many different blocks there are so far.
+    /// Returns how many different blocks there are so far.
     pub(super) fn kinds(&self) -> usize {
         self.kinds.len()
     }
@@ -404,7 +404,8 @@ struct Line {
     sums: HashMap<[Value; 2], Value>,
     multiples: HashMap<(Value, u8), Value>,
     missing: Option<u32>,
-    /// What comes now is made of results in scratch, which move apart from the sums of this block.
+    /// True if what comes now is made of results in scratch, which move apart from the sums of this
+    /// block.
     beside: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Which subexpressions are computed together.
+//! Groups of subexpressions that are computed together.
 
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::BTreeSet;

@@ -15,7 +15,7 @@ pub(super) struct Relation {
     pub row: usize,
     /// The other rows.
     pub others: Vec<usize>,
-    /// Which sources, by column.
+    /// True for each source, by column, that is taken.
     plain: Vec<bool>,
 }
 
@@ -52,8 +52,8 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// What a column is multiplied with for a row; of the row that follows from others, for what
-    /// is added to these.
+    /// Returns what a column is multiplied with for a row; of the row that follows from others, for
+    /// what is added to these.
     pub(super) fn at(&self, row: usize, column: usize) -> u8 {
         match self.relation {
             Some(relation) if relation.row == row => u8::from(relation.plain[column]),

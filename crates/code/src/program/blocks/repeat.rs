@@ -12,14 +12,14 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// How many calls back a block is looked for that another one could repeat.
+/// Number of calls back among which a block is looked for that another one could repeat.
 const NEIGHBOURS: usize = 8;
 /// More kinds of blocks than this would be more code than caches hold.
 const ROUTINES_MAX: usize = 96;
 
 /// A block as it was written.
 pub(super) struct EmittedBlock {
-    /// Which of the kinds.
+    /// Index of the kind.
     pub kind: u32,
     /// Its operands.
     pub units: Vec<Unit>,
@@ -55,7 +55,7 @@ pub(super) fn source(
 
 /// A call in the making.
 struct Repeats<'a> {
-    /// Which routine.
+    /// Index of the routine.
     routine: u32,
     written: Vec<&'a EmittedBlock>,
     /// All operands but inputs.
@@ -107,7 +107,8 @@ fn moved(
     Ok(source)
 }
 
-/// How far operands are from those of the first repetition, if that is as far for all of a side.
+/// Returns how far operands are from those of the first repetition, if that is as far for all of a
+/// side.
 fn moves(sides: &[Side], first: &[Unit], units: &[Unit]) -> Option<[i64; 4]> {
     let mut moved: [Option<i64>; 4] = [None; 4];
     for ((from, to), &side) in first.iter().zip(units).zip(sides) {
@@ -196,9 +197,9 @@ fn each(
     Ok(source)
 }
 
-/// What stays open of the factors of some blocks of one shape: those that are not the same in all
-/// blocks. Terms whose factors are equal in every block have one place in the lists; returned with
-/// them is a term for each place.
+/// Returns what stays open of the factors of some blocks of one shape: those that are not the same
+/// in all blocks. Terms whose factors are equal in every block have one place in the lists;
+/// returned with them is a term for each place.
 fn open(rows: &[&[u8]]) -> (Vec<Factor>, Vec<usize>) {
     let mut places: HashMap<Vec<u8>, u32> = HashMap::default();
     let mut listed = Vec::new();

@@ -11,7 +11,7 @@ fn kernel() -> Option<&'static dyn Kernel> {
     kernel
 }
 
-/// Whether a program computes what the DAG does.
+/// Returns whether a program computes what the DAG does.
 fn is_right(source: ProgramSource, buffers: Buffers, dag: &Dag) -> bool {
     let inputs: Vec<u8> = (0..dag.inputs().len()).map(|i| (i * 37 + i / 251 + 5) as u8).collect();
     let made = KernelProgram::new(source, buffers).unwrap().eval(&inputs).unwrap();

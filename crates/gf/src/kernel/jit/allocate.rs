@@ -76,7 +76,7 @@ struct Found<M: Machine> {
     moves: usize,
 }
 
-/// Where a value is.
+/// Current place of a value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
     /// Not computed yet, or of no more use.
@@ -92,9 +92,9 @@ enum Place {
 struct Allocator<'a, M: Machine> {
     target: &'a dyn Target<M>,
     block: &'a Block,
-    /// How inputs are fetched ahead.
+    /// Fetching of inputs ahead.
     fetch: Fetch,
-    /// Whether every line is fetched once more, shortly before its use.
+    /// True if every line is fetched once more, shortly before its use.
     again: bool,
     variant: CodeVariant,
     addressing: Addressing,
@@ -107,14 +107,14 @@ struct Allocator<'a, M: Machine> {
     source: Vec<Option<u32>>,
     /// Positions at which each value is used, the next one last.
     uses: Vec<Vec<usize>>,
-    /// Which values are only multiplied by two, which is done without halves; none where products
+    /// Values that are only multiplied by two, which is done without halves; none where products
     /// have maps.
     doubled: Vec<bool>,
-    /// What each register holds.
+    /// The value of each register.
     holds: Vec<Option<Value>>,
     /// Registers that this operation needs.
     locked: Vec<usize>,
-    /// Where the search for a free register begins.
+    /// Register at which the search for a free one begins.
     turn: usize,
     free_slots: Vec<usize>,
     spilled: usize,
@@ -245,8 +245,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
         Ok(Found { straight, moves })
     }
 
-    /// Whether something is stored into an operand before the last use of the value that is loaded
-    /// from it.
+    /// Returns whether something is stored into an operand before the last use of the value that is
+    /// loaded from it.
     fn is_stored_before(&self, operand: u32, value: usize) -> bool {
         let stores = |op: &Op| matches!(op, Op::Store { operand: to, .. } if *to == operand);
         let stored = self.block.ops().iter().position(stores);
@@ -293,14 +293,14 @@ impl<'a, M: Machine> Allocator<'a, M> {
         Ok(Some(register))
     }
 
-    /// What the terms of a sum use.
+    /// Returns what the terms of a sum use.
     fn all_sources(&self, terms: &[(Value, Factor)]) -> Vec<Value> {
         let extras = |&(value, factor): &(Value, Factor)| self.extras(value, factor);
         let values = terms.iter().map(|&(value, _)| value);
         values.chain(terms.iter().flat_map(extras)).collect()
     }
 
-    /// What a term uses beside its value.
+    /// Returns what a term uses beside its value.
     fn extras(&self, value: Value, factor: Factor) -> Vec<Value> {
         match (self.target.products(), factor) {
             (Products::Maps(_), Factor::Given(index)) => vec![self.map_value(index)],
@@ -311,9 +311,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
     }
 
-    /// Whether a term can be an operand in memory: it is only used here, as it is, and lies in an
-    /// operand that holds it until then. Reading less than a vector takes an instruction of its
-    /// own, as all reading does for some targets.
+    /// Returns whether a term can be an operand in memory: it is only used here, as it is, and lies
+    /// in an operand that holds it until then. Reading less than a vector takes an instruction of
+    /// its own, as all reading does for some targets.
     fn in_memory(&self, value: Value, factor: Factor) -> bool {
         let index = value.0 as usize;
         let here = matches!(self.place[index], Place::Operand(_)) && self.source[index].is_some();
@@ -461,7 +461,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 }
 
-/// Which operations make something that is stored in the end, or store it.
+/// Returns which operations make something that is stored in the end, or store it.
 fn live(block: &Block) -> Vec<bool> {
     let mut needed = vec![false; block.values()];
     let mut next = block.values();

@@ -12,7 +12,7 @@ use crate::tuning::Fetch;
 
 type Entry = unsafe extern "C" fn(*const Arguments);
 
-/// What the code gets: it takes everything from here into registers.
+/// Arguments of the code: it takes everything from here into registers.
 #[repr(C)]
 pub(super) struct Arguments {
     /// First byte of every operand; or the record of the first repetition.
@@ -25,11 +25,11 @@ pub(super) struct Arguments {
     pub len: usize,
     /// The maps of all factors.
     pub maps: *const u8,
-    /// Which bytes of a vector less than whole, as the target wants to know it.
+    /// The bytes of a vector less than whole, as the target wants to know it.
     pub rest_bytes: u64,
-    /// What is fetched next: the repetition, how far it is in, and what is left of it; or the
-    /// tables of inputs and of outputs, and how far in a repetition the next one is fetched, or,
-    /// with records, the bytes from unit to unit of scratch.
+    /// Position of what is fetched next: the repetition, how far it is in, and what is left of it;
+    /// or the tables of inputs and of outputs, and how far in a repetition the next one is fetched,
+    /// or, with records, the bytes from unit to unit of scratch.
     pub rest: [usize; 3],
 }
 
@@ -39,7 +39,7 @@ pub(in super::super) struct BlockCode<M: Machine> {
     target: &'static dyn Target<M>,
     /// By factor.
     maps: &'static [u8],
-    /// How it fetches inputs ahead.
+    /// Its fetching of inputs ahead.
     fetch: Fetch,
 }
 

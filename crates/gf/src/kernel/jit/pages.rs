@@ -90,7 +90,7 @@ unsafe fn make_visible(start: *const u8, len: usize) {
     }
 }
 
-/// Whether the system lets memory be executed; asked once.
+/// Returns whether the system lets memory be executed; asked once.
 pub(in super::super) fn are_allowed() -> bool {
     static ALLOWED: OnceLock<bool> = OnceLock::new();
     *ALLOWED.get_or_init(|| Pages::new(&[0xc3; 4]).is_some())

@@ -1,4 +1,4 @@
-//! What code is made of: the instructions of an architecture, and the vectors of a kind of CPU.
+//! Parts of code: the instructions of an architecture, and the vectors of a kind of CPU.
 //!
 //! The allocator is the same for all. A [`Machine`] says what its instructions and memory operands
 //! are, finds the operands of a block, and puts loops around its straight line; a [`Target`] says
@@ -37,7 +37,8 @@ pub(in super::super) type Listing<M> = Vec<<M as Machine>::Instruction>;
 #[derive(Debug)]
 pub(in super::super) struct NoCode;
 
-/// What writes instructions: it fails where they do not exist, which is a mistake of the target.
+/// Result of writing instructions: it fails where they do not exist, which is a mistake of the
+/// target.
 pub(in super::super) type Written = Result<(), NoCode>;
 
 /// A block's instructions.
@@ -56,12 +57,12 @@ pub(in super::super) struct StraightLine<M: Machine> {
 }
 
 impl<M: Machine> StraightLine<M> {
-    /// How many times it takes to do 64 bytes.
+    /// Returns how many times it takes to do 64 bytes.
     pub fn parts(&self) -> usize {
         64 / self.width
     }
 
-    /// How many times 64 bytes of every operand an unrolled loop takes in one turn.
+    /// Returns how many times 64 bytes of every operand an unrolled loop takes in one turn.
     pub fn turns(&self) -> usize {
         (UNROLLED / (self.body.len() * self.parts()).max(1)).clamp(1, TURNS)
     }
@@ -117,7 +118,7 @@ pub(in super::super) enum Term<M: Machine> {
     Memory(M::Place),
 }
 
-/// How a value is stored.
+/// Way in which a value is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Store {
     /// Into the caches.
@@ -134,28 +135,29 @@ pub(in super::super) trait Target<M: Machine>: Sync {
     /// Bytes of a value: 64, or a part of that which divides it.
     fn width(&self) -> usize;
 
-    /// How many values fit into registers, together with maps that are kept there.
+    /// Returns how many values fit into registers, together with maps that are kept there.
     fn registers(&self) -> usize;
 
-    /// How constants are multiplied with.
+    /// Returns how constants are multiplied with.
     fn products(&self) -> Products<'_, M>;
 
-    /// Whether instructions that compute take an operand in memory.
+    /// Returns whether instructions that compute take an operand in memory.
     fn takes_memory(&self) -> bool;
 
-    /// Whether registers are taken in turn: what was in one that is free then stays for a while, so
-    /// that a sum can still be joined with the next one.
+    /// Returns whether registers are taken in turn: what was in one that is free then stays for a
+    /// while, so that a sum can still be joined with the next one.
     fn takes_turns(&self) -> bool {
         false
     }
 
-    /// What is done once, before the loops, with the arguments where the machine has them then.
+    /// Writes what is done once, before the loops, with the arguments where the machine has them
+    /// then.
     fn enter(&self, whole: bool, code: &mut Listing<M>) -> Written;
 
     /// Places on the stack that operands less than whole pass through; they are the first ones.
     fn rest_slots(&self) -> usize;
 
-    /// What [`super::call::Arguments::rest_bytes`] is for so many bytes, at most `width`.
+    /// Returns what [`super::call::Arguments::rest_bytes`] is for so many bytes, at most `width`.
     fn rest_bytes(&self, bytes: usize) -> u64;
 
     /// Asks for what will be used soon.
@@ -174,7 +176,7 @@ pub(in super::super) trait Target<M: Machine>: Sync {
     fn xor(&self, to: usize, a: usize, b: &Term<M>, code: &mut Listing<M>) -> Written;
 }
 
-/// How products are computed.
+/// Way in which products are computed.
 pub(in super::super) enum Products<'a, M: Machine> {
     /// By an instruction that takes a map of the factor.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))] // no other CPU has one

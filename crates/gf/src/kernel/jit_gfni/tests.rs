@@ -28,8 +28,8 @@ fn digest(digest: u64, bytes: &[u8]) -> u64 {
 
 /// The code for AVX-512 can be made, though not run, on every machine of this architecture: what
 /// is made of some blocks and matrices stays as it is, byte for byte, whatever other generators
-/// want of the parts that they share. A change on purpose writes the new numbers here: of the code for
-/// processors that keep fetches into the second level apart, and for others.
+/// want of the parts that they share. A change on purpose writes the new numbers here: of the code
+/// for processors that keep fetches into the second level apart, and for others.
 #[test]
 fn the_code_for_avx512_stays_as_it_is() {
     let (mut sums, mut made) = ([0xcbf2_9ce4_8422_2325; 2], 0);

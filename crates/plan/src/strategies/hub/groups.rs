@@ -13,7 +13,7 @@ pub(super) struct AggregatorGroup {
 }
 
 impl AggregatorGroup {
-    /// Whether every layer has a member.
+    /// Returns whether every layer has a member.
     pub(super) fn is_full(&self) -> bool {
         self.of_layer.iter().all(Option::is_some)
     }

@@ -1,4 +1,4 @@
-//! What a choice of hubs costs: exact loads, updated in the degree of a layer when its hub changes.
+//! Costs of a choice of hubs: exact loads, updated in the degree of a layer when its hub changes.
 
 use super::shape::{Component, Kind, NONE, Shape};
 use crate::edges::Edges;
@@ -11,14 +11,14 @@ pub(super) struct Layers<'a> {
     pub sent: Vec<i64>,
     pub received: Vec<i64>,
     pub total: i64,
-    /// What a link should carry at most, and the sub-chunks above that, over all links.
+    /// Most that a link should carry, and the sub-chunks above that, over all links.
     limit: i64,
     pub overload: i64,
     /// Kept for their memory only.
     scratch: [Vec<(u16, u16)>; 2],
 }
 
-/// Where a component's pre vertices are computed.
+/// Node at which a component's pre vertices are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Host {
     /// Each at the hub of its own layer.

@@ -22,10 +22,10 @@ pub(super) enum Kind {
     Sink,
 }
 
-/// What is read together, and what comes from that alone.
+/// Vertices that are read together, and those that come from them alone.
 #[derive(Debug, Default)]
 pub(super) struct Component {
-    /// Where each of its read vertices is stored.
+    /// Node that stores each of its read vertices.
     pub homes: Vec<u16>,
     /// Its pre vertices: vertex, layer, and which of the read ones it needs, as bits.
     pub pres: Vec<(u32, u32, u64)>,
@@ -37,9 +37,9 @@ pub(super) struct Component {
 #[derive(Debug)]
 pub(super) struct Sink {
     pub vertex: u32,
-    /// Where the vertex is stored that only this sink reads.
+    /// Node that stores the vertex which only this sink reads.
     pub mate: Option<u16>,
-    /// Where its value is wanted.
+    /// Node that wants its value.
     pub target: u16,
 }
 
@@ -63,9 +63,9 @@ pub(super) struct Shape {
     /// Components that a layer takes part in.
     pub of_layer: Vec<Vec<u32>>,
     pub sinks: Vec<Sink>,
-    /// What leaves each layer.
+    /// Vertices that leave each layer.
     pub outs: Vec<Vec<Out>>,
-    /// Whether components, outs and sinks are all the traffic there is: layers do not depend on
+    /// True if components, outs and sinks are all the traffic there is: layers do not depend on
     /// each other.
     pub exact: bool,
 }
@@ -184,7 +184,7 @@ impl Shape {
         }
     }
 
-    /// What leaves the layers, and the sinks.
+    /// Returns what leaves the layers, and the sinks.
     fn outs(&mut self, problem: &Problem, edges: &Edges) {
         let dag = problem.dag();
         let mut wanted: Vec<Vec<u16>> = vec![Vec::new(); edges.vertices()];

@@ -7,7 +7,7 @@ use super::super::target::{Halves, Machine, NoCode, Term};
 use super::{Allocator, ONE, Place, Step};
 use crate::block::{Block, Factor, Op, Value};
 
-/// Which values have no products but by two.
+/// Returns which values have no products but by two.
 pub(super) fn doubled(block: &Block) -> Vec<bool> {
     let mut doubled = vec![true; block.values()];
     for op in block.ops() {
@@ -138,7 +138,7 @@ impl<M: Machine> Allocator<'_, M> {
         Ok(Sum::Own(to))
     }
 
-    /// Whether a product takes the halves of its value.
+    /// Returns whether a product takes the halves of its value.
     pub(super) fn by_halves(&self, value: Value, factor: Factor) -> bool {
         match factor {
             ONE => false,

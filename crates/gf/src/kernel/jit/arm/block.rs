@@ -16,8 +16,8 @@ use crate::block::{Block, Side};
 /// First of the repetitions; or the starts of all regions.
 const SECOND: X = X(3);
 const LEN: X = X(5);
-/// What is added to addresses, by side: distances; or what they are found by. Once they are, tables
-/// are found by these, and the last one counts.
+/// Registers that are added to addresses, by side: distances; or what they are found by. Once they
+/// are, tables are found by these, and the last one counts.
 const BY_SIDE: [X; 4] = [QUARTERS[1], QUARTERS[2], QUARTERS[3], DONE];
 /// Hold nothing for long.
 const SCRATCH: [X; 2] = [X(16), X(17)];
@@ -159,8 +159,8 @@ impl Loops<'_> {
         self.code.push(encode::copy(LEFT, LEN));
     }
 
-    /// What addresses are found by: distances of the repetition, or the tables from where its
-    /// entries are on; of records the tables, and the bytes from unit to unit of scratch.
+    /// Returns what addresses are found by: distances of the repetition, or the tables from where
+    /// its entries are on; of records the tables, and the bytes from unit to unit of scratch.
     fn by_side(&mut self) {
         let rest = offset_of!(Arguments, rest);
         for (side, to) in BY_SIDE.into_iter().enumerate() {

@@ -22,9 +22,9 @@ impl V {
     }
 }
 
-/// Where the arguments are.
+/// Register of the arguments.
 pub const ARGUMENTS: X = X(0);
-/// What is left of the operands; where bytes are copied, how many.
+/// Bytes that are left of the operands; number of bytes where they are copied.
 pub const LEFT: X = X(6);
 /// Holds a byte that is copied.
 const BYTE: X = X(12);
@@ -45,7 +45,7 @@ pub struct Place {
     pub index: Option<X>,
     /// Added to both, in bytes; less than nothing where vectors are loaded two by two only.
     pub offset: isize,
-    /// Whether it is the place of an operand, which moves on from vector to vector.
+    /// True if it is the place of an operand, which moves on from vector to vector.
     pub moves: bool,
 }
 
@@ -131,7 +131,7 @@ impl Instruction {
 }
 
 impl Instruction {
-    /// Whether it changes a vector register.
+    /// Returns whether it changes a vector register.
     pub fn writes(&self, register: V) -> bool {
         use Instruction::*;
         match *self {
@@ -146,7 +146,7 @@ impl Instruction {
         }
     }
 
-    /// Whether it takes a vector register.
+    /// Returns whether it takes a vector register.
     pub fn reads(&self, register: V) -> bool {
         use Instruction::*;
         match *self {
@@ -238,7 +238,7 @@ fn copy_bytes(to: Place, from: Place, code: &mut Vec<u32>) {
     code.push(branch(Condition::NotEqual, -3).unwrap_or(TRAP));
 }
 
-/// What is executed nowhere.
+/// An instruction that is never executed.
 const TRAP: u32 = 0xd420_0000;
 
 // The instructions of the loops around a straight line.

@@ -42,9 +42,9 @@ pub(in super::super::super) static SUMS: [Neon; 2] = Neon::both(2, 16);
 pub(in super::super::super) struct Neon {
     /// Registers of a value.
     parts: usize,
-    /// How many values there are registers for.
+    /// Number of values that registers hold.
     registers: usize,
-    /// Whether one instruction adds three.
+    /// True if one instruction adds three.
     three: bool,
 }
 
@@ -88,7 +88,7 @@ impl Neon {
         }
     }
 
-    /// Where the parts of `add` are, if there is one.
+    /// Returns where the parts of `add` are, if there is one.
     fn part(&self, add: Option<usize>, part: usize) -> Option<V> {
         add.map(|add| self.first(add).plus(part))
     }
@@ -147,7 +147,7 @@ impl Target<Arm> for Neon {
         1
     }
 
-    /// How many.
+    /// Returns how many.
     fn rest_bytes(&self, bytes: usize) -> u64 {
         bytes as u64
     }

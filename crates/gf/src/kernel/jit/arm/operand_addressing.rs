@@ -1,4 +1,4 @@
-//! Where the code of a block finds its operands, tables and spilled values.
+//! Addresses of the operands, tables and spilled values of the code of a block.
 
 use super::super::super::engine::Addressing;
 use super::super::super::nibbles::TABLE_LEN;
@@ -16,7 +16,7 @@ pub const QUARTER: usize = 64 * TABLE_LEN;
 pub const OPERANDS: X = X(2);
 /// The addresses of the operands that have no register.
 pub const LIST: X = X(4);
-/// How far the code is in those operands whose addresses have no register.
+/// Progress of the code in those operands whose addresses have no register.
 pub const DONE: X = X(7);
 /// Holds the address of an operand that has no register of its own.
 const BASE: X = X(11);
@@ -38,7 +38,7 @@ pub const OWN: [X; 14] = [
     X(28),
     X(30),
 ];
-/// How many of them are free in every function.
+/// Number of them that are free in every function.
 pub const FREE: usize = 3;
 /// Holds a factor or the place of its tables.
 const FACTOR: X = X(16);
@@ -89,7 +89,7 @@ impl target::Places<Arm> for Places {
     }
 }
 
-/// Where in the list the address of an operand lies that has no register.
+/// Returns where in the list the address of an operand lies that has no register.
 pub fn list_entry(operand: usize) -> usize {
     8 * (operand - OWN.len())
 }

@@ -22,7 +22,7 @@ const fn store(to: Place, from: u32, past: bool) -> Instruction {
     Instruction::Store { to, from: V(from), parts: 2, past }
 }
 
-/// What an assembler (GNU as 2.40) made of the text beside each.
+/// Output of an assembler (GNU as 2.40) for the text beside each.
 const LISTING: &[(Instruction, &str, &[u32])] = &[
     (load(26, 2, place(8, -1024)), "ldp q26, q27, [x8, #-1024]", &[0xad60_6d1a]),
     (load(4, 2, place(13, 480)), "ldp q4, q5, [x13, #480]", &[0xad4f_15a4]),

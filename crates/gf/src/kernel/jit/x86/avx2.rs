@@ -27,7 +27,7 @@ const REGISTERS: usize = 16;
 /// Hold tables and what they give; blocks that only add have them for values.
 const FIRST: Register = Register::YMM14;
 const SECOND: Register = Register::YMM15;
-/// Where the constants lie behind the tables: a vector of lower halves, and one of what is left of
+/// Offset of the constants behind the tables: a vector of lower halves, and one of what is left of
 /// the polynomial where a byte is doubled.
 const LOWER: usize = nibbles::ALL_LEN;
 const REDUCTION: usize = LOWER + WIDTH;
@@ -48,7 +48,7 @@ pub(in super::super::super) static LINES: Avx2 = Avx2 { parts: 2, registers: REG
 pub(in super::super::super) struct Avx2 {
     /// Registers of a value.
     parts: usize,
-    /// How many values there are registers for.
+    /// Number of values that registers hold.
     registers: usize,
 }
 
@@ -139,7 +139,7 @@ impl Target<X86> for Avx2 {
         1
     }
 
-    /// How many.
+    /// Returns how many.
     fn rest_bytes(&self, bytes: usize) -> u64 {
         bytes as u64
     }

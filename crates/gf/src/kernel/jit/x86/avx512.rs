@@ -49,7 +49,7 @@ impl Target<X86> for Avx512 {
         0
     }
 
-    /// Which bytes, as a mask.
+    /// Returns which bytes, as a mask.
     fn rest_bytes(&self, bytes: usize) -> u64 {
         !0 >> (WIDTH - bytes)
     }

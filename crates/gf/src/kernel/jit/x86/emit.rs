@@ -23,7 +23,7 @@ const SRCS: Register = Register::RDI;
 const DSTS: Register = Register::RSI;
 const MAPS: Register = Register::RDX;
 const END: Register = Register::RCX;
-/// Where the turns of several vectors end and those of one begin.
+/// End of the turns of several vectors, begin of those of one.
 const TURN: Register = Register::R8;
 const AT: Register = Register::RAX;
 /// Hold addresses of operands, in turn.

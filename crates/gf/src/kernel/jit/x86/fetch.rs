@@ -13,7 +13,7 @@ pub(super) fn one(level: Level, at: MemoryOperand) -> Result<Instruction, IcedEr
     Instruction::with1(code, at)
 }
 
-/// Whether an instruction is such a one.
+/// Returns whether an instruction is such a one.
 pub(super) fn is_one(instruction: &Instruction) -> bool {
     matches!(instruction.code(), Code::Prefetcht0_m8 | Code::Prefetcht1_m8)
 }

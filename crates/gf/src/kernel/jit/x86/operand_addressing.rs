@@ -1,4 +1,4 @@
-//! Where the code of a block finds its operands, factors and spilled values.
+//! Addresses of the operands, factors and spilled values of the code of a block.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -16,10 +16,10 @@ use crate::block::{Block, Side};
 // Where code with records finds the table of outputs, and the bytes from unit to unit of scratch.
 const OUTPUTS: usize = offset_of!(Arguments, rest) + 8;
 const SCRATCH: usize = OUTPUTS + 8;
-/// Where code finds which bytes of a vector are less than whole.
+/// Offset of the mask of a vector less than whole.
 pub(super) const REST_BYTES: usize = offset_of!(Arguments, rest_bytes);
 
-/// Where the arguments are when the code begins.
+/// Register of the arguments when the code begins.
 pub(super) const ARGUMENTS: Register = Register::RDI;
 
 // Registers that both kinds of code use alike.
@@ -31,9 +31,9 @@ pub(super) const BASES: [Register; 3] = [Register::R12, Register::R13, Register:
 // Where operands are moved.
 pub(super) const SLOTS: Register = Register::RDI;
 pub(super) const SHIFTS: Register = Register::RSI;
-/// What is left of the operands of this repetition.
+/// Bytes left of the operands of this repetition.
 pub(super) const LEFT: Register = Register::R15;
-/// Where the code is in the operands, by side.
+/// Position of the code in the operands, by side.
 pub(super) const AT: [Register; 4] = [Register::RAX, Register::R10, Register::R11, Register::R8];
 pub(super) const AHEAD_AT: Register = Register::RBX;
 pub(super) const AHEAD_SHIFTS: Register = Register::RBP;
@@ -47,9 +47,9 @@ pub(super) const AHEAD_SLOTS: Register = Register::RBP;
 // Where operands are listed.
 pub(super) const RECORDS: Register = Register::RDI;
 pub(super) const REGIONS: Register = Register::RSI;
-/// Where the code is in all operands.
+/// Position of the code in all operands.
 pub(super) const DONE: Register = Register::RAX;
-/// How far units of inputs are from the start of their region.
+/// Table of distances of units of inputs from the start of their region.
 pub(super) const TABLE: Register = Register::R8;
 /// The entries of the unit that most inputs have, and of those behind it.
 pub(super) const OWN: [Register; 4] = [Register::R10, Register::R11, Register::RBX, Register::RBP];
@@ -71,7 +71,7 @@ pub(in super::super::super) struct Places {
     /// The operands whose addresses are in `BASES`.
     bases: [Option<u32>; BASES.len()],
     addressing: Addressing,
-    /// Which of those that a call names an operand is.
+    /// Rank of each operand among those that a call names.
     ranks: Vec<usize>,
     /// The operand whose unit most inputs have.
     own: Option<u32>,
@@ -313,12 +313,12 @@ fn given(block: &Block, index: u32, code: &mut Vec<Instruction>) -> Result<(), I
     Ok(())
 }
 
-/// Whether `OWN` are right for a side: outputs may lie as inputs do.
+/// Returns whether `OWN` are right for a side: outputs may lie as inputs do.
 fn has_own_entries(block: &Block, side: Side) -> bool {
     side == Side::Input || (side == Side::Output && block.one_table())
 }
 
-/// How far behind a unit the operands of a side lie that have it or are behind it.
+/// Returns how far behind a unit the operands of a side lie that have it or are behind it.
 fn behind(block: &Block, unit: u32, side: Side) -> impl Iterator<Item = u32> + '_ {
     (0..).zip(block.sides()).filter_map(move |(operand, &of)| {
         let (anchor, behind) = block.anchor(operand)?;
