@@ -40,7 +40,7 @@ impl Caches {
     /// A last level counts for at most so many bytes. A server reports hundreds of MiB, of which
     /// a core gets the part that other cores leave, and a virtual machine of two cores reports the
     /// whole host's: on Xeons that report 260 and 480 MiB, calls on more than this take half as
-    /// long past the caches, and calls on 4 MiB or more take no longer (docs/results/intel.md).
+    /// long past the caches, and calls on 4 MiB or more take no longer (lab/results/intel.md).
     pub const LAST_MAX: usize = 32 << 20;
 
     /// Returns the sizes for this process: those of `KILN_CACHES`, otherwise those that the

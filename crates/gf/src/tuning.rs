@@ -27,6 +27,12 @@ pub enum DataPath {
 }
 
 /// Cache that a line is fetched into.
+///
+/// Lines on their way into the first level are few (24 on Zen 4), and blocks on data in memory load
+/// from more streams than the hardware follows by itself. AMD's processors keep what is asked for
+/// into the second level apart from those: on Zen 4 Clay codes from memory gained 14 to 45% with
+/// AVX-512 (lab/results/zen4.md) and 15 to 50% with AVX2 (lab/results/avx2.md). On Xeons the
+/// first level is as good or a little better (lab/results/intel.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     First,
@@ -78,7 +84,7 @@ impl Fetch {
     /// Of six lines in the second level the first ones are used before they are there; ten in the
     /// first level push each other out, since blocks load from the same few sets of it. So do six
     /// beside scratch: on Xeons with AVX-512 repairs of Clay codes from memory took 1.3 to 1.6
-    /// times as long as with four, encodes 1.0 to 1.1 times (docs/results/intel.md).
+    /// times as long as with four, encodes 1.0 to 1.1 times (lab/results/intel.md).
     pub(crate) const fn rule(loaded: usize, scratch: bool, apart: bool) -> Fetch {
         let many = loaded > FOLLOWED;
         match (many && apart, many && scratch) {
@@ -118,7 +124,7 @@ impl Fetch {
 
     /// Returns whether code that stores past the caches then brings a line into the first level
     /// too, one column before it is used. Code that multiplies takes long enough for it: Clay
-    /// codes from memory gained 2 to 13% on Zen 4 (docs/results/zen4.md). Codes that only add lost
+    /// codes from memory gained 2 to 13% on Zen 4 (lab/results/zen4.md). Codes that only add lost
     /// a fifth, and repairs with ordinary stores, which wait for lines of the first level
     /// themselves, up to 8%.
     pub(crate) fn fetches_again(self, multiplies: bool) -> bool {

@@ -1,7 +1,7 @@
 //! x86-64.
 
-pub(in super::super) mod emit;
 pub(in super::super) mod fetch;
+pub(in super::super) mod emit;
 mod operand_addressing;
 pub(in super::super) mod avx2;
 pub(in super::super) mod avx512;
