@@ -3,6 +3,7 @@
 use crate::cell::{Cell, Footprint, Rate};
 use crate::engine::{Family, Operation};
 use crate::isa;
+use crate::kiln::Kiln;
 use crate::threads::TwoThreads;
 
 /// One promise.
@@ -178,9 +179,26 @@ pub fn headline(cells: &[Cell], threads: &[TwoThreads]) -> Vec<Kept> {
     PROMISES.iter().filter_map(kept).chain(two).collect()
 }
 
+/// The most by which a way to run that kiln's rules did not choose was faster than the one they
+/// chose, with the cell and the way; `None` where no such way was measured.
+pub fn rule_beaten_by(cells: &[Cell]) -> Option<(f64, String)> {
+    let of_cell = |cell: &Cell| {
+        let ours = cell.rate("kiln", cell.job.family)?;
+        let variant = |name| Some((cell.ratio(cell.rate(name, cell.job.family)?, ours), name));
+        let (ratio, name) =
+            Kiln::variant_names().filter_map(variant).max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let Cell { job, footprint, .. } = cell;
+        Some((ratio, format!("{} {}, {footprint}: {name}", job.code(), job.operation)))
+    };
+    cells.iter().filter_map(of_cell).max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
 /// The headline as one line of JSON; what was not measured is null.
-pub fn line(headline: &[Kept]) -> String {
+pub fn line(headline: &[Kept], beaten: Option<&(f64, String)>) -> String {
     let number = |ratio: Option<f64>| ratio.map_or("null".into(), |r| format!("{r:.3}"));
     let entries = headline.iter().map(|(key, _, ratio)| format!("\"{key}\": {}", number(*ratio)));
-    format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+    let beaten = beaten.into_iter().flat_map(|(ratio, cell)| {
+        [format!("\"rule_beaten_by\": {ratio:.3}"), format!("\"rule_beaten_in\": \"{cell}\"")]
+    });
+    format!("{{{}}}", entries.chain(beaten).collect::<Vec<_>>().join(", "))
 }

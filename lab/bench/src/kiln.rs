@@ -4,24 +4,62 @@
 use crate::BenchError;
 use crate::engine::{Engine, Job, Operation, Reads, Stripe, Task};
 use crate::measure::{Seconds, Stopwatch};
-use kiln_code::{Caches, CodeError, CodeSpec, Codec, RepairPlan, TemporalHint, working_set};
+use kiln_code::{
+    Caches, CodeError, CodeSpec, Codec, RepairPlan, TemporalHint, Tuning, working_set,
+};
 use std::sync::Arc;
 
 /// kiln with the kernel it chose for this machine.
 #[derive(Debug)]
 pub struct Kiln {
-    /// What calls say of their data; by the bytes of all stripes if `None`.
+    name: &'static str,
+    /// Hint of calls; by the bytes of all stripes if `None`.
     hint: Option<TemporalHint>,
+    /// Variants that replace kiln's own choice of the way to run.
+    tuning: Option<Tuning>,
 }
+
+/// Ways to run that kiln's rules choose from, as `KILN_TUNE` names them: one of them is what
+/// `kiln` itself does in a cell, the others are what its rule rejected.
+const VARIANTS: &[(&str, &str)] = &[
+    ("kiln-out", "rs=out,clay=out"),
+    ("kiln-in", "rs=in,clay=in"),
+    ("kiln-nt-t0-256", "rs=nt:t0:256,clay=nt:t0:256"),
+    ("kiln-nt-t0-384", "rs=nt:t0:384,clay=nt:t0:384"),
+    ("kiln-nt-t0-1024", "rs=nt:t0:1024,clay=nt:t0:1024"),
+    ("kiln-nt-t1-640", "rs=nt:t1:640,clay=nt:t1:640"),
+];
 
 impl Kiln {
     /// As a user has it.
-    pub const USUAL: Kiln = Kiln { hint: None };
+    pub const USUAL: Kiln = Kiln { name: "kiln", hint: None, tuning: None };
     /// With ordinary stores, wherever the data lies: its peers have no others, so beside them it
     /// says what stores past the caches bring.
-    pub const TEMPORAL: Kiln = Kiln { hint: Some(TemporalHint::Temporal) };
+    pub const TEMPORAL: Kiln =
+        Kiln { name: Kiln::TEMPORAL_NAME, hint: Some(TemporalHint::Temporal), tuning: None };
     /// The name of that form.
     pub const TEMPORAL_NAME: &str = "kiln-temporal";
+
+    /// The ways to run that the rules choose from.
+    pub fn variants() -> impl Iterator<Item = Kiln> {
+        let read = |(name, tuning): &(&'static str, &str)| {
+            Some(Kiln { name, hint: None, tuning: Some(tuning.parse().ok()?) })
+        };
+        VARIANTS.iter().filter_map(read)
+    }
+
+    /// The names of the ways to run.
+    pub fn variant_names() -> impl Iterator<Item = &'static str> {
+        VARIANTS.iter().map(|(name, _)| *name)
+    }
+
+    /// Runs some work with the variants of this form.
+    fn tuned<T>(tuning: Option<Tuning>, work: impl FnOnce() -> T) -> T {
+        match tuning {
+            Some(tuning) => tuning.with(work),
+            None => work(),
+        }
+    }
 
     /// The spec that is measured for a job: the family with its defaults.
     pub fn spec(job: &Job) -> String {
@@ -40,10 +78,7 @@ impl Kiln {
 
 impl Engine for Kiln {
     fn name(&self) -> &str {
-        match self.hint {
-            None => "kiln",
-            Some(_) => Kiln::TEMPORAL_NAME,
-        }
+        self.name
     }
 
     fn version(&self) -> &str {
@@ -51,27 +86,38 @@ impl Engine for Kiln {
     }
 
     fn prepare(&self, job: &Job) -> Result<Box<dyn Task + '_>, BenchError> {
-        let codec = Kiln::codec(&Kiln::spec(job))?;
-        Ok(match job.operation {
-            Operation::Encode => {
-                let reads = (0..job.k).map(Reads::whole).collect();
-                codec.encode_plan()?; // made now, not in the first pass
-                Box::new(Encode { codec, reads, hint: self.hint })
-            }
-            Operation::Decode(_) => {
-                let plan = codec.decode_plan(&job.lost(), &job.survivors())?;
-                Box::new(Rebuild::new(plan, codec.shape().alpha, self.hint))
-            }
-            Operation::Repair(_) => {
-                let plan = codec.repair_plan(&job.lost(), &job.survivors())?;
-                Box::new(Rebuild::new(plan, codec.shape().alpha, self.hint))
-            }
-        })
+        let (hint, tuning) = (self.hint, self.tuning);
+        Kiln::tuned(tuning, || Kiln::task(job, hint, tuning))
     }
 
     fn same_bytes_as(&self, job: &Job) -> Option<String> {
         // Checked against the slowest and simplest kernel.
         Some(Kiln::spec(job))
+    }
+}
+
+impl Kiln {
+    fn task<'a>(
+        job: &Job,
+        hint: Option<TemporalHint>,
+        tuning: Option<Tuning>,
+    ) -> Result<Box<dyn Task + 'a>, BenchError> {
+        let codec = Kiln::codec(&Kiln::spec(job))?;
+        Ok(match job.operation {
+            Operation::Encode => {
+                let reads = (0..job.k).map(Reads::whole).collect();
+                codec.encode_plan()?; // made now, not in the first pass
+                Box::new(Encode { codec, reads, hint, tuning })
+            }
+            Operation::Decode(_) => {
+                let plan = codec.decode_plan(&job.lost(), &job.survivors())?;
+                Box::new(Rebuild::new(plan, codec.shape().alpha, hint, tuning))
+            }
+            Operation::Repair(_) => {
+                let plan = codec.repair_plan(&job.lost(), &job.survivors())?;
+                Box::new(Rebuild::new(plan, codec.shape().alpha, hint, tuning))
+            }
+        })
     }
 }
 
@@ -105,6 +151,7 @@ struct Encode {
     codec: Codec,
     reads: Vec<Reads>,
     hint: Option<TemporalHint>,
+    tuning: Option<Tuning>,
 }
 
 impl Task for Encode {
@@ -113,8 +160,9 @@ impl Task for Encode {
     }
 
     fn pass(&mut self, stripes: &mut [Stripe<'_>], repeats: u32) -> Result<Seconds, BenchError> {
-        let Encode { codec, hint, .. } = self;
-        each(stripes, repeats, *hint, |s, at| codec.encode_on(&s.inputs, &mut s.outputs, at))
+        let Encode { codec, hint, tuning, .. } = self;
+        let encode = |s: &mut Stripe<'_>, at| codec.encode_on(&s.inputs, &mut s.outputs, at);
+        Kiln::tuned(*tuning, || each(stripes, repeats, *hint, encode))
     }
 }
 
@@ -122,16 +170,22 @@ struct Rebuild {
     plan: Arc<RepairPlan>,
     reads: Vec<Reads>,
     hint: Option<TemporalHint>,
+    tuning: Option<Tuning>,
 }
 
 impl Rebuild {
-    fn new(plan: Arc<RepairPlan>, alpha: usize, hint: Option<TemporalHint>) -> Rebuild {
+    fn new(
+        plan: Arc<RepairPlan>,
+        alpha: usize,
+        hint: Option<TemporalHint>,
+        tuning: Option<Tuning>,
+    ) -> Rebuild {
         let reads = plan.helpers().iter().map(|helper| {
             let all = helper.sub_chunks() == alpha;
             let positions = || helper.runs.iter().cloned().flatten().collect();
             Reads { chunk: helper.chunk, sub_chunks: (!all).then(positions) }
         });
-        Rebuild { reads: reads.collect(), plan, hint }
+        Rebuild { reads: reads.collect(), plan, hint, tuning }
     }
 }
 
@@ -141,7 +195,8 @@ impl Task for Rebuild {
     }
 
     fn pass(&mut self, stripes: &mut [Stripe<'_>], repeats: u32) -> Result<Seconds, BenchError> {
-        let Rebuild { plan, hint, .. } = self;
-        each(stripes, repeats, *hint, |s, at| plan.run_on(&s.inputs, &mut s.outputs, at))
+        let Rebuild { plan, hint, tuning, .. } = self;
+        let rebuild = |s: &mut Stripe<'_>, at| plan.run_on(&s.inputs, &mut s.outputs, at);
+        Kiln::tuned(*tuning, || each(stripes, repeats, *hint, rebuild))
     }
 }

@@ -27,10 +27,11 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// kiln alone, in both its forms.
+    /// kiln alone, in all its forms.
     pub fn alone() -> Engines {
-        let forms = [Kiln::USUAL, Kiln::TEMPORAL].map(|form| Box::new(form) as Box<dyn Engine>);
-        Engines { engines: forms.into(), found: Vec::new() }
+        let forms = [Kiln::USUAL, Kiln::TEMPORAL].into_iter().chain(Kiln::variants());
+        let engines = forms.map(|form| Box::new(form) as Box<dyn Engine>).collect();
+        Engines { engines, found: Vec::new() }
     }
 
     /// kiln and what is found in the folder; the rest is named on standard error.
@@ -75,7 +76,7 @@ impl Engines {
         if name == Kiln::TEMPORAL_NAME && !footprint.is_memory() {
             return false;
         }
-        let ours = name == "kiln" || name == Kiln::TEMPORAL_NAME;
+        let ours = name == "kiln" || name.starts_with("kiln-");
         let clay = ours || name.contains("clay");
         let rs = ours || !name.contains("clay");
         match (name.starts_with("ceiling:"), job.family) {

@@ -4,7 +4,7 @@ use crate::BenchError;
 use crate::cases::Setup;
 use crate::cell::{Cell, Rate};
 use crate::figures;
-use crate::headline::{headline, line};
+use crate::headline::{headline, line, rule_beaten_by};
 use crate::machine::Machine;
 use crate::peers::Found;
 use crate::small::Small;
@@ -56,7 +56,7 @@ impl Report {
 
     /// The headline as one line of JSON.
     pub fn headline(&self) -> String {
-        line(&headline(&self.cells, &self.threads))
+        line(&headline(&self.cells, &self.threads), rule_beaten_by(&self.cells).as_ref())
     }
 
     /// The whole report as JSON.

@@ -147,7 +147,19 @@ fn one(codec: &Codec, setup: &Setup) -> Result<(), Failure> {
     for (name, value) in lines.into_iter().chain(ceph) {
         text += &format!("  {name:<13}{value}\n");
     }
+    if setup.verbose {
+        text += &choices()?;
+    }
     Stream::Stdout.text(&text)
+}
+
+/// Describes the ways in which codes run here, and the reasons for the choice.
+fn choices() -> Result<String, Failure> {
+    let choices = kiln_code::choices().map_err(kiln_code::CodeError::from)?;
+    let line = |(subject, choice): &(&str, String)| {
+        format!("  {subject}\n{}", wrapped(choice, "    "))
+    };
+    Ok(choices.iter().map(line).collect())
 }
 
 /// Returns the tolerated losses, guaranteed and at best.

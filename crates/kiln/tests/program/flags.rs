@@ -149,6 +149,19 @@ fn codes_compare_side_by_side() {
     let impossible = report["impossible"].as_array().unwrap();
     assert!(impossible.iter().any(|row| row["family"] == "star"));
     rig.kiln("codes --compare six").fails(3, &["K+M"]);
+    let simulated = |variable: &str, value: &str| {
+        let mut command = rig.command("codes rs:4+2 -v");
+        command.env(variable, value).output().unwrap()
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let shown = text(&simulated("KILN_CACHES", "2M,480M").stdout);
+    assert!(shown.contains("last level 32 MiB of 480 MiB; KILN_CACHES"), "{shown}");
+    let shown = text(&simulated("KILN_TUNE", "rs=nt:t0:512").stdout);
+    assert!(shown.contains("512 bytes ahead into the first level (KILN_TUNE)"), "{shown}");
+    for (variable, value) in [("KILN_CACHES", "much"), ("KILN_TUNE", "fast")] {
+        let failed = simulated(variable, value);
+        assert!(!failed.status.success() && text(&failed.stderr).contains(variable), "{failed:?}");
+    }
     rig.kiln("codes --compare 255+2").fails(3, &["256 at most"]);
     rig.kiln("codes rs:4+2 --compare 4+2").fails(3, &["cannot be used"]);
 }

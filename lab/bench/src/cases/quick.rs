@@ -92,7 +92,8 @@ fn one(
         return Ok(());
     }
     let ours = ["kiln", Kiln::TEMPORAL_NAME];
-    let same = ours.iter().chain(row.peers).chain(BOUNDS).map(|name| (*name, job));
+    let same = ours.iter().chain(row.peers).chain(BOUNDS).copied();
+    let same = same.chain(Kiln::variant_names()).map(|name| (name, job));
     let beside = row.beside.iter().map(|name| (*name, reed_solomon(&job)));
     let contenders: Vec<Contender<'_>> = same
         .chain(beside)

@@ -115,6 +115,6 @@ impl Report {
             let ratios = self.ratios(promise).into_iter().map(|(_, ratio)| ratio);
             Some((key, bar, ratios.min_by(f64::total_cmp)))
         };
-        line(&PROMISES.iter().filter_map(worst).collect::<Vec<Kept>>())
+        line(&PROMISES.iter().filter_map(worst).collect::<Vec<Kept>>(), None)
     }
 }

@@ -66,7 +66,7 @@ pub fn run(numbers: &str, setup: &Setup) -> Result<(), Failure> {
     }
     match setup.json {
         true => Stream::Stdout.json(&report),
-        false => Stream::Stdout.text(&text(&report)),
+        false => Stream::Stdout.text(&(text(&report) + "\n" + &super::choices()?)),
     }
 }
 
