@@ -1,5 +1,7 @@
 //! Sets of chunks to try: all of them in order, or a sample drawn with a seed.
 
+use crate::seed;
+
 /// Steps to the next ascending combination out of 0..n; false after the last.
 pub(crate) fn next_combination(items: &mut [usize], n: usize) -> bool {
     let f = items.len();
@@ -15,19 +17,10 @@ pub(crate) fn next_combination(items: &mut [usize], n: usize) -> bool {
 pub(crate) fn sample(n: usize, count: usize, state: &mut u64) -> Vec<usize> {
     let mut items: Vec<usize> = (0..n).collect();
     for i in 0..count {
-        let j = i + (next_random(state) % (n - i) as u64) as usize;
+        let j = i + (seed::next(state) % (n - i) as u64) as usize;
         items.swap(i, j);
     }
     items.truncate(count);
     items.sort_unstable();
     items
-}
-
-/// SplitMix64: a small generator whose state is an argument.
-pub(crate) fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

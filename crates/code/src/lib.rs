@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod seed;
 mod combinations;
 mod error;
 pub mod dag;

@@ -133,7 +133,7 @@ fn restrict(dag: &Dag, inputs: &[At], wanted: impl Fn(At) -> bool) -> Result<Dag
 mod tests {
     use super::*;
     use crate::CODES;
-    use crate::combinations::next_random;
+    use crate::seed;
 
     fn codec(spec: &str) -> Codec {
         Codec::new(&spec.parse().unwrap()).unwrap()
@@ -152,8 +152,8 @@ mod tests {
             for count in [1, 1, 2, alpha.min(40)] {
                 let mut changes: Vec<At> = Vec::new();
                 for _ in 0..count {
-                    let chunk = (next_random(&mut state) % k as u64) as u32;
-                    let position = (next_random(&mut state) % alpha as u64) as u32;
+                    let chunk = (seed::next(&mut state) % k as u64) as u32;
+                    let position = (seed::next(&mut state) % alpha as u64) as u32;
                     let at = At { chunk, position };
                     if !changes.contains(&at) {
                         changes.push(at);
@@ -165,7 +165,7 @@ mod tests {
                 let encode = codec.encode_plan().unwrap();
                 let mut difference = vec![0; encode.dag().inputs().len()];
                 let deltas: Vec<u8> =
-                    changes.iter().map(|_| next_random(&mut state) as u8 | 1).collect();
+                    changes.iter().map(|_| seed::next(&mut state) as u8 | 1).collect();
                 for (at, delta) in changes.iter().zip(&deltas) {
                     let index = encode.dag().inputs().binary_search(at).unwrap();
                     difference[index] = *delta;

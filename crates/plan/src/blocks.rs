@@ -6,9 +6,9 @@
 //! are the finest choice.
 
 use crate::edges::Edges;
-use crate::seed::{below, next};
 use crate::{Problem, SearchBudget};
 use kiln_code::Dag;
+use kiln_code::seed::{below, next};
 use std::collections::BTreeMap;
 
 /// Moves between two questions whether a search is over.

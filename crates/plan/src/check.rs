@@ -228,7 +228,7 @@ fn add(sum: &mut Lanes, value: &Lanes) {
 fn random(state: &mut u64) -> Lanes {
     let mut lanes = [0; LANES];
     for bytes in lanes.chunks_exact_mut(8) {
-        bytes.copy_from_slice(&crate::seed::next(state).to_le_bytes());
+        bytes.copy_from_slice(&kiln_code::seed::next(state).to_le_bytes());
     }
     lanes
 }

@@ -33,7 +33,6 @@ mod plan;
 mod cost;
 mod execution;
 mod search_budget;
-mod seed;
 mod blocks;
 mod check;
 mod lower_bounds;

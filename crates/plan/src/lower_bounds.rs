@@ -231,7 +231,7 @@ fn even_set(d: usize, u: usize) -> (Vec<usize>, usize) {
     let mut best = ((0..u).collect(), u);
     for _ in 0..BASES {
         for i in 0..u {
-            numbers.swap(i, i + crate::seed::below(&mut seed, d - i));
+            numbers.swap(i, i + kiln_code::seed::below(&mut seed, d - i));
         }
         let set = &numbers[..u];
         let kept = |by: usize| set.iter().filter(|&&i| set.contains(&((i + by) % d))).count();

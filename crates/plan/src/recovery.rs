@@ -382,7 +382,7 @@ fn by_risk(layout: &Layout) -> Vec<(usize, Vec<u32>)> {
 /// A random order, so that whoever works through it uses all links at any time.
 fn shuffle(list: &mut [u32], seed: &mut u64) {
     for last in (1..list.len()).rev() {
-        list.swap(last, crate::seed::below(seed, last + 1));
+        list.swap(last, kiln_code::seed::below(seed, last + 1));
     }
 }
 

@@ -1,7 +1,8 @@
 //! One battery for every code: all loss patterns, exact matrices, bytes against the oracle.
 
-use crate::combinations::{next_combination, next_random, sample};
+use crate::combinations::{next_combination, sample};
 use crate::dag::At;
+use crate::seed;
 use crate::{CODES, CodeError, CodeSpec, Codec, RepairPlan, Shape};
 use kiln_gf::{Matrix, TemporalHint};
 
@@ -22,7 +23,7 @@ fn planned<T>(codec: &Codec, lost: &[usize], plan: Result<T, CodeError>) -> T {
 /// One byte a sub-chunk of a whole random codeword, n * alpha bytes.
 fn codeword(codec: &Codec, state: &mut u64) -> Vec<u8> {
     let Shape { k, alpha, .. } = codec.shape();
-    let mut word: Vec<u8> = (0..k * alpha).map(|_| next_random(state) as u8).collect();
+    let mut word: Vec<u8> = (0..k * alpha).map(|_| seed::next(state) as u8).collect();
     let plan = planned(codec, &[], codec.encode_plan());
     let parity = plan.dag().eval(&pick(plan.dag().inputs(), &word, alpha)).unwrap();
     word.extend(parity);
@@ -99,7 +100,7 @@ fn exhaust(spec: &str, state: &mut u64) {
         let repair = planned(&codec, lost, codec.repair_plan(lost, &available));
         assert_rebuilds(&codec, &repair, &available, &word);
         let spare = available.len() - k;
-        let drop = (next_random(state) % (spare as u64 + 1)) as usize;
+        let drop = (seed::next(state) % (spare as u64 + 1)) as usize;
         let keep: Vec<usize> = sample(available.len(), available.len() - drop, state)
             .into_iter()
             .map(|i| available[i])
@@ -112,7 +113,7 @@ fn exhaust(spec: &str, state: &mut u64) {
             let repair = planned(&codec, lost, codec.repair_plan(lost, &keep));
             assert_rebuilds(&codec, &repair, &keep, &word);
         }
-        if lost.len() == m || next_random(state).is_multiple_of(4) {
+        if lost.len() == m || seed::next(state).is_multiple_of(4) {
             let decode = planned(&codec, lost, codec.decode_plan(lost, &keep));
             assert_rebuilds(&codec, &decode, &keep, &word);
         }
@@ -177,10 +178,10 @@ fn random_large_codes() {
     let mut state = 7;
     let mut seen = 0;
     while seen < 24 {
-        let n = 11 + (next_random(&mut state) % 30) as usize;
-        let m = 1 + (next_random(&mut state) % (n as u64 / 2)) as usize;
+        let n = 11 + (seed::next(&mut state) % 30) as usize;
+        let m = 1 + (seed::next(&mut state) % (n as u64 / 2)) as usize;
         let k = n - m;
-        let d = k + (next_random(&mut state) % m as u64) as usize;
+        let d = k + (seed::next(&mut state) % m as u64) as usize;
         let Ok(codec) = Codec::new(&format!("clay:{k}+{m},d={d}").parse().unwrap()) else {
             continue; // alpha too large
         };
@@ -189,7 +190,7 @@ fn random_large_codes() {
         }
         seen += 1;
         let word = codeword(&codec, &mut state);
-        for failures in [1, 1 + (next_random(&mut state) % m as u64) as usize, m] {
+        for failures in [1, 1 + (seed::next(&mut state) % m as u64) as usize, m] {
             let lost = sample(n, failures, &mut state);
             let available = others(n, &lost);
             let plan = planned(&codec, &lost, codec.repair_plan(&lost, &available));
@@ -299,7 +300,7 @@ fn run_and_compare(codec: &Codec, sub_len: usize, columns: usize) {
     let Shape { k, m, alpha } = codec.shape();
     let chunk = alpha * sub_len;
     let mut state = (sub_len * 31 + k) as u64;
-    let mut random = |len| (0..len).map(|_| next_random(&mut state) as u8).collect::<Vec<u8>>();
+    let mut random = |len| (0..len).map(|_| seed::next(&mut state) as u8).collect::<Vec<u8>>();
     let mut chunks: Vec<Vec<u8>> = (0..k).map(|_| random(chunk)).collect();
     let mut parity: Vec<Vec<u8>> = (0..m).map(|_| random(chunk)).collect();
     let data: Vec<&[u8]> = chunks.iter().map(|c| &c[..]).collect();

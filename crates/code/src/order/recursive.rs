@@ -9,7 +9,7 @@
 //! the choice is large and what was chosen can be written into a shard.
 
 use super::{Layers, OrderKind};
-use crate::combinations::next_random;
+use crate::seed;
 
 pub(super) const KIND: OrderKind = OrderKind {
     name: "recursive",
@@ -113,7 +113,7 @@ impl Generator {
         let mut values: Vec<u32> = (0..self.q as u32).filter(|v| *v != start / weight).collect();
         values.insert(0, start / weight);
         for at in 1..values.len() {
-            let other = at + (next_random(&mut self.state) % (values.len() - at) as u64) as usize;
+            let other = at + (seed::next(&mut self.state) % (values.len() - at) as u64) as usize;
             values.swap(at, other);
         }
         let mut rest = start % weight;
@@ -129,10 +129,10 @@ impl Generator {
 
 /// One of `count`: with a chance of `lean` in 256 the last, else any.
 fn draw(state: &mut u64, lean: u64, count: usize) -> usize {
-    if lean > 0 && next_random(state) % 256 < lean {
+    if lean > 0 && seed::next(state) % 256 < lean {
         return count - 1;
     }
-    (next_random(state) % count as u64) as usize
+    (seed::next(state) % count as u64) as usize
 }
 
 /// All Gray codes of `digits` binary digits that begin with 0, in lexicographic order.

@@ -14,7 +14,7 @@
 //! stays.
 
 use super::{Layers, Order};
-use crate::combinations::next_random;
+use crate::seed;
 
 /// Rounds of squares and ends, at most: a bound that is never reached in practice.
 const ROUNDS_MAX: usize = 40;
@@ -77,7 +77,7 @@ impl Smoother<'_> {
     fn shake(&mut self, state: &mut u64) {
         let (q, t, end) = (self.layers.q(), self.layers.t(), self.list.len() - 1);
         for _ in 0..SHAKE_TURNS {
-            let draw = (next_random(state) % ((q - 1) * t) as u64) as usize;
+            let draw = (seed::next(state) % ((q - 1) * t) as u64) as usize;
             let (y, step) = (draw / (q - 1), 1 + draw % (q - 1));
             let last = self.list[end] as usize;
             let inner = self.with(last, y, (self.layers.digit(last, y) + step) % q);

@@ -3,7 +3,8 @@
 use super::recursive::cube_paths;
 use super::{Layers, Order, weights};
 use crate::Codec;
-use crate::combinations::{next_combination, next_random};
+use crate::combinations::next_combination;
+use crate::seed;
 use proptest::prelude::*;
 
 fn layers(k: usize, m: usize, q: usize) -> Layers {
@@ -26,7 +27,7 @@ fn any_order(layers: &Layers, list: Vec<u32>) -> Order {
 fn shuffled(count: usize, seed: u64) -> Vec<u32> {
     let (mut list, mut state) = ((0..count as u32).collect::<Vec<_>>(), seed);
     for at in 1..count {
-        list.swap(at, (next_random(&mut state) % (at as u64 + 1)) as usize);
+        list.swap(at, (seed::next(&mut state) % (at as u64 + 1)) as usize);
     }
     list
 }
@@ -288,11 +289,11 @@ fn weighted_orders_are_the_best() {
         let layers = layers(k, m, q);
         for round in 0..6 {
             let of_section: Vec<f64> =
-                (0..layers.t()).map(|_| (next_random(&mut state) % 20) as f64).collect();
+                (0..layers.t()).map(|_| (seed::next(&mut state) % 20) as f64).collect();
             let of_chunk: Vec<f64> = (0..k + m)
                 .map(|chunk| match round % 2 {
                     0 => of_section[layers.node_of(chunk).unwrap().1],
-                    _ => (next_random(&mut state) % 20) as f64,
+                    _ => (seed::next(&mut state) % 20) as f64,
                 })
                 .collect();
             let best = Order::weighted(&layers, &of_chunk).unwrap();

@@ -1,9 +1,10 @@
 //! Every schedule of every XOR code against its DAG: exactly, by sets of inputs, and by bytes.
 
 use super::{Op, SCHEDULES, WordKernel, schedule};
-use crate::combinations::{next_random, sample};
+use crate::combinations::sample;
 use crate::passes::share;
 use crate::schedule::sums;
+use crate::seed;
 use crate::{CODES, Codec, Dag, Shape};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -69,7 +70,7 @@ fn word_kernels_make_the_bytes_of_the_dag() {
             let units = buffers.inputs.iter().chain(&buffers.outputs).chain([&buffers.scratch]);
             for &units in units {
                 // Outputs and temporary words are dirty.
-                regions.push((0..units * packet).map(|_| next_random(&mut state).into()).collect());
+                regions.push((0..units * packet).map(|_| seed::next(&mut state).into()).collect());
             }
             let slices: Vec<&[AtomicU64]> = regions.iter().map(|region| &region[..]).collect();
             WordKernel::new(&schedule).run(&slices).unwrap();

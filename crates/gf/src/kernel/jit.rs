@@ -13,4 +13,3 @@ pub(super) mod matrix;
 pub(super) mod arm;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86;
-

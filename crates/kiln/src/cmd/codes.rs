@@ -156,9 +156,8 @@ fn one(codec: &Codec, setup: &Setup) -> Result<(), Failure> {
 /// Describes the ways in which codes run here, and the reasons for the choice.
 fn choices() -> Result<String, Failure> {
     let choices = kiln_code::choices().map_err(kiln_code::CodeError::from)?;
-    let line = |(subject, choice): &(&str, String)| {
-        format!("  {subject}\n{}", wrapped(choice, "    "))
-    };
+    let line =
+        |(subject, choice): &(&str, String)| format!("  {subject}\n{}", wrapped(choice, "    "));
     Ok(choices.iter().map(line).collect())
 }
 

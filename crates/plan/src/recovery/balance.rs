@@ -10,8 +10,8 @@
 
 use super::candidates::CandidatePlans;
 use super::{Destination, Layout, RecoveryOptions};
-use crate::seed::below;
 use crate::{Cluster, PlanError};
+use kiln_code::seed::below;
 
 /// Target nodes that are looked at for a lost chunk: those that have received least.
 const CANDIDATES: usize = 8;

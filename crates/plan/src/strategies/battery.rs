@@ -1,8 +1,8 @@
 //! Tests of every strategy, for every row of the table.
 
 use super::STRATEGIES;
-use crate::seed::below;
 use crate::{Cluster, Node, Plan, PlanError, Problem, SearchBudget, strategy};
+use kiln_code::seed::below;
 use kiln_code::{CodeSpec, Codec, Dag, Program, active};
 use std::collections::HashMap;
 use std::sync::Arc;

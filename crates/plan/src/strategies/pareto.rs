@@ -7,9 +7,9 @@
 
 use super::{Basis, PlacementStrategy, central};
 use crate::edges::Edges;
-use crate::seed::below;
 use crate::traffic_table::TrafficTable;
 use crate::{Plan, PlanError, Problem, SearchBudget};
+use kiln_code::seed::below;
 use std::collections::VecDeque;
 
 /// Neighbours between two questions whether a search is over.

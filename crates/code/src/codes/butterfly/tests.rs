@@ -1,6 +1,7 @@
 //! Butterfly codes against the recursive definition of their source.
 
-use crate::combinations::{next_combination, next_random};
+use crate::combinations::next_combination;
+use crate::seed;
 use crate::{Codec, RebuildMethod};
 
 /// A column is its sub-chunks from top to bottom, one byte each.
@@ -43,7 +44,7 @@ fn others(n: usize, lost: &[usize]) -> Vec<usize> {
 /// All chunks of a random codeword, by the recursive definition.
 fn codeword(k: usize) -> Vec<Column> {
     let mut state = k as u64;
-    let mut column = || (0..1 << (k - 1)).map(|_| next_random(&mut state) as u8).collect();
+    let mut column = || (0..1 << (k - 1)).map(|_| seed::next(&mut state) as u8).collect();
     let mut chunks: Vec<Column> = (0..k).map(|_| column()).collect();
     let parities = [horizontal(&chunks), butterfly(&chunks)];
     chunks.extend(parities);

@@ -1,7 +1,8 @@
 //! Clay against its definition and the paper's numbers.
 
 use super::{Clay, ScalarCode};
-use crate::combinations::{next_combination, next_random};
+use crate::combinations::next_combination;
+use crate::seed;
 use crate::{CodeSpec, Codec, RebuildMethod};
 use kiln_gf::field::mul;
 
@@ -24,7 +25,7 @@ fn assert_definition(spec: &str) {
     let grid = &clay.grid;
     let mut state = 11;
     let mut word: Vec<u8> =
-        (0..grid.k * grid.alpha).map(|_| next_random(&mut state) as u8).collect();
+        (0..grid.k * grid.alpha).map(|_| seed::next(&mut state) as u8).collect();
     let parity = codec.encode_plan().unwrap().dag().eval(&word).unwrap();
     word.extend(parity);
     let stored = |node: usize, z: usize| match grid.chunk_of(node) {

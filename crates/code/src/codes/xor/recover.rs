@@ -3,7 +3,7 @@
 //! the rows by row parity and half by diagonals).
 
 use super::Equations;
-use crate::combinations::next_random;
+use crate::seed;
 
 /// Choices up to this number are all tried; above it a seeded descent looks for a good one.
 const EXHAUSTIVE_MAX: usize = 1 << 14;
@@ -156,7 +156,7 @@ impl Search {
                 (best, best_cost) = (end, cost);
             }
             let random = |candidates: &Vec<Candidate>| {
-                next_random(&mut state) as usize % candidates.len().clamp(1, 2)
+                seed::next(&mut state) as usize % candidates.len().clamp(1, 2)
             };
             start = self.candidates.iter().map(random).collect();
         }
@@ -174,7 +174,7 @@ impl Search {
         let mut quiet = 0;
         while quiet < self.candidates.len() && *budget > 0 {
             quiet += 1;
-            let u = next_random(state) as usize % self.candidates.len();
+            let u = seed::next(state) as usize % self.candidates.len();
             for candidate in 0..self.candidates[u].len() {
                 let old = std::mem::replace(&mut now[u], candidate);
                 if candidate == old {

@@ -2,8 +2,9 @@
 
 use super::is_prime;
 use crate::codes::{Choice, build};
-use crate::combinations::{next_combination, next_random};
+use crate::combinations::next_combination;
 use crate::passes::fuse;
+use crate::seed;
 use crate::{Codec, RebuildMethod, Shape};
 
 fn codec(spec: &str) -> Codec {
@@ -24,7 +25,7 @@ fn word(spec: &str, seed: u64) -> Vec<Vec<u8>> {
     let Shape { k, m, alpha } = code.shape();
     let mut state = seed;
     let mut word: Vec<Vec<u8>> =
-        (0..k).map(|_| (0..alpha).map(|_| next_random(&mut state) as u8).collect()).collect();
+        (0..k).map(|_| (0..alpha).map(|_| seed::next(&mut state) as u8).collect()).collect();
     let lost: Vec<usize> = (k..k + m).collect();
     let dag = code.emit(&Choice::new(RebuildMethod::Decode, &lost, (0..k).collect())).unwrap();
     let inputs: Vec<u8> =
@@ -227,7 +228,7 @@ fn packets_are_blocks_coded_alone() {
         let (block, len) = (16 * alpha, 16 * alpha * 2 + alpha * 5);
         let mut state = 9;
         let data: Vec<Vec<u8>> =
-            (0..k).map(|_| (0..len).map(|_| next_random(&mut state) as u8).collect()).collect();
+            (0..k).map(|_| (0..len).map(|_| seed::next(&mut state) as u8).collect()).collect();
         let encode = |codec: &Codec, range: std::ops::Range<usize>| {
             let mut parity = vec![vec![0xa5; range.len()]; m];
             let sources: Vec<&[u8]> = data.iter().map(|c| &c[range.clone()]).collect();

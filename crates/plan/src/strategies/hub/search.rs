@@ -3,7 +3,7 @@
 use super::groups::AggregatorGroup;
 use super::layers::Layers;
 use crate::SearchBudget;
-use crate::seed;
+use kiln_code::seed;
 
 /// Moves between two questions whether to stop.
 const MOVES_A_LOOK: u64 = 1 << 12;

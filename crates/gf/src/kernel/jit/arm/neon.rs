@@ -5,7 +5,6 @@
 
 use std::sync::OnceLock;
 
-use crate::tuning::Level;
 use super::super::super::nibbles;
 use super::super::target::{self, Halves, NoCode, Places as _, Products, Store, Target, Written};
 use super::Arm;
@@ -13,6 +12,7 @@ use super::encode::{Instruction, Place, V, WIDTH};
 use super::operand_addressing::{self, Places};
 use crate::AlignedBuf;
 use crate::block::Block;
+use crate::tuning::Level;
 
 type Listing = target::Listing<Arm>;
 type Term = target::Term<Arm>;

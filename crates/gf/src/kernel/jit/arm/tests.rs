@@ -1,10 +1,10 @@
 use super::super::super::battery::blocks::{Random, forms, random_block};
 use super::super::super::battery::lists::opened;
 use super::super::super::engine::{Addressing, CodeVariant};
-use crate::tuning::Fetch;
 use super::super::call;
 use super::encode::*;
 use super::neon;
+use crate::tuning::Fetch;
 
 const fn place(base: u32, offset: isize) -> Place {
     Place { base: X(base), index: None, offset, moves: false }
@@ -147,7 +147,12 @@ fn blocks_become_code_on_every_machine() {
         for (variant, addressing) in forms() {
             let block = if addressing == Addressing::Listed { &opened } else { &block };
             let make = |registers: &neon::Neon| {
-                call::assemble(registers, (block, Fetch::rule(0, false, false)), variant, addressing)
+                call::assemble(
+                    registers,
+                    (block, Fetch::rule(0, false, false)),
+                    variant,
+                    addressing,
+                )
             };
             let made = neon::PRODUCTS.each_ref().map(make);
             let [Some(plain), Some(three)] = made else {

@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
-use crate::tuning::Level;
 use super::super::super::nibbles;
 use super::super::target::{self, Halves, NoCode, Places as _, Products, Store, Target, Written};
 use super::X86;
@@ -16,6 +15,7 @@ use super::fetch;
 use super::operand_addressing::{HEADER, MAPS, Places, REST_BYTES};
 use crate::AlignedBuf;
 use crate::block::Block;
+use crate::tuning::Level;
 
 type Listing = target::Listing<X86>;
 type Term = target::Term<X86>;

@@ -42,7 +42,10 @@ pub(in super::super::super) fn step(rows: usize) -> usize {
 
 /// An `Entry` for the matrix; `None` when it is too large. With `stream` sources are fetched
 /// ahead and results go past the caches, which takes destinations at multiples of 64.
-pub(in super::super::super) fn assemble(shape: &Shape<'_>, stream: Option<Fetch>) -> Option<Vec<u8>> {
+pub(in super::super::super) fn assemble(
+    shape: &Shape<'_>,
+    stream: Option<Fetch>,
+) -> Option<Vec<u8>> {
     if shape.rows == 0 || shape.cols == 0 || shape.coefficients.len() > MOST_COEFFICIENTS {
         return None;
     }
