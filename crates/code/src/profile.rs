@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Reads a family's own plugin: gives the spec that has the same bytes.
 pub(crate) type ReadProfile = fn(&mut Profile<'_>) -> Result<String, CodeError>;
 
-/// A profile's words that nobody has read yet.
+/// A profile's words that are not read yet.
 pub(crate) struct Profile<'a> {
     pub text: &'a str,
     pub words: BTreeMap<&'a str, &'a str>,

@@ -189,7 +189,7 @@ pub enum GfError {
         /// The unit.
         unit: u32,
     },
-    /// A buffer of this size cannot be had.
+    /// A buffer of this size cannot be allocated.
     #[error("no memory for a buffer of {len} bytes")]
     NoMemory {
         /// Bytes asked for.

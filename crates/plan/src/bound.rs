@@ -1,11 +1,11 @@
 //! Least traffic that a repair can do with: the lower bound behind every comparison.
 //!
 //! One chunk of w sub-chunks of an MDS code is rebuilt from d helpers; let n = d + 1 and q = n - k.
-//! Take any q helpers. Whoever knows the other k - 1 and the rebuilt chunk knows k chunks, hence
-//! everything, and the other k - 1 alone say nothing about the rebuilt chunk: so at least w
+//! Take any q helpers. A node that knows the other k - 1 and the rebuilt chunk knows k chunks,
+//! hence everything, and the other k - 1 alone say nothing about the rebuilt chunk: so at least w
 //! sub-chunks must leave those q nodes. Averaged over all choices of q helpers, with r sub-chunks
-//! going to the new node and x between helpers, that is
-//! x q (k-1) / ((n-1)(n-2)) + r q / (n-1) >= w, so
+//! going to the new node and x between helpers, that is x q (k-1) / ((n-1)(n-2)) + r q / (n-1) >=
+//! w, so
 //!
 //! > T = x + r >= w (n-1)(n-2) / (q (k-1)) - r (q-1) / (k-1), and r >= w.
 //!

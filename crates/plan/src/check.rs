@@ -104,7 +104,7 @@ fn compare(plan: &Plan, execution: &Execution, values: &[Lanes]) -> Result<(), P
     }
     match run.got.len() == repair.outputs().len() {
         true => Ok(()),
-        false => Err(PlanError::Internal("something is persisted that nobody wants".into())),
+        false => Err(PlanError::Internal("something is persisted that is not wanted".into())),
     }
 }
 

@@ -59,7 +59,7 @@ impl Node {
     }
 }
 
-/// The nodes that a plan may use. A plain snapshot: whoever plans takes a new one when it changed.
+/// The nodes that a plan may use. A plain snapshot: planners take a new one when it changed.
 ///
 /// ```
 /// use kiln_plan::{Cluster, Node};

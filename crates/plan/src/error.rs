@@ -35,7 +35,7 @@ pub enum PlanError {
         /// Number that is possible.
         limit: usize,
     },
-    /// The DAG reads a chunk, or makes one, and nobody said which node that concerns.
+    /// The DAG reads a chunk, or makes one, for which no node was named.
     #[error("no node is given for chunk {chunk}, which is {role}")]
     NoNode {
         /// The chunk.

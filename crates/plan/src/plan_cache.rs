@@ -143,7 +143,7 @@ impl PlanCache {
     }
 
     /// A store from bytes, with at most `limit` placements, the latest. Nothing when they are not
-    /// whole: a store is only a cache, so whoever loads it starts with an empty one then.
+    /// whole: a store is only a cache, so loading starts with an empty one then.
     pub fn from_bytes(bytes: &[u8], limit: usize) -> Option<PlanCache> {
         let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(16)?)?;
         if sum != Fingerprint::of(body).to_le_bytes() {

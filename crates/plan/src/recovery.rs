@@ -114,7 +114,7 @@ pub struct RiskClass {
 /// let plan = RecoveryPlan::new(cluster, layout, &emit, Destination::Spread, &options)?;
 /// assert_eq!(plan.jobs().count(), 60);
 /// assert!(plan.makespan() < 1.1 * plan.bound());
-/// plan.plan(0)?.check()?; // every stripe's plan can be had, and proved
+/// plan.plan(0)?.check()?; // every stripe's plan exists, and is proved
 /// # Ok::<(), kiln_plan::PlanError>(())
 /// ```
 #[derive(Debug)]
@@ -379,7 +379,7 @@ fn by_risk(layout: &Layout) -> Vec<(usize, Vec<u32>)> {
     classes.into_iter().rev().collect()
 }
 
-/// A random order, so that whoever works through it uses all links at any time.
+/// A random order, so that work through it uses all links at any time.
 fn shuffle(list: &mut [u32], seed: &mut u64) {
     for last in (1..list.len()).rev() {
         list.swap(last, kiln_code::seed::below(seed, last + 1));

@@ -31,7 +31,7 @@ impl Default for SearchBudget<'_> {
 }
 
 impl<'a> SearchBudget<'a> {
-    /// The moves of a search that nobody gave a limit: a second or so.
+    /// The moves of a search without a limit: a second or so.
     pub const MOVES: u64 = 300_000;
 
     /// [`SearchBudget::MOVES`] with this seed.

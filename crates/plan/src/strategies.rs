@@ -86,7 +86,7 @@ impl PlacementStrategy {
     }
 }
 
-/// The strategy for whoever does not want to choose.
+/// The strategy for users who do not want to choose.
 pub static UNDECIDED: &PlacementStrategy = &best::STRATEGY;
 
 /// All strategies.

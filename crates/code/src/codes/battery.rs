@@ -64,7 +64,7 @@ fn others(n: usize, lost: &[usize]) -> Vec<usize> {
     (0..n).filter(|i| !lost.contains(i)).collect()
 }
 
-/// Nobody makes a plan for what cannot be decoded.
+/// No plan is made for what cannot be decoded.
 fn refuse(codec: &Codec, lost: &[usize], available: &[usize]) {
     for plan in [codec.repair_plan(lost, available), codec.decode_plan(lost, available)] {
         let error = plan.unwrap_err();

@@ -96,7 +96,7 @@ impl ScalarCode {
     }
 
     /// The DAG of a choice of whole chunks. What has the same sources is one step: for an MDS code
-    /// everything, else every group alone, so that nobody multiplies by zero.
+    /// everything, else every group alone, so that no product is by zero.
     pub(super) fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {
         let at = |chunk: usize| At { chunk: chunk as u32, position: 0 };
         let hint = |chunk: usize| Hint { layer: 0, column: chunk as u32 };

@@ -267,7 +267,7 @@ impl DagBuilder {
             names[vertex as usize] = hints.len() as u32;
             hints.push(self.hints[vertex as usize]);
         }
-        // Matrices that pruning made superfluous go, so that nobody prepares them.
+        // Matrices that pruning made superfluous go, so that they are not prepared.
         let mut matrix_names: HashMap<u32, u32> = HashMap::default();
         let mut matrices = Vec::new();
         let (mut steps, mut sources) = (Vec::with_capacity(kept.len()), Vec::new());

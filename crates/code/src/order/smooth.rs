@@ -7,7 +7,7 @@
 //!   is v', all else equal: turning round what lies between puts two steps of digit y' in their
 //!   place. Nodes (u, y) and (w, y) have a run less, (v, y') and (v', y') one more.
 //! - *Ends.* The order's last layer is a neighbour of some layer in the middle: turning round what
-//!   follows that one takes a run from one node and gives one to another. The same at the front.
+//!   follows that one moves a run from one node to another. The same at the front.
 //!
 //! Changes are taken while they lower the sum of squares of the runs of stored nodes. Then the
 //! order is shaken, from a seeded sequence that never changes, and made even again; the better one

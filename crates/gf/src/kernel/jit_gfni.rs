@@ -5,7 +5,7 @@
 //! stream, not one that jumps from source to source), coefficients 0 and 1 cost no
 //! multiplication, and bit-matrices that are used often stay in registers. The code takes
 //! whole vectors; the bytes that are left over go to the `gfni` kernel, and so does all where no
-//! executable memory can be had.
+//! executable memory is available.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

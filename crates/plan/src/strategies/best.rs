@@ -1,4 +1,4 @@
-//! The best of the others, for whoever does not want to choose.
+//! The best of the others, for users who do not want to choose.
 //!
 //! Rules come first: where one of them meets the lower bound there is nothing to search for. Then
 //! layers are searched over hubs, where the hub rule applies; unless that comes near the bound,
@@ -84,7 +84,7 @@ fn meets_bound(plan: &Plan) -> bool {
     exact && plain(plan.problem())
 }
 
-/// Returns whether no more is to be had than a search over hubs may leave: such a plan is not
+/// Returns whether no more is to be gained than a search over hubs may leave: such a plan is not
 /// annealed.
 fn near_bound(plan: &Plan) -> bool {
     let Some(bound) = Bound::of(plan.problem()) else { return false };

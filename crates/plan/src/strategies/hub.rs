@@ -149,7 +149,8 @@ impl<'a> Hubs<'a> {
         Layers::new(&self.shape, hubs, self.nodes, self.limit())
     }
 
-    /// One aggregator group's hubs; layers without a member go to whoever has the fewest so far.
+    /// One aggregator group's hubs; layers without a member go to the member with the fewest so
+    /// far.
     fn of_group(&self, group: &AggregatorGroup) -> Vec<u16> {
         let mut count = vec![0_usize; self.nodes];
         let known: Vec<Option<u16>> = (0..self.shape.layers).map(|l| group.hub(l)).collect();

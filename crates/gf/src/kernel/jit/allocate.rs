@@ -279,7 +279,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         Ok(())
     }
 
-    /// A term that nobody needs any more becomes the sum.
+    /// A term of no further use becomes the sum.
     fn dying(&mut self, terms: &mut Vec<(Value, Factor)>, at: usize) -> Step<Option<usize>> {
         let dies = |&(term, factor): &(Value, Factor)| {
             let in_register = matches!(self.place[term.0 as usize], Place::Register(_));

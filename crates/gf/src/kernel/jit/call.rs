@@ -142,7 +142,7 @@ impl<M: Machine> engine::BlockCode for BlockCode<M> {
     }
 }
 
-/// Returns the bytes of a block's code, which fetches inputs as it is told; nothing where there is
+/// Returns the bytes of a block's code, which fetches inputs ahead; nothing where there is
 /// none.
 pub(in super::super) fn assemble<M: Machine>(
     target: &dyn Target<M>,

@@ -65,7 +65,7 @@ impl Pages {
     }
 }
 
-/// Makes what was just written visible to whoever fetches instructions: caches of instructions are
+/// Makes what was just written visible to the fetching of instructions: caches of instructions are
 /// not kept like those of data there.
 ///
 /// # Safety
@@ -98,7 +98,7 @@ pub(in super::super) fn are_allowed() -> bool {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: our own mapping; whoever runs its code borrows `self`.
+        // SAFETY: our own mapping; each run of its code borrows `self`.
         unsafe { libc::munmap(self.mapping, self.len) };
         IN_USE.fetch_sub(self.len, Ordering::Relaxed);
     }
