@@ -34,7 +34,8 @@ pub trait Source: Read + Send {
     fn changed(&mut self) -> io::Result<bool>;
 }
 
-/// A regular file as source; identity is device, inode, size and modification time.
+/// A regular file as source; identity is device, inode, size, and the times of its last
+/// modification and change of status: the first can be put back, the second cannot.
 ///
 /// ```
 /// use std::io::Write;
@@ -68,11 +69,11 @@ impl FileSource {
 }
 
 fn fingerprint(meta: &Metadata) -> [u8; 16] {
-    let mut bytes = Vec::with_capacity(40);
+    let mut bytes = Vec::with_capacity(56);
     for word in [meta.dev(), meta.ino(), meta.len()] {
         bytes.extend_from_slice(&word.to_le_bytes());
     }
-    for word in [meta.mtime(), meta.mtime_nsec()] {
+    for word in [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()] {
         bytes.extend_from_slice(&word.to_le_bytes());
     }
     let mut id = xxhash_rust::xxh3::xxh3_128(&bytes).to_le_bytes();
@@ -153,5 +154,29 @@ impl<R: Read + Send> Source for StreamSource<R> {
 
     fn changed(&mut self) -> io::Result<bool> {
         Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_file_changed_in_place_with_its_time_put_back_is_another_input() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"some bytes").unwrap();
+        let time = file.as_file().metadata().unwrap().modified().unwrap();
+        let mut source = FileSource::open(file.path()).unwrap();
+        let before = source.identity();
+        // Clocks of file systems are coarse.
+        std::thread::sleep(Duration::from_millis(30));
+        file.seek(SeekFrom::Start(0)).unwrap();
+        file.write_all(b"other text").unwrap();
+        file.as_file().set_modified(time).unwrap();
+        assert!(source.changed().unwrap());
+        assert_ne!(FileSource::open(file.path()).unwrap().identity(), before);
     }
 }
