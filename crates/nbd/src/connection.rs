@@ -1,13 +1,13 @@
 //! One client: negotiation, then requests until it ends.
 
 use std::io::{BufReader, BufWriter, Read, Write};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use rustls::ServerConfig;
 
+use crate::budget::Budget;
 use crate::error::{Result, protocol};
 use crate::handshake::{Handshake, Next};
 use crate::payloads::Payloads;
@@ -15,13 +15,9 @@ use crate::stream::{Incoming, Outgoing, Socket, encrypt, halves};
 use crate::wire::{self, Command, Errno, MAX_OPTION, REQUEST, Request, Style, flag};
 use crate::{About, Change, Export};
 
-/// How long a client may take to say what it wants.
-const NEGOTIATION: Duration = Duration::from_secs(15);
 /// Options that a client may send.
 const MAX_OPTIONS: usize = 1000;
-/// Bytes of requests and replies that one client may have under way.
-const BUDGET: u64 = 96 << 20;
-/// What a request takes of that beside its data.
+/// What a request takes of its client's budget beside its data.
 const EACH: u64 = 4 << 10;
 /// Threads that read for one client.
 const READERS: usize = 4;
@@ -35,37 +31,18 @@ struct Reply {
     cost: u64,
 }
 
-/// What a client has under way.
-#[derive(Default)]
-struct Budget {
-    used: Mutex<u64>,
-    freed: Condvar,
-}
-
-impl Budget {
-    fn take(&self, cost: u64) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        while *used > 0 && *used + cost > BUDGET {
-            used = self.freed.wait(used).unwrap_or_else(PoisonError::into_inner);
-        }
-        *used += cost;
-    }
-
-    fn give(&self, cost: u64) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) -= cost;
-        self.freed.notify_one();
-    }
-}
-
-/// Serves one client to its end.
+/// Serves one client to its end. `negotiated` is asked when its requests begin whether it may
+/// send them; the server ends clients that take too long until then.
 pub(crate) fn serve(
     socket: Socket,
     export: &Arc<dyn Export>,
     tls: Option<&Arc<ServerConfig>>,
+    budget: Budget,
+    negotiated: impl FnOnce() -> bool,
 ) -> Result<()> {
     let ends = socket.try_clone()?;
     let (mut incoming, mut outgoing) = halves(socket)?;
-    incoming.set_timeout(Some(NEGOTIATION))?;
+    incoming.prepare()?;
     let about = export.about();
     let mut handshake = Handshake::new(about.clone(), tls.is_some());
     outgoing.write_all(&wire::HELLO)?;
@@ -78,10 +55,12 @@ pub(crate) fn serve(
     if !negotiate(&mut handshake, &mut incoming, &mut outgoing, tls)? {
         return Ok(());
     }
-    incoming.set_timeout(None)?;
+    if !negotiated() {
+        return protocol("more connections than the server serves");
+    }
     let (style, context) = (handshake.style(), handshake.context());
     let (replies, to_write) = unbounded();
-    let budget = Arc::new(Budget::default());
+    let budget = Arc::new(budget);
     std::thread::scope(|scope| {
         let (todo, reads) = unbounded::<Request>();
         scope.spawn(|| write_replies(outgoing, &to_write, &budget, &ends));
@@ -142,6 +121,7 @@ fn write_replies(outgoing: Outgoing, replies: &Receiver<Reply>, budget: &Budget,
     while let Ok(first) = replies.recv() {
         let mut next = Some(first);
         while let Some(reply) = next {
+            budget.writing(true);
             broken = broken
                 || outgoing.write_all(&reply.head).is_err()
                 || outgoing.write_all(&reply.data).is_err();
@@ -149,6 +129,7 @@ fn write_replies(outgoing: Outgoing, replies: &Receiver<Reply>, budget: &Budget,
             next = replies.try_recv().ok();
         }
         broken = broken || outgoing.flush().is_err();
+        budget.writing(false);
         if broken {
             // Whoever reads requests hears of it; replies to those under way are for nobody.
             socket.end();

@@ -8,6 +8,7 @@
 mod error;
 mod payloads;
 mod stream;
+mod budget;
 mod tls;
 mod wire;
 mod handshake;

@@ -7,15 +7,20 @@ use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
 
+use crate::budget::{Budget, Memory};
 use crate::stream::Socket;
 use crate::{Export, Result, connection};
 
-/// Clients at a time.
+/// Clients that send requests, at a time.
 const MAX_CLIENTS: usize = 64;
+/// Clients that negotiate, at a time: for another one the oldest of them is ended.
+const MAX_NEGOTIATING: usize = 64;
+/// How long a client may take in all to say what it wants.
+const NEGOTIATION: Duration = Duration::from_secs(15);
 /// How long until a new client is looked for again.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -89,13 +94,48 @@ pub struct Server {
 #[derive(Debug, Default)]
 struct Shared {
     ending: AtomicBool,
-    clients: Mutex<HashMap<u64, Socket>>,
+    clients: Mutex<HashMap<u64, Client>>,
     next: AtomicU64,
+    memory: Arc<Memory>,
+}
+
+#[derive(Debug)]
+struct Client {
+    socket: Socket,
+    /// When it came, as long as it negotiates.
+    negotiates: Option<Instant>,
 }
 
 impl Shared {
-    fn clients(&self) -> MutexGuard<'_, HashMap<u64, Socket>> {
+    fn clients(&self) -> MutexGuard<'_, HashMap<u64, Client>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends clients that negotiate for too long, and where there are too many of them the oldest.
+    fn end_slow(&self) {
+        let clients = self.clients();
+        let negotiate = || clients.values().filter_map(|one| Some((one.negotiates?, one)));
+        let oldest = negotiate().min_by_key(|(since, _)| *since);
+        let crowded = negotiate().count() >= MAX_NEGOTIATING;
+        for (since, client) in negotiate() {
+            let is_oldest = oldest.is_some_and(|(first, _)| first == since);
+            if since.elapsed() > NEGOTIATION || (crowded && is_oldest) {
+                client.socket.end();
+            }
+        }
+    }
+
+    /// Notes that a client sends requests from now on; `false`: too many others do.
+    fn negotiated(&self, id: u64) -> bool {
+        let mut clients = self.clients();
+        let busy = clients.values().filter(|client| client.negotiates.is_none()).count();
+        match clients.get_mut(&id) {
+            Some(client) if busy < MAX_CLIENTS => {
+                client.negotiates = None;
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -154,6 +194,7 @@ fn accept(
 ) {
     std::thread::scope(|scope| {
         while !shared.ending.load(Ordering::Acquire) {
+            shared.end_slow();
             let socket = match listener.accept() {
                 Ok(socket) => socket,
                 Err(error) => {
@@ -164,22 +205,26 @@ fn accept(
                     continue;
                 }
             };
-            if shared.clients().len() >= MAX_CLIENTS {
-                log(&format!("a connection was refused: there are {MAX_CLIENTS} already"));
+            if shared.clients().len() >= MAX_CLIENTS + 2 * MAX_NEGOTIATING {
+                // Those that were ended are on their way out.
+                std::thread::sleep(LOOK);
                 continue;
             }
-            let Ok(known) = socket.try_clone() else { continue };
+            let (Ok(known), Ok(ends)) = (socket.try_clone(), socket.try_clone()) else { continue };
             let id = shared.next.fetch_add(1, Ordering::Relaxed);
-            shared.clients().insert(id, known);
+            let client = Client { socket: known, negotiates: Some(Instant::now()) };
+            shared.clients().insert(id, client);
+            let budget = Budget::of(&shared.memory, id, ends);
             scope.spawn(move || {
-                if let Err(error) = connection::serve(socket, export, tls) {
+                let negotiated = || shared.negotiated(id);
+                if let Err(error) = connection::serve(socket, export, tls, budget, negotiated) {
                     log(&error.to_string());
                 }
-                if let Some(socket) = shared.clients().remove(&id) {
-                    socket.end();
+                if let Some(client) = shared.clients().remove(&id) {
+                    client.socket.end();
                 }
             });
         }
-        shared.clients().values().for_each(Socket::end);
+        shared.clients().values().for_each(|client| client.socket.end());
     });
 }

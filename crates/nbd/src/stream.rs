@@ -4,7 +4,6 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rustls::{ServerConfig, ServerConnection};
 
@@ -34,13 +33,11 @@ impl Socket {
         };
     }
 
-    pub(crate) fn set_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+    /// Small messages go at once.
+    pub(crate) fn prepare(&self) -> io::Result<()> {
         match self {
-            Socket::Tcp(socket) => {
-                socket.set_read_timeout(time)?;
-                socket.set_nodelay(true)
-            }
-            Socket::Unix(socket) => socket.set_read_timeout(time),
+            Socket::Tcp(socket) => socket.set_nodelay(true),
+            Socket::Unix(_) => Ok(()),
         }
     }
 }
@@ -109,8 +106,8 @@ pub(crate) fn encrypt(
 }
 
 impl Incoming {
-    pub fn set_timeout(&self, time: Option<Duration>) -> io::Result<()> {
-        self.socket.set_timeout(time)
+    pub fn prepare(&self) -> io::Result<()> {
+        self.socket.prepare()
     }
 }
 

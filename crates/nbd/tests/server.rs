@@ -204,3 +204,57 @@ fn any_option_and_request_is_answered_or_refused() {
         }
     }
 }
+
+#[test]
+fn clients_that_say_nothing_keep_no_others_out() {
+    let (server, address) = start(None);
+    // Twice as many as may negotiate at a time; each has sent a part of an option.
+    let mut silent: Vec<TcpStream> = Vec::new();
+    for _ in 0..128 {
+        let mut socket = TcpStream::connect(address).unwrap();
+        let _ = socket.write_all(&[0, 0, 0, 3, b'I']);
+        silent.push(socket);
+        talk_if_served(address, silent.len());
+    }
+    drop(silent);
+    server.end();
+}
+
+/// An honest client is served beside so many others; every tenth time.
+fn talk_if_served(address: SocketAddr, others: usize) {
+    if others.is_multiple_of(10) {
+        talk(&mut greeted(address));
+    }
+}
+
+#[test]
+fn clients_that_read_nothing_keep_no_others_out() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let export = Arc::new(Memory(Mutex::new(vec![7; 32 << 20])));
+    let server = Server::start(Listener::Tcp(listener), export, None, |_| ()).unwrap();
+    let begun = |socket: &mut TcpStream| {
+        socket.write_all(&go("disk")).unwrap();
+        while answer(socket).0 != 1 {}
+    };
+    let mut deaf: Vec<TcpStream> = Vec::new();
+    for _ in 0..12 {
+        let mut socket = greeted(address);
+        begun(&mut socket);
+        for _ in 0..3 {
+            socket.write_all(&request(0, 0, 32 << 20)).unwrap();
+        }
+        deaf.push(socket);
+    }
+    // A short read is served at once, and a long one when those that hold memory are ended.
+    for len in [512, 32 << 20] {
+        let mut socket = greeted(address);
+        begun(&mut socket);
+        socket.write_all(&request(0, 0, len)).unwrap();
+        // Without structured replies: magic, error, cookie, data.
+        assert_eq!(take(&mut socket, 16)[4..8], [0; 4]);
+        assert!(take(&mut socket, len as usize).iter().all(|byte| *byte == 7), "{len}");
+    }
+    drop(deaf);
+    server.end();
+}
