@@ -47,8 +47,10 @@ impl Volume {
     /// Every byte was checked against the checksum that the map has of its block.
     ///
     /// # Errors
-    /// [`VolumeError::Usage`] past the end; more of the pool is lost than its codes bear.
+    /// [`VolumeError::Usage`] past the end; [`VolumeError::Deposed`]: another writer may have
+    /// changed what this one knows; more of the pool is lost than its codes tolerate.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        self.check_fence()?;
         self.check_range((offset, bytes.len() as u64), self.size())?;
         self.operations.fetch_add(1, Ordering::Relaxed);
         self.count(|so_far| so_far.bytes_read += bytes.len() as u64);
@@ -65,7 +67,7 @@ impl Volume {
                 target.copy_from_slice(&whole[within..within + part.len as usize]);
             }
         }
-        Ok(())
+        self.check_fence()
     }
 
     /// Reads whole blocks.

@@ -259,11 +259,17 @@ impl Volume {
         Ok(())
     }
 
+    /// Refuses to go on after another writer took the volume over.
+    pub(crate) fn check_fence(&self) -> Result<()> {
+        match self.deposed.load(Ordering::Acquire) {
+            true => Err(VolumeError::Deposed { name: self.name.clone() }),
+            false => Ok(()),
+        }
+    }
+
     /// Whether this writer can still write.
     pub(crate) fn still_writes(&self) -> Result<()> {
-        if self.deposed.load(Ordering::Acquire) {
-            return Err(VolumeError::Deposed { name: self.name.clone() });
-        }
+        self.check_fence()?;
         if self.closed.load(Ordering::Acquire) {
             let what = format!("volume {:?} was closed", self.name);
             return Err(VolumeError::Usage { what });
@@ -407,6 +413,7 @@ impl Volume {
     /// # Errors
     /// [`VolumeError::Usage`] past the end.
     pub fn extents(&self, offset: u64, len: u64, most: usize) -> Result<Vec<(u64, bool)>> {
+        self.check_fence()?;
         let state = lock(&self.state);
         self.check_range((offset, len), state.size)?;
         let mut extents: Vec<(u64, bool)> = Vec::new();

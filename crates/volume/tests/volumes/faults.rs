@@ -76,6 +76,10 @@ fn one_writer_at_a_time_and_a_deposed_one_writes_nothing() {
     assert_eq!(bytes, [2; BLOCK]);
     for _ in 0..2 {
         assert!(matches!(write(&first, 3), Err(VolumeError::Deposed { .. })));
+        // Nor does it serve what it knew.
+        let read = first.read(0, &mut bytes);
+        assert!(matches!(read, Err(VolumeError::Deposed { .. })), "{read:?}");
+        assert!(matches!(first.extents(0, 4096, 1), Err(VolumeError::Deposed { .. })));
     }
     assert!(matches!(first.close(), Err(VolumeError::Deposed { .. })));
     write(&second, 4).unwrap();
