@@ -21,8 +21,9 @@ use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, Tab
 use self::checked::CheckedFile;
 pub use self::entry::Listed;
 use crate::Key;
-use crate::Pool;
 use crate::manifest::changes::{self, Position};
+use crate::manifest::quorum::Found;
+use crate::{Pool, PoolConfig};
 
 /// Name to entry.
 const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");
@@ -129,12 +130,33 @@ fn broken(error: impl Into<redb::Error>) -> PoolError {
     PoolError::Index { what: error.into().to_string() }
 }
 
+/// What the nodes say now of an object that an index has.
+pub(crate) struct Now(Found);
+
+impl Now {
+    /// As an index should have it, be it removed; `None`: no manifest is found.
+    pub(crate) fn listed(&self) -> Option<Listed> {
+        self.0.newest.as_ref().map(Listed::of)
+    }
+
+    /// Whether it was removed so long ago that nothing says so any more: all who would have a
+    /// manifest have none, and removals of its time were forgotten.
+    pub(crate) fn is_removed(&self, config: &PoolConfig, known: &Listed) -> bool {
+        let none = self.0.newest.is_none() && self.0.corrupt.is_empty();
+        none && self.0.certain && self.0.denied && known.version <= config.floor
+    }
+}
+
 impl Pool {
+    /// Objects as the nodes have them now.
+    pub(crate) fn found_now(&self, keys: &[Key]) -> Result<Vec<Now>> {
+        let wanted: Vec<(Key, bool)> = keys.iter().map(|key| (*key, false)).collect();
+        Ok(self.ask_each(&wanted)?.into_iter().map(Now).collect())
+    }
+
     /// Objects as an index should have them now, removed ones too; `None`: no manifest is found.
     pub(crate) fn listed_now(&self, keys: &[Key]) -> Result<Vec<Option<Listed>>> {
-        let wanted: Vec<(Key, bool)> = keys.iter().map(|key| (*key, false)).collect();
-        let found = self.ask_each(&wanted)?.into_iter();
-        Ok(found.map(|found| found.newest.as_ref().map(Listed::of)).collect())
+        Ok(self.found_now(keys)?.iter().map(Now::listed).collect())
     }
 }
 
@@ -270,9 +292,18 @@ impl Index {
             return Ok(Refreshed::All(manifests));
         }
         for batch in keys.chunks(ASKED) {
-            let listed = batch.iter().zip(pool.listed_now(batch)?);
-            let listed = listed.filter_map(|(key, listed)| Some((*key, listed?)));
-            self.store(&listed.collect::<Vec<_>>())?;
+            let (mut listed, mut forgotten) = (Vec::new(), Vec::new());
+            for (key, now) in batch.iter().zip(pool.found_now(batch)?) {
+                match (now.listed(), self.by_key(key)?) {
+                    (Some(now), _) => listed.push((*key, now)),
+                    (None, Some(known)) if now.is_removed(&pool.config, &known) => {
+                        forgotten.push(known.name);
+                    }
+                    _ => {}
+                }
+            }
+            self.forget(&forgotten)?;
+            self.store(&listed)?;
         }
         if !keys.is_empty() {
             self.settle(pool, epoch, &positions)?;

@@ -2,6 +2,7 @@
 
 pub mod queue;
 pub(crate) mod unreferenced_shards;
+pub(crate) mod damage_marks;
 pub(crate) mod survey;
 pub(crate) mod health;
 pub(crate) mod object_repair;

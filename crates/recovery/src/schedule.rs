@@ -268,7 +268,9 @@ impl Scheduler {
             return Next::Rest(BETWEEN);
         }
         self.report.surveyed(status, &self.queue);
-        self.more = status.endangered.values().sum::<u64>() > self.queue.len() as u64;
+        // Some wait for their nodes alone: nothing is to be rebuilt.
+        let lacking = status.endangered.values().sum::<u64>().saturating_sub(status.waiting);
+        self.more = lacking > self.queue.len() as u64;
         if wants.is_empty() { Next::Settle } else { Next::Plan(wants) }
     }
 

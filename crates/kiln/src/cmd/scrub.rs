@@ -140,10 +140,15 @@ fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
     let mut text =
         format!("{} of {} scrubbed: ", count(report.objects, "object"), sizes::show(report.bytes));
     text += &match (report.unreadable, report.damaged) {
+        (0, 0) if report.unasked > 0 => "the rest is whole\n".to_owned(),
         (0, 0) => "all whole\n".to_owned(),
         (0, damaged) => format!("{damaged} damaged but recoverable; run kiln repair\n"),
         (unreadable, damaged) => format!("{unreadable} NOT READABLE, {damaged} damaged\n"),
     };
+    if report.unasked > 0 {
+        let objects = count(report.unasked, "object");
+        text += &format!("{objects} not checked: nodes became unavailable; run kiln scrub again\n");
+    }
     for finding in &report.findings {
         let lost: Vec<String> = finding.lost.iter().map(u16::to_string).collect();
         let what = match (finding.margin, lost.is_empty()) {

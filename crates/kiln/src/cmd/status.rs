@@ -103,7 +103,8 @@ impl Status {
 fn exit(status: &PoolStatus) -> Exit {
     let away = status.nodes.iter().any(|node| !node.present);
     let whole = status.whole == status.objects && status.unclaimed == 0;
-    match (status.unreadable, status.incomplete, whole && !away) {
+    let unknown = status.incomplete || status.unasked > 0;
+    match (status.unreadable, unknown, whole && !away) {
         (0, false, true) => Exit::Done,
         (0, false, false) => Exit::Damaged,
         _ => Exit::NotRecoverable,
@@ -141,7 +142,8 @@ fn answers(Shown { status, logs, work }: &Shown<'_>) -> String {
     let endangered = status.objects.saturating_sub(status.whole);
     let least = status.endangered.keys().next().copied().unwrap_or(0);
     let least_log = logs.iter().map(|log| log.here() as i32 - 1).min().unwrap_or(0);
-    let safe = match (status.unreadable, status.incomplete, endangered) {
+    let unknown = status.incomplete || status.unasked > 0;
+    let safe = match (status.unreadable, unknown, endangered) {
         (0, ..) if least_log < 0 => {
             "is all data safe?    NO: unsealed writes of a volume are unavailable (no log replica reachable)".to_owned()
         }
@@ -199,6 +201,11 @@ fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
     }
     if status.unreadable > 0 {
         text += &format!("  {} NOT READABLE now\n", count(status.unreadable, "object"));
+    }
+    if status.unasked > 0 {
+        let objects = count(status.unasked, "object");
+        text +=
+            &format!("  {objects} cannot be checked: too many of their nodes are unavailable\n");
     }
     if status.incomplete {
         text += INCOMPLETE;

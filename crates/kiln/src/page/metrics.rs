@@ -80,6 +80,7 @@ fn risk(status: &PoolStatus) -> Vec<Metric> {
         ("kiln_pool_bytes", "Bytes of all objects", status.bytes),
         ("kiln_pool_whole_objects", "Objects that lack nothing", status.whole),
         ("kiln_pool_unreadable_objects", "Objects that cannot be read now", status.unreadable),
+        ("kiln_pool_unasked_objects", "Objects too many of whose nodes are away", status.unasked),
         ("kiln_pool_unclaimed_shards", "Shards of no known object", status.unclaimed),
         ("kiln_pool_rebuild_bytes", "Bytes that repairs have to write", status.to_rebuild),
         (

@@ -13,6 +13,9 @@ use kiln_stripe::{PoolError, Result};
 /// Most bytes of an object's name: what the header of a shard can hold.
 pub const MAX_NAME: usize = 1024;
 
+/// What the names of marks of damage end with.
+const DAMAGED: &str = ".damaged";
+
 /// What an object's files are called on nodes: the first 128 bits of the SHA-256 of its name.
 ///
 /// Two names with one key are not expected in the lifetime of any pool; should it happen, the name
@@ -122,6 +125,16 @@ pub enum NodeFile {
         /// Who repairs, see [`crate::PoolConfig::repairer`]; 0 is not in the name.
         by: u64,
     },
+    /// `.KEY.RUN.DAMAGE.kiln.damaged`, empty: a scrub found this damage, and no repair has mended
+    /// it yet. Surveys by any client count it.
+    Damaged {
+        /// The object.
+        key: Key,
+        /// Identity of the encode run.
+        run: [u8; 16],
+        /// The shard, or the manifest, as [`crate::Index::set_damage`] numbers them.
+        index: u16,
+    },
     /// `.KEY.RUN.INDEX.kiln.SINCE.quarantine`: a shard that nothing seems to need, kept for a
     /// while.
     QuarantinedShard {
@@ -152,6 +165,7 @@ impl NodeFile {
             | NodeFile::Shard { key, .. }
             | NodeFile::ShardPart { key, .. }
             | NodeFile::RepairPart { key, .. }
+            | NodeFile::Damaged { key, .. }
             | NodeFile::QuarantinedShard { key, .. }
             | NodeFile::QuarantinedManifest { key, .. } => *key,
         }
@@ -173,6 +187,9 @@ impl NodeFile {
             }
             NodeFile::RepairPart { key, run, index, by } => {
                 names::repair_part_of(&format!("{}.{by:x}", shard_name(key, run, *index)))
+            }
+            NodeFile::Damaged { key, run, index } => {
+                format!(".{}{DAMAGED}", shard_name(key, run, *index))
             }
             NodeFile::QuarantinedShard { key, run, index, since } => {
                 format!(".{}.{since:x}{QUARANTINE}", shard_name(key, run, *index))
@@ -220,6 +237,10 @@ fn parse(name: &str) -> Option<NodeFile> {
     if let Some(inner) = hidden.strip_suffix(QUARANTINE) {
         let (file, since) = inner.rsplit_once('.')?;
         return parse(file)?.quarantined(u64::from_str_radix(since, 16).ok()?);
+    }
+    if let Some(inner) = hidden.strip_suffix(DAMAGED) {
+        let (key, run, index) = parse_shard(inner)?;
+        return Some(NodeFile::Damaged { key, run, index });
     }
     let inner = hidden.strip_suffix(PART)?;
     if let Some(inner) = inner.strip_suffix(MANIFEST) {
@@ -289,6 +310,7 @@ mod tests {
                 NodeFile::RepairPart { key, run, index, by: 0 },
                 NodeFile::QuarantinedShard { key, run, index, since: started },
                 NodeFile::QuarantinedManifest { key, since: started },
+                NodeFile::Damaged { key, run, index },
             ] {
                 let name = file.name();
                 prop_assert_eq!(NodeFile::parse(&name), Some(file));

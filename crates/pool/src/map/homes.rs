@@ -51,6 +51,15 @@ impl Homes<'_> {
         distinct(self.nodes.iter().filter(missing).map(|(_, domain)| *domain)) + 1 < self.copies
     }
 
+    /// How many more of these domains may be missing while [`Homes::answered`] holds; negative: it
+    /// does not hold.
+    pub fn spare(&self, by: impl Fn(usize) -> bool) -> i32 {
+        let missing = |(at, _): &&(Option<usize>, &str)| at.is_none_or(|at| !by(at));
+        let missing = distinct(self.nodes.iter().filter(missing).map(|(_, domain)| *domain));
+        let spare = self.copies as i32 - 1 - missing as i32;
+        if self.positions().all(by) { spare.max(0) } else { spare }
+    }
+
     /// Whether a version that these nodes have was, or may have been, acknowledged.
     pub fn hold(&self, has: impl Fn(usize) -> bool) -> bool {
         let holds = |(at, _): &&(Option<usize>, &str)| at.is_some_and(&has);

@@ -190,6 +190,25 @@ impl Pool {
         Pool { config, nodes, codecs: Mutex::default(), sequence }
     }
 
+    /// The same pool without the nodes that answered when they were used first and do not now;
+    /// `None`: all do.
+    pub(crate) fn without_silent(&self) -> Option<Pool> {
+        let ask = |_, (at, store): (usize, &dyn Backend)| {
+            let answers = matches!(identity(store), Ok(Some(_)));
+            Ok::<_, Infallible>((!answers).then_some(at))
+        };
+        let silent: Vec<usize> = match self.in_parallel(self.present().collect(), ask) {
+            Ok(silent) => silent.into_iter().flatten().collect(),
+            Err(never) => match never {},
+        };
+        if silent.is_empty() {
+            return None;
+        }
+        let mut pool = self.with_config(self.config.clone());
+        silent.into_iter().for_each(|at| pool.nodes[at].entered = OnceLock::new());
+        Some(pool)
+    }
+
     /// Whether a node has a new disk that may lack something.
     pub(crate) fn is_backfilling(&self) -> bool {
         !self.config.is_settled() || (0..self.nodes.len()).any(|at| self.is_unsure(at))
@@ -255,6 +274,7 @@ impl Pool {
 
     /// Nodes that cannot be used, and why.
     pub fn away(&self) -> Vec<(&NodeConfig, &str)> {
+        self.enter(0..self.nodes.len());
         self.nodes.iter().filter_map(|node| Some((&node.config, node.store().err()?))).collect()
     }
 
@@ -292,6 +312,7 @@ impl Pool {
 
     /// Nodes that can be used, by position.
     pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &dyn Backend)> {
+        self.enter(0..self.nodes.len());
         let stores = self.nodes.iter().map(|node| node.store().ok());
         stores.enumerate().filter_map(|(at, store)| Some((at, &**store?)))
     }
@@ -364,6 +385,7 @@ impl Pool {
         let mut nodes: Vec<usize> = nodes.collect();
         nodes.sort_unstable();
         nodes.dedup();
+        self.enter(nodes.iter().copied());
         let nodes: Vec<kiln_stripe::Node> = nodes.into_iter().filter_map(node).collect();
         Ok(node::lock(&nodes, settings, false)?.0)
     }

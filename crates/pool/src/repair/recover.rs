@@ -170,7 +170,7 @@ impl Pool {
             };
             match self.heal(&listed.name, &heal, &inner) {
                 Ok(healed) => {
-                    index.set_damage(&[(key, Vec::new())])?;
+                    self.note_mended(&key, index)?;
                     // Where nothing was lacking, the index has an earlier version of it.
                     if healed.manifest || healed.rebuilt.is_empty() {
                         renewed.extend(self.listed(&key)?);

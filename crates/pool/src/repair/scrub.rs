@@ -6,8 +6,10 @@ use serde::Serialize;
 
 use crate::data::shards::Member;
 use crate::data::shards::ObjectShards;
-use crate::index::{Index, THE_MANIFEST, suspect};
+use crate::index::{Index, THE_MANIFEST, suspect, suspected};
+use crate::manifest::quorum::Found;
 use crate::map::config::is_zero;
+use crate::repair::health::Health;
 use crate::repair::object_repair::Quiet;
 use crate::repair::queue::RepairQueue;
 use crate::repair::unreferenced_shards::Strays;
@@ -62,6 +64,10 @@ pub struct ScrubReport {
     pub damaged: u64,
     /// Objects that cannot be read in full.
     pub unreadable: u64,
+    /// Objects that could not be looked at in full, since nodes became unavailable meanwhile: the
+    /// scrub says nothing of them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unasked: u64,
     /// Objects that lack copies of their manifest.
     #[serde(rename = "thin")]
     pub under_replicated: u64,
@@ -259,14 +265,10 @@ impl Pool {
         let found = match self.look_at_all(&key, &listed.name) {
             Ok(found) => found,
             Err(error) => {
-                report.unreadable += 1;
-                // The number of copies is unknown.
-                report.under_replicated += 1;
-                let notes = vec![error.to_string()];
-                tell(
-                    report,
-                    Finding { object: listed.name.clone(), margin: -1, notes, lost: vec![] },
-                );
+                if let Some(pool) = self.without_silent() {
+                    return pool.scrub_object(listed, index, req, queue, report, settings);
+                }
+                self.tell_unlooked(listed, &error, report, settings);
                 return Ok(None);
             }
         };
@@ -280,9 +282,16 @@ impl Pool {
             // Its shards, if there are any, are to be seen as those of no object.
             index.forget(std::slice::from_ref(&listed.name))?;
         }
+        let run = found.newest.as_ref().map(|manifest| manifest.run);
+        let is_corrupt = !found.corrupt.is_empty();
         let Some(health) = self.health_in_force(found, req.depth, &inner)? else {
             return Ok(None);
         };
+        if !health.is_whole()
+            && let Some(pool) = self.without_silent()
+        {
+            return pool.scrub_object(listed, index, req, queue, report, settings);
+        }
         report.under_replicated += u64::from(health.under_replicated);
         if listed.k == 0 || req.depth < Depth::Data {
             settings.observer.advance(listed.size);
@@ -293,23 +302,43 @@ impl Pool {
         if health.is_whole() {
             return Ok((req.depth >= Depth::Data).then_some((key, Vec::new())));
         }
+        queue.report(health.damaged(key), req.now_ms);
+        if has_left(&health, listed, report) {
+            report.unasked += 1;
+            return Ok(None);
+        }
         if health.margin < 0 {
             report.unreadable += 1;
         } else {
             report.damaged += 1;
         }
-        queue.report(health.damaged(key), req.now_ms);
-        // Missing files are found again by any survey; corrupt ones must be remembered.
-        let rot = |i: &u16| !health.away.contains(i) && !health.leaving.contains(i);
-        let remembered = |i: &u16| suspect(*i, health.wrong.contains(i));
-        let mut damaged: Vec<u16> =
-            health.targets.iter().filter(|i| rot(i)).map(remembered).collect();
-        if health.under_replicated {
-            damaged.push(THE_MANIFEST);
+        let damaged = remembered(&health);
+        if let (Some(run), false) = (run, req.dry_run) {
+            self.mark_damage(&key, &run, &listed.nodes, &lasting(&damaged, is_corrupt), settings);
         }
         let (lost, notes) = (health.targets, health.notes);
         tell(report, Finding { object: listed.name.clone(), lost, margin: health.margin, notes });
         Ok(Some((key, damaged)))
+    }
+
+    /// Tells of an object of which nobody could say whether there is one.
+    fn tell_unlooked(
+        &self,
+        listed: &Listed,
+        error: &PoolError,
+        report: &mut ScrubReport,
+        settings: &Settings<'_>,
+    ) {
+        if matches!(error, PoolError::MapChanged { .. }) || !self.away().is_empty() {
+            settings.observer.warn(&error.to_string());
+            report.unasked += 1;
+            return;
+        }
+        report.unreadable += 1;
+        // The number of copies is unknown.
+        report.under_replicated += 1;
+        let (object, notes) = (listed.name.clone(), vec![error.to_string()]);
+        tell(report, Finding { object, margin: -1, notes, lost: vec![] });
     }
 
     /// Files on nodes that no manifest in force asks for.
@@ -400,6 +429,13 @@ impl Pool {
                 homes.any(|at| self.nodes[at].config.id == *node)
             }
             NodeFile::QuarantinedShard { .. } | NodeFile::QuarantinedManifest { .. } => false,
+            // Damage that this scrub has not found is looked for before its mark goes.
+            NodeFile::Damaged { key, run, index: damage } => {
+                let is_of =
+                    |listed: Listed| !listed.deleted && listed.run == kiln_stripe::names::hex(run);
+                let seen = || Ok::<_, PoolError>(index.damage_of(key)?.contains(damage));
+                index.by_key(key)?.is_some_and(is_of) && (req.depth < Depth::Data || seen()?)
+            }
             NodeFile::ManifestPart { started, .. } | NodeFile::ShardPart { started, .. } => {
                 !old(*started)
             }
@@ -434,6 +470,21 @@ impl Pool {
         let shards = ObjectShards::open(self, newest)?;
         let there = shards.members.get(at);
         Ok(there.is_none_or(|there| matches!(there, Member::Here { damage: None, .. })))
+    }
+
+    /// Whether damage that a mark tells of is there no more.
+    fn is_mended(&self, file: &NodeFile, found: &Found, settings: &Settings<'_>) -> Result<bool> {
+        let (NodeFile::Damaged { run, index, .. }, Some(newest)) = (file, &found.newest) else {
+            return Ok(true);
+        };
+        if newest.run != *run {
+            return Ok(true);
+        }
+        let health = self.health(found, Depth::Parity, &[], settings)?;
+        Ok(match *index {
+            THE_MANIFEST => found.corrupt.is_empty(),
+            index => !health.targets.contains(&(suspected(index).0 as u16)),
+        })
     }
 
     /// Makes sure under the locks that a file is a leftover, and removes it.
@@ -474,6 +525,12 @@ impl Pool {
         {
             return self.leave_quarantine(at, file, *since, &found, req, report);
         }
+        if let NodeFile::Damaged { .. } = file {
+            if !req.dry_run && self.is_mended(file, &found, settings)? {
+                self.usable(at)?.remove(&file.name())?;
+            }
+            return Ok(());
+        }
         let doomed = self.is_leftover(node, file, found.newest.as_ref())?;
         if !doomed {
             return Ok(());
@@ -495,6 +552,29 @@ impl Pool {
     }
 }
 
+/// Damage that must be remembered: missing files are found again by any survey.
+fn remembered(health: &Health) -> Vec<u16> {
+    let rot = |i: &&u16| !health.away.contains(i) && !health.leaving.contains(i);
+    let numbered = |i: &u16| suspect(*i, health.wrong.contains(i));
+    let mut damaged: Vec<u16> = health.targets.iter().filter(rot).map(numbered).collect();
+    damaged.extend(health.under_replicated.then_some(THE_MANIFEST));
+    damaged
+}
+
+/// Damage of these that names do not show; `is_corrupt`: a copy of the manifest is.
+fn lasting(damaged: &[u16], is_corrupt: bool) -> Vec<u16> {
+    damaged.iter().filter(|one| **one != THE_MANIFEST || is_corrupt).copied().collect()
+}
+
+/// Whether an object lacks only what nodes have that became unavailable during the scrub.
+fn has_left(health: &Health, listed: &Listed, report: &ScrubReport) -> bool {
+    let left = |index: &u16| {
+        let node = listed.nodes.get(usize::from(*index));
+        node.is_some_and(|id| !report.away.contains(id))
+    };
+    health.away.iter().any(left) && health.away.len() == health.targets.len()
+}
+
 /// Leftovers of one node that are looked at in one scrub.
 const MAX_SUSPECTS: usize = 100_000;
 
@@ -508,7 +588,8 @@ pub(crate) fn tell(report: &mut ScrubReport, finding: Finding) {
 impl ScrubReport {
     /// Whether everything is as it should be.
     fn judge(&mut self) {
-        self.clean = self.damaged + self.unreadable + self.under_replicated + self.unproven == 0
+        let found = self.damaged + self.unreadable + self.under_replicated + self.unproven;
+        self.clean = found + self.unasked == 0
             && self.away.is_empty()
             && self.leftovers == self.leftovers_removed
             && self.astray == self.brought_back;

@@ -13,6 +13,8 @@ use serde::Serialize;
 use self::judge::{Counted, Lack};
 use crate::Pool;
 use crate::index::{ASKED, Index, Lookup, THE_MANIFEST, suspected};
+use crate::map::config::is_zero;
+use crate::repair::damage_marks::Mark;
 use crate::repair::queue::{Damaged, RepairQueue};
 use crate::{Key, NodeFile};
 
@@ -35,6 +37,14 @@ pub struct PoolStatus {
     pub endangered: BTreeMap<i32, u64>,
     /// Objects that cannot be read now.
     pub unreadable: u64,
+    /// Objects of which nobody can say now whether what is here is in force: too many of the nodes
+    /// that would know are unavailable. They are neither whole nor damaged.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unasked: u64,
+    /// Of the endangered ones those that lack nothing that could be rebuilt: nodes are unavailable
+    /// that have copies of their manifests, or would be asked for them.
+    #[serde(skip)]
+    pub waiting: u64,
     /// Objects that lack copies of their manifest on nodes that are there.
     #[serde(rename = "thin")]
     pub under_replicated: u64,
@@ -146,19 +156,13 @@ impl Pool {
         now_ms: u64,
     ) -> Result<PoolStatus> {
         let mut status = PoolStatus { pool: self.config.name.clone(), ..PoolStatus::default() };
-        // Damaged objects only: bounded by the queue's capacity.
         let mut lacks: BTreeMap<Key, Lack> = BTreeMap::new();
-        for (key, mut lost) in index.damage(MOST_DAMAGED)? {
-            let all = lost.len();
-            lost.retain(|index| *index != THE_MANIFEST);
-            lost.iter_mut().for_each(|index| *index = suspected(*index).0 as u16);
-            let under_replicated = lost.len() < all;
-            lacks.insert(key, Lack { lost, under_replicated, ..Lack::default() });
-        }
+        let mut marks = Vec::new();
         let mut group = Group::default();
         let lookup = index.lookup()?;
+        self.enter(0..self.nodes.len());
         for at in 0..self.nodes.len() {
-            let row = self.list_node(at, &lookup, &mut group, &mut status.unfinished);
+            let row = self.list_node(at, &lookup, &mut group, (&mut status.unfinished, &mut marks));
             status.nodes.push(row);
             if group.marks.len() >= MOST_MARKS {
                 let unknown = std::mem::take(&mut group.unknown);
@@ -167,12 +171,24 @@ impl Pool {
             }
         }
         self.compare(index, &group, &mut status, &mut lacks)?;
+        self.take_up_marks(index, marks)?;
+        // Damaged objects only: bounded by the queue's capacity.
+        for (key, mut lost) in index.damage(MOST_DAMAGED)? {
+            let all = lost.len();
+            lost.retain(|index| *index != THE_MANIFEST);
+            lost.iter_mut().for_each(|index| *index = suspected(*index).0 as u16);
+            let under_replicated = lost.len() < all;
+            let lack = lacks.entry(key).or_default();
+            lack.lost.extend(lost);
+            lack.under_replicated |= under_replicated;
+        }
+        let seen = self.seen(&status);
         let mut all = Counted { status: &mut status, queue, now_ms };
         // Logs are read where something is lacking only: far away they are what a survey costs.
         let (mut changed, mut doubtful) = (None, Vec::new());
         index.each("", None, |listed| {
-            let (key, judged) = self.judge(&listed, &lacks)?;
-            if !judged.is_whole() && changed.is_none() {
+            let (key, judged) = self.judge(&listed, &lacks, &seen)?;
+            if judged.lacks_something() && changed.is_none() {
                 changed = Some(index.changed(self)?);
             }
             let has_changed = |keys: &HashSet<Key>| keys.contains(&key);
@@ -183,7 +199,7 @@ impl Pool {
             }
             Ok(true)
         })?;
-        self.look_again(&doubtful, lacks, index, &mut all)?;
+        self.look_again(&doubtful, lacks, &seen, index, &mut all)?;
         // That an object was removed must not be forgotten either.
         let unsettled = self.is_backfilling();
         for listed in index.tombstones()? {
@@ -210,7 +226,7 @@ impl Pool {
         at: usize,
         index: &Lookup,
         group: &mut Group,
-        unfinished: &mut Vec<(Key, u16, usize)>,
+        (unfinished, marks): (&mut Vec<(Key, u16, usize)>, &mut Vec<Mark>),
     ) -> NodeStatus {
         let config = &self.nodes[at].config;
         let mut row = NodeStatus {
@@ -236,6 +252,9 @@ impl Pool {
                         if group.unknown.len() < MOST_UNKNOWN && index.lacks(&key) {
                             group.unknown.insert(key);
                         }
+                    }
+                    Some(NodeFile::Damaged { key, run, index }) if marks.len() < MOST_DAMAGED => {
+                        marks.push((key, run, index));
                     }
                     Some(NodeFile::RepairPart { key, index, by, .. })
                         if by == self.config.repairer && unfinished.len() < MOST_UNFINISHED =>

@@ -1,10 +1,12 @@
 //! Disks that are lost while a pool is open, with an empty folder in their place.
 
+use std::io::ErrorKind;
+
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
     HealRequest, Index, Needs, Pool, PutReport, PutRequest, RecoverRequest, ScrubRequest,
 };
-use kiln_store::Backend;
+use kiln_store::{Backend, Fault, FaultAction};
 use kiln_stripe::{PoolError, Silent, Source, StreamSource};
 
 use crate::world::*;
@@ -207,4 +209,103 @@ fn removed_stays_removed(lost: usize) {
         assert!(matches!(got, Err(PoolError::NoObject { .. })), "node {lost}: {got:?}");
     }
     assert_eq!(forgotten, 1, "node {lost}: in the end nothing is left of it");
+}
+
+/// A node that goes away while a scrub reads is no damage.
+#[test]
+fn a_node_that_leaves_during_a_scrub_damages_nothing() {
+    let first = World::new("clay:4+2", 8);
+    for (name, bytes) in objects(0) {
+        first.put(&name, &bytes).unwrap();
+    }
+    let mut ended = 0;
+    for after in (0..400).step_by(20) {
+        let world = first.copy();
+        let (pool, index) = (world.pool(), Index::in_memory().unwrap());
+        index.refresh(&pool, b"", &Silent).unwrap();
+        let fault = FaultAction::Fail(ErrorKind::NotConnected);
+        world.disks[3].faulty.inject(Fault::new(fault).after(after).always());
+        let mut queue = RepairQueue::new(Rules::default());
+        let req = ScrubRequest { now_ms: 3_000, ..ScrubRequest::default() };
+        // What follows the objects needs the locks of all nodes.
+        if let Ok(report) = pool.scrub(&index, &mut queue, &req, &settings()) {
+            let found = (report.damaged, report.unreadable, report.findings.len());
+            assert_eq!(found, (0, 0, 0), "{after}: {report:#?}");
+            ended += 1;
+        }
+        world.disks[3].faulty.heal();
+        let status = world.pool().survey(&index, &mut queue, 4_000).unwrap();
+        assert_eq!(status.whole, status.objects, "{after}: {status:#?}");
+    }
+    assert!(ended > 10, "{ended}");
+}
+
+/// An index that missed a removal, of which nothing tells any more.
+#[test]
+fn an_index_that_missed_a_removal_heals() {
+    let world = World::new("rs:3+2", 8);
+    for (name, bytes) in objects(0) {
+        world.put(&name, &bytes).unwrap();
+    }
+    let stale = [(), ()].map(|()| Index::in_memory().unwrap());
+    for index in &stale {
+        index.refresh(&world.pool(), b"", &Silent).unwrap();
+    }
+    world.remove("o0-0").unwrap();
+    world.remove("o0-3").unwrap();
+    let other = Index::in_memory().unwrap();
+    other.refresh(&world.pool(), b"", &Silent).unwrap();
+    let mut queue = RepairQueue::new(Rules::default());
+    let day = 24 * 3_600_000;
+    let req = ScrubRequest { now_ms: 30 * day, ..ScrubRequest::default() };
+    let report = world.pool().scrub(&other, &mut queue, &req, &settings()).unwrap();
+    assert_eq!(report.forgotten, 2, "{report:#?}");
+    for (stale, logs) in stale.iter().zip([true, false]) {
+        if logs {
+            stale.refresh(&world.pool(), b"", &Silent).unwrap();
+        }
+        let status = world.pool().survey(stale, &mut queue, 31 * day).unwrap();
+        let said = (status.objects, status.whole, status.unreadable);
+        assert_eq!(said, (14, 14, 0), "{logs}: {status:#?}");
+    }
+}
+
+/// What a scrub found is seen by a client that has another index, until it is repaired.
+#[test]
+fn damage_that_one_client_found_is_seen_by_others() {
+    let world = World::new("rs:4+2", 8);
+    world.put("o", &data(20_000, 1)).unwrap();
+    let shards: Vec<(usize, String)> = (0..8)
+        .flat_map(|node| world.files(node).into_iter().map(move |file| (node, file)))
+        .filter(|(_, file)| file.ends_with(".kiln"))
+        .collect();
+    for (node, file) in &shards[..2] {
+        let mut bytes = world.disks[*node].memory.bytes(file).unwrap();
+        let at = bytes.len() / 2;
+        bytes[at] ^= 1;
+        world.disks[*node].memory.put(file, bytes);
+    }
+    let fresh = || {
+        let index = Index::in_memory().unwrap();
+        index.refresh(&world.pool(), b"", &Silent).unwrap();
+        index
+    };
+    let survey = |index: &Index| {
+        let mut queue = RepairQueue::new(Rules::default());
+        world.pool().survey(index, &mut queue, 4_000).unwrap()
+    };
+    assert_eq!(survey(&fresh()).whole, 1, "names do not show it");
+    let req = ScrubRequest { now_ms: 3_000, ..ScrubRequest::default() };
+    let mut queue = RepairQueue::new(Rules::default());
+    let report = world.pool().scrub(&fresh(), &mut queue, &req, &settings()).unwrap();
+    assert_eq!((report.damaged, report.leftovers), (1, 0), "{report:#?}");
+    let status = survey(&fresh());
+    assert_eq!((status.whole, status.endangered.get(&0)), (0, Some(&1)), "{status:#?}");
+    let recover = RecoverRequest { now_ms: 5_000, ..RecoverRequest::default() };
+    let report = world.pool().recover(&fresh(), &recover, &settings()).unwrap();
+    assert_eq!((report.repaired, report.failed_count), (1, 0), "{report:#?}");
+    assert_eq!(survey(&fresh()).whole, 1);
+    let left = (0..8).flat_map(|node| world.files(node)).find(|file| file.ends_with(".damaged"));
+    assert_eq!(left, None);
+    assert!(world.get("o").unwrap() == data(20_000, 1));
 }

@@ -19,4 +19,5 @@ mod space;
 mod sweep;
 mod together;
 mod trust;
+mod truth;
 mod world;

@@ -282,6 +282,31 @@ pub fn a_forged_map_is_no_map() {
     assert!(world.get("y").unwrap() == bytes);
 }
 
+/// A lost description is written again from a copy that the key sealed, and from no other one.
+#[test]
+pub fn a_lost_description_comes_back_with_its_seal_alone() {
+    let world = sealed_world("rs:4+2", 8);
+    let copy = world.disks[0].memory.bytes("kiln-pool.toml").unwrap();
+    let none = PoolKeys::default();
+    assert_eq!(PoolConfig::from_copy(&copy, &keys(&[1])).unwrap(), world.config);
+    // Without the key it is known to be sealed.
+    assert_eq!(PoolConfig::from_copy(&copy, &none).unwrap().sealed, world.config.sealed);
+    let open = PoolConfig { sealed: Vec::new(), revision: 900, ..world.config.clone() };
+    let forged = open.to_toml().unwrap().into_bytes();
+    for keys in [keys(&[1]), keys(&[9])] {
+        let error = PoolConfig::from_copy(&forged, &keys).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+    }
+    assert!(PoolConfig::from_copy(&copy, &keys(&[9])).is_err());
+    let mut damaged = copy.clone();
+    damaged[90] ^= 1;
+    assert!(PoolConfig::from_copy(&damaged, &keys(&[1])).is_err());
+    // Nor is it taken where no key is at hand while other nodes say that there is one.
+    let unsealed = PoolConfig::from_copy(&forged, &none).unwrap();
+    let pool = Pool::open(unsealed, &|node| world.open_node(node)).unwrap();
+    assert_eq!(pool.check_unsealed().unwrap_err().kind(), ErrorKind::Refused);
+}
+
 #[test]
 pub fn shards_without_a_manifest_prove_nothing() {
     let world = sealed_world("rs:4+2", 8);

@@ -309,7 +309,11 @@ impl Shared<'_> {
         });
         let damage = self.scheduler().finish();
         if !damage.is_empty() {
-            (recovery.index)(&pool)?.set_damage(&damage)?;
+            let index = (recovery.index)(&pool)?;
+            for (key, found) in &damage {
+                pool.note_damage(key, &index, found, &recovery.settings)?;
+            }
+            index.set_damage(&damage)?;
         }
         Ok(())
     }

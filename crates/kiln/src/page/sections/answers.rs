@@ -33,7 +33,8 @@ fn safe(view: &View) -> String {
     let endangered = status.objects.saturating_sub(status.whole);
     let least = status.endangered.keys().next().copied().unwrap_or(0);
     let least_log = view.logs.lacking().map(|log| log.here() as i32 - 1).min();
-    match (status.unreadable, status.incomplete, endangered) {
+    let unknown = status.incomplete || status.unasked > 0;
+    match (status.unreadable, unknown, endangered) {
         (0, ..) if least_log == Some(-1) => {
             format!("{} what a volume&#39;s log alone has cannot be read", badge("bad", "No"))
         }

@@ -15,6 +15,9 @@ pub fn body(view: &View) -> Option<String> {
     if status.unreadable > 0 {
         row(badge("bad", "cannot be read now"), status.unreadable);
     }
+    if status.unasked > 0 {
+        row(badge("bad", "cannot be checked: nodes are unavailable"), status.unasked);
+    }
     for (margin, objects) in status.endangered.iter().filter(|(margin, _)| **margin >= 0) {
         let kind = if *margin == 0 { "bad" } else { "warn" };
         row(badge(kind, &format!("lacks something, survives {}", more_losses(*margin))), *objects);

@@ -27,12 +27,23 @@ impl Lack {
     }
 }
 
+/// Which nodes can be used, as a survey found it.
+pub(super) struct Seen {
+    present: Vec<bool>,
+    /// All are, and no disk is new: nothing has to be computed for each object.
+    all: bool,
+}
+
 /// One object.
 pub(super) struct Judged {
     size: u64,
     lack: Lack,
     margin: i32,
     bytes: u64,
+    /// Nodes are unavailable that have copies of its manifest, or would be asked for it.
+    is_exposed: bool,
+    /// What is here can be read, but nobody can say whether it is in force.
+    is_unasked: bool,
 }
 
 impl Judged {
@@ -41,11 +52,16 @@ impl Judged {
     /// and not in the others. `changed`: whether that is known of it.
     pub fn is_doubtful(&self, changed: Option<bool>) -> bool {
         let is_lost = self.margin < 0 && !self.lack.is_transient();
-        !self.is_whole() && (changed != Some(false) || is_lost)
+        self.lacks_something() && (changed != Some(false) || is_lost)
     }
 
-    pub fn is_whole(&self) -> bool {
-        self.lack.lost.is_empty() && !self.lack.under_replicated
+    /// Whether a repair has something to do.
+    pub fn lacks_something(&self) -> bool {
+        !self.lack.lost.is_empty() || self.lack.under_replicated
+    }
+
+    fn is_whole(&self) -> bool {
+        !self.lacks_something() && !self.is_exposed && self.margin >= 0
     }
 }
 
@@ -65,12 +81,19 @@ impl Counted<'_> {
             self.status.whole += 1;
             return;
         }
-        let Judged { lack, margin, bytes, .. } = judged;
+        let lacks_something = judged.lacks_something();
+        let Judged { lack, margin, bytes, is_unasked, .. } = judged;
         self.status.under_replicated += u64::from(lack.under_replicated);
-        if margin < 0 {
+        if is_unasked {
+            self.status.unasked += 1;
+        } else if margin < 0 {
             self.status.unreadable += 1;
         } else {
             *self.status.endangered.entry(margin).or_default() += 1;
+            self.status.waiting += u64::from(!lacks_something);
+        }
+        if !lacks_something {
+            return;
         }
         self.status.to_rebuild += bytes;
         let transient = lack.is_transient();
@@ -79,11 +102,19 @@ impl Counted<'_> {
 }
 
 impl Pool {
-    /// What one object lacks.
+    /// Which nodes can be used.
+    pub(super) fn seen(&self, status: &PoolStatus) -> Seen {
+        let present: Vec<bool> = status.nodes.iter().map(|row| row.present).collect();
+        let all = present.iter().all(|here| *here) && !self.is_backfilling();
+        Seen { present, all }
+    }
+
+    /// What one object lacks, and how many further losses it tolerates: by what can be had now.
     pub(super) fn judge(
         &self,
         listed: &Listed,
         lacks: &BTreeMap<Key, Lack>,
+        seen: &Seen,
     ) -> Result<(Key, Judged)> {
         let key = Key::of(&listed.name)?;
         let mut lack = lacks.get(&key).cloned().unwrap_or_default();
@@ -100,22 +131,48 @@ impl Pool {
         let manifests = usize::from(lack.manifests) + listed.manifests.iter().filter(gone).count();
         let manifests = manifests.max(usize::from(lack.under_replicated));
         lack.under_replicated = manifests > 0 || self.is_misplaced(&key, listed);
-        let judged = Judged { size: listed.size, lack, margin: 0, bytes: 0 };
-        if judged.is_whole() {
-            return Ok((key, judged));
+        let lacks_something = !lack.lost.is_empty() || lack.under_replicated;
+        if seen.all && !lacks_something {
+            let (size, margin) = (listed.size, 0);
+            let (is_exposed, is_unasked) = (false, false);
+            return Ok((key, Judged { size, lack, margin, bytes: 0, is_exposed, is_unasked }));
         }
-        let lack = &judged.lack;
         let unreachable = self.unreachable(listed, &lack.lost);
         // A code that this program cannot do is counted as if any k shards were enough.
         let of_data = self.codec(&listed.code).map_or_else(
             |_| listed.m() as i32 - unreachable.len() as i32,
             |codec| codec.margin(&unreachable),
         );
-        let of_manifest = (listed.manifests.len() as i32 - 1) - manifests as i32;
-        let margin = if listed.k == 0 { of_manifest } else { of_data.min(of_manifest.max(0)) };
+        let away = |id: &&String| self.config.position(id).is_some_and(|at| !seen.present[at]);
+        let copies_away = listed.manifests.iter().filter(away).count();
+        let mut margin = listed.manifests.len() as i32 - 1 - (manifests + copies_away) as i32;
+        if listed.k > 0 {
+            // Where copies are the index may not know.
+            margin = if listed.manifests.is_empty() { of_data } else { of_data.min(margin) };
+        }
+        let (spare, silent) = self.spare_homes(&key, listed, seen);
+        let is_unasked = margin >= 0 && spare < 0;
         let shard = listed.size.div_ceil(u64::from(listed.k.max(1)));
         let bytes = shard * lack.lost.len() as u64;
-        Ok((key, Judged { margin, bytes, ..judged }))
+        let (size, margin) = (listed.size, margin.min(spare));
+        let is_exposed = copies_away > 0 || silent;
+        Ok((key, Judged { size, lack, margin, bytes, is_exposed, is_unasked }))
+    }
+
+    /// How many more homes of an object may be silent before nobody can say which version is in
+    /// force, and whether some are.
+    fn spare_homes(&self, key: &Key, listed: &Listed, seen: &Seen) -> (i32, bool) {
+        let (mut least, mut any) = (i32::MAX, false);
+        for homes in self.config.homes(key) {
+            let answers = |at: usize| {
+                let has = || listed.manifests.contains(&self.nodes[at].config.id);
+                seen.present[at] && (!self.is_newer_than(at, homes.since) || has())
+            };
+            let spare = homes.spare(answers);
+            any |= spare + 1 < homes.copies as i32;
+            least = least.min(spare);
+        }
+        (least, any)
     }
 
     /// Counts objects by what they are now, and brings the index up to date with that. What is the
@@ -124,14 +181,21 @@ impl Pool {
         &self,
         doubtful: &[Key],
         mut lacks: BTreeMap<Key, Lack>,
+        seen: &Seen,
         index: &Index,
         all: &mut Counted<'_>,
     ) -> Result<()> {
         for keys in doubtful.chunks(ASKED) {
-            let mut renewed = Vec::new();
-            for (key, now) in keys.iter().zip(self.listed_now(keys)?) {
+            let (mut renewed, mut forgotten) = (Vec::new(), Vec::new());
+            for (key, now) in keys.iter().zip(self.found_now(keys)?) {
                 let Some(mut listed) = index.by_key(key)? else { continue };
-                if let Some(now) = now.filter(|now| *now != listed) {
+                if now.is_removed(&self.config, &listed)
+                    && self.has_no_shard(&listed, lacks.get(key))
+                {
+                    forgotten.push(listed.name);
+                    continue;
+                }
+                if let Some(now) = now.listed().filter(|now| *now != listed) {
                     renewed.push((*key, now.clone()));
                     if now.deleted {
                         continue;
@@ -142,12 +206,23 @@ impl Pool {
                     }
                     listed = now;
                 }
-                let (key, judged) = self.judge(&listed, &lacks)?;
+                let (key, judged) = self.judge(&listed, &lacks, seen)?;
                 all.count(key, judged);
             }
+            index.forget(&forgotten)?;
             index.store(&renewed)?;
         }
         Ok(())
+    }
+
+    /// Whether the lists of the nodes have none of an object's shards, and all that should were
+    /// read.
+    fn has_no_shard(&self, listed: &Listed, lack: Option<&Lack>) -> bool {
+        let gone = listed.nodes.iter().filter(|id| self.config.position(id).is_none()).count();
+        let mut lost = lack.map_or(Vec::new(), |lack| lack.lost.clone());
+        lost.sort_unstable();
+        lost.dedup();
+        lack.is_none_or(|lack| lack.away.is_empty()) && lost.len() + gone >= listed.nodes.len()
     }
 
     /// What an object lacks, by a look at its shards and manifests.

@@ -1,0 +1,105 @@
+//! Marks on nodes of damage that scrubs found and names do not show: any client sees it.
+
+use kiln_store::write_whole;
+use kiln_stripe::{Result, Settings};
+
+use crate::index::{Index, suspected};
+use crate::{Key, NodeFile, Pool};
+
+/// Damage of an object as marks tell of it: the object, its run, and what is damaged.
+pub(crate) type Mark = (Key, [u8; 16], u16);
+
+impl Pool {
+    /// Marks damage of an object that has shards on these nodes: each mark is on the node of its
+    /// shard, or on another one that takes it.
+    pub(crate) fn mark_damage(
+        &self,
+        key: &Key,
+        run: &[u8; 16],
+        nodes: &[String],
+        damage: &[u16],
+        settings: &Settings<'_>,
+    ) {
+        for &index in damage {
+            let shard = suspected(index).0;
+            let own = nodes.get(shard).and_then(|id| self.config.position(id));
+            let file = NodeFile::Shard { key: *key, run: *run, index: shard as u16 }.name();
+            let disk = own.and_then(|at| self.usable(at).ok());
+            if disk.is_some_and(|disk| disk.open(&file).is_err_and(|e| e.is_not_found())) {
+                // Its name is missing, which any survey sees.
+                continue;
+            }
+            let homes = self.config.homes_now(key);
+            let name = NodeFile::Damaged { key: *key, run: *run, index }.name();
+            let write =
+                |at| self.usable(at).is_ok_and(|disk| write_whole(disk, &name, b"").is_ok());
+            if !own.into_iter().chain(homes.positions()).any(write) {
+                let text = "damage was found that could not be marked; other clients miss it";
+                settings.observer.warn(text);
+            }
+        }
+    }
+
+    /// Notes that a repair mended what an index knew of an object's damage.
+    pub(crate) fn note_mended(&self, key: &Key, index: &Index) -> Result<()> {
+        self.unmark_damage(key, index, &index.damage_of(key)?)?;
+        index.set_damage(&[(*key, Vec::new())])
+    }
+
+    /// Removes marks of damage that was mended.
+    fn unmark_damage(&self, key: &Key, index: &Index, damage: &[u16]) -> Result<()> {
+        let Some(listed) = index.by_key(key)?.filter(|_| !damage.is_empty()) else {
+            return Ok(());
+        };
+        let run = kiln_stripe::names::unhex(&listed.run).unwrap_or_default();
+        let name = |index: &u16| NodeFile::Damaged { key: *key, run, index: *index }.name();
+        let names: Vec<String> = damage.iter().map(name).collect();
+        let names: Vec<&str> = names.iter().map(|name| &name[..]).collect();
+        let _ = self.in_parallel(self.present().collect(), |_, (_, disk)| {
+            Ok::<_, std::convert::Infallible>(disk.remove_all(&names))
+        });
+        Ok(())
+    }
+
+    /// Marks damage that a repair found; none: what was marked is mended.
+    ///
+    /// # Errors
+    /// The index.
+    pub fn note_damage(
+        &self,
+        key: &Key,
+        index: &Index,
+        damage: &[u16],
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        if damage.is_empty() {
+            return self.unmark_damage(key, index, &index.damage_of(key)?);
+        }
+        if let Some(listed) = index.by_key(key)? {
+            let run = kiln_stripe::names::unhex(&listed.run).unwrap_or_default();
+            self.mark_damage(key, &run, &listed.nodes, damage, settings);
+        }
+        Ok(())
+    }
+
+    /// Has an index know what marks tell of objects as they are now.
+    pub(crate) fn take_up_marks(&self, index: &Index, marks: Vec<Mark>) -> Result<()> {
+        let mut damage = std::collections::BTreeMap::<Key, Vec<u16>>::new();
+        for (key, run, one) in marks {
+            let run = kiln_stripe::names::hex(&run);
+            if !index.by_key(&key)?.is_some_and(|listed| listed.run == run && !listed.deleted) {
+                continue;
+            }
+            let known = match damage.entry(key) {
+                std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
+                std::collections::btree_map::Entry::Vacant(new) => {
+                    new.insert(index.damage_of(&key)?)
+                }
+            };
+            if !known.contains(&one) {
+                known.push(one);
+            }
+        }
+        index.set_damage(&damage.into_iter().collect::<Vec<_>>())
+    }
+}
