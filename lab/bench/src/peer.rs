@@ -354,6 +354,10 @@ impl Task for Call<'_> {
 pub fn clear_vector_state() {
     #[cfg(target_arch = "x86_64")]
     {
+        /// Clears them.
+        ///
+        /// # Safety
+        /// The CPU has AVX.
         #[target_feature(enable = "avx")]
         fn clear() {
             std::arch::x86_64::_mm256_zeroupper();
