@@ -51,7 +51,7 @@ fn passes(seed: u64, of: Of, tell: bool, counts: &Mutex<BTreeMap<String, u64>>) 
         Err(_) => {
             eprintln!(
                 "seed {seed} failed; repeat it, with all that happens:\n\
-                 KILN_SIM_SEED={seed} cargo test -p kiln-recovery --test cluster -- --nocapture [TEST]"
+                 KILN_SIM_SEED={seed} cargo test -p kiln-recovery --test cluster -- --nocapture"
             );
             false
         }

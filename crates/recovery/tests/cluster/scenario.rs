@@ -103,8 +103,7 @@ impl Scenario {
         if random.one_in(2) {
             policy.missing_at_put = 0;
         }
-        let spec: kiln_code::CodeSpec = code.parse().unwrap();
-        let domains = spec.k() + m;
+        let domains = code.parse::<kiln_code::CodeSpec>().unwrap().k() + m;
         let hosts = domains + 1 + random.below(2) as usize;
         let overload = random.one_in(12);
         let calm = random.one_in(4);
