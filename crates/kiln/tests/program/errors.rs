@@ -92,7 +92,7 @@ fn who_looks_does_not_wait_for_who_works() {
     let lock = fs::File::open(rig.path("pool.index.redb.lock")).unwrap();
     lock.lock().unwrap();
     let ended = rig.kiln("status").ok();
-    assert!(ended.stdout.contains("1 object") && ended.stderr.contains("what scrubs have found"));
+    assert!(ended.stdout.contains("1 object") && ended.stderr.contains("findings of scrubs"));
     assert_eq!(rig.kiln("ls").ok().stdout, "object\n");
     rig.kiln("mv object other -q").ok();
     let mut scrub = rig.command("scrub -q").stderr(Stdio::piped()).spawn().unwrap();
@@ -107,7 +107,7 @@ fn who_looks_does_not_wait_for_who_works() {
 fn words_that_make_no_sense_are_answered_by_what_does() {
     let rig = Rig::new();
     let ended = rig.kiln("").code(3);
-    assert!(ended.stderr.contains("encode") && ended.stderr.contains("no command was given"));
+    assert!(ended.stderr.contains("encode") && ended.stderr.contains("no command given"));
     let ended = rig.kiln("pool").code(3);
     assert!(ended.stderr.contains("add-node") && ended.stderr.contains("no command was given"));
     rig.kiln("ls").fails(4, &["pool.toml", "--pool", "kiln pool create", "kiln pool restore"]);
