@@ -36,6 +36,7 @@ use clap::{Parser, Subcommand};
 
 use crate::args::Common;
 use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::print::Stream;
 use crate::setup::{Setup, kinds_of_places};
 
 const ABOUT: &str = "\
@@ -180,8 +181,7 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Option<Program>, F
 fn shown_or_wrong(error: &clap::Error) -> Result<Option<Program>, Failure> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A closed pipe (kiln --help | head -1) is no failure worth a message.
-            let _ = error.print();
+            Stream::Stdout.text(&error.render().to_string())?;
             Ok(None)
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {

@@ -164,6 +164,14 @@ pub enum Failure {
         /// The system's reason.
         source: io::Error,
     },
+    /// The process may open too few files.
+    #[error("open files: the limit of {limit} is too low; run ulimit -n {needed}")]
+    OpenFiles {
+        /// The limit.
+        limit: u64,
+        /// A limit that would do.
+        needed: u64,
+    },
     /// Decode would overwrite something.
     #[error("{path} exists already; give --force to replace it")]
     Exists {
@@ -175,6 +183,12 @@ pub enum Failure {
     InTheWay {
         /// The existing file or folder.
         path: PathBuf,
+    },
+    /// An ordinary command names what kiln keeps for itself.
+    #[error("{name}: the name is kiln's own (volumes, attributes of folders); see kiln volume")]
+    Reserved {
+        /// The object's name.
+        name: String,
     },
     /// Another process writes the same output.
     #[error("another kiln is writing {path} at this moment")]
@@ -247,10 +261,12 @@ impl Failure {
             Failure::Net(NetError::Io { source, .. }) => of_io(source),
             Failure::Store(error) | Failure::Net(NetError::Store(error)) => of_store(error),
             Failure::Volume(error) => of_volume(error),
+            Failure::OpenFiles { .. } => Exit::Io,
             Failure::Net(_) | Failure::Nbd(_) | Failure::NotUsable { .. } => Exit::Io,
             Failure::Exists { .. }
             | Failure::Replaces { .. }
             | Failure::InTheWay { .. }
+            | Failure::Reserved { .. }
             | Failure::Busy { .. } => Exit::Refused,
         }
     }

@@ -1,50 +1,85 @@
-//! Ctrl-C: what stays, and how to go on.
+//! Signals that end a command: files that they remove, and what stays.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Exit code that shells expect of a process that an interrupt ended.
-const INTERRUPTED: i32 = 130;
+use rustix::fs::{AtFlags, unlinkat};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// With the signal's number, the exit code that shells expect of a process that one ended.
+const SIGNALED: i32 = 128;
 
 /// Files that are of no use when the process ends.
-static SCRAP: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static SCRAP: Mutex<Vec<(Arc<OwnedFd>, OsString)>> = Mutex::new(Vec::new());
 
-/// Says at an interrupt what stays; nothing at all where the command watches signals itself.
+/// Signals that end a command, and what the message calls each.
+const ENDING: [(SignalKind, &str); 3] = [
+    (SignalKind::interrupt(), "interrupted"),
+    (SignalKind::terminate(), "terminated"),
+    (SignalKind::hangup(), "hung up"),
+];
+
+/// Says at a signal what stays; nothing at all where the command watches signals itself.
 pub fn watch(words: &'static str) {
     if words.is_empty() {
         return;
     }
-    // Without this thread an interrupt ends the process at once, which is safe too.
+    // Without this thread a signal ends the process at once, which is safe too.
     let _ = std::thread::Builder::new().name("interrupt".into()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let Ok(runtime) = runtime else { return };
-        if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
-            end(words);
-        }
+        runtime.block_on(async {
+            let mut tasks = tokio::task::JoinSet::new();
+            for (kind, word) in ENDING {
+                // One that is ignored, as under nohup, stays so.
+                if is_ignored(kind) {
+                    continue;
+                }
+                let Ok(mut signals) = signal(kind) else { continue };
+                tasks.spawn(async move {
+                    signals.recv().await;
+                    end(kind.as_raw_value(), word, words)
+                });
+            }
+            tasks.join_next().await;
+        });
     });
 }
 
-/// A file that an interrupt is to remove, until [`keep`] is called.
-pub fn remove_when_interrupted(path: &Path) {
-    SCRAP.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
+/// Whether this process was started with a signal ignored.
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (kind.as_raw_value() - 1) & 1 == 1
+}
+
+/// A file that a signal is to remove, until [`keep`] is called.
+pub fn remove_when_interrupted(folder: &Arc<OwnedFd>, name: &OsStr) {
+    scrap().push((folder.clone(), name.to_owned()));
 }
 
 /// The file has its name, or is gone.
-pub fn keep(path: &Path) {
-    SCRAP.lock().unwrap_or_else(PoisonError::into_inner).retain(|scrap| scrap != path);
+pub fn keep(folder: &Arc<OwnedFd>, name: &OsStr) {
+    scrap().retain(|(at, of)| !Arc::ptr_eq(at, folder) || of != name);
 }
 
-fn end(words: &str) -> ! {
-    for path in SCRAP.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+fn scrap() -> MutexGuard<'static, Vec<(Arc<OwnedFd>, OsString)>> {
+    SCRAP.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn end(signal: i32, what: &str, words: &str) -> ! {
+    for (folder, name) in scrap().iter() {
         // One that stays is replaced by the next run.
-        let _ = std::fs::remove_file(path);
+        let _ = unlinkat(folder, name, AtFlags::empty());
     }
     let mut stderr = std::io::stderr();
     if stderr.is_terminal() {
         // Off the line of the progress, which the terminal has written ^C into.
         let _ = write!(stderr, "\r\x1b[K");
     }
-    crate::print::error_line(&format!("interrupted: {words}"));
-    std::process::exit(INTERRUPTED)
+    crate::print::error_line(&format!("{what}: {words}"));
+    std::process::exit(SIGNALED + signal)
 }

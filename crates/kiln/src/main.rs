@@ -19,7 +19,6 @@ mod exit;
 mod lists;
 mod monitor;
 mod names;
-mod archive;
 mod plan_picture;
 mod sizes;
 mod args;
@@ -30,6 +29,7 @@ mod times;
 mod volume_logs;
 mod page;
 mod setup;
+mod archive;
 mod transfer;
 mod cmd;
 

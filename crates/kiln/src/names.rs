@@ -2,6 +2,7 @@
 //! `kiln_pool`'s.
 
 use std::ffi::{OsStr, OsString};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 /// A pool's description, where no other file is named.
@@ -11,35 +12,61 @@ pub const DEVICE_MODEL: &str = ".kiln-device";
 /// File that `kiln probe` reads.
 pub const PROBE_SCRATCH: &str = ".kiln-probe.part";
 
+/// A file beside a pool's description. Only `.toml` is replaced: descriptions `pool.eu` and
+/// `pool.us` share no file.
+fn beside(pool: &Path, ending: &str) -> PathBuf {
+    if pool.extension().is_some_and(|extension| extension == "toml") {
+        return pool.with_extension(ending);
+    }
+    let mut name = pool.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(ending);
+    pool.with_file_name(name)
+}
+
 /// The limits of repair traffic, beside the pool's description.
 pub fn limits(pool: &Path) -> PathBuf {
-    pool.with_extension("limits.toml")
+    beside(pool, "limits.toml")
 }
 
 /// Position of the scrub on a schedule, beside the pool's description.
 pub fn scrub(pool: &Path) -> PathBuf {
-    pool.with_extension("scrub.toml")
+    beside(pool, "scrub.toml")
 }
 
 /// The local index, beside the pool's description.
 pub fn index(pool: &Path) -> PathBuf {
-    pool.with_extension("index.redb")
+    beside(pool, "index.redb")
 }
 
 /// The key of a pool, beside its description.
 pub fn pool_key(pool: &Path) -> PathBuf {
-    pool.with_extension("seal.key")
+    beside(pool, "seal.key")
 }
 
 /// Lock against two kilns doing the same to a pool, beside its description.
 pub fn lock(pool: &Path, what: &str) -> PathBuf {
-    pool.with_extension(format!("{what}.lock"))
+    beside(pool, &format!("{what}.lock"))
 }
 
-/// An output file while it is written.
+/// Ending of an output's name while it is written.
+const PART: &str = ".kiln-part";
+
+/// An output file while it is written: hidden, and no longer than file systems allow.
 pub fn output_part(name: &OsStr) -> OsString {
     let mut hidden = OsString::from(".");
-    hidden.push(name);
-    hidden.push(".kiln-part");
+    if name.len() + hidden.len() + PART.len() <= 255 {
+        hidden.push(name);
+    } else {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        hidden.push(format!("{:016x}", hasher.finish()));
+    }
+    hidden.push(PART);
     hidden
+}
+
+/// Whether a name is one of [`output_part`].
+pub fn is_output_part(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(PART)
 }

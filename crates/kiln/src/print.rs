@@ -34,6 +34,8 @@ impl Stream {
     /// # Errors
     /// The stream is closed or full.
     pub fn text(self, text: &str) -> Result<(), Failure> {
+        // Names in it may have signs that a terminal obeys.
+        let text = text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "?");
         let outcome = match self {
             Stream::Stdout => {
                 let mut out = io::stdout().lock();
@@ -115,6 +117,11 @@ pub fn progress_line(message: &str) {
 /// Messages may quote file names and system texts; whatever they hold stays one line.
 fn flat(message: &str) -> String {
     message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// A name as it is shown: on one line, without signs that a terminal obeys.
+pub fn one_line(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// Left-aligned first column, the rest right-aligned; two spaces between columns.

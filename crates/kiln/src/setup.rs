@@ -2,16 +2,18 @@
 
 pub mod device;
 mod sparse_output;
-mod nodes;
+mod input;
 mod order;
+pub mod price;
+mod permissions;
+mod nodes;
+mod output_tree;
 mod output;
 mod limits;
 mod output_batch;
 mod plans;
 mod pool_flags;
 mod pool_key;
-pub mod price;
-mod permissions;
 mod raw;
 mod reads;
 pub mod volumes;
@@ -24,12 +26,15 @@ use std::time::{Duration, Instant};
 use kiln_code::{CodeSpec, Codec};
 use kiln_net::{Address, ClusterKey, Network};
 use kiln_pool::Settings;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+pub use input::input;
 pub use limits::LimitFile;
 pub use nodes::{AgentParts, Folders, kinds_of_places, local};
 pub use output::{Output, OutputTarget, write_file};
 pub use output_batch::OutputBatch;
-pub use permissions::{as_private_as, as_private_as_shards};
+pub use output_tree::{OutputTree, is_plain};
+pub use permissions::{as_private_as, for_owner_alone};
 pub use plans::PlanFile;
 pub use pool_flags::{PoolFlags, fresh_run, now_ms};
 pub use price::Prices;
@@ -45,6 +50,9 @@ const MAX_THREADS: usize = 1024;
 
 /// Buffers of one operation in bytes; with the rest of the program it stays well below 512 MiB.
 const MEMORY: u64 = 192 << 20;
+
+/// More open files than this no command has.
+const MAX_OPEN_FILES: u64 = 65_536;
 
 /// Threads that move bytes to and from agents.
 const NETWORK_THREADS: usize = 2;
@@ -95,7 +103,7 @@ impl Setup {
             observer: Terminal::new(!common.quiet && !common.json),
             threads,
             start: Instant::now(),
-            key: common.key.clone().or_else(|| std::env::var_os("KILN_KEY").map(PathBuf::from)),
+            key: common.key.clone().or_else(|| variable("KILN_KEY")),
             network: OnceLock::new(),
             limit_rate: common.limit_rate,
             lock_wait: Duration::from_secs(common.lock_wait),
@@ -180,6 +188,33 @@ impl Setup {
     pub fn seconds(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }
+}
+
+/// Files that commands on shards and pools may have open at once.
+const OPEN_FILES: u64 = 320;
+
+/// Raises the limit of open files; too few would look as if shards were missing.
+///
+/// # Errors
+/// The limit cannot be raised that far.
+pub fn need_open_files() -> Result<(), Failure> {
+    let limit = getrlimit(Resource::Nofile);
+    let (now, most) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
+    if now >= most.min(MAX_OPEN_FILES) && now >= OPEN_FILES {
+        return Ok(());
+    }
+    let raised = most.min(MAX_OPEN_FILES).max(now);
+    // One that stays as it is, is counted with.
+    let raise = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..limit });
+    match if raise.is_ok() { raised } else { now } {
+        OPEN_FILES.. => Ok(()),
+        limit => Err(Failure::OpenFiles { limit, needed: OPEN_FILES }),
+    }
+}
+
+/// The path in a variable of the environment; an empty one is not set.
+pub fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// The code that a spec or a Ceph profile names; `order=` may name a file.

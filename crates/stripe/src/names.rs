@@ -108,7 +108,7 @@ pub fn check_object(object: &str) -> Result<()> {
         "" => "is empty",
         name if name.len() > 200 => "is longer than 200 bytes",
         name if name.starts_with('.') => "starts with a dot",
-        name if name.contains(['/', '\\', '\0']) => "contains a slash or a zero byte",
+        name if name.contains(['/', '\\', '\0']) => "contains a slash, a backslash or a zero byte",
         _ => return Ok(()),
     };
     Err(PoolError::Usage { what: format!("object name {object:?} {why}; give another name") })

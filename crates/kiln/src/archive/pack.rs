@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +15,9 @@ use super::TIME;
 
 /// Most omissions that are listed one by one.
 const MAX_LEFT_OUT: usize = 1000;
+
+/// Stack of the thread that packs: enough for folders as deep as paths can be.
+const STACK: usize = 64 << 20;
 
 /// A folder, or a file, that is read as a tar archive, packed by a thread of its own.
 pub struct Packed {
@@ -36,10 +40,10 @@ impl Packed {
             left_out: left_out.clone(),
         };
         let (path, root) = (path.to_owned(), root.to_owned());
-        let worker = std::thread::spawn(move || {
+        let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || {
             packing.add(&path, &root)?;
             packing.tar.into_inner()?.flush()
-        });
+        })?;
         Ok(Packed { bytes, worker: Some(worker), left_out })
     }
 
@@ -80,14 +84,23 @@ impl Packing {
             self.file(path, name, &meta)
         } else if kind.is_symlink() {
             let target = fs::read_link(path).map_err(|error| at(path, &error))?;
-            let mut header = self.header(&meta, EntryType::Symlink, 0)?;
-            self.tar.append_link(&mut header, name, target)
+            self.link(&meta, name, &target)
         } else {
             let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
             if left_out.len() < MAX_LEFT_OUT {
                 left_out.push(format!("{}: skipped (device, socket or pipe)", path.display()));
             }
             Ok(())
+        }
+    }
+
+    /// A symbolic link with its very target, of which other ways to add it make a plain path.
+    fn link(&mut self, meta: &Metadata, name: &Path, target: &Path) -> io::Result<()> {
+        let mut header = self.header(meta, EntryType::Symlink, 0)?;
+        match header.set_link_name_literal(target.as_os_str().as_bytes()) {
+            Ok(()) => self.tar.append_data(&mut header, name, io::empty()),
+            // Too long for a header.
+            Err(_) => self.tar.append_link(&mut header, name, target),
         }
     }
 

@@ -1,10 +1,12 @@
 //! An archive as the output of a decode: unpacked beside the final place, which it takes when all
 //! of it is there.
 
-use std::fs::{self, File, FileTimes, Permissions};
+use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Component, Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +15,7 @@ use tar::{Archive, Entry, EntryType};
 use super::TIME;
 use crate::exit::Failure;
 use crate::names::output_part;
+use crate::setup::{Output, OutputTree};
 
 /// Unpacks what is written to it.
 pub struct Unpacking {
@@ -24,7 +27,7 @@ pub struct Unpacking {
 
 /// Metadata that a folder gets when it is complete.
 struct Folder {
-    path: PathBuf,
+    name: PathBuf,
     mode: u32,
     time: SystemTime,
 }
@@ -43,16 +46,32 @@ impl Unpacking {
                 format!("{} is not a folder name; name the folder to create", place.display());
             return Err(Failure::Flag { flag: "--output", problem });
         };
-        let part = place.with_file_name(output_part(name));
+        Unpacking::at(place, place.with_file_name(output_part(name)))
+    }
+
+    /// As [`Unpacking::new`], below a folder in which no link is followed.
+    ///
+    /// # Errors
+    /// As [`Unpacking::new`].
+    pub fn below(tree: &OutputTree, inside: &Path) -> Result<Unpacking, Failure> {
+        let path = tree.path().join(inside);
+        let slot = tree.slot(inside);
+        slot.map_err(|source| Failure::Io { action: "create", path: path.clone(), source })?;
+        Unpacking::new(&path)
+    }
+
+    fn at(place: &Path, part: PathBuf) -> Result<Unpacking, Failure> {
         let failed = |source| Failure::Io { action: "create", path: part.clone(), source };
         // Of a decode that was killed: it was never the final one.
         if part.symlink_metadata().is_ok() {
             fs::remove_dir_all(&part).map_err(failed)?;
         }
-        fs::create_dir(&part).map_err(failed)?;
+        // Private until it is complete.
+        fs::DirBuilder::new().mode(0o700).create(&part).map_err(failed)?;
         let (bytes, pipe) = io::pipe().map_err(failed)?;
         let folder = part.clone();
-        let worker = std::thread::spawn(move || unpack(bytes, &folder));
+        let worker = std::thread::Builder::new().spawn(move || unpack(bytes, &folder));
+        let worker = worker.map_err(failed)?;
         let place = place.to_owned();
         Ok(Unpacking { pipe: Some(pipe), worker: Some(worker), part, place })
     }
@@ -76,12 +95,12 @@ impl Unpacking {
             }
         };
         let only = self.only().map_err(failed("read", &self.part))?;
-        let part = File::open(&self.part).map_err(failed("open", &self.part))?;
+        let part = fs::File::open(&self.part).map_err(failed("open", &self.part))?;
         rustix::fs::syncfs(&part).map_err(io::Error::from).map_err(failed("sync", &self.part))?;
         fs::rename(&only, &self.place).map_err(failed("rename to", &self.place))?;
         let parent = self.place.parent().filter(|parent| *parent != Path::new(""));
         let parent = parent.unwrap_or(Path::new("."));
-        let sync = File::open(parent).and_then(|parent| parent.sync_all());
+        let sync = fs::File::open(parent).and_then(|parent| parent.sync_all());
         sync.map_err(failed("sync", parent))?;
         Ok(left_out)
     }
@@ -132,53 +151,77 @@ impl Drop for Unpacking {
 }
 
 fn unpack(mut bytes: PipeReader, into: &Path) -> io::Result<Vec<String>> {
+    let tree = OutputTree::open(into)?;
     let (mut folders, mut left_out) = (Vec::new(), Vec::new());
     let mut archive = Archive::new(&mut bytes);
     for entry in archive.entries()? {
-        // The bytes that are no header are not for a terminal.
-        let none = |error: io::Error| io::Error::new(error.kind(), "invalid or truncated archive");
-        let mut entry = entry.map_err(none)?;
-        let name = entry.path()?.into_owned();
+        // The bytes of a bad header are not for a terminal.
+        let bad = |error: io::Error| io::Error::new(error.kind(), "invalid or truncated archive");
+        let mut entry = entry.map_err(bad)?;
         let time = time(&mut entry)?;
-        let kind = entry.header().entry_type();
-        match kind {
-            EntryType::Directory => {
-                let mode = entry.header().mode()? & 0o7777;
-                folders.push(Folder { path: into.join(&name), mode, time });
-                // Until all is in it, its owner may write to it.
-                if !entry.unpack_in(into)? {
-                    folders.pop();
-                    left_out.push(format!(
-                        "{}: skipped (path leads outside the archive)",
-                        name.display()
-                    ));
-                    continue;
+        let shown = entry.path()?.display().to_string();
+        match inside(&entry.path()?) {
+            None => left_out.push(format!("{shown}: skipped (path leads outside the archive)")),
+            // The folder itself, as of an archive made by `tar -c .`.
+            Some(name) if name.as_os_str().is_empty() => {}
+            Some(name) => match entry.header().entry_type() {
+                EntryType::Directory => {
+                    let mode = entry.header().mode()? & 0o7777;
+                    // Until all is in it, its owner may write to it.
+                    tree.folder(&name, true)?;
+                    tree.set(&name, 0o700, None)?;
+                    folders.push(Folder { name, mode, time });
                 }
-                fs::set_permissions(into.join(&name), Permissions::from_mode(0o700))?;
-            }
-            EntryType::Regular | EntryType::Symlink | EntryType::Link | EntryType::GNUSparse => {
-                if !entry.unpack_in(into)? {
-                    left_out.push(format!(
-                        "{}: skipped (path leads outside the archive)",
-                        name.display()
-                    ));
-                } else if kind == EntryType::Regular {
-                    // Whole seconds are there; a file that may not be opened keeps these.
-                    if let Ok(file) = File::open(into.join(&name)) {
-                        file.set_times(FileTimes::new().set_modified(time))?;
-                    }
+                EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                    file(&tree, &name, &mut entry, time)?;
                 }
-            }
-            _ => left_out.push(format!("{}: skipped (device, socket or pipe)", name.display())),
+                EntryType::Symlink => match entry.link_name_bytes() {
+                    Some(target) => tree.link(&name, OsStr::from_bytes(&target))?,
+                    None => left_out.push(format!("{shown}: skipped (a link without target)")),
+                },
+                EntryType::Link => match entry.link_name()?.and_then(|first| inside(&first)) {
+                    Some(first) => tree.hard_link(&first, &name)?,
+                    None => left_out.push(format!("{shown}: skipped (it links outside)")),
+                },
+                _ => left_out.push(format!("{shown}: skipped (device, socket or pipe)")),
+            },
         }
     }
     for folder in folders.iter().rev() {
-        File::open(&folder.path)?.set_times(FileTimes::new().set_modified(folder.time))?;
-        fs::set_permissions(&folder.path, Permissions::from_mode(folder.mode))?;
+        tree.set(&folder.name, folder.mode, Some(folder.time))?;
     }
     // What fills the archive's last block.
     io::copy(&mut bytes, &mut io::sink())?;
     Ok(left_out)
+}
+
+/// The name of an entry below the folder; `None`: it leads out of it.
+fn inside(name: &Path) -> Option<PathBuf> {
+    let mut inside = PathBuf::new();
+    for part in name.components() {
+        match part {
+            Component::Normal(word) => inside.push(word),
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    Some(inside)
+}
+
+/// Unpacks a file; it is private until it is complete.
+fn file<R: Read>(
+    tree: &OutputTree,
+    name: &Path,
+    entry: &mut Entry<'_, R>,
+    time: SystemTime,
+) -> io::Result<()> {
+    let mode = entry.header().mode()? & 0o777;
+    let failed = |failure: Failure| io::Error::other(failure.to_string());
+    let output = Output::below(tree, name, true, entry.size()).map_err(failed)?;
+    let mut output = output.with(mode, Some(time));
+    io::copy(entry, &mut output)?;
+    output.written().and_then(|written| written.rename()).map_err(failed)?;
+    Ok(())
 }
 
 /// When an entry was changed, to the nanosecond where the archive says so.

@@ -1,5 +1,6 @@
 //! `kiln cp`
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use clap::Args;
@@ -7,9 +8,15 @@ use kiln_pool::PoolError;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::setup::{PoolFlags, Setup, local};
+use crate::setup::{OutputTree, PoolFlags, Setup, local};
+use crate::transfer::attributes::Entry;
+use crate::transfer::get::{
+    Destination, Item, Others, inside, no_file_name, set_all, write_others,
+};
 use crate::transfer::local_tree::LocalTree;
-use crate::transfer::{Item, MARK, Report, Transfer, name_of_file, path_below};
+use crate::transfer::pool_tree::PoolTree;
+use crate::transfer::put::{Entries, add_entry};
+use crate::transfer::{MARK, Report, Transfer, name_of_file};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,9 +62,10 @@ impl Cp {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
         let index = self.pool.index_to_list(&pool, setup)?;
-        let transfer = Transfer::new(&pool, &index, setup, self.force, self.skip);
+        let (force, skip) = (self.force, self.skip);
+        let transfer = Transfer { pool: &pool, index: &index, setup, force, skip };
         let report = match (self.from.strip_prefix(MARK), self.to.strip_prefix(MARK)) {
-            (None, Some(to)) => copy_in(&transfer, local(self.from.as_ref())?, to)?,
+            (None, Some(to)) => self.copy_in(&transfer, local(self.from.as_ref())?, to)?,
             (Some(from), None) => copy_out(&transfer, from, local(self.to.as_ref())?)?,
             _ => {
                 let problem =
@@ -68,41 +76,68 @@ impl Cp {
         };
         report.end(setup)
     }
-}
 
-fn copy_in(transfer: &Transfer<'_>, from: &Path, to: &str) -> Result<Report, Failure> {
-    let mut report = Report::default();
-    let name = match from.is_dir() {
-        true => to.trim_matches('/').to_owned(),
-        false => name_of_file(transfer, from, to)?,
-    };
-    // A link that is named itself is followed; links inside are kept as links.
-    let whole = from.canonicalize();
-    let from = whole.as_deref().unwrap_or(from);
-    transfer.put(LocalTree::new(from, &name)?, &mut report)?;
-    Ok(report)
+    fn copy_in(&self, transfer: &Transfer<'_>, from: &Path, to: &str) -> Result<Report, Failure> {
+        let mut report = Report::default();
+        let name = match from.is_dir() {
+            true => to.trim_matches('/').to_owned(),
+            false => name_of_file(transfer, from, to)?,
+        };
+        let mut tree = LocalTree::new(from, &name, self.pool.own_paths(transfer.pool));
+        if tree.entries.is_empty()
+            && !from.is_dir()
+            && let Some((_, failure)) = tree.failures.pop()
+        {
+            return Err(failure);
+        }
+        let (mut files, mut entries) = (BTreeMap::new(), Entries::new());
+        for (name, local) in &tree.entries {
+            match local.entry {
+                Entry::File { .. } => drop(files.insert(&name[..], local)),
+                _ => add_entry(&mut entries, name, local.entry.clone()),
+            }
+        }
+        transfer.put(&files, &BTreeSet::new(), &mut entries, &mut report)?;
+        transfer.add_attributes(entries, &mut report);
+        report.add_local(&mut tree);
+        Ok(report)
+    }
 }
 
 fn copy_out(transfer: &Transfer<'_>, from: &str, to: &Path) -> Result<Report, Failure> {
     let mut report = Report::default();
-    let prefix = from.trim_end_matches('/');
-    let (objects, folders) = transfer.listed(prefix)?;
-    if objects.is_empty() && folders.is_empty() {
+    let prefix = from.trim_matches('/');
+    let mut tree = PoolTree::new(transfer, prefix)?;
+    if tree.is_empty() {
         return Err(PoolError::NoObject { name: from.to_owned() }.into());
     }
     // One object goes to the path itself, unless that is a folder or written as one.
-    let single = objects.len() == 1 && objects[0].name == prefix;
+    let single = tree.objects.len() == 1 && tree.objects.contains_key(prefix);
     let into = to.is_dir() || to.as_os_str().to_string_lossy().ends_with('/');
-    let items: Vec<Item> = (objects.into_iter())
-        .map(|object| {
-            let path = match single && !into {
-                true => to.to_owned(),
-                false => path_below(to, prefix, &object.name),
-            };
-            Item { path, bytes: object.bytes, version: object.version, name: object.name }
-        })
-        .collect();
-    transfer.get(&items, &mut report)?;
-    transfer.write_others(prefix, &folders, to)?;
+    let to = match single && !into {
+        true => Destination::File(to.to_owned()),
+        false => Destination::Below(OutputTree::open(to).map_err(|source| Failure::Io {
+            action: "create",
+            path: to.to_owned(),
+            source,
+        })?),
+    };
+    let mut items = Vec::new();
+    for (name, object) in &tree.objects {
+        match inside(prefix, name) {
+            Some(inside) => items.push(Item { name, inside, object }),
+            None => report.fail(name, &no_file_name(name)),
+        }
+    }
+    transfer.get(&items, &to, &mut report);
+    if let Destination::Below(out) = &to {
+        let others = tree.others.iter();
+        let others = others.filter_map(|(name, entry)| Some((inside(prefix, name)?, entry)));
+        let others: Others<'_> = others.collect();
+        write_others(out, &others, transfer.force, transfer.skip, &mut report);
+        let folders = others.into_iter().filter(|(_, entry)| matches!(entry, Entry::Folder { .. }));
+        set_all(out, &folders.collect(), &mut report);
+    }
+    report.add_pool(&mut tree);
     Ok(report)
 }

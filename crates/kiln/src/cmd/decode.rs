@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use kiln_pool::raw::decode_raw;
@@ -16,8 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::lists;
 use crate::print::{Stream, count, damages, pace, worked_around};
 use crate::setup::{
-    Folders, Output, OutputTarget, RawFlags, RawSetup, ReadFlags, Setup, as_private_as_shards,
-    local,
+    Folders, Output, OutputTarget, OutputTree, RawFlags, RawSetup, ReadFlags, Setup, local,
 };
 use crate::sizes;
 
@@ -89,23 +88,26 @@ impl Decode {
             return self.decode_all(setup);
         }
         let place = OutputTarget::new(&self.output)?;
-        if self.unpack && place == OutputTarget::Stdout {
+        if self.unpack && place.is_stdout() {
             let problem = "a folder cannot go to standard output; without --unpack the archive can"
                 .to_owned();
             return Err(Failure::Flag { flag: "--unpack", problem });
         }
         let folders = Folders::to_read(setup, &self.folders, self.reads.mode())?;
-        as_private_as_shards(&folders, self.raw.object.as_deref());
+        folders.keep_private(self.raw.object.as_deref());
         let outcome = match &raw {
             Some(raw) => self.decode_raw(raw, &folders, &place, setup),
             None => self.decode(&folders, self.raw.object.as_deref(), &place, setup),
         };
         setup.observer.finish();
+        if outcome.is_err() {
+            folders.refuse_unreadable(self.raw.object.as_deref())?;
+        }
         let mut answer = outcome?;
         answer.report.seconds = setup.seconds();
         let stream = match place {
             OutputTarget::Stdout => Stream::Stderr,
-            OutputTarget::File(_) => Stream::Stdout,
+            _ => Stream::Stdout,
         };
         warn(&answer, setup);
         if setup.json {
@@ -212,14 +214,18 @@ impl Decode {
         place: &OutputTarget,
         body: impl FnOnce(&mut dyn Write) -> Result<Answer, Failure>,
     ) -> Result<Answer, Failure> {
-        match (self.unpack, place) {
-            (true, OutputTarget::File(path)) => {
-                let mut output = Unpacking::new(path)?;
+        let unpacking = match (self.unpack, place) {
+            (true, OutputTarget::File(path)) => Some(Unpacking::new(path)?),
+            (true, OutputTarget::Below(tree, inside)) => Some(Unpacking::below(tree, inside)?),
+            _ => None,
+        };
+        match unpacking {
+            Some(mut output) => {
                 let mut answer = body(&mut output)?;
                 answer.left_out = output.finish()?;
                 Ok(answer)
             }
-            _ => {
+            None => {
                 let mut output = Output::open(place, self.force)?;
                 let answer = body(&mut output)?;
                 output.finish()?;
@@ -231,22 +237,17 @@ impl Decode {
     fn decode_all(&self, setup: &Setup) -> Result<Exit, Failure> {
         let into = local(&self.output)?;
         let groups = multi_object::groups(setup, &self.folders, self.reads.mode())?;
+        let failed = |source| Failure::Io { action: "create", path: into.to_owned(), source };
+        let tree = OutputTree::open(into).map_err(failed)?;
         multi_object::each(&groups, setup, |group| {
-            let folder = into.join(&group.below);
-            make_folder(&folder)?;
-            as_private_as_shards(&group.folders, Some(&group.object));
-            let place = OutputTarget::File(folder.join(&group.object));
+            group.folders.keep_private(Some(&group.object));
+            let place = OutputTarget::Below(tree.clone(), group.below.join(&group.object));
             let mut answer = self.decode(&group.folders, Some(&group.object), &place, setup)?;
             answer.report.seconds = setup.seconds() - group.begun.get();
             warn(&answer, setup);
             Ok((answer.exit(), text(&answer, setup), answer))
         })
     }
-}
-
-fn make_folder(path: &Path) -> Result<(), Failure> {
-    let failed = |source| Failure::Io { action: "create", path: path.to_owned(), source };
-    std::fs::create_dir_all(path).map_err(failed)
 }
 
 /// Ranges of missing bytes that are printed; --json has them all.

@@ -1,13 +1,12 @@
 //! `kiln encode`
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kiln_code::Codec;
 use kiln_pool::raw::{RawRequest, encode_raw};
-use kiln_pool::{EncodeReport, EncodeRequest, FileSource, Observer, Source, StreamSource};
+use kiln_pool::{EncodeReport, EncodeRequest, Observer, Source, StreamSource};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -34,8 +33,8 @@ An interrupted encode of a file resumes where it was when the same command is gi
 
 /// Printed at an interrupt.
 pub const INTERRUPTED: &str = "\
-         no shard is complete yet; hidden parts (.*.part) stay, and a rerun goes on with them (from \
-         a pipe or a folder it starts over)";
+         no shard is complete yet; hidden parts (.*.part) stay, and a rerun goes on with them \
+         (from a pipe or a folder it starts over)";
 
 /// Cut a file or folder into shards, some of which may be lost later
 ///
@@ -225,13 +224,7 @@ fn source(input: &Path) -> Result<Box<dyn Source>, Failure> {
     if input == Path::new("-") {
         return Ok(Box::new(StreamSource::new(io::stdin())));
     }
-    let input = local(input)?;
-    let failed = |source| Failure::Io { action: "open", path: input.to_owned(), source };
-    let meta = input.metadata().map_err(failed)?;
-    if meta.is_file() {
-        return Ok(Box::new(FileSource::open(input).map_err(failed)?));
-    }
-    Ok(Box::new(StreamSource::new(File::open(input).map_err(failed)?)))
+    setup::input(local(input)?)
 }
 
 /// The report, and what of a folder is not in it.

@@ -12,7 +12,7 @@ use kiln_recovery::HelpingAgents;
 
 use crate::args::{byte_range, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, damages, pace, worked_around};
+use crate::print::{Stream, damages, one_line, pace, worked_around};
 use crate::setup::{Output, OutputTarget, PoolFlags, Setup, fresh_run};
 use crate::sizes;
 
@@ -78,7 +78,13 @@ impl Get {
             let name = self.name.trim_end_matches('/');
             setup.observer.warn(&format!("{name:?} is a folder; kiln cp pool:{name} TO copies it"));
         }
-        let (pool, _) = found?;
+        let (pool, manifest) = found?;
+        if let Some(range) = &self.range
+            && range.start > manifest.size
+        {
+            let problem = format!("begins past the end: {} has {} bytes", self.name, manifest.size);
+            return Err(Failure::Flag { flag: "--range", problem });
+        }
         let last = self.name.rsplit('/').next().unwrap_or_default();
         let path = self.output.unwrap_or_else(|| Path::new(last).to_owned());
         let place = OutputTarget::new(&path)?;
@@ -91,7 +97,7 @@ impl Get {
         let mut report = outcome?;
         output.finish()?;
         report.seconds = setup.seconds();
-        let stream = if place == OutputTarget::Stdout { Stream::Stderr } else { Stream::Stdout };
+        let stream = if place.is_stdout() { Stream::Stderr } else { Stream::Stdout };
         warn(&report, setup);
         show(&report, stream, setup)?;
         Ok(Exit::Done)
@@ -153,7 +159,8 @@ fn show(report: &GetReport, stream: Stream, setup: &Setup) -> Result<(), Failure
         (true, false) => ", partly rebuilt",
         (true, true) => ", partly rebuilt by agents",
     };
-    let mut text = format!("{} ({}){how}\n", report.object, sizes::show(report.bytes_written));
+    let mut text =
+        format!("{} ({}){how}\n", one_line(&report.object), sizes::show(report.bytes_written));
     if setup.verbose {
         text += &format!("read {} in {} runs\n", sizes::show(report.bytes_read), report.read_runs);
         text += &format!("received {} in all\n", sizes::show(report.bytes_received));

@@ -89,6 +89,7 @@ impl Inspect {
 
 /// All objects of the folders, or the one asked for, with whatever is left of them.
 fn objects(folders: &Folders, object: Option<&str>) -> Result<Vec<SetReport>, Failure> {
+    folders.refuse_unreadable(object)?;
     let nodes = folders.nodes();
     let names = match object {
         Some(name) => vec![name.to_owned()],

@@ -8,7 +8,7 @@ use kiln_volume::OBJECTS;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::print::date;
+use crate::print::{date, one_line};
 use crate::setup::{PoolFlags, Setup};
 use crate::sizes;
 
@@ -86,8 +86,7 @@ impl Ls {
 impl Ls {
     fn line(&self, listed: &Listed) -> String {
         // A name is shown on one line whatever is in it.
-        let name: String =
-            listed.name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let name = one_line(&listed.name);
         if !self.long {
             return format!("{name}\n");
         }

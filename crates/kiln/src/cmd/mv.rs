@@ -5,8 +5,8 @@ use std::io;
 
 use clap::Args;
 use kiln_pool::{
-    GetRequest, Pool, PoolError, PutRequest, Settings, Silent, StreamSource, folders_of,
-    is_attributes,
+    GetRequest, Pool, PoolError, PutReport, PutRequest, Settings, Silent, StreamSource,
+    attributes_in, folders_of,
 };
 use serde::Serialize;
 
@@ -15,6 +15,9 @@ use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 use crate::transfer::local_tree::{joined, split};
+use crate::transfer::pool_tree::PoolTree;
+use crate::transfer::put::{Entries, add_entry};
+use crate::transfer::{self, Transfer, refuse_reserved};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,47 +74,68 @@ impl Mv {
             let problem = format!("{to} is {from} itself, or lies in it");
             return Err(Failure::Flag { flag: "TO", problem });
         }
-        let mut names = Vec::new();
-        match self.recursive {
-            false => names.push((self.from.clone(), to)),
-            true => index.each(&format!("{from}/"), None, |listed| {
-                let inside = listed.name[from.len()..].to_owned();
-                names.push((listed.name, format!("{to}{inside}")));
-                Ok(true)
-            })?,
-        }
-        if names.is_empty() {
+        [from, &to].into_iter().try_for_each(refuse_reserved)?;
+        let transfer =
+            Transfer { pool: &pool, index: &index, setup, force: self.force, skip: false };
+        let tree = match self.recursive {
+            true => PoolTree::new(&transfer, from)?,
+            false => PoolTree::one(&transfer, &self.from)?,
+        };
+        let is_moved = |name: &&String| !self.recursive || name.len() > from.len();
+        if self.recursive && !tree.has_inside(from) {
             return Err(PoolError::NoObject { name: format!("{from}/") }.into());
         }
+        let new = |name: &str| format!("{to}{}", &name[from.len()..]);
         let mut report = Report { moved: 0, bytes: 0, seconds: 0.0 };
-        let mut made = BTreeSet::new();
-        for (from, to) in &names {
-            pool.refuse_nested(Some(&index), to)?;
-            let new: BTreeSet<&str> = folders_of(to).filter(|name| made.insert(*name)).collect();
-            pool.make_folders(fresh_run(), now_ms(), &new)?;
-            // Of a folder the attributes of both would have to be joined; the newer ones count.
-            let replace = self.force || is_attributes(to);
-            report.bytes += one(&pool, from, to, replace, &setup.settings())?;
+        let (mut made, mut entries) = (BTreeSet::new(), Entries::new());
+        for name in tree.objects.keys().filter(is_moved) {
+            let to = new(name);
+            pool.refuse_nested(Some(&index), &to)?;
+            let above: BTreeSet<String> =
+                folders_of(&to).map(str::to_owned).filter(|name| !made.contains(name)).collect();
+            pool.make_folders(fresh_run(), now_ms(), &above.iter().map(|n| &n[..]).collect())?;
+            made.extend(above);
+            let put = one(&pool, name, &to, self.force, &setup.settings())?;
+            if let Some(entry) = &tree.objects[name].entry {
+                add_entry(&mut entries, &to, entry.at_version(put.version));
+            }
+            report.bytes += put.size;
             report.moved += 1;
         }
-        setup.observer.finish();
+        let mut told = transfer::Report::default();
+        if self.recursive {
+            for (name, entry) in &tree.others {
+                add_entry(&mut entries, &new(name), entry.clone());
+            }
+            if let Some(own) = transfer.take_entry(from, &mut told)? {
+                add_entry(&mut entries, &to, own);
+            }
+            report.moved += tree.folders_in(from).len() as u64;
+        }
+        transfer.add_attributes(entries, &mut told);
+        if self.recursive && told.is_whole() {
+            let gone = tree.folders_in(from).into_iter().map(|folder| attributes_in(folder));
+            transfer.remove(&gone.collect::<Vec<_>>(), &mut told);
+        }
         report.seconds = setup.seconds();
+        setup.observer.finish();
         if setup.json {
             Stream::Stdout.json(&report)?;
         } else if !setup.quiet {
             Stream::Stdout.text(&format!("{} moved\n", count(report.moved, "object")))?;
         }
-        Ok(Exit::Done)
+        told.end_quietly(setup)
     }
 }
 
+/// Writes an object under another name and removes it under its own.
 fn one(
     pool: &Pool,
     from: &str,
     to: &str,
     replace: bool,
     settings: &Settings<'_>,
-) -> Result<u64, Failure> {
+) -> Result<PutReport, Failure> {
     let manifest = pool.manifest(from)?;
     let failed = |source| Failure::Io { action: "make", path: "a pipe".into(), source };
     let (bytes, mut pipe) = io::pipe().map_err(failed)?;
@@ -138,5 +162,5 @@ fn one(
         return Err(PoolError::Conflict { name: from.to_owned() }.into());
     }
     pool.remove(from, fresh_run(), now_ms(), settings)?;
-    Ok(put.size)
+    Ok(put)
 }

@@ -1,17 +1,17 @@
 //! `kiln put`
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_pool::{FileSource, Observer, Pool, PutReport, PutRequest, Source, StreamSource, Way};
+use kiln_pool::{Observer, Pool, PutReport, PutRequest, Source, StreamSource, Way};
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, pace};
-use crate::setup::{PoolFlags, Setup, fresh_run, local, now_ms};
+use crate::print::{Stream, one_line, pace};
+use crate::setup::{PoolFlags, Setup, fresh_run, input, local, now_ms};
 use crate::sizes;
+use crate::transfer::refuse_reserved;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,6 +56,7 @@ impl Put {
                 return Err(Failure::Flag { flag: "NAME", problem });
             }
         };
+        refuse_reserved(&name)?;
         let mut source = source(&self.input)?;
         let req =
             PutRequest { name: &name, run: fresh_run(), now_ms: now_ms(), replace: self.force };
@@ -84,21 +85,16 @@ impl Put {
 }
 
 /// Opens a file, or standard input.
-pub fn source(input: &Path) -> Result<Box<dyn Source>, Failure> {
-    if input == Path::new("-") {
+pub fn source(path: &Path) -> Result<Box<dyn Source>, Failure> {
+    if path == Path::new("-") {
         return Ok(Box::new(StreamSource::new(io::stdin())));
     }
-    let input = local(input)?;
-    let failed = |source| Failure::Io { action: "open", path: input.to_owned(), source };
-    let meta = input.metadata().map_err(failed)?;
-    if meta.is_dir() {
-        let problem = format!("{} is a folder; use kiln cp", input.display());
+    let path = local(path)?;
+    if path.is_dir() {
+        let problem = format!("{} is a folder; use kiln cp", path.display());
         return Err(Failure::Flag { flag: "INPUT", problem });
     }
-    if meta.is_file() {
-        return Ok(Box::new(FileSource::open(input).map_err(failed)?));
-    }
-    Ok(Box::new(StreamSource::new(File::open(input).map_err(failed)?)))
+    input(path)
 }
 
 fn show(report: &PutReport, setup: &Setup) -> Result<(), Failure> {
@@ -110,7 +106,7 @@ fn show(report: &PutReport, setup: &Setup) -> Result<(), Failure> {
     }
     let mut text = format!(
         "{} ({}) put as {}, version {}\n",
-        report.object,
+        one_line(&report.object),
         sizes::show(report.size),
         report.code,
         report.version

@@ -17,10 +17,7 @@ use crate::cmd::multi_object;
 use crate::exit::{Exit, Failure};
 use crate::lists::{self, Indices};
 use crate::print::{Stream, damages, pace, table};
-use crate::setup::{
-    self, Folders, Format, PoolFlags, Prices, RawFlags, ReadFlags, Setup, as_private_as_shards,
-    device,
-};
+use crate::setup::{self, Folders, Format, PoolFlags, Prices, RawFlags, ReadFlags, Setup, device};
 use crate::sizes;
 
 pub use pool_repair::show as show_recovery;
@@ -128,7 +125,7 @@ impl Repair {
             return self.repair_all(&costs, mode, setup);
         }
         let folders = Folders::to_read(setup, &self.folders, mode)?;
-        as_private_as_shards(&folders, self.raw.object.as_deref());
+        folders.keep_private(self.raw.object.as_deref());
         let to = Folders::to_write(setup, "--to", self.to.as_slice())?;
         let targets: BTreeMap<_, _> = to
             .nodes()
@@ -142,6 +139,7 @@ impl Repair {
             dry_run: self.dry_run,
             devices: costs.devices(&folders)?,
         };
+        folders.refuse_unreadable(self.raw.object.as_deref())?;
         let (nodes, settings) = (folders.nodes(), setup.settings());
         let outcome = match raw {
             Some(raw) => repair_raw(&raw.request(), &request, nodes, &settings),
@@ -161,7 +159,7 @@ impl Repair {
     fn repair_all(&self, costs: &Costs, mode: ReadMode, setup: &Setup) -> Result<Exit, Failure> {
         let groups = multi_object::groups(setup, &self.folders, mode)?;
         for group in &groups {
-            as_private_as_shards(&group.folders, Some(&group.object));
+            group.folders.keep_private(Some(&group.object));
         }
         let settings = setup.settings();
         multi_object::each(&groups, setup, |group| {
@@ -171,6 +169,7 @@ impl Repair {
                 devices: costs.devices(&group.folders)?,
                 ..RepairRequest::default()
             };
+            group.folders.refuse_unreadable(Some(&group.object))?;
             let set = discover(group.folders.nodes(), Some(&group.object))?;
             let mut report = kiln_pool::repair(&set, &request, &settings)?;
             report.seconds = setup.seconds() - group.begun.get();

@@ -8,6 +8,7 @@ use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
+use crate::transfer::refuse_reserved;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,6 +45,7 @@ struct Report {
 impl Rm {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let mut names = self.names;
+        names.iter().try_for_each(|name| refuse_reserved(name))?;
         let mut opened = None;
         if self.recursive {
             let pool = opened.insert(self.pool.open(setup)?);

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::print::{INCOMPLETE, Stream, count, more_losses, pace};
+use crate::print::{INCOMPLETE, Stream, count, more_losses, one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, logs, now_ms, volumes};
 use crate::{sizes, volume_logs};
 
@@ -158,7 +158,7 @@ fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
                 format!("shards {}, tolerates {}", lost.join(","), more_losses(margin))
             }
         };
-        text += &format!("  {}: {what}\n", finding.object);
+        text += &format!("  {}: {what}\n", one_line(&finding.object));
         if setup.verbose {
             finding.notes.iter().for_each(|note| text += &format!("    {note}\n"));
         }

@@ -5,7 +5,7 @@ use kiln_pool::StatReport;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count};
+use crate::print::{Stream, count, one_line};
 use crate::setup::{PoolFlags, Setup};
 use crate::sizes;
 
@@ -48,7 +48,7 @@ fn show(report: &StatReport, lost: usize, setup: &Setup) -> Result<(), Failure> 
     let object = &report.object;
     let mut text = format!(
         "{}: {} ({} bytes), {}, version {}\n",
-        object.name,
+        one_line(&object.name),
         sizes::show(object.size),
         object.size,
         object.code,

@@ -145,7 +145,9 @@ fn answers(Shown { status, logs, work }: &Shown<'_>) -> String {
     let unknown = status.incomplete || status.unasked > 0;
     let safe = match (status.unreadable, unknown, endangered) {
         (0, ..) if least_log < 0 => {
-            "is all data safe?    NO: unsealed writes of a volume are unavailable (no log replica reachable)".to_owned()
+            "is all data safe?    NO: unsealed writes of a volume are unavailable (no log replica \
+             reachable)"
+                .to_owned()
         }
         (0, false, 0) if !logs.is_empty() => format!(
             "is all data safe?    all readable; the least redundant log tolerates {}",

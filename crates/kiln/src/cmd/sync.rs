@@ -1,18 +1,23 @@
 //! `kiln sync`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
-use kiln_pool::{GetRequest, PoolError};
+use kiln_pool::{GetRequest, PoolError, attributes_in, folders_of};
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::setup::{PoolFlags, Setup, fresh_run, local, now_ms};
-use crate::transfer::attributes::Entry;
-use crate::transfer::local_tree::LocalTree;
-use crate::transfer::{Item, Listing, MARK, Report, Transfer, path_below, same_time};
+use crate::setup::{OutputTree, PoolFlags, Setup, local};
+use crate::transfer::attributes::{Entry, same_time};
+use crate::transfer::get::{
+    Destination, Item, Others, inside, no_file_name, set_all, write_others,
+};
+use crate::transfer::local_tree::{LocalEntry, LocalTree, split};
+use crate::transfer::pool_tree::{Listing, PoolTree};
+use crate::transfer::put::{Entries, add_entry};
+use crate::transfer::{MARK, Report, Transfer, refuse_reserved};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,6 +60,10 @@ pub struct Sync {
     #[arg(long)]
     delete: bool,
 
+    /// Refuse to remove more than N files. Without this flag an empty source removes none
+    #[arg(long, value_name = "N", requires = "delete")]
+    max_delete: Option<usize>,
+
     #[command(flatten)]
     pool: PoolFlags,
 }
@@ -63,13 +72,13 @@ impl Sync {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
         let index = self.pool.index_to_list(&pool, setup)?;
-        let transfer = Transfer::new(&pool, &index, setup, true, false);
+        let transfer = Transfer { pool: &pool, index: &index, setup, force: true, skip: false };
         let report = match (self.from.strip_prefix(MARK), self.to.strip_prefix(MARK)) {
             (None, Some(to)) => self.put(&transfer, folder(&self.from)?, to)?,
             (Some(from), None) => self.get(&transfer, from, local(self.to.as_ref())?)?,
             _ => {
                 let problem =
-                    "exactly one of the two folders must be in the pool: write it as pool:FOLDER"
+                    "exactly one of the two folders must be in the pool; write it as pool:FOLDER"
                         .into();
                 return Err(Failure::Flag { flag: "TO", problem });
             }
@@ -78,7 +87,7 @@ impl Sync {
     }
 }
 
-/// A folder that must be there: an absent one (a disk that is not mounted) is no empty one.
+/// A folder that must be there: an absent one (a disk that is not mounted) is not an empty one.
 fn folder(path: &str) -> Result<&Path, Failure> {
     let path = local(path.as_ref())?;
     match path.is_dir() {
@@ -90,123 +99,458 @@ fn folder(path: &str) -> Result<&Path, Failure> {
     }
 }
 
+/// A difference between an entry of the source and that of its name in the target.
+enum Difference {
+    /// The data, which are copied.
+    Data(&'static str),
+    /// Mode or time alone.
+    Attributes(&'static str),
+}
+
 impl Sync {
     fn put(&self, transfer: &Transfer<'_>, from: &Path, to: &str) -> Result<Report, Failure> {
         let mut report = Report::new(self.dry_run);
         let prefix = to.trim_matches('/');
-        let mut walked = LocalTree::new(from, prefix)?;
-        let (objects, _) = transfer.listed(prefix)?;
-        let mut there: BTreeMap<String, Listing> =
-            objects.into_iter().map(|object| (object.name.clone(), object)).collect();
-        let mut wanted = Vec::new();
-        for file in std::mem::take(&mut walked.files) {
-            let object = there.remove(&file.name);
-            let why = match &object {
-                None => Some("new"),
-                Some(object) => self.differs(transfer, &file.path, file.bytes, object, true)?,
+        if !prefix.is_empty() {
+            refuse_reserved(prefix)?;
+        }
+        let mut source = LocalTree::new(from, prefix, self.pool.own_paths(transfer.pool));
+        let has_data = source.has_data();
+        report.add_local(&mut source);
+        let mut target = PoolTree::new(transfer, prefix)?;
+        report.add_pool(&mut target);
+        let mut plan = PutPlan::default();
+        self.plan_put(transfer, &source, &target, prefix, &mut plan, &mut report)?;
+        let PutPlan { files, entries, gone, absent, links } = plan;
+        self.check_removals(has_data, absent.len() + links + gone.len())?;
+        gone.iter().for_each(|name| report.step("remove", name, "another kind in the source"));
+        if self.dry_run {
+            files.values().for_each(|local| report.would_copy(local.bytes));
+        } else {
+            transfer.remove(&gone, &mut report);
+            let mut entries = entries;
+            transfer.put(&files, &gone, &mut entries, &mut report)?;
+            let replace = self.delete && report.is_whole();
+            self.put_attributes(transfer, prefix, &target, entries, replace, &mut report);
+        }
+        // Where not all could be read or copied, nothing is known to be gone.
+        if self.delete && report.is_whole() {
+            absent.iter().for_each(|name| report.step("remove", name, "not in the source"));
+            if !self.dry_run {
+                transfer.remove(&absent, &mut report);
+            }
+            report.removed += (absent.len() + links) as u64;
+        }
+        Ok(report)
+    }
+
+    /// Compares each entry of this machine with that of its name in the pool.
+    fn plan_put<'p>(
+        &self,
+        transfer: &Transfer<'_>,
+        source: &'p LocalTree,
+        target: &PoolTree,
+        prefix: &str,
+        plan: &mut PutPlan<'p>,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
+        let whole = report.is_whole();
+        for (name, local) in &source.entries {
+            if let Some(why) =
+                self.in_the_way(transfer, target, name, local, whole, &mut plan.gone)?
+            {
+                report.fail(name, &why);
+                continue;
+            }
+            let Entry::File { .. } = local.entry else {
+                let there = target.others.get(name);
+                let same = there.is_some_and(|there| there.looks_like(&local.entry));
+                if name != prefix && !same {
+                    report.step("record", name, "new, or changed");
+                }
+                add_entry(&mut plan.entries, name, local.entry.clone());
+                continue;
             };
-            match why {
-                None => report.skipped += 1,
-                Some(why) => {
-                    report.steps.push(self.step("copy", &file.name, why));
-                    wanted.push(file);
+            let object = target.objects.get(name);
+            let difference = match object {
+                None => Some(Difference::Data("new")),
+                Some(object) => self.differs(transfer, name, local, object, true)?,
+            };
+            match (difference, object) {
+                (Some(Difference::Data(why)), _) => {
+                    report.step("copy", name, why);
+                    plan.files.insert(&name[..], local);
+                }
+                (other, object) => {
+                    report.skipped += 1;
+                    if let Some(Difference::Attributes(why)) = other {
+                        report.step("record", name, why);
+                    }
+                    let version = object.map_or(0, |object| object.version);
+                    add_entry(&mut plan.entries, name, local.entry.at_version(version));
                 }
             }
         }
-        walked.files = wanted;
-        match self.dry_run {
-            true => report.would_copy(walked.files.iter().map(|file| file.bytes), walked.left_out),
-            false => transfer.put(walked, &mut report)?,
+        if self.delete && whole {
+            let is_absent = |name: &&String| !source.entries.contains_key(*name);
+            let absent = target.objects.keys().filter(is_absent);
+            plan.absent = absent.filter(|name| !plan.gone.contains(*name)).cloned().collect();
+            let links = target.others.iter();
+            let links = links.filter(|(_, entry)| matches!(entry, Entry::Link { .. }));
+            plan.links = links.filter(|(name, _)| is_absent(name)).count();
         }
-        // Where not all could be read, what seems to be gone may be there.
-        for name in there.into_keys().filter(|_| self.delete && report.failed == 0) {
-            report.steps.push(self.step("remove", &name, "not in the source"));
-            if !self.dry_run {
-                let settings = transfer.setup.settings();
-                transfer.pool.remove(&name, fresh_run(), now_ms(), &settings)?;
+        Ok(())
+    }
+
+    /// Objects that have to go before an entry gets its name: the same name as another kind and,
+    /// with `--delete`, the objects of a folder. Returns why they cannot go.
+    fn in_the_way(
+        &self,
+        transfer: &Transfer<'_>,
+        target: &PoolTree,
+        name: &str,
+        local: &LocalEntry,
+        whole: bool,
+        gone: &mut BTreeSet<String>,
+    ) -> Result<Option<Failure>, Failure> {
+        let is_file = matches!(local.entry, Entry::File { .. });
+        if !is_file && target.objects.contains_key(name) {
+            gone.insert(name.to_owned());
+        }
+        if !matches!(local.entry, Entry::Folder { .. }) {
+            let has = target.has_data_in(name);
+            if has && !(self.delete && whole) {
+                let what = format!("{name:?} is a folder in the pool; --delete removes it");
+                return Ok(Some(PoolError::Refused { what }.into()));
             }
-            report.removed += 1;
+            if has || target.folders.contains_key(name) {
+                gone.extend(transfer.all_in(name)?);
+            }
         }
-        Ok(report)
+        Ok(None)
+    }
+
+    /// Asks for a word more before much is removed: more than `--max-delete`, or anything where
+    /// the source has nothing, as the mount point of a disk that is not mounted.
+    fn check_removals(&self, has_data: bool, count: usize) -> Result<(), Failure> {
+        let what = match self.max_delete {
+            Some(most) if count > most => {
+                format!("{count} removals exceed --max-delete {most}; raise it to go on")
+            }
+            None if count > 0 && !has_data && self.delete => format!(
+                "the source is empty (not mounted?): {count} files would be removed; give \
+                 --max-delete {count} to go on"
+            ),
+            _ => return Ok(()),
+        };
+        Err(PoolError::Refused { what }.into())
+    }
+
+    /// Records entries; with `replace` those of their folders that are not in the source go, and
+    /// so do the attributes of folders that are not.
+    fn put_attributes(
+        &self,
+        transfer: &Transfer<'_>,
+        prefix: &str,
+        target: &PoolTree,
+        mut entries: Entries,
+        replace: bool,
+        report: &mut Report,
+    ) {
+        // The folder itself is an entry of one that is not copied.
+        let (above, own) = split(prefix);
+        let root = entries.get_mut(above).filter(|_| !prefix.is_empty());
+        let root = root.and_then(|of| Some((own.to_owned(), of.remove(own)?)));
+        if let Some(root) = root {
+            if entries[above].is_empty() {
+                entries.remove(above);
+            }
+            let above = above.to_owned();
+            transfer.add_attributes(Entries::from([(above, [root].into())]), report);
+        }
+        if !replace {
+            return transfer.add_attributes(entries, report);
+        }
+        let is_folder = |entries: &Entries, folder: &str| {
+            let (above, word) = split(folder);
+            let entry = entries.get(above).and_then(|of| of.get(word));
+            folder == prefix || matches!(entry, Some(Entry::Folder { .. }))
+        };
+        // Folders that have nothing any more.
+        for (folder, known) in &target.folders {
+            if !known.entries.is_empty() && is_folder(&entries, folder) {
+                entries.entry(folder.clone()).or_default();
+            }
+        }
+        let changed = entries.iter().filter(|(folder, entries)| {
+            target.folders.get(*folder).is_none_or(|known| known.entries != **entries)
+        });
+        let changed = changed.map(|(folder, entries)| (folder.clone(), entries.clone())).collect();
+        transfer.put_attributes(&changed, report);
+        let gone: Vec<String> = target
+            .folders_in(prefix)
+            .into_iter()
+            .filter(|folder| !is_folder(&entries, folder))
+            .map(|folder| attributes_in(folder))
+            .collect();
+        transfer.remove(&gone, report);
     }
 
     fn get(&self, transfer: &Transfer<'_>, from: &str, to: &Path) -> Result<Report, Failure> {
         let mut report = Report::new(self.dry_run);
-        let prefix = from.trim_end_matches('/');
-        let (objects, folders) = transfer.listed(prefix)?;
-        if objects.is_empty() && folders.is_empty() {
+        let prefix = from.trim_matches('/');
+        let mut source = PoolTree::new(transfer, prefix)?;
+        if source.is_empty() {
             return Err(PoolError::NoObject { name: from.to_owned() }.into());
         }
-        let mut there: BTreeMap<PathBuf, u64> = match to.exists() {
-            true => {
-                let files = LocalTree::new(to, "")?.files;
-                files.into_iter().map(|file| (file.path, file.bytes)).collect()
-            }
-            false => BTreeMap::new(),
+        report.add_pool(&mut source);
+        let mut target = match to.exists() {
+            true => LocalTree::new(to, "", self.pool.own_paths(transfer.pool)),
+            false => LocalTree::default(),
         };
-        let mut wanted = Vec::new();
-        for object in objects {
-            let path = path_below(to, prefix, &object.name);
-            let why = match there.remove(&path) {
-                None => Some("new"),
-                Some(bytes) => self.differs(transfer, &path, bytes, &object, false)?,
-            };
-            match why {
-                None => report.skipped += 1,
-                Some(why) => {
-                    report.steps.push(self.step("copy", &object.name, why));
-                    let (bytes, version) = (object.bytes, object.version);
-                    wanted.push(Item { name: object.name, path, bytes, version });
-                }
-            }
+        target.left_out.clear();
+        report.add_local(&mut target);
+        let mut plan = Plan::default();
+        self.plan(transfer, prefix, &source, &target, &mut plan, &mut report)?;
+        let removals = plan.gone.values().filter(|is_folder| !**is_folder).count();
+        self.check_removals(source.has_data(), removals)?;
+        for inside in plan.gone.keys() {
+            report.step("remove", &to.join(inside).display().to_string(), "not in the source");
         }
         if self.dry_run {
-            report.would_copy(wanted.iter().map(|item| item.bytes), Vec::new());
-        } else {
-            transfer.get(&wanted, &mut report)?;
-            transfer.write_others(prefix, &folders, to)?;
+            plan.items.iter().for_each(|item| report.would_copy(item.object.bytes));
+            report.removed += removals as u64;
+            return Ok(report);
         }
-        for path in there.into_keys().filter(|_| self.delete && report.failed == 0) {
-            let name = path.display().to_string();
-            report.steps.push(self.step("remove", &name, "not in the source"));
-            if !self.dry_run {
-                let failed = |source| Failure::Io { action: "remove", path: path.clone(), source };
-                std::fs::remove_file(&path).map_err(failed)?;
-            }
-            report.removed += 1;
+        let out = OutputTree::open(to).map_err(|source| Failure::Io {
+            action: "create",
+            path: to.to_owned(),
+            source,
+        })?;
+        remove_below(&out, &plan.in_the_way, &mut report);
+        let out = Destination::Below(out);
+        transfer.get(&plan.items, &out, &mut report);
+        let Destination::Below(out) = &out else { return Ok(report) };
+        write_others(out, &plan.others, true, false, &mut report);
+        if report.is_whole() {
+            remove_below(out, &plan.gone, &mut report);
+            report.removed += removals as u64;
         }
+        set_all(out, &plan.set, &mut report);
         Ok(report)
     }
 
-    /// Why a file is to be copied over an object, or the other way; nothing: they are the same.
+    /// Compares each entry of the source with that of its name in the target.
+    fn plan<'p>(
+        &self,
+        transfer: &Transfer<'_>,
+        prefix: &str,
+        source: &'p PoolTree,
+        target: &LocalTree,
+        plan: &mut Plan<'p>,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
+        let whole = self.delete && report.is_whole();
+        let mut wanted: BTreeMap<String, Wanted<'p>> = BTreeMap::new();
+        let objects =
+            source.objects.iter().map(|(name, object)| (name, Wanted::File(name, object)));
+        let others = source.others.iter().map(|(name, entry)| (name, Wanted::Other(entry)));
+        for (name, want) in objects.chain(others) {
+            let Some(inside) = inside(prefix, name) else {
+                report.fail(name, &no_file_name(name));
+                continue;
+            };
+            let inside = inside.to_string_lossy().into_owned();
+            for folder in folders_of(&inside) {
+                wanted.entry(folder.to_owned()).or_insert(Wanted::Folder);
+            }
+            wanted.insert(inside, want);
+        }
+        for (inside, want) in &wanted {
+            let local = target.entries.get(inside);
+            if let Err(failure) = clear_the_way(inside, want.is_folder(), target, whole, plan) {
+                report.fail(inside, &failure.into());
+                continue;
+            }
+            match want {
+                Wanted::File(name, object) => {
+                    self.plan_file(transfer, inside, (name, object), local, plan, report)?;
+                }
+                Wanted::Other(entry) => {
+                    let there = local.is_some_and(|local| local.entry.looks_like(entry));
+                    if !there {
+                        report.step("make", inside, "new, or changed");
+                        plan.others.insert(inside.into(), entry);
+                    }
+                    if want.is_folder() {
+                        plan.set.insert(inside.into(), entry);
+                    }
+                }
+                Wanted::Folder => {}
+            }
+        }
+        if whole {
+            let gone = target.entries.iter().filter(|(name, _)| {
+                !wanted.contains_key(*name) && !plan.in_the_way.contains_key(*name)
+            });
+            plan.gone = gone
+                .map(|(name, local)| (name.clone(), matches!(local.entry, Entry::Folder { .. })))
+                .collect();
+        }
+        if plan.items.is_empty() && plan.others.is_empty() && plan.gone.is_empty() {
+            // Nothing changes the times of folders.
+            plan.set.retain(|_, entry| !matches!(entry, Entry::Folder { .. }));
+        }
+        Ok(())
+    }
+
+    fn plan_file<'p>(
+        &self,
+        transfer: &Transfer<'_>,
+        inside: &str,
+        (name, object): (&'p str, &'p Listing),
+        local: Option<&LocalEntry>,
+        plan: &mut Plan<'p>,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
+        let difference = match local {
+            Some(local) if matches!(local.entry, Entry::File { .. }) => {
+                self.differs(transfer, name, local, object, false)?
+            }
+            Some(_) => Some(Difference::Data("another kind")),
+            None => Some(Difference::Data("new")),
+        };
+        match difference {
+            Some(Difference::Data(why)) => {
+                report.step("copy", name, why);
+                plan.items.push(Item { name, inside: inside.into(), object });
+            }
+            other => {
+                report.skipped += 1;
+                if let (Some(Difference::Attributes(why)), Some(entry)) = (other, &object.entry) {
+                    report.step("set", name, why);
+                    plan.set.insert(inside.into(), entry);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns how a file and an object of its name differ; `put`: the object is the target.
     fn differs(
         &self,
         transfer: &Transfer<'_>,
-        path: &Path,
-        bytes: u64,
+        name: &str,
+        local: &LocalEntry,
         object: &Listing,
         put: bool,
-    ) -> Result<Option<&'static str>, Failure> {
-        if bytes != object.bytes {
-            return Ok(Some("other size"));
+    ) -> Result<Option<Difference>, Failure> {
+        if local.bytes != object.bytes {
+            return Ok(Some(Difference::Data("other size")));
         }
         if self.size_only {
             return Ok(None);
         }
-        if self.checksum {
-            return Ok((!same_bytes(transfer, path, &object.name)?).then_some("other bytes"));
+        if self.checksum && !same_bytes(transfer, &local.path, name)? {
+            return Ok(Some(Difference::Data("other bytes")));
         }
-        let same = match transfer.entry(&object.name, object.version)? {
-            Some(entry @ Entry::File { .. }) => same_time(path, &entry),
+        let Some(entry) = &object.entry else {
             // An object that is newer was made of the file as it is; a file that is newer, of it.
-            _ => put == (changed_ms(path) <= object.put),
+            let same = self.checksum || put == (changed_ms(&local.path) <= object.put);
+            return Ok((!same).then_some(Difference::Data("other time")));
         };
-        Ok((!same).then_some("other time"))
+        let times = local.entry.time().zip(entry.time());
+        let same = times.is_some_and(|(a, b)| same_time(a, b));
+        Ok(match (same, self.checksum, local.entry.mode() == entry.mode()) {
+            (false, false, _) => Some(Difference::Data("other time")),
+            (_, _, true) => None,
+            (_, _, false) => Some(Difference::Attributes("other mode")),
+        })
     }
+}
 
-    fn step(&self, what: &str, name: &str, why: &str) -> String {
-        let would = if self.dry_run { "would " } else { "" };
-        format!("{would}{what} {name}: {why}")
+/// Steps of a copy into the pool.
+#[derive(Default)]
+struct PutPlan<'p> {
+    files: BTreeMap<&'p str, &'p LocalEntry>,
+    /// All that is recorded of the source, but of files that are copied.
+    entries: Entries,
+    /// Objects removed before: of another kind than what gets their names.
+    gone: BTreeSet<String>,
+    /// Objects that are not in the source, and the number of links that are not.
+    absent: Vec<String>,
+    links: usize,
+}
+
+/// An entry of the source by its name below the folder.
+enum Wanted<'p> {
+    File(&'p str, &'p Listing),
+    Other(&'p Entry),
+    /// A folder of which nothing is recorded.
+    Folder,
+}
+
+impl Wanted<'_> {
+    fn is_folder(&self) -> bool {
+        matches!(self, Wanted::Folder | Wanted::Other(Entry::Folder { .. }))
+    }
+}
+
+/// Steps of a copy out of the pool.
+#[derive(Default)]
+struct Plan<'p> {
+    items: Vec<Item<'p>>,
+    others: Others<'p>,
+    /// Entries that get their mode and time.
+    set: Others<'p>,
+    /// Removed before: of another kind than what gets their names. `true`: a folder.
+    in_the_way: BTreeMap<String, bool>,
+    /// Removed at the end: not in the source.
+    gone: BTreeMap<String, bool>,
+}
+
+/// Plans the removal of what has the name of an entry and is of another kind; of a folder with what
+/// is in it, where `all` may be removed.
+fn clear_the_way(
+    inside: &str,
+    for_folder: bool,
+    target: &LocalTree,
+    all: bool,
+    plan: &mut Plan<'_>,
+) -> Result<(), PoolError> {
+    let is_folder = |local: &LocalEntry| matches!(local.entry, Entry::Folder { .. });
+    match target.entries.get(inside) {
+        Some(local) if is_folder(local) && !for_folder => {
+            if !all {
+                let what = format!("{inside:?} is a folder; --delete replaces it");
+                return Err(PoolError::Refused { what });
+            }
+            let below = format!("{inside}/");
+            let below =
+                target.entries.range(below.clone()..).take_while(|(n, _)| n.starts_with(&below));
+            for (name, local) in below {
+                plan.in_the_way.insert(name.clone(), is_folder(local));
+            }
+            plan.in_the_way.insert(inside.to_owned(), true);
+        }
+        Some(local) if !is_folder(local) && for_folder => {
+            plan.in_the_way.insert(inside.to_owned(), false);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Removes files, links and folders, inner ones first.
+fn remove_below(out: &OutputTree, names: &BTreeMap<String, bool>, report: &mut Report) {
+    for (inside, is_folder) in names.iter().rev() {
+        match out.remove(inside.as_ref(), *is_folder) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                let path = out.path().join(inside);
+                report.fail(inside, &Failure::Io { action: "remove", path, source });
+            }
+            _ => {}
+        }
     }
 }
 

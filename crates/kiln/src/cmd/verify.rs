@@ -60,6 +60,7 @@ impl Verify {
             return self.verify_all(setup);
         }
         let folders = Folders::to_read(setup, &self.folders, self.reads.mode())?;
+        folders.refuse_unreadable(self.raw.object.as_deref())?;
         let settings = setup.settings();
         let outcome = match raw {
             Some(raw) => verify_raw(&raw.request(), folders.nodes(), &settings),
@@ -79,6 +80,7 @@ impl Verify {
         let groups = multi_object::groups(setup, &self.folders, self.reads.mode())?;
         let settings = setup.settings();
         multi_object::each(&groups, setup, |group| {
+            group.folders.refuse_unreadable(Some(&group.object))?;
             let set = discover(group.folders.nodes(), Some(&group.object))?;
             let mut report = kiln_pool::verify(&set, self.depth(), &settings)?;
             report.seconds = setup.seconds() - group.begun.get();

@@ -1,6 +1,7 @@
 //! Places as users write them, opened: for shards, for pools and for agents.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use kiln_store::{
 };
 
 use crate::exit::Failure;
-use crate::setup::Setup;
+use crate::setup::{Setup, as_private_as, for_owner_alone, need_open_files};
 
 /// The program's table of all kinds of places.
 fn kinds(agents: &dyn BackendKind) -> Vec<&dyn BackendKind> {
@@ -89,6 +90,7 @@ impl Setup {
         place: &Path,
         parts: &AgentParts<'_>,
     ) -> Result<Arc<dyn Backend>, Failure> {
+        for_owner_alone();
         let opening = Opening { absent: Absent::Create, confined: true, ..Opening::default() };
         let store = self.open(place, opening)?;
         let objects = Capabilities::OBJECTS.lacking(store.capabilities()).is_none();
@@ -123,6 +125,7 @@ impl Setup {
         node: &NodeConfig,
         absent: Absent,
     ) -> Result<Arc<dyn Backend>, StoreError> {
+        for_owner_alone();
         self.open_to_keep(node.url.as_ref(), absent, "a node of a pool")
     }
 }
@@ -180,6 +183,7 @@ impl Folders {
         paths: &[PathBuf],
         reads: ReadMode,
     ) -> Result<Folders, Failure> {
+        need_open_files()?;
         let (mut nodes, mut seen) = (Vec::new(), BTreeSet::new());
         for path in paths {
             let absent = Absent::CreateWhenWritten;
@@ -194,6 +198,48 @@ impl Folders {
             nodes.push(Node::new(place, store));
         }
         Ok(Folders { nodes })
+    }
+
+    /// Keeps files that are made from now on as private as the shards of an object in folders of
+    /// this machine.
+    pub fn keep_private(&self, object: Option<&str>) {
+        for path in self.shard_files(object) {
+            as_private_as(&path);
+        }
+    }
+
+    /// Paths of an object's shards, or of all, in folders of this machine.
+    fn shard_files(&self, object: Option<&str>) -> impl Iterator<Item = PathBuf> {
+        let folders = self.nodes.iter().filter_map(|node| node.store.folder());
+        let entries = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(move |path| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let of = |object: &str| name.strip_prefix(object).is_some_and(|r| r.starts_with('.'));
+            name.ends_with(".kiln") && object.is_none_or(of)
+        })
+    }
+
+    /// Refuses shards in folders of this machine that this user may not read: they are neither
+    /// missing nor damaged.
+    ///
+    /// # Errors
+    /// The first of these.
+    pub fn refuse_unreadable(&self, object: Option<&str>) -> Result<(), Failure> {
+        let folders = self.nodes.iter().filter_map(|node| node.store.folder());
+        let folders = folders.map(|path| (path.to_owned(), std::fs::read_dir(path).map(drop)));
+        let files = self.shard_files(object);
+        let opened = folders.chain(files.map(|path| {
+            let end = File::open(&path).map(drop);
+            (path, end)
+        }));
+        for (path, end) in opened {
+            if let Err(source) = end
+                && source.kind() == io::ErrorKind::PermissionDenied
+            {
+                return Err(Failure::Io { action: "read", path, source });
+            }
+        }
+        Ok(())
     }
 
     /// Reads asked of all places so far, and their bytes.

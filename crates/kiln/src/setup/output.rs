@@ -1,16 +1,21 @@
 //! Output files: written beside the final name, durable before they appear under it.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, FileTimes, OpenOptions, Permissions, TryLockError};
 use std::io::{self, BufWriter, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::{Arc, Once};
+use std::time::SystemTime;
 
-use kiln_store::{Backend, FileBackend, NewFile};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
 use uuid::Uuid;
 
 use super::local;
+use super::output_tree::{OutputTree, Slot, slot_of, sync_folder};
+use super::permissions::output_mode;
 use super::sparse_output::SparseFile;
 use crate::exit::Failure;
 use crate::interrupt::{keep, remove_when_interrupted};
@@ -21,15 +26,21 @@ use crate::print::{data_goes_to_stdout, warning_line};
 const BUFFER: usize = 1 << 20;
 
 /// The output as named by the user.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutputTarget {
     /// `-`
     Stdout,
-    /// A file.
+    /// A file that is named itself.
     File(PathBuf),
+    /// A file below a folder.
+    Below(OutputTree, PathBuf),
 }
 
 impl OutputTarget {
+    /// Returns whether standard output takes the bytes.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self, OutputTarget::Stdout)
+    }
+
     /// Reads the argument of `-o`.
     ///
     /// # Errors
@@ -53,8 +64,14 @@ pub struct Output {
 
 /// The temporary file beside the final name.
 struct Replacement {
-    temporary: PathBuf,
+    slot: Slot,
+    /// Its name in the folder.
+    part: OsString,
+    /// The final path, for messages.
     path: PathBuf,
+    /// Mode and time of the complete file.
+    mode: u32,
+    time: Option<SystemTime>,
     done: bool,
 }
 
@@ -82,11 +99,41 @@ impl Output {
                 Ok(Output { writer, replaces: None })
             }
             OutputTarget::File(path) => Output::file(path, force, buffer),
+            OutputTarget::Below(tree, inside) => Output::below(tree, inside, force, bytes),
         }
     }
 
+    /// As [`Output::sized`], below a folder: no link is followed, and one of the final name is
+    /// replaced as a file is.
+    ///
+    /// # Errors
+    /// As [`Output::open`].
+    pub fn below(
+        tree: &OutputTree,
+        inside: &Path,
+        force: bool,
+        bytes: u64,
+    ) -> Result<Output, Failure> {
+        let path = tree.path().join(inside);
+        let slot = tree.slot(inside).map_err(failed("create", &path))?;
+        let replaced = match statat(&slot.folder, &*slot.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => None,
+            Err(error) => return Err(failed("look at", &path)(error.into())),
+            Ok(_) if !force => return Err(Failure::Exists { path }),
+            Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => {
+                    let problem = "a folder; a file cannot replace it".to_owned();
+                    return Err(Failure::NotUsable { path, problem });
+                }
+                FileType::RegularFile => Some(stat.st_mode),
+                _ => None,
+            },
+        };
+        Output::replacement(path, slot, replaced, bytes.clamp(1, BUFFER as u64) as usize)
+    }
+
     fn file(path: &Path, force: bool, buffer: usize) -> Result<Output, Failure> {
-        match path.metadata() {
+        let replaced = match path.metadata() {
             Ok(meta) if meta.is_dir() => {
                 let problem = format!("{} is a folder; name a file", path.display());
                 return Err(Failure::Flag { flag: "--output", problem });
@@ -101,26 +148,31 @@ impl Output {
                 });
             }
             Ok(_) if !force => return Err(Failure::Exists { path: path.to_owned() }),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(meta) => Some(meta.mode()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(source) => return Err(failed("look at", path)(source)),
-        }
+        };
         // Through a symbolic link, the file it names is replaced and the link stays.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        Output::replacement(path, buffer)
+        if path.file_name().is_none() {
+            let problem = format!("{} is not a file name", path.display());
+            return Err(Failure::Flag { flag: "--output", problem });
+        }
+        let slot = slot_of(&path).map_err(failed("create", &path))?;
+        Output::replacement(path, slot, replaced, buffer)
     }
 
     /// A fixed temporary name, so that a killed decode leaves at most one file, which the next one
     /// overwrites. The lock keeps two decodes at the same time apart.
-    fn replacement(path: PathBuf, buffer: usize) -> Result<Output, Failure> {
-        let Some(name) = path.file_name() else {
-            let problem = format!("{} is not a file name", path.display());
-            return Err(Failure::Flag { flag: "--output", problem });
-        };
-        let temporary = path.with_file_name(output_part(name));
-        let mut options = OpenOptions::new();
-        let file = options.create(true).write(true).truncate(false).open(&temporary);
-        let file = file.map_err(failed("create", &temporary))?;
+    fn replacement(
+        path: PathBuf,
+        slot: Slot,
+        replaced: Option<u32>,
+        buffer: usize,
+    ) -> Result<Output, Failure> {
+        let part = output_part(&slot.name);
+        let temporary = path.with_file_name(&part);
+        let file = create_private(&slot, &part).map_err(failed("create", &temporary))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Failure::Busy { path }),
@@ -128,20 +180,29 @@ impl Output {
             Err(TryLockError::Error(error)) => UNLOCKED.call_once(|| {
                 let place = temporary.parent().unwrap_or(&temporary).display();
                 warning_line(&format!(
-                    "cannot lock files in {place}: {error}; do not write the same output by another \
-                     kiln meanwhile"
+                    "cannot lock files in {place}: {error}; do not write the same output by \
+                     another kiln meanwhile"
                 ));
             }),
         }
         // Between open and lock another decode may have renamed this very file to its final name:
         // emptying it now would destroy that result.
-        if !same_file(&file, &temporary) {
+        if !same_file(&file, &slot, &part) {
             return Err(Failure::Busy { path });
         }
         file.set_len(0).map_err(failed("empty", &temporary))?;
-        remove_when_interrupted(&temporary);
-        let replaces = Some(Replacement { temporary, path, done: false });
+        remove_when_interrupted(&slot.folder, &part);
+        let mode = output_mode(replaced);
+        let replaces = Some(Replacement { slot, part, path, mode, time: None, done: false });
         Ok(Output { writer: BufWriter::with_capacity(buffer, SparseFile::in_file(file)), replaces })
+    }
+
+    /// Sets the mode and time that the complete file gets.
+    pub fn with(mut self, mode: u32, time: Option<SystemTime>) -> Output {
+        if let Some(replaces) = &mut self.replaces {
+            (replaces.mode, replaces.time) = (mode, time);
+        }
+        self
     }
 
     /// Hands all bytes to the system; nothing is durable yet, or has its final name.
@@ -154,8 +215,15 @@ impl Output {
         let path = replaces.as_ref().map_or(stdout, |replaces| replaces.path.clone());
         let sparse = self.writer.into_inner();
         let sparse = sparse.map_err(|error| failed("write", &path)(error.into_error()))?;
-        if replaces.is_some() {
+        let file = &sparse.file;
+        if let Some(replaces) = &replaces {
             sparse.end().map_err(failed("write", &path))?;
+            if let Some(time) = replaces.time {
+                let set = file.set_times(FileTimes::new().set_modified(time));
+                set.map_err(failed("set the time of", &path))?;
+            }
+            let mode = file.set_permissions(Permissions::from_mode(replaces.mode));
+            mode.map_err(failed("set the mode of", &path))?;
         }
         let file = sparse.file;
         let device = file.metadata().map_err(failed("look at", &path))?.dev();
@@ -187,29 +255,24 @@ impl Written {
     /// The system's refusal; then the name is as it was.
     pub fn rename(mut self) -> Result<Written, Failure> {
         if let Some(replaces) = &mut self.replaces {
-            let renamed = std::fs::rename(&replaces.temporary, &replaces.path);
-            renamed.map_err(failed("rename to", &self.path))?;
+            let (folder, name) = (&replaces.slot.folder, &*replaces.slot.name);
+            let renamed = renameat(folder, &replaces.part, folder, name);
+            renamed.map_err(|error| failed("rename to", &self.path)(error.into()))?;
             replaces.done = true;
         }
         Ok(self)
     }
 
-    /// The folder of its final name; `None`: it is no file that has one.
-    pub fn folder(&self) -> Option<PathBuf> {
-        let folder = self.replaces.as_ref()?.path.parent();
-        let folder = folder.filter(|folder| *folder != Path::new(""));
-        Some(folder.unwrap_or(Path::new(".")).to_owned())
+    /// The folder of its final name, open and by its path; `None`: it is no file that has one.
+    pub fn folder(&self) -> Option<(Arc<OwnedFd>, PathBuf)> {
+        let Replacement { slot, path, .. } = self.replaces.as_ref()?;
+        Some((slot.folder.clone(), path.parent().unwrap_or(Path::new("/")).to_owned()))
     }
 
     /// Returns the failure of an action on it.
     pub fn failed(&self, action: &'static str, source: io::Error) -> Failure {
         failed(action, &self.path)(source)
     }
-}
-
-/// Makes the names of a folder durable.
-pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }
 
 impl Write for Output {
@@ -224,36 +287,71 @@ impl Write for Output {
 
 impl Drop for Replacement {
     fn drop(&mut self) {
-        keep(&self.temporary);
+        keep(&self.slot.folder, &self.part);
         if !self.done {
             // Report the error that brought us here, not this one.
-            let _ = std::fs::remove_file(&self.temporary);
+            let _ = unlinkat(&self.slot.folder, &self.part, AtFlags::empty());
         }
     }
 }
 
-/// Writes a small file whole and durably: a crash leaves the old one or the new one.
+/// Opens a temporary file that its owner alone may use, whatever stands there: a file that has
+/// other names, or is none, makes way.
+fn create_private(slot: &Slot, part: &OsStr) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let open = || {
+        let private = Mode::from_raw_mode(0o600);
+        openat(&slot.folder, part, flags | OFlags::CLOEXEC, private).map(File::from)
+    };
+    if let Ok(file) = open()
+        && let meta = file.metadata()?
+        && meta.is_file()
+        && meta.nlink() <= 1
+    {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        return Ok(file);
+    }
+    match unlinkat(&slot.folder, part, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(open()?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes a small file whole and durably: a crash leaves the old one or the new one. Through a
+/// symbolic link, the file it names is replaced.
 ///
 /// # Errors
 /// Its folder is not there or cannot be written.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-        let problem = "file name: missing or not UTF-8; name another file".to_owned();
-        return Err(Failure::NotUsable { path: path.to_owned(), problem });
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let Some(name) = path.file_name() else {
+        let problem = "no name of a file; name another".to_owned();
+        return Err(Failure::NotUsable { path, problem });
     };
-    let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    let store = FileBackend::open(folder.unwrap_or(Path::new(".")))?;
     // Two of us may write the same file at once, as a pool's description when its nodes change.
-    let mine = format!("{name}.{}", &Uuid::new_v4().simple().to_string()[..8]);
-    let part = NewFile::named(&mine).part;
-    let mut file = store.create(&NewFile { part, ..NewFile::named(name) })?;
-    file.write(bytes)?;
-    Ok(file.complete()?)
+    let mut mine = name.to_owned();
+    mine.push(format!(".{}", &Uuid::new_v4().simple().to_string()[..8]));
+    let part = output_part(&mine);
+    let slot = slot_of(&path).map_err(failed("write to", &path))?;
+    let replaced = path.metadata().ok().map(|meta| meta.mode());
+    let file = create_private(&slot, &part).map_err(failed("create", &path))?;
+    let mode = output_mode(replaced);
+    let mut replaces = Replacement { slot, part, path, mode, time: None, done: false };
+    let path = replaces.path.clone();
+    let whole = (&file).write_all(bytes);
+    let whole = whole.and_then(|()| file.set_permissions(Permissions::from_mode(mode)));
+    whole.and_then(|()| file.sync_all()).map_err(failed("write", &path))?;
+    let (folder, name) = (&replaces.slot.folder, &*replaces.slot.name);
+    let renamed = renameat(folder, &replaces.part, folder, name).map_err(io::Error::from);
+    renamed.and_then(|()| sync_folder(folder)).map_err(failed("rename to", &path))?;
+    replaces.done = true;
+    Ok(())
 }
 
-fn same_file(file: &File, path: &Path) -> bool {
-    match (file.metadata(), path.metadata()) {
-        (Ok(open), Ok(named)) => open.dev() == named.dev() && open.ino() == named.ino(),
+fn same_file(file: &File, slot: &Slot, part: &OsStr) -> bool {
+    let named = statat(&slot.folder, part, AtFlags::SYMLINK_NOFOLLOW);
+    match (file.metadata(), named) {
+        (Ok(open), Ok(named)) => open.dev() == named.st_dev && open.ino() == named.st_ino,
         _ => false,
     }
 }

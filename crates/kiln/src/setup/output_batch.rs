@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use kiln_store::FileSystem;
 
-use super::output::{Output, Written, sync_folder};
+use super::output::{Output, Written};
+use super::output_tree::sync_folder;
 use crate::exit::Failure;
 
 /// With fewer files it is quicker to sync each.
@@ -47,9 +48,9 @@ impl OutputBatch {
         let synced = self.sync();
         let mut folders = BTreeMap::new();
         let mut end = |output: Written| {
-            let Some(path) = output.folder() else { return Ok(()) };
+            let Some((folder, path)) = output.folder() else { return Ok(()) };
             let end = synced.get(&output.device).unwrap_or_else(|| {
-                folders.entry(path.clone()).or_insert_with_key(|folder| sync_folder(folder))
+                folders.entry(path.clone()).or_insert_with(|| sync_folder(&folder))
             });
             again(end).map_err(|source| Failure::Io { action: "sync", path, source })
         };

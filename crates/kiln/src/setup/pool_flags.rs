@@ -1,5 +1,6 @@
 //! The pool that a command works on.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -8,12 +9,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use kiln_pool::{Index, NodeConfig, Observer, Pool, PoolConfig, PoolError};
-use kiln_store::Absent;
+use kiln_store::{Absent, Location};
 use uuid::Uuid;
 
 use crate::exit::{Exit, Failure, of_store};
 use crate::names;
-use crate::setup::{Setup, write_file};
+use crate::setup::{Setup, for_owner_alone, need_open_files, variable, write_file};
 
 /// Most bytes of a pool's description.
 const MAX_DESCRIPTION: u64 = 1 << 20;
@@ -37,8 +38,20 @@ const INDEX_SECONDS: f64 = 1.0;
 impl PoolFlags {
     /// The file that describes the pool.
     pub fn path(&self) -> PathBuf {
-        let named = self.pool.clone().or_else(|| std::env::var_os("KILN_POOL").map(PathBuf::from));
+        let named = self.pool.clone().or_else(|| variable("KILN_POOL"));
         named.unwrap_or_else(|| names::POOL.into())
+    }
+
+    /// Real paths that belong to the pool itself: folders of its nodes, its index and its locks.
+    pub fn own_paths(&self, pool: &Pool) -> BTreeSet<PathBuf> {
+        let nodes = pool.config().node.iter().filter_map(|node| {
+            let place = Location::of(node.url.as_ref()).local().ok()?.canonicalize();
+            place.ok()
+        });
+        let path = self.path();
+        let path = path.canonicalize().unwrap_or(path);
+        let own = [names::index(&path), names::lock(&path, "repair"), names::lock(&path, "config")];
+        nodes.chain(own).collect()
     }
 
     /// The file that limits the traffic of repairs.
@@ -60,6 +73,8 @@ impl PoolFlags {
     /// # Errors
     /// As [`PoolFlags::config`].
     pub fn config_without_keys(&self) -> Result<PoolConfig, Failure> {
+        for_owner_alone();
+        need_open_files()?;
         let text = read_text(&self.path(), MAX_DESCRIPTION).map_err(no_pool)?;
         Ok(PoolConfig { repairer: repairer(&self.path()), ..PoolConfig::from_toml(&text)? })
     }

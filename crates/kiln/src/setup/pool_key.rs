@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::pool_flags::{PoolFlags, read_text};
 use crate::exit::Failure;
 use crate::names;
+use crate::setup::variable;
 
 /// Most bytes of a key's file.
 const MAX_KEY: u64 = 1 << 16;
@@ -18,7 +19,7 @@ const MAX_KEY: u64 = 1 << 16;
 impl PoolFlags {
     /// The file with the pool's key, and whether it must be there since it was named.
     pub fn key_path(&self) -> (PathBuf, bool) {
-        let named = || std::env::var_os("KILN_POOL_KEY").map(PathBuf::from);
+        let named = || variable("KILN_POOL_KEY");
         match self.pool_key.clone().or_else(named) {
             Some(path) => (path, true),
             None => (names::pool_key(&self.path()), false),

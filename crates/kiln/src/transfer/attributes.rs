@@ -2,13 +2,11 @@
 //! that was copied, with modes, times, symbolic links and the folders in it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, FileTimes, Metadata, Permissions};
-use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-use kiln_pool::{GetRequest, Pool, PoolError, Settings, attributes_in};
+use kiln_pool::{GetRequest, MAX_NAME, Pool, PoolError, Settings, attributes_in};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
@@ -63,13 +61,10 @@ impl Entry {
         }
     }
 
-    /// Gives a file or folder that is there its mode and time.
-    ///
-    /// # Errors
-    /// The system does not permit it.
-    pub fn apply(&self, path: &Path) -> io::Result<()> {
+    /// Mode and time; none of a link.
+    pub fn mode_and_time(&self) -> Option<(u32, Option<SystemTime>)> {
         let (Entry::File { mode, time, .. } | Entry::Folder { mode, time }) = self else {
-            return Ok(());
+            return None;
         };
         let far = Duration::new(time.0.unsigned_abs(), 0);
         let whole = match time.0 < 0 {
@@ -77,22 +72,64 @@ impl Entry {
             false => SystemTime::UNIX_EPOCH.checked_add(far),
         };
         let nanos = Duration::from_nanos(u64::from(time.1 % 1_000_000_000));
-        if let Some(time) = whole.and_then(|whole| whole.checked_add(nanos)) {
-            File::open(path)?.set_times(FileTimes::new().set_modified(time))?;
-        }
-        fs::set_permissions(path, Permissions::from_mode(mode & 0o777))
+        Some((mode & 0o777, whole.and_then(|whole| whole.checked_add(nanos))))
     }
 
-    /// Makes a link, unless something has its name.
-    ///
-    /// # Errors
-    /// The system does not permit it.
-    pub fn link(&self, path: &Path) -> io::Result<()> {
-        match self {
-            Entry::Link { target } if path.symlink_metadata().is_err() => symlink(target, path),
-            _ => Ok(()),
+    /// Returns whether both are files, folders or links.
+    pub fn same_kind(&self, other: &Entry) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
+    /// Returns whether two are alike in kind, mode and target, and in time as far as a file system
+    /// with coarser times can tell.
+    pub fn looks_like(&self, other: &Entry) -> bool {
+        match (self, other) {
+            (Entry::Link { target }, Entry::Link { target: other }) => target == other,
+            _ => {
+                self.same_kind(other)
+                    && self.mode() == other.mode()
+                    && self.time().zip(other.time()).is_some_and(|(a, b)| same_time(a, b))
+            }
         }
     }
+
+    /// Permission bits.
+    pub fn mode(&self) -> Option<u32> {
+        self.mode_and_time().map(|(mode, _)| mode)
+    }
+
+    /// Time of change.
+    pub fn time(&self) -> Option<(i64, u32)> {
+        match self {
+            Entry::File { time, .. } | Entry::Folder { time, .. } => Some(*time),
+            Entry::Link { .. } => None,
+        }
+    }
+
+    /// The same, as that of a version of an object.
+    #[must_use]
+    pub fn at_version(&self, version: u64) -> Entry {
+        match self {
+            Entry::File { mode, time, .. } => {
+                Entry::File { mode: *mode, time: *time, object: version }
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+/// Units of time of file systems that have coarser ones: NTFS, others by microseconds, exFAT, whole
+/// seconds.
+const COARSE: [u32; 4] = [100, 1000, 10_000_000, 1_000_000_000];
+
+/// Returns whether two times are the same, or one is the other as a file system with coarser times
+/// keeps it (FAT: even seconds).
+pub fn same_time(a: (i64, u32), b: (i64, u32)) -> bool {
+    let is_cut = |cut: (i64, u32), whole: (i64, u32)| {
+        let by_unit = |unit: &u32| cut == (whole.0, whole.1 - whole.1 % unit);
+        COARSE.iter().any(by_unit) || cut == (whole.0 & !1, 0)
+    };
+    a == b || is_cut(a, b) || is_cut(b, a)
 }
 
 /// When a file was changed: seconds since 1970, and nanoseconds.
@@ -111,6 +148,9 @@ impl Attributes {
         settings: &Settings<'_>,
     ) -> Result<Option<Attributes>, Failure> {
         let name = attributes_in(folder);
+        if name.len() > MAX_NAME {
+            return Ok(Some(Attributes::default()));
+        }
         match pool.manifest(&name) {
             Err(PoolError::NoObject { .. }) => return Ok(Some(Attributes::default())),
             Err(error) => return Err(error.into()),
@@ -123,28 +163,37 @@ impl Attributes {
         Ok(read.filter(|read| read.version <= VERSION))
     }
 
-    /// Returns those of a folder with entries added in place of those of the same names; nothing
-    /// where that changes nothing, or a later version wrote them, which are left alone.
+    /// The object's bytes.
     ///
     /// # Errors
-    /// The object cannot be read now.
-    pub fn with(
-        pool: &Pool,
-        folder: &str,
-        entries: &BTreeMap<String, Entry>,
-        settings: &Settings<'_>,
-    ) -> Result<Option<Vec<u8>>, Failure> {
-        let Some(mut all) = Attributes::load(pool, folder, settings)? else { return Ok(None) };
-        if entries.iter().all(|(name, entry)| all.entries.get(name) == Some(entry)) {
-            return Ok(None);
-        }
-        all.entries.extend(entries.iter().map(|(name, entry)| (name.clone(), entry.clone())));
-        all.version = VERSION;
-        let text = serde_json::to_vec(&all).map_err(|error| Failure::Io {
+    /// None that is known.
+    pub fn to_bytes(&self, folder: &str) -> Result<Vec<u8>, Failure> {
+        serde_json::to_vec(self).map_err(|error| Failure::Io {
             action: "write",
             path: attributes_in(folder).into(),
             source: error.into(),
-        })?;
-        Ok(Some(text))
+        })
+    }
+
+    /// Those of these entries.
+    pub fn of(entries: BTreeMap<String, Entry>) -> Attributes {
+        Attributes { version: VERSION, entries }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coarse_times_are_the_same() {
+        let exact = (1_714_979_289, 123_456_789);
+        let cut = [123_456_700, 123_456_000, 120_000_000, 0].map(|nanos| (exact.0, nanos));
+        for time in cut.into_iter().chain([exact, (1_714_979_288, 0)]) {
+            assert!(same_time(exact, time) && same_time(time, exact), "{time:?}");
+        }
+        for time in [(exact.0, 123_456_788), (exact.0, 1), (exact.0 + 1, 0), (exact.0 - 2, 0)] {
+            assert!(!same_time(exact, time), "{time:?}");
+        }
     }
 }

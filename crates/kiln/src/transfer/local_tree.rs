@@ -1,6 +1,6 @@
 //! A folder of this machine, as it goes into a pool.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,82 +8,117 @@ use kiln_pool::ATTRIBUTES;
 
 use super::attributes::Entry;
 use crate::exit::Failure;
+use crate::names::is_output_part;
 
-/// A file that may become an object.
-pub struct LocalFile {
+/// A file, folder or link.
+#[derive(Clone)]
+pub struct LocalEntry {
     /// Its path.
     pub path: PathBuf,
-    /// Its bytes when it was looked at.
+    /// Bytes of a file when it was looked at.
     pub bytes: u64,
-    /// The object's name.
-    pub name: String,
+    /// Kind, mode and time; of a file without a version.
+    pub entry: Entry,
 }
 
 /// Files, folders and links at or below a path.
 #[derive(Default)]
 pub struct LocalTree {
-    /// Regular files.
-    pub files: Vec<LocalFile>,
-    /// Links and folders: the name of the folder that they are in, their own, and what they are.
-    pub others: Vec<(String, String, Entry)>,
+    /// By the name that each has in the pool.
+    pub entries: BTreeMap<String, LocalEntry>,
     /// Entries that are left out, and why.
     pub left_out: Vec<String>,
+    /// Entries that could not be looked at: the tree was not seen whole.
+    pub failures: Vec<(String, Failure)>,
+    /// Real paths that do not belong to it: nodes of the pool, its index.
+    excluded: BTreeSet<PathBuf>,
+    /// Paths that are still to be looked at, and their names.
+    open: Vec<(PathBuf, String)>,
 }
 
 impl LocalTree {
-    /// Looks at what becomes `name` in the pool, in order of names.
-    ///
-    /// # Errors
-    /// Something cannot be looked at.
-    pub fn new(path: &Path, name: &str) -> Result<LocalTree, Failure> {
-        let mut walked = LocalTree::default();
-        walked.add(path, name)?;
-        Ok(walked)
+    /// Looks at what becomes `name` in the pool; a link that is named itself is followed.
+    pub fn new(path: &Path, name: &str, excluded: BTreeSet<PathBuf>) -> LocalTree {
+        let mut tree = LocalTree { excluded, ..LocalTree::default() };
+        let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        tree.open.push((whole, name.to_owned()));
+        while let Some((path, name)) = tree.open.pop() {
+            tree.add(&path, &name);
+        }
+        tree.left_out.sort();
+        tree
     }
 
-    fn add(&mut self, path: &Path, name: &str) -> Result<(), Failure> {
-        let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
-        let meta = path.symlink_metadata().map_err(failed)?;
-        let (folder, last) = split(name);
-        let mut leave = |why: &str| self.left_out.push(format!("{}: {why}", path.display()));
+    /// Whether it has data: files or links, of which there are none at an unused mount point.
+    pub fn has_data(&self) -> bool {
+        self.entries.values().any(|local| !matches!(local.entry, Entry::Folder { .. }))
+    }
+
+    fn leave(&mut self, path: &Path, why: &str) {
+        self.left_out.push(format!("{}: {why}", path.display()));
+    }
+
+    fn fail(&mut self, path: &Path, source: std::io::Error) {
+        let failure = Failure::Io { action: "read", path: path.to_owned(), source };
+        self.failures.push((path.display().to_string(), failure));
+    }
+
+    fn add(&mut self, path: &Path, name: &str) {
+        let meta = match path.symlink_metadata() {
+            Ok(meta) => meta,
+            Err(error) => return self.fail(path, error),
+        };
+        let (last, kind) = (split(name).1, meta.file_type());
         if last == ATTRIBUTES {
-            leave("the name is kiln's own");
-        } else if meta.is_file() {
-            let (path, bytes) = (path.to_owned(), meta.len());
-            self.files.push(LocalFile { path, bytes, name: name.to_owned() });
-        } else if meta.is_dir() {
-            if !last.is_empty() {
-                self.others.push((folder.to_owned(), last.to_owned(), Entry::of(&meta, 0)));
-            }
-            let mut inside = BTreeMap::new();
-            for entry in fs::read_dir(path).map_err(failed)? {
-                let entry = entry.map_err(failed)?;
-                match entry.file_name().into_string() {
-                    Ok(word) => drop(inside.insert(word, entry.path())),
-                    Err(_) => {
-                        let path = entry.path();
-                        let why = "its name is not UTF-8, as names in pools are (kiln encode \
-                                   keeps such names)";
-                        self.left_out.push(format!("{}: {why}", path.display()));
-                    }
-                }
-            }
-            for (word, path) in inside {
-                self.add(&path, &joined(name, &word))?;
-            }
-        } else if meta.is_symlink() {
-            let target = fs::read_link(path).map_err(failed)?;
-            match target.into_os_string().into_string() {
-                Ok(target) => {
-                    let entry = Entry::Link { target };
-                    self.others.push((folder.to_owned(), last.to_owned(), entry));
-                }
-                Err(_) => leave("its target is not UTF-8"),
-            }
-        } else {
-            leave("skipped (device, socket or pipe)");
+            return self.leave(path, "the name is kiln's own");
         }
-        Ok(())
+        if is_output_part(last) {
+            return self.leave(path, "an unfinished output of kiln");
+        }
+        if self.excluded.contains(path) {
+            return self.leave(path, "part of the pool itself");
+        }
+        let entry = if kind.is_symlink() {
+            match fs::read_link(path).map(|target| target.into_os_string().into_string()) {
+                Ok(Ok(target)) => Entry::Link { target },
+                Ok(Err(_)) => return self.leave(path, "its target is not UTF-8"),
+                Err(error) => return self.fail(path, error),
+            }
+        } else if kind.is_file() || kind.is_dir() {
+            Entry::of(&meta, 0)
+        } else {
+            return self.leave(path, "skipped (device, socket or pipe)");
+        };
+        if !name.is_empty() {
+            let bytes = if kind.is_file() { meta.len() } else { 0 };
+            let local = LocalEntry { path: path.to_owned(), bytes, entry };
+            self.entries.insert(name.to_owned(), local);
+        }
+        if kind.is_dir() {
+            self.add_inside(path, name);
+        }
+    }
+
+    fn add_inside(&mut self, path: &Path, name: &str) {
+        let entries = match fs::read_dir(path) {
+            Ok(entries) => entries,
+            Err(error) => return self.fail(path, error),
+        };
+        let mut inside = BTreeSet::new();
+        for entry in entries {
+            match entry.map(|entry| entry.file_name().into_string()) {
+                Ok(Ok(word)) => drop(inside.insert(word)),
+                Ok(Err(word)) => {
+                    let why = "its name is not UTF-8, as names in pools are (kiln encode keeps \
+                               such names)";
+                    self.leave(&path.join(word), why);
+                }
+                Err(error) => self.fail(path, error),
+            }
+        }
+        for word in inside {
+            self.open.push((path.join(&word), joined(name, &word)));
+        }
     }
 }
 

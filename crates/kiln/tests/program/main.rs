@@ -36,5 +36,6 @@ mod rig;
 mod sealed;
 mod sync;
 mod together;
+mod transfer;
 mod tutorial;
 mod volumes;

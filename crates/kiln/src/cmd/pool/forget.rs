@@ -64,8 +64,8 @@ impl Forget {
         }
         if self.force {
             setup.observer.warn(
-                "unavailable nodes are not asked: if unreachable nodes are still serving, the pool will \
-                 split-brain",
+                "unavailable nodes are not asked: if unreachable nodes are still serving, the \
+                 pool will split-brain",
             );
         }
         let config = pool.forget(&self.ids, self.force, &setup.settings())?;

@@ -1,0 +1,30 @@
+//! Files of this machine as input.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+
+use kiln_pool::{FileSource, Source, StreamSource};
+
+use crate::exit::Failure;
+
+/// Opens a file; what says that it has no bytes is read, since files of /proc say so and have some.
+///
+/// # Errors
+/// It cannot be opened or read.
+pub fn input(path: &Path) -> Result<Box<dyn Source>, Failure> {
+    let failed = |source: io::Error| Failure::Io { action: "open", path: path.to_owned(), source };
+    let meta = path.metadata().map_err(failed)?;
+    if meta.is_file() && meta.len() > 0 {
+        return Ok(Box::new(FileSource::open(path).map_err(failed)?));
+    }
+    let mut file = File::open(path).map_err(failed)?;
+    if !meta.is_file() {
+        return Ok(Box::new(StreamSource::new(file)));
+    }
+    let mut first = [0];
+    match file.read(&mut first).map_err(failed)? {
+        0 => Ok(Box::new(FileSource::open(path).map_err(failed)?)),
+        _ => Ok(Box::new(StreamSource::new(Cursor::new(first).chain(file)))),
+    }
+}
