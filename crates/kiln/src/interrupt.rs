@@ -48,7 +48,7 @@ pub fn watch(words: &'static str) {
     });
 }
 
-/// Whether this process was started with a signal ignored.
+/// Returns whether this process was started with a signal ignored.
 fn is_ignored(kind: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

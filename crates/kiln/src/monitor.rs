@@ -60,7 +60,7 @@ impl Monitor {
         Ok(Monitor(HttpServer::start(listen, AccessPolicy::anyone(), answer).await?))
     }
 
-    /// Where it listens.
+    /// Its address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.0.address()
@@ -135,7 +135,7 @@ pub struct Metrics {
 pub struct MetricFamily {
     /// Its name.
     pub name: &'static str,
-    /// What it counts.
+    /// Its counters.
     pub help: &'static str,
     /// The label.
     pub label: &'static str,

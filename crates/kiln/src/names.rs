@@ -66,7 +66,7 @@ pub fn output_part(name: &OsStr) -> OsString {
     hidden
 }
 
-/// Whether a name is one of [`output_part`].
+/// Returns whether a name is one of [`output_part`].
 pub fn is_output_part(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(PART)
 }

@@ -1,4 +1,4 @@
-//! What a coordinator shows over HTTP: a page for people, the same as JSON, and for Prometheus.
+//! State of a coordinator over HTTP: a page for people, the same as JSON, and for Prometheus.
 //!
 //! All of them come from one [`View`], which a coordinator leaves on a [`Board`] as it works; no
 //! request asks a node for anything. To add a section to the page: write `page/sections/x.rs` and
@@ -20,12 +20,12 @@ use crate::monitor::{AccessPolicy, Document, HttpServer, monitored};
 use crate::volume_logs::Tended;
 use logs::LogsSeen;
 
-/// What is shown.
+/// Contents of the page.
 #[derive(Debug, Clone, Default)]
 pub struct View {
     /// The pool's name.
     pub pool: String,
-    /// What the coordinator does.
+    /// State of the coordinator.
     pub state: RecoveryState,
     /// Limits of its traffic.
     pub limits: RateLimits,
@@ -35,7 +35,7 @@ pub struct View {
     pub now_ms: u64,
 }
 
-/// Where a coordinator leaves what is shown.
+/// Board on which a coordinator leaves its state.
 #[derive(Debug)]
 pub struct Board {
     view: Mutex<View>,
@@ -62,7 +62,7 @@ impl Board {
         self.view.lock().unwrap_or_else(PoisonError::into_inner).logs.see(now_ms, found);
     }
 
-    /// What is shown now.
+    /// Returns the present contents.
     fn view(&self) -> View {
         let view = self.view.lock().unwrap_or_else(PoisonError::into_inner).clone();
         View { now_ms: (self.now_ms)(), ..view }
@@ -97,7 +97,7 @@ impl Board {
     }
 }
 
-/// Whether the coordinator does its work: it has seen the pool, and not failed to since.
+/// Returns whether the coordinator works: it has seen the pool, and not failed to since.
 fn ready(view: &View) -> Result<(), String> {
     match (&view.state.survey_error, &view.state.survey) {
         (Some(why), _) => Err(format!("the last look at the pool failed: {why}")),

@@ -24,7 +24,7 @@ const REQUEST_MAX: usize = 8192;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Connections at once; one more ends another.
 const CLIENTS: usize = 64;
-/// How often the certificate of a page is made anew.
+/// Interval of renewing the certificate of a page.
 const RENEWAL: Duration = Duration::from_secs(86_400);
 /// The name that goes with a token where a browser asks for name and password.
 const USER: &str = "kiln";
@@ -77,7 +77,7 @@ impl Document {
     }
 }
 
-/// Who is let in.
+/// Clients that are let in.
 ///
 /// On loopback everybody of this machine, but no page of another site that a browser was sent to:
 /// the name that is asked for must be an address or `localhost`. Elsewhere a token is wanted, over
@@ -85,7 +85,7 @@ impl Document {
 /// browser; a token shows this page and nothing else.
 #[derive(Debug, Clone, Default)]
 pub struct AccessPolicy {
-    /// What has to be shown, as `Authorization: Bearer TOKEN`, or as the password of `kiln`.
+    /// Credential to be shown, as `Authorization: Bearer TOKEN`, or as the password of `kiln`.
     pub token: Option<String>,
     /// Connections are encrypted, with a certificate made by this key.
     pub tls: Option<ClusterKey>,
@@ -100,7 +100,7 @@ impl AccessPolicy {
         AccessPolicy { open: true, ..AccessPolicy::default() }
     }
 
-    /// Whether an address may be listened on without token and TLS. What is no address is not.
+    /// Returns whether an address may be listened on without token and TLS.
     #[must_use]
     pub fn is_loopback(listen: &str) -> bool {
         let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host);
@@ -108,7 +108,7 @@ impl AccessPolicy {
         host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
     }
 
-    /// What is answered instead of a document, if so.
+    /// Returns the answer instead of a document, if any.
     fn refusal(&self, request: &Request) -> Option<Document> {
         let Some(token) = &self.token else {
             return (!self.open && !is_own_name(&request.host)).then(|| {
@@ -135,7 +135,7 @@ impl AccessPolicy {
     }
 }
 
-/// Whether a browser that asks for this name means this machine.
+/// Returns whether a browser that asks for this name means this machine.
 fn is_own_name(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
@@ -148,7 +148,7 @@ fn is_own_name(host: &str) -> bool {
     name.is_empty() || name == "localhost" || name.parse::<IpAddr>().is_ok()
 }
 
-/// What is looked at of a request.
+/// Parts of a request that are read.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Request {
     method: String,
@@ -225,7 +225,7 @@ impl HttpServer {
         Ok(HttpServer { address, task })
     }
 
-    /// Where it listens.
+    /// Its address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

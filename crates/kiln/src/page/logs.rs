@@ -18,7 +18,7 @@ pub struct LogsSeen {
     /// Why the last look failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Those of volumes that were not closed, and of those that this coordinator closed.
+    /// Logs of volumes that were not closed, and of those that this coordinator closed.
     pub logs: Vec<Tended>,
 }
 

@@ -1,4 +1,4 @@
-//! What a coordinator tells Prometheus: space, risk, progress. The rows are the table.
+//! Metrics of a coordinator: space, risk, progress. The rows are the table.
 
 use kiln_pool::{NodeStatus, PoolStatus};
 use kiln_recovery::NodeLoad;

@@ -35,7 +35,7 @@ const SECTIONS: &[Section] = &[
     Section { id: "scrub", title: "Scrub", body: scrub::body },
 ];
 
-/// What there is to show: name, heading, contents.
+/// Sections of the page: name, heading, contents.
 pub fn shown(view: &View) -> Vec<(&'static str, &'static str, String)> {
     let body = |section: &Section| Some((section.id, section.title, (section.body)(view)?));
     SECTIONS.iter().filter_map(body).collect()

@@ -213,7 +213,7 @@ fn invalid(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
-/// Whether a name of a pool is one of a file below a folder: no part of it is empty or leads out.
+/// Returns whether a name can be one of a file below a folder: no part is empty or leads out.
 pub fn is_plain(name: &str) -> bool {
     !name.as_bytes().contains(&0) && name.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }

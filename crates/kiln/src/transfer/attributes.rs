@@ -175,7 +175,7 @@ impl Attributes {
         })
     }
 
-    /// Those of these entries.
+    /// Makes attributes of entries.
     pub fn of(entries: BTreeMap<String, Entry>) -> Attributes {
         Attributes { version: VERSION, entries }
     }

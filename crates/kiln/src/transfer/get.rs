@@ -23,7 +23,7 @@ pub struct Item<'l> {
     pub object: &'l Listing,
 }
 
-/// Where objects go: below a folder, or to one file that is named itself.
+/// Destination of objects: below a folder, or one file that is named itself.
 pub enum Destination {
     Below(OutputTree),
     File(PathBuf),

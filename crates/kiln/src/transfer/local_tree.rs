@@ -49,7 +49,7 @@ impl LocalTree {
         tree
     }
 
-    /// Whether it has data: files or links, of which there are none at an unused mount point.
+    /// Returns whether it has files or links, of which there are none at an unused mount point.
     pub fn has_data(&self) -> bool {
         self.entries.values().any(|local| !matches!(local.entry, Entry::Folder { .. }))
     }

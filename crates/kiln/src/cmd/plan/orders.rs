@@ -36,7 +36,7 @@ struct Report {
     reduction: f64,
     reduction_limit: f64,
     weights: Option<Vec<f64>>,
-    /// What the weighted sum cannot be below.
+    /// Lower bound of the weighted sum.
     weighted_bound: Option<f64>,
     orders: Vec<Row>,
 }
@@ -80,7 +80,7 @@ struct TwoLosses {
 }
 
 impl Flags {
-    /// Whether `kiln plan` is about orders.
+    /// Returns whether `kiln plan` is about orders.
     pub fn wanted(&self) -> bool {
         self.orders
     }

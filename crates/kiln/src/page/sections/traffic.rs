@@ -1,4 +1,4 @@
-//! What the links and disks of nodes carried for repairs since the coordinator began.
+//! Load of links and disks of nodes by repairs since the coordinator began.
 
 use kiln_recovery::NodeLoad;
 

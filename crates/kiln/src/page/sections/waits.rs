@@ -1,4 +1,4 @@
-//! What is waited for, and how long.
+//! Reasons of waits, and their length.
 
 use crate::page::View;
 use crate::page::html::escape;
