@@ -109,7 +109,7 @@ fn words_that_make_no_sense_are_answered_by_what_does() {
     let ended = rig.kiln("").code(3);
     assert!(ended.stderr.contains("encode") && ended.stderr.contains("no command given"));
     let ended = rig.kiln("pool").code(3);
-    assert!(ended.stderr.contains("add-node") && ended.stderr.contains("no command was given"));
+    assert!(ended.stderr.contains("add-node") && ended.stderr.contains("no command given"));
     rig.kiln("ls").fails(4, &["pool.toml", "--pool", "kiln pool create", "kiln pool restore"]);
     rig.kiln("verify nowhere").fails(4, &["nowhere", "no such folder"]);
     assert!(!rig.kiln("verify nowhere --nope").code(3).stderr.contains("tip"));
