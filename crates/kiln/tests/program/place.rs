@@ -63,7 +63,7 @@ fn a_bad_file_of_machines_is_said() {
     let six: String = (0..6).map(|i| format!("[[node]]\nid = \"m{i}\"\n")).collect();
     let chunks = |list: &str| six.replace("\"m1\"\n", &format!("\"m1\"\nchunks = {list}\n"));
     for (text, words) in [
-        (String::new(), "lists no machine"),
+        (String::new(), "no machine listed"),
         (six.replace("m4", "m3"), "two machines are called 'm3'"),
         (six.replace("\"m2\"\n", "\"m2\"\nload = 1.5\n"), "m2: load is 1.5"),
         (six.replace("\"m2\"\n", "\"m2\"\nup = \"0\"\n"), "m2: up is 0"),

@@ -461,7 +461,7 @@ fn a_log_without_any_copy_is_a_loss() {
     let (folder, file) = &logs[2];
     rig.remove(format!("{folder}/{file}"));
     let said = rig.kiln("status").code(2).stdout;
-    assert!(said.contains("NO copy of its log") && said.contains("NO: what a volume's"), "{said}");
+    assert!(said.contains("NO copy of its log") && said.contains("NO: unsealed writes"), "{said}");
 }
 
 #[test]
