@@ -17,7 +17,7 @@ import time
 import urllib.error
 import urllib.request
 
-from lab.rig.browser import Browser, program
+from system.browser import Browser, program
 
 NODES = 8
 REPO = pathlib.Path(__file__).resolve().parents[1]

@@ -1,9 +1,9 @@
 /* Ceilings of the machine behind the interface of a peer: what no code can beat.
  *
  * "xor" reads all data chunks, XORs them and writes the sum to every parity chunk: the memory
- * traffic of an encode with next to no computing. "xor-nt" fetches ahead and writes past the cache. "copy" is
- * memcpy of the data chunks onto the parity chunks, round robin; "read" only reads. "gfni" does
- * the multiplications of an encode on registers and no memory traffic at all.
+ * traffic of an encode with next to no computing. "xor-nt" fetches ahead and writes past the
+ * cache. "copy" is memcpy of the data chunks onto the parity chunks, round robin; "read" only
+ * reads. "gfni" does the multiplications of an encode on registers, without memory traffic.
  */
 #include "peer.h"
 
@@ -47,8 +47,8 @@ void *kp_open(const char *engine, const char *code, uint32_t k, uint32_t m, uint
     return NULL;
 }
 
-/* Bytes that sources are fetched ahead where stores go past the cache: without it memory that is far
- * away bounds the loop, not the machine. A prefetch beyond the end does nothing. */
+/* Bytes that sources are fetched ahead where stores go past the cache: without it memory that is
+ * far away bounds the loop, not the machine. A prefetch beyond the end does nothing. */
 #define AHEAD 1024
 
 /* k is a constant wherever this is inlined, so every source is a load instruction of its own. */
