@@ -1,4 +1,4 @@
-//! What an agent costs beside a bare TLS copy: both over the loopback interface, with the same
+//! Measures an agent beside a bare TLS copy: both over the loopback interface, with the same
 //! ciphers. Run it on one core: `taskset -c 0 cargo run --release -p kiln-net --example loopback`.
 
 use std::fs::File;

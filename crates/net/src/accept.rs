@@ -23,13 +23,13 @@ use crate::agent::{ConnectionId, Event, Limits, PeerInfo, PeerRole, refused};
 use crate::proto::field::TEXT_MAX;
 use crate::proto::{BODY_MAX, Frame, PAYLOAD_MAX};
 
-/// How much is still read from a refused peer, and for how long.
+/// Limits of what is still read from a refused peer: bytes, and time.
 const FAREWELL_BYTES: u64 = 64 * 1024;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Bytes of a `Hello`, at most.
 const HELLO_MAX: usize = TEXT_MAX + 8;
 
-/// What reaches the shell of the agent.
+/// Input of the agent's shell.
 pub(super) enum Incoming {
     Event(Event),
     /// A member's connection with its peer and its writing half's queue.
@@ -56,7 +56,8 @@ impl Entrance {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether to tell of a peer that was refused or failed, and how many others were left out.
+    /// Returns whether to tell of a peer that was refused or failed, and how many others were left
+    /// out.
     fn note(&self, peer: SocketAddr) -> Option<u64> {
         self.state().log.note(self.start.elapsed(), peer.ip())
     }

@@ -8,7 +8,7 @@ use crate::NetError;
 /// The port of an agent when the address names none.
 pub const DEFAULT_PORT: u16 = 7440;
 
-/// Where an agent is, and what place is expected there.
+/// The address of an agent, and the place that is expected there.
 ///
 /// ```
 /// use kiln_net::Address;
@@ -32,7 +32,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Whether a text is meant as such an address, right or wrong.
+    /// Returns whether a text is meant as such an address, right or wrong.
     #[must_use]
     pub fn is_meant(text: &str) -> bool {
         text.starts_with("kiln://") || text.starts_with("kiln+plain://")

@@ -1,4 +1,4 @@
-//! Who may connect to an agent: places for connections that have not shown yet who they are, apart
+//! Admission of connections: places for those that have not authenticated yet, apart
 //! from the places of members, and of both only so many for one address.
 //!
 //! Anybody who reaches the port can open connections and say nothing. They compete with each other
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub use self::refusals::RefusalLog;
 use crate::agent::{ConnectionId, Limits};
 
-/// What becomes of a new connection.
+/// The decision on a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
     /// It has a place.
@@ -26,7 +26,7 @@ pub enum Arrival {
     Replaces(ConnectionId),
 }
 
-/// What becomes of a connection that has shown who it is.
+/// The decision on a connection that has authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
     /// It is a member's and has a place among these.
@@ -142,7 +142,8 @@ impl Admission {
     }
 }
 
-/// What counts as one address: of IPv6 the network, since every machine has all addresses of one.
+/// Returns the part that counts as one address: of IPv6 the network, since a machine has all of
+/// one.
 fn origin(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {

@@ -47,7 +47,7 @@ pub type JobId = u64;
 /// Number of an open file or lock, given by the agent; unlike handles never used again.
 pub type Slot = u64;
 
-/// How often a lock that another one holds is tried again.
+/// Pause between two tries of a lock that another client holds.
 const LOCK_RETRY: Duration = Duration::from_millis(50);
 
 /// An agent. See the module.
@@ -78,7 +78,7 @@ pub struct Agent {
     locks: Vec<(Duration, Pending)>,
     tasks: BTreeMap<TaskId, Held>,
     outbox: Outbox,
-    /// Who waits for a task to end for good.
+    /// Requests that wait for a task to end for good.
     aborting: Vec<(TaskId, Pending)>,
     /// Names that only one has at a time.
     claims: Claims,
@@ -90,12 +90,7 @@ pub struct Agent {
     counts: Counts,
 }
 
-/// What an agent has done since its start.
-///
-/// ```
-/// use kiln_net::agent::{Agent, Limits};
-/// assert_eq!(Agent::new("a", Limits::default()).counts().requests, 0);
-/// ```
+/// Counters of an agent since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests that arrived.
@@ -136,7 +131,7 @@ impl Agent {
         }
     }
 
-    /// What was done so far.
+    /// Returns the counters so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -196,7 +191,7 @@ impl Agent {
         self.connections.insert(id, Connection::new(now, session, credit, peer));
     }
 
-    /// What a new connection may have under way in bytes: all if nobody else is there, less the
+    /// Returns the bytes that a new connection may have under way: all if it is the first, less the
     /// more have come, so that all together stay within their limit.
     fn credit_left(&self) -> u32 {
         let granted: u64 = self.connections.values().map(|c| u64::from(c.credit)).sum();
@@ -298,7 +293,7 @@ impl Agent {
         Ok(())
     }
 
-    /// What a request asks of the disk; `None` when it is answered, or waits for its turn.
+    /// Returns the disk job of a request; `None` when it is answered, or waits for its turn.
     fn work(
         &mut self,
         id: ConnectionId,

@@ -57,7 +57,7 @@ fn used() -> Vec<u8> {
     free.unwrap_or_else(|| Vec::with_capacity(PAYLOAD_MAX))
 }
 
-/// What was filled, to be handed around.
+/// Turns a filled buffer into shared bytes.
 pub(super) fn lend(bytes: Vec<u8>) -> Bytes {
     match bytes.capacity() == PAYLOAD_MAX {
         true => Bytes::from_owner(Lent(bytes)),

@@ -21,7 +21,7 @@ use crate::{NetError, NetOperation};
 
 /// A connection must be made within this time.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a write that failed waits for what the other side may have said before.
+/// Time that a failed write waits for a message that the other side sent before.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A connection to an agent. Dropping it closes the connection.
@@ -36,7 +36,7 @@ pub struct Peer {
 /// Why a connection ended, for requests that come later.
 type Reason = Arc<OnceLock<(io::ErrorKind, String)>>;
 
-/// How requests get to the other side.
+/// The way of requests to the other side.
 #[derive(Debug)]
 enum Transport {
     /// Through the task that drives the connection.
@@ -79,7 +79,7 @@ impl Peer {
         }
     }
 
-    /// Whether the connection is over.
+    /// Returns whether the connection is over.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -121,7 +121,7 @@ struct Dialer {
     why: Reason,
 }
 
-/// What the halves of a connection report.
+/// A report of one half of a connection.
 enum ConnectionEvent {
     Frame(Frame),
     Ended(io::Error),

@@ -7,11 +7,7 @@ use kiln_store::{Operation, StoreError};
 /// Result of everything in this crate.
 pub type Result<T, E = NetError> = std::result::Result<T, E>;
 
-/// What is tried between nodes, or with the files of one, as [`NetError::Io`] tells it.
-///
-/// ```
-/// assert_eq!(kiln_net::NetOperation::Connect.to_string(), "connect to");
-/// ```
+/// An operation between nodes, or on files of one, as [`NetError::Io`] names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetOperation {
     /// Starting threads.
@@ -47,7 +43,7 @@ impl fmt::Display for NetOperation {
     }
 }
 
-/// What can go wrong between nodes: what, where, and what to do about it.
+/// An error between nodes, with its place and a remedy.
 ///
 /// ```
 /// use kiln_net::NetError;
@@ -61,7 +57,7 @@ pub enum NetError {
     /// connection is closed and nothing of the frame was acted upon.
     #[error("protocol: {what}")]
     Protocol {
-        /// Which rule is broken.
+        /// The broken rule.
         what: String,
     },
     /// The other side speaks other versions of the protocol.
@@ -79,7 +75,7 @@ pub enum NetError {
     Setup {
         /// The text or file.
         what: String,
-        /// What is wrong with it and what would be right.
+        /// The mistake, and the right form.
         why: String,
     },
     /// The other side is not who it should be, or we are not for it.
@@ -93,7 +89,7 @@ pub enum NetError {
     /// The connection could not be made, or broke.
     #[error("cannot {op} {place}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         op: NetOperation,
         /// The other side, or the file.
         place: String,
@@ -104,7 +100,7 @@ pub enum NetError {
     /// No answer came in time.
     #[error("{place} did not answer {what} in time")]
     Late {
-        /// What was asked.
+        /// The request.
         what: String,
         /// The other side.
         place: String,
@@ -112,7 +108,7 @@ pub enum NetError {
     /// The other side gave up a request, since it was told to or is too busy.
     #[error("{place} gave up {what}: {why}")]
     GaveUp {
-        /// What was asked.
+        /// The request.
         what: String,
         /// The other side.
         place: String,
@@ -122,20 +118,20 @@ pub enum NetError {
     /// Only one may do it at a time, and another one does it.
     #[error("{what} already: by {by}, as {place} says; wait for its end, or end that one")]
     Taken {
-        /// What is done.
+        /// The work.
         what: String,
         /// By whom, and for how long.
         by: String,
-        /// Who says so.
+        /// The agent that says so.
         place: String,
     },
-    /// What was asked takes more memory than is left for such things.
+    /// A request takes more memory than is left for it.
     #[error(
         "{what} takes {need} bytes of memory, {left} are left; repair fewer objects at once, or \
          with smaller windows"
     )]
     Memory {
-        /// What was asked.
+        /// The request.
         what: String,
         /// Bytes that it takes at least.
         need: u64,
@@ -148,7 +144,7 @@ pub enum NetError {
 }
 
 impl NetError {
-    /// Whether the same call may succeed when simply tried again.
+    /// Returns whether the same call may succeed when simply tried again.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {

@@ -38,7 +38,7 @@ const NAME: &str = "member.kiln.internal";
 const FILE_MAX: u64 = 64 << 10;
 /// Keys in a file, at most: the one that is used, and those before and after it.
 const KEYS_MAX: usize = 4;
-/// How long certificates last that holders of the cluster key make for themselves, and when they
+/// Lifetime of the certificates that holders of the cluster key make for themselves, and when they
 /// are made anew. Connections that were made with one outlive it.
 const LIFE: Duration = Duration::from_secs(7 * 86_400);
 const RENEWAL: Duration = Duration::from_secs(86_400);
@@ -76,7 +76,7 @@ struct Keys {
     made: Mutex<Made>,
 }
 
-/// Where certificates come from.
+/// The source of certificates.
 enum Source {
     /// They are made as they are needed, signed by the first of these.
     Authorities(Vec<Authority>),
@@ -86,7 +86,7 @@ enum Source {
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
-/// What connections are made with.
+/// TLS settings of connections.
 #[derive(Clone)]
 struct Made {
     server: Arc<ServerConfig>,
@@ -186,7 +186,7 @@ impl ClusterKey {
         Ok(ClusterKey { keys: Arc::new(Keys { file, source, trusted, made }) })
     }
 
-    /// What connections are made with now.
+    /// Returns the TLS settings of new connections.
     fn made(&self) -> Made {
         let mut made = self.keys.made.lock().unwrap_or_else(PoisonError::into_inner);
         if now() >= made.until {
@@ -335,7 +335,7 @@ fn since_1970(time: SystemTime) -> Duration {
     time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Whether an issued key says that it has ended.
+/// Returns whether an issued key says that it has ended.
 fn ended(pem: &str) -> bool {
     let said = pem.lines().find_map(|line| line.strip_prefix(ENDS)?.trim().parse().ok());
     said.is_some_and(|seconds| now() >= UNIX_EPOCH + Duration::from_secs(seconds))

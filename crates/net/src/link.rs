@@ -37,13 +37,13 @@ const DEAD: Duration = Duration::from_secs(15);
 pub struct Request {
     /// Its name.
     pub token: Token,
-    /// What is asked.
+    /// The request.
     pub message: Message,
     /// Bytes that go with it.
     pub payload: Bytes,
-    /// Who waits for the answer.
+    /// Priority of the answer.
     pub priority: Priority,
-    /// How long the answer is waited for; zero: as long as the other side lives.
+    /// Time limit of the answer; zero: as long as the other side lives.
     pub patience: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Request {
     }
 }
 
-/// What happened.
+/// An input of the state machine.
 #[derive(Debug)]
 pub enum Event {
     /// The connection is made (and, with TLS, proven).
@@ -78,7 +78,7 @@ pub enum Event {
     Tick,
 }
 
-/// What is to be done.
+/// An action for the caller.
 #[derive(Debug)]
 pub enum Action {
     /// Send a frame with this session.
@@ -90,7 +90,7 @@ pub enum Action {
     },
     /// A request is answered: the frame, or why there is none.
     Answer {
-        /// Which request.
+        /// The request.
         token: Token,
         /// Its answer; never `Failed`, which is an error here.
         answer: Result<Frame>,
@@ -240,7 +240,7 @@ impl Link {
         deadlines.fold(quiet, Duration::min)
     }
 
-    /// Whether the link is over; a new one is needed.
+    /// Returns whether the link is over; a new one is needed.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.state == State::Ended

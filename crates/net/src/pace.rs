@@ -1,4 +1,4 @@
-//! How much was done lately, for limits that follow what a network or disk really does.
+//! Recent throughput, for limits that follow what a network or disk really does.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ impl Pace {
         self.now += amount;
     }
 
-    /// What was done in the last whole period, or in this one when it is more already.
+    /// Returns the amount of the last whole period, or of this one when it is more already.
     #[must_use]
     pub fn lately(&self) -> u64 {
         self.now.max(self.last)

@@ -37,7 +37,7 @@ pub const PADDING_MAX: usize = 64 << 10;
 
 const MAGIC: [u8; 4] = *b"KLNW";
 
-/// Who waits for a request. Of two that are ready, the smaller one goes first.
+/// Priority of a request. Of two that are ready, the smaller one goes first.
 ///
 /// ```
 /// use kiln_net::proto::Priority;
@@ -69,11 +69,11 @@ pub enum Priority {
 pub struct Frame {
     /// Number of the request; a reply has the number of its request.
     pub id: u64,
-    /// Who waits for it.
+    /// Its priority.
     pub priority: Priority,
     /// Milliseconds after which nobody wants the reply any more; 0: none.
     pub deadline_ms: u32,
-    /// What is said.
+    /// The message.
     pub message: Message,
     /// Bytes of a file or of sub-chunks; empty for most messages.
     pub payload: Bytes,
@@ -167,11 +167,11 @@ impl Frame {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Which message.
+    /// Number of the message.
     pub kind: u16,
     /// Number of the request.
     pub id: u64,
-    /// Who waits for it.
+    /// Its priority.
     pub priority: Priority,
     /// Milliseconds; 0: none.
     pub deadline_ms: u32,

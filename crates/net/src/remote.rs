@@ -27,7 +27,7 @@ use super::{Address, ClusterKey};
 use crate::proto::{Frame, Message, Priority};
 use crate::{NetError, NetOperation, Result};
 
-/// How long answers are waited for: the disk may be busy with others.
+/// Time limit of answers: the disk may be busy with others.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The same where the disk has to make things durable.
 const SYNC_PATIENCE: Duration = Duration::from_secs(300);
@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Files that are open at once where many are written.
 const FILES_AT_ONCE: usize = 32;
 
-/// What a place must be able to do for an agent to serve it: clients cannot ask for less.
+/// Capabilities that an agent needs of a place to serve it: clients cannot ask for less.
 pub const SERVED: Capabilities = Capabilities::FILES.and(&[Capability::Durable]);
 
 /// The row of agents in a table of places (see [`kiln_store::open_place`]), by what gives the
@@ -153,7 +153,8 @@ impl Network {
         RemoteBackend { remote: Arc::new(remote) }
     }
 
-    /// How many stripes of an unfinished shard at an agent are sound; see [`Message::Resume`].
+    /// Returns the number of sound stripes of an unfinished shard at an agent; see
+    /// [`Message::Resume`].
     pub fn resume(&self, address: &Address, request: Message) -> Result<u64> {
         let place = self.open(address);
         let peer = self.peer(address)?;
@@ -252,7 +253,7 @@ pub struct RemoteBackend {
     remote: Arc<Remote>,
 }
 
-/// What all open files of a remote place share.
+/// The state that all open files of a remote place share.
 #[derive(Debug)]
 struct Remote {
     network: Network,
@@ -266,7 +267,7 @@ struct State {
     peer: Option<Arc<Peer>>,
     /// When the last attempt to connect failed.
     failed: Option<(Duration, io::ErrorKind, String)>,
-    /// Who held the lock when it was asked for last.
+    /// Holder of the lock at the last try.
     holder: Option<String>,
     /// Connections on which locks are held.
     locks: Vec<Arc<Peer>>,
@@ -419,8 +420,8 @@ impl Backend for RemoteBackend {
         self.remote.place.clone()
     }
 
-    /// What every agent serves: it takes no place that can do less ([`Network::open`] does not
-    /// ask it).
+    /// Returns what every agent serves: it takes no place that can do less ([`Network::open`] does
+    /// not ask it).
     fn capabilities(&self) -> Capabilities {
         SERVED.and(&[Capability::Log])
     }
@@ -590,7 +591,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether the connection is over, and the name lost.
+    /// Returns whether the connection is over, and the name lost.
     pub fn has_ended(&self) -> bool {
         self.peer.has_ended()
     }

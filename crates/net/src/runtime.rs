@@ -1,4 +1,4 @@
-//! What blocking calls stand on: connections, the clock, waiting, threads. The real one is the
+//! The runtime of blocking calls: connections, the clock, waiting, threads. The real one is the
 //! runtime and the system's clock; a simulation brings its own.
 
 use std::fmt::Debug;
@@ -16,7 +16,7 @@ use crate::proto::{Frame, Message, Priority};
 /// Takes the answer to one question.
 pub type Answer = Box<dyn FnOnce(Result<Frame>) + Send>;
 
-/// What is asked of a peer.
+/// A request to a peer.
 pub struct PendingRequest {
     /// The request.
     pub message: Message,
@@ -76,7 +76,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// How often a simulated thread looks whether it is its turn.
+/// Interval at which a simulated thread looks whether it has the turn.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The runtime that blocking calls use.

@@ -27,12 +27,12 @@ use crate::proto::{Frame, Message, Priority};
 use crate::task::Fragment;
 use crate::{NetError, NetOperation, Result};
 
-/// How long the answer to a fragment is waited for; it comes when the fragment has arrived.
+/// Time limit of the answer to a fragment, which comes when the fragment has arrived.
 const PUSH_PATIENCE: Duration = Duration::from_secs(60);
 /// Events that wait for the agent, at most; who brings more waits.
 const EVENTS: usize = 1024;
 
-/// What an agent is made of.
+/// The parts of an agent.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct AgentSetup {
     pub backend: Arc<dyn Backend>,
     /// The cluster's key; `None`: no TLS, on the loopback interface only.
     pub key: Option<ClusterKey>,
-    /// What it allows.
+    /// Its limits.
     pub limits: Limits,
 }
 
@@ -69,27 +69,23 @@ pub struct Serving {
     tasks: [JoinHandle<()>; 2],
 }
 
-/// How an agent is doing.
-///
-/// ```
-/// assert_eq!(kiln_net::Report::default().counts.requests, 0);
-/// ```
+/// State of a running agent.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Report {
-    /// What it has done.
+    /// Its counters.
     pub counts: Counts,
     /// Connections, waiting requests, disk jobs under way.
     pub load: (usize, usize, usize),
 }
 
 impl Serving {
-    /// Where it listens; the port is the one that the system chose if 0 was asked for.
+    /// Returns its address; the port is the one that the system chose if 0 was asked for.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How it is doing; all zeros when it has ended.
+    /// Returns its state; all zeros when it has ended.
     pub async fn report(&self) -> Report {
         self.watcher().report().await
     }
@@ -122,7 +118,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// How the agent is doing; all zeros when it has ended.
+    /// Returns the agent's state; all zeros when it has ended.
     pub async fn report(&self) -> Report {
         let (answer, report) = oneshot::channel();
         if self.requests.send(answer).await.is_err() {
@@ -265,8 +261,9 @@ impl Shell {
     }
 }
 
-/// Whether an answer tells of a failure. That a file is not there, that one is, that a lock is held
-/// or that nobody waits any more are answers of every day, and no operator wants to hear of them.
+/// Returns whether an answer tells of a failure. That a file is not there, that one is, that a lock
+/// is held or that nobody waits any more are answers of every day, and no operator wants to hear of
+/// them.
 fn is_failure(answer: &Message) -> bool {
     if !matches!(answer, Message::Failed { .. }) {
         return false;

@@ -85,7 +85,7 @@ pub struct Fragment {
     pub piece: u32,
     /// The receiver.
     pub to: u32,
-    /// Where in the piece it begins.
+    /// Offset in the piece.
     pub at: u32,
     /// Bytes of the whole piece.
     pub total: u32,
@@ -248,7 +248,8 @@ impl Task {
         self.amounts
     }
 
-    /// Whether the lowest window that is not done waits for pieces of others, and for nothing else.
+    /// Returns whether the lowest window that is not done waits for pieces of others, and for
+    /// nothing else.
     #[must_use]
     pub fn waits(&self) -> bool {
         let entry = self.windows.get(&self.base).filter(|entry| entry.started && !entry.busy);
@@ -389,7 +390,7 @@ impl Task {
         self.go_on(now)
     }
 
-    /// What a round persists is kept.
+    /// Notes that the pieces that a round persists are kept.
     pub fn kept(&mut self, now: Duration, window: u64, bytes: u64) -> Vec<Effect> {
         self.amounts.written += bytes;
         if let Some(entry) = self.windows.get_mut(&window) {
@@ -399,7 +400,7 @@ impl Task {
         self.go_on(now)
     }
 
-    /// What was written is complete and verified.
+    /// Notes that the written shards are complete and verified.
     pub fn finished(&mut self) {
         self.state = TaskPhase::Done;
     }

@@ -14,7 +14,7 @@ use kiln_store::{
 use crate::proto::assignment::{Assignment, PersistInfo, PieceInfo};
 use crate::{NetError, Result};
 
-/// What a node has open for a task. Parts that are not put in place stay when it is dropped: the
+/// Open files and programs of a task. Parts that are not put in place stay when it is dropped: the
 /// next task for the same shard goes on where they end.
 pub struct TaskExecutor {
     spec: Arc<Assignment>,

@@ -11,7 +11,7 @@ const CREDIT: Duration = Duration::from_millis(100);
 /// Part of the limit that bytes of shards may take: TLS, frames and headers of packets are on the
 /// link too, and the link is what people set a limit for.
 const PART: f64 = 0.95;
-/// What is paid for comes a little later, and how much later varies. No more than what may be moved
+/// Paid bytes arrive a little later, by a delay that varies. No more than what may be moved
 /// in this time may be awaited at once, so that it cannot all come in one burst, ...
 const AWAITED: f64 = 0.25;
 /// ... but what has not come after this time does not hold up others.
@@ -42,7 +42,7 @@ pub struct Throttle {
 struct Clocks {
     up: Duration,
     down: Duration,
-    /// What was paid for and has not been received, and when it is overdue; the oldest first.
+    /// Bytes that were paid for and not received yet, and when they are overdue; the oldest first.
     awaited: VecDeque<(Duration, u64)>,
     /// Bytes that may be awaited.
     most: u64,
@@ -93,7 +93,7 @@ impl Throttle {
         clocks.freed |= before > clocks.most && clocks.awaited() <= clocks.most;
     }
 
-    /// Whether, since this was asked last, something may have become possible earlier than
+    /// Returns whether, since the last call, something may have become possible earlier than
     /// [`Throttle::ready_at`] said.
     pub fn freed(&self) -> bool {
         std::mem::take(&mut self.clocks().freed)

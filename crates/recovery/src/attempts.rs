@@ -40,12 +40,12 @@ pub struct PlacedRepair<'a> {
     pub strategy: &'a str,
     /// The plan to begin with, on the nodes by their rank; `None`: one is made.
     pub first: Option<Plan>,
-    /// What reads and bytes cost: plans are then chosen by that, and none is taken as it is.
+    /// Prices of reads and bytes: plans are then chosen by them, and none is taken as it is.
     pub prices: Option<ByPrice>,
-    /// Whether agents that have a chunk to rebuild, sound but on its way elsewhere, give it: it is
-    /// copied as long as they can.
+    /// Says whether agents that have a chunk to rebuild, sound but on its way elsewhere, give it:
+    /// it is copied as long as they can.
     pub copies: bool,
-    /// Whether rebuilt shards get their names; else they stay parts, durable and verified.
+    /// Says whether rebuilt shards get their names; else they stay parts, durable and verified.
     pub in_place: bool,
     /// Bytes of every sub-chunk in a window.
     pub slice: u32,
@@ -55,12 +55,12 @@ pub struct PlacedRepair<'a> {
     pub rate: u64,
     /// Seed of the plan's search.
     pub seed: u64,
-    /// How long that search may take, in its moves.
+    /// Budget of that search, in its moves.
     pub moves: u64,
 }
 
 impl PlacedRepair<'_> {
-    /// What the plan to begin with has to place, where it is made elsewhere: the repair as long as
+    /// Returns the problem of a first plan that is made elsewhere: the repair as long as
     /// every agent does its part.
     ///
     /// # Errors
@@ -72,12 +72,12 @@ impl PlacedRepair<'_> {
     }
 }
 
-/// What a repair took.
+/// The result of a repair.
 #[derive(Debug)]
 pub struct Repaired {
-    /// What every agent did, by rank.
+    /// Counters of every agent, by rank.
     pub nodes: BTreeMap<usize, TransferCounters>,
-    /// What the plan said, in sub-chunks.
+    /// Costs of the plan, in sub-chunks.
     pub planned: Costs,
     /// Bytes that one sub-chunk of the plan stands for: all stripes that were repaired by it.
     pub sub_bytes: u64,
@@ -87,9 +87,9 @@ pub struct Repaired {
     pub helpers: Vec<usize>,
     /// Strategy of the plan that was carried out.
     pub strategy: &'static str,
-    /// Whether that is the one which the repair was given to begin with.
+    /// Says whether that is the one which the repair was given to begin with.
     pub given: bool,
-    /// What that plan costs, where it was chosen by prices.
+    /// Price of that plan, where it was chosen by prices.
     pub price: Option<Price>,
     /// Chunks that turned out to be damaged.
     pub corrupt: Vec<usize>,
@@ -104,7 +104,7 @@ pub struct FinalFailure {
     pub error: NetError,
     /// The agent that failed, by rank, if it was one.
     pub node: Option<usize>,
-    /// Whether it may be temporary: agents could not be reached, e.g. while a link is cut.
+    /// Says whether it may be temporary: agents could not be reached, e.g. while a link is cut.
     pub passing: bool,
     /// Plans that were given up before.
     pub given_up: Vec<String>,
@@ -159,7 +159,7 @@ pub(crate) struct Attempts<'r> {
     repair: &'r PlacedRepair<'r>,
     layout: Layout,
     task: TaskId,
-    /// Who and what is left out.
+    /// Agents and shards that are left out.
     nodes: BTreeSet<usize>,
     chunks: BTreeSet<usize>,
     given_up: Vec<String>,
@@ -218,7 +218,7 @@ impl<'r> Attempts<'r> {
         })
     }
 
-    /// Whether the plan that the repair was given, if any, is the next or the present one.
+    /// Returns whether the plan that the repair was given, if any, is the next or the present one.
     fn begins_as_given(&self) -> bool {
         let repair = self.repair;
         repair.first.is_some() && repair.prices.is_none() && self.given_up.is_empty()
@@ -248,7 +248,7 @@ impl<'r> Attempts<'r> {
         chunks.filter(|(chunk, _)| usable(chunk)).collect()
     }
 
-    /// Whether a node gets a rebuilt shard.
+    /// Returns whether a node gets a rebuilt shard.
     fn gets(&self, rank: usize) -> bool {
         self.repair.targets.iter().any(|target| target.1 == rank)
     }
@@ -267,7 +267,7 @@ impl<'r> Attempts<'r> {
         (0..self.repair.nodes.len()).filter(spared).collect()
     }
 
-    /// What is to be carried out when the parts of all targets hold this many stripes: from the
+    /// Returns the attempt for parts of targets that hold this many stripes: from the
     /// segment on that one of them lacks.
     pub fn begin(&self, ready: Ready, stripes: impl IntoIterator<Item = u64>) -> Attempt {
         let most = self.layout.stripes().saturating_sub(1);
@@ -314,12 +314,12 @@ impl<'r> Attempts<'r> {
         repair.nodes.iter().enumerate().filter_map(share).collect()
     }
 
-    /// What an attempt goes by, and the bytes that one sub-chunk of it stands for.
+    /// Returns the plan of an attempt, and the bytes that one sub-chunk of it stands for.
     pub fn plan_of<'a>(&self, attempt: &'a Attempt) -> (&'a Plan, u64) {
         (&attempt.ready.plan, self.extent(attempt.first).sub_bytes)
     }
 
-    /// What is to be rebuilt from a stripe on.
+    /// Returns the amount to rebuild from a stripe on.
     fn extent(&self, first: u64) -> Extent {
         let left = first..self.layout.stripes();
         let stripes = left.end.saturating_sub(left.start);

@@ -17,16 +17,11 @@ use kiln_pool::{Listed, PoolConfig};
 use crate::{RecoveryError, Result};
 
 /// A damaged object.
-///
-/// ```
-/// let want = kiln_recovery::batch::DamagedObject::default();
-/// assert!(want.damaged.is_none() && want.suspects.is_empty());
-/// ```
 #[derive(Debug, Clone, Default)]
 pub struct DamagedObject {
-    /// What a listing says of it.
+    /// Its entry in a listing.
     pub listed: Listed,
-    /// What is wrong with it.
+    /// Its damage.
     pub damaged: Option<Damaged>,
     /// Shards that a scrub found damaged.
     pub suspects: Vec<u16>,
@@ -52,13 +47,13 @@ impl DamagedObject {
 pub struct Snapshot<'a> {
     /// Its nodes.
     pub config: &'a PoolConfig,
-    /// Whether a node, by position, can take part.
+    /// Says whether a node, by position, can take part.
     pub usable: Vec<bool>,
     /// Nodes that rebuilt shards go to, by position; `None`: wherever there is room.
     pub to: Option<Vec<usize>>,
 }
 
-/// How plans are made.
+/// Rules by which plans are made.
 ///
 /// ```
 /// use kiln_recovery::batch::Rules;
@@ -129,11 +124,11 @@ struct Group {
     plan: RecoveryPlan,
     /// Bytes of a shard, in the mean.
     bytes: f64,
-    /// Whether their shards leave a node that still answers.
+    /// Says whether their shards leave a node that still answers.
     leaving: bool,
 }
 
-/// Which nodes may get a shard.
+/// Nodes that may get a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Room {
     /// This one.
@@ -144,8 +139,8 @@ enum Room {
     All,
 }
 
-/// What makes objects fit one plan: code, size to a power of two, where they go, and the node that
-/// they leave while it still answers.
+/// Properties of objects that fit one plan: code, size to a power of two, targets, and the node
+/// that they leave while it still answers.
 type Kind = (String, u32, Room, Option<usize>);
 
 /// The codes of the objects, by spec.
@@ -250,8 +245,8 @@ impl Batch {
         self.groups.get(group)?.plan.plan(index).ok()
     }
 
-    /// Whether a job's shard is on a node that is to be emptied, and is to be rebuilt from the
-    /// others all the same, since that node's link has enough to carry.
+    /// Returns whether a job's shard is on a node that is to be emptied, and is to be rebuilt from
+    /// the others all the same, since that node's link has enough to carry.
     #[must_use]
     pub fn rebuilds_leaving(&self, job: &Job) -> bool {
         let planned = job.planned.and_then(|(group, index)| {
@@ -261,13 +256,13 @@ impl Batch {
         planned.is_some_and(|job| job.strategy != COPIED)
     }
 
-    /// What the busiest node sends or receives, and what all send, in bytes, as planned jointly.
+    /// Returns the load of the busiest node, and the bytes that all send, as planned jointly.
     #[must_use]
     pub fn bytes(&self) -> (f64, f64) {
         self.loads(|group| group.bytes)
     }
 
-    /// What the busiest node sends or receives, and what all send, as planned; a chunk of a group
+    /// Returns the load of the busiest node, and what all send, as planned; a chunk of a group
     /// counts as `weight` says.
     fn loads(&self, weight: impl Fn(&Group) -> f64) -> (f64, f64) {
         let mut loads: Vec<(f64, f64)> = Vec::new();
@@ -285,7 +280,7 @@ impl Batch {
         (busiest, loads.iter().map(|load| load.0).sum())
     }
 
-    /// What no plan can beat of the first of [`Batch::bytes`], where all objects are planned as
+    /// Returns a lower bound of the first of [`Batch::bytes`], where all objects are planned as
     /// one.
     #[must_use]
     pub fn bound_bytes(&self) -> Option<f64> {
@@ -305,7 +300,7 @@ impl Batch {
         self.loads(|_| 1.0).0
     }
 
-    /// What no plan can beat of [`Batch::busiest`], where all objects are planned as one.
+    /// Returns a lower bound of [`Batch::busiest`], where all objects are planned as one.
     #[must_use]
     pub fn bound(&self) -> Option<f64> {
         match &self.groups[..] {
@@ -325,7 +320,7 @@ impl Snapshot<'_> {
         want.listed.nodes.iter().enumerate().map(home).collect()
     }
 
-    /// Which group an object belongs to; `None`: to none.
+    /// Returns the group of an object; `None`: it has none.
     fn kind(
         &self,
         want: &DamagedObject,
@@ -354,7 +349,7 @@ impl Snapshot<'_> {
         (self.usable[at] && self.config.node[at].is_leaving()).then_some(at)
     }
 
-    /// Where the shards of an object that can be planned jointly go; `None`: it can not.
+    /// Returns the targets of an object that can be planned jointly; `None`: it can not.
     fn room(&self, want: &DamagedObject, cluster: &Cluster) -> Option<Room> {
         let lost = want.lost();
         let homes = self.homes(want);
@@ -377,7 +372,7 @@ impl Snapshot<'_> {
         self.rooms(fixed).into_iter().find(fits)
     }
 
-    /// Where a shard may go, the best first: where named nodes have no room for it, elsewhere.
+    /// Returns targets of a shard, the best first; if named nodes have no room for it, others.
     fn rooms(&self, fixed: Option<usize>) -> Vec<Room> {
         let named = self.to.as_ref().map(|_| Room::Named);
         fixed.map(Room::Node).into_iter().chain(named).chain([Room::All]).collect()

@@ -1,4 +1,4 @@
-//! What jobs do together that want it at the same time: who has the turn does it for all that wait.
+//! Coalesces concurrent calls of jobs: the job that has the turn makes one call for all that wait.
 //! Commits of one pool lock much the same nodes and so go one after the other, but one may be of
 //! many objects; the nodes that are asked about objects are much the same, too.
 
@@ -12,7 +12,7 @@ pub(crate) type Commits = Coalescer<RebuiltShards, bool>;
 /// Names of objects that are looked for.
 pub(crate) type Looks = Coalescer<String, Looked>;
 
-/// Who waits, and who is done, by the positions of their jobs.
+/// Waiting calls and results, by the positions of their jobs.
 #[derive(Debug)]
 pub(crate) struct Coalescer<W, E> {
     waiting: BTreeMap<usize, W>,
@@ -25,7 +25,7 @@ impl<W, E> Default for Coalescer<W, E> {
     }
 }
 
-/// What is done for an object.
+/// A call about one object.
 pub(crate) trait OfObject {
     /// The object's name.
     fn object(&self) -> &str;
@@ -49,7 +49,7 @@ impl<W: OfObject, E> Coalescer<W, E> {
         self.waiting.insert(job, wanted);
     }
 
-    /// Who has the turn does these, for the jobs beside them. No object is there twice: the second
+    /// Takes the calls to make now, with their jobs. No object is there twice: the second
     /// one waits for another turn.
     pub fn take(&mut self) -> (Vec<usize>, Vec<W>) {
         let mut names = BTreeSet::new();
@@ -60,12 +60,12 @@ impl<W: OfObject, E> Coalescer<W, E> {
         first.into_iter().unzip()
     }
 
-    /// What came of it.
+    /// Keeps the results of these jobs.
     pub fn end(&mut self, jobs: Vec<usize>, ends: Vec<Result<E, PoolError>>) {
         self.ended.extend(jobs.into_iter().zip(ends));
     }
 
-    /// What came of it for a job; `None`: it waits still.
+    /// Returns the result of a job; `None`: it still waits.
     pub fn ended(&mut self, job: usize) -> Option<Result<E, PoolError>> {
         self.ended.remove(&job)
     }

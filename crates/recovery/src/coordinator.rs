@@ -40,20 +40,20 @@ pub struct Share {
     pub node: usize,
     /// Its assignment, encoded.
     pub assignment: Bytes,
-    /// Whether it has a shard to put in place at the end; not when others do that.
+    /// Says whether it has a shard to put in place at the end; not when others do that.
     pub writes: bool,
 }
 
 /// A request to an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentRequest {
-    /// Which node, by its rank among the shares.
+    /// The node, by its rank among the shares.
     pub rank: usize,
-    /// What.
+    /// The message or fault.
     pub message: Message,
     /// Bytes that go with it.
     pub payload: Bytes,
-    /// How long the answer is waited for.
+    /// Time limit of the answer.
     pub patience: Duration,
 }
 
@@ -70,7 +70,7 @@ pub enum RepairFailure {
     Failed(NetError),
 }
 
-/// How a repair ended.
+/// Outcome of a repair.
 #[derive(Debug)]
 pub enum Outcome {
     /// Every rebuilt shard is verified and in place.
@@ -150,8 +150,9 @@ impl Coordinator {
         Coordinator { spared: nodes.into_iter().collect(), ..self }
     }
 
-    /// How far all repairs are that share nodes with this one, itself included, in any unit that
-    /// only grows. While they make progress no node counts as failed: links and disks are busy.
+    /// Notes the progress of all repairs that share nodes with this one, itself included, in a unit
+    /// that only grows. While they make progress no node counts as failed: links and disks are
+    /// busy.
     pub fn beside(&mut self, now: Duration, total: u64) {
         if total != self.beside.1 {
             self.beside = (now, total);
@@ -328,7 +329,7 @@ impl Coordinator {
         over.then(|| undone.min_by_key(behind)).flatten()
     }
 
-    /// Who keeps all others waiting, when a plan without it would be better.
+    /// Returns the node that keeps all others waiting, when a plan without it would be better.
     fn too_slow(&mut self, now: Duration) -> Option<usize> {
         let standing = |node: &State| {
             let TransferCounters { windows, sent, received, written, .. } = node.amounts;

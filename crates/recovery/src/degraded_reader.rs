@@ -35,8 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// first window arrives.
 pub const SETTING_UP: u64 = 4 << 20;
 
-/// Whether a reader is better off with helpers: it receives `here` bytes when it decodes by itself,
-/// and with them the busiest node of all, the reader included, sends or receives `load`.
+/// Returns whether a reader is better off with helpers: it receives `here` bytes when it decodes by
+/// itself, and with them the busiest node of all, the reader included, sends or receives `load`.
 ///
 /// ```
 /// use kiln_recovery::degraded_reader::helpers_pay;
@@ -49,7 +49,7 @@ pub fn helpers_pay(here: u64, load: u64) -> bool {
     load.saturating_add(SETTING_UP) <= here
 }
 
-/// What is to be done for a reader.
+/// An action for a reader.
 #[derive(Debug)]
 pub enum ReaderAction {
     /// Ask an agent, and tell [`DegradedReader::answered`].
@@ -158,13 +158,13 @@ impl DegradedReader {
         self.ordered(requests)
     }
 
-    /// What a round made.
+    /// Pieces that a round computed.
     pub fn computed(&mut self, now: Duration, window: u64, made: Vec<Bytes>) -> Vec<ReaderAction> {
         let effects = self.task.computed(now, window, made);
         self.go_on(effects)
     }
 
-    /// What a round persists is kept.
+    /// Notes that the pieces that a round persists are kept.
     pub fn kept(&mut self, now: Duration, window: u64, bytes: u64) -> Vec<ReaderAction> {
         let effects = self.task.kept(now, window, bytes);
         self.go_on(effects)
@@ -178,7 +178,7 @@ impl DegradedReader {
         requests.into_iter().map(ReaderAction::Request).collect()
     }
 
-    /// Whether no agent holds anything for it any more.
+    /// Returns whether no agent holds anything for it any more.
     pub fn is_clear(&mut self) -> bool {
         self.clear |= self.coordinator.outcome().is_some();
         self.clear

@@ -1,15 +1,11 @@
 //! Limits of traffic: of each node, and of all nodes together.
 
 /// Limits of traffic in bytes a second; 0: none.
-///
-/// ```
-/// assert_eq!(kiln_recovery::RateLimits::default().total, 0);
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RateLimits {
-    /// What each node may send, and what it may receive.
+    /// Limit of each node, for sending and for receiving.
     pub node: u64,
-    /// What all nodes together may send.
+    /// Limit of all nodes together, for sending.
     pub total: u64,
 }
 

@@ -10,13 +10,13 @@ use super::attempts::Helper;
 use super::batch::{Batch, DamagedObject, Snapshot};
 use super::report::Outcome;
 
-/// How often a commit is tried, since nodes may come and go meanwhile.
+/// Tries of a commit, since nodes may come and go meanwhile.
 const COMMITS: u32 = 3;
 
-/// How agents are to repair an object.
+/// The repair of one object by agents.
 #[derive(Debug)]
 pub(crate) struct ObjectRepair {
-    /// What is wanted, of the version that is there now.
+    /// The damage of the version that is there now.
     pub want: DamagedObject,
     /// Shards to rebuild, each with the position of the node that gets it.
     pub targets: Vec<(u16, usize)>,
@@ -89,7 +89,7 @@ impl ObjectRepair {
     }
 }
 
-/// What is wanted of an object that is not as it was listed; `None`: it is.
+/// Returns the damage of an object that is not as it was listed; `None`: it is.
 fn current(want: &DamagedObject, lacking: &MissingShards) -> Option<DamagedObject> {
     let (listed, info) = (&want.listed, &lacking.info);
     let size = info.size.unwrap_or(listed.size);
@@ -102,7 +102,8 @@ fn current(want: &DamagedObject, lacking: &MissingShards) -> Option<DamagedObjec
     Some(DamagedObject { listed, parts: BTreeMap::new(), ..want.clone() })
 }
 
-/// Whether agents can repair it: all that have a shard compute, and its code is cut into windows.
+/// Returns whether agents can repair it: all that have a shard compute, and its code is cut into
+/// windows.
 pub(crate) fn agents_can(
     config: &PoolConfig,
     agents: &[Option<String>],
@@ -120,8 +121,8 @@ pub(crate) struct Commit {
 }
 
 impl Commit {
-    /// What came of a try; `None`: a node may have gone since, and those that are left can commit,
-    /// so the pool is opened anew and it is tried again.
+    /// Returns the end after a try; `None`: a node may have gone since, and those that are left can
+    /// commit, so the pool is opened anew and it is tried again.
     pub fn tried(&mut self, outcome: Result<bool, PoolError>) -> Option<Outcome> {
         self.tries += 1;
         match outcome {

@@ -9,11 +9,11 @@ use kiln_plan::{Cluster, Execution, Plan, PlanError, Problem, STRATEGIES, Search
 use kiln_net::proto::assignment::{Assignment, Geometry, TargetFile};
 use kiln_net::{NetError, Result};
 
-/// Who has which chunks of an object, what is lost, and who gets it. Nodes have numbers.
+/// Nodes with their chunks of an object, the lost chunks, and their targets. Nodes have numbers.
 #[derive(Debug)]
 pub(crate) struct Wanted<'a> {
     pub codec: &'a Codec,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub nodes: usize,
     /// Chunks that can be read, each with the node that has it. Where all lost ones are among them,
     /// they are copied, and nothing else is read.
@@ -25,13 +25,13 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Whether all lost chunks can be read, and are only to be moved.
+    /// Returns whether all lost chunks can be read, and are only to be moved.
     pub fn is_copy(&self) -> bool {
         let has = |lost: usize| self.homes.iter().any(|(chunk, _)| *chunk == lost);
         !self.targets.is_empty() && self.targets.iter().all(|(lost, _)| has(*lost))
     }
 
-    /// What is to be placed, on equal nodes.
+    /// Returns the problem, on equal nodes.
     ///
     /// # Errors
     /// Too few chunks can be read.
@@ -107,7 +107,7 @@ pub(crate) fn plan_at_once(problem: &Problem) -> Result<Plan, PlanError> {
     Ok(plan)
 }
 
-/// What the shares of a plan have in common.
+/// Common parts of the shares of a plan.
 pub(crate) struct Shares<'a> {
     pub parts: &'a Execution,
     /// Stripes of the object.
@@ -144,7 +144,7 @@ impl Shares<'_> {
     }
 }
 
-/// What kept a plan from being made.
+/// Returns the error of a plan that cannot be made.
 pub(crate) fn refused(what: &str, error: &dyn std::fmt::Display) -> NetError {
     NetError::Setup { what: format!("a plan for {what}"), why: error.to_string() }
 }

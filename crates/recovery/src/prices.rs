@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::placed::{self, Wanted};
 
-/// What is paid at a node, in any currency.
+/// Prices at a node, in any currency.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NodePrice {
     /// Its zone; `None`: one of its own.
@@ -24,7 +24,7 @@ pub struct NodePrice {
     pub byte: f64,
 }
 
-/// What is paid at all nodes of a pool, by id.
+/// Prices at all nodes of a pool, by id.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Prices(BTreeMap<String, NodePrice>);
 
@@ -35,7 +35,7 @@ impl FromIterator<(String, NodePrice)> for Prices {
 }
 
 impl Prices {
-    /// Those of these nodes, in order; nodes that are not known cost nothing.
+    /// Returns the prices of these nodes, in order; unknown nodes cost nothing.
     pub fn of<'a>(&self, ids: impl Iterator<Item = &'a str>) -> Vec<NodePrice> {
         let free = NodePrice { zone: None, read: 0.0, byte: 0.0 };
         ids.map(|id| self.0.get(id).copied().unwrap_or(free)).collect()
@@ -46,17 +46,17 @@ impl Prices {
 /// plan is had at once. The first one's is what would have been without prices.
 const RULES: [&str; 4] = ["hub", "central", "pipeline", "ppr"];
 
-/// What plans are chosen by.
+/// Choice of plans by price.
 #[derive(Debug, Clone)]
 pub struct ByPrice {
-    /// What is paid at each node, by rank.
+    /// Prices at each node, by rank.
     nodes: Vec<NodePrice>,
     /// Strategies whose plans may be chosen, and how long each may search.
     strategies: Vec<String>,
     moves: u64,
 }
 
-/// What the reads and transfers of a repair cost, as planned.
+/// Price of the reads and transfers of a repair, as planned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Price {
     /// By the plan that was chosen.
@@ -65,7 +65,7 @@ pub struct Price {
     pub unweighed: f64,
 }
 
-/// How much one object is: every plan is carried out on all of it.
+/// Size of one object: every plan is carried out on all of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extent {
     /// Its stripes.
@@ -96,7 +96,7 @@ impl ByPrice {
         Cluster::new(self.nodes.iter().enumerate().map(node).collect()).map(Arc::new)
     }
 
-    /// What a plan on such nodes costs.
+    /// Returns the price of a plan on such nodes.
     fn price(&self, plan: &Plan, of: Extent) -> f64 {
         let node = |(cost, price): (&NodeCost, &NodePrice)| {
             let reads = cost.runs as f64 * of.stripes as f64 * price.read;
@@ -105,9 +105,9 @@ impl ByPrice {
         plan.costs().nodes().iter().zip(&self.nodes).map(node).sum()
     }
 
-    /// Who may help: all, and all but the dearest ones, as long as a rebuild is possible and those
-    /// that are left are not all as cheap. A chunk is as dear as all of it is, read and sent to the
-    /// first target.
+    /// Returns sets of helpers: all, and all but the dearest ones, as long as a rebuild is possible
+    /// and those that are left are not all as cheap. A chunk is as dear as all of it is, read and
+    /// sent to the first target.
     fn helpers(&self, wanted: &Wanted<'_>, of: Extent) -> Vec<Vec<(usize, usize)>> {
         let alpha = wanted.codec.shape().alpha as f64;
         let to = wanted.targets.first().and_then(|(_, node)| self.nodes.get(*node)?.zone);

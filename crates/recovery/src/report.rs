@@ -1,4 +1,4 @@
-//! What the recovery of a pool took.
+//! Totals of a pool's recovery.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,6 @@ use crate::RecoveryError;
 const MOST_TOLD: usize = 1000;
 
 /// Bytes that one node moved, beside what the plans say.
-///
-/// ```
-/// assert_eq!(kiln_recovery::NodeLoad::default().load(), 0);
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct NodeLoad {
     /// Bytes read from disk.
@@ -36,7 +32,7 @@ pub struct NodeLoad {
 }
 
 impl NodeLoad {
-    /// What its link carried in the busier direction.
+    /// Returns the bytes of its link in the busier direction.
     #[must_use]
     pub fn load(&self) -> u64 {
         self.sent.max(self.received)
@@ -58,11 +54,7 @@ impl NodeLoad {
     }
 }
 
-/// What was repaired by plans of one strategy.
-///
-/// ```
-/// assert_eq!(kiln_recovery::StrategyLoad::default().objects, 0);
-/// ```
+/// Totals of the repairs by plans of one strategy.
 #[derive(Debug, Clone, Default)]
 pub struct StrategyLoad {
     /// Objects.
@@ -71,11 +63,7 @@ pub struct StrategyLoad {
     pub nodes: BTreeMap<String, NodeLoad>,
 }
 
-/// What a recovery did.
-///
-/// ```
-/// assert_eq!(kiln_recovery::PoolRecovered::new("hub").repaired, 0);
-/// ```
+/// Report of a recovery.
 #[derive(Debug, Clone, Default)]
 pub struct PoolRecovered {
     /// The strategy asked for.
@@ -96,7 +84,7 @@ pub struct PoolRecovered {
     pub central: u64,
     /// Objects that could not be repaired, with the reason; at most 1000.
     pub failed: Vec<(String, String)>,
-    /// How many could not be repaired.
+    /// Number of objects that could not be repaired.
     pub failed_count: u64,
     /// Bytes of shards that were rebuilt.
     pub rebuilt: u64,
@@ -108,11 +96,11 @@ pub struct PoolRecovered {
     pub strategies: BTreeMap<&'static str, StrategyLoad>,
     /// Bytes by node, of all strategies.
     pub nodes: BTreeMap<String, NodeLoad>,
-    /// What the plans cost that agents carried out, where they were chosen by prices.
+    /// Price of the plans that agents carried out, where they were chosen by prices.
     pub price: Option<Price>,
     /// Plans that were given up for others, with the reason; at most 1000.
     pub replanned: Vec<String>,
-    /// How many were.
+    /// Number of replanned repairs.
     pub replanned_count: u64,
     /// Chunks that the busiest link carries by the joint plans, over what no plan can beat.
     pub over_bound: Option<f64>,
@@ -189,7 +177,7 @@ impl PoolRecovered {
     }
 }
 
-/// How the repair of an object ended.
+/// Outcome of the repair of an object.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// It is done.
@@ -217,7 +205,7 @@ pub(crate) struct JobOutcome {
     pub corrupt: Vec<u16>,
     /// Bytes read and written by a repair that was computed here.
     pub central: (u64, u64),
-    /// What its plan costs, where it was chosen by prices.
+    /// Price of its plan, where it was chosen by prices.
     pub price: Option<Price>,
 }
 

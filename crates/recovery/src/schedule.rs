@@ -1,4 +1,4 @@
-//! What is next in the recovery of a pool: a survey, a joint plan, repairs at once, rest, the end.
+//! Next steps in the recovery of a pool: a survey, a joint plan, repairs at once, rest, the end.
 //!
 //! Nothing is remembered between runs: a new survey finds what is still damaged, and what a repair
 //! had begun to write is gone on with where it lies.
@@ -27,12 +27,7 @@ const BACKOFF_MS: (u64, u64) = (1_000, 60_000);
 /// Between two surveys while too few nodes can be reached.
 const BETWEEN: Duration = Duration::from_secs(2);
 
-/// How to recover.
-///
-/// ```
-/// let options = kiln_recovery::RecoverOptions::default();
-/// assert_eq!((&options.strategy[..], options.stay), ("joint", false));
-/// ```
+/// Options of a recovery.
 #[derive(Debug, Clone)]
 pub struct RecoverOptions {
     /// A strategy of `kiln_plan`, or `joint`: the best of all for each object.
@@ -45,20 +40,20 @@ pub struct RecoverOptions {
     pub slice: Option<u32>,
     /// Windows under way at each agent, of all repairs together.
     pub windows: u32,
-    /// How long a node must be unavailable before its shards are rebuilt elsewhere, in ms.
+    /// Time that a node is unavailable before its shards are rebuilt elsewhere, in ms.
     pub wait_ms: u64,
     /// Go on looking after the pool when all is repaired.
     pub stay: bool,
-    /// How often the pool is surveyed while there is nothing to repair.
+    /// Interval of surveys while there is nothing to repair.
     pub every: Duration,
-    /// How often an object's repair is tried; with `stay` for ever.
+    /// Tries of an object's repair; with `stay` without limit.
     pub tries: u32,
-    /// How long to go on trying while nodes cannot be reached without which nothing can be done.
+    /// Time limit of retries while too few nodes can be reached for anything to be done.
     pub patience: Duration,
     /// With `stay`: how far apart rounds begin that read all that is stored; `None`: there are
     /// none.
     pub scrub_every: Option<Duration>,
-    /// What reads and bytes cost at the pool's nodes: each object is then repaired by the cheapest
+    /// Prices of reads and bytes at the pool's nodes: each object is then repaired by the cheapest
     /// plan, where agents can; joint plans say only where rebuilt shards go.
     pub prices: Option<Prices>,
     /// Seed of all choices.
@@ -92,7 +87,7 @@ impl RecoverOptions {
     }
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Look who is there and what is damaged; then [`Scheduler::surveyed`] or
@@ -133,7 +128,7 @@ pub(crate) struct Scheduler {
     batch: Arc<Batch>,
     /// Jobs of the batch that were begun.
     begun: usize,
-    /// What the busiest node carries of all that is sent, by the batch's plans.
+    /// Share of the busiest node in all that is sent, by the batch's plans.
     concentration: Option<f64>,
     suspects: Suspects,
     /// Bytes that every node got, by position: the least loaded gets the next shard.
@@ -145,7 +140,7 @@ pub(crate) struct Scheduler {
     told: Told,
 }
 
-/// What is only there to be told.
+/// State that is only reported.
 #[derive(Debug, Default)]
 struct Told {
     phase: Phase,
@@ -226,7 +221,7 @@ impl Scheduler {
         said
     }
 
-    /// Whether a node has been unavailable for so long that the pool does without it.
+    /// Returns whether a node has been unavailable for so long that the pool does without it.
     pub fn gave_up_node(&self, now: Now, id: &str) -> bool {
         self.absent.get(id).is_some_and(|since| self.given_up_at(*since) <= now.elapsed)
     }
@@ -235,7 +230,7 @@ impl Scheduler {
         since.saturating_add(Duration::from_millis(self.options.wait_ms))
     }
 
-    /// What is to be repaired now, by what a survey has seen.
+    /// Returns the objects to repair now, of those that a survey has seen.
     pub fn due(&mut self, now: Now, seen: &RepairQueue) -> Vec<Damaged> {
         self.queue.follow(seen, now.ms);
         let mut due = Vec::new();
@@ -286,12 +281,12 @@ impl Scheduler {
         self.is_patient(now).then_some(Next::Rest(BETWEEN))
     }
 
-    /// Whether to go on trying although too few nodes can be reached.
+    /// Returns whether to go on trying although too few nodes can be reached.
     fn is_patient(&mut self, now: Now) -> bool {
         now.elapsed < *self.stuck.get_or_insert(now.elapsed) + self.options.patience
     }
 
-    /// How long to wait for something to do, or whether there will be nothing.
+    /// Returns the time until there is something to do, or that there will be nothing.
     pub fn idle(&self, now: Now) -> Next {
         // A survey that found more than it could remember is followed by another one.
         let more = self.more && self.given_up.is_empty();
@@ -453,7 +448,7 @@ impl Scheduler {
         self.told.rate.note(now.elapsed, self.done_bytes());
     }
 
-    /// What agents moved so far for the repair of a job, by position; `id` names them.
+    /// Notes the bytes that agents moved so far for a job, by position; `id` names them.
     pub fn moved(
         &mut self,
         at: usize,
@@ -483,7 +478,7 @@ impl Scheduler {
         limits.of_node(self.concentration)
     }
 
-    /// What all of it took.
+    /// Returns the totals.
     pub fn report(self) -> PoolRecovered {
         self.report
     }
@@ -499,8 +494,8 @@ impl Scheduler {
         self.kept + self.report.central_bytes.1
     }
 
-    /// What is waited for, what ends first before the others. Nodes that may come back are told
-    /// while other things are done, too.
+    /// Returns the waits, those that end first before the others. Nodes that may come back are
+    /// listed while other things are done, too.
     pub fn waits(&self, now: Now) -> Vec<Wait> {
         let ms = |at: Duration| {
             let left = at.saturating_sub(now.elapsed).as_millis();
@@ -531,7 +526,7 @@ impl Scheduler {
         waits
     }
 
-    /// What is done now, with all that was seen and moved.
+    /// Returns the present step, with all that was seen and moved.
     pub fn state(&self, now: Now) -> RecoveryState {
         let (told, report, done) = (&self.told, &self.report, self.done_bytes());
         let repairing = told.phase == Phase::Repairing;

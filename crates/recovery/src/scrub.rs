@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Now;
 
-/// How far a scrub on a schedule is. Whoever carries it out keeps it durably after each part, so
+/// Position of a scheduled scrub. The coordinator keeps it durably after each part, so
 /// that the next process goes on where this one was.
 ///
 /// ```
@@ -37,7 +37,7 @@ pub struct ScrubPosition {
 }
 
 impl ScrubPosition {
-    /// Whether a round was begun and not ended.
+    /// Returns whether a round was begun and not ended.
     #[must_use]
     pub fn is_under_way(&self) -> bool {
         self.began_ms > self.ended_ms
@@ -49,7 +49,7 @@ impl ScrubPosition {
 pub(crate) struct ScrubSchedule {
     every: Duration,
     position: ScrubPosition,
-    /// Where nothing could be scrubbed: not again before this.
+    /// After a scrub that found no node: not again before this.
     not_before: Duration,
 }
 
@@ -81,7 +81,7 @@ impl ScrubSchedule {
         }
     }
 
-    /// How long until the next part.
+    /// Returns the time until the next part.
     pub fn wait(&self, now: Now) -> Duration {
         let due = Duration::from_millis(self.due_ms(now).saturating_sub(now.ms));
         due.max(self.not_before.saturating_sub(now.elapsed))

@@ -1,4 +1,4 @@
-//! What a recovery does at a moment, for people and for other programs: what it has seen, what it
+//! State of a recovery at a moment, for people and for other programs: what it has seen, what it
 //! repairs and how fast, what it waits for. Told by [`super::schedule::Scheduler`], which asks no
 //! node for it.
 
@@ -14,12 +14,7 @@ use super::report::NodeLoad;
 use super::scrub::ScrubPosition;
 use kiln_net::task::TransferCounters;
 
-/// What is done now.
-///
-/// ```
-/// use kiln_recovery::Phase;
-/// assert_eq!(Phase::default(), Phase::Surveying);
-/// ```
+/// The present step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -55,10 +50,6 @@ pub struct Wait {
 }
 
 /// Reasons to wait.
-///
-/// ```
-/// assert_ne!(kiln_recovery::WaitReason::Node, kiln_recovery::WaitReason::Retry);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WaitReason {
@@ -98,10 +89,6 @@ impl std::fmt::Display for Wait {
 }
 
 /// A repair that runs.
-///
-/// ```
-/// assert_eq!(kiln_recovery::RunningRepair::default().kept_bytes, 0);
-/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RunningRepair {
     /// The object.
@@ -119,7 +106,7 @@ pub struct RunningRepair {
     /// The strategy of its plan; `None`: it is computed here, or not planned yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<&'static str>,
-    /// What its agents moved so far, by id of the node.
+    /// Bytes that its agents moved so far, by id of the node.
     #[serde(skip)]
     pub nodes: BTreeMap<String, NodeLoad>,
 }
@@ -130,7 +117,7 @@ impl RunningRepair {
         RunningRepair { object, code, lost: lost.to_vec(), margin, bytes, ..Self::default() }
     }
 
-    /// What its agents did so far, by position in the pool; `id` names them.
+    /// Notes the counters of its agents, by position in the pool; `id` names them.
     pub(super) fn moved(
         &mut self,
         nodes: &[(usize, TransferCounters)],
@@ -158,13 +145,9 @@ pub struct ShownPlan {
 }
 
 /// A scrub on a schedule.
-///
-/// ```
-/// assert_eq!(kiln_recovery::ScrubState::default().position.rounds, 0);
-/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ScrubState {
-    /// How far it is.
+    /// Its position.
     #[serde(flatten)]
     pub position: ScrubPosition,
     /// When the next round is due, in ms since 1970; the past while one is under way.
@@ -174,18 +157,13 @@ pub struct ScrubState {
 }
 
 /// All of it. Times are in ms since 1970, by the clock of the coordinator.
-///
-/// ```
-/// let state = kiln_recovery::RecoveryState::default();
-/// assert!(state.survey.is_none() && state.waits.is_empty());
-/// ```
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RecoveryState {
-    /// What is done now.
+    /// The present step.
     pub phase: Phase,
     /// When this was told.
     pub now_ms: u64,
-    /// What is waited for, what ends first before the others.
+    /// Waits, those that end first before the others.
     pub waits: Vec<Wait>,
     /// When the pool was last surveyed with success.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,7 +171,7 @@ pub struct RecoveryState {
     /// Why the last survey failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub survey_error: Option<String>,
-    /// What it saw.
+    /// Its result.
     #[serde(skip)]
     pub survey: Option<Arc<PoolStatus>>,
     /// Repairs that run, the most endangered object first.
@@ -217,7 +195,7 @@ pub struct RecoveryState {
     pub replanned: u64,
     /// Bytes of shards rebuilt since it began.
     pub rebuilt_bytes: u64,
-    /// What each node's link and disk carried since it began, by id.
+    /// Traffic of each node's link and disk since it began, by id.
     pub traffic: BTreeMap<String, NodeLoad>,
     /// The scrub on a schedule, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]

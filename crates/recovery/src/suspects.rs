@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long an agent that failed is not asked for help.
+/// Time that an agent that failed is not asked for help.
 const FAILED: Duration = Duration::from_secs(30);
-/// How long an agent whose storage failed, as when it is full, gets no shards.
+/// Time that an agent whose storage failed, as when it is full, gets no shards.
 const STORAGE_FAILED: Duration = Duration::from_secs(600);
 
 /// Until when which agent, by position in the pool, is left alone.

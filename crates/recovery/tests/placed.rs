@@ -25,7 +25,8 @@ fn name(index: usize) -> String {
     format!("object.{index:02}.kiln")
 }
 
-/// Whether two shards hold the same; the header of a streamed object does not know its size.
+/// Returns whether two shards hold the same; the header of a streamed object does not know its
+/// size.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a[4096..] == b[4096..]
 }
@@ -119,7 +120,7 @@ impl Cluster {
         Ok(repair.run(&self.network, task, watcher)?)
     }
 
-    /// Whether the spare has exactly these shards, byte for byte.
+    /// Returns whether the spare has exactly these shards, byte for byte.
     fn spare_has(&self, lost: &[usize]) {
         let spare = &self.disks[self.n()].0;
         let names: Vec<String> = lost.iter().map(|&index| name(index)).collect();

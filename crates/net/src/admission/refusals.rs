@@ -1,4 +1,4 @@
-//! Which refusals are written to the log: a flood of connections must not become a flood of lines.
+//! Limits on logged refusals: a flood of connections must not become a flood of lines.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -24,7 +24,7 @@ const LINES: usize = 20;
 pub struct RefusalLog {
     /// When the period began.
     since: Duration,
-    /// Who has a line in it.
+    /// Addresses that have a line in it.
     told: BTreeSet<IpAddr>,
     /// Refusals without a line since the last one that has one.
     left_out: u64,

@@ -1,4 +1,4 @@
-//! How assignments arrive at an agent, and within which limits they become tasks.
+//! Arrival of assignments at an agent, and the limits within which they become tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +110,7 @@ impl Agent {
         }
     }
 
-    /// Whether another task writes to one of the parts that this one is to write.
+    /// Returns whether another task writes to one of the parts that this one is to write.
     fn others_write(&self, spec: &Assignment) -> bool {
         let mut written = self
             .tasks

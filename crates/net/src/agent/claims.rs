@@ -9,7 +9,7 @@ use super::ConnectionId;
 /// Names at once, at most.
 const CLAIMS: usize = 1024;
 
-/// Who has a name.
+/// The holder of a name.
 #[derive(Debug)]
 struct Claim {
     claimant: [u8; 16],

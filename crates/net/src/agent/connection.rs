@@ -1,4 +1,4 @@
-//! What an agent remembers of one connection.
+//! State of one connection to an agent.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(super) enum Write {
 }
 
 impl Write {
-    /// What a request asks of an open file, if it is of this kind.
+    /// Returns the write to an open file, if the request is of this kind.
     pub fn of(frame: &Frame) -> Result<Option<(u32, Write)>> {
         let payload = &frame.payload;
         Ok(Some(match frame.message {
@@ -62,7 +62,7 @@ impl Write {
     }
 }
 
-/// What is to be done for the next write of a file.
+/// The next step of writes to a file.
 #[derive(Debug)]
 pub(super) enum Next {
     Disk(Disk),
@@ -95,7 +95,7 @@ pub(super) struct Connection {
     pub session: u64,
     /// Bytes that its requests under way may carry or ask for.
     pub credit: u32,
-    /// Who is at the other side.
+    /// The peer.
     pub peer: PeerInfo,
     /// It has said `Hello`.
     pub ready: bool,
@@ -199,7 +199,7 @@ impl Connection {
         handle
     }
 
-    /// Whether it holds the lock of the place.
+    /// Returns whether it holds the lock of the place.
     pub fn holds_lock(&self) -> bool {
         self.handles.values().any(|open| open.lock && open.opened)
     }

@@ -1,4 +1,4 @@
-//! What an agent hears of, and what it asks its shell to do.
+//! Events of an agent, and the actions that it asks of its shell.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::proto::Frame;
 use crate::proto::assignment::Assignment;
 use crate::task::Fragment;
 
-/// What happened.
+/// An input of the state machine.
 #[derive(Debug)]
 pub enum Event {
     /// A connection was accepted (and, with TLS, has shown the cluster's key).
@@ -20,7 +20,7 @@ pub enum Event {
         connection: ConnectionId,
         /// A number drawn at random for it.
         session: u64,
-        /// Who is there.
+        /// The peer.
         peer: PeerInfo,
     },
     /// A frame arrived.
@@ -46,7 +46,7 @@ pub enum Event {
     Finished {
         /// Its number.
         job: JobId,
-        /// How.
+        /// The outcome.
         outcome: Result<DiskDone, StoreError>,
     },
     /// Fragments were answered by their receiver, or not.
@@ -57,14 +57,14 @@ pub enum Event {
         address: String,
         /// The fragments.
         fragments: Vec<Fragment>,
-        /// Whether they were taken, and below which window there is room for more.
+        /// Says whether they were taken, and below which window there is room for more.
         answer: Result<u64>,
     },
     /// Time passed; see [`super::Agent::wake_at`].
     Tick,
 }
 
-/// What is to be done.
+/// An action for the caller.
 #[derive(Debug)]
 pub enum Action {
     /// Send a frame.
@@ -87,7 +87,7 @@ pub enum Action {
     Start {
         /// Number of the job.
         job: JobId,
-        /// What is to be done.
+        /// An action for the caller.
         work: Disk,
     },
     /// Send fragments of one window to another agent, then report [`Event::Pushed`].
@@ -106,7 +106,7 @@ pub enum Action {
     },
     /// Forget an open file or lock; nothing is reported.
     Drop {
-        /// What is to be forgotten.
+        /// The slot to forget.
         slot: Slot,
     },
 }
@@ -119,7 +119,7 @@ pub enum Disk {
         /// The last known name.
         after: String,
     },
-    /// How much room there is.
+    /// Free and total room.
     Space,
     /// Open for reading.
     Open {
@@ -259,7 +259,7 @@ pub enum Disk {
     Resume {
         /// Name of the part.
         part: String,
-        /// What its header must say.
+        /// The header that it must have.
         info: Box<ShardInfo>,
     },
     /// Try to lock the place.
@@ -269,19 +269,19 @@ pub enum Disk {
     },
 }
 
-/// What came of a disk job.
+/// The result of a disk job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskDone {
     /// A page of names.
     Names {
         /// The names, ascending.
         names: Vec<String>,
-        /// Whether there are more.
+        /// Says whether there are more.
         more: bool,
     },
-    /// How much room there is; `None`: the place cannot tell.
+    /// Free and total room; `None`: the place cannot tell.
     Room(Option<Space>),
-    /// Where a file's bytes are.
+    /// Location of a file's bytes.
     Located(Whereabouts),
     /// A file is open.
     Opened {
@@ -301,7 +301,7 @@ pub enum DiskDone {
         /// The pieces with their numbers.
         pieces: Vec<(u32, Bytes)>,
     },
-    /// What a round made.
+    /// Pieces that a round computed.
     Computed {
         /// The window.
         window: u64,
@@ -312,13 +312,13 @@ pub enum DiskDone {
     Persisted {
         /// The window.
         window: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// What a task wrote is complete and verified.
+    /// The shards of a task are complete and verified.
     TaskFinished,
     /// Stripes of an unfinished shard that are sound.
     Resumed(u64),
-    /// Whether the lock was free (and is ours now).
+    /// Says whether the lock was free (and is ours now).
     Locked(bool),
 }

@@ -66,7 +66,8 @@ pub fn failed(error: &StoreError) -> Message {
     Message::Failed { kind, op: op.into(), name: name.into(), text, need, have }
 }
 
-/// What a `Failed` means to the side that asked `what` of `place`, about the file `name`.
+/// Returns a `Failed` as an error of the client that asked `what` of `place`, about the file
+/// `name`.
 #[must_use]
 pub fn store_error(message: Message, place: &str, what: &str, name: &str) -> NetError {
     let Message::Failed { kind, op, text, need, have, .. } = message else {

@@ -75,7 +75,7 @@ impl FetchQueue {
         self.takers.retain(|taker| taker.pending.connection != connection);
     }
 
-    /// Whoever still waits when the task ends.
+    /// Returns the requests that still wait when the task ends.
     pub fn close(self) -> impl Iterator<Item = Pending> {
         self.takers.into_iter().map(|taker| taker.pending)
     }

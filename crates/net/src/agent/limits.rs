@@ -1,13 +1,8 @@
-//! How much an agent does at once, and for whom.
+//! Limits of an agent: concurrency, memory, waiting times.
 
 use std::time::Duration;
 
-/// What an agent allows. Everything that grows has a limit here.
-///
-/// ```
-/// use kiln_net::agent::Limits;
-/// assert!(Limits::default().requests >= 16);
-/// ```
+/// Limits of an agent. Everything that grows has a limit here.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Connections of members at once.

@@ -1,4 +1,4 @@
-//! What an agent has to send to others for its tasks: in which order, and how much at once.
+//! Fragments that an agent sends for its tasks: their order, and the amount at once.
 //!
 //! All tasks share the connection to a peer. A peer says with every answer up to which window of a
 //! task it has room; what is beyond stays here, so nothing is sent that would have to wait there,
@@ -26,14 +26,14 @@ const LEAST: u64 = 64 << 10;
 const MOST: u64 = 8 << 20;
 /// Fragments travel together up to so many bytes; a connection sends that in a few packets.
 const TOGETHER: u64 = 64 << 10;
-/// Where much was delivered lately, they do so up to half of what may be on the way, and at most
+/// With much delivered lately, they do so up to half of what may be on the way, and at most
 /// up to this.
 const MOST_TOGETHER: u64 = 256 << 10;
-/// What is on the way may be half of what was delivered in this time. Answers come in bursts: a
+/// Half of what was delivered in this time may be on the way. Answers come in bursts: a
 /// shorter time would take a burst for a fast link.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// What waits of one task for one peer.
+/// Waiting fragments of one task for one peer.
 #[derive(Debug)]
 struct TaskQueue {
     /// Added to its windows it says when they are due beside those of other tasks.
@@ -255,7 +255,7 @@ mod tests {
         outbox
     }
 
-    /// What goes now: task, window, bytes of the first fragment.
+    /// Returns what goes now: task, window, bytes of the first fragment.
     fn drain(outbox: &mut Outbox) -> Vec<(TaskId, u64, usize)> {
         let frames = std::iter::from_fn(|| outbox.next("x"));
         frames

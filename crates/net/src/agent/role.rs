@@ -1,11 +1,11 @@
-//! What peers may ask for, by what their keys say that they are.
+//! Rights of peers, by the roles that their keys give them.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use crate::proto::Message;
 
-/// What a peer's key says that it is.
+/// The role that a peer's key gives it.
 ///
 /// ```
 /// use kiln_net::agent::PeerRole;
@@ -27,7 +27,7 @@ impl PeerRole {
     /// All roles.
     pub const ALL: [PeerRole; 3] = [PeerRole::Client, PeerRole::Agent, PeerRole::Administrator];
 
-    /// Whether a peer of this role may ask for this.
+    /// Returns whether a peer of this role may ask for this.
     #[must_use]
     pub fn may_ask(self, message: &Message) -> bool {
         match message {
@@ -61,14 +61,14 @@ impl PeerRole {
         }
     }
 
-    /// Whether tasks that it assigns may write shards.
+    /// Returns whether tasks that it assigns may write shards.
     #[must_use]
     pub fn may_rebuild(self) -> bool {
         self == PeerRole::Administrator
     }
 }
 
-/// Who is at the other side of a connection.
+/// The peer of a connection.
 ///
 /// ```
 /// use kiln_net::agent::{PeerInfo, PeerRole};
@@ -78,7 +78,7 @@ impl PeerRole {
 pub struct PeerInfo {
     /// Its address, if that is known.
     pub address: Option<SocketAddr>,
-    /// What its key says that it is.
+    /// The role that its key gives it.
     pub role: PeerRole,
 }
 

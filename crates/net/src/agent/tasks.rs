@@ -53,7 +53,7 @@ pub(super) struct Held {
     pub seen: Duration,
     /// Fragments for a node that fetches them.
     fetch_queue: FetchQueue,
-    /// Who waits for its result: a reader, or nobody but the repair.
+    /// Priority of its result: that of a reader, or of repair.
     pub priority: Priority,
 }
 
@@ -456,7 +456,7 @@ impl Agent {
         over.into_iter().for_each(|(_, pending, work)| self.queue.push(pending, work));
     }
 
-    /// What is due for tasks when time has passed.
+    /// Does what is due for tasks when time has passed.
     pub(super) fn task_tick(&mut self, now: Duration) {
         for id in self.tasks.keys().copied().collect::<Vec<_>>() {
             let Some(held) = self.tasks.get_mut(&id) else { continue };

@@ -1,11 +1,11 @@
-//! What callers learn from connections that are over.
+//! Tests of calls on connections that are over.
 
 use std::sync::mpsc;
 
 use super::*;
 use crate::proto::{Message, Priority};
 
-/// Whoever asks after the end is told the same as who asked before it.
+/// Requests after the end get the same error as those before it.
 #[test]
 fn the_reason_of_the_end_is_kept_for_who_comes_later() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -32,7 +32,7 @@ fn the_reason_of_the_end_is_kept_for_who_comes_later() {
     }
 }
 
-/// Whoever hears that the connection broke looks whether to ask on a new one: the answer must not
+/// A caller with a broken connection looks whether to ask on a new one: the answer must not
 /// be there before the end can be seen.
 #[test]
 fn the_end_can_be_seen_when_its_answer_comes() {

@@ -50,7 +50,7 @@ macro_rules! records {
 }
 
 records! {
-    /// Where another node is.
+    /// The address of another node.
     Peer {
         /// Its number in the plan.
         node: u32,
@@ -73,7 +73,7 @@ records! {
         /// Its name when it is complete and verified.
         name: String,
     }
-    /// What all shards of the run say of themselves.
+    /// The header fields that all shards of the run share.
     Geometry {
         /// The code.
         spec: String,
@@ -103,7 +103,7 @@ records! {
     FragmentHeader {
         /// The piece.
         piece: u32,
-        /// Where in the piece it begins.
+        /// Offset in the piece.
         at: u32,
         /// Bytes of the whole piece.
         total: u32,
@@ -121,7 +121,7 @@ records! {
     PieceInfo {
         /// Its number in the plan.
         id: u32,
-        /// How many there are.
+        /// Their number.
         sub_chunks: u32,
         /// The chunk that it is read from; without runs none.
         chunk: u32,
@@ -144,14 +144,14 @@ records! {
     }
     /// A group of vertices from the same sources.
     StepInfo {
-        /// Which matrix.
+        /// Index of the matrix.
         matrix: u32,
         /// Vertices: inputs first, then what steps made, in their order.
         sources: Vec<u32>,
     }
     /// An output of a DAG.
     OutputInfo {
-        /// What it is.
+        /// The vertex.
         at: Place,
         /// The vertex.
         vertex: u32,
@@ -189,15 +189,15 @@ records! {
         reads: Vec<u32>,
         /// Pieces waited for.
         receives: Vec<u32>,
-        /// What is computed; a DAG without outputs: nothing.
+        /// The computation; a DAG without outputs: none.
         dag: DagInfo,
         /// Pieces the DAG reads.
         inputs: Vec<u32>,
         /// Pieces the DAG makes.
         outputs: Vec<u32>,
-        /// What is sent.
+        /// Pieces to send.
         sends: Vec<SendInfo>,
-        /// What is kept.
+        /// Pieces to keep.
         persists: Vec<PersistInfo>,
     }
     /// The share of one node.
@@ -250,7 +250,7 @@ impl Geometry {
         }
     }
 
-    /// What a shard of this run with this index says of itself.
+    /// Returns the header of the shard of this run with this index.
     #[must_use]
     pub fn shard(&self, index: u32) -> ShardInfo {
         ShardInfo {
@@ -269,7 +269,7 @@ impl Geometry {
         }
     }
 
-    /// How sub-chunks are checked, as the digests tell.
+    /// Returns the kind of checksum of sub-chunks, as the digests tell.
     fn sums(&self) -> SumKind {
         match self.digests.len() == usize::from(self.n) {
             true => SumKind::Crc32c,

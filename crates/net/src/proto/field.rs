@@ -1,4 +1,4 @@
-//! How the fields of a message become bytes and come back.
+//! Encoding and decoding of a message's fields.
 
 use crate::{NetError, Result};
 
@@ -154,12 +154,7 @@ impl Field for Option<u32> {
     }
 }
 
-/// Where a node's share of a placed repair stands. The numbers are for ever.
-///
-/// ```
-/// use kiln_net::proto::TaskState;
-/// assert!(TaskState::Failed.is_over() && !TaskState::Running.is_over());
-/// ```
+/// State of a node's share of a placed repair. The numbers are for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskState {
     /// Its assignment is not here as a whole.
@@ -183,7 +178,7 @@ impl TaskState {
         TaskState::Failed,
     ];
 
-    /// Whether nothing will change any more.
+    /// Returns whether nothing will change any more.
     #[must_use]
     pub fn is_over(self) -> bool {
         matches!(self, TaskState::Done | TaskState::Failed)

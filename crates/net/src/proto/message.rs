@@ -6,7 +6,7 @@ use super::assignment::{FragmentHeader, Geometry};
 use super::field::{Field, Reader, TaskState};
 use crate::{NetError, Result};
 
-/// Which side of a connection may say it. The side that connected asks, the other one replies.
+/// The side of a connection that may send it. The side that connected asks, the other one replies.
 ///
 /// ```
 /// use kiln_net::proto::{Message, Role};
@@ -25,7 +25,7 @@ macro_rules! messages {
     ($($(#[doc = $doc:literal])* $number:literal $role:ident $name:ident {
         $($(#[doc = $field_doc:literal])* $field:ident: $type:ty,)*
     })*) => {
-        /// What can be said on a connection.
+        /// A message of the protocol.
         ///
         /// ```
         /// use kiln_net::proto::Message;
@@ -51,7 +51,7 @@ macro_rules! messages {
                 match self { $(Self::$name { .. } => stringify!($name),)* }
             }
 
-            /// Who may say it.
+            /// Returns the side that may send it.
             #[must_use]
             pub fn role(&self) -> Role {
                 match self { $(Self::$name { .. } => Role::$role,)* }
@@ -126,7 +126,7 @@ messages! {
     4 Reply Names {
         /// The names.
         names: Vec<String>,
-        /// Whether there are more.
+        /// Says whether there are more.
         more: bool,
     }
     /// Opens a file for reading.
@@ -173,7 +173,7 @@ messages! {
     }
     /// Closes a file, or gives a lock back.
     12 Request Close {
-        /// What is open.
+        /// The open file.
         handle: u32,
     }
     /// Renames a file, durably.
@@ -191,7 +191,7 @@ messages! {
     /// Locks the place against other writers; answered by `Opened` or, without `wait`, `Busy`
     /// (from version 2 on `Held`).
     15 Request Lock {
-        /// Whether to wait until it is free.
+        /// Says whether to wait until it is free.
         wait: bool,
     }
     /// Another one holds the lock.
@@ -200,7 +200,7 @@ messages! {
     17 Reply Done {}
     /// It was not done.
     18 Reply Failed {
-        /// What kind of failure, see `docs/reference/formats.md`.
+        /// Kind of the failure, see `docs/reference/formats.md`.
         kind: u8,
         /// The operation that failed, as a verb.
         op: String,
@@ -225,7 +225,7 @@ messages! {
     21 Request Assign {
         /// The task.
         task: [u8; 16],
-        /// Where the piece begins.
+        /// Offset of the piece.
         at: u64,
         /// Bytes of the whole assignment.
         total: u64,
@@ -244,7 +244,7 @@ messages! {
         window: u64,
         /// The piece.
         piece: u32,
-        /// Where in the piece the payload begins.
+        /// Offset of the payload in the piece.
         at: u32,
         /// Bytes of the whole piece.
         total: u32,
@@ -282,7 +282,7 @@ messages! {
         chunk: Option<u32>,
         /// The stripe in which it is damaged.
         stripe: u64,
-        /// Whether the lowest window that is not done waits for pieces of other nodes.
+        /// Says whether the lowest window that is not done waits for pieces of other nodes.
         waits: bool,
     }
     /// Puts the verified result of a task in place.
@@ -309,10 +309,10 @@ messages! {
         part: String,
         /// Index of the shard.
         chunk: u32,
-        /// What its header must say.
+        /// The header that it must have.
         geometry: Box<Geometry>,
     }
-    /// How much of it is.
+    /// The sound part of a shard.
     30 Reply Resumed {
         /// Stripes from the start, in whole segments, read and verified.
         stripes: u64,
@@ -324,10 +324,10 @@ messages! {
         task: [u8; 16],
         /// The window.
         window: u64,
-        /// What the payload holds, in its order; together as long as the payload.
+        /// Fragments of the payload, in its order; together as long as the payload.
         headers: Vec<FragmentHeader>,
     }
-    /// What came was taken, if it was more than a question.
+    /// The fragments were taken, if there were any.
     32 Reply Taken {
         /// There is room for the pieces of windows below this one.
         upto: u64,
@@ -348,7 +348,7 @@ messages! {
     34 Reply Fetched {
         /// The window.
         window: u64,
-        /// What the payload holds, in its order; together as long as the payload.
+        /// Fragments of the payload, in its order; together as long as the payload.
         headers: Vec<FragmentHeader>,
     }
     /// Takes a name for as long as the connection lasts, or until it is closed: for what only one
@@ -359,19 +359,19 @@ messages! {
         /// Drawn at random by who claims, so that on a new connection it gets the name again
         /// although the end of its old one is not known yet.
         claimant: [u8; 16],
-        /// Who wants it, for people.
+        /// The claimant, for people.
         by: String,
     }
     /// Another one has the name, or the lock.
     36 Reply Held {
-        /// Who, for people.
+        /// The holder, for people.
         by: String,
     }
     /// Asks how much room the place has.
     37 Request Space {}
-    /// How much room it has.
+    /// Its room.
     38 Reply Room {
-        /// Whether the place can tell; the numbers are 0 if not.
+        /// Says whether the place can tell; the numbers are 0 if not.
         known: bool,
         /// Bytes in all.
         total: u64,
@@ -408,7 +408,7 @@ messages! {
         /// Its name.
         name: String,
     }
-    /// Where they are.
+    /// Their location.
     43 Reply Located {
         /// 0: no server of this place moves files; 1: where they belong; 2: elsewhere.
         kind: u8,
@@ -428,7 +428,7 @@ messages! {
         handle: u32,
         /// The first byte.
         offset: u64,
-        /// How many zeros, at most [`PADDING_MAX`](super::PADDING_MAX).
+        /// Number of zeros, at most [`PADDING_MAX`](super::PADDING_MAX).
         zeros: u32,
     }
 }
@@ -444,7 +444,7 @@ impl Message {
         Message::Located { kind, at }
     }
 
-    /// What such an answer says; `None`: it is another message, or of a kind that is unknown.
+    /// Returns the location in such an answer; `None`: another message, or an unknown kind.
     pub(crate) fn whereabouts(&self) -> Option<Whereabouts> {
         match self {
             Message::Located { kind: 0, .. } => Some(Whereabouts::Unasked),

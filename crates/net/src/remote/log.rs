@@ -19,7 +19,7 @@ pub(super) struct RemoteLog {
     name: String,
     handle: u32,
     len: u64,
-    /// Whether the agent adds zeros at the end of a write by itself.
+    /// Says whether the agent adds zeros at the end of a write by itself.
     pads: bool,
     coming: VecDeque<Coming>,
 }

@@ -42,7 +42,7 @@ pub(super) struct SlowNodes {
     last: Option<(Duration, Option<usize>)>,
     /// Time in this stretch that others waited for a node, by rank.
     blamed: Vec<Duration>,
-    /// What the busiest node moved in the best stretch, and what all repairs did in theirs.
+    /// Bytes of the busiest node in the best stretch, and of all repairs in theirs.
     best: (u64, u64),
     /// The node that was waited for in the last interval, if that was a bad one.
     suspect: Option<usize>,

@@ -1,4 +1,4 @@
-//! What a degraded read needs before it can begin: who has shards, whether helpers pay, a plan, and
+//! Preparation of a degraded read: the homes of shards, whether helpers pay, a plan, and
 //! the share of everybody.
 
 use kiln_plan::Plan;

@@ -1,4 +1,4 @@
-//! What a reader has rebuilt, stripe by stripe.
+//! Rebuilt stripes of a reader, in order.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use kiln_store::Layout;
 
 use kiln_net::proto::assignment::{Assignment, PersistInfo};
 
-/// What is rebuilt, stripe by stripe.
+/// Rebuilt stripes, in order.
 #[derive(Debug)]
 pub(crate) struct Sink {
     mine: Assignment,

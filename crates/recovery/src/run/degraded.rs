@@ -20,9 +20,9 @@ use kiln_net::proto::Priority;
 use kiln_net::task_executor::TaskExecutor;
 use kiln_net::{Address, Network};
 
-/// How long nothing may be heard; every request has its own time, this is for a bug only.
+/// Time limit of silence; every request has its own limit, this one is for a bug only.
 const UNHEARD: Duration = Duration::from_secs(60);
-/// How long the end waits for agents to hear of it.
+/// Time that the end waits for agents to hear of it.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Readers of a pool whose nodes are agents; for [`kiln_pool::Pool::read_with`].

@@ -22,17 +22,17 @@ use crate::{RecoveryError, Result};
 use kiln_net::Turn;
 use kiln_net::{Address, NetError, Network};
 
-/// How often requests to stop are looked at while there is nothing to do.
+/// Interval at which requests to stop are looked at while there is nothing to do.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How a recovery is controlled, and to whom it reports.
+/// Controls a recovery, and receives its reports.
 pub trait Control: Sync {
     /// Limits from now on.
     fn limits(&self) -> RateLimits {
         RateLimits::default()
     }
 
-    /// Whether to stop. What was begun stays for the next run.
+    /// Returns whether to stop. What was begun stays for the next run.
     fn stopped(&self) -> bool {
         false
     }
@@ -49,7 +49,7 @@ pub trait Control: Sync {
     /// Something that people should know although the recovery goes on.
     fn warn(&self, _message: &str) {}
 
-    /// What is done may have changed: `state` tells it, to those who want to know. Called many
+    /// Reports that the state may have changed; `state` returns it. Called many
     /// times a second; `changed`: something else is done from now on.
     fn tell(&self, _changed: bool, _state: &dyn Fn() -> RecoveryState) {}
 
@@ -69,9 +69,9 @@ pub trait Control: Sync {
 pub struct Scrubbing<'a> {
     /// Opens the pool as [`PoolRecovery::open`] does, for reads at the pace of scrubs.
     pub open: &'a (dyn Fn() -> Result<Pool, PoolError> + Sync),
-    /// Where the process before was.
+    /// The position that the process before reached.
     pub position: ScrubPosition,
-    /// What is read of each object.
+    /// Depth of the reads of each object.
     pub depth: Depth,
 }
 
@@ -84,33 +84,33 @@ pub struct PoolRecovery<'a> {
     pub index: &'a (dyn Fn(&Pool) -> Result<Index, PoolError> + Sync),
     /// Connections to agents.
     pub network: &'a Network,
-    /// Who recovers, for others who want to: they are refused meanwhile.
+    /// Name of this coordinator, for others: they are refused meanwhile.
     pub who: &'a str,
     /// The options.
     pub options: RecoverOptions,
     /// Limits, and who hears of progress.
     pub control: &'a dyn Control,
-    /// What repairs that are computed here may use.
+    /// Settings of repairs that are computed here.
     pub settings: Settings<'a>,
     /// Makes fresh names of tasks, and of this recovery.
     pub fresh: &'a (dyn Fn() -> [u8; 16] + Sync),
-    /// How scrubs are done.
+    /// Settings of scrubs.
     pub scrubbing: Option<Scrubbing<'a>>,
 }
 
-/// What all threads of a recovery share. No lock is held while agents are waited for.
+/// State that all threads of a recovery share. No lock is held while agents are waited for.
 struct Shared<'a> {
     recovery: &'a PoolRecovery<'a>,
     rules: Rules,
     scheduler: Mutex<Scheduler>,
     pool: Mutex<Arc<Pool>>,
-    /// Who has it commits what waits.
+    /// The turn to commit what waits.
     commit_turn: Turn,
     commits: Mutex<Commits>,
-    /// Who has it looks for what waits.
+    /// The turn to look for what waits.
     look_turn: Turn,
     looks: Mutex<Looks>,
-    /// What keeps other coordinators away.
+    /// Claims that keep other coordinators away.
     claims: Claims,
 }
 
@@ -228,7 +228,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Who is there, what is damaged, and what follows from it.
+    /// Surveys the pool: nodes, damage, and the next step.
     fn survey(&self) -> Result<Next> {
         let recovery = self.recovery;
         self.enter(Phase::Surveying, None);

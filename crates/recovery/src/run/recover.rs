@@ -15,7 +15,7 @@ use kiln_net::proto::{Message, Priority};
 use kiln_net::task::TransferCounters;
 use kiln_net::{NetError, Result};
 
-/// How often limits and requests to stop are looked at.
+/// Interval at which limits and requests to stop are looked at.
 const LOOK: Duration = Duration::from_millis(200);
 /// Orders are answered long before.
 const UNHEARD: Duration = Duration::from_secs(300);
@@ -31,7 +31,7 @@ pub trait RepairWatcher {
     /// It goes by this plan from now on, of which a sub-chunk stands for so many bytes.
     fn planned(&self, _plan: &Plan, _sub_bytes: u64) {}
 
-    /// What every agent did so far for this plan, by rank.
+    /// Reports the counters of every agent for this plan, by rank.
     fn moved(&self, _nodes: &[(usize, TransferCounters)]) {}
 
     /// The limit of each node from now on, in bytes a second (0: none).
@@ -45,7 +45,7 @@ pub trait RepairWatcher {
         0
     }
 
-    /// Whether to stop; what is there already stays for the next attempt.
+    /// Returns whether to stop; what is there already stays for the next attempt.
     fn stopped(&self) -> bool {
         false
     }

@@ -28,7 +28,7 @@ impl RequestQueue {
         RequestQueue { peers, tell, answers, priority }
     }
 
-    /// Where answers arrive.
+    /// Returns the receiver of answers.
     pub fn answers(&self) -> &Receiver<Answered> {
         &self.answers
     }

@@ -14,7 +14,7 @@ fn scheduler(change: impl FnOnce(&mut RecoverOptions)) -> Scheduler {
     Scheduler::new(options)
 }
 
-/// What a survey sees of these objects, each with so many further losses that it tolerates.
+/// Returns a survey of these objects, each with the number of further losses that it tolerates.
 fn seen(scheduler: &Scheduler, objects: &[(&str, i32)]) -> (RepairQueue, PoolStatus) {
     let mut queue = RepairQueue::new(Scheduler::rules(&scheduler.options));
     let mut status = PoolStatus::default();

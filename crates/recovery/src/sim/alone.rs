@@ -21,7 +21,7 @@ const WINDOW_BYTES: u64 = 1 << 20;
 /// its end: then the shards that it rebuilds are in place.
 ///
 /// # Errors
-/// What an agent would say of the same assignment.
+/// The error is that of an agent for the same assignment.
 pub fn alone(bytes: &[u8], place: Arc<dyn Backend>, steps: usize) -> Result<bool> {
     let spec = Arc::new(Assignment::decode(bytes)?);
     let sub_chunks: u64 = spec.pieces.iter().map(|piece| u64::from(piece.sub_chunks)).sum();

@@ -23,7 +23,7 @@ use kiln_net::{Address, Network, PendingRequest, VirtualRuntime};
 const END: Duration = Duration::from_secs(48 * 3600);
 
 thread_local! {
-    /// Which simulated thread this thread of the system is.
+    /// The simulated thread that this thread of the system is.
     static MYSELF: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
@@ -53,7 +53,7 @@ struct Shared {
     turns: Vec<Condvar>,
 }
 
-/// What a client does; see [`Cluster::run`].
+/// The program of a client; see [`Cluster::run`].
 pub type Program<'a> = Box<dyn FnOnce(Client) + Send + 'a>;
 
 impl Cluster {
@@ -65,7 +65,7 @@ impl Cluster {
         Cluster { shared: Arc::new(Shared { world, turns }) }
     }
 
-    /// What is going to go wrong beside what the faults say.
+    /// Adds scheduled faults.
     #[must_use]
     pub fn with(self, scheduled_faults: Vec<ScheduledFault>) -> Cluster {
         {
@@ -226,7 +226,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Which of the programs of [`Cluster::run`] it is.
+    /// Returns its position among the programs of [`Cluster::run`].
     #[must_use]
     pub fn number(&self) -> usize {
         self.number
@@ -283,7 +283,8 @@ impl Client {
         self.shared.world().random.next()
     }
 
-    /// Whether its process was killed. What it asks fails from then on, until [`Client::restart`].
+    /// Returns whether its process was killed. What it asks fails from then on, until
+    /// [`Client::restart`].
     #[must_use]
     pub fn is_killed(&self) -> bool {
         self.shared.world().clients.is_killed(self.number)
@@ -294,7 +295,7 @@ impl Client {
         self.shared.world().clients.all[self.number].killed = false;
     }
 
-    /// Whether all others are done.
+    /// Returns whether all others are done.
     #[must_use]
     pub fn is_last(&self) -> bool {
         let world = self.shared.world();

@@ -10,7 +10,7 @@ use kiln_store::{
 
 use super::faults::Random;
 
-/// How a disk is; everything can change while it is used.
+/// Health of a disk; everything can change while it is used.
 #[derive(Debug)]
 pub(super) struct Health {
     /// Bytes that can still be written.

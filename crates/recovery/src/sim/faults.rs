@@ -1,4 +1,4 @@
-//! What goes wrong in a simulated run, all from one seed.
+//! Faults of a simulated run, all from one seed.
 
 use std::time::Duration;
 
@@ -28,12 +28,12 @@ impl Random {
         self.next() % limit.max(1)
     }
 
-    /// Whether something happens that does so once in so many times.
+    /// Returns whether something happens that does so once in so many times.
     pub fn one_in(&mut self, count: u64) -> bool {
         self.below(count) == 0
     }
 
-    /// Whether something happens that does so `per_mille` times in a thousand.
+    /// Returns whether something happens that does so `per_mille` times in a thousand.
     pub fn strikes(&mut self, per_mille: u64) -> bool {
         self.below(1000) < per_mille
     }
@@ -44,7 +44,7 @@ impl Random {
     }
 }
 
-/// How bad a run is.
+/// Rates of faults.
 ///
 /// ```
 /// use kiln_recovery::sim::Faults;
@@ -95,7 +95,7 @@ impl Faults {
         *self = Faults { delay_ms: self.delay_ms, disk_ms: self.disk_ms, ..Faults::none() };
     }
 
-    /// What a seed says: each kind of fault in about every third run.
+    /// Returns the faults of a seed: each kind in about every third run.
     #[must_use]
     pub fn of_seed(seed: u64) -> Faults {
         let mut random = Random(seed ^ 0xfa17);

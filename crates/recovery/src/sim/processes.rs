@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// What the world knows of its clients: processes, and threads that belong to them.
+/// Clients of the world: processes, and threads that belong to them.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     pub all: Vec<State>,
     pub threads: Vec<Thread>,
-    /// Whose turn it is, by thread.
+    /// The thread that has the turn.
     pub turn: Option<usize>,
     /// Why nobody can go on.
     pub stuck: Option<String>,

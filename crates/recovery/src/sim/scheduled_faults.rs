@@ -1,4 +1,4 @@
-//! What goes wrong at given moments; [`super::Faults`] is what goes wrong now and then.
+//! Faults at given moments; [`super::Faults`] are those that strike now and then.
 
 use std::time::Duration;
 
@@ -15,15 +15,11 @@ use std::time::Duration;
 pub struct ScheduledFault {
     /// When.
     pub at: Duration,
-    /// What.
+    /// The message or fault.
     pub what: What,
 }
 
 /// Kinds of scheduled faults.
-///
-/// ```
-/// assert_ne!(kiln_recovery::sim::What::Outage, kiln_recovery::sim::What::Lose { host: 0 });
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// A host loses power and comes back after so long, if ever; its disk keeps what it must.
@@ -39,14 +35,14 @@ pub enum What {
     Cut {
         /// The host.
         host: usize,
-        /// How long.
+        /// Its duration.
         time: Duration,
     },
     /// A client reaches nobody for so long.
     CutClient {
         /// The client.
         client: usize,
-        /// How long.
+        /// Its duration.
         time: Duration,
     },
     /// A client's process ends.
@@ -65,14 +61,14 @@ pub enum What {
     SlowNodes {
         /// The host.
         host: usize,
-        /// How many times.
+        /// Factor by which it is slower.
         factor: u64,
     },
     /// So many of a thousand jobs of a disk fail.
     Sick {
         /// The host.
         host: usize,
-        /// How many.
+        /// Failures in a thousand.
         per_mille: u64,
     },
     /// Bits of every other file of the pool on a host flip.

@@ -14,7 +14,8 @@ fn name(index: usize) -> String {
     format!("object.{index:02}.kiln")
 }
 
-/// Whether two shards hold the same; the header of a streamed object does not know its size.
+/// Returns whether two shards hold the same; the header of a streamed object does not know its
+/// size.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a[4096..] == b[4096..]
 }

@@ -33,10 +33,10 @@ const RESEND: Duration = Duration::from_secs(10);
 /// A run that is not over by then hangs.
 const END: Duration = Duration::from_secs(3600);
 
-/// How a simulated repair ended.
+/// The end of a simulated repair.
 #[derive(Debug)]
 pub struct Ending {
-    /// What the coordinator says.
+    /// The coordinator's outcome.
     pub outcome: Outcome,
     /// The virtual time.
     pub time: Duration,
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Host {
     }
 }
 
-/// Who waits for an answer on a wire.
+/// The asker of a request on a wire.
 enum Waits {
     Coordinator(AgentRequest),
     Host(TaskId, String, Vec<Fragment>),
@@ -348,7 +348,7 @@ impl World {
         }
     }
 
-    /// What waits for what, for finding the reason of a deadlock.
+    /// Describes the waits, for finding the reason of a deadlock.
     pub(super) fn who_waits(&self) -> String {
         let waits = self.wires.iter().filter(|(_, wire)| !wire.waits.is_empty());
         let line = |(id, wire): (&u64, &Wire)| {
@@ -408,7 +408,7 @@ impl World {
         host.agent.is_some() && host.life == wire.to_life && !cut
     }
 
-    /// Whether somebody between the two swallows what is sent, so that nobody is told.
+    /// Returns whether somebody between the two swallows what is sent, so that nobody is told.
     fn swallowed(&self, wire: &Wire) -> bool {
         wire.outside.is_some() && self.hosts[wire.to].agent.is_some() && !self.reached(wire)
     }
@@ -491,8 +491,8 @@ impl World {
         }
     }
 
-    /// What goes into a short cut is sent again by TCP, and arrives in order when it is over. After
-    /// a long one the connection is dead, which both ends notice by the silence.
+    /// Delays a frame: TCP sends those of a short cut again, and they arrive in order after it.
+    /// After a long one the connection is dead, which both ends notice by the silence.
     fn delayed(&mut self, id: u64, what: Happens) {
         let Some(wire) = self.wires.get(&id) else { return };
         let mut until = self.hosts[wire.to].cut_until;

@@ -1,4 +1,4 @@
-//! What clients did to objects, and so what a reader may find.
+//! History of changes to objects, and so the answers that a reader may get.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ struct Change {
     done: Option<Duration>,
 }
 
-/// What a reader found, where that says which change it saw.
+/// A read that shows which change it saw.
 #[derive(Debug)]
 struct Seen {
     change: usize,
@@ -55,7 +55,8 @@ impl History {
         self.objects.keys().cloned().collect()
     }
 
-    /// Whether a reader that read from `began` to `now` may have found these bytes (in a range).
+    /// Returns whether a reader that read from `began` to `now` may have found these bytes (in a
+    /// range).
     pub fn allows(
         &self,
         name: &str,
@@ -108,13 +109,13 @@ impl History {
         right
     }
 
-    /// Whether some version has this size, be it an old one.
+    /// Returns whether some version has this size, be it an old one.
     pub fn has_size(&self, name: &str, size: u64) -> bool {
         let changes = self.objects.get(name).into_iter().flatten();
         changes.filter_map(|change| change.bytes.as_ref()).any(|bytes| bytes.len() as u64 == size)
     }
 
-    /// Whether these are the bytes of some version, be it an old one.
+    /// Returns whether these are the bytes of some version, be it an old one.
     pub fn knows(&self, name: &str, found: &[u8], range: Option<&Range<u64>>) -> bool {
         let changes = self.objects.get(name).into_iter().flatten();
         changes
@@ -123,7 +124,7 @@ impl History {
     }
 }
 
-/// What a reader of a range finds of some bytes.
+/// Returns the part of some bytes that a reader of a range gets.
 fn part<'a>(bytes: &'a [u8], range: Option<&Range<u64>>) -> &'a [u8] {
     let all = 0..bytes.len() as u64;
     let range = range.unwrap_or(&all);

@@ -34,7 +34,7 @@ impl IndexFile {
         Index::open(&self.paths()[0]).unwrap()
     }
 
-    /// Which boot of the machine it is.
+    /// Returns the boot of the machine.
     pub fn boot(&self) -> Vec<u8> {
         self.boots.to_le_bytes().to_vec()
     }

@@ -1,4 +1,4 @@
-//! Who looks after the pool: a coordinator that recovers, a scrub now and then, and new disks in
+//! Upkeep of the pool: a coordinator that recovers, a scrub now and then, and new disks in
 //! place of lost ones. In the end, when nothing goes wrong any more, the pool must become whole.
 
 use std::sync::Mutex;
@@ -31,7 +31,7 @@ pub struct Keeper<'a> {
     index: Index,
     /// Its file, where it has one.
     file: Option<IndexFile>,
-    /// Where scrubs on a schedule are.
+    /// Position of scheduled scrubs.
     position: Mutex<ScrubPosition>,
 }
 
@@ -93,9 +93,11 @@ impl<'a> Keeper<'a> {
             self.client.sleep(millis(&mut self.random, 15_000));
             self.client.restart();
             self.reopen_index();
+            let drains = self.run.scenario.drains;
             match self.random.below(4) {
-                0 => drop(self.scrub(24 * 3_600_000)),
-                1 => self.replace_disks(),
+                // Shards that leave are the coordinator's to move.
+                0 if !drains => drop(self.scrub(24 * 3_600_000)),
+                1 if !drains || !self.client.lost().is_empty() => self.replace_disks(),
                 _ => {
                     let wait = [0, 10_000][self.random.below(2) as usize];
                     // Some stay, and scrub, until they are stopped.

@@ -1,9 +1,9 @@
-//! Which disks may lose or damage what they have: at most as many at a time as the code bears.
+//! Disks that may lose or damage data: at most as many at a time as the code tolerates.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What was under way when something was found whole may have begun a little before.
+/// Operations under way at a clean scrub may have begun a little before.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// The hosts that are hurt, and when that was last done to them.
@@ -23,7 +23,7 @@ impl Losses {
         Losses { tolerates, hurt: planned.iter().map(|host| (*host, until)).collect() }
     }
 
-    /// Whether a host may be hurt now; then it is.
+    /// Returns whether a host may be hurt now; then it is.
     pub fn may(&mut self, host: usize, now: Duration) -> bool {
         let room = self.hurt.len() < self.tolerates;
         match self.hurt.get_mut(&host) {

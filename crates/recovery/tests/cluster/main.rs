@@ -1,7 +1,7 @@
 //! Pools in simulated clusters: clients that put, get and remove, a coordinator that recovers and
 //! a scrub, all at once in virtual time, while one seed says what goes wrong.
 //!
-//! What runs is the real thing but for sockets, the clock and the disks' metal: `kiln_pool` over
+//! All of it is real but for sockets, the clock and the disks' metal: `kiln_pool` over
 //! `RemoteBackend`, links, frames and agents as they are. KILN_SIM_SEED repeats one seed and tells
 //! what happened, KILN_SIM_SEEDS says how many there are (a tenth of them with a volume),
 //! KILN_SIM_FIRST the first one.
@@ -19,7 +19,7 @@ mod play;
 mod scenario;
 mod volumes;
 
-/// What `blocks` needs.
+/// Imports of `blocks`.
 mod common {
     pub use kiln_recovery::sim::Random;
     pub use kiln_volume::BLOCK;
@@ -37,7 +37,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// What a test plays of each seed.
+/// Makes the scenario of a seed.
 type Of = fn(u64) -> Scenario;
 
 /// Plays one seed; `false` when it failed, with how to repeat it on stderr.

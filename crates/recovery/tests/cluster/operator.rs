@@ -1,5 +1,6 @@
-//! Who changes the pool's members: adds nodes, drains, replaces, gives up, and takes back, as the
-//! commands of `kiln` do, while everything else goes on. And who puts disks where they were before.
+//! The operator changes the pool's members: adds nodes, drains, replaces, gives up, takes back, as
+//! the commands of `kiln` do, while everything else goes on. And who puts disks where they were
+//! before.
 
 use kiln_pool::{
     Index, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, PoolError, RebalanceRequest,
@@ -24,7 +25,7 @@ pub struct Operator<'a> {
     snapshots: Vec<(usize, MemoryBackend)>,
 }
 
-/// What an operator does.
+/// An operation of the operator.
 type Act<'a> = fn(&mut Operator<'a>, &Pool) -> Result<(), PoolError>;
 
 impl<'a> Operator<'a> {
@@ -184,6 +185,8 @@ impl<'a> Operator<'a> {
 
     /// As `kiln pool drain` does beside a coordinator, which moves the shards meanwhile.
     fn hand_over(&mut self, pool: &Pool) -> Result<(), PoolError> {
+        // Until then there are objects.
+        self.client.sleep(millis(&mut self.random, 20_000));
         let Some(node) = self.spare(pool) else { return Ok(()) };
         let config = pool.set_state(&[node.id], NodeState::Leaving, false, &settings())?;
         self.did("drain handed over", &config);

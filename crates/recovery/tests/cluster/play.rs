@@ -27,7 +27,7 @@ const EPOCH_MS: u64 = 1_700_000_000_000;
 const NAMES: u64 = 4;
 pub type Counts = BTreeMap<String, u64>;
 
-/// What all clients of a run share.
+/// State that all clients of a run share.
 pub struct ClusterRun {
     pub scenario: Scenario,
     /// All that anybody wrote down, the newest last.
@@ -130,7 +130,7 @@ impl ClusterRun {
         run
     }
 
-    /// What anybody wrote down, for those who outlive a program.
+    /// Returns the maps that were written down, which outlive a program.
     pub fn configs(&self) -> Arc<Mutex<Vec<PoolConfig>>> {
         Arc::clone(&self.configs)
     }
@@ -251,7 +251,7 @@ impl ClusterRun {
         }
     }
 
-    /// What a person does: one program after the other. Some programs have several threads, which
+    /// Plays a user: one program after the other. Some programs have several threads, which
     /// use one pool.
     fn user(&self, client: &Client) {
         let mut random = Random(client.random());
@@ -426,7 +426,7 @@ impl ClusterRun {
         self.count(&format!("{what} failed"));
     }
 
-    /// What a reader found must be what it may find.
+    /// Checks a read against the history.
     pub fn check(
         &self,
         client: &Client,

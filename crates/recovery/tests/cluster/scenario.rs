@@ -1,4 +1,4 @@
-//! What a seed says about a cluster: its size, its code, and what goes wrong when.
+//! The cluster of a seed: its size, its code, and its faults.
 
 use std::time::Duration;
 
@@ -211,7 +211,7 @@ impl Scenario {
     }
 }
 
-/// What happens to the disks that are hurt.
+/// Returns the faults of disks that are hurt.
 fn hurt_disks(random: &mut Random, hurt: &[usize]) -> Vec<ScheduledFault> {
     let mut scheduled_faults = Vec::new();
     let mut add = |random: &mut Random, what: What| {
@@ -232,7 +232,7 @@ fn hurt_disks(random: &mut Random, hurt: &[usize]) -> Vec<ScheduledFault> {
     scheduled_faults
 }
 
-/// What goes wrong without anything being lost.
+/// Returns faults without loss of data.
 fn other_faults(random: &mut Random, hosts: usize) -> Vec<ScheduledFault> {
     let mut scheduled_faults = Vec::new();
     let mut add = |random: &mut Random, what: What| {

@@ -27,9 +27,9 @@ struct Opening {
     generation: u64,
     began: Duration,
     ended: Duration,
-    /// What was found then.
+    /// Blocks that were read then.
     found: Vec<Tag>,
-    /// What may be there by what this one wrote since.
+    /// History of the writes of this one since.
     history: Arc<Mutex<History>>,
 }
 
@@ -55,7 +55,7 @@ impl Openings {
         }
     }
 
-    /// What a snapshot holds, where it is known.
+    /// Returns the contents of a snapshot, where they are known.
     fn held_by(&self, snapshot: &str) -> Option<(u64, Vec<Tag>)> {
         let (generation, holds) = self.snapshots.get(snapshot)?;
         Some((*generation, holds.clone()?))
@@ -165,8 +165,8 @@ pub fn check_all(run: &ClusterRun, client: &Client, pool: Pool) {
     run.count("volume right in the end");
 }
 
-/// What a clone holds; `None`: it was named before it was to be made, or still is after it was
-/// removed.
+/// Returns the contents of a clone; `None`: it was named before it was to be made, or still is
+/// after it was removed.
 fn clone_holds(rim: &Arc<Rim>, name: &str) -> Option<Vec<Tag>> {
     let req = OpenRequest { take_over: true, ..OpenRequest::of("keeper") };
     let clone = match Volume::open(rim, name, &req) {
@@ -282,7 +282,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What is done with an open volume.
+    /// Works with an open volume.
     fn work(&mut self, session: &Session) {
         for _ in 0..1 + self.random.below(6) {
             self.client.sleep(millis(&mut self.random, 4_000));

@@ -1,4 +1,4 @@
-//! What carrying out an assignment takes: computed from its numbers before anything is allocated,
+//! Cost of carrying out an assignment: computed from its numbers before anything is allocated,
 //! so that a few bytes from the wire cannot ask for more memory than a node gives.
 
 use super::{Assignment, DagInfo, bad};
@@ -24,7 +24,7 @@ const FEW: u64 = 8192;
 pub(crate) struct Cost {
     /// All pieces of one window.
     window: u64,
-    /// What is read and written of one stripe, which is kept until its last window is done.
+    /// Bytes read and written of one stripe, which are kept until its last window is done.
     stripe: u64,
     /// Windows of a stripe.
     slices: u64,

@@ -145,7 +145,7 @@ fn numbers_beyond_their_limits_are_refused() {
     assert!(Assignment::decode(&long).is_err());
 }
 
-/// What the places that make room for a window make room for together, in bytes: by what the
+/// Returns the room that a window gets in all places together, in bytes: by what the
 /// functions say that they ask.
 fn room(share: &Assignment, window: u64) -> u64 {
     let layout = share.layout().unwrap();

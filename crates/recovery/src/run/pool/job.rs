@@ -202,7 +202,7 @@ impl Shared<'_> {
         JobOutcome::repaired(pool.config(), outcome, done)
     }
 
-    /// What the nodes say of a job's object: the question is of all objects that are asked for
+    /// Looks for a job's object at the nodes: the question is of all objects that are asked for
     /// then.
     fn look_together(&self, at: usize, name: &str) -> Result<Looked, PoolError> {
         self.together(&self.look_turn, &self.looks, at, name.to_owned(), |names| {
