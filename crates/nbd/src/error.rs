@@ -4,11 +4,6 @@ use std::io;
 use std::path::PathBuf;
 
 /// Why a server cannot serve, or a connection ended.
-///
-/// ```
-/// let error = kiln_nbd::NbdError::Protocol { what: "no request".into() };
-/// assert!(error.to_string().contains("no request"));
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NbdError {
@@ -18,7 +13,7 @@ pub enum NbdError {
     /// The client does not speak the protocol.
     #[error("the client does not keep to the protocol: {what}")]
     Protocol {
-        /// What it sent.
+        /// The bytes sent, in words.
         what: String,
     },
     /// A file has no certificate, or no key.
@@ -26,7 +21,7 @@ pub enum NbdError {
     Certificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         what: String,
     },
     /// Encryption could not be agreed on.

@@ -8,12 +8,7 @@ const ALLOCATION_ID: u32 = 1;
 /// Most contexts that a client may ask for at once.
 const MAX_QUERIES: u32 = 64;
 
-/// What an export is, for the negotiation.
-///
-/// ```
-/// let about = kiln_nbd::About { name: "disk".into(), size: 1 << 30, read_only: false };
-/// assert_eq!(about.size, 1 << 30);
-/// ```
+/// Description of an export, for the negotiation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// Its name; clients that name none get it too.
@@ -31,7 +26,7 @@ impl About {
     }
 }
 
-/// What comes after an option.
+/// The step after an option.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// More options.

@@ -28,25 +28,20 @@ pub use wire::{Command, Errno, MAX_NAME, MAX_OPTION, MAX_PAYLOAD, REQUEST, Reque
 pub(crate) const BLOCK: u32 = 4096;
 
 /// A change that a client wants.
-///
-/// ```
-/// let change = kiln_nbd::Change::Zero { offset: 0, len: 4096 };
-/// assert_eq!(change, kiln_nbd::Change::Zero { offset: 0, len: 4096 });
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Bytes at an offset.
     Write {
         /// In bytes.
         offset: u64,
-        /// What to write.
+        /// The data.
         bytes: Bytes,
     },
     /// Bytes that become zeros.
     Zero {
         /// In bytes.
         offset: u64,
-        /// How many.
+        /// The length.
         len: u64,
     },
 }
@@ -54,7 +49,7 @@ pub enum Change {
 /// Hears how a change ended.
 pub type Done = Box<dyn FnOnce(Result<(), Errno>) + Send>;
 
-/// What a server serves. Offsets and lengths lie within the size that [`Export::about`] says.
+/// A device that a server serves. Offsets and lengths lie within the size of [`Export::about`].
 pub trait Export: Send + Sync {
     /// Its name, size, and whether it can be written.
     fn about(&self) -> About;
@@ -62,17 +57,17 @@ pub trait Export: Send + Sync {
     /// Reads bytes.
     ///
     /// # Errors
-    /// What the client is told.
+    /// The error for the client.
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Errno>;
 
     /// Makes a change; `done` is called when it is durable, from whatever thread. Whether this
     /// waits meanwhile is its own affair.
     fn change(&self, change: Change, done: Done);
 
-    /// What is data and what zeros, from an offset on: lengths in bytes, and whether each is data;
-    /// at most so many extents.
+    /// Returns extents of data and of zeros, from an offset on: lengths in bytes, and whether each
+    /// is data; at most so many extents.
     ///
     /// # Errors
-    /// What the client is told.
+    /// The error for the client.
     fn extents(&self, offset: u64, len: u64, most: usize) -> Result<Vec<(u64, bool)>, Errno>;
 }

@@ -10,7 +10,7 @@ const LEAST: usize = 64 << 10;
 /// Bytes that are held for one client beyond what it has under way.
 const MOST: usize = 48 << 20;
 
-/// What one client has sent.
+/// Payloads of one client.
 ///
 /// Fresh memory is mapped page by page as it is first written to, and is zeros before; both take as
 /// long as the copy from the socket.

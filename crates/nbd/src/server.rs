@@ -24,7 +24,7 @@ const NEGOTIATION: Duration = Duration::from_secs(15);
 /// How long until a new client is looked for again.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Where clients come from.
+/// The source of clients.
 #[derive(Debug)]
 pub enum Listener {
     /// A port.
@@ -160,7 +160,7 @@ impl Server {
         Ok(Server { shared, thread: Some(thread) })
     }
 
-    /// How many clients there are.
+    /// Returns the number of clients.
     pub fn clients(&self) -> usize {
         self.shared.clients().len()
     }

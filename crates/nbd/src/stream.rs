@@ -64,20 +64,20 @@ impl Write for Socket {
     }
 }
 
-/// What encrypts, shared by both halves: it is never held while a socket waits.
+/// The TLS session, shared by both halves: it is never locked while a socket waits.
 type Session = Arc<Mutex<ServerConnection>>;
 
 fn lock(session: &Session) -> MutexGuard<'_, ServerConnection> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What comes from the client.
+/// The half that reads from the client.
 pub(crate) struct Incoming {
     socket: Socket,
     session: Option<Session>,
 }
 
-/// What goes to the client.
+/// The half that writes to the client.
 pub(crate) struct Outgoing {
     socket: Socket,
     session: Option<Session>,

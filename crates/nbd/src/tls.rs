@@ -10,8 +10,8 @@ use rustls::{RootCertStore, ServerConfig};
 
 use crate::{NbdError, Result};
 
-/// How a server encrypts: its certificate and key, and where clients need certificates too, those
-/// that these must be signed by; all as PEM files.
+/// Returns TLS settings of a server: its certificate and key, and where clients need certificates
+/// too, those that these must be signed by; all as PEM files.
 ///
 /// # Errors
 /// [`NbdError::Certificate`]: a file cannot be read or has something else; [`NbdError::Tls`].

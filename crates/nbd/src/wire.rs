@@ -20,9 +20,9 @@ const REQUEST_MAGIC: u32 = 0x2560_9513;
 const SIMPLE_MAGIC: u32 = 0x6744_6698;
 const STRUCTURED_MAGIC: u32 = 0x668e_33ef;
 
-/// What the server says in its greeting: fixed newstyle, and that zeros may be left out.
+/// Flags of the server's greeting: fixed newstyle, and that zeros may be left out.
 pub(crate) const GREETING_FLAGS: u16 = 0b11;
-/// What clients may answer.
+/// Flags that clients may answer.
 pub(crate) const CLIENT_NO_ZEROES: u32 = 0b10;
 pub(crate) const CLIENT_KNOWN: u32 = 0b11;
 
@@ -58,7 +58,7 @@ pub(crate) mod info {
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// What an export can do, as clients are told.
+/// Flags of an export's abilities.
 pub(crate) mod can {
     pub const HAS_FLAGS: u16 = 1;
     pub const READ_ONLY: u16 = 1 << 1;
@@ -78,11 +78,7 @@ pub(crate) mod flag {
     pub const ONE: u16 = 1 << 3;
 }
 
-/// How a request fails, in the protocol's numbers.
-///
-/// ```
-/// assert_eq!(kiln_nbd::Errno::NoSpace as u32, 28);
-/// ```
+/// Error of a request, in the protocol's numbers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Errno {
@@ -102,7 +98,7 @@ pub enum Errno {
     Shutdown = 108,
 }
 
-/// What a client asks for.
+/// A command of a client.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Bytes.
@@ -117,7 +113,7 @@ pub enum Command {
     Trim,
     /// That bytes become zeros.
     WriteZeroes,
-    /// What is data and what zeros.
+    /// Extents of data and of zeros.
     BlockStatus,
     /// Anything else.
     Unknown(u16),
@@ -139,9 +135,9 @@ pub enum Command {
 pub struct Request {
     /// Flags.
     pub flags: u16,
-    /// What is asked for.
+    /// The command.
     pub command: Command,
-    /// What the client knows the request by.
+    /// The client's name of the request.
     pub cookie: u64,
     /// In bytes.
     pub offset: u64,
@@ -181,7 +177,7 @@ impl Request {
     /// Why it cannot be done on an export of this size; `Ok` where it can.
     ///
     /// # Errors
-    /// How the request fails.
+    /// The error of the request.
     pub fn check(&self, size: u64, read_only: bool) -> Result<(), Errno> {
         let known = match self.command {
             Command::Write | Command::Trim => flag::FUA,
@@ -217,7 +213,7 @@ impl Request {
     }
 }
 
-/// How replies are written.
+/// Form of replies.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Style {
     /// The client asked for structured replies.
@@ -261,7 +257,7 @@ fn chunk(cookie: u64, kind: u16, len: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&len.to_be_bytes());
 }
 
-/// What is data and what zeros: lengths, and whether each is data.
+/// Returns the reply with extents: lengths, and whether each is data.
 pub(crate) fn status(context: u32, cookie: u64, extents: &[(u32, bool)], out: &mut Vec<u8>) {
     chunk(cookie, 5, 4 + extents.len() as u32 * 8, out);
     out.extend_from_slice(&context.to_be_bytes());

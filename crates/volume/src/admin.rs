@@ -1,4 +1,4 @@
-//! What is done with volumes as a whole: describe, remove, resize, snapshots, clones, checks.
+//! Administration of volumes: describe, remove, resize, snapshots, clones, checks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,13 +18,7 @@ use crate::{BLOCK, DATA, NAMES, OpenRequest, Result, Rim, Statistics, Volume, Vo
 /// Lists the names of a pool's objects that begin with a prefix.
 pub type Objects<'a> = &'a dyn Fn(&str) -> Result<Vec<String>, PoolError>;
 
-/// What the pool says of a volume.
-///
-/// ```
-/// # fn show(info: &kiln_volume::VolumeInfo) {
-/// println!("{}: {} bytes", info.name, info.size);
-/// # }
-/// ```
+/// A volume as the pool describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VolumeInfo {
     /// Its name.
@@ -39,7 +33,7 @@ pub struct VolumeInfo {
     pub log: u64,
     /// When it was made, in ms since 1970.
     pub created_ms: u64,
-    /// Who writes it, or did when it was last seen; empty: it was closed.
+    /// Its writer, now or when it was last seen; empty: it was closed.
     pub writer: String,
     /// Nodes with its log; none where it was closed.
     pub log_nodes: Vec<String>,
@@ -54,12 +48,6 @@ pub struct VolumeInfo {
 }
 
 /// A snapshot of a volume.
-///
-/// ```
-/// # fn show(info: &kiln_volume::SnapshotInfo) {
-/// println!("{} of {} bytes", info.name, info.size);
-/// # }
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SnapshotInfo {
     /// Its name.
@@ -72,11 +60,7 @@ pub struct SnapshotInfo {
     pub clones: Vec<String>,
 }
 
-/// How an open volume is.
-///
-/// ```
-/// assert_eq!(kiln_volume::VolumeStatus::default().mapped_bytes, 0);
-/// ```
+/// State of an open volume.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct VolumeStatus {
     /// Bytes that it has for its users.
@@ -93,22 +77,18 @@ pub struct VolumeStatus {
     pub map_bytes: u64,
     /// Bytes for each block that is mapped, at most.
     pub map_bytes_per_block: u64,
-    /// What it has done since it was opened.
+    /// Counters since it was opened.
     pub statistics: Statistics,
 }
 
-/// What a check found.
-///
-/// ```
-/// assert!(kiln_volume::CheckReport::default().damaged.is_empty());
-/// ```
+/// Findings of a check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CheckReport {
     /// Blocks that were read.
     pub blocks: u64,
     /// Offsets of bytes that cannot be read, or are not what was written; at most 1000.
     pub damaged: Vec<u64>,
-    /// How many blocks that are.
+    /// Number of damaged blocks.
     pub damaged_count: u64,
     /// Objects that nothing needed, which were removed.
     pub removed: Vec<String>,
@@ -116,7 +96,7 @@ pub struct CheckReport {
 
 /// Segments in memory: one grows, some wait, two are long, and cleaning fills one.
 const BUFFERS: u64 = MAX_CLOSED as u64 + 4;
-/// How often the description of a clone's origin is tried again because others changed it.
+/// Retries of the description of a clone's origin because others changed it.
 const CLONE_TRIES: usize = 10;
 /// Most entries of a list of damage.
 const MAX_DAMAGED: usize = 1000;
@@ -140,7 +120,7 @@ pub(crate) fn check_snapshot(name: &str) -> Result<()> {
 }
 
 impl Volume {
-    /// What the pool says of a volume.
+    /// A volume as the pool describes it.
     ///
     /// # Errors
     /// [`VolumeError::NoVolume`].
@@ -283,7 +263,7 @@ impl Volume {
         Ok(())
     }
 
-    /// How it is.
+    /// Returns its state.
     pub fn status(&self) -> VolumeStatus {
         let state = lock(&self.state);
         let block = BLOCK as u64;
@@ -305,7 +285,7 @@ impl Volume {
     /// `observer` hears of blocks as they are read.
     ///
     /// # Errors
-    /// What keeps it from looking; damage is in the report.
+    /// The pool cannot be read; damage is in the report.
     pub fn check(
         &self,
         objects: Objects<'_>,
@@ -390,8 +370,8 @@ impl Volume {
     }
 }
 
-/// Whether a file of a node is a log of a volume's that its description has no use for. Logs of
-/// later generations are somebody's who is about to take the volume over.
+/// Returns whether a file of a node is a log of a volume's that its description has no use for.
+/// Logs of later generations are somebody's who is about to take the volume over.
 fn is_left(held: &Descriptor, node: &str, file: &str) -> bool {
     let log = file.strip_suffix(".closed").unwrap_or(file);
     let rest = log.strip_prefix(&held.id[..]).and_then(|rest| rest.strip_prefix('.'));
@@ -411,7 +391,7 @@ fn position(found: &Descriptor, name: &str, snapshot: &str) -> Result<usize> {
     })
 }
 
-/// Where a snapshot is that may be removed: no volume that is there was cloned from it.
+/// Returns the position of a snapshot that may be removed: no existing volume was cloned from it.
 pub(crate) fn removable(
     rim: &Rim,
     found: &Descriptor,

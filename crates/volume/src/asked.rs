@@ -19,11 +19,6 @@ const STALE_MS: u64 = 120_000;
 const MOST: u64 = 4096;
 
 /// A change of a volume in use, which who serves it makes, see [`Volume::ask`].
-///
-/// ```
-/// let change = kiln_volume::LiveChange::Snapshot("monday");
-/// assert_eq!(change.to_string(), "snapshot \"monday\"");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveChange<'a> {
     /// Keep it as it is at some moment between question and answer, under this name.
@@ -48,7 +43,7 @@ impl LiveChange<'_> {
         }
     }
 
-    /// Whether the description of a volume says that it was done.
+    /// Returns whether the description of a volume says that it was done.
     fn is_done(&self, found: &Descriptor) -> bool {
         match *self {
             LiveChange::Snapshot(snapshot) => found.has_snapshot(snapshot),
@@ -68,7 +63,7 @@ impl fmt::Display for LiveChange<'_> {
     }
 }
 
-/// What somebody wants: one of the first three. Versions before these were there know of snapshots
+/// A request: one of the first three. Versions before these were there know of snapshots
 /// alone, and do not answer what has the others.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -100,7 +95,7 @@ impl LiveRequest {
         }
     }
 
-    /// What it asks for; `None`: nothing, or several things.
+    /// Returns the requested change; `None`: none, or several.
     fn change(&self) -> Option<LiveChange<'_>> {
         match (&self.snapshot, &self.remove, self.size) {
             (Some(name), None, None) => Some(LiveChange::Snapshot(name)),

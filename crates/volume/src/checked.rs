@@ -12,7 +12,7 @@ use crate::replay::each;
 use crate::upkeep::open_copy;
 use crate::{Result, Rim, Volume};
 
-/// What the copies of a log have of the batches that are in no segment yet.
+/// Copies of a log, compared on the batches that are in no segment yet.
 ///
 /// ```
 /// let faults = vec![("n1".to_owned(), 5)];
@@ -34,7 +34,7 @@ pub struct LogCheck {
 }
 
 impl LogCheck {
-    /// Whether every copy has all that was acknowledged.
+    /// Returns whether every copy has all that was acknowledged.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.lost.is_none() && self.faults.is_empty()

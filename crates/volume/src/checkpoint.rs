@@ -43,7 +43,7 @@ pub(crate) struct Referenced {
     pub head: u32,
 }
 
-/// What a checkpoint says beside the map.
+/// Head of a checkpoint: all but the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CheckpointHead {
     pub volume: [u8; 16],

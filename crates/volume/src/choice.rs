@@ -1,4 +1,4 @@
-//! Which segments are cleaned, and when.
+//! Choice of segments to clean.
 //!
 //! Cleaning a segment costs what is live in it, and gives what is free. By cost and benefit, as log
 //! structured file systems weigh it (Rosenblum and Ousterhout, 1992), those come first that give
@@ -13,7 +13,7 @@ pub(crate) const FILL: u64 = 70;
 const SLACK: u64 = 4;
 
 impl Slot {
-    /// How much speaks for cleaning it, at this count of blocks written: free space times age, over
+    /// Returns the gain of cleaning it, at this count of blocks written: free space times age, over
     /// what is read and written.
     fn gain(&self, clock: u64) -> f64 {
         let live = f64::from(self.live) / f64::from(self.blocks.max(1));
@@ -22,7 +22,7 @@ impl Slot {
 }
 
 impl State {
-    /// Whether much of what segments hold is overwritten.
+    /// Returns whether much of what segments hold is overwritten.
     pub fn wants_cleaning(&self) -> bool {
         let (live, total) = self.fill();
         total > SLACK * self.capacity() as u64 + live && live * 100 < total * FILL
@@ -85,7 +85,7 @@ mod tests {
     struct Model<G> {
         state: State,
         gain: G,
-        /// What each segment holds, by slot.
+        /// Heads of segments, by slot.
         heads: BTreeMap<u32, SegmentHead>,
         moved: u64,
     }
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Which block is written next, of so many; from 53 random bits.
+    /// Picks the next block, of so many; from 53 random bits.
     type Pick = fn(f64, u64) -> f64;
 
     const PICKS: [(&str, Pick); 4] = [

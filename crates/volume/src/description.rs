@@ -1,11 +1,11 @@
-//! What the pool says of a volume, read and replaced.
+//! Descriptions of volumes in the pool, read and replaced.
 
 use kiln_pool::{GetRequest, Key, PoolError, PutRequest, Silent, StreamSource};
 
 use crate::descriptor::Descriptor;
 use crate::{NAMES, Result, Rim, VolumeError};
 
-/// What is written about a volume in the pool, and the identity of that.
+/// Description of a volume in the pool, and its identity.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub descriptor: Descriptor,
@@ -40,7 +40,7 @@ pub(crate) fn name_of(volume: &str) -> Result<String> {
     Ok(name)
 }
 
-/// What the pool says of a volume now.
+/// Reads the description of a volume.
 pub(crate) fn look_up(rim: &Rim, volume: &str) -> Result<Held> {
     let object = name_of(volume)?;
     let settings = rim.settings(&Silent);

@@ -1,4 +1,4 @@
-//! What a pool says of a volume: a small object that is replaced as a whole, by whoever knows the
+//! Description of a volume: a small object that is replaced as a whole, by a writer that knows the
 //! version in force. So of two writers one learns that it is deposed.
 
 use kiln_store::MAX_LOG;
@@ -29,7 +29,7 @@ pub(crate) struct Descriptor {
     pub created_ms: u64,
     /// Counts writers and the sets of nodes that their logs were on.
     pub generation: u64,
-    /// Who writes it; empty: nobody, it was closed.
+    /// Its writer; empty: it was closed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub writer: String,
     /// The first batch of the log that counts.
@@ -47,7 +47,7 @@ pub(crate) struct Descriptor {
     /// Id of the key that the log is sealed by; empty: by none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub log_key: String,
-    /// Which generation wrote which segments since the checkpoint.
+    /// Generations of the segments since the checkpoint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub era: Vec<Era>,
     /// Maps that are kept.
@@ -142,13 +142,13 @@ impl Descriptor {
         Err(damaged(why))
     }
 
-    /// Whether it has a snapshot of this name.
+    /// Returns whether it has a snapshot of this name.
     pub fn has_snapshot(&self, name: &str) -> bool {
         self.snapshot.iter().any(|entry| entry.name == name)
     }
 
-    /// Whether a map may go: it is this volume's own, and nothing names it any more. (A clone
-    /// begins with a map of its origin's, and so may its first snapshots.)
+    /// Returns whether a map may go: it is this volume's own, and nothing names it any more. (A
+    /// clone begins with a map of its origin's, and so may its first snapshots.)
     pub fn frees(&self, map: &str) -> bool {
         let own = map.starts_with(&format!("{DATA}/{}/", self.id));
         let named = self.checkpoint.as_deref() == Some(map)
@@ -164,7 +164,7 @@ impl Descriptor {
         }
     }
 
-    /// Which generation wrote a segment, where it counts.
+    /// Returns the generation of a segment, where it counts.
     pub fn generation_of(&self, number: u64) -> Option<u64> {
         let era = self.era.iter().rfind(|era| era.first <= number)?;
         (!era.absent.contains(&number)).then_some(era.generation)

@@ -3,12 +3,7 @@
 use kiln_pool::PoolError;
 use kiln_store::StoreError;
 
-/// What can go wrong with a volume: what, where, and what to do about it.
-///
-/// ```
-/// let error = kiln_volume::VolumeError::NoVolume { name: "disk".into() };
-/// assert!(error.to_string().contains("disk"));
-/// ```
+/// An error of a volume, with its place and a remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VolumeError {
@@ -21,7 +16,7 @@ pub enum VolumeError {
     /// The caller asked for something that cannot be.
     #[error("{what}")]
     Usage {
-        /// What, and what would be right.
+        /// The mistake, and the right form.
         what: String,
     },
     /// The pool has no volume of that name.
@@ -44,7 +39,7 @@ pub enum VolumeError {
     InUse {
         /// The volume.
         name: String,
-        /// Who writes it.
+        /// Its writer.
         writer: String,
     },
     /// Another writer took the volume over.
@@ -77,7 +72,7 @@ pub enum VolumeError {
         /// Nodes that it could be on.
         have: usize,
     },
-    /// What was written cannot be made into segments now, so there is no room for more.
+    /// Buffered writes cannot be sealed into segments now, so there is no room for more.
     #[error(
         "volume {name:?}: what was written cannot be put into the pool, so nothing more can be \
          written: {why}"
@@ -85,7 +80,7 @@ pub enum VolumeError {
     Stalled {
         /// The volume.
         name: String,
-        /// What the pool says.
+        /// The reason of the pool.
         why: String,
         /// The pool is full.
         full: bool,
@@ -95,7 +90,7 @@ pub enum VolumeError {
     Damaged {
         /// The volume.
         name: String,
-        /// What is wrong.
+        /// The mistake.
         what: String,
     },
     /// It is open for reading only.
@@ -107,7 +102,7 @@ pub enum VolumeError {
 }
 
 impl VolumeError {
-    /// Whether there is no room.
+    /// Returns whether there is no room.
     #[must_use]
     pub fn is_full(&self) -> bool {
         match self {

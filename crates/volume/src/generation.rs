@@ -1,9 +1,10 @@
 //! A generation: one writer, and one set of nodes that its log is on.
 //!
-//! Whoever opens a volume begins one, and so does a writer one of whose log's nodes has failed. All
-//! that is not yet in segments is written to the new log first; then the volume's description names
-//! it, over the version that the writer knows. So there is one writer whose log counts, and what
-//! any other one is still about to acknowledge cannot be: its log was closed, or is named no more.
+//! A process that opens a volume begins one, and so does a writer after a node of its log failed.
+//! All that is not yet in segments is written to the new log first; then the volume's description
+//! names it, over the version that the writer knows. So there is one writer whose log counts, and
+//! what any other one is still about to acknowledge cannot be: its log was closed, or is named no
+//! more.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use crate::{BLOCK, Result, Rim, VolumeError};
 pub(crate) struct Generation {
     pub volume: [u8; 16],
     pub number: u64,
-    /// How its batches are sealed.
+    /// Authentication of its batches.
     pub trust: Trust,
     pub logs: Logs,
     pub places: Vec<LogCopy>,
@@ -108,12 +109,12 @@ fn make_logs(
     }
 }
 
-/// How a log that is begun now is sealed.
+/// Returns the authentication of a log that is begun now.
 pub(crate) fn trust_now(rim: &Rim) -> Trust {
     rim.pool().config().log_sealer().map_or(Trust::Checksums, Trust::Seal)
 }
 
-/// How the batches of the log are known that a description names.
+/// Returns the authentication of batches in the log that a description names.
 pub(crate) fn trust_of(rim: &Rim, found: &Descriptor) -> Result<Trust> {
     if found.log_key.is_empty() {
         return Ok(Trust::Checksums);
@@ -134,7 +135,7 @@ pub(crate) fn remove_logs<'a>(rim: &Rim, copies: impl Iterator<Item = &'a LogCop
     }
 }
 
-/// What a log is called once it was taken from its writer.
+/// Returns the name of a log that was taken from its writer.
 pub(crate) fn closed_name(file: &str) -> String {
     format!("{file}.closed")
 }
@@ -226,7 +227,7 @@ pub(crate) fn begin(
 }
 
 impl Buffer {
-    /// What it holds as changes of blocks.
+    /// Returns its changes of blocks.
     fn changes(&self) -> impl Iterator<Item = Change<'_>> {
         let freed = self.freed.iter().map(|(block, count)| Change::Freed { block, count });
         let live = self.live_runs().map(|run| {

@@ -1,5 +1,5 @@
-//! What the fuzzer calls: bytes that claim to be parts of a volume, with checksums made right so
-//! that what is behind them is reached.
+//! Entry points of the fuzzer: bytes that claim to be parts of a volume, with checksums made right
+//! so that what is behind them is reached.
 
 use kiln_store::checksum;
 

@@ -1,4 +1,4 @@
-//! What is shared by those who work on a volume at the same time.
+//! State shared by threads that work on a volume at the same time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +8,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the keeper of a volume remembers between its steps.
+/// State of a volume's keeper between its steps.
 #[derive(Debug)]
 pub(crate) struct Kept {
     /// The first segment that the checkpoint in force may not cover.

@@ -68,9 +68,9 @@ pub use work::Worked;
 
 /// Bytes of a block: what is written, mapped and checked as a whole.
 pub const BLOCK: usize = 4096;
-/// What the names of all objects begin with that volumes are made of.
+/// Prefix of the names of all objects that volumes are made of.
 pub const OBJECTS: &str = ".volumes/";
-/// Where in the pool volumes are by name: a folder with an object for each.
+/// Folder of volumes by name, with an object for each.
 pub const NAMES: &str = ".volumes/names";
-/// Where in the pool volumes keep what they are made of.
+/// Folder of the objects that volumes are made of.
 pub(crate) const DATA: &str = ".volumes/data";

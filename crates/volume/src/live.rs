@@ -1,4 +1,4 @@
-//! What is done with a volume while it is written to: snapshots come and go, and it grows.
+//! Changes to a volume that is written to: snapshots come and go, and it grows.
 
 use std::collections::BTreeSet;
 

@@ -17,7 +17,7 @@ struct Copy {
     writer: Writer,
 }
 
-/// Who writes a copy.
+/// Writer of a copy.
 enum Writer {
     /// The thread that commits.
     Inline(Box<dyn LogFile>),

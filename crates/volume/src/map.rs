@@ -15,7 +15,7 @@ pub(crate) fn memory_at_most(blocks: u64) -> u64 {
     blocks.div_ceil(PAGE as u64) * (PAGE as u64 * BYTES_PER_BLOCK + 8)
 }
 
-/// Where a block is: a slot of the table of segments, and which of its blocks.
+/// Location of a block: a slot of the table of segments, and the block in it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Location {
     pub slot: u32,
@@ -70,7 +70,7 @@ impl BlockMap {
         pages * PAGE as u64 * BYTES_PER_BLOCK + self.pages.len() as u64 * 8
     }
 
-    /// Where a block is; `None`: it is zeros.
+    /// Returns the location of a block; `None`: it is zeros.
     pub fn get(&self, block: u64) -> Option<Mapped> {
         let page = self.pages.get((block / PAGE as u64) as usize)?.as_ref()?;
         let within = (block % PAGE as u64) as usize;

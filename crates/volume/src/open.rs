@@ -22,11 +22,6 @@ use crate::{Result, Rim, VolumeError, record};
 const GAP: u64 = 16;
 
 /// A volume that is to be.
-///
-/// ```
-/// let create = kiln_volume::CreateRequest::of(1 << 30);
-/// assert_eq!((create.size, create.segment, create.log), (1 << 30, 32 << 20, 128 << 20));
-/// ```
 #[derive(Clone, Debug)]
 pub struct CreateRequest {
     /// Bytes that it has for its users, in whole blocks of 4096.
@@ -44,15 +39,10 @@ impl CreateRequest {
     }
 }
 
-/// How a volume is opened.
-///
-/// ```
-/// let open = kiln_volume::OpenRequest::of("host 7, process 4711");
-/// assert!(!open.take_over && !open.read_only);
-/// ```
+/// Options of opening a volume.
 #[derive(Clone, Debug)]
 pub struct OpenRequest {
-    /// Who writes, for messages.
+    /// The writer, for messages.
     pub writer: String,
     /// Take the volume from a writer that lives.
     pub take_over: bool,
@@ -139,8 +129,8 @@ fn open_version(rim: &Arc<Rim>, name: &str, req: &OpenRequest, mut held: Held) -
     Ok(Volume::assemble(name, rim, req.read_only, state, generation, held))
 }
 
-/// What of a volume is in objects: its map, as the checkpoint has it, and segments that are newer;
-/// with the numbers that [`replay_segments`] gives. `last`: the last batch of its log.
+/// Reads the part of a volume that is in objects: its map, as the checkpoint has it, and newer
+/// segments; with the numbers that [`replay_segments`] gives. `last`: the last batch of its log.
 pub(crate) fn sealed(
     rim: &Rim,
     name: &str,

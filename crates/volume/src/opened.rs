@@ -1,6 +1,6 @@
 //! Segments that were looked up, and which of them have files open.
 //!
-//! What a manifest says of a segment is kept for as many as are read: small beside the map of the
+//! Manifests of segments are kept for as many as are read: small beside the map of the
 //! segment's blocks, while looking it up asks several nodes. Open files are few everywhere, so only
 //! the segments that were read lately have some.
 

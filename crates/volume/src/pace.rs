@@ -1,4 +1,4 @@
-//! How work behind clients gives way to them: pure arithmetic.
+//! Pace of background work, which gives way to clients: pure arithmetic.
 //!
 //! Sealing has until the next buffer is full, and takes two thirds of that: its progress follows
 //! how far clients have filled that buffer, so it has the rate of whatever they write. Cleaning may
@@ -22,14 +22,14 @@ pub(crate) struct Sealing {
     /// Bytes that were taken up, of how many.
     pub done: u64,
     pub size: u64,
-    /// How full the growing buffer is, of how many.
+    /// Fill of the growing buffer, and its size.
     pub filled: u64,
     pub capacity: u64,
     /// Buffers that wait to be sealed, this one among them.
     pub closed: usize,
 }
 
-/// Whether sealing is so far ahead of clients that it may rest.
+/// Returns whether sealing is so far ahead of clients that it may rest.
 pub(crate) fn is_ahead(at: &Sealing) -> bool {
     // Clients wait when another one is closed, so that one is not waited for.
     let urgent = at.closed >= MAX_CLOSED;
@@ -47,7 +47,7 @@ pub(crate) fn share(live: u64, total: u64) -> u64 {
     100 - above * (100 - LEAST_SHARE) / (FILL - URGENT)
 }
 
-/// How long cleaning rests after a piece of work, and of so many bytes.
+/// Returns the rest of cleaning after a piece of work of so many bytes.
 ///
 /// `limit` is of bytes a second, 0: none. It gives way where cleaning is urgent: else there would
 /// be no end to what is overwritten and stays.

@@ -10,12 +10,12 @@ use crate::Volume;
 use crate::kept::lock;
 use crate::pace::{self, Sealing};
 
-/// How often it is looked whether a rest is over.
+/// Interval at which the end of a rest is looked for.
 const LOOK: Duration = Duration::from_millis(10);
 /// Clients are there if they did something within this time.
 const LULL: Duration = Duration::from_millis(200);
 
-/// Whether clients are there: they were if their count of operations has changed lately.
+/// Says whether clients are there: they were if their count of operations has changed lately.
 #[derive(Debug)]
 struct Lull {
     seen: u64,
@@ -98,7 +98,7 @@ impl<'a> CleanPacer<'a> {
         CleanPacer { volume, ending, limit, lull: Lull::new(), since }
     }
 
-    /// What comes now is work.
+    /// Starts work.
     pub fn start(&self) {
         *lock(&self.since) = Instant::now();
     }

@@ -1,4 +1,4 @@
-//! What clients have handed over and nobody has taken up yet.
+//! Queue of clients' operations that are not taken up yet.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,25 +15,20 @@ pub(crate) const TOGETHER: usize = 16 << 20;
 pub(crate) const HELD: usize = 4 * TOGETHER;
 
 /// A change with bytes of its own.
-///
-/// ```
-/// let change = kiln_volume::OwnedOp::Zero { offset: 0, len: 4096 };
-/// assert!(matches!(change, kiln_volume::OwnedOp::Zero { len: 4096, .. }));
-/// ```
 #[derive(Clone, Debug)]
 pub enum OwnedOp {
     /// Bytes at an offset.
     Write {
         /// In bytes.
         offset: u64,
-        /// What to write.
+        /// The data.
         bytes: Bytes,
     },
     /// As [`Op::Zero`].
     Zero {
         /// In bytes.
         offset: u64,
-        /// How many.
+        /// The length.
         len: u64,
     },
 }
@@ -181,9 +176,9 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// How long who commits waits for those that were just answered, so that they are part of the next
-/// commit and not of the one after it: a batch costs a page for its head, and a sync of every copy.
-/// Some of what the last commit took; nothing where one client waits for each answer.
+/// Returns the time that a commit waits for clients that were just answered, so that they are part
+/// of the next commit and not of the one after it: a batch costs a page for its head, and a sync of
+/// every copy. Some of what the last commit took; nothing where one client waits for each answer.
 pub(crate) fn patience(last: Duration, answered: usize) -> Duration {
     match answered {
         0 | 1 => Duration::ZERO,

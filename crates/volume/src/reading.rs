@@ -11,9 +11,9 @@ use crate::segment::SegmentId;
 use crate::volume::Parts;
 use crate::{BLOCK, Result, Volume, VolumeError};
 
-/// How often a read looks again because what it was to read was moved.
+/// Retries of a read whose data was moved meanwhile.
 const RETRIES: usize = 20;
-/// What was overwritten at random lies in many places, which are asked for by so many threads. With
+/// Data that was overwritten at random lies in many places, which are read by so many threads. With
 /// several reads under way these share them, since each waits by itself then.
 const LANES: usize = 8;
 /// Places that a thread is begun for, at least.
@@ -25,7 +25,7 @@ struct Run {
     /// Byte in the object.
     start: u64,
     sums: Vec<u32>,
-    /// Which blocks of what is read.
+    /// First block in the buffer of the read.
     first: usize,
 }
 
@@ -199,7 +199,7 @@ impl Volume {
     }
 }
 
-/// What runs want, and where it goes in what is read.
+/// Returns the reads of runs, each with its part of the buffer.
 fn wanted<'a>(runs: &'a [Run], bytes: &'a mut [u8]) -> Vec<Wanted<'a>> {
     let (mut at, mut rest) = (0, bytes);
     let part = |run: &'a Run| {

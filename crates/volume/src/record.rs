@@ -1,4 +1,4 @@
-//! What a log holds: batches of writes, each valid as a whole or not there.
+//! Records of a log: batches of writes, each valid as a whole or not there.
 //!
 //! A batch begins at a multiple of 4096 bytes, so that no page of a disk is ever written by two of
 //! them. It has a header of 64 bytes, a table of entries, a checksum for every block of data, and
@@ -75,7 +75,7 @@ impl Trust {
     }
 }
 
-/// Which batch it is.
+/// Identity of a batch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BatchId {
     pub volume: [u8; 16],

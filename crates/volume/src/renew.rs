@@ -22,8 +22,9 @@ impl Volume {
         self.move_log(generation, failed.iter().map(|(node, _)| node.clone()).collect())
     }
 
-    /// Whether somebody took the log on a node over. A file that is merely gone was lost with its
-    /// disk: should there be another writer all the same, its description cannot be replaced.
+    /// Returns whether another writer took the log on a node over. A file that is merely gone was
+    /// lost with its disk: should there be another writer all the same, its description cannot be
+    /// replaced.
     fn was_closed(&self, generation: &Generation, node: &str) -> bool {
         let copy = generation.places.iter().find(|copy| copy.node == node);
         let store = self.rim.pool().place(node);
@@ -35,7 +36,7 @@ impl Volume {
     /// not stay on a node that is being emptied, or is no part of the pool any more: whoever opens
     /// the volume later would not look there. Nor may it stay sealed by a key that seals no more,
     /// which whoever opens the volume later may not have.
-    /// Whether the log was moved.
+    /// Returns whether the log was moved.
     ///
     /// # Errors
     /// As [`Volume::write`].

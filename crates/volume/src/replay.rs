@@ -23,7 +23,7 @@ pub(crate) fn collect(
     });
 }
 
-/// What a copy of a log holds of a generation: the batches that are whole, as they lie there.
+/// Reads a generation from a copy of a log: the batches that are whole, as they lie there.
 pub(crate) fn each(
     copy: &[u8],
     volume: [u8; 16],

@@ -1,4 +1,4 @@
-//! What a volume needs of the world: a pool, fresh ids, the time.
+//! Context of a volume: a pool, fresh ids, the time.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,10 +13,10 @@ pub type Reopen = Box<dyn Fn() -> Result<Pool, PoolError> + Send + Sync>;
 /// to the next.
 const MEMORY: usize = 64 << 20;
 
-/// How often something is tried again while nodes fail or the pool's map changes.
+/// Retries while nodes fail or the pool's map changes.
 const RETRIES: usize = 5;
 
-/// Where a volume lives, and what of the world it sees.
+/// Context of a volume: its pool, fresh ids, the time.
 ///
 /// ```
 /// use std::{collections::BTreeMap, sync::Arc};
@@ -187,7 +187,7 @@ impl Rim {
     }
 }
 
-/// Whether nodes are lacking that may be back.
+/// Returns whether nodes are lacking that may be back.
 fn lacks_nodes(error: &PoolError) -> bool {
     matches!(
         error,
@@ -195,7 +195,7 @@ fn lacks_nodes(error: &PoolError) -> bool {
     )
 }
 
-/// Whether the pool, opened again, may do what it could not do.
+/// Returns whether the pool, opened again, may do what it could not do.
 fn may_pass(error: &PoolError) -> bool {
     match error {
         PoolError::MapChanged { .. } => true,

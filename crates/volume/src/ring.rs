@@ -1,4 +1,4 @@
-//! Where in a log the next batch goes: pure arithmetic.
+//! Position of the next batch in a log: pure arithmetic.
 
 /// A log that is written from its beginning again when its end is reached. Positions only grow; a
 /// batch never lies across the end, so that some bytes there may stay unused.
@@ -14,7 +14,7 @@ pub(crate) struct Ring {
 pub(crate) struct Room {
     /// Position of its first byte.
     pub start: u64,
-    /// Where that is in the log.
+    /// Its offset in the log.
     pub offset: u64,
     /// Position after its last byte.
     pub end: u64,
@@ -45,7 +45,7 @@ impl Ring {
         self.head = room.end;
     }
 
-    /// What lies before this position is no longer needed.
+    /// Releases all before this position.
     pub fn release(&mut self, position: u64) {
         self.tail = position.clamp(self.tail, self.head);
     }

@@ -12,11 +12,11 @@ use crate::pacer::{CleanPacer, SealPacer};
 use crate::queue::{Done, OwnedOp, Queue, Submitted, TOGETHER};
 use crate::{Result, Volume, Worked, queue, stream};
 
-/// How long a thread with nothing to do rests.
+/// Rest of a thread with nothing to do.
 const REST: Duration = Duration::from_millis(200);
-/// How often it is looked whether the pool has changed.
+/// Interval at which changes of the pool are looked for.
 const ATTEND: Duration = Duration::from_secs(5);
-/// How long after a failure.
+/// Rest after a failure.
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// A volume with its threads.
@@ -54,7 +54,7 @@ pub struct Running {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What a thread does until it is told to end.
+/// Work of a thread until it is stopped.
 type Work = Box<dyn FnOnce(&Volume, &AtomicBool) + Send>;
 
 impl Running {

@@ -36,7 +36,7 @@ pub(crate) const MAX_BLOCKS: usize = 1 << 16;
 /// Most freed ranges of a segment.
 pub(crate) const MAX_FREED: usize = 1 << 16;
 
-/// Which segment of which volume.
+/// Identity of a segment: its volume and number.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SegmentId {
     pub volume: [u8; 16],
@@ -56,14 +56,14 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     kiln_pool::names::hex(bytes)
 }
 
-/// Where a block of a cleaned segment was.
+/// Earlier location of a block of a cleaned segment.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub number: u64,
     pub index: u32,
 }
 
-/// What a segment holds.
+/// Head of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHead {
     pub id: SegmentId,
@@ -74,7 +74,7 @@ pub(crate) struct SegmentHead {
     /// Numbers of its blocks.
     pub blocks: Vec<u64>,
     pub sums: Vec<u32>,
-    /// Where each was, for blocks that were moved; none for those from the log.
+    /// Earlier locations of blocks that were moved; none for those from the log.
     pub origins: Vec<Origin>,
     /// Ranges that were freed and not written since: first block and how many.
     pub freed: Freed,
@@ -176,7 +176,7 @@ fn pages(blocks: usize, freed: usize, moved: bool) -> usize {
     (HEADER + blocks * each + freed * 16 + 4).div_ceil(BLOCK)
 }
 
-/// How long segments are, in blocks, so that they are of whole stripes: what lies in a shorter one
+/// Length of segments, in blocks, so that they are of whole stripes: what lies in a shorter one
 /// at the end does not begin where blocks of a disk do, and takes two of them to be read.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stripes(usize);

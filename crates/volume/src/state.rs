@@ -1,4 +1,4 @@
-//! What a volume knows, and what it decides: no I/O here.
+//! State and decisions of a volume, without I/O.
 //!
 //! Writes go to a buffer in memory, after they are durable in the log. A full buffer is closed,
 //! gets its number, and is sealed: it becomes a segment of the pool, and its part of the log is
@@ -20,7 +20,7 @@ pub(crate) const MAX_CLOSED: usize = 2;
 /// An index of a buffer whose block was freed.
 const GONE: u64 = u64::MAX;
 
-/// Where a segment is in its life.
+/// Stage of a segment's life.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// In memory, and growing.
@@ -53,7 +53,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// What maps say of it.
+    /// Returns the references of maps to it.
     fn referenced(&self) -> Referenced {
         Referenced { id: self.id, blocks: self.blocks, head: self.head }
     }
@@ -155,7 +155,7 @@ pub(crate) struct State {
     pub abandoned: Vec<u64>,
 }
 
-/// What is to be written as a checkpoint.
+/// Contents of a checkpoint.
 pub(crate) struct Moment {
     pub head: CheckpointHead,
     pub segments: Vec<Option<Referenced>>,
@@ -330,7 +330,7 @@ impl State {
         }
     }
 
-    /// Whether another batch can be taken up before buffers are sealed.
+    /// Returns whether another batch can be taken up before buffers are sealed.
     pub fn has_room(&self) -> bool {
         self.closed.len() < MAX_CLOSED
     }
@@ -393,8 +393,8 @@ impl State {
         }
     }
 
-    /// Whether blocks can go into a segment while others wait in the log: replaying these must
-    /// change nothing of those. If not, what is in the way will be in a segment soon.
+    /// Returns whether blocks can go into a segment while others wait in the log: replaying these
+    /// must change nothing of those. If not, what is in the way will be in a segment soon.
     pub fn may_go_past_the_log(&mut self, mut blocks: impl Iterator<Item = u64>) -> bool {
         let waits = |at: Location| {
             matches!(self.slots[at.slot as usize].stage, Stage::Forming | Stage::Closed)
@@ -564,7 +564,7 @@ impl State {
         }
     }
 
-    /// Those of a segment's blocks that are live.
+    /// Returns the live blocks of a segment.
     pub fn live_of(&self, slot: u32, head: &SegmentHead) -> Vec<Moving> {
         let moving = |(index, &block)| {
             let from = Location { slot, index };
@@ -607,7 +607,7 @@ impl State {
         self.bury(slot);
     }
 
-    /// What a checkpoint of this moment says.
+    /// Returns the checkpoint of this moment.
     pub fn moment(&self) -> Moment {
         let next_number = self.in_flight.first().copied().unwrap_or(self.next_number);
         let segment = |slot: &Slot| {
@@ -623,7 +623,8 @@ impl State {
         }
     }
 
-    /// What a map says that was taken some time ago: none of what it names was removed since.
+    /// Returns the checkpoint of a map that was taken some time ago: nothing that it names was
+    /// removed since.
     pub fn moment_of(&self, map: BlockMap, size: u64) -> Moment {
         let named: BTreeSet<u32> = map
             .pages()

@@ -1,12 +1,8 @@
-//! What an open volume has done so far.
+//! Counters of an open volume.
 
 use serde::Serialize;
 
 /// Counts, from the opening on.
-///
-/// ```
-/// assert_eq!(kiln_volume::Statistics::default().bytes_written, 0);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Statistics {
     /// Bytes that clients wrote, in whole blocks.

@@ -16,9 +16,9 @@ use crate::{BLOCK, Op, Volume};
 const UNDER_WAY: usize = 2;
 /// Long writes after which others may have the volume: whoever looks at its nodes, say.
 const MOST: usize = 32;
-/// How often it is looked whether one has ended.
+/// Interval at which the ends of uploads are looked for.
 const GLANCE: Duration = Duration::from_micros(300);
-/// How long it is waited for more from those who were just answered: less than what one takes.
+/// Wait for more from clients that were just answered: less than one upload takes.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// One that is on its way; the thread gives what the segment holds, and whether the pool has it.
@@ -101,7 +101,7 @@ struct Flight<'s> {
     begun: usize,
     /// No more are begun.
     ending: bool,
-    /// What was given up.
+    /// Batches that were given up.
     failed: Vec<Batch>,
 }
 
@@ -120,7 +120,7 @@ impl<'s> Flight<'s> {
         self.begun += 1;
     }
 
-    /// Whether the first of them has not ended.
+    /// Returns whether the first of them has not ended.
     fn is_waiting(&self) -> bool {
         self.under_way.front().is_some_and(|first| !first.put.is_finished())
     }

@@ -1,4 +1,4 @@
-//! What an operator needs to know of logs: repairs rebuild objects, and a log is none. Its writer
+//! Reports on logs for operators: repairs rebuild objects, and a log is none. Its writer
 //! moves it away from a node that fails or leaves; where there is no writer nobody does.
 
 use std::sync::Arc;
@@ -12,11 +12,7 @@ use crate::descriptor::LogCopy;
 use crate::generation::closed_name;
 use crate::{Result, Rim, Volume};
 
-/// How a copy of a log is.
-///
-/// ```
-/// assert_ne!(kiln_volume::LogCopyState::Away, kiln_volume::LogCopyState::Missing);
-/// ```
+/// State of a copy of a log.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogCopyState {
@@ -44,7 +40,7 @@ pub enum LogCopyState {
 pub struct LogReport {
     /// The volume's name.
     pub volume: String,
-    /// Who writes it, or did when it was last seen.
+    /// Its writer, now or when it was last seen.
     pub writer: String,
     /// Nodes with a copy, by their ids. There are m + 1.
     pub copies: Vec<(String, LogCopyState)>,
@@ -61,13 +57,13 @@ impl LogReport {
         self.copies.iter().filter(|(_, state)| here(*state)).count()
     }
 
-    /// Whether every copy is there, on a node that stays.
+    /// Returns whether every copy is there, on a node that stays.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.copies.iter().all(|(_, state)| *state == LogCopyState::Here)
     }
 
-    /// Whether what only the log has could not be read without some nodes.
+    /// Returns whether what only the log has could not be read without some nodes.
     #[must_use]
     pub fn is_lost_without(&self, ids: &[String]) -> bool {
         let left = |(node, state): &&(String, LogCopyState)| {
@@ -78,7 +74,7 @@ impl LogReport {
 }
 
 impl Volume {
-    /// How the copies of a volume's log are. `None`: it was closed, and all of it is in objects.
+    /// Returns the state of a volume's log. `None`: it was closed, and all of it is in objects.
     ///
     /// # Errors
     /// [`crate::VolumeError::NoVolume`]; what keeps its description from being read.

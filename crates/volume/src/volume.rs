@@ -16,29 +16,24 @@ use crate::segment::SegmentId;
 use crate::state::State;
 use crate::{BLOCK, Result, Rim, Statistics, VolumeError};
 
-/// How long a writer waits before it looks again whether there is room.
+/// Interval at which a waiting writer looks for room.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A change of a volume.
-///
-/// ```
-/// let op = kiln_volume::Op::Write { offset: 4096, bytes: b"anything" };
-/// assert!(matches!(op, kiln_volume::Op::Write { offset: 4096, .. }));
-/// ```
 #[derive(Copy, Clone, Debug)]
 pub enum Op<'a> {
     /// Bytes at an offset. Each block of 4096 bytes is written as a whole or not at all.
     Write {
         /// In bytes.
         offset: u64,
-        /// What to write.
+        /// The data.
         bytes: &'a [u8],
     },
     /// Bytes that read as zeros from now on and take no space where they are whole blocks.
     Zero {
         /// In bytes.
         offset: u64,
-        /// How many.
+        /// The length.
         len: u64,
     },
 }
@@ -98,7 +93,7 @@ pub struct Volume {
     opened: Mutex<Opened>,
     pub(crate) deposed: AtomicBool,
     pub(crate) closed: AtomicBool,
-    /// What keeps buffers from being sealed, and whether it is that there is no room.
+    /// Reason that buffers cannot be sealed, and whether it is a lack of room.
     pub(crate) failure: Mutex<Option<(String, bool)>>,
     pub(crate) statistics: Mutex<Statistics>,
     /// Counts what clients ask for: work behind them gives way while it changes.
@@ -156,7 +151,7 @@ impl Volume {
         lock(&self.generation).number
     }
 
-    /// Whether nothing can be written.
+    /// Returns whether nothing can be written.
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
@@ -349,7 +344,7 @@ impl Volume {
         note(&mut lock(&self.statistics));
     }
 
-    /// What clients have asked for so far.
+    /// Returns the number of clients' operations so far.
     pub(crate) fn operations(&self) -> u64 {
         self.operations.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What is done behind writers: sealing, cleaning, checkpoints, and removing what is not needed.
+//! Background work: sealing, cleaning, checkpoints, and removing what is not needed.
 
 use std::cell::Cell;
 use std::io::Read;
@@ -24,11 +24,7 @@ const CHECKPOINT_LEAST: u64 = 64;
 /// Dead segments that are removed together.
 const REMOVE_TOGETHER: usize = 16;
 
-/// What was done.
-///
-/// ```
-/// assert!(kiln_volume::Worked::Nothing != kiln_volume::Worked::Sealed);
-/// ```
+/// The work that was done.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Worked {
     /// There is nothing to do now.

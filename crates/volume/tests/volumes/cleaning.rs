@@ -1,4 +1,4 @@
-//! What cleaning costs once a volume has been written over many times.
+//! Cost of cleaning once a volume has been written over many times.
 
 use kiln_volume::{CreateRequest, Op, Volume};
 

@@ -118,7 +118,7 @@ impl Cluster {
         Cluster { config, memory, disks, ids }
     }
 
-    /// What is left after a power cut.
+    /// Leaves what a power cut leaves.
     pub fn crash(&mut self, seed: u64) {
         for (at, disk) in (0..).zip(self.memory.values_mut()) {
             *disk = disk.crash(seed + at);

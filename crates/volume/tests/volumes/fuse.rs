@@ -8,7 +8,7 @@ use kiln_store::{
     Append, Backend, Capabilities, LogFile, MemoryBackend, Operation, ReadAt, StoreError, WriteLock,
 };
 
-/// What goes wrong.
+/// The fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failing {
     /// The power goes: nothing works any more, anywhere.
@@ -41,7 +41,7 @@ impl Fuse {
         Arc::new(Fuse { failing, left, struck, rival, locks: Arc::default() })
     }
 
-    /// What a rival does when it is time.
+    /// Sets the act of a rival for its time.
     pub fn then(&self, act: impl FnOnce() + Send + 'static) {
         *self.rival.lock().unwrap() = Some(Box::new(act));
     }

@@ -6,7 +6,7 @@ use kiln_volume::{Op, Volume, VolumeError};
 
 use crate::common::{BLOCK, Random};
 
-/// Which write a block is of; 0: zeros.
+/// The write of a block; 0: zeros.
 pub type Tag = u64;
 
 /// The contents that a write gives a block.
@@ -51,7 +51,7 @@ impl Change {
     }
 }
 
-/// What each block may hold by all that was acknowledged and begun.
+/// Possible contents of each block by all that was acknowledged and begun.
 #[derive(Clone)]
 pub struct History {
     possible: Vec<BTreeSet<Tag>>,
@@ -135,7 +135,7 @@ impl History {
         Ok(())
     }
 
-    /// What a volume holds.
+    /// Reads all of a volume.
     pub fn read(volume: &Volume, what: &str) -> Vec<Tag> {
         History::try_read(volume, what).unwrap_or_else(|error| panic!("{what}: {error}"))
     }
@@ -173,8 +173,8 @@ impl History {
         *self = History::of(&found, self.last);
     }
 
-    /// Whether changes, acknowledged to a writer after another one opened the volume, were there
-    /// when that one did.
+    /// Returns whether changes, acknowledged to a writer after another one opened the volume, were
+    /// there when that one did.
     pub fn has(&self, changes: &[Change]) -> bool {
         let mut last = std::collections::BTreeMap::new();
         last.extend(changes.iter().flat_map(Change::blocks));

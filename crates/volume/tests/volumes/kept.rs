@@ -50,7 +50,7 @@ fn a_volume_in_use_is_kept_and_cloned_and_its_writer_goes_on() {
     kept.opened(&clone, "the clone, after a cut");
 }
 
-/// What is asked of who serves the volume, who answers the second time that is waited for.
+/// Sends a change to the volume's server, which answers at the second wait.
 fn asked(rim: &Rim, volume: &Volume, change: LiveChange<'_>) -> Result<(), VolumeError> {
     let mut waited = 0;
     Volume::ask(rim, "v", change, || {

@@ -129,7 +129,7 @@ fn a_cut_that_meets_a_write_leaves_old_or_new_blocks() {
     }
 }
 
-/// How many seeds, and the first.
+/// Returns the number of seeds, and the first.
 pub fn seeds() -> (u64, u64) {
     let number = |name, usual| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
     (number("KILN_VOLUME_SEEDS", 4), number("KILN_VOLUME_FIRST", 0))

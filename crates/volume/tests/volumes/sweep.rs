@@ -34,7 +34,7 @@ fn prepared() -> (Cluster, History) {
     (cluster, history)
 }
 
-/// What a writer does, whatever fails, until it is told that it is none.
+/// Plays a writer, whatever fails, until it is fenced.
 fn play(volume: &Volume, history: &mut History, random: &mut Random, stop: bool) -> bool {
     for step in 0..28 {
         let plan = history.plan(random);
@@ -59,7 +59,7 @@ fn play(volume: &Volume, history: &mut History, random: &mut Random, stop: bool)
     true
 }
 
-/// How many operations there are, and what was done.
+/// Returns the number of operations, and the history.
 fn length(cluster: &Cluster, history: &History) -> (i64, Statistics) {
     let fuse = Fuse::new(Failing::Kill, 1 << 40);
     let (cluster, mut history) = (cluster.copy(5), history.clone());
@@ -80,7 +80,7 @@ fn through(cluster: &Cluster, fuse: &Arc<Fuse>) -> Arc<kiln_volume::Rim> {
     cluster.rim_on(&[], 2, move |id| fuse.wrap(id, &memory[id]))
 }
 
-/// Whether all operations are struck, or one in some.
+/// Returns whether all operations are struck, or one in some.
 fn stride(usual: usize) -> usize {
     std::env::var("KILN_VOLUME_SWEEP").map_or(usual, |text| text.parse().unwrap())
 }
@@ -133,7 +133,7 @@ fn a_fault_at_any_operation_loses_nothing_that_was_acknowledged() {
     }
 }
 
-/// What a rival did: what it found, and what it wrote.
+/// Findings and writes of a rival.
 struct Found {
     history: History,
     volume: Volume,
