@@ -131,7 +131,7 @@ fn write_replies(outgoing: Outgoing, replies: &Receiver<Reply>, budget: &Budget,
         broken = broken || outgoing.flush().is_err();
         budget.writing(false);
         if broken {
-            // Whoever reads requests hears of it; replies to those under way are for nobody.
+            // The reader of requests sees the end; replies to those under way are dropped.
             socket.end();
         }
     }

@@ -46,7 +46,7 @@ pub enum Next {
 /// let about = About { name: "disk".into(), size: 1 << 30, read_only: false };
 /// let mut handshake = Handshake::new(about, false);
 /// let mut out = Vec::new();
-/// // An option that nobody knows is refused, and the client may go on.
+/// // An unknown option is refused, and the client may go on.
 /// assert_eq!(handshake.option(99, &[], &mut out), Next::Option);
 /// assert_eq!(handshake.option(1, b"disk", &mut out), Next::Transmission);
 /// ```
@@ -73,7 +73,7 @@ impl Handshake {
         (self.has_tls, self.style, self.context) = (true, Style::default(), false);
     }
 
-    /// Takes the client's answer to the greeting; `false`: it is none.
+    /// Takes the client's answer to the greeting; `false`: it is invalid.
     #[must_use]
     pub fn client_flags(&mut self, flags: u32) -> bool {
         self.zeroes = flags & wire::CLIENT_NO_ZEROES == 0;

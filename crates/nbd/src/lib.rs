@@ -24,7 +24,7 @@ pub use stream::Socket;
 pub use tls::tls;
 pub use wire::{Command, Errno, MAX_NAME, MAX_OPTION, MAX_PAYLOAD, REQUEST, Request};
 
-/// Bytes that clients are told to write at a time, or multiples of it: others cost a read.
+/// Bytes that the server asks clients to write at a time, or multiples of it: others cost a read.
 pub(crate) const BLOCK: u32 = 4096;
 
 /// A change that a client wants.

@@ -1,4 +1,4 @@
-//! Memory of what clients write, used again when nobody has it any more.
+//! Memory of what clients write, used again when it is free.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -36,7 +36,7 @@ impl Payloads {
         Ok(bytes)
     }
 
-    /// Memory of this length that nobody has any more.
+    /// Free memory of this length.
     fn free(&mut self, len: usize) -> Option<BytesMut> {
         let at = self.sent.iter().position(|one| one.len() == len && one.is_unique())?;
         let free = self.sent.remove(at)?;

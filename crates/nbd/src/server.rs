@@ -140,7 +140,7 @@ impl Shared {
 }
 
 impl Server {
-    /// Serves an export to whoever comes; `log` hears why connections ended that ended badly.
+    /// Serves an export to all clients; `log` gets the reasons of connections that failed.
     ///
     /// With a configuration of TLS only encrypted connections are served.
     ///

@@ -24,7 +24,7 @@ impl Socket {
         })
     }
 
-    /// Ends both directions; whoever reads or writes hears of it.
+    /// Ends both directions; readers and writers get an error.
     pub(crate) fn end(&self) {
         // It may have ended already.
         let _ = match self {

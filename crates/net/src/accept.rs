@@ -36,11 +36,11 @@ pub(super) enum Incoming {
     New(ConnectionId, u64, PeerInfo, mpsc::UnboundedSender<Outgoing>),
 }
 
-/// The places of connections, and what is told of those that get none.
+/// The places of connections, and the log of those that get none.
 struct Entrance {
     start: Instant,
     state: Mutex<State>,
-    /// Somebody left.
+    /// A connection ended.
     freed: Notify,
 }
 
@@ -163,7 +163,7 @@ fn begin(
     peer: SocketAddr,
     welcome: impl Future<Output = ()> + Send + 'static,
 ) {
-    // Held until the task is known, so that whoever is evicted can be ended.
+    // Held until the task is known, so that an evicted connection can be ended.
     let mut state = entrance.state();
     let arrival = state.admission.arrive(entrance.start.elapsed(), id, peer.ip());
     state.unproven.insert(id, tokio::spawn(welcome).abort_handle());

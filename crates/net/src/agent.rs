@@ -1,7 +1,7 @@
 //! The agent as a state machine: what connections and disks report goes in, what is to be sent and
 //! done comes out. It has no clock, socket or disk; see [`crate::net`] for those.
 //!
-//! An agent serves one place of storage (a folder) to whoever holds the cluster's key. Requests of
+//! An agent serves one place of storage (a folder) to holders of the cluster's key. Requests of
 //! a connection are answered in any order, except that appends to one file keep theirs. What a
 //! connection has opened or locked ends with it.
 

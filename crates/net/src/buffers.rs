@@ -11,7 +11,7 @@ const KEPT: usize = 16;
 /// Smaller ones are not worth it, and would keep much memory for little.
 const SMALL: usize = PAYLOAD_MAX / 2;
 
-/// Buffers of the largest payload's size that nobody in this process uses just now.
+/// Buffers of the largest payload's size that are not in use.
 static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 /// Gives its memory back when the last handle to it is dropped.

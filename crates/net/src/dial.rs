@@ -176,8 +176,8 @@ impl Dialer {
     }
 
     /// Lets the link decide about an event, and does that. That the connection is over can be seen
-    /// before the answers that say so: whoever gets one asks `has_ended` whether to try on a new
-    /// connection. Why it is over is kept before that.
+    /// before the answers that say so: a caller that gets one asks `has_ended` whether to try on a
+    /// new connection. Why it is over is kept before that.
     fn take(&self, link: &mut Link, post: &mut Post, event: Event) {
         if let Event::Closed(error) = &event {
             let _ = self.why.set((error.kind(), error.to_string()));

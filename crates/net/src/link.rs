@@ -134,7 +134,7 @@ impl Why {
 
 #[derive(Debug)]
 struct Asked {
-    /// `None`: its time was over, but the other side may still be at it.
+    /// `None`: its time was over, but the other side may still work on it.
     token: Option<Token>,
     deadline: Option<Duration>,
     what: &'static str,

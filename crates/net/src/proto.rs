@@ -71,7 +71,7 @@ pub struct Frame {
     pub id: u64,
     /// Its priority.
     pub priority: Priority,
-    /// Milliseconds after which nobody wants the reply any more; 0: none.
+    /// Milliseconds after which the reply is no longer wanted; 0: none.
     pub deadline_ms: u32,
     /// The message.
     pub message: Message,

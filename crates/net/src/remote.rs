@@ -31,7 +31,7 @@ use crate::{NetError, NetOperation, Result};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The same where the disk has to make things durable.
 const SYNC_PATIENCE: Duration = Duration::from_secs(300);
-/// After a failure to connect, so long nobody tries again: a dead node must not cost every
+/// After a failure to connect, no request tries again for so long: a dead node must not cost every
 /// request its whole time.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -229,7 +229,7 @@ impl Network {
         self.inner.runtime.at_once(threads, work);
     }
 
-    /// Waits until nobody else has the turn.
+    /// Waits for the turn.
     pub fn take<'a>(&self, turn: &'a Turn) -> Taken<'a> {
         self.inner.runtime.take(turn)
     }
@@ -247,7 +247,7 @@ impl Network {
 /// The storage of a remote agent.
 ///
 /// Reads go on after the connection broke and came back; appends, and whatever was done under a
-/// lock, do not: they fail, and so nobody writes who has lost the right to.
+/// lock, do not: they fail, so a client that has lost the right to write does not.
 #[derive(Debug, Clone)]
 pub struct RemoteBackend {
     remote: Arc<Remote>,
@@ -326,7 +326,7 @@ impl Remote {
             payload,
             priority: self.network.inner.priority,
             patience,
-            // Nobody listens any more when an earlier part of the same call failed.
+            // The receiver is gone when an earlier part of the same call failed.
             answer: Box::new(move |result| drop(tell.send(result))),
         });
         answer
@@ -395,7 +395,7 @@ impl Remote {
 }
 
 impl RemoteBackend {
-    /// The lock that was asked for, unless somebody else has it.
+    /// The lock that was asked for, unless another client has it.
     fn granted(&self, peer: Arc<Peer>, coming: &Coming) -> Result<Option<WriteLock>, StoreError> {
         let fail = |error| self.remote.store_error(error, Operation::Lock, "");
         let frame = self.remote.end(coming).map_err(fail)?;
@@ -511,7 +511,7 @@ impl Backend for RemoteBackend {
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
         let fail = |error| self.remote.store_error(error, Operation::Lock, "");
         let peer = self.remote.peer().map_err(fail)?;
-        // Whoever waits does so as long as the agent lives: the link sees to that.
+        // A waiting request waits as long as the agent lives: the link sees to that.
         let patience = if wait { Duration::ZERO } else { PATIENCE };
         let coming = self.remote.begin(&peer, Message::Lock { wait }, Bytes::new(), patience);
         self.granted(peer, &coming)

@@ -35,10 +35,10 @@ pub trait VirtualRuntime: Send + Sync + Debug {
     /// Begins to connect; `ended` is set when the connection is over.
     fn connect(&self, address: &Address, ended: Arc<AtomicBool>) -> u64;
 
-    /// Asks on a connection; the answer comes while somebody pauses.
+    /// Asks on a connection; the answer comes while a client pauses.
     fn ask(&self, connection: u64, request: PendingRequest);
 
-    /// Nobody needs the connection any more.
+    /// Closes the connection, which is no longer needed.
     fn close(&self, connection: u64);
 
     /// The time since the beginning.
@@ -127,7 +127,7 @@ impl Runtime {
         });
     }
 
-    /// Waits until nobody else has the turn.
+    /// Waits for the turn.
     pub fn take<'a>(&self, turn: &'a Turn) -> Taken<'a> {
         let mut taken = turn.taken.lock().unwrap_or_else(PoisonError::into_inner);
         while *taken {

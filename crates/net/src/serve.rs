@@ -90,7 +90,7 @@ impl Serving {
         self.watcher().report().await
     }
 
-    /// Somebody else may ask how it is doing.
+    /// Gives others access to its state.
     #[must_use]
     pub fn watcher(&self) -> Watcher {
         Watcher { requests: self.requests.clone() }
@@ -262,8 +262,8 @@ impl Shell {
 }
 
 /// Returns whether an answer tells of a failure. That a file is not there, that one is, that a lock
-/// is held or that nobody waits any more are answers of every day, and no operator wants to hear of
-/// them.
+/// is held or that no client waits any more are answers of every day, and no operator wants to hear
+/// of them.
 fn is_failure(answer: &Message) -> bool {
     if !matches!(answer, Message::Failed { .. }) {
         return false;

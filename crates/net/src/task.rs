@@ -4,7 +4,7 @@
 //! read from disk and the one before travels. A task has room for the pieces of so many windows
 //! from its lowest one on, and senders are told up to which; that is the back-pressure that keeps
 //! all nodes within a few windows of the slowest, and it cannot deadlock: what the slowest node
-//! waits for belongs to its lowest window, which nobody's limit holds back. How many windows are
+//! waits for belongs to its lowest window, which no limit holds back. How many windows are
 //! under way follows what gets done: as many as a fast network needs, and few on a slow one, where
 //! pieces of later windows would fill the links before those that complete the next one.
 
@@ -34,7 +34,7 @@ const PARTS_MIN: usize = 64;
 /// Most bytes of a fragment: on a slow link an urgent one must not wait long for another.
 pub(crate) const FRAGMENT_MAX: usize = 64 << 10;
 
-/// Bytes of every sub-chunk that travel together unless somebody knows better: windows of about a
+/// Bytes of every sub-chunk that travel together by default: windows of about a
 /// mebibyte of each chunk. Much smaller ones cost time for messages, larger ones time until the
 /// first of them has gone through all nodes.
 ///
@@ -164,7 +164,7 @@ impl Task {
     /// A task for an assignment that was checked.
     ///
     /// # Errors
-    /// Its geometry is none.
+    /// Its geometry is invalid.
     pub fn new(spec: Arc<Assignment>) -> Result<Task> {
         Task::within(spec, u64::MAX)
     }

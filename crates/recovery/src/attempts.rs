@@ -141,7 +141,7 @@ pub(crate) struct Ready {
 /// A plan that is carried out.
 #[derive(Debug)]
 pub(crate) struct Attempt {
-    /// Every plan is a task of its own: late fragments of the last one belong to nobody.
+    /// Every plan is a task of its own: late fragments of the last one have no task.
     pub task: TaskId,
     pub shares: Vec<Share>,
     /// Nodes that another plan can leave out.
@@ -169,7 +169,7 @@ impl<'r> Attempts<'r> {
     /// None yet; `task` names the first.
     ///
     /// # Errors
-    /// The geometry is none.
+    /// The geometry is invalid.
     pub fn new(repair: &'r PlacedRepair<'r>, task: TaskId) -> Result<Self, Box<FinalFailure>> {
         let layout = repair.geometry.shard(0).layout();
         let layout = layout.map_err(|error| FinalFailure::new(None, error.into()))?;
@@ -177,7 +177,7 @@ impl<'r> Attempts<'r> {
         Ok(Attempts { repair, layout, task, nodes, chunks, given_up })
     }
 
-    /// The first plan as long as nobody is left out, else a new one.
+    /// The first plan as long as no agent is left out, else a new one.
     ///
     /// # Errors
     /// Too few chunks are left; that may pass if it is for agents that could not be reached.

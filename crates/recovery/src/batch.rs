@@ -86,7 +86,7 @@ impl Rules {
         Ok(Rules { candidates, seed })
     }
 
-    /// The strategy that somebody named.
+    /// The strategy that was named.
     #[must_use]
     pub fn named(&self) -> Option<&'static str> {
         match self.candidates[..] {

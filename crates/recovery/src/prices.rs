@@ -42,7 +42,7 @@ impl Prices {
     }
 }
 
-/// Strategies that are tried when nobody names one: those that follow rules, so that each object's
+/// Strategies that are tried by default: those that follow rules, so that each object's
 /// plan is had at once. The first one's is what would have been without prices.
 const RULES: [&str; 4] = ["hub", "central", "pipeline", "ppr"];
 

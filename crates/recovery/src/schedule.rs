@@ -107,7 +107,7 @@ pub(crate) enum Next {
     End,
 }
 
-/// See the module. Several repairs may be under way: whoever carries one out asks for it by
+/// See the module. Several repairs may be under way: the thread that carries one out asks for it by
 /// [`Scheduler::take`] and tells its end by [`Scheduler::ended`].
 #[derive(Debug)]
 pub(crate) struct Scheduler {

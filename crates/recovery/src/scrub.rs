@@ -67,7 +67,7 @@ impl ScrubSchedule {
         u64::try_from(self.every.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// When the next part is due, in ms since 1970. A clock that was set back makes nobody wait
+    /// When the next part is due, in ms since 1970. A clock that was set back makes no scrub wait
     /// longer than the time between two rounds.
     pub fn due_ms(&self, now: Now) -> u64 {
         match self.position.is_under_way() {

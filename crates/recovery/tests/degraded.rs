@@ -154,7 +154,7 @@ fn every_strategy_streams_what_is_lost_and_little_more() {
 fn helpers_are_asked_where_the_reader_gains() {
     let scene = Scene::new("clay:4+2", 7, 512 << 10, 32 << 20);
     let chunk = 4 << 20;
-    // Nothing is lost: nobody is asked.
+    // Nothing is lost: no agent is asked.
     let whole = scene.right(&scene.agents(), chunk..2 * chunk);
     assert_eq!((&whole.strategy[..], whole.bytes_received), ("direct", chunk as u64));
     scene.stop(1);
@@ -224,7 +224,7 @@ fn a_corrupt_helper_is_decoded_around() {
     let report = scene.right(&helpers, 0..300_000);
     assert_eq!(report.notes.len(), 1, "{report:?}");
     assert!(report.notes[0].contains("shard 5"), "{report:?}");
-    // Folders have nobody who could help.
+    // Folders have no helpers.
     let mut alone = scene.config.clone();
     alone.node.iter_mut().for_each(|node| node.url = "file:///nowhere".to_owned());
     let nobody = HelpingAgents::new(&scene.network, &alone, &|| [1; 16]).by("hub").unwrap();

@@ -202,7 +202,7 @@ impl Volume {
         if !matches!(look_up(rim, clone), Err(VolumeError::NoVolume { .. })) {
             return Err(VolumeError::Exists { name: clone.to_owned() });
         }
-        // First of all nobody may remove what it needs.
+        // First of all its needs are kept from removal.
         let (origin, map) = change_origin(rim, name, |found| {
             let at = position(found, name, snapshot)?;
             found.snapshot[at].clones.push(clone.to_owned());
@@ -249,7 +249,7 @@ impl Volume {
                 return Err(VolumeError::Usage { what });
             }
         }
-        // Whoever opens it now loses, or this does.
+        // A process that opens it now loses, or this one does.
         let mut last = found.clone();
         last.generation += 1;
         swap(rim, name, Some(held.run), &last)?;
@@ -371,7 +371,7 @@ impl Volume {
 }
 
 /// Returns whether a file of a node is a log of a volume's that its description has no use for.
-/// Logs of later generations are somebody's who is about to take the volume over.
+/// Logs of later generations belong to a process that is about to take the volume over.
 fn is_left(held: &Descriptor, node: &str, file: &str) -> bool {
     let log = file.strip_suffix(".closed").unwrap_or(file);
     let rest = log.strip_prefix(&held.id[..]).and_then(|rest| rest.strip_prefix('.'));
@@ -469,7 +469,7 @@ fn release_origin(rim: &Rim, origin: &str, snapshot: &str, clone: &str) -> Resul
     }
 }
 
-/// Replaces what is said of a volume that clones were made of; who writes that one changes it now
+/// Replaces what is said of a volume that clones were made of; its writer changes it now
 /// and then, too.
 fn change_origin<T>(
     rim: &Rim,

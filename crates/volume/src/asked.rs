@@ -1,5 +1,5 @@
-//! Changes of a volume in use: whoever wants one asks who serves the volume, by an object in the
-//! pool, so that nobody has to know where that one is.
+//! Changes of a volume in use: a client requests one of the volume's server, by an object in the
+//! pool, so that no client has to know where the server is.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::kept::lock;
 use crate::volume::Volume;
 use crate::{DATA, Result, Rim, VolumeError, Worked};
 
-/// A request that is older than this is nobody's any more.
+/// A request that is older than this is abandoned.
 const STALE_MS: u64 = 120_000;
 /// Most bytes of a request.
 const MOST: u64 = 4096;
@@ -119,7 +119,7 @@ fn read(rim: &Rim, place: &str) -> Result<Option<LiveRequest>> {
         Err(PoolError::NoObject { .. }) => return Ok(None),
         got => got?,
     };
-    // What cannot be read is nobody's request.
+    // An unreadable object is no request.
     let found = toml::from_str(&String::from_utf8_lossy(&text)).ok();
     Ok(found.filter(|request: &LiveRequest| request.change().is_some()))
 }
@@ -132,11 +132,11 @@ fn write(rim: &Rim, place: &str, request: &LiveRequest) -> Result<()> {
 }
 
 impl Volume {
-    /// Asks whoever serves a volume to change it. `wait` lets some time pass, and says whether to
+    /// Asks the server of a volume to change it. `wait` lets some time pass, and says whether to
     /// go on.
     ///
     /// # Errors
-    /// It cannot be done; it was refused, or nobody answered.
+    /// It cannot be done; it was refused, or no server answered.
     pub fn ask(
         rim: &Rim,
         name: &str,
@@ -178,10 +178,10 @@ impl Volume {
         }
     }
 
-    /// Does what somebody asked of who serves this volume, see [`Volume::ask`].
+    /// Does what clients asked of this volume's server, see [`Volume::ask`].
     ///
     /// # Errors
-    /// The pool cannot be read. What cannot be done is told to who asked.
+    /// The pool cannot be read. The client gets the error of a change that cannot be done.
     pub fn answer(&self) -> Result<Worked> {
         let place = place_of(&lock(&self.held).descriptor.id);
         let Some(request) = read(&self.rim, &place)? else { return Ok(Worked::Nothing) };

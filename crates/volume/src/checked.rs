@@ -1,4 +1,4 @@
-//! The bytes of a log's copies, looked at while nobody writes them. Nothing is changed.
+//! The bytes of a log's copies, looked at while no process writes them. Nothing is changed.
 
 use std::collections::BTreeSet;
 
@@ -43,8 +43,8 @@ impl LogCheck {
 
 impl Volume {
     /// Compares the copies of a volume's log, batch by batch. `None`: the volume was closed, or
-    /// somebody writes it, who would have it look damaged. Copies that cannot be opened are left to
-    /// [`Volume::log_report`].
+    /// a process writes it, which would make it look damaged. Copies that cannot be opened are left
+    /// to [`Volume::log_report`].
     ///
     /// # Errors
     /// [`crate::VolumeError::NoVolume`]; what keeps its description, its map or the headers of its

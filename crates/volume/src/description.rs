@@ -69,7 +69,7 @@ pub(crate) fn look_up(rim: &Rim, volume: &str) -> Result<Held> {
 /// the identity of what is there then.
 ///
 /// # Errors
-/// [`VolumeError::Deposed`]: somebody else changed it.
+/// [`VolumeError::Deposed`]: another writer changed it.
 pub(crate) fn swap(
     rim: &Rim,
     volume: &str,

@@ -123,7 +123,7 @@ pub(crate) fn trust_of(rim: &Rim, found: &Descriptor) -> Result<Trust> {
     Ok(sealer.map_or(Trust::Checksums, Trust::Seal))
 }
 
-/// Removes logs that nobody needs, where they can be reached.
+/// Removes logs that are not needed, where they can be reached.
 pub(crate) fn remove_logs<'a>(rim: &Rim, copies: impl Iterator<Item = &'a LogCopy>) {
     let pool = rim.pool();
     for copy in copies {
@@ -216,7 +216,7 @@ pub(crate) fn begin(
         (new.generation, new.first_seq) = (number, first);
         new.log.clone_from(&generation.places);
         new.log_key = generation.trust.key();
-        // Where that fails it may be there all the same, seen by whoever comes next: the new log
+        // Where that fails it may be there all the same, seen by the next writer: the new log
         // stays, with all that it has.
         let run = swap(rim, volume, Some(held.run), &new)?;
         let before = std::mem::replace(held, Held { descriptor: new, run });

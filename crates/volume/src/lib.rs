@@ -10,7 +10,7 @@
 //! Implementation of a Log-Structured File System", and LSVD, EuroSys 2022.)
 //!
 //! One writer at a time: the volume's description in the pool is replaced only by who knows the
-//! version in force, and whoever takes a volume over closes its log first.
+//! version in force, and a writer that takes a volume over closes its log first.
 //!
 //! No randomness and no sockets live here, and no clock and no thread but in [`Running`] and those
 //! that write the copies of the log.

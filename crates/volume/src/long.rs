@@ -1,8 +1,8 @@
 //! Long writes: they go straight into segments, and never through the log.
 //!
 //! Such a segment is in the pool before anybody hears of it. Then an empty batch in the log says
-//! that it counts, and makes sure that this writer still is the one: whoever opens the volume later
-//! takes segments up to the last batch that is there.
+//! that it counts, and makes sure that this writer still is the one: the next process that opens
+//! the volume takes segments up to the last batch that is there.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};

@@ -51,7 +51,7 @@ pub struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// For writing, unless somebody else does.
+    /// For writing, unless another process does.
     pub fn of(writer: &str) -> OpenRequest {
         OpenRequest { writer: writer.to_owned(), take_over: false, read_only: false }
     }
@@ -80,7 +80,7 @@ impl Volume {
         loop {
             let held = look_up(rim, name)?;
             match open_version(rim, name, req, held) {
-                // Somebody changed its description meanwhile: a snapshot, or another writer.
+                // Its description was changed meanwhile: a snapshot, or another writer.
                 Err(VolumeError::Deposed { .. }) if tries < 3 => tries += 1,
                 end => return end,
             }
@@ -148,7 +148,7 @@ pub(crate) fn sealed(
     Ok((state, absent))
 }
 
-/// Takes the log from whoever has it, and reads what its copies hold.
+/// Takes the log from its writer, and reads what its copies hold.
 fn close_logs(
     rim: &Rim,
     name: &str,

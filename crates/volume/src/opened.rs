@@ -133,7 +133,7 @@ mod tests {
         }
         assert_eq!((opened.known.len(), opened.queue.len()), (3 * OPEN, OPEN));
         assert!(opened.known[&id(0)].open && !opened.known[&id(1)].open);
-        // Whoever is asked for again is read without being looked up.
+        // A manifest that is kept is read without a lookup.
         let again = opened.get(&id(1)).unwrap();
         let mut part = [0; 4096];
         assert!(again.read_unchecked(&pool, 60_000, &mut part));

@@ -31,7 +31,7 @@ pub(crate) struct Sealing {
 
 /// Returns whether sealing is so far ahead of clients that it may rest.
 pub(crate) fn is_ahead(at: &Sealing) -> bool {
-    // Clients wait when another one is closed, so that one is not waited for.
+    // Clients wait when another one is closed, so it is not waited for.
     let urgent = at.closed >= MAX_CLOSED;
     // Done at two thirds, with a quarter done before anything comes.
     let due = at.size / 4
@@ -75,13 +75,13 @@ mod tests {
         let at = |done, filled, closed| {
             is_ahead(&Sealing { done, size: 1000, filled, capacity: 100, closed })
         };
-        // Nobody writes: a quarter is done at once, more when there is more.
+        // No client writes: a quarter is done at once, more when there is more.
         assert!(!at(0, 0, 1) && !at(250, 0, 1) && at(260, 0, 1));
         assert!(!at(260, 10, 1) && at(400, 10, 1));
         // At two thirds all of it is due, and what is done is done.
         assert!((0..1000).all(|done| !at(done, 67, 1)));
         assert!(!at(1000, 0, 1));
-        // Where clients are about to wait nobody rests.
+        // Where clients are about to wait there is no rest.
         assert!((0..1000).all(|done| !at(done, 0, 2)));
         let empty = Sealing { done: 0, size: 0, filled: 0, capacity: 0, closed: 1 };
         assert!(!is_ahead(&empty));

@@ -77,7 +77,7 @@ impl Batch {
     /// Tells everybody that it is durable, or why it is not.
     pub fn end(self, end: Result<()>) {
         let end = end.map_err(Arc::new);
-        // Whoever hears of it sends more, into the same memory if it is free by then.
+        // A client that gets its answer sends more, into the same memory if it is free by then.
         drop(self.ops);
         self.dones.into_iter().for_each(|done| done(end.clone()));
     }
@@ -170,7 +170,7 @@ impl<'a> Queue<'a> {
     /// Puts back what was taken up last.
     pub fn put_back(&mut self, batch: Batch) {
         self.bytes += batch.bytes();
-        // Nobody else has it: it was not begun.
+        // No thread has it: it was not begun.
         let ops = Arc::try_unwrap(batch.ops).unwrap_or_else(|ops| ops.to_vec());
         ops.into_iter().zip(batch.dones).rev().for_each(|one| self.waiting.push_front(one));
     }

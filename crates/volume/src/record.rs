@@ -48,10 +48,10 @@ const ENTRY: usize = 24;
 const DATA: u32 = 1;
 const FREED: u32 = 2;
 
-/// By what batches are told from what somebody else wrote to a node.
+/// Authentication of batches, against writes of others to a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Their checksums: nobody is expected to forge them.
+    /// Their checksums: no forgery is expected.
     #[default]
     Checksums,
     /// The seal of a key.

@@ -33,9 +33,10 @@ impl Volume {
     }
 
     /// Looks whether the pool has changed, and whether nodes that were away are back. A log must
-    /// not stay on a node that is being emptied, or is no part of the pool any more: whoever opens
+    /// not stay on a node that is being emptied, or is no part of the pool any more: a process that
+    /// opens
     /// the volume later would not look there. Nor may it stay sealed by a key that seals no more,
-    /// which whoever opens the volume later may not have.
+    /// which the next process that opens the volume may not have.
     /// Returns whether the log was moved.
     ///
     /// # Errors
@@ -98,7 +99,7 @@ impl Volume {
         }
     }
 
-    /// Somebody else writes this volume now.
+    /// Another process writes this volume now.
     pub(crate) fn depose(&self) -> VolumeError {
         self.deposed.store(true, Ordering::Release);
         VolumeError::Deposed { name: self.name.clone() }

@@ -146,7 +146,7 @@ fn keep_all(volume: &Volume, ending: &AtomicBool, limit: u64) {
             attended = Instant::now();
             // What fails here fails at the next write too, and is said there.
             let _ = volume.attend();
-            // Whoever asked gives up after a while.
+            // The client gives up after a while.
             let _ = volume.answer();
         }
         pacer.start();

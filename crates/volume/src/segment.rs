@@ -120,7 +120,7 @@ impl SegmentHead {
         pages(self.blocks.len(), self.freed.len(), !self.origins.is_empty())
     }
 
-    /// Blocks that a header takes which begins with these bytes; `None`: it is none.
+    /// Blocks that a header takes which begins with these bytes; `None`: they are no header.
     pub fn pages_of(start: &[u8]) -> Option<usize> {
         let mut fields = Fields::new(start);
         if fields.array()? != MAGIC {

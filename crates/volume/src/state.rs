@@ -611,7 +611,7 @@ impl State {
     pub fn moment(&self) -> Moment {
         let next_number = self.in_flight.first().copied().unwrap_or(self.next_number);
         let segment = |slot: &Slot| {
-            // Dead ones too: should nobody come to removing them, whoever opens the volume will.
+            // Dead ones too: if they are not removed, the next writer does it.
             matches!(slot.stage, Stage::Sealed | Stage::Dead).then(|| slot.referenced())
         };
         let (volume, size, log_seq) = (self.volume, self.size, self.log_seq);

@@ -14,7 +14,7 @@ use crate::{BLOCK, Op, Volume};
 
 /// Long writes on their way at a time: one encodes while another syncs.
 const UNDER_WAY: usize = 2;
-/// Long writes after which others may have the volume: whoever looks at its nodes, say.
+/// Long writes after which others may have the volume: a check of its nodes, say.
 const MOST: usize = 32;
 /// Interval at which the ends of uploads are looked for.
 const GLANCE: Duration = Duration::from_micros(300);

@@ -1,5 +1,5 @@
 //! Reports on logs for operators: repairs rebuild objects, and a log is none. Its writer
-//! moves it away from a node that fails or leaves; where there is no writer nobody does.
+//! moves it away from a node that fails or leaves; where there is no writer it stays.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl Volume {
         Ok(Some(LogReport { volume, writer, copies, key }))
     }
 
-    /// Closes a volume that nobody uses, as its writer would have: what only its log had is in
+    /// Closes a volume that is not in use, as its writer would have: what only its log had is in
     /// objects of the pool then, which repairs rebuild.
     ///
     /// # Errors

@@ -49,8 +49,8 @@ impl Op<'_> {
 
 /// An open volume; usable from several threads.
 ///
-/// Every write that was acknowledged is found by whoever opens the volume later, whatever ends this
-/// process, as long as no more nodes are lost than the pool's codes bear.
+/// Every write that was acknowledged is found by the process that opens the volume later, whatever
+/// ends this process, as long as no more nodes are lost than the pool's codes tolerate.
 ///
 /// ```
 /// # use std::{collections::BTreeMap, sync::Arc, sync::atomic::{AtomicU8, Ordering}};
@@ -85,7 +85,7 @@ pub struct Volume {
     pub(crate) state: Mutex<State>,
     /// A buffer was sealed, or closed.
     pub(crate) moved_on: Condvar,
-    /// Held by whoever commits.
+    /// Held during a commit.
     pub(crate) generation: Mutex<Generation>,
     pub(crate) held: Mutex<Held>,
     pub(crate) sealer: Mutex<()>,
@@ -157,7 +157,7 @@ impl Volume {
     }
 
     /// Writes, in this order; all of it is durable in all copies of the log when this returns, and
-    /// readers see it. Writers that come while another commits wait for it: whoever serves many
+    /// readers see it. Writers that come while another commits wait for it: a server of many
     /// hands over what has come meanwhile as one list, which is one commit.
     ///
     /// # Errors
@@ -295,7 +295,7 @@ impl Volume {
                 so_far.log_bytes += (bytes.len() * generation.places.len()) as u64;
                 so_far.commits += 1;
             });
-            // Nobody else has it any more, or it is made anew.
+            // It is not shared any more, or it is made anew.
             generation.scratch = Arc::try_unwrap(bytes).unwrap_or_default();
             match end {
                 Ok(()) => {
@@ -308,7 +308,7 @@ impl Volume {
         }
     }
 
-    /// Waits until a batch can be taken up; where nobody seals, this one does.
+    /// Waits until a batch can be taken up; where no thread seals, this one does.
     pub(crate) fn wait_for_room(&self, len: u64) -> Result<(u64, Room)> {
         loop {
             let state = lock(&self.state);

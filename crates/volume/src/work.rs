@@ -300,7 +300,7 @@ impl Volume {
     }
 
     /// Removes segments that neither the map nor the checkpoint needs. That this writer still is
-    /// the one is made sure first, after all blocks were moved: whoever comes next begins with them
+    /// the one is made sure first, after all blocks were moved: the next writer begins with them
     /// where they are now.
     fn remove_dead(&self, kept: &Kept) -> Result<Worked> {
         let dead = lock(&self.state).dead(kept.covered);
@@ -371,7 +371,7 @@ impl Volume {
     }
 }
 
-/// The header of a segment; `None`: it cannot be had.
+/// The header of a segment; `None`: it cannot be read.
 pub(crate) fn read_head(
     rim: &crate::Rim,
     volume: &str,

@@ -32,7 +32,7 @@ impl Agent {
         let owner = pending.connection;
         let held = self.tasks.entry(id).or_insert_with(|| Held::new(now, owner));
         held.seen = now;
-        // Whoever hands out the task says for whom it is done.
+        // The coordinator that hands out the task gives its priority.
         held.priority = match pending.priority {
             Priority::Client => Priority::Client,
             _ => Priority::Repair,

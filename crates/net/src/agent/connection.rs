@@ -23,7 +23,7 @@ pub(super) struct Pending {
     pub slot: Option<Slot>,
     /// A lock that waits.
     pub wait: bool,
-    /// The task that it is a job of; then nobody waits for an answer.
+    /// The task that it is a job of; then no client waits for an answer.
     pub task: Option<TaskId>,
 }
 

@@ -1,6 +1,6 @@
 //! Fragments of a task for a node that fetches them.
 //!
-//! A reader of a lost chunk is a node of the plan, but no agent: nobody can connect to it. What it
+//! A reader of a lost chunk is a node of the plan, but no agent: no peer can connect to it. What it
 //! is to get waits here until it asks. What was handed out counts as sent, so a task goes on as far
 //! as its reader asks, and no further than its own windows reach.
 
@@ -11,7 +11,7 @@ use super::ConnectionId;
 use super::connection::Pending;
 use crate::task::Fragment;
 
-/// Somebody who fetches.
+/// A reader that fetches.
 #[derive(Debug)]
 struct Taker {
     pending: Pending,
@@ -39,7 +39,7 @@ impl FetchQueue {
         self.waiting.insert((fragment.window, self.count), fragment);
     }
 
-    /// Somebody asks for fragments of windows below one.
+    /// A reader asks for fragments of windows below one.
     pub fn ask(&mut self, pending: Pending, below: u64, max: u32, until: Duration) {
         self.below = self.below.max(below);
         self.takers.push_back(Taker { pending, max: max as usize, until });
@@ -65,12 +65,12 @@ impl FetchQueue {
         Some((taker.pending, fragments))
     }
 
-    /// When somebody is to be answered although there is nothing.
+    /// The time of the next answer without fragments.
     pub fn wake_at(&self) -> Option<Duration> {
         self.takers.iter().map(|taker| taker.until).min()
     }
 
-    /// Nobody answers requests of a connection that ended.
+    /// Drops the requests of a connection that ended.
     pub fn forget(&mut self, connection: ConnectionId) {
         self.takers.retain(|taker| taker.pending.connection != connection);
     }
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(next(&mut fetch_queue, 0), Some((1, vec![(2, 1), (2, 2)])));
         assert_eq!(next(&mut fetch_queue, 0), Some((2, vec![(2, 3)])));
         assert_eq!(next(&mut fetch_queue, 0), Some((3, vec![(3, 1)])));
-        // Window 4 is too far, until somebody asks for it; whoever waits then gets it.
+        // Window 4 is too far, until a reader asks for it; a reader that waits then gets it.
         assert_eq!(
             (next(&mut fetch_queue, 0), fetch_queue.wake_at()),
             (None, Some(Duration::from_secs(1)))

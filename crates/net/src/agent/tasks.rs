@@ -57,7 +57,7 @@ pub(super) struct Held {
     pub priority: Priority,
 }
 
-/// Somebody who wants to know how far a task is.
+/// A request for the progress of a task.
 #[derive(Debug)]
 struct Watcher {
     /// When it hears.
@@ -497,9 +497,9 @@ impl Agent {
         each.min()
     }
 
-    /// Requests of a connection that ended are answered by nobody.
+    /// Requests of a connection that ended get no answer.
     pub(super) fn forget_in_tasks(&mut self, connection: ConnectionId) {
-        // Nobody will send the rest of what has not arrived as a whole.
+        // No peer will send the rest of what has not arrived as a whole.
         self.tasks.retain(|_, held| held.task.is_some() || held.owner != connection);
         let other = |pending: &Pending| pending.connection != connection;
         for held in self.tasks.values_mut() {

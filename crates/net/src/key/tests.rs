@@ -107,7 +107,7 @@ fn issued_keys_end() {
     cluster.issue(&path("short"), PeerRole::Client, Duration::ZERO).unwrap();
     let why = ClusterKey::load(&path("short")).unwrap_err().to_string();
     assert!(why.contains("has ended"), "{why}");
-    // Who changes what the file says is not believed by others.
+    // A key file that was edited is not trusted by others.
     let text = fs::read_to_string(path("short")).unwrap();
     let text: String = text
         .lines()

@@ -213,7 +213,7 @@ messages! {
         /// Bytes there are.
         have: u64,
     }
-    /// Nobody wants the reply to a request any more. Has no reply of its own; the request is still
+    /// The reply to a request is no longer wanted. Has no reply of its own; the request is still
     /// answered, by `Failed` or by what was done before this came.
     19 Request Cancel {
         /// The request.
@@ -379,7 +379,7 @@ messages! {
         free: u64,
     }
     /// Makes a log: a file of its full length that this connection writes in place, until the
-    /// connection ends or somebody else closes it.
+    /// connection ends or another client closes it.
     39 Request CreateLog {
         /// Its name.
         name: String,
@@ -394,7 +394,7 @@ messages! {
         /// The first byte.
         offset: u64,
     }
-    /// Takes a log from whoever writes it; no sync of that one succeeds any more.
+    /// Takes a log from its writer, whose syncs fail from then on.
     41 Request CloseLog {
         /// Its name.
         name: String,

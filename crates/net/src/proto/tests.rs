@@ -101,7 +101,7 @@ proptest! {
         prop_assert!(parse(&frame.encode(a), b).is_err());
     }
 
-    /// Bodies that nobody made: no panic, and what is accepted means what it says.
+    /// Arbitrary bodies: no panic, and what is accepted means what it says.
     #[test]
     fn any_body_is_read_or_refused(
         kind in 0..40u16, body in proptest::collection::vec(any::<u8>(), 0..200),

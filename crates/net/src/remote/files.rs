@@ -119,7 +119,7 @@ impl Drop for RemoteReader {
     fn drop(&mut self) {
         let (peer, handle) = &*locked(&self.open);
         if !peer.has_ended() {
-            // Nobody waits for the answer.
+            // The answer is not waited for.
             let close = Message::Close { handle: *handle };
             drop(self.remote.begin(peer, close, Bytes::new(), PATIENCE));
         }
@@ -202,7 +202,7 @@ pub(super) fn write_all(
         synced.map_err(|error| fail(error, Operation::Sync, &file.name))?;
         Ok(file)
     };
-    // All are told that they are closed before the first is dropped, which waits for it.
+    // All closes are sent before the first is dropped, which waits for it.
     let ended: Vec<Result<RemoteAppender, StoreError>> = syncing.into_iter().map(end).collect();
     ended.into_iter().map(|end| end.map(drop)).collect()
 }

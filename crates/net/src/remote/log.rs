@@ -97,7 +97,7 @@ impl LogFile for RemoteLog {
 impl Drop for RemoteLog {
     fn drop(&mut self) {
         if !self.peer.has_ended() {
-            // Waited for, so that nobody takes it for a log with a writer.
+            // Waited for, so that it does not pass for a log with a writer.
             let close = Message::Close { handle: self.handle };
             let _ = self.remote.ask(&self.peer, close, PATIENCE);
         }

@@ -86,7 +86,7 @@ fn a_chunk_that_leaves_is_copied_and_rebuilt_where_it_cannot_be() {
     let codec = codec("clay:3+2");
     let mut repair = repair(&codec, 1, "hub");
     repair.nodes[1].shards = vec![(1, "shard.1".to_owned())];
-    // It is not on its way elsewhere: nobody may read what is to be rebuilt.
+    // It is not on its way elsewhere: no agent may read the shard that is to be rebuilt.
     let attempts = Attempts::new(&repair, TASK).unwrap();
     assert_eq!(attempts.plan().unwrap().helpers, [0, 2, 3, 4]);
     repair.copies = true;
@@ -120,7 +120,7 @@ fn a_given_plan_is_what_it_begins_with_and_no_more() {
     let attempt = attempts.begin(attempts.plan().unwrap(), [0]);
     let done = attempts.done(attempt, Vec::new());
     assert_eq!((done.strategy, done.given), ("hub", false));
-    // Whoever is given none has one made.
+    // Without a first plan one is made.
     repair.first = None;
     let mut attempts = Attempts::new(&repair, TASK).unwrap();
     let attempt = attempts.begin(attempts.plan().unwrap(), [0]);

@@ -2,7 +2,7 @@
 //!
 //! The nodes of a repair move together, so a slow one shows by what it does while all are slow: it
 //! is the only one of those furthest behind that does not wait for pieces of others. That alone is
-//! no fault, since somebody is always the slowest; it is one when the repair also gets on at a
+//! no fault, since one node is always the slowest; it is one when the repair also gets on at a
 //! small part of the pace that it had, or not at all, and so do the repairs beside it: what is slow
 //! while others are fast only waits for links that it shares with them.
 //!

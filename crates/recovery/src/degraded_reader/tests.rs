@@ -93,7 +93,7 @@ fn only_who_sends_to_the_reader_is_asked_and_no_further_than_it_takes() {
     let again = requests(reader.answered(NOW, &takes[0], taken(2)));
     let Message::Fetch { below, .. } = again[0].message else { unreachable!() };
     assert_eq!((below, reader.received()), (10, 3 * 512));
-    // An agent with nothing to send for a long time is told that it may go on.
+    // An agent with nothing to send for a long time gets leave to go on.
     for window in 3..6 {
         let take = requests(reader.answered(NOW, &takes[0], taken(window)));
         assert_eq!(names(&take), ["Fetch"]);

@@ -186,7 +186,7 @@ impl Drop for Stream {
         if self.act(todo).is_err() {
             return;
         }
-        // Agents keep a task for a minute that nobody ends, and only so many.
+        // Agents keep a task for a minute that is not ended, and only so many.
         let until = self.network.now() + FAREWELL;
         while !self.reader.is_clear() {
             let left = until.saturating_sub(self.network.now());

@@ -124,7 +124,7 @@ impl PoolRecovery<'_> {
     /// # Errors
     /// No such strategy or node; another one recovers the pool ([`NetError::Taken`]); the pool
     /// cannot be opened at all; the index. An object that
-    /// cannot be repaired is told in the report, and the others are.
+    /// cannot be repaired is in the report, and the others are.
     pub fn run(&self) -> Result<PoolRecovered> {
         let start = self.network.now();
         let rules = Rules::new(&self.options.strategy, self.options.seed);

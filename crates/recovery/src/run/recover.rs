@@ -87,8 +87,8 @@ impl PlacedRepair<'_> {
         }
     }
 
-    /// Stripes that are in the part of each target. Whoever wrote to them before has ended when
-    /// this returns.
+    /// Stripes that are in the part of each target. The tasks that wrote to them before have ended
+    /// when this returns.
     fn resume(&self, network: &Network) -> Result<Vec<u64>, Box<FinalFailure>> {
         let stripes = self.targets.iter().map(|(chunk, node, part, _)| {
             let message = Message::Resume {

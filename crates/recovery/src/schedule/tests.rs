@@ -166,7 +166,7 @@ fn a_node_that_stays_away_is_waited_for_and_then_given_up() {
     scheduler.missing(at(12), ids(&["b"]));
     assert_eq!(away(&scheduler, 21), [false, false]);
     assert_eq!(away(&scheduler, 22), [false, true]);
-    // Nobody can be found to agree: that is said, and not waited for.
+    // No quorum can be found: that is said, and not waited for.
     assert!(matches!(scheduler.idle(at(22)), Next::End));
     assert_eq!(scheduler.report().missing, ["b"]);
 }
@@ -212,12 +212,12 @@ fn what_is_waited_for_is_told_with_its_end_and_what_ends_first_before_the_rest()
     let nodes = [(WaitReason::Node, 700_000), (WaitReason::Node, 730_000)];
     let scrub = (WaitReason::Scrub, 86_400_001);
     assert_eq!(told(&scheduler, 130), [nodes[0], nodes[1], scrub]);
-    // Nothing can be done: then the next look is told too.
+    // Nothing can be done: then the next survey is shown too.
     let Next::Rest(rest) = scheduler.idle(at(140)) else { panic!("it stays") };
     scheduler.enter(at(140), Phase::Waiting, Some(rest));
     assert_eq!(told(&scheduler, 140), [(WaitReason::Look, 170_000), nodes[0], nodes[1], scrub]);
     assert_eq!(scheduler.state(at(140)).phase, Phase::Waiting);
-    // The first one is given up, and nobody waits for it any more.
+    // The first one is given up, and not waited for any more.
     scheduler.enter(at(710), Phase::Surveying, None);
     assert_eq!(told(&scheduler, 710), [nodes[1], scrub]);
 }

@@ -1,7 +1,7 @@
 //! Processes that use a simulated cluster from outside: programs that block, as `kiln get` does.
 //!
 //! Each has a thread of its own, or several, but one of all runs at a time, and only while the
-//! virtual time stands still: whoever waits for an answer lets things happen until somebody has
+//! virtual time stands still: a thread that waits for an answer lets things happen until one has
 //! one, and then the seed says who goes on. So a program of any depth can be simulated as it is,
 //! and a seed always gives the same run.
 
@@ -118,7 +118,7 @@ impl Cluster {
     }
 }
 
-/// Gives the turn to somebody else when a thread ends, however it ends.
+/// Gives the turn to another thread when a thread ends, however it ends.
 struct Leaves<'a> {
     thread: usize,
     /// Its process ends with it.
@@ -303,7 +303,8 @@ impl Client {
     }
 
     /// Ends all that goes wrong: hosts come back, links and disks do what they should from now
-    /// on. Hosts without a disk ([`super::What::Lose`]) get an empty one; their numbers are told.
+    /// on. Hosts without a disk ([`super::What::Lose`]) get an empty one; their numbers are
+    /// returned.
     pub fn heal(&self) -> Vec<usize> {
         self.shared.world().heal()
     }
@@ -382,7 +383,7 @@ impl VirtualRuntime for Outlook {
     fn join(&self, threads: &[usize]) {
         let done = |number: &usize| {
             let thread = &self.shared.world().clients.threads[*number];
-            // Its number may be somebody else's by now.
+            // Its number may be another client's by now.
             thread.done || thread.client != self.client
         };
         while !threads.iter().all(done) {

@@ -55,7 +55,7 @@ impl Random {
 pub struct Faults {
     /// Agents that crash, each at a moment of its own; every second one comes back.
     pub crashes: u64,
-    /// Agents that nobody reaches for a while.
+    /// Agents that cannot be reached for a while.
     pub partitions: u64,
     /// Connections of a thousand frames that break.
     pub breaks_per_mille: u64,

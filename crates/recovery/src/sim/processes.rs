@@ -9,7 +9,7 @@ pub(super) struct Clients {
     pub threads: Vec<Thread>,
     /// The thread that has the turn.
     pub turn: Option<usize>,
-    /// Why nobody can go on.
+    /// The reason that no client can go on.
     pub stuck: Option<String>,
 }
 

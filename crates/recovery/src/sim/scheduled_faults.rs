@@ -31,14 +31,14 @@ pub enum What {
     },
     /// All hosts lose power at once and come back after moments of their own.
     Outage,
-    /// Nobody reaches a host for so long; nobody is told.
+    /// A host cannot be reached for so long, without an error.
     Cut {
         /// The host.
         host: usize,
         /// Its duration.
         time: Duration,
     },
-    /// A client reaches nobody for so long.
+    /// A client reaches no host for so long.
     CutClient {
         /// The client.
         client: usize,

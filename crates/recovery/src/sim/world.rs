@@ -26,7 +26,7 @@ use kiln_net::task::Fragment;
 use kiln_net::{Answer, DiskSet};
 use kiln_net::{NetError, NetOperation, Result};
 
-/// A connection to somebody who cannot be reached is given up after so long.
+/// A connection to a host that cannot be reached is given up after so long.
 const CONNECT: Duration = Duration::from_secs(5);
 /// A longer cut kills a connection on which something was sent meanwhile.
 const RESEND: Duration = Duration::from_secs(10);
@@ -68,12 +68,12 @@ pub(super) struct Host {
     agent: Option<Agent>,
     pub disk: MemoryBackend,
     pub health: Arc<Health>,
-    /// Gone with its disk, until somebody gives it another one.
+    /// Gone with its disk, until it gets another one.
     pub lost: bool,
     files: Arc<DiskSet>,
     /// Counts its lives: what was meant for an earlier one is lost.
     life: u64,
-    /// Nobody reaches it until then.
+    /// It cannot be reached until then.
     pub cut_until: Duration,
     /// When it is to be woken next.
     tick: Option<Duration>,
@@ -408,7 +408,7 @@ impl World {
         host.agent.is_some() && host.life == wire.to_life && !cut
     }
 
-    /// Returns whether somebody between the two swallows what is sent, so that nobody is told.
+    /// Returns whether a cut link swallows the frames without an error.
     fn swallowed(&self, wire: &Wire) -> bool {
         wire.outside.is_some() && self.hosts[wire.to].agent.is_some() && !self.reached(wire)
     }

@@ -50,7 +50,7 @@ impl History {
         self.objects.get_mut(name).unwrap()[change].began = Duration::MAX;
     }
 
-    /// Names that somebody wanted to put.
+    /// Names that clients wanted to put.
     pub fn names(&self) -> Vec<String> {
         self.objects.keys().cloned().collect()
     }
@@ -85,8 +85,8 @@ impl History {
     /// Notes what a reader of a whole object found; `false`: a reader before it saw something newer
     /// that it cannot have gone back from.
     ///
-    /// A change takes place once. So nobody sees it again after something else was seen, and nobody
-    /// sees what was acknowledged before a change began that was seen already.
+    /// A change takes place once. So no reader sees it again after something else was seen, and
+    /// none sees what was acknowledged before a change began that was seen already.
     pub fn see(
         &mut self,
         name: &str,

@@ -43,7 +43,7 @@ impl IndexFile {
         self.kept.get(random.below(self.kept.len() as u64) as usize).cloned()
     }
 
-    /// Something happens to the file, which nobody has open; says what.
+    /// Something happens to the file, which is not open; says what.
     pub fn fault(&mut self, random: &mut Random) -> &'static str {
         let paths = self.paths();
         let mut now: Copy = paths.each_ref().map(|path| std::fs::read(path).unwrap_or_default());

@@ -9,7 +9,7 @@ const MARGIN: Duration = Duration::from_secs(10);
 /// The hosts that are hurt, and when that was last done to them.
 ///
 /// A host is hurt by losing its disk or getting another one (an older one, a snapshot), by rot, and
-/// by leaving the pool with what only it may have. Being away hurts nobody: what the host has comes
+/// by leaving the pool with what only it may have. Being away does no harm: what the host has comes
 /// back with it. One that is hurt stays so until a scrub that began later found everything whole.
 #[derive(Debug)]
 pub struct Losses {
@@ -34,7 +34,7 @@ impl Losses {
         true
     }
 
-    /// All that was done by then is known to be made up for; says of how many hosts.
+    /// All that was done by then is known to be rebuilt; says of how many hosts.
     pub fn whole(&mut self, since: Duration) -> usize {
         let before = self.hurt.len();
         self.hurt.retain(|_, last| last.saturating_add(MARGIN) > since);

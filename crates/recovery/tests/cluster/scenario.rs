@@ -71,7 +71,7 @@ pub struct Scenario {
     /// are restored. A disk that is rolled back, and one that missed something since the last
     /// scrub, count together: if one of a version's copies is on the first, and an older version is
     /// on the second, then both are like disks that lie. More than m of these no quorum of m + 1
-    /// of 2m + 1 bears, and any broken connection can make a disk miss something.
+    /// of 2m + 1 tolerates, and any broken connection can make a disk miss something.
     pub calm: bool,
     /// Operations of each user.
     pub operations: u64,

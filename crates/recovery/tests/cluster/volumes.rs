@@ -1,6 +1,6 @@
 //! A volume in a simulated cluster: clients that write to it and take it from each other, while
-//! nodes come, go and lose their disks. Whoever opens it finds what was acknowledged before, and
-//! nothing that was never written.
+//! nodes come, go and lose their disks. A client that opens it finds what was acknowledged before,
+//! and nothing that was never written.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ const SEGMENT: u64 = 64 << 10;
 /// Writes that an opening has numbers for.
 const NUMBERS: Tag = 1 << 20;
 
-/// One who opened the volume, and from then on had it, until somebody else did.
+/// One who opened the volume, and from then on had it, until another one did.
 struct Opening {
     generation: u64,
     began: Duration,
@@ -46,7 +46,7 @@ pub struct Openings {
 }
 
 impl Openings {
-    /// A snapshot was kept, and holds this; or nobody knows what there is now.
+    /// A snapshot was kept, and holds this; or its state is unknown now.
     fn note(&mut self, snapshot: &str, generation: u64, holds: Option<Vec<Tag>>) {
         let known = self.snapshots.get(snapshot).map_or(0, |(generation, _)| *generation);
         // One who lost the volume hears late of what it did.
@@ -178,7 +178,7 @@ fn clone_holds(rim: &Arc<Rim>, name: &str) -> Option<Vec<Tag>> {
     Some(found)
 }
 
-/// Somebody who opens the volume again and again.
+/// A client that opens the volume again and again.
 pub struct Writer<'a> {
     run: &'a ClusterRun,
     client: Arc<Client>,
@@ -203,7 +203,7 @@ impl<'a> Writer<'a> {
             self.client.sleep(millis(&mut self.random, 12_000));
             self.client.restart();
             if let Some(session) = left.take() {
-                // Somebody may have taken it meanwhile.
+                // Another client may have taken it meanwhile.
                 self.work(&session);
             }
             let Some(session) = self.open() else { continue };

@@ -19,7 +19,7 @@ pub enum Failing {
     Full,
     /// A disk does nothing any more.
     Lost,
-    /// Nothing goes wrong, but somebody else does something at that moment.
+    /// Nothing goes wrong, but another process acts at that moment.
     Rival,
 }
 

@@ -102,7 +102,7 @@ impl History {
         Ok(())
     }
 
-    /// From now on somebody may see it.
+    /// From now on a reader may see it.
     pub fn begin(&mut self, changes: &[Change]) {
         for (block, tag) in changes.iter().flat_map(Change::blocks) {
             self.possible[block].insert(tag);
@@ -116,7 +116,7 @@ impl History {
         }
     }
 
-    /// From now on somebody may see so many blocks.
+    /// From now on a reader may see so many blocks.
     fn begin_growth(&mut self, blocks: usize) {
         self.most = self.most.max(blocks);
     }
@@ -166,7 +166,7 @@ impl History {
         }
     }
 
-    /// The same for who opened the volume just now: what that one sees stays, and what was begun
+    /// The same for who opened the volume just now: its view stays, and what was begun
     /// before it came and it does not see will never be there.
     pub fn opened(&mut self, volume: &Volume, what: &str) {
         let found = self.check(volume, what);

@@ -8,7 +8,7 @@ use crate::history::History;
 
 const SIZE: u64 = 768 << 10;
 
-/// A volume that somebody writes, with all that is done behind it.
+/// A volume with a writer, with all that is done behind it.
 fn begun() -> (Cluster, Volume, History, Random) {
     let cluster = Cluster::new("rs:3+2", 8);
     let rim = cluster.rim(&[], 1);
@@ -74,7 +74,7 @@ fn whoever_wants_a_change_asks_who_uses_the_volume() {
     let rim = cluster.rim(&[], 2);
     let error = Volume::snapshot(&rim, "v", "one", "test").unwrap_err();
     assert!(matches!(error, VolumeError::InUse { .. }), "{error}");
-    // Nobody answers: nothing stays.
+    // No server answers: nothing stays.
     let (one, away) = (LiveChange::Snapshot("one"), LiveChange::RemoveSnapshot("one"));
     let error = Volume::ask(&rim, "v", one, || false).unwrap_err();
     assert!(error.to_string().contains("did not answer"), "{error}");
@@ -95,7 +95,7 @@ fn whoever_wants_a_change_asks_who_uses_the_volume() {
     }
     asked(&rim, &volume, away).unwrap();
     assert!(snapshots(&rim, "v").is_empty());
-    // Two at once: the second one is told of the first.
+    // Two at once: the second one gets an error that names the first.
     let end = Volume::ask(&rim, "v", LiveChange::Grow(2 * SIZE), || {
         let error = Volume::ask(&rim, "v", one, || true).unwrap_err();
         assert!(error.to_string().contains("asks for a size of 1572864 bytes"), "{error}");
@@ -204,7 +204,7 @@ fn a_clone_that_never_came_to_be_keeps_no_snapshot() {
     write(&volume, &mut history, &mut random, 20);
     volume.keep_snapshot("one").unwrap();
     volume.close().unwrap();
-    // Whoever makes a clone dies at some operation; only one that was made stands in the way.
+    // The maker of a clone dies at some operation; only one that was made stands in the way.
     let (mut made, mut cut) = (0, 0);
     for at in 0.. {
         let cluster = cluster.copy(at);

@@ -103,7 +103,7 @@ fn play_cuts(code: &str, nodes: usize, seed: u64) {
             let ops: Vec<Op<'_>> = planned.iter().map(Planned::op).collect();
             if volume.write(&ops).is_ok() {
                 model.apply(&ops);
-                // What fails behind is nobody's loss.
+                // Failures in the background lose nothing.
                 let _ = (volume.seal(), volume.keep());
                 continue;
             }
@@ -112,7 +112,7 @@ fn play_cuts(code: &str, nodes: usize, seed: u64) {
             model.settle(&ops, &open(&cluster.rim(&[], random.next())), &what);
             break;
         }
-        // The log of whoever looked is left as after a crash.
+        // The reader's log is left as after a crash.
         cluster.crash(random.next());
     }
 }

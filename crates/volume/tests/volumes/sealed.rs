@@ -144,7 +144,7 @@ fn the_key_of_a_log_is_needed_until_another_one_is_begun() {
     let (mut cluster, model) = written(keys(&[1]));
     let first = cluster.config.sealed[0].clone();
     assert_eq!(key(&cluster.rim(&[], 2)), first);
-    // Everything else is sealed by another key by now, and nobody looked after the log.
+    // Everything else is sealed by another key by now, and no writer looked after the log.
     exchange(&mut cluster, keys(&[2, 1]));
     let mut without = cluster.copy(5);
     seal_all(&mut without);

@@ -1,5 +1,5 @@
 //! The fault sweep: a power cut, a failure, a full disk and a lost disk at any operation of
-//! all that a writer does; and another writer that comes at any of them. Whoever opens the
+//! all that a writer does; and another writer that comes at any of them. A process that opens the
 //! volume then finds what was acknowledged, and of what was not, each block whole or as it
 //! was.
 
@@ -44,7 +44,7 @@ fn play(volume: &Volume, history: &mut History, random: &mut Random, stop: bool)
             Err(_) if stop => return true,
             Err(_) => {}
         }
-        // What fails behind is nobody's loss.
+        // Failures in the background lose nothing.
         let _ = (volume.seal(), volume.keep(), volume.keep());
         let _ = volume.attend();
         let _ = match step {

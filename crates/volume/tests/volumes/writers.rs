@@ -39,8 +39,8 @@ type Disks = Arc<Mutex<BTreeMap<String, Disk>>>;
 /// The pool, as all see it who open it.
 #[derive(Clone)]
 struct World {
-    /// The description, which whoever opens the pool brings up to date: of an old one every node
-    /// may have left.
+    /// The description, which a process that opens the pool brings up to date: of an old one every
+    /// node may have left.
     config: Arc<Mutex<PoolConfig>>,
     disks: Disks,
     ids: Arc<AtomicU64>,
@@ -191,7 +191,7 @@ impl Run {
             0 => {
                 self.world.crash(&mut self.random);
                 self.take_over();
-                // Whoever wrote before has the disks as they were.
+                // The earlier writer has the disks as they were.
                 self.deposed.clear();
             }
             1 => self.take_over(),
