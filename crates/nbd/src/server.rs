@@ -19,9 +19,9 @@ use crate::{Export, Result, connection};
 const MAX_CLIENTS: usize = 64;
 /// Clients that negotiate, at a time: for another one the oldest of them is ended.
 const MAX_NEGOTIATING: usize = 64;
-/// How long a client may take in all to say what it wants.
+/// Time limit of the negotiation.
 const NEGOTIATION: Duration = Duration::from_secs(15);
-/// How long until a new client is looked for again.
+/// Interval at which new clients are looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The source of clients.

@@ -262,7 +262,7 @@ impl Volume {
         }
     }
 
-    /// Whether this writer can still write.
+    /// Returns whether this writer can still write.
     pub(crate) fn still_writes(&self) -> Result<()> {
         self.check_fence()?;
         if self.closed.load(Ordering::Acquire) {
