@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use kiln_remote::{LOCK, lock_now_or, lock_within};
 use kiln_store::{
-    Append, Backend, Capabilities, Capability, Location, LockAttempt, Operation, ReadAt,
-    StoreError, Whereabouts, WriteLock, check_name,
+    Append, Backend, Capabilities, Capability, CreateNew, Extensions, Locality, Located, Location,
+    LockAttempt, Locks, Operation, PlaceInfo, ReadAt, StoreError, WriteLock, check_name,
 };
 
 use crate::client::Client;
-use crate::lease::Locks;
+use crate::lease::PlaceLock;
 use crate::moved;
 use crate::place::Place;
 use crate::read::File;
@@ -21,7 +21,7 @@ use crate::write::Writer;
 #[derive(Debug, Clone)]
 pub struct FolderBackend {
     client: Arc<Client>,
-    locks: Arc<Locks>,
+    locks: Arc<PlaceLock>,
 }
 
 impl FolderBackend {
@@ -52,7 +52,7 @@ impl FolderBackend {
 
     fn with(place: &Location<'_>, serves: bool) -> Result<FolderBackend, StoreError> {
         let client = Arc::new(Client::new(Place::of(place)?));
-        let locks = Locks::new(Arc::clone(&client), serves);
+        let locks = PlaceLock::new(Arc::clone(&client), serves);
         Ok(FolderBackend { client, locks })
     }
 
@@ -127,34 +127,30 @@ impl Backend for FolderBackend {
         self.renamed(from, to, true)
     }
 
-    fn rename_new(&self, from: &str, to: &str) -> Result<(), StoreError> {
-        self.renamed(from, to, false)
-    }
-
-    fn modified(&self, name: &str) -> Result<Option<u64>, StoreError> {
-        check_name(name)?;
-        let path = self.client.path(name);
-        let status = self.client.status(Operation::Open, name, &path)?;
-        Ok(Some(status.modification_time))
-    }
-
     fn remove(&self, name: &str) -> Result<(), StoreError> {
         check_name(name)?;
         self.client.check_fence()?;
         self.client.delete(name, &self.client.path(name))
     }
 
-    fn whereabouts(&self, name: &str) -> Result<Whereabouts, StoreError> {
-        check_name(name)?;
-        moved::whereabouts(&self.client, name)
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            create_new: Some(self),
+            locks: Some(self),
+            locality: Some(self),
+            info: Some(self),
+            ..Extensions::default()
+        }
     }
+}
 
-    fn copy_home(&self, from: &str, to: &str) -> Result<(), StoreError> {
-        check_name(from)?;
-        check_name(to)?;
-        moved::copy_home(&self.client, from, to)
+impl CreateNew for FolderBackend {
+    fn rename_new(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        self.renamed(from, to, false)
     }
+}
 
+impl Locks for FolderBackend {
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
         lock_now_or(wait, || Ok(self.locks.acquire()?.map(WriteLock::on)))
     }
@@ -166,8 +162,30 @@ impl Backend for FolderBackend {
     fn lock_holder(&self) -> Option<String> {
         self.locks.holder()
     }
+}
 
-    fn issued(&self) -> (u64, u64) {
+impl Locality for FolderBackend {
+    fn locality(&self, name: &str) -> Result<Located, StoreError> {
+        check_name(name)?;
+        moved::locality(&self.client, name)
+    }
+
+    fn copy_local(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        check_name(from)?;
+        check_name(to)?;
+        moved::copy_local(&self.client, from, to)
+    }
+}
+
+impl PlaceInfo for FolderBackend {
+    fn modified(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        check_name(name)?;
+        let path = self.client.path(name);
+        let status = self.client.status(Operation::Open, name, &path)?;
+        Ok(Some(status.modification_time))
+    }
+
+    fn io_counters(&self) -> (u64, u64) {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         (count(&self.client.reads), count(&self.client.bytes))
     }

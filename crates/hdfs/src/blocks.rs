@@ -1,4 +1,4 @@
-//! Where the blocks of a file are, and reading them where they lie on this machine's disk.
+//! Blocks of files, and reading them where they lie on this machine's disk.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ struct Answer {
     blocks: Located,
 }
 
-/// What the NameNode knows of a file's blocks.
+/// A file as the NameNode knows it's blocks.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Located {
@@ -115,7 +115,7 @@ fn pieces(folder: &Path, located: &Located, server: &Server, len: u64) -> Option
     (end == len).then_some(pieces)
 }
 
-/// What tells a file with these bytes from every other one.
+/// Returns the tag of a file with these bytes.
 fn version(status: &Status) -> Version {
     (status.file_id, status.modification_time, status.length)
 }

@@ -1,18 +1,19 @@
 //! Requests to a NameNode and to DataNodes: tried again after faults that pass, with an end.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, io};
 
-use kiln_remote::{Fenced, Tries, agent, encoded, fill};
+use kiln_remote::{Fenced, Tries, agent, encoded, fill, io_error};
 use kiln_store::{Operation, StoreError};
+use parking_lot::Mutex;
 use ureq::http::{Request, Response};
 use ureq::{Agent, AsSendBody};
 
 use crate::known::Known;
 use crate::place::Place;
-use crate::reply::{Reply, io_error};
+use crate::reply::Reply;
 
 /// A DataNode that did not answer any try is then tried once for each request, for so long.
 const DOWN: Duration = Duration::from_secs(30);
@@ -39,11 +40,11 @@ pub(crate) struct Client {
     agent: Agent,
     pub place: Place,
     user: Option<String>,
-    /// Whether the place's other NameNode is the active one, as far as is known.
+    /// True if the place's other NameNode is the active one, as far as is known.
     failed_over: AtomicBool,
-    /// Whether the folder is there, once that was seen.
+    /// True if the folder is there, once that was seen.
     there: OnceLock<()>,
-    /// What says whether the lock that is held still is.
+    /// Certainty of the lock that is held.
     pub fence: Fenced,
     /// Blocks of files that were read on this machine.
     pub known: Known,
@@ -88,7 +89,7 @@ impl Client {
 
     /// As [`Client::tries`], of reads: where a DataNode is down for a while each waits once only.
     pub(crate) fn read_tries(&self) -> Tries {
-        let down = *self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        let down = *self.down.lock();
         match down.is_some_and(|since| since.elapsed() < DOWN) {
             true => self.tries().once(),
             false => self.tries(),
@@ -98,7 +99,7 @@ impl Client {
     /// Notes whether reads succeed.
     pub(crate) fn note_reads(&self, succeed: bool) {
         let down = if succeed { None } else { Some(Instant::now()) };
-        *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
+        *self.down.lock() = down;
     }
 
     /// Asks the NameNode until it answers, or the time is over. An answer that is no success is an

@@ -1,10 +1,11 @@
-//! Which blocks files had when they were looked up last. A file that is the same in number, time of
+//! Blocks that files had when they were looked up last. A file that is the same in number, time of
 //! modification and length has the same blocks. HDFS may have moved them since: then their files
 //! are not on this machine any more.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Files that are remembered at most.
 const MOST: usize = 4096;
@@ -22,7 +23,7 @@ pub(crate) struct Known(Mutex<HashMap<Version, Vec<Piece>>>);
 
 impl Known {
     fn files(&self) -> MutexGuard<'_, HashMap<Version, Vec<Piece>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// The blocks of a file, if they are known.

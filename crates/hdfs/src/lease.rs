@@ -6,19 +6,20 @@
 //! NameNode lets one make the next. A lock that stays as it is for [`LEASE`], by the clock of who
 //! waits, is of somebody who is gone. No two clocks are ever compared.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kiln_remote::{Fence, LEASE, LOCK, MAX_LOCK, RENEW, holder, holder_said};
 use kiln_store::{Operation, ReadAt, StoreError};
+use parking_lot::{Condvar, Mutex};
 
 use crate::client::Client;
 use crate::operations::{Status, by_id};
 use crate::read::File;
 use crate::write::put;
 
-/// How long who serves a place keeps a lock that nobody of its own wants.
+/// Time that the server of a place keeps a lock without users.
 const LINGER: Duration = Duration::from_secs(2);
 /// After this time it gives the lock back whoever wants it, and waits for [`TURN`] itself.
 const KEPT: Duration = Duration::from_secs(10);
@@ -39,7 +40,7 @@ struct Lease {
     wake: Condvar,
 }
 
-/// What others hold, as it was seen first.
+/// Lock of another holder, as it was seen first.
 #[derive(Debug, Default)]
 struct Seen {
     held: Option<(u64, u64, Instant)>,
@@ -48,15 +49,15 @@ struct Seen {
 
 /// The lock of a place, for all threads of this program.
 #[derive(Debug)]
-pub(crate) struct Locks {
+pub(crate) struct PlaceLock {
     client: Arc<Client>,
-    /// Whether a lock that was given back is kept for a while.
+    /// True if a lock that was given back is kept for a while.
     lingers: bool,
     turn: Mutex<Turn>,
     seen: Mutex<Seen>,
 }
 
-/// Who has it.
+/// Holder of the lock.
 #[derive(Debug, Default)]
 struct Turn {
     /// A thread of this program has it, or asks for it.
@@ -67,33 +68,29 @@ struct Turn {
     rests: Option<Instant>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The guard of a lock: when it goes, so does the lock.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    locks: Arc<Locks>,
+    locks: Arc<PlaceLock>,
     lease: Arc<Lease>,
 }
 
-impl Locks {
-    pub(crate) fn new(client: Arc<Client>, lingers: bool) -> Arc<Locks> {
-        Arc::new(Locks { client, lingers, turn: Mutex::default(), seen: Mutex::default() })
+impl PlaceLock {
+    pub(crate) fn new(client: Arc<Client>, lingers: bool) -> Arc<PlaceLock> {
+        Arc::new(PlaceLock { client, lingers, turn: Mutex::default(), seen: Mutex::default() })
     }
 
-    /// Who holds the lock, as far as it was seen.
+    /// Returns the holder of the lock, as far as it was seen.
     pub(crate) fn holder(&self) -> Option<String> {
-        locked(&self.seen).holder.clone()
+        self.seen.lock().holder.clone()
     }
 
     /// Tries to get the lock; `None`: somebody else has it.
-    pub(crate) fn acquire(self: &Arc<Locks>) -> Result<Option<Guard>, StoreError> {
+    pub(crate) fn acquire(self: &Arc<PlaceLock>) -> Result<Option<Guard>, StoreError> {
         let idle = {
-            let mut turn = locked(&self.turn);
+            let mut turn = self.turn.lock();
             if turn.taken {
-                locked(&self.seen).holder = Some(holder());
+                self.seen.lock().holder = Some(holder());
                 return Ok(None);
             }
             if turn.rests.is_some_and(|until| Instant::now() < until) {
@@ -117,21 +114,21 @@ impl Locks {
                 Ok(Some(Guard { locks: Arc::clone(self), lease }))
             }
             other => {
-                locked(&self.turn).taken = false;
+                self.turn.lock().taken = false;
                 other.map(|_| None)
             }
         }
     }
 
     /// Asks HDFS for it.
-    fn ask(self: &Arc<Locks>) -> Result<Option<Arc<Lease>>, StoreError> {
+    fn ask(self: &Arc<PlaceLock>) -> Result<Option<Arc<Lease>>, StoreError> {
         let (client, seen) = (&self.client, &self.seen);
         for _ in 0..2 {
             let sent = Instant::now();
             match put(client, LOCK, format!("{}\n", holder()).as_bytes(), true) {
                 Ok(()) => {
                     let status = client.status(Operation::Lock, LOCK, &client.path(LOCK))?;
-                    locked(seen).held = None;
+                    seen.lock().held = None;
                     return begin(self, &status, sent).map(Some);
                 }
                 Err(error) if error.is_exists() => {}
@@ -149,7 +146,7 @@ impl Locks {
 
     /// Takes the lock back that nobody has used for long enough; whether it did.
     fn expire(&self, lease: &Arc<Lease>) -> bool {
-        let mut turn = locked(&self.turn);
+        let mut turn = self.turn.lock();
         let over = |(idle, since): &(Arc<Lease>, Instant)| {
             Arc::ptr_eq(idle, lease) && since.elapsed() >= LINGER
         };
@@ -161,9 +158,9 @@ impl Locks {
     }
 }
 
-impl Drop for Locks {
+impl Drop for PlaceLock {
     fn drop(&mut self) {
-        if let Some((lease, _)) = locked(&self.turn).idle.take() {
+        if let Some((lease, _)) = self.turn.lock().idle.take() {
             lease.end();
         }
     }
@@ -180,7 +177,7 @@ impl Drop for Guard {
             // If it stays, the next one waits until it is clear that nobody has it.
             lease.end();
         }
-        let mut turn = locked(&self.locks.turn);
+        let mut turn = self.locks.turn.lock();
         turn.taken = false;
         turn.idle = lingers.then_some((lease, now));
         turn.rests = (self.locks.lingers && kept).then_some(now + TURN);
@@ -188,7 +185,7 @@ impl Drop for Guard {
 }
 
 /// From now on the lock is kept by a thread.
-fn begin(locks: &Arc<Locks>, status: &Status, sent: Instant) -> Result<Arc<Lease>, StoreError> {
+fn begin(locks: &Arc<PlaceLock>, status: &Status, sent: Instant) -> Result<Arc<Lease>, StoreError> {
     let client = &locks.client;
     let lease = Arc::new(Lease {
         client: Arc::clone(client),
@@ -210,13 +207,16 @@ fn begin(locks: &Arc<Locks>, status: &Status, sent: Instant) -> Result<Arc<Lease
 }
 
 impl Lease {
-    fn keep(lease: &Arc<Lease>, locks: &Weak<Locks>) {
+    fn keep(lease: &Arc<Lease>, locks: &Weak<PlaceLock>) {
         let (mut time, mut next) = (lease.made, Instant::now() + RENEW);
         loop {
             let pause = LINGER.min(next.saturating_duration_since(Instant::now()));
-            let released = locked(&lease.released);
-            let wait = lease.wake.wait_timeout_while(released, pause, |released| !*released);
-            if *wait.unwrap_or_else(PoisonError::into_inner).0 || lease.fence.is_lost() {
+            let released = {
+                let mut released = lease.released.lock();
+                lease.wake.wait_while_for(&mut released, |released| !*released, pause);
+                *released
+            };
+            if released || lease.fence.is_lost() {
                 return;
             }
             if locks.upgrade().is_some_and(|locks| locks.expire(lease)) {
@@ -239,22 +239,22 @@ impl Lease {
 
     /// Gives it back. What cannot be removed is taken over when it is clear that nobody has it.
     fn end(&self) {
-        *locked(&self.released) = true;
+        *self.released.lock() = true;
         self.wake.notify_all();
         let _ = self.client.delete(LOCK, &self.path);
     }
 }
 
-/// Whether a lock's holder has given no sign of life for too long.
+/// Returns whether a lock's holder has given no sign of life for too long.
 fn is_gone(client: &Arc<Client>, seen: &Mutex<Seen>, status: &Status) -> bool {
     let now = (status.file_id, status.modification_time);
-    let known = locked(seen).held;
+    let known = seen.lock().held;
     match known {
         Some((file, time, since)) if (file, time) == now => since.elapsed() >= LEASE,
         _ => {
             let holder =
                 if known.is_none_or(|known| known.0 != now.0) { said(client) } else { None };
-            let mut seen = locked(seen);
+            let mut seen = seen.lock();
             seen.held = Some((now.0, now.1, Instant::now()));
             seen.holder = holder.or(seen.holder.take());
             false
@@ -262,7 +262,7 @@ fn is_gone(client: &Arc<Client>, seen: &Mutex<Seen>, status: &Status) -> bool {
     }
 }
 
-/// What the holder wrote into its lock, for messages only.
+/// Reads the holder from its lock, for messages only.
 fn said(client: &Arc<Client>) -> Option<String> {
     let file = File::open(client, LOCK).ok()?;
     let mut text = vec![0; file.len().min(MAX_LOCK) as usize];

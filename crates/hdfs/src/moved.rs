@@ -1,23 +1,23 @@
-//! What HDFS moved away from the one DataNode of a place: its balancer does, and who takes a
+//! Files that HDFS moved away from the one DataNode of a place: its balancer does, and who takes a
 //! DataNode out of service. It is read from where it is; here it is seen, and copied back.
 
 use std::sync::Arc;
 
-use kiln_store::{Append, Operation, ReadAt, StoreError, Whereabouts, checksum};
+use kiln_store::{Append, Located, Operation, ReadAt, StoreError, checksum};
 
 use crate::client::Client;
 use crate::read::File;
 use crate::write::{SMALL, Writer};
 
-/// Where a file is.
-pub(crate) fn whereabouts(client: &Client, name: &str) -> Result<Whereabouts, StoreError> {
-    let Some(server) = &client.place.datanode else { return Ok(Whereabouts::Unasked) };
+/// Returns the place of a file.
+pub(crate) fn locality(client: &Client, name: &str) -> Result<Located, StoreError> {
+    let Some(server) = &client.place.datanode else { return Ok(Located::Unmanaged) };
     let located = client.blocks(Operation::Open, name, &client.path(name))?;
-    Ok(located.elsewhere(server).map_or(Whereabouts::Here, Whereabouts::Away))
+    Ok(located.elsewhere(server).map_or(Located::Here, Located::Away))
 }
 
 /// Writes a file anew on the place's DataNode, under another name, and reads it back from there.
-pub(crate) fn copy_home(client: &Arc<Client>, from: &str, to: &str) -> Result<(), StoreError> {
+pub(crate) fn copy_local(client: &Arc<Client>, from: &str, to: &str) -> Result<(), StoreError> {
     let file = File::open(client, from)?;
     let copy = || {
         let (mut writer, mut sums) = (Writer::new(client, to), Vec::new());

@@ -1,4 +1,4 @@
-//! What a NameNode does by itself: each a request or two.
+//! Operations of a NameNode alone: each a request or two.
 
 use kiln_remote::random;
 use kiln_store::{Operation, StoreError};
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::client::{Ask, Client};
 use crate::reply::Reply;
 
-/// What the NameNode knows of a file.
+/// A file as the NameNode knows it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Status {
@@ -85,7 +85,7 @@ impl Client {
         })
     }
 
-    /// What is known of a file by its path.
+    /// Returns the status of a file by its path.
     pub(crate) fn status(
         &self,
         op: Operation,

@@ -1,18 +1,18 @@
-//! What a user writes: `hdfs://namenode:9870/path?datanode=host3&user=kiln`.
+//! Places as users write them: `hdfs://namenode:9870/path?datanode=host3&user=kiln`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kiln_remote::{options, patience};
+use kiln_remote::{is_plain_path, options, patience};
 use kiln_store::{Location, StoreError};
 
-/// Where a NameNode answers HTTP when nobody says otherwise.
+/// Default port of HTTP of a NameNode.
 const NAMENODE_PORT: u16 = 9870;
-/// Where a DataNode does.
+/// Default port of HTTP of a DataNode.
 const DATANODE_PORT: u16 = 9864;
 /// Longest path of a folder in bytes.
 const MAX_PATH: usize = 4000;
-/// How long a server may be silent.
+/// Patience with a silent server.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server's host and port of HTTP.
@@ -51,11 +51,11 @@ pub(crate) struct Place {
     pub path: String,
     /// The one DataNode that the files are to be on.
     pub datanode: Option<Server>,
-    /// What that DataNode has its blocks in, where it is this machine.
+    /// Folder of that DataNode's blocks, if it is this machine.
     pub blocks: Option<PathBuf>,
-    /// Who asks.
+    /// The user that asks.
     pub user: Option<String>,
-    /// How long a server may be silent before a request is tried again.
+    /// Patience with a silent server before a request is tried again.
     pub patience: Duration,
 }
 
@@ -71,11 +71,7 @@ impl Place {
             )
         })?;
         let path = path.strip_suffix('/').unwrap_or(path);
-        let good = |part: &str| {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.=+".contains(&byte);
-            !part.is_empty() && part != "." && part != ".." && part.bytes().all(plain)
-        };
-        if path.is_empty() || path.len() > MAX_PATH || !path.split('/').all(good) {
+        if path.len() > MAX_PATH || !is_plain_path(path, b"=+") {
             return Err(location.bad(
                 "it names no folder below the root: a path has characters of a-z, A-Z, 0-9, '-', \
                  '_', '.', '=', '+', with single '/' between its parts",

@@ -1,9 +1,10 @@
 //! Reading ranges of a file.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use kiln_store::{BatchRead, Operation, ReadAt, StoreError, Tag};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::blocks::Local;
 use crate::client::{Ask, Client};
@@ -103,7 +104,7 @@ impl File {
     }
 
     fn source(&self) -> MutexGuard<'_, Option<String>> {
-        self.source.lock().unwrap_or_else(PoisonError::into_inner)
+        self.source.lock()
     }
 
     fn fail(&self, why: &str) -> StoreError {

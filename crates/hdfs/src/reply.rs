@@ -1,7 +1,8 @@
-//! What a server answered, and what its refusals mean for a user.
+//! Answers of servers, and the meaning of refusals for users.
 
 use std::io;
 
+use kiln_remote::io_error;
 use kiln_store::{Operation, StoreError};
 
 /// Faults that pass: the server has too much to do.
@@ -19,7 +20,7 @@ const CUT_OFF: [&str; 5] = [
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     pub status: u16,
-    /// Where the server sends the request on to.
+    /// Target of a redirect.
     pub location: Option<String>,
     /// The body, where it is text.
     pub text: String,
@@ -33,7 +34,7 @@ impl Reply {
         (200..400).contains(&self.status)
     }
 
-    /// What the server calls its error; empty where it does not say.
+    /// Returns the server's code of the error; empty where it does not say.
     pub(crate) fn exception(&self) -> String {
         self.said("exception")
     }
@@ -45,7 +46,7 @@ impl Reply {
         text.lines().next().unwrap_or("").chars().take(300).collect()
     }
 
-    /// Whether another try may succeed: the server is overloaded, or just starts.
+    /// Returns whether another try may succeed: the server is overloaded, or just starts.
     pub(crate) fn is_passing(&self) -> bool {
         let exception = self.exception();
         match self.status {
@@ -141,11 +142,6 @@ impl Reply {
             }
         }
     }
-}
-
-/// An error of this place.
-pub(crate) fn io_error(op: Operation, place: &str, name: &str, source: io::Error) -> StoreError {
-    StoreError::Io { op, place: place.to_owned(), name: name.to_owned(), source }
 }
 
 #[cfg(test)]

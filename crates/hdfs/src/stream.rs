@@ -13,7 +13,7 @@ use crate::reply::Reply;
 /// Pieces that wait to be sent.
 const WAITING: usize = 4;
 
-/// What is sent, or that it was all.
+/// A piece to send, or the end.
 enum Piece {
     Bytes(Vec<u8>),
     End,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kiln_remote::LOCK;
+use kiln_remote::{LOCK, Progress};
 use kiln_store::{Append, Operation, ReadAt, StoreError};
 
 use crate::client::{Ask, Client};
@@ -30,7 +30,7 @@ const STEP: u64 = 4 << 10;
 /// Between looks at whether a file that is cut is ready.
 const CUT_PAUSE: Duration = Duration::from_millis(200);
 
-/// How a file comes to be: synced to disks when its blocks end, with one replica.
+/// Creation of a file: synced to disks when its blocks end, with one replica.
 const OVER: &[(&str, &str)] = &[
     ("createflag", "CREATE,OVERWRITE,SYNC_BLOCK"),
     ("overwrite", "true"),
@@ -55,14 +55,15 @@ const LONG: &[(&str, &str)] = &[
     ("blocksize", "536870912"),
 ];
 
-/// Whether a file of so many bytes is written anew to get so many more. What that costs for each
-/// addition, on average, does not grow with the file beyond [`SMALL`].
+/// Returns whether a file of so many bytes is written anew to get so many more. What that costs for
+/// each addition, on average, does not grow with the file beyond [`SMALL`].
 fn is_written_anew(have: u64, more: u64) -> bool {
     let len = have.saturating_add(more);
     len <= SHORT || (len <= SMALL as u64 && have / STEP != len / STEP)
 }
 
-/// Where the NameNode sends a write on to; on the place's DataNode, where it has one.
+/// Returns the URL that the NameNode redirects a write to; on the place's DataNode, where it has
+/// one.
 fn target(
     client: &Client,
     name: &str,
@@ -138,27 +139,20 @@ fn unreachable(client: &Client, error: io::Error) -> io::Error {
     }
 }
 
-#[derive(PartialEq, Eq)]
-enum State {
-    Open,
-    Failed,
-    Done,
-}
-
 /// A file that is being written.
 pub(crate) struct Writer {
     client: Arc<Client>,
     name: String,
     len: u64,
-    /// Whether the file is there and has all that was flushed.
+    /// True if the file is there and has all that was flushed.
     made: bool,
-    /// What is not yet with a DataNode.
+    /// Bytes not yet with a DataNode.
     buffer: Vec<u8>,
     /// Under which name it goes there.
     stream: Option<(Stream, String)>,
     /// The file that is gone on with, as it was found.
     found: Option<Status>,
-    state: State,
+    state: Progress,
 }
 
 impl Writer {
@@ -166,7 +160,7 @@ impl Writer {
     pub(crate) fn new(client: &Arc<Client>, name: &str) -> Writer {
         let (client, name) = (Arc::clone(client), name.to_owned());
         let (len, made, buffer) = (0, false, Vec::new());
-        Writer { client, name, len, made, buffer, stream: None, found: None, state: State::Open }
+        Writer { client, name, len, made, buffer, stream: None, found: None, state: Progress::Open }
     }
 
     /// Goes on with a file at a length, which it is cut to if it is longer.
@@ -235,23 +229,15 @@ impl Writer {
         self.client.rename(&passing, &self.name, true)
     }
 
-    fn misuse(&self, op: &'static str) -> StoreError {
-        let what = "it is complete, or an earlier call failed".to_owned();
-        StoreError::Misuse { op, name: self.name.clone(), what }
-    }
-
     /// Does a step; after a failure nothing is tried again.
     fn step(
         &mut self,
         op: &'static str,
         act: impl FnOnce(&mut Writer) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        if self.state != State::Open {
-            return Err(self.misuse(op));
-        }
-        self.state = State::Failed;
+        self.state.begin_step(op, &self.name)?;
         act(self)?;
-        self.state = State::Open;
+        self.state = Progress::Open;
         Ok(())
     }
 
@@ -348,14 +334,14 @@ impl Append for Writer {
 
     fn complete(&mut self) -> Result<(), StoreError> {
         self.step("complete", Writer::flush)?;
-        self.state = State::Done;
+        self.state = Progress::Done;
         Ok(())
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if self.state == State::Open {
+        if self.state == Progress::Open {
             // As any file that is closed without a sync: most likely it is there.
             let _ = self.flush();
         }

@@ -143,9 +143,9 @@ impl DiskSet {
             Disk::Sync { slot } => self.sync(slot).map(|()| DiskDone::Done),
             Disk::Rename { from, to } => self.backend.rename(&from, &to).map(|()| DiskDone::Done),
             Disk::Remove { name } => self.backend.remove(&name).map(|()| DiskDone::Done),
-            Disk::Locate { name } => self.backend.whereabouts(&name).map(DiskDone::Located),
+            Disk::Locate { name } => self.backend.locality(&name).map(DiskDone::Located),
             Disk::CopyHome { from, to } => {
-                self.backend.copy_home(&from, &to).map(|()| DiskDone::Done)
+                self.backend.copy_local(&from, &to).map(|()| DiskDone::Done)
             }
             Disk::Resume { part, info } => {
                 let segments = valid_segments(&*self.backend, &part, &info)?;

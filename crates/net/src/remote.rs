@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kiln_store::{
-    Append, Backend, BackendKind, Capabilities, Capability, Held, Location, LockAnswer,
-    LockAttempt, LogFile, Opening, Operation, ReadAt, Space, StoreError, Whereabouts, WriteLock,
-    check_name, lock_pause,
+    Append, Backend, BackendKind, BatchFiles, Capabilities, Capability, Extensions, Held, Locality,
+    Located, Location, LockAnswer, LockAttempt, Locks, LogFile, Logs, Opening, Operation,
+    PlaceInfo, ReadAt, Space, StoreError, WriteLock, check_name, lock_pause,
 };
 
 use self::files::{RemoteAppender, RemoteReader};
@@ -461,20 +461,33 @@ impl Backend for RemoteBackend {
         ))
     }
 
-    /// Each step is asked for all files before its answers are waited for.
-    fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<(), StoreError>> {
-        files
-            .chunks(FILES_AT_ONCE)
-            .flat_map(|files| files::write_all(&self.remote, files))
-            .collect()
-    }
-
     fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
         self.rename_all(&[(from, to)]).into_iter().collect()
     }
 
     fn remove(&self, name: &str) -> Result<(), StoreError> {
         self.remove_all(&[name]).into_iter().collect()
+    }
+
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            batch: Some(self),
+            logs: Some(self),
+            locks: Some(self),
+            locality: Some(self),
+            info: Some(self),
+            ..Extensions::default()
+        }
+    }
+}
+
+impl BatchFiles for RemoteBackend {
+    /// Each step is asked for all files before its answers are waited for.
+    fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<(), StoreError>> {
+        files
+            .chunks(FILES_AT_ONCE)
+            .flat_map(|files| files::write_all(&self.remote, files))
+            .collect()
     }
 
     fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<(), StoreError>> {
@@ -491,7 +504,9 @@ impl Backend for RemoteBackend {
             names.iter().map(|name| (*name, Ok(Message::Remove { name: (*name).to_owned() })));
         self.remote.change_all(Operation::Remove, changes)
     }
+}
 
+impl Logs for RemoteBackend {
     fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>, StoreError> {
         check_name(name)?;
         let log = RemoteLog::create(Arc::clone(&self.remote), name, size);
@@ -507,7 +522,9 @@ impl Backend for RemoteBackend {
         let asked = self.remote.ask_again(&Message::CloseLog { name: from, to, force });
         asked.map(drop).map_err(|error| self.remote.store_error(error, Operation::Rename, name))
     }
+}
 
+impl Locks for RemoteBackend {
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
         let fail = |error| self.remote.store_error(error, Operation::Lock, "");
         let peer = self.remote.peer().map_err(fail)?;
@@ -527,43 +544,6 @@ impl Backend for RemoteBackend {
         Some(LockAnswer::of(|| asked.and_then(|(peer, coming)| self.granted(peer, &coming))))
     }
 
-    fn lock_holder(&self) -> Option<String> {
-        locked(&self.remote.state).holder.clone()
-    }
-
-    fn space(&self) -> Result<Option<Space>, StoreError> {
-        let answer = match self.remote.ask_again(&Message::Space {}) {
-            Ok((_, frame)) => frame,
-            // An agent of before there was this question.
-            Err(NetError::Version { .. }) => return Ok(None),
-            Err(error) => return Err(self.remote.store_error(error, Operation::Use, "")),
-        };
-        match answer.message {
-            Message::Room { known, total, free } => Ok(known.then_some(Space { total, free })),
-            _ => Err(self.remote.store_error(self.remote.unexpected(&answer), Operation::Use, "")),
-        }
-    }
-
-    /// Of an agent of before there was this question: no server moves files.
-    fn whereabouts(&self, name: &str) -> Result<Whereabouts, StoreError> {
-        check_name(name)?;
-        let fail = |error| self.remote.store_error(error, Operation::Open, name);
-        let answer = match self.remote.ask_again(&Message::Locate { name: name.to_owned() }) {
-            Ok((_, frame)) => frame,
-            Err(NetError::Version { .. }) => return Ok(Whereabouts::Unasked),
-            Err(error) => return Err(fail(error)),
-        };
-        let found = answer.message.whereabouts();
-        found.ok_or_else(|| fail(self.remote.unexpected(&answer)))
-    }
-
-    fn copy_home(&self, from: &str, to: &str) -> Result<(), StoreError> {
-        check_name(to)?;
-        let copy = Message::CopyHome { from: from.to_owned(), to: to.to_owned() };
-        let ends = self.remote.change_all(Operation::Write, [(from, Ok(copy))].into_iter());
-        ends.into_iter().collect()
-    }
-
     /// Asks again and again: a lock that is granted when nobody waits any more would be held for
     /// nobody.
     fn lock_within(&self, time: Duration) -> Result<LockAttempt, StoreError> {
@@ -578,6 +558,47 @@ impl Backend for RemoteBackend {
                 return Ok(LockAttempt::Busy { holder: self.lock_holder() });
             }
             self.remote.network.sleep(lock_pause(waited).min(time - waited));
+        }
+    }
+
+    fn lock_holder(&self) -> Option<String> {
+        locked(&self.remote.state).holder.clone()
+    }
+}
+
+impl Locality for RemoteBackend {
+    /// Of an agent of before there was this question: no server moves files.
+    fn locality(&self, name: &str) -> Result<Located, StoreError> {
+        check_name(name)?;
+        let fail = |error| self.remote.store_error(error, Operation::Open, name);
+        let answer = match self.remote.ask_again(&Message::Locate { name: name.to_owned() }) {
+            Ok((_, frame)) => frame,
+            Err(NetError::Version { .. }) => return Ok(Located::Unmanaged),
+            Err(error) => return Err(fail(error)),
+        };
+        let found = answer.message.locality();
+        found.ok_or_else(|| fail(self.remote.unexpected(&answer)))
+    }
+
+    fn copy_local(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        check_name(to)?;
+        let copy = Message::CopyHome { from: from.to_owned(), to: to.to_owned() };
+        let ends = self.remote.change_all(Operation::Write, [(from, Ok(copy))].into_iter());
+        ends.into_iter().collect()
+    }
+}
+
+impl PlaceInfo for RemoteBackend {
+    fn space(&self) -> Result<Option<Space>, StoreError> {
+        let answer = match self.remote.ask_again(&Message::Space {}) {
+            Ok((_, frame)) => frame,
+            // An agent of before there was this question.
+            Err(NetError::Version { .. }) => return Ok(None),
+            Err(error) => return Err(self.remote.store_error(error, Operation::Use, "")),
+        };
+        match answer.message {
+            Message::Room { known, total, free } => Ok(known.then_some(Space { total, free })),
+            _ => Err(self.remote.store_error(self.remote.unexpected(&answer), Operation::Use, "")),
         }
     }
 }

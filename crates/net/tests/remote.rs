@@ -8,11 +8,12 @@ use std::time::Duration;
 use kiln_net::agent::Limits;
 use kiln_net::proto::{Frame, Message};
 use kiln_net::{Address, AgentSetup, Agents, ClusterKey, Network, RemoteBackend, Serving, serve};
-use kiln_store::backends::battery::check_all;
 use kiln_store::{
-    BACKENDS, Backend, BackendKind, BatchRead, Fault, FaultAction, FaultyBackend, FileBackend,
-    MemoryBackend, Opening, Operation, StoreError, open_place,
+    BACKENDS, Backend, BackendKind, BatchRead, FileBackend, Locks, Logs, MemoryBackend, Opening,
+    Operation, StoreError, open_place,
 };
+use kiln_testkit::battery::check_all;
+use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

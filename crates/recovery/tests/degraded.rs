@@ -12,7 +12,8 @@ use kiln_pool::{
     PutRequest, Settings, Silent, StreamSource,
 };
 use kiln_recovery::HelpingAgents;
-use kiln_store::{Backend, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation};
+use kiln_store::{Backend, MemoryBackend, Operation};
+use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 use tokio::runtime::Runtime;
 
 /// Bytes that differ wherever a test could confuse them.

@@ -11,9 +11,8 @@ use kiln_plan::STRATEGIES;
 use kiln_pool::{EncodeRequest, Node, Settings, Silent, StreamSource, encode};
 use kiln_recovery::RepairWatcher;
 use kiln_recovery::{Helper, PlacedRepair, Repaired};
-use kiln_store::{
-    Backend, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, ShardReader,
-};
+use kiln_store::{Backend, MemoryBackend, Operation, ShardReader};
+use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 use tokio::runtime::Runtime;
 
 /// Bytes that differ wherever a test could confuse them.

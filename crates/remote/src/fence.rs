@@ -1,15 +1,16 @@
-//! Whether a lock that was got is still held, as far as its holder can know.
+//! Certainty of a held lock, as far as its holder can know.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use kiln_store::StoreError;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// The name of the file that is a place's lock.
 pub const LOCK: &str = ".kiln-lock";
 /// After this time without a sign of life a lock is taken over.
 pub const LEASE: Duration = Duration::from_secs(30);
-/// How often a holder gives one.
+/// Interval of these signs.
 pub const RENEW: Duration = Duration::from_secs(8);
 /// Longest lock that is read, in bytes.
 pub const MAX_LOCK: u64 = 4096;
@@ -32,7 +33,7 @@ impl Fence {
     }
 
     fn last(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock()
     }
 
     /// A sign of life arrived that was sent then. However late it is, it says that the lock was
@@ -50,42 +51,43 @@ impl Fence {
         self.changed.notify_all();
     }
 
-    /// How long ago the last sign of life was sent; of a lost lock, for ever.
+    /// Returns the age of the last sign of life; of a lost lock, for ever.
     pub fn age(&self) -> Duration {
         self.last().map_or(Duration::MAX, |sent| sent.elapsed())
     }
 
-    /// Whether somebody else is known to have the lock.
+    /// Returns whether somebody else is known to have the lock.
     pub fn is_lost(&self) -> bool {
         self.last().is_none()
     }
 
-    /// Whether the lock is certainly still held.
+    /// Returns whether the lock is certainly still held.
     pub fn holds(&self) -> bool {
         self.age() < STALE
     }
 
-    /// Whether the lock is still held, if need be after the next sign of life: a process that stood
-    /// still gives one as soon as it runs again. Waits as long as others would have to, no longer.
+    /// Returns whether the lock is still held, if need be after the next sign of life: a process
+    /// that stood still gives one as soon as it runs again. Waits as long as others would have to,
+    /// no longer.
     pub fn holds_or_will(&self) -> bool {
         self.will_hold_within(STALE)
     }
 
     fn will_hold_within(&self, time: Duration) -> bool {
         let uncertain = |last: &mut Option<Instant>| last.is_some_and(|at| at.elapsed() >= STALE);
-        let end = self.changed.wait_timeout_while(self.last(), time, uncertain);
-        let (last, _) = end.unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last();
+        self.changed.wait_while_for(&mut last, uncertain, time);
         last.is_some_and(|sent| sent.elapsed() < STALE)
     }
 }
 
-/// What writes of a place ask before each of them: the fence of the lock that is held, if one is.
+/// Check before each write of a place: the fence of the lock that is held, if one is.
 #[derive(Debug, Default)]
 pub struct Fenced(Mutex<Weak<Fence>>);
 
 impl Fenced {
     fn fence(&self) -> MutexGuard<'_, Weak<Fence>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// From now on writes are under this lock.
@@ -111,13 +113,13 @@ impl Fenced {
     }
 }
 
-/// Who this is, for the messages of others.
+/// Names this process, for the messages of others.
 pub fn holder() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("process {} on {}", std::process::id(), host.trim())
 }
 
-/// What the holder said of itself in this line of its lock.
+/// Returns the holder's name from this line of its lock.
 pub fn holder_said(lock: &[u8], line: usize) -> Option<String> {
     let text = String::from_utf8_lossy(lock);
     text.lines().nth(line).map(|line| line.chars().take(200).collect())

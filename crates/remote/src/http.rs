@@ -27,7 +27,7 @@ pub fn agent(host: &str, patience: Duration) -> Agent {
     config.build().new_agent()
 }
 
-/// How long a body is to be, as its header says.
+/// Returns the length of a body by its header.
 pub fn length(response: &Response<Body>) -> Option<u64> {
     let length = response.headers().get("content-length")?;
     length.to_str().ok()?.trim().parse().ok()

@@ -1,8 +1,9 @@
-//! What users write and what URLs have.
+//! Options of places, plain paths, encoding of URLs, errors.
 
+use std::io;
 use std::time::Duration;
 
-use kiln_store::{Location, StoreError};
+use kiln_store::{Location, Operation, StoreError};
 
 /// Longest silence of a server that can be asked for, in seconds.
 const MAX_PATIENCE: u64 = 600;
@@ -27,14 +28,28 @@ pub fn options(
     Ok(())
 }
 
-/// How long a server may be silent, by the option `timeout`.
+/// Returns the patience with a server, by the option `timeout`.
 ///
 /// # Errors
-/// What to give instead.
+/// The accepted values.
 pub fn patience(value: &str) -> Result<Duration, String> {
     let seconds = value.parse().ok().filter(|at| (1..=MAX_PATIENCE).contains(at));
     let why = || format!("timeout={value}: give 1 to {MAX_PATIENCE} seconds");
     Ok(Duration::from_secs(seconds.ok_or_else(why)?))
+}
+
+/// Returns whether a path has only parts of a-z, A-Z, 0-9, '-', '_', '.' and the bytes of `also`,
+/// with single slashes between them.
+pub fn is_plain_path(path: &str, also: &[u8]) -> bool {
+    let plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) || also.contains(&byte);
+    let good = |part: &str| !matches!(part, "" | "." | "..") && part.bytes().all(plain);
+    path.split('/').all(good)
+}
+
+/// An error of a place.
+pub fn io_error(op: Operation, place: &str, name: &str, source: io::Error) -> StoreError {
+    StoreError::Io { op, place: place.to_owned(), name: name.to_owned(), source }
 }
 
 /// A path or value as URLs have it: what is not plain, nor among `also`, as %XX.

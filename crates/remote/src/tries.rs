@@ -33,7 +33,7 @@ impl Tries {
         Tries { left: 1, ..self }
     }
 
-    /// Whether there may be another one; waits for it.
+    /// Returns whether there may be another one; waits for it.
     pub fn again(&mut self) -> bool {
         self.left = self.left.saturating_sub(1);
         if self.left == 0 || self.begin.elapsed() >= self.longest {

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kiln_store::{Backend, LockAttempt, StoreError, WriteLock};
+use kiln_store::{LockAttempt, Locks, StoreError, WriteLock};
 
 /// Pauses between tries: each is a request or several.
 const RETRY: Duration = Duration::from_millis(500);
@@ -11,7 +11,7 @@ const RETRY: Duration = Duration::from_millis(500);
 /// Tries once, or until it is got.
 ///
 /// # Errors
-/// Those of the try.
+/// Errors of the try.
 pub fn lock_now_or(
     wait: bool,
     mut attempt: impl FnMut() -> Result<Option<WriteLock>, StoreError>,
@@ -25,11 +25,11 @@ pub fn lock_now_or(
     }
 }
 
-/// [`Backend::lock_within`] by the clock: what tries themselves take counts too.
+/// [`Locks::lock_within`] by the clock: what tries themselves take counts too.
 ///
 /// # Errors
-/// As [`Backend::lock`].
-pub fn lock_within(disk: &dyn Backend, time: Duration) -> Result<LockAttempt, StoreError> {
+/// As [`Locks::lock`].
+pub fn lock_within(disk: &dyn Locks, time: Duration) -> Result<LockAttempt, StoreError> {
     let begin = Instant::now();
     loop {
         let lock = disk.lock(false)?;

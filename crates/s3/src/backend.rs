@@ -1,14 +1,16 @@
 //! The backend: objects under a prefix of a bucket.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kiln_remote::{LOCK, encoded, lock_now_or, lock_within, random};
 use kiln_store::{
-    Append, Backend, Capabilities, Capability, Existing, Location, LockAttempt, NewFile, Operation,
-    ReadAt, SERVED_BY, StagedBackend, StoreError, Upload, WriteLock, check_name,
+    Append, Backend, Capabilities, Capability, Existing, Extensions, Location, LockAttempt, Locks,
+    NewFile, Objects, Operation, PlaceInfo, ReadAt, SERVED_BY, StagedBackend, StoreError, Upload,
+    WriteLock, check_name,
 };
+use parking_lot::Mutex;
 use rusty_s3::S3Action;
 use rusty_s3::actions::ListObjectsV2;
 
@@ -26,7 +28,7 @@ const COPY_PART: u64 = 1 << 30;
 /// Made and removed to see whether the server heeds conditions.
 const PROBE: &str = ".kiln-probe";
 
-/// What is under a prefix of a bucket, as a place of files; clones share it.
+/// The objects under a prefix of a bucket, as a place of files; clones share it.
 #[derive(Debug, Clone)]
 pub struct BucketBackend {
     client: Arc<Client>,
@@ -38,7 +40,7 @@ pub struct BucketBackend {
 #[derive(Debug, Default)]
 struct Shared {
     seen: Mutex<Seen>,
-    /// Whether the server refuses conditional puts that must be refused.
+    /// True if the server refuses conditional puts that must be refused.
     conditional: OnceLock<bool>,
 }
 
@@ -105,7 +107,14 @@ impl BucketBackend {
                 *self.shared.conditional.get_or_init(|| heeded)
             }
         };
-        if heeded { Ok(()) } else { Err(self.incapable(Capability::CreateIfAbsent, what)) }
+        match heeded {
+            true => Ok(()),
+            false => Err(StoreError::incapable(
+                self.place(),
+                Capability::CreateIfAbsent,
+                what.to_owned(),
+            )),
+        }
     }
 
     /// Tries with an object of its own, and removes it.
@@ -203,6 +212,23 @@ impl Backend for BucketBackend {
         Ok(Box::new(Object::open(&self.client, name)?))
     }
 
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        check_name(name)?;
+        self.client.check_fence()?;
+        self.client.delete(name)
+    }
+
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            objects: Some(self),
+            locks: Some(self),
+            info: Some(self),
+            ..Extensions::default()
+        }
+    }
+}
+
+impl Objects for BucketBackend {
     fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>, StoreError> {
         check_name(file.name)?;
         if file.existing != Existing::Replace {
@@ -239,19 +265,9 @@ impl Backend for BucketBackend {
             }
         }
     }
+}
 
-    fn modified(&self, name: &str) -> Result<Option<u64>, StoreError> {
-        check_name(name)?;
-        let reply = head(&self.client, Operation::Open, name)?;
-        Ok(reply.modified.and_then(|text| milliseconds(&text)))
-    }
-
-    fn remove(&self, name: &str) -> Result<(), StoreError> {
-        check_name(name)?;
-        self.client.check_fence()?;
-        self.client.delete(name)
-    }
-
+impl Locks for BucketBackend {
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
         self.check_conditions("keeping other writers out")?;
         lock_now_or(wait, || {
@@ -271,10 +287,18 @@ impl Backend for BucketBackend {
     }
 
     fn lock_holder(&self) -> Option<String> {
-        self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner).holder.clone()
+        self.shared.seen.lock().holder.clone()
+    }
+}
+
+impl PlaceInfo for BucketBackend {
+    fn modified(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        check_name(name)?;
+        let reply = head(&self.client, Operation::Open, name)?;
+        Ok(reply.modified.and_then(|text| milliseconds(&text)))
     }
 
-    fn issued(&self) -> (u64, u64) {
+    fn io_counters(&self) -> (u64, u64) {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         (count(&self.client.reads), count(&self.client.bytes))
     }

@@ -5,19 +5,19 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kiln_remote::{Fenced, Tries, agent, fill, length};
+use kiln_remote::{Fenced, Tries, agent, fill, io_error, length};
 use kiln_store::{Operation, StoreError};
 use rusty_s3::{Bucket, Credentials, Method, S3Action, UrlStyle};
 use ureq::Agent;
 use ureq::http::{HeaderMap, Request, Response};
 
 use crate::place::Place;
-use crate::reply::{Reply, io_error};
+use crate::reply::Reply;
 use crate::settings::Access;
 
 /// Most bytes of an answer that is text: a page of a listing has 1000 names.
 const MAX_TEXT: u64 = 8 << 20;
-/// How long a signature is accepted: longer than all tries of the slowest request.
+/// Validity of a signature: longer than all tries of the slowest request.
 const SIGNED_FOR: Duration = Duration::from_secs(3600);
 
 /// A request; signed anew for every try.
@@ -47,9 +47,9 @@ pub(crate) struct Client {
     pub bucket: Bucket,
     credentials: Credentials,
     pub place: Place,
-    /// Whether the bucket is there, once that was asked.
+    /// True if the bucket is there, once that was asked.
     there: OnceLock<bool>,
-    /// What says whether the lock that is held still is.
+    /// Certainty of the lock that is held.
     pub fence: Fenced,
     pub reads: AtomicU64,
     pub bytes: AtomicU64,

@@ -1,26 +1,12 @@
 //! The time that servers write into `Last-Modified`.
 
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+use jiff::fmt::rfc2822::DateTimeParser;
 
-/// Milliseconds since 1970 of a date as HTTP writes it; `None` for anything else.
+/// Returns the milliseconds since 1970 of a date as HTTP writes it; `None` for anything else.
 pub(crate) fn milliseconds(text: &str) -> Option<u64> {
-    let mut words = text.split_ascii_whitespace().skip(1);
-    let day: u64 = words.next()?.parse().ok().filter(|day| (1..=31).contains(day))?;
-    let month = words.next()?;
-    let month = MONTHS.iter().position(|name| *name == month)? as u64 + 1;
-    let year: u64 = words.next()?.parse().ok().filter(|year| (1970..=9999).contains(year))?;
-    let mut clock = words.next()?.split(':').map(|part| part.parse::<u64>().ok());
-    let mut next = |most: u64| clock.next()?.filter(|part| *part <= most);
-    let (hour, minute, second) = (next(23)?, next(59)?, next(60)?);
-    if words.next() != Some("GMT") {
-        return None;
-    }
-    // Years that begin in March have the leap day at their end.
-    let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 306 + 5) / 10 + day - 1;
-    let since = days.checked_sub(719_468)?;
-    Some((((since * 24 + hour) * 60 + minute) * 60 + second) * 1000)
+    let time = DateTimeParser::new().parse_timestamp(text.trim());
+    let time = time.ok().filter(|_| text.trim_end().ends_with(" GMT"))?;
+    u64::try_from(time.as_millisecond()).ok()
 }
 
 #[cfg(test)]

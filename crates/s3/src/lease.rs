@@ -5,12 +5,13 @@
 //! [`LEASE`], by the clock of who waits, is of somebody who is gone, and is taken over the same
 //! way. So no two clocks are ever compared. Of two who take it over one succeeds.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kiln_remote::{Fence, LEASE, LOCK, MAX_LOCK, RENEW, holder, holder_said, random};
 use kiln_store::{Capability, Existing, Operation, ReadAt, StoreError, Tag};
+use parking_lot::{Condvar, Mutex};
 
 use crate::client::Client;
 use crate::read::Object;
@@ -21,7 +22,7 @@ use crate::upload::Put;
 pub(crate) struct Lease {
     client: Arc<Client>,
     fence: Arc<Fence>,
-    /// What no other lock says.
+    /// Text that no other lock has.
     id: String,
     state: Mutex<LeaseState>,
     wake: Condvar,
@@ -34,15 +35,11 @@ struct LeaseState {
     released: bool,
 }
 
-/// What others hold, as it was seen first.
+/// Lock of another holder, as it was seen first.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     held: Option<(Tag, Instant)>,
     pub holder: Option<String>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The guard of a lock: when it goes, so does the lock.
@@ -63,7 +60,7 @@ impl Lease {
         for _ in 0..2 {
             match lease.write(existing) {
                 Ok(()) => {
-                    locked(seen).held = None;
+                    seen.lock().held = None;
                     return lease.begin().map(Some);
                 }
                 Err(error) if error.is_exists() => {}
@@ -92,30 +89,29 @@ impl Lease {
     /// Writes it, and notes what its server calls it.
     fn write(&self, existing: Existing) -> Result<(), StoreError> {
         let before = Instant::now();
-        let count = locked(&self.state).count + 1;
+        let count = self.state.lock().count + 1;
         let holder = holder();
         let text = format!("{}\n{count}\n{holder}\n", self.id);
         let tag = Put::new(&self.client, LOCK, existing).put(text.as_bytes())?;
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         (state.count, state.tag) = (count, tag);
         self.fence.renew(before);
         Ok(())
     }
 
     fn keep(&self) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         while !state.released && !self.fence.is_lost() {
             let rest = RENEW.saturating_sub(self.fence.age());
             let rest = rest.max(Duration::from_millis(200));
-            let wait = self.wake.wait_timeout(state, rest);
-            state = wait.unwrap_or_else(PoisonError::into_inner).0;
+            self.wake.wait_for(&mut state, rest);
             if state.released || self.fence.age() < RENEW {
                 continue;
             }
             let Some(tag) = state.tag else { return };
             drop(state);
             let end = self.write(Existing::Same(tag));
-            state = locked(&self.state);
+            state = self.state.lock();
             // Anything else may pass; what counts is the time since the last success.
             if end.is_err_and(|error| error.is_exists()) {
                 self.fence.lose();
@@ -128,7 +124,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let ours = self.0.fence.holds();
         self.0.client.fence.free();
-        locked(&self.0.state).released = true;
+        self.0.state.lock().released = true;
         self.0.wake.notify_all();
         if ours {
             // If it stays, the next one waits until it is clear that nobody has it.
@@ -137,7 +133,7 @@ impl Drop for Guard {
     }
 }
 
-/// What is known of a lock that somebody has.
+/// State of a lock of another holder.
 enum Held {
     No,
     Abandoned(Tag),
@@ -158,7 +154,7 @@ fn gone(client: &Arc<Client>, seen: &Mutex<Seen>) -> Result<Held, StoreError> {
         StoreError::Incapable { place, lacks: Capability::CreateIfAbsent, what }
     };
     let tag = object.tag().ok_or_else(no_tags)?;
-    let mut seen = locked(seen);
+    let mut seen = seen.lock();
     if read.is_ok() {
         seen.holder = holder_said(&text, 2);
     }

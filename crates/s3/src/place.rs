@@ -1,13 +1,13 @@
-//! What a user writes: `s3://bucket/prefix?endpoint=http://host:9000&region=eu-west-1`.
+//! Places as users write them: `s3://bucket/prefix?endpoint=http://host:9000&region=eu-west-1`.
 
 use std::time::Duration;
 
-use kiln_remote::{options, patience};
+use kiln_remote::{is_plain_path, options, patience};
 use kiln_store::{Location, StoreError};
 
 /// Longest prefix in bytes: with the longest file name a key stays within the 1024 of S3.
 const MAX_PREFIX: usize = 700;
-/// How long a server may be silent.
+/// Patience with a silent server.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A place, taken apart.
@@ -21,7 +21,7 @@ pub(crate) struct Place {
     pub endpoint: Option<String>,
     pub region: Option<String>,
     pub profile: Option<String>,
-    /// How long the server may be silent before a request is tried again.
+    /// Silence of the server after which a request is tried again.
     pub patience: Duration,
 }
 
@@ -38,11 +38,7 @@ impl Place {
             ));
         }
         let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
-        let good = |part: &str| {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-            !part.is_empty() && part != "." && part != ".." && part.bytes().all(plain)
-        };
-        if prefix.len() > MAX_PREFIX || !(prefix.is_empty() || prefix.split('/').all(good)) {
+        if prefix.len() > MAX_PREFIX || !(prefix.is_empty() || is_plain_path(prefix, b"")) {
             return Err(location.bad(
                 "a prefix has at most 700 characters of a-z, A-Z, 0-9, '-', '_', '.', with single \
                  '/' between its parts",

@@ -65,7 +65,7 @@ impl Object {
     }
 }
 
-/// What the server says of an object.
+/// Asks for the properties of an object.
 pub(crate) fn head(client: &Client, op: Operation, name: &str) -> Result<Reply, StoreError> {
     let key = client.key(name);
     let action = client.bucket.head_object(client.credentials(), &key);

@@ -1,7 +1,8 @@
-//! What a server answered, and what its refusals mean for a user.
+//! Answers of servers, and the meaning of refusals for users.
 
 use std::io;
 
+use kiln_remote::io_error;
 use kiln_store::{Operation, StoreError};
 
 /// An answer, without what was read into the caller's buffer.
@@ -23,12 +24,13 @@ impl Reply {
         (200..300).contains(&self.status)
     }
 
-    /// What the server calls its error.
+    /// Returns the server's code of the error.
     pub(crate) fn code(&self) -> &str {
         between(&self.text, "<Code>", "</Code>")
     }
 
-    /// Whether another try may succeed: the server is overloaded, or had a fault of its own.
+    /// Returns whether another try may succeed: the server is overloaded, or had a fault of its
+    /// own.
     pub(crate) fn is_passing(&self) -> bool {
         let conflict = ["ConditionalRequestConflict", "OperationAborted"].contains(&self.code());
         match self.status {
@@ -104,11 +106,6 @@ impl Reply {
             _ => (Other, format!("the server answers {} {code}{said}", self.status)),
         }
     }
-}
-
-/// An error of this place.
-pub(crate) fn io_error(op: Operation, place: &str, name: &str, source: io::Error) -> StoreError {
-    StoreError::Io { op, place: place.to_owned(), name: name.to_owned(), source }
 }
 
 /// The first text between two marks; empty where there is none. At most 300 bytes.

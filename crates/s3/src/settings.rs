@@ -10,10 +10,10 @@ use crate::place::Place;
 
 /// Longest of these files that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
-/// Where AWS is when nobody says otherwise.
+/// Default region of AWS.
 const REGION: &str = "us-east-1";
 
-/// How to talk to the server of a place.
+/// Access to the server of a place.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     pub credentials: Credentials,
@@ -28,7 +28,7 @@ pub(crate) fn with_credentials(place: &Place, credentials: Credentials) -> Acces
     Access { credentials, region, endpoint: place.endpoint.clone() }
 }
 
-/// What is set: variables and the text of the files.
+/// Settings: variables and the text of the files.
 struct Sources<'a> {
     variable: &'a dyn Fn(&str) -> Option<String>,
     credentials: String,
@@ -54,7 +54,7 @@ fn file(override_by: &str, name: &str) -> String {
 /// Finds out how to talk to a place's server.
 ///
 /// # Errors
-/// What is missing and where it may stand.
+/// The missing part and where it may stand.
 pub(crate) fn access(place: &Place) -> Result<Access, String> {
     access_by(
         place,

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use kiln_remote::LOCK;
+use kiln_remote::{LOCK, Progress};
 use kiln_store::{Append, Existing, Operation, StoreError, Tag, Upload};
 use rusty_s3::S3Action;
 use rusty_s3::actions::CreateMultipartUpload;
@@ -27,12 +27,12 @@ pub(crate) struct Put {
     client: Arc<Client>,
     name: String,
     existing: Existing,
-    /// What is not yet with the server.
+    /// Bytes not yet with the server.
     buffer: Vec<u8>,
     len: u64,
     parts: Option<Parts>,
-    state: State,
-    /// What the server calls the complete object.
+    state: Progress,
+    /// The server's tag of the complete object.
     tag: Option<String>,
 }
 
@@ -42,23 +42,20 @@ struct Parts {
     tags: Vec<String>,
 }
 
-#[derive(PartialEq, Eq)]
-enum State {
-    Open,
-    Failed,
-    Done,
-}
-
 impl Put {
     pub(crate) fn new(client: &Arc<Client>, name: &str, existing: Existing) -> Put {
         let client = Arc::clone(client);
         let (buffer, name) = (Vec::new(), name.to_owned());
-        Put { client, name, existing, buffer, len: 0, parts: None, state: State::Open, tag: None }
-    }
-
-    fn misuse(&self, op: &'static str) -> StoreError {
-        let what = "it is complete, or an earlier call failed".to_owned();
-        StoreError::Misuse { op, name: self.name.clone(), what }
+        Put {
+            client,
+            name,
+            existing,
+            buffer,
+            len: 0,
+            parts: None,
+            state: Progress::Open,
+            tag: None,
+        }
     }
 
     /// Does a step; after a failure nothing is tried again.
@@ -67,12 +64,9 @@ impl Put {
         op: &'static str,
         act: impl FnOnce(&mut Put) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        if self.state != State::Open {
-            return Err(self.misuse(op));
-        }
-        self.state = State::Failed;
+        self.state.begin_step(op, &self.name)?;
         act(self)?;
-        self.state = State::Open;
+        self.state = Progress::Open;
         Ok(())
     }
 
@@ -205,7 +199,10 @@ impl Put {
     fn complete_parts(&self) -> Result<Reply, StoreError> {
         let client = &self.client;
         let key = client.key(&self.name);
-        let Some(parts) = &self.parts else { return Err(self.misuse("complete")) };
+        let Some(parts) = &self.parts else {
+            let why = io::Error::other("no part of it was sent");
+            return Err(client.error(Operation::Complete, &self.name, why));
+        };
         let tags = || parts.tags.iter().map(|tag| &tag[..]);
         let complete = || {
             let credentials = client.credentials();
@@ -228,7 +225,7 @@ impl Put {
         Ok(reply)
     }
 
-    /// Whether what is there now are the bytes of this upload, whose answer was lost.
+    /// Returns whether what is there now are the bytes of this upload, whose answer was lost.
     fn is_ours(&self) -> Result<bool, StoreError> {
         let client = &self.client;
         if let Some(parts) = &self.parts {
@@ -261,12 +258,12 @@ impl Put {
 
     fn complete_now(&mut self) -> Result<(), StoreError> {
         self.step("complete", Put::finish)?;
-        self.state = State::Done;
+        self.state = Progress::Done;
         Ok(())
     }
 }
 
-/// Whether a condition did not hold.
+/// Returns whether a condition did not hold.
 fn refused(reply: &Reply, conditional: bool) -> bool {
     let absent = reply.status == 404 && reply.code() == "NoSuchKey";
     conditional && (reply.status == 412 || absent || (reply.status == 409 && !reply.is_passing()))
@@ -277,7 +274,7 @@ impl Upload for Put {
         self.step("write", |put| put.add(bytes))
     }
 
-    /// What is with the server is durable; the rest is sent with the name.
+    /// Parts at the server are durable; the rest is sent with the name.
     fn sync(&mut self) -> Result<(), StoreError> {
         self.step("sync", |_| Ok(()))
     }
@@ -307,7 +304,7 @@ impl Append for Put {
 
 impl Drop for Put {
     fn drop(&mut self) {
-        if let (Some(parts), false) = (&self.parts, self.state == State::Done) {
+        if let (Some(parts), false) = (&self.parts, self.state == Progress::Done) {
             let client = Arc::clone(&self.client);
             let key = client.key(&self.name);
             let action =

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// How the sub-chunks of a shard are checked.
+/// Checks of the sub-chunks of a shard.
 ///
 /// ```
 /// use kiln_store::SumKind;
@@ -37,7 +37,7 @@ impl SumKind {
         }
     }
 
-    /// Those of a version of the shard format.
+    /// Checks of a version of the shard format.
     #[must_use]
     pub fn of_version(version: u16) -> Option<SumKind> {
         SumKind::ALL.into_iter().find(|kind| kind.version() == version)
@@ -69,7 +69,7 @@ impl SumKind {
         }
     }
 
-    /// Whether this is the checksum of a sub-chunk.
+    /// Returns whether this is the checksum of a sub-chunk.
     #[must_use]
     pub fn is_of(self, sub_chunk: &[u8], sum: &[u8]) -> bool {
         match self {

@@ -2,9 +2,10 @@
 
 use std::io;
 
-use crate::{Capability, Operation};
+use crate::capability::Capability;
+use crate::operation::Operation;
 
-/// What can go wrong with stored bytes: what, where, and what to do about it.
+/// Errors of stored bytes: the fault, the place, the remedy.
 ///
 /// `place` is the backend's place (a folder's path, say), `name` the file in it.
 ///
@@ -19,7 +20,7 @@ pub enum StoreError {
     /// The operating system (or a fault injected by a test) refused an operation.
     #[error("cannot {op} {}: {source}", target(name, place))]
     Io {
-        /// What was tried.
+        /// The operation.
         op: Operation,
         /// The backend's place.
         place: String,
@@ -34,7 +35,7 @@ pub enum StoreError {
     BadName {
         /// The name as given.
         name: String,
-        /// Which rule it breaks.
+        /// The rule it breaks.
         why: &'static str,
     },
     /// A place of a kind that is not in the table of backends.
@@ -45,7 +46,7 @@ pub enum StoreError {
     UnknownScheme {
         /// The place as given.
         place: String,
-        /// What it begins with, `://` included.
+        /// Its scheme, `://` included.
         scheme: String,
         /// An example of each kind that would be accepted.
         known: String,
@@ -55,7 +56,7 @@ pub enum StoreError {
     BadPlace {
         /// The place as given.
         place: String,
-        /// What is wrong with it and what would be right.
+        /// The fault and the right form.
         why: String,
     },
     /// A place cannot do what is needed; nothing was written.
@@ -63,9 +64,9 @@ pub enum StoreError {
     Incapable {
         /// The backend's place.
         place: String,
-        /// What it cannot do.
+        /// The missing capability.
         lacks: Capability,
-        /// Who needs it.
+        /// The operation that needs it.
         what: String,
     },
     /// The place is in a file system that cannot lock it: two writers at once could not be kept
@@ -96,7 +97,7 @@ pub enum StoreError {
         place: String,
         /// The log's name.
         name: String,
-        /// Who writes it, as far as that is known.
+        /// Its writer, as far as that is known.
         holder: Option<String>,
     },
     /// A field of a shard's description lies outside its limits.
@@ -106,7 +107,7 @@ pub enum StoreError {
         field: &'static str,
         /// Its value.
         value: String,
-        /// What would be accepted.
+        /// The accepted values.
         limit: String,
     },
     /// The file is no shard at all.
@@ -116,7 +117,7 @@ pub enum StoreError {
         place: String,
         /// The file's name.
         name: String,
-        /// What is missing.
+        /// The missing part.
         why: String,
     },
     /// The shard was written by a later version of the format.
@@ -138,9 +139,9 @@ pub enum StoreError {
         place: String,
         /// The file's name.
         name: String,
-        /// Which part: "header", "trailer", "table of segment 3".
+        /// Part of the file: "header", "trailer", "table of segment 3".
         part: String,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// Sub-chunks whose bytes do not have their recorded checksums.
@@ -197,7 +198,7 @@ pub enum StoreError {
     },
 }
 
-/// What an operation was tried on: a file, or the whole place.
+/// Names the target of an operation: a file, or the whole place.
 fn target(name: &str, place: &str) -> String {
     if name.is_empty() { place.to_owned() } else { format!("{name:?} in {place}") }
 }
@@ -210,7 +211,7 @@ fn why_other(written: bool) -> &'static str {
 }
 
 impl StoreError {
-    /// Whether the same call may succeed when simply tried again.
+    /// Returns whether the same call may succeed when simply tried again.
     ///
     /// A failed `sync` never is: the system may have dropped the dirty pages and report success
     /// next time.
@@ -226,7 +227,8 @@ impl StoreError {
         }
     }
 
-    /// Whether the place is full: no space (ENOSPC), quota (EDQUOT) or file size limit (EFBIG).
+    /// Returns whether the place is full: no space (ENOSPC), quota (EDQUOT) or file size limit
+    /// (EFBIG).
     #[must_use]
     pub fn is_full(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
@@ -234,37 +236,37 @@ impl StoreError {
             if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge))
     }
 
-    /// Whether another writer took the log over, see [`crate::Backend::close_log`].
+    /// Returns whether another writer took the log over, see [`crate::Logs::close_log`].
     #[must_use]
     pub fn is_fenced(&self) -> bool {
         matches!(self, Self::Fenced { .. })
     }
 
-    /// Whether a log has a writer that lives.
+    /// Returns whether a log has a writer that lives.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         matches!(self, Self::InUse { .. })
     }
 
-    /// Whether the file does not exist.
+    /// Returns whether the file does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Whether there is a file of the name already, see [`crate::Existing::Keep`].
+    /// Returns whether there is a file of the name already, see [`crate::Existing::Keep`].
     #[must_use]
     pub fn is_exists(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists)
     }
 
-    /// Whether the place was named wrongly, or is of the wrong kind for what is to be done.
+    /// Returns whether the place was named wrongly, or is of the wrong kind for what is to be done.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::UnknownScheme { .. } | Self::BadPlace { .. } | Self::Incapable { .. })
     }
 
-    /// Whether the stored bytes are at fault: what was read is not what was once written.
+    /// Returns whether the stored bytes are at fault: what was read is not what was once written.
     ///
     /// A reader treats these (and I/O errors) as erasures; the others are the caller's mistakes.
     #[must_use]
@@ -276,6 +278,11 @@ impl StoreError {
                 | Self::BadSubChunks { .. }
                 | Self::Truncated { .. }
         )
+    }
+
+    /// The refusal of what a place cannot do; `what` needs it.
+    pub fn incapable(place: String, lacks: Capability, what: String) -> Self {
+        Self::Incapable { place, lacks, what }
     }
 
     /// Shorthand for [`StoreError::Io`].

@@ -40,34 +40,40 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod capability;
 mod checksum;
+mod random;
 mod operation;
+mod error;
 mod system;
 pub mod backends;
-mod error;
 pub mod device;
 pub mod shard;
 
-pub use backends::capability::{Capabilities, Capability};
 pub use backends::direct::{ReadMode, longest_read, open_device};
-pub use backends::faulty::{Fault, FaultAction, FaultyBackend};
+pub use backends::extensions::{
+    BatchFiles, CreateNew, Extensions, Locality, Located, Locks, Logs, Objects, PlaceInfo,
+};
 pub use backends::file::FileBackend;
 pub use backends::file_system::FileSystem;
+pub use backends::lock::{Held, LOCK_RETRY, LockAnswer, LockAttempt, WriteLock, lock_pause};
 pub use backends::log::{LogFile, MAX_LOG};
 pub use backends::memory::MemoryBackend;
+pub use backends::open_file::{Append, BatchRead, ReadAt, issued, read_ranges};
 pub use backends::paced::PacedBackend;
 pub use backends::pack::SHARES;
-pub use backends::place::{Absent, BACKENDS, BackendKind, Location, Opening, open_place};
+pub use backends::place::{Absent, BackendKind, Location, Opening, open_place};
 pub use backends::space::Space;
 pub use backends::staged::{SERVED_BY, StagedBackend};
-pub use backends::upload::{Existing, NewFile, Tag, Upload};
-pub use backends::{
-    Append, Backend, BatchRead, Held, LOCK_RETRY, LockAnswer, LockAttempt, ReadAt, Whereabouts,
-    WriteLock, check_name, issued, lock_pause, move_file, read_ranges, write_whole,
-};
+pub use backends::table::BACKENDS;
+pub use backends::tag::Tag;
+pub use backends::upload::{Existing, NewFile, Upload};
+pub use backends::{Backend, check_name, move_file, write_whole};
+pub use capability::{Capabilities, Capability};
 pub use checksum::{Digest, DigestBuilder, SumKind, checksum, checksums};
 pub use error::StoreError;
 pub use operation::Operation;
+pub use random::SplitMix64;
 pub use shard::info::ShardInfo;
 pub use shard::layout::{Layout, MAX_STRIPE, segment_stripes};
 pub use shard::reader::{ReadCost, ShardReader, ShardState, digest_of};

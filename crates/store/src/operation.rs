@@ -1,4 +1,4 @@
-//! What is done with stored files: for messages, for the wire, and for faults on purpose.
+//! Operations on stored files: for messages, for the wire, and for faults on purpose.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum Operation {
     Open,
     /// [`crate::ReadAt::read_at`]
     Read,
-    /// [`crate::Backend::append`] and [`crate::Backend::create`]
+    /// [`crate::Backend::append`] and [`crate::Objects::create`]
     Create,
     /// Cutting a longer file in [`crate::Backend::append`]
     Cut,
@@ -32,7 +32,7 @@ pub enum Operation {
     Rename,
     /// [`crate::Backend::remove`]
     Remove,
-    /// [`crate::Backend::lock`]
+    /// [`crate::Locks::lock`]
     Lock,
     /// Opening the place itself
     OpenPlace,

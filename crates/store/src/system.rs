@@ -1,4 +1,4 @@
-//! What Linux tells about the block device under a file.
+//! Properties of the block device under a file, from Linux.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,6 @@ use std::path::{Path, PathBuf};
 const PAGE: u64 = 4096;
 
 /// Reads that a device completed, and their bytes, since it exists.
-///
-/// ```
-/// let counted = kiln_store::DeviceCounters { reads: 2, merged: 1, bytes: 12288 };
-/// assert_eq!(counted.reads + counted.merged, 3);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceCounters {
     /// Reads completed, as the device was handed them.
@@ -21,7 +16,7 @@ pub struct DeviceCounters {
     pub bytes: u64,
 }
 
-/// What the system has counted on the device that this file or folder is on, or that it is, for
+/// Returns the system's counters of the device that this file or folder is on, or that it is, for
 /// all processes together. `None` where the system does not tell: no Linux, or no block device.
 ///
 /// ```
@@ -38,11 +33,6 @@ pub fn device_counted(path: &Path) -> Option<DeviceCounters> {
 /// Sizes into which the block layer may cut longer reads of the device that this file or folder is
 /// on, or that it is: the longest request, and what the most separate pages of one hold,
 /// wherever its memory begins. Empty where the system does not tell.
-///
-/// ```
-/// let limits = kiln_store::request_limits("/".as_ref());
-/// assert!(limits.iter().all(|&limit| limit >= 512));
-/// ```
 #[must_use]
 pub fn request_limits(path: &Path) -> Vec<u64> {
     let Some(about) = about(path) else { return Vec::new() };
@@ -58,7 +48,7 @@ pub fn request_limits(path: &Path) -> Vec<u64> {
     [longest, pages].into_iter().flatten().filter(|&limit| limit >= 512).collect()
 }
 
-/// Where the system tells about the device.
+/// Returns the system's folder of the device.
 #[cfg(target_os = "linux")]
 fn about(path: &Path) -> Option<PathBuf> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use common::*;
 use kiln_store::{
-    Backend, Digest, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, ShardReader,
-    ShardState, ShardWriter, StoreError, SumKind, checksums, valid_segments,
+    Backend, Digest, MemoryBackend, Operation, ShardReader, ShardState, ShardWriter, StoreError,
+    SumKind, checksums, valid_segments,
 };
+use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 
 /// Five stripes, the last one short: three segments.
 const SIZE: u64 = 4 * 192 + 100;
 /// Crash images looked at per interrupted operation.
 const SEEDS: u64 = 16;
 
-/// What every crash image must satisfy: the final name is absent, or (if it was there before)
+/// Conditions of every crash image: the final name is absent, or (if it was there before)
 /// holds a complete old or new shard; the part can be resumed and then is byte-identical.
 fn check_image(image: &MemoryBackend, expected: &[u8], old: Option<&[u8]>) {
     match (image.bytes(NAME), old) {

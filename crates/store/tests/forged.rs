@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use common::*;
 use kiln_store::{
-    Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, ShardInfo, ShardReader,
-    ShardState, ShardWriter, StoreError, checksum,
+    MemoryBackend, Operation, ShardInfo, ShardReader, ShardState, ShardWriter, StoreError, checksum,
 };
+use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 
 /// Five stripes, the last one short: three segments.
 const SIZE: u64 = 4 * 192 + 100;

@@ -18,7 +18,7 @@ use std::ops::Range;
 /// ```
 ///
 /// # Errors
-/// What the system met when it began: no space for blocks that were put off until now, say.
+/// The system's error when it began: no space for blocks that were put off until now, say.
 pub fn start_writing(file: &File, bytes: Range<u64>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {

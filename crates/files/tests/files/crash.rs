@@ -7,7 +7,8 @@ use kiln_files::{EncodeRequest, RepairRequest, discover, encode, repair};
 use kiln_stripe::{Node, PoolError};
 
 use crate::helpers::*;
-use kiln_store::{Backend, Fault, FaultAction, FaultyBackend, MemoryBackend};
+use kiln_store::{Backend, MemoryBackend};
+use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 
 /// One disk that can lose power.
 struct Disk {

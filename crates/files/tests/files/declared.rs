@@ -5,10 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use kiln_files::{RepairRequest, decode, discover, repair, verify};
-use kiln_store::{
-    Backend, FaultyBackend, FileBackend, MemoryBackend, ShardInfo, ShardReader, ShardWriter,
-};
+use kiln_store::{Backend, FileBackend, MemoryBackend, ShardInfo, ShardReader, ShardWriter};
 use kiln_stripe::{Node, PoolError};
+use kiln_testkit::FaultyBackend;
 
 use crate::helpers::*;
 

@@ -7,7 +7,8 @@ use kiln_files::{RepairRequest, discover, encode, repair};
 use kiln_stripe::{ErrorKind as Kind, Node, PoolError, Source};
 
 use crate::helpers::*;
-use kiln_store::{Fault, FaultAction, FaultyBackend, Operation};
+use kiln_store::Operation;
+use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 
 fn faulty(world: &World) -> (FaultyBackend, Vec<Node>) {
     let faulty = FaultyBackend::new(world.stores[0].clone());

@@ -7,8 +7,8 @@ use kiln_files::{EncodeRequest, RepairRequest, discover, encode};
 use kiln_stripe::{ErrorKind, Node, PoolError};
 
 use crate::helpers::*;
-use kiln_store::backends::bucket::Bucket;
 use kiln_store::{Backend, MemoryBackend, StoreError, write_whole};
+use kiln_testkit::Bucket;
 
 fn world() -> (World, Vec<u8>) {
     let world = World::new("rs:4+2", 64);

@@ -4,8 +4,9 @@ use kiln_files::RepairRequest;
 use kiln_stripe::RepairReport;
 
 use crate::helpers::*;
+use kiln_store::Operation;
 use kiln_store::device::{Combine, DeviceModel, Devices};
-use kiln_store::{Fault, FaultAction, FaultyBackend, Operation};
+use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 use std::sync::Arc;
 
 /// Devices from one that only bytes cost to one that only reads cost.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// A name of a page of a listing.
 const PAGE: usize = 7;
 
-/// What goes wrong.
+/// Faults.
 #[derive(Default)]
 pub struct Faults {
     /// So many next requests are answered with 503.
@@ -49,7 +49,7 @@ pub struct State {
     ids: u64,
     port: u16,
     pub faults: Faults,
-    /// Where blocks are as files, as a DataNode has them.
+    /// Folder of blocks as files, as a DataNode has them.
     pub disk: Option<PathBuf>,
     /// Every request: its method, operation and path.
     pub log: Vec<String>,
@@ -68,7 +68,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Whether a NameNode has sent it to a DataNode.
+    /// Returns whether a NameNode has sent it to a DataNode.
     fn is_sent_on(&self) -> bool {
         self.query.contains_key("namenoderpcaddress")
     }
@@ -155,7 +155,7 @@ impl Fake {
     }
 }
 
-/// What is asked; `None`: the connection ended.
+/// Reads a request; `None`: the connection ended.
 fn asked(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
     let mut line = String::new();
     stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
@@ -249,7 +249,7 @@ impl State {
         self.files[path].block
     }
 
-    /// How many blocks of a file a NameNode would tell of; none of one that is not there.
+    /// Counts the blocks of a file that a NameNode would tell of; none of one that is not there.
     pub fn parts_of(&self, path: &str) -> usize {
         self.files.get(path).map_or(0, |node| node.parts)
     }
@@ -365,7 +365,7 @@ impl State {
         }
     }
 
-    /// What a DataNode does a little later with the block of a file that is gone.
+    /// Does as a DataNode does a little later with the block of a file that is gone.
     fn drop_block(&self, node: Option<Node>) {
         if let (Some(disk), Some(node)) = (&self.disk, node) {
             std::fs::remove_file(block_file(disk.clone(), node.block)).unwrap();

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use fake::{Fake, Faults, block_file};
 use kiln_hdfs::FolderBackend;
-use kiln_store::backends::battery::check_all;
 use kiln_store::{
-    Backend, BatchRead, Existing, Location, LockAttempt, NewFile, StoreError, Whereabouts,
-    write_whole,
+    Backend, BatchRead, Existing, Locality, Located, Location, LockAttempt, Locks, NewFile,
+    PlaceInfo, StoreError, write_whole,
 };
+use kiln_testkit::battery::check_all;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -23,6 +23,11 @@ fn pattern(len: usize) -> Vec<u8> {
 
 fn open(url: &str) -> FolderBackend {
     FolderBackend::open(&Location::of(url.as_ref())).unwrap()
+}
+
+/// All that a place can do, what it does file by file too.
+fn any(disk: &FolderBackend) -> &dyn Backend {
+    disk
 }
 
 /// Makes folders in one HDFS.
@@ -105,9 +110,9 @@ fn long_files_are_streamed_gone_on_with_and_read_in_ranges() {
         let mut batch: Vec<BatchRead<'_>> = (pieces.iter_mut().enumerate())
             .map(|(at, piece)| BatchRead::new(at as u64 * 240_000 + 13, piece))
             .collect();
-        let before = disk.issued();
+        let before = disk.io_counters();
         file.read_batch(&mut batch).unwrap();
-        let after = disk.issued();
+        let after = disk.io_counters();
         assert_eq!((after.0 - before.0, after.1 - before.1), (20, 20_000));
         for (at, piece) in pieces.iter().enumerate() {
             assert_eq!(*piece, bytes[at * 240_000 + 13..][..1000]);
@@ -316,7 +321,7 @@ fn a_folder_that_is_missing_is_said_and_not_made() {
             disk.list().unwrap_err(),
             disk.open("a").err().unwrap(),
             write_whole(&disk, "a", b"a").unwrap_err(),
-            disk.create(&keep).unwrap().complete().unwrap_err(),
+            any(&disk).create(&keep).unwrap().complete().unwrap_err(),
             disk.lock(false).unwrap_err(),
         ];
         for error in errors {
@@ -338,7 +343,7 @@ fn what_passes_is_tried_again() {
         fake.state().faults.short = 2;
         assert_eq!(read(&disk, "a"), pattern(5000));
         fake.state().faults.late = 2;
-        disk.write_all(&[("a", &pattern(6000))]).pop().unwrap().unwrap();
+        any(&disk).write_all(&[("a", &pattern(6000))]).pop().unwrap().unwrap();
         assert_eq!((read(&disk, "a"), fake.state().faults.late), (pattern(6000), 0));
         write_whole(&disk, "a", &pattern(5000)).unwrap();
         fake.state().faults.lost = 1;
@@ -410,31 +415,31 @@ fn what_hdfs_moved_is_read_seen_and_brought_back() {
     let (fake, disk) = fake("");
     for (name, len) in [("a", 0), ("b", 5000), ("c", 3_000_000)] {
         write_whole(&disk, name, &pattern(len)).unwrap();
-        assert_eq!(disk.whereabouts(name).unwrap(), Whereabouts::Here);
+        assert_eq!(disk.locality(name).unwrap(), Located::Here);
         fake.state().astray("/p", Some(name));
-        let Whereabouts::Away(there) = disk.whereabouts(name).unwrap() else { panic!("{name}") };
+        let Located::Away(there) = disk.locality(name).unwrap() else { panic!("{name}") };
         assert_eq!((there, read(&disk, name)), ("localhost:1".to_owned(), pattern(len)));
         // Not while its DataNode takes nothing.
         fake.state().faults.astray = usize::MAX;
-        let refused = disk.copy_home(name, "copy").unwrap_err();
+        let refused = disk.copy_local(name, "copy").unwrap_err();
         assert!(refused.to_string().contains("HDFS put it on"), "{refused}");
         fake.state().faults.astray = 0;
         assert_eq!(read(&disk, name), pattern(len));
-        disk.copy_home(name, "copy").unwrap();
+        disk.copy_local(name, "copy").unwrap();
         disk.rename("copy", name).unwrap();
-        assert_eq!(disk.whereabouts(name).unwrap(), Whereabouts::Here);
+        assert_eq!(disk.locality(name).unwrap(), Located::Here);
         assert_eq!(read(&disk, name), pattern(len));
     }
     assert_eq!(disk.list().unwrap(), ["a", "b", "c"]);
-    assert!(disk.whereabouts("d").unwrap_err().is_not_found());
+    assert!(disk.locality("d").unwrap_err().is_not_found());
     let anywhere = open(disk.place().split('?').next().unwrap());
-    assert_eq!(anywhere.whereabouts("a").unwrap(), Whereabouts::Unasked);
+    assert_eq!(anywhere.locality("a").unwrap(), Located::Unmanaged);
 }
 
 #[test]
 fn a_stream_that_is_dropped_never_looks_whole() {
     let (fake, disk) = fake("");
-    let mut file = disk.create(&NewFile::named("a")).unwrap();
+    let mut file = any(&disk).create(&NewFile::named("a")).unwrap();
     for _ in 0..30 {
         file.write(&pattern(100_000)).unwrap();
     }

@@ -8,7 +8,7 @@ use kiln_pool::Observer;
 use kiln_store::device::fit::{Sample, fit};
 use kiln_store::device::{Combine, DeviceModel, Uncertainty, measure};
 use kiln_store::{
-    Backend, FileBackend, ReadAt, ReadMode, device_counted, longest_read, open_device,
+    Backend, FileBackend, ReadAt, ReadMode, SplitMix64, device_counted, longest_read, open_device,
 };
 use serde::Serialize;
 
@@ -195,10 +195,10 @@ impl Probe {
 /// Bytes that no device can compress, durable, so that reads find them on the device.
 fn write_scratch(store: &FileBackend, bytes: u64, seed: u64) -> Result<(), Failure> {
     let mut file = store.append(PROBE_SCRATCH, 0)?;
-    let (mut random, mut block) = (seed, vec![0; BLOCK]);
+    let (mut random, mut block) = (SplitMix64(seed), vec![0; BLOCK]);
     for _ in 0..bytes / BLOCK as u64 {
         for word in block.chunks_exact_mut(8) {
-            word.copy_from_slice(&measure::next(&mut random).to_le_bytes());
+            word.copy_from_slice(&random.next().to_le_bytes());
         }
         file.append(&block)?;
     }

@@ -244,7 +244,7 @@ impl Folders {
 
     /// Reads asked of all places so far, and their bytes.
     pub fn issued(&self) -> (u64, u64) {
-        let each = self.nodes.iter().map(|node| node.store.issued());
+        let each = self.nodes.iter().map(|node| node.store.io_counters());
         each.fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
     }
 

@@ -15,9 +15,6 @@ const EXCEPTIONS: &[(&str, &str, &str, &str)] = &[
         "map",
         "to be cut: a manifest knows the id of the key that seals it",
     ),
-    ("crates/store/src", "backends", "error", "an error names the capability that a place lacks"),
-    ("crates/store/src/backends", "file", "place", "a table and its rows"),
-    ("crates/store/src/backends", "memory", "place", "a table and its rows"),
     ("lab/bench/src", "cases", "report", "to be cut: a report names the setup of its case"),
 ];
 

@@ -65,7 +65,8 @@ fn collect(folder: &Path, prefix: &str, paths: &mut Vec<String>) {
 fn read(path: String) -> Source {
     let text = fs::read_to_string(root().join(&path)).unwrap();
     let code = if path.ends_with(".rs") { blank(&text) } else { String::new() };
-    let mut test_lines = vec![path.contains("/tests/"); text.lines().count()];
+    let test = path.contains("/tests/") || path.starts_with("crates/testkit/");
+    let mut test_lines = vec![test; text.lines().count()];
     mark_test_modules(&code, &mut test_lines);
     Source { path, text, code, test_lines }
 }

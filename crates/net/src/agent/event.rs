@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kiln_store::{ShardInfo, Space, StoreError, Whereabouts};
+use kiln_store::{Located, ShardInfo, Space, StoreError};
 
 use super::{ConnectionId, JobId, PeerInfo, Slot, TaskId};
 use crate::Result;
@@ -282,7 +282,7 @@ pub enum DiskDone {
     /// Free and total room; `None`: the place cannot tell.
     Room(Option<Space>),
     /// Location of a file's bytes.
-    Located(Whereabouts),
+    Located(Located),
     /// A file is open.
     Opened {
         /// Its length in bytes.

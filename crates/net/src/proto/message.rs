@@ -1,6 +1,6 @@
 //! The one enum of messages. To add one: a row here, with the next number; numbers are for ever.
 
-use kiln_store::Whereabouts;
+use kiln_store::Located;
 
 use super::assignment::{FragmentHeader, Geometry};
 use super::field::{Field, Reader, TaskState};
@@ -435,21 +435,21 @@ messages! {
 
 impl Message {
     /// The answer that tells where a file's bytes are.
-    pub(crate) fn located(found: Whereabouts) -> Message {
+    pub(crate) fn located(found: Located) -> Message {
         let (kind, at) = match found {
-            Whereabouts::Unasked => (0, String::new()),
-            Whereabouts::Here => (1, String::new()),
-            Whereabouts::Away(at) => (2, at),
+            Located::Unmanaged => (0, String::new()),
+            Located::Here => (1, String::new()),
+            Located::Away(at) => (2, at),
         };
         Message::Located { kind, at }
     }
 
     /// Returns the location in such an answer; `None`: another message, or an unknown kind.
-    pub(crate) fn whereabouts(&self) -> Option<Whereabouts> {
+    pub(crate) fn locality(&self) -> Option<Located> {
         match self {
-            Message::Located { kind: 0, .. } => Some(Whereabouts::Unasked),
-            Message::Located { kind: 1, .. } => Some(Whereabouts::Here),
-            Message::Located { kind: 2, at } => Some(Whereabouts::Away(at.clone())),
+            Message::Located { kind: 0, .. } => Some(Located::Unmanaged),
+            Message::Located { kind: 1, .. } => Some(Located::Here),
+            Message::Located { kind: 2, at } => Some(Located::Away(at.clone())),
             _ => None,
         }
     }

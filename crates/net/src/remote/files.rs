@@ -168,7 +168,7 @@ impl Opening {
     }
 }
 
-/// Writes files whole and durably; see [`kiln_store::Backend::write_all`].
+/// Writes files whole and durably; see [`kiln_store::BatchFiles::write_all`].
 pub(super) fn write_all(
     remote: &Arc<Remote>,
     files: &[(&str, &[u8])],

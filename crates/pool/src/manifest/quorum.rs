@@ -265,7 +265,7 @@ impl Pool {
             let name = |of: &usize| NodeFile::Manifest { key: wanted[*of].0 }.name();
             // Most of what is new is known to be by one look at the folder.
             let absent = match locked && objects.len() > 1 {
-                true => store.absent(&objects.iter().map(name).collect::<Vec<_>>()),
+                true => store.missing(&objects.iter().map(name).collect::<Vec<_>>()),
                 false => None,
             };
             let answer = |(nth, of): (usize, usize)| {

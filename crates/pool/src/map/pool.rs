@@ -371,7 +371,7 @@ impl Pool {
     }
 
     /// Keeps other processes from changing objects with these homes as long as the locks live; see
-    /// [`Backend::lock`].
+    /// [`kiln_store::Locks::lock`].
     pub(crate) fn lock(
         &self,
         nodes: impl Iterator<Item = usize>,

@@ -2,7 +2,7 @@
 //! from where they are, so no object is damaged; but two shards of one object may be lost with one
 //! machine then. So a scrub looks where they are, and brings them back.
 
-use kiln_store::{Backend, StoreError, Whereabouts, write_whole};
+use kiln_store::{Backend, Located, StoreError, write_whole};
 use kiln_stripe::names::{DESCRIPTION, IDENTITY};
 use kiln_stripe::{Result, Settings};
 
@@ -51,8 +51,8 @@ impl Pool {
             // Others have their turn between two files.
             let _lock = self.lock(std::iter::once(at), settings)?;
             // It may have been replaced or removed since.
-            let end = match store.whereabouts(name) {
-                Ok(Whereabouts::Away(_)) => bring_back(store, name, now_ms),
+            let end = match store.locality(name) {
+                Ok(Located::Away(_)) => bring_back(store, name, now_ms),
                 Ok(_) => Ok(()),
                 Err(error) if error.is_not_found() => Ok(()),
                 Err(error) => Err(error.into()),
@@ -79,7 +79,7 @@ fn bring_back(store: &dyn Backend, name: &str, now_ms: u64) -> Result<()> {
     };
     // No repair has this number. What is left of an interrupted copy is a leftover for a scrub.
     let part = NodeFile::RepairPart { key, run, index, by: now_ms }.name();
-    let copied = store.copy_home(name, &part).and_then(|()| store.rename(&part, name));
+    let copied = store.copy_local(name, &part).and_then(|()| store.rename(&part, name));
     Ok(copied.inspect_err(|_: &StoreError| {
         // The error is the one to tell; the file itself is as it was.
         let _ = store.remove(&part);
@@ -90,7 +90,7 @@ fn bring_back(store: &dyn Backend, name: &str, now_ms: u64) -> Result<()> {
 /// manifests, the map, and what says whose disk it is. Others are parts, or written anew soon.
 fn astray(store: &dyn Backend) -> Result<Vec<String>> {
     // Most places need not be listed once more.
-    if store.whereabouts(IDENTITY)? == Whereabouts::Unasked {
+    if store.locality(IDENTITY)? == Located::Unmanaged {
         return Ok(Vec::new());
     }
     let mut names = Vec::new();
@@ -104,9 +104,9 @@ fn astray(store: &dyn Backend) -> Result<Vec<String>> {
     })?;
     let mut astray = Vec::new();
     for name in names {
-        match store.whereabouts(&name) {
-            Ok(Whereabouts::Away(_)) => astray.push(name),
-            Ok(Whereabouts::Here | Whereabouts::Unasked) => {}
+        match store.locality(&name) {
+            Ok(Located::Away(_)) => astray.push(name),
+            Ok(Located::Here | Located::Unmanaged) => {}
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
-use kiln_store::backends::bucket::Bucket;
 use kiln_store::{Backend, MemoryBackend};
+use kiln_testkit::Bucket;
 
 use crate::world::{DISKS, Disks, World, data};
 

@@ -9,7 +9,7 @@ use kiln_pool::{HealRequest, Index, Pool, RecoverRequest, ScrubRequest};
 use kiln_store::{Backend, StoreError};
 use kiln_stripe::{PoolError, Silent, Source};
 
-use crate::fuse::{Failing, Fuse, Fused};
+use crate::fuse::{Failing, Fuse, fused};
 use crate::world::*;
 
 /// Does something with the power on for so many operations; returns how many were left.
@@ -18,7 +18,7 @@ fn with_power(world: &World, operations: i64, body: impl FnOnce(&Pool)) -> i64 {
     let fuse = Fuse::new(Failing::PowerCut, i64::MAX);
     let open = |node: &kiln_pool::NodeConfig| -> Result<Arc<dyn Backend>, StoreError> {
         let disk = world.config.position(&node.id).unwrap();
-        Ok(Fused::put_to(world, disk, world.open_node(node)?, &fuse))
+        Ok(fused(world, disk, world.open_node(node)?, &fuse))
     };
     let pool = Pool::open(world.config.clone(), &open).unwrap();
     fuse.burn(operations);

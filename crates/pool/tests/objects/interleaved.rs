@@ -30,7 +30,7 @@ impl Other {
             return;
         }
         // Where the first client has locks, it goes on first.
-        let free = |disk: &Disk| disk.faulty.lock(false).unwrap();
+        let free = |disk: &Disk| (&disk.faulty as &dyn Backend).lock(false).unwrap();
         let locks: Vec<Option<WriteLock>> = self.world.disks.iter().map(free).collect();
         if locks.iter().any(Option::is_none) {
             return;

@@ -6,8 +6,9 @@ use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
     HealRequest, Index, Needs, Pool, PutReport, PutRequest, RecoverRequest, ScrubRequest,
 };
-use kiln_store::{Backend, Fault, FaultAction};
+use kiln_store::Backend;
 use kiln_stripe::{PoolError, Silent, Source, StreamSource};
+use kiln_testkit::{Fault, FaultAction};
 
 use crate::world::*;
 

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use kiln_pool::{Class, Policy};
-use kiln_store::{Fault, FaultAction};
+use kiln_testkit::{Fault, FaultAction};
 
 use crate::world::*;
 

@@ -7,8 +7,9 @@ use kiln_pool::{
     Index, Key, NodeConfig, NodeState, PutReport, PutRequest, RebalanceReport, RebalanceRequest,
     RecoverRequest, place,
 };
-use kiln_store::{Fault, FaultAction, MemoryBackend, Operation};
+use kiln_store::{MemoryBackend, Operation};
 use kiln_stripe::{PoolError, Silent, StreamSource};
+use kiln_testkit::{Fault, FaultAction};
 
 use crate::world::{Disk, World, data, settings};
 

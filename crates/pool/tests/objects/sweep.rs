@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use kiln_store::MemoryBackend;
 use kiln_stripe::PoolError;
 
-use crate::fuse::{Failing, Fuse, Fused};
+use crate::fuse::{ALL, Failing, Fuse, fused};
 use crate::hands::{Hands, get, through, with_hands};
 use crate::world::*;
 
@@ -204,7 +204,7 @@ fn reboot(world: &mut World, seed: u64) {
 fn trial(row: &Row, start: &World, failing: Failing, moment: i64) -> Result<(), String> {
     let mut world = start.copy();
     let fuse = Fuse::new(failing, moment);
-    let wrap = |disk, inner| Fused::put_to(&world, disk, inner, &fuse);
+    let wrap = |disk, inner| fused(&world, disk, inner, &fuse);
     // However it ends: what counts is what is found afterwards.
     let _ = through(&world, wrap, |hands| (row.act)(hands));
     if failing == Failing::Kill {
@@ -234,7 +234,7 @@ fn moments(row: &Row, start: &World) -> i64 {
     let world = start.copy();
     let all = 1_000_000;
     let fuse = Fuse::new(Failing::Kill, all);
-    let wrap = |disk, inner| Fused::put_to(&world, disk, inner, &fuse);
+    let wrap = |disk, inner| fused(&world, disk, inner, &fuse);
     let end = through(&world, wrap, |hands| (row.act)(hands));
     end.unwrap_or_else(|error| panic!("{}: {error}", row.name));
     all - fuse.left()
@@ -248,7 +248,7 @@ pub fn a_fault_at_every_operation() {
     for (row, start) in ROWS.iter().zip(&starts) {
         let all = moments(row, start);
         assert!((5..2_000).contains(&all), "{}: {all} operations", row.name);
-        let each = Failing::ALL.iter().flat_map(|failing| (0..all).map(move |at| (*failing, at)));
+        let each = ALL.iter().flat_map(|failing| (0..all).map(move |at| (*failing, at)));
         trials.extend(each.map(|(failing, at)| (row, start, failing, at)));
     }
     let (next, wrong) = (AtomicUsize::new(0), std::sync::Mutex::new(Vec::new()));

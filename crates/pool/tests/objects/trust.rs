@@ -7,8 +7,9 @@ use kiln_pool::{
     GetRequest, Index, Key, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, PoolStatus,
     PutRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest,
 };
-use kiln_store::{Backend, Fault, FaultAction, MemoryBackend, Operation};
+use kiln_store::{Backend, MemoryBackend, Operation};
 use kiln_stripe::{ErrorKind, PoolError, Silent, StreamSource};
+use kiln_testkit::{Fault, FaultAction};
 
 use crate::world::*;
 

@@ -9,12 +9,12 @@ use std::sync::{Arc, LazyLock};
 use kiln_pool::{
     GetReport, GetRequest, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PutReport, PutRequest,
 };
-use kiln_store::backends::bucket::Bucket;
 use kiln_store::{
-    Append, Backend, Capabilities, FaultyBackend, MemoryBackend, ReadAt, StagedBackend, StoreError,
-    WriteLock,
+    Backend, Extensions, Locks, MemoryBackend, ReadAt, StagedBackend, StoreError, WriteLock,
 };
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
+use kiln_testkit::Bucket;
+use kiln_testkit::FaultyBackend;
 
 /// Position-dependent bytes.
 pub fn data(len: usize, seed: u64) -> Vec<u8> {
@@ -200,13 +200,7 @@ impl<B> std::fmt::Debug for Watched<B> {
 }
 
 impl Backend for Watched<Arc<dyn Backend>> {
-    fn place(&self) -> String {
-        self.inner.place()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
+    kiln_store::forward_backend!(inner: place capabilities append rename remove);
 
     fn list(&self) -> Result<Vec<String>, StoreError> {
         (self.look)();
@@ -219,22 +213,16 @@ impl Backend for Watched<Arc<dyn Backend>> {
         Ok(Box::new(Watched { inner, look: Arc::clone(&self.look) }))
     }
 
-    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>, StoreError> {
-        self.inner.append(name, at)
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            locks: Some(self),
+            info: self.inner.extensions().info,
+            ..Extensions::default()
+        }
     }
+}
 
-    fn modified(&self, name: &str) -> Result<Option<u64>, StoreError> {
-        self.inner.modified(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
-        self.inner.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> Result<(), StoreError> {
-        self.inner.remove(name)
-    }
-
+impl Locks for Watched<Arc<dyn Backend>> {
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
         (self.look)();
         self.inner.lock(wait)

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kiln_store::{
-    Append, Backend, Capabilities, LogFile, MemoryBackend, Operation, ReadAt, StoreError, WriteLock,
+    Append, Backend, Extensions, LogFile, Logs, MemoryBackend, Operation, ReadAt, StoreError,
 };
 
 use super::faults::Random;
@@ -111,17 +111,7 @@ impl SimDisk {
 }
 
 impl Backend for SimDisk {
-    fn place(&self) -> String {
-        self.memory.place()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.memory.capabilities()
-    }
-
-    fn list(&self) -> Result<Vec<String>, StoreError> {
-        self.memory.list()
-    }
+    kiln_store::forward_backend!(memory: place capabilities list rename remove);
 
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
         let inner = self.memory.open(name)?;
@@ -133,18 +123,12 @@ impl Backend for SimDisk {
         Ok(Box::new(SimFile { inner, health: Arc::clone(&self.health), name: name.to_owned() }))
     }
 
-    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
-        self.memory.rename(from, to)
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions { logs: Some(self), ..self.memory.extensions() }
     }
+}
 
-    fn rename_new(&self, from: &str, to: &str) -> Result<(), StoreError> {
-        self.memory.rename_new(from, to)
-    }
-
-    fn remove(&self, name: &str) -> Result<(), StoreError> {
-        self.memory.remove(name)
-    }
-
+impl Logs for SimDisk {
     fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>, StoreError> {
         if self.health.take(size) < size {
             return Err(full(name));
@@ -155,10 +139,6 @@ impl Backend for SimDisk {
 
     fn close_log(&self, name: &str, to: &str, force: bool) -> Result<(), StoreError> {
         self.memory.close_log(name, to, force)
-    }
-
-    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
-        self.memory.lock(wait)
     }
 }
 

@@ -7,8 +7,10 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiln_store::backends::battery::check_all;
-use kiln_store::{Backend, BatchRead, Existing, LockAttempt, NewFile, write_whole};
+use kiln_store::{
+    Backend, BatchRead, Existing, LockAttempt, Locks, NewFile, Objects, PlaceInfo, write_whole,
+};
+use kiln_testkit::battery::check_all;
 
 use server::{open, servers};
 
@@ -46,9 +48,9 @@ fn long_objects_are_written_in_parts_and_read_in_ranges() {
         let mut batch: Vec<BatchRead<'_>> = (pieces.iter_mut().enumerate())
             .map(|(at, piece)| BatchRead::new(at as u64 * 900_000 + 13, piece))
             .collect();
-        let before = disk.issued();
+        let before = disk.io_counters();
         file.read_batch(&mut batch).unwrap();
-        let after = disk.issued();
+        let after = disk.io_counters();
         assert_eq!((after.0 - before.0, after.1 - before.1), (20, 20_000));
         for (at, piece) in pieces.iter().enumerate() {
             assert_eq!(*piece, bytes[at * 900_000 + 13..][..1000]);

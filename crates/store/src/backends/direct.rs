@@ -5,12 +5,14 @@ use std::io::{self, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use kiln_uring::{MAX_READ, Read, Ring};
+use parking_lot::Mutex;
 
-use super::{BatchRead, ReadAt, check_range, issued};
+use super::check_range;
+use super::open_file::{BatchRead, ReadAt, issued};
 use crate::{Operation, Result, StoreError, request_limits};
 
 /// Reads in flight in one ring; larger batches go through it in turn.
@@ -24,7 +26,7 @@ const LONGEST_MIN: u64 = 64 << 10;
 /// Alignment where the system does not tell the file's: a page suits every file system.
 const PAGE: u64 = 4096;
 
-/// How a [`crate::FileBackend`] reads.
+/// Ways of reading of a [`crate::FileBackend`].
 ///
 /// ```
 /// use kiln_store::{FileBackend, ReadMode};
@@ -50,7 +52,7 @@ impl ReadMode {
     pub const DIRECT: ReadMode = ReadMode::Direct { together: true };
 }
 
-/// What a backend asked the system to read: calls and their bytes, alignment included.
+/// Reads asked of the system by a backend: calls and their bytes, alignment included.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     reads: AtomicU64,
@@ -69,7 +71,7 @@ impl Meter {
     }
 }
 
-/// What batches in flight work with, kept from one to the next.
+/// Contexts of batches in flight, kept from one to the next.
 #[derive(Debug, Default)]
 pub(super) struct BatchContexts {
     idle: Mutex<Vec<BatchContext>>,
@@ -92,7 +94,7 @@ impl BatchContexts {
     }
 
     fn take(&self, with_ring: bool) -> BatchContext {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         let mut context = idle.pop().unwrap_or_default();
         drop(idle);
         if with_ring && context.ring.is_none() && !self.no_rings.load(Ordering::Relaxed) {
@@ -106,7 +108,7 @@ impl BatchContexts {
         if context.bounce.len() > IDLE_BOUNCE_BYTES {
             context.bounce = Vec::new();
         }
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         if idle.len() < IDLE_CONTEXTS {
             idle.push(context);
         }
@@ -121,7 +123,7 @@ pub(super) struct Alignment {
 }
 
 impl Alignment {
-    /// What the file system says of this file; `None` when it has no direct reads.
+    /// Limits of the file system for this file; `None` when it has no direct reads.
     #[cfg(target_os = "linux")]
     pub(super) fn of(file: &File) -> Option<Alignment> {
         use rustix::fs::{AtFlags, StatxFlags, statx};
@@ -148,7 +150,7 @@ impl Alignment {
 struct Spans {
     /// The reads.
     spans: Vec<Range<u64>>,
-    /// Which read holds each wanted range; none holds an empty one.
+    /// For each wanted range the read that holds it; none holds an empty one.
     holders: Vec<Option<usize>>,
     /// For each read the one wanted range that it is exactly, if its address suits.
     alone: Vec<Option<usize>>,
@@ -346,10 +348,6 @@ pub fn open_device(path: &Path, together: bool) -> Result<Box<dyn ReadAt>> {
 
 /// Bytes of the longest read that goes to the device of this path as it is, whatever its memory is
 /// like: a multiple of every alignment. Longer direct reads are asked for in pieces of that size.
-///
-/// ```
-/// assert!(kiln_store::longest_read("/".as_ref()) >= 64 << 10);
-/// ```
 #[must_use]
 pub fn longest_read(path: &Path) -> u64 {
     let limits = request_limits(path).into_iter();
@@ -390,9 +388,8 @@ pub(super) fn open(_path: &Path, _flags: i32) -> io::Result<Option<(File, Alignm
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Backend, BatchRead};
     use super::*;
-    use crate::FileBackend;
+    use crate::{Backend, FileBackend, PlaceInfo};
 
     fn pattern(len: usize) -> Vec<u8> {
         (0..len).map(|i| (i * 167 + i / 256 * 13 + 5) as u8).collect()
@@ -430,10 +427,10 @@ mod tests {
                     .zip(&mut bufs)
                     .map(|(range, buf)| BatchRead::new(range.start, buf))
                     .collect();
-                let before = disk.issued();
+                let before = disk.io_counters();
                 file.read_batch(&mut batch).unwrap();
                 let spans = issued(&ranges, file.alignment());
-                let told = disk.issued();
+                let told = disk.io_counters();
                 let longest = match mode {
                     ReadMode::Cached => u64::MAX,
                     ReadMode::Direct { .. } => longest_read(root.path()),

@@ -6,8 +6,8 @@
 //! Small files that are written together may share a file (see `pack.rs`).
 //! All files are opened with `O_CLOEXEC` (the standard library's default).
 
-mod absent;
 mod appender;
+mod missing;
 mod packs;
 mod pending;
 
@@ -22,29 +22,29 @@ use rustix::io::Errno;
 
 use self::appender::FileAppender;
 use self::pending::Pending;
-use super::capability::{Capabilities, Capability};
 use super::direct::{self, BatchContexts, DirectReader, Meter, ReadMode};
+use super::extensions::{BatchFiles, CreateNew, Extensions, Locks, Logs, PlaceInfo};
 use super::file_log::FileLog;
 use super::file_system::FileSystem;
+use super::lock::WriteLock;
 use super::log::LogFile;
-use super::place::{Absent, BackendKind, Location, Opening};
+use super::open_file::{Append, ReadAt};
+use super::place::{Absent, BackendKind, FOLDER_EXAMPLE, Location, Opening};
 use super::space::Space;
-use super::{Append, Backend, ReadAt, WriteLock, check_name, holder, pack};
+use super::{Backend, check_name, holder, pack};
+use crate::capability::{Capabilities, Capability};
 use crate::{Operation, Result, StoreError};
 
 /// From so many files on that are written together, one sync of their file system takes the place
 /// of theirs. It writes what other programs have left to write there too, so it must be worth that.
 const SYNC_TOGETHER: usize = 8;
 
-/// What URLs of folders begin with.
-pub(super) const SCHEME: &str = "file";
-
 /// The row of folders.
 pub(super) struct Folders;
 
 impl BackendKind for Folders {
     fn examples(&self) -> &'static [&'static str] {
-        &["file:///folder"]
+        &[FOLDER_EXAMPLE]
     }
 
     fn about(&self) -> &'static str {
@@ -79,7 +79,7 @@ pub struct FileBackend {
     mode: ReadMode,
     contexts: Arc<BatchContexts>,
     meter: Arc<Meter>,
-    /// Where the folder may be absent: set once it is there.
+    /// For a folder that may be absent: set once it is there.
     lazy: Option<Arc<OnceLock<Option<Made>>>>,
     /// Symbolic links are not followed.
     confined: bool,
@@ -158,7 +158,7 @@ impl FileBackend {
         Self { confined: true, ..self }
     }
 
-    /// How it reads.
+    /// Its way of reading.
     #[must_use]
     pub fn read_mode(&self) -> ReadMode {
         self.mode
@@ -190,7 +190,7 @@ impl FileBackend {
         Ok(self.folder.join(name))
     }
 
-    /// What is there under a name, which may be a link where links are not followed.
+    /// Looks at a name, which may be a link where links are not followed.
     fn look(&self, path: &Path) -> io::Result<Metadata> {
         if self.confined { fs::symlink_metadata(path) } else { fs::metadata(path) }
     }
@@ -222,8 +222,8 @@ impl FileBackend {
         sync_folder(&self.folder).map_err(|error| self.error(Operation::Sync, name, error))
     }
 
-    /// What syncs the file system for so many files, if that is worth it; to be had before the
-    /// first of them changes.
+    /// Returns the sync of the file system for so many files, if that is worth it; to be had before
+    /// the first of them changes.
     fn shared_sync(&self, files: usize) -> Option<FileSystem> {
         if files >= SYNC_TOGETHER { FileSystem::open(&self.folder) } else { None }
     }
@@ -298,9 +298,9 @@ impl FileBackend {
     }
 }
 
-/// Whether a refusal means that the file system has no locks of folders, as network file systems
-/// may not have them. No lock is then granted that locks nothing: two writers at once could mix
-/// what they write.
+/// Returns whether a refusal means that the file system has no locks of folders, as network file
+/// systems may not have them. No lock is then granted that locks nothing: two writers at once could
+/// mix what they write.
 fn lacks_locks(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(
@@ -321,47 +321,6 @@ impl Backend for FileBackend {
     fn capabilities(&self) -> Capabilities {
         use Capability::{CreateIfAbsent, Durable, KeepOpen, Log};
         Capabilities::FILES.and(&[CreateIfAbsent, Log, KeepOpen, Durable])
-    }
-
-    fn folder(&self) -> Option<&Path> {
-        Some(&self.folder)
-    }
-
-    /// Everything counts, checksum tables and alignment included. With direct reads this is what
-    /// the device is asked for, long reads in pieces that it takes at once, unless the file system
-    /// cuts a read where the file is in pieces.
-    fn issued(&self) -> (u64, u64) {
-        self.meter.so_far()
-    }
-
-    /// The folder itself is locked, so no lock file is left behind.
-    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
-        self.make()?;
-        let fail = |error| self.error(Operation::Lock, "", error);
-        let folder = File::open(&self.folder).map_err(fail)?;
-        let outcome =
-            if wait { folder.lock().map_err(TryLockError::Error) } else { folder.try_lock() };
-        match outcome {
-            Ok(()) => Ok(Some(WriteLock::on(folder))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(source)) if lacks_locks(&source) => {
-                Err(StoreError::NoLocks { place: self.place(), source })
-            }
-            Err(TryLockError::Error(error)) => Err(fail(error)),
-        }
-    }
-
-    fn lock_holder(&self) -> Option<String> {
-        holder::of(&self.folder)
-    }
-
-    fn space(&self) -> Result<Option<Space>> {
-        let found = match rustix::fs::statvfs(&self.folder) {
-            Err(Errno::NOENT) if self.lazy.is_some() => return Ok(None),
-            found => found.map_err(|error| self.error(Operation::Use, "", error.into()))?,
-        };
-        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
-        Ok(Some(Space { total: bytes(found.f_blocks), free: bytes(found.f_bavail) }))
     }
 
     fn list(&self) -> Result<Vec<String>> {
@@ -399,10 +358,6 @@ impl Backend for FileBackend {
         Ok(())
     }
 
-    fn absent(&self, names: &[String]) -> Option<Vec<bool>> {
-        self.absent_of(names)
-    }
-
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
         let path = self.path(name)?;
         self.check_regular(Operation::Open, name, &path)?;
@@ -435,6 +390,50 @@ impl Backend for FileBackend {
         Ok(Box::new(self.appender(name, at)?))
     }
 
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let (source, target) = (self.path(from)?, self.path(to)?);
+        self.unshare(from, to)?;
+        fs::rename(source, target).map_err(|error| self.error(Operation::Rename, from, error))?;
+        self.sync_names(to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        if self.pending.take(name).is_some() {
+            return Ok(());
+        }
+        match fs::remove_file(self.path(name)?) {
+            Ok(()) => self.sync_names(name),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(self.error(Operation::Remove, name, error)),
+        }
+    }
+
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            create_new: Some(self),
+            batch: Some(self),
+            locks: Some(self),
+            logs: Some(self),
+            info: Some(self),
+            ..Extensions::default()
+        }
+    }
+}
+
+impl CreateNew for FileBackend {
+    /// By a second name for the file: not every file system renames without replacing.
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        let (source, target) = (self.path(from)?, self.path(to)?);
+        self.unshare(from, to)?;
+        let linked = fs::hard_link(&source, target);
+        linked.map_err(|error| self.error(Operation::Rename, from, error))?;
+        // The file is there now: a first name that stays is no failure.
+        let _ = fs::remove_file(source);
+        self.sync_names(to)
+    }
+}
+
+impl BatchFiles for FileBackend {
     fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<()>> {
         let shared = self.shared_sync(files.len());
         if files.len() > 1
@@ -455,13 +454,6 @@ impl Backend for FileBackend {
         }
     }
 
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        let (source, target) = (self.path(from)?, self.path(to)?);
-        self.unshare(from, to)?;
-        fs::rename(source, target).map_err(|error| self.error(Operation::Rename, from, error))?;
-        self.sync_names(to)
-    }
-
     fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<()>> {
         // Names in a folder that is open are found without the way to it.
         let folder = File::open(&self.folder).ok();
@@ -479,21 +471,57 @@ impl Backend for FileBackend {
         self.sync_once(self.waiting_first(froms, rename), || self.sync_shared(shared.as_ref()))
     }
 
-    /// By a second name for the file: not every file system renames without replacing.
-    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
-        let (source, target) = (self.path(from)?, self.path(to)?);
-        self.unshare(from, to)?;
-        let linked = fs::hard_link(&source, target);
-        linked.map_err(|error| self.error(Operation::Rename, from, error))?;
-        // The file is there now: a first name that stays is no failure.
-        let _ = fs::remove_file(source);
-        self.sync_names(to)
+    fn remove_all(&self, names: &[&str]) -> Vec<Result<()>> {
+        let remove = |at: usize| {
+            let name = names[at];
+            if self.pending.take(name).is_some() {
+                return Ok(());
+            }
+            match fs::remove_file(self.path(name)?) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(self.error(Operation::Remove, name, error))
+                }
+                _ => Ok(()),
+            }
+        };
+        let shared = self.shared_sync(names.len());
+        let ends = self.waiting_first(names.iter().copied(), remove);
+        self.sync_once(ends, || self.sync_shared(shared.as_ref()))
     }
 
     fn compact(&self) -> Result<u64> {
         self.compact_packs()
     }
 
+    fn missing(&self, names: &[String]) -> Option<Vec<bool>> {
+        self.missing_of(names)
+    }
+}
+
+impl Locks for FileBackend {
+    /// The folder itself is locked, so no lock file is left behind.
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
+        self.make()?;
+        let fail = |error| self.error(Operation::Lock, "", error);
+        let folder = File::open(&self.folder).map_err(fail)?;
+        let outcome =
+            if wait { folder.lock().map_err(TryLockError::Error) } else { folder.try_lock() };
+        match outcome {
+            Ok(()) => Ok(Some(WriteLock::on(folder))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) if lacks_locks(&source) => {
+                Err(StoreError::NoLocks { place: self.place(), source })
+            }
+            Err(TryLockError::Error(error)) => Err(fail(error)),
+        }
+    }
+
+    fn lock_holder(&self) -> Option<String> {
+        holder::of(&self.folder)
+    }
+}
+
+impl Logs for FileBackend {
     fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>> {
         let path = self.path(name)?;
         self.make()?;
@@ -526,40 +554,33 @@ impl Backend for FileBackend {
         fs::rename(&from, &target).map_err(fail)?;
         self.sync_names(to)
     }
+}
 
-    fn remove(&self, name: &str) -> Result<()> {
-        if self.pending.take(name).is_some() {
-            return Ok(());
-        }
-        match fs::remove_file(self.path(name)?) {
-            Ok(()) => self.sync_names(name),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(self.error(Operation::Remove, name, error)),
-        }
+impl PlaceInfo for FileBackend {
+    fn space(&self) -> Result<Option<Space>> {
+        let found = match rustix::fs::statvfs(&self.folder) {
+            Err(Errno::NOENT) if self.lazy.is_some() => return Ok(None),
+            found => found.map_err(|error| self.error(Operation::Use, "", error.into()))?,
+        };
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok(Some(Space { total: bytes(found.f_blocks), free: bytes(found.f_bavail) }))
     }
 
-    fn remove_all(&self, names: &[&str]) -> Vec<Result<()>> {
-        let remove = |at: usize| {
-            let name = names[at];
-            if self.pending.take(name).is_some() {
-                return Ok(());
-            }
-            match fs::remove_file(self.path(name)?) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    Err(self.error(Operation::Remove, name, error))
-                }
-                _ => Ok(()),
-            }
-        };
-        let shared = self.shared_sync(names.len());
-        let ends = self.waiting_first(names.iter().copied(), remove);
-        self.sync_once(ends, || self.sync_shared(shared.as_ref()))
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.folder)
+    }
+
+    /// Everything counts, checksum tables and alignment included. With direct reads this is what
+    /// the device is asked for, long reads in pieces that it takes at once, unless the file system
+    /// cuts a read where the file is in pieces.
+    fn io_counters(&self) -> (u64, u64) {
+        self.meter.so_far()
     }
 }
 
 struct FileReader {
     file: File,
-    /// Where it begins in a file that it shares with others.
+    /// Its offset in a file that it shares with others.
     start: u64,
     len: u64,
     meter: Arc<Meter>,
@@ -719,7 +740,7 @@ mod tests {
         assert_eq!(disk.lock_holder(), None);
         let held = disk.lock(false).unwrap().unwrap();
         let attempt = disk.lock_within(std::time::Duration::from_millis(60)).unwrap();
-        let super::super::LockAttempt::Busy { holder } = attempt else { panic!("{attempt:?}") };
+        let crate::LockAttempt::Busy { holder } = attempt else { panic!("{attempt:?}") };
         // Not every system tells, but none tells of somebody else.
         let mine = format!("process {} ", std::process::id());
         assert!(holder.is_none_or(|holder| holder.starts_with(&mine)));

@@ -19,10 +19,12 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How long a sync waits for others who are writing: about what a sync costs.
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+/// Time that a sync waits for other writers: about the cost of a sync.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// Somebody who is about to write to a file system and wants that to be durable.
@@ -56,7 +58,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Syncs {
-    /// Who wants a sync and has not had it.
+    /// Threads that wait for a sync.
     waiting: usize,
     begun: u64,
     done: u64,
@@ -78,7 +80,7 @@ impl FileSystem {
             return None;
         }
         let device = folder.metadata().ok()?.dev();
-        let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_use = IN_USE.lock();
         in_use.retain(|_, shared| shared.strong_count() > 0);
         let shared = in_use.get(&device).and_then(Weak::upgrade).unwrap_or_else(|| {
             let shared = Shared { folder, syncs: Mutex::default(), ended: Condvar::new() };
@@ -94,7 +96,7 @@ impl FileSystem {
     /// since it was opened, be it by another one who writes there.
     ///
     /// # Errors
-    /// What the system says of a write or a flush that failed.
+    /// The system's error of a write or a flush.
     pub fn sync(&self) -> io::Result<()> {
         // Those who hold it are writing, or wait as well.
         let writers = || Arc::strong_count(&self.shared);
@@ -104,7 +106,7 @@ impl FileSystem {
 
 impl Shared {
     fn syncs(&self) -> MutexGuard<'_, Syncs> {
-        self.syncs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.syncs.lock()
     }
 
     /// `writers` counts those who write now or wait, the caller among them.
@@ -122,14 +124,13 @@ impl Shared {
         let mine = syncs.begun + 1;
         while syncs.done < mine {
             if syncs.running {
-                syncs = self.ended.wait(syncs).unwrap_or_else(PoisonError::into_inner);
+                self.ended.wait(&mut syncs);
                 continue;
             }
             // Others who write now are about to want one: one for all is shorter than two.
             let left = PATIENCE.saturating_sub(began.elapsed());
             if syncs.waiting < writers() && !left.is_zero() {
-                let waited = self.ended.wait_timeout(syncs, left);
-                syncs = waited.unwrap_or_else(PoisonError::into_inner).0;
+                self.ended.wait_for(&mut syncs, left);
                 continue;
             }
             syncs.running = true;
@@ -182,7 +183,8 @@ fn sync(folder: &File) -> io::Result<()> {
     folder.sync_all()
 }
 
-/// Whether `syncfs` of this release of Linux fails where a write of a page failed: from 5.8 on.
+/// Returns whether `syncfs` of this release of Linux fails where a write of a page failed: from 5.8
+/// on.
 #[cfg(target_os = "linux")]
 fn tells_of_failures(release: &str) -> bool {
     let mut numbers = release.split(|at: char| !at.is_ascii_digit()).map(str::parse::<u32>);

@@ -1,4 +1,4 @@
-//! Who holds the lock of a folder, as far as the system tells.
+//! Holders of locks of folders, as far as the system tells.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

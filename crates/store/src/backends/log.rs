@@ -4,7 +4,7 @@
 //! start, so that a sync writes the bytes and no metadata, and it is written again from its
 //! beginning when its end is reached. Who wants to write where another one did closes the other
 //! one's log, reads it, and makes one of its own: see
-//! [`Backend::create_log`](super::Backend::create_log).
+//! [`Logs::create_log`](crate::Logs::create_log).
 
 use crate::Result;
 
@@ -16,7 +16,7 @@ pub trait LogFile: Send {
     /// Bytes, as they were asked for.
     fn len(&self) -> u64;
 
-    /// Whether nothing can be written to it.
+    /// Returns whether nothing can be written to it.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -5,12 +5,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use super::capability::{Capabilities, Capability};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::extensions::{CreateNew, Extensions, Locks, Logs};
+use super::lock::WriteLock;
 use super::log::LogFile;
+use super::open_file::{Append, ReadAt};
 use super::place::{BackendKind, Location, Opening};
-use super::{Append, Backend, ReadAt, WriteLock, check_name, check_range};
+use super::{Backend, check_name, check_range};
+use crate::capability::{Capabilities, Capability};
+use crate::random::SplitMix64;
 use crate::{Operation, Result, StoreError};
 
 /// A crash keeps or loses unsynced bytes in units of this many bytes.
@@ -51,7 +57,7 @@ impl BackendKind for Memories {
 #[derive(Debug, Clone, Default)]
 pub struct MemoryBackend {
     names: Arc<Mutex<Names>>,
-    /// Whether somebody holds the write lock, and how those that wait hear of its end.
+    /// True if somebody holds the write lock, and how those that wait hear of its end.
     locked: Arc<(Mutex<bool>, Condvar)>,
     /// Logs that have a writer.
     written: Arc<Mutex<BTreeSet<String>>>,
@@ -63,7 +69,7 @@ struct MemoryLock(Arc<(Mutex<bool>, Condvar)>);
 
 impl Drop for MemoryLock {
     fn drop(&mut self) {
-        *lock(&self.0.0) = false;
+        *self.0.0.lock() = false;
         self.0.1.notify_one();
     }
 }
@@ -90,10 +96,6 @@ struct Contents {
     synced: Vec<u8>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl MemoryBackend {
     /// An empty place.
     #[must_use]
@@ -101,22 +103,22 @@ impl MemoryBackend {
         Self::default()
     }
 
-    /// What the disk holds after a power cut now: all that was synced, and a part (chosen by
+    /// Returns the disk after a power cut now: all that was synced, and a part (chosen by
     /// `seed`) of what was not. `self` stays as it is, so one state gives many images.
     ///
     /// A new name not yet made durable may vanish; of unsynced bytes any 512-byte sector may be
     /// missing, read as zeros, and the file may end early.
     #[must_use]
     pub fn crash(&self, seed: u64) -> MemoryBackend {
-        let mut random = SplitMix(seed);
-        let names = lock(&self.names);
+        let mut random = SplitMix64(seed);
+        let names = self.names.lock();
         let image = MemoryBackend::new();
         for name in names.live.keys().chain(names.durable.keys()) {
             let (live, durable) = (names.live.get(name), names.durable.get(name));
             let same = matches!((live, durable), (Some(a), Some(b)) if Arc::ptr_eq(a, b));
             let keep_live = same || random.next().is_multiple_of(2);
             if let Some(file) = if keep_live { live } else { durable } {
-                image.put(name, lock(file).crash(&mut random));
+                image.put(name, file.lock().crash(&mut random));
             }
         }
         image
@@ -125,7 +127,7 @@ impl MemoryBackend {
     /// A file's bytes, if it exists.
     #[must_use]
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
-        lock(&self.names).live.get(name).map(|file| lock(file).live.clone())
+        self.names.lock().live.get(name).map(|file| file.lock().live.clone())
     }
 
     /// As [`Backend::rename`], but a power cut may undo it before [`MemoryBackend::sync_names`]:
@@ -151,20 +153,20 @@ impl MemoryBackend {
 
     /// Makes all names durable.
     pub fn sync_names(&self) {
-        lock(&self.names).sync();
+        self.names.lock().sync();
     }
 
     /// Sets a file's bytes, durably, creating it if absent.
     pub fn put(&self, name: &str, bytes: Vec<u8>) {
         let file = Arc::new(Mutex::new(Contents { live: bytes.clone(), synced: bytes }));
-        let mut names = lock(&self.names);
+        let mut names = self.names.lock();
         names.live.insert(name.to_string(), Arc::clone(&file));
         names.durable.insert(name.to_string(), file);
     }
 }
 
 impl Contents {
-    fn crash(&self, random: &mut SplitMix) -> Vec<u8> {
+    fn crash(&self, random: &mut SplitMix64) -> Vec<u8> {
         let (live, synced) = (self.live.len(), self.synced.len());
         let (least, most) = (live.min(synced), live.max(synced));
         let len = least + (random.next() % (most - least + 1) as u64) as usize;
@@ -180,20 +182,7 @@ impl Contents {
     }
 }
 
-/// The generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators".
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
-fn absent(op: Operation, name: &str) -> StoreError {
+fn not_found(op: Operation, name: &str) -> StoreError {
     StoreError::io(op, PLACE, name, io::ErrorKind::NotFound.into())
 }
 
@@ -207,37 +196,24 @@ impl Backend for MemoryBackend {
         Capabilities::FILES.and(&[CreateIfAbsent, Log, KeepOpen])
     }
 
-    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
-        let (flag, freed) = &*self.locked;
-        let mut locked = lock(flag);
-        while *locked {
-            if !wait {
-                return Ok(None);
-            }
-            locked = freed.wait(locked).unwrap_or_else(PoisonError::into_inner);
-        }
-        *locked = true;
-        Ok(Some(WriteLock::on(MemoryLock(self.locked.clone()))))
-    }
-
     fn list(&self) -> Result<Vec<String>> {
-        Ok(lock(&self.names).live.keys().cloned().collect())
+        Ok(self.names.lock().live.keys().cloned().collect())
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
         check_name(name)?;
-        let names = lock(&self.names);
-        let file = names.live.get(name).ok_or_else(|| absent(Operation::Open, name))?;
-        let len = lock(file).live.len() as u64;
+        let names = self.names.lock();
+        let file = names.live.get(name).ok_or_else(|| not_found(Operation::Open, name))?;
+        let len = file.lock().live.len() as u64;
         Ok(Box::new(MemoryReader { file: Arc::clone(file), len, name: name.to_string() }))
     }
 
     fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
         check_name(name)?;
-        let mut names = lock(&self.names);
+        let mut names = self.names.lock();
         let file = Arc::clone(names.live.entry(name.to_string()).or_default());
         {
-            let mut contents = lock(&file);
+            let mut contents = file.lock();
             check_range(PLACE, name, at, 0, contents.live.len() as u64)?;
             contents.live.truncate(at as usize);
         }
@@ -248,13 +224,50 @@ impl Backend for MemoryBackend {
         self.rename_if(from, to, true).map(|mut names| names.sync())
     }
 
+    fn remove(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        let mut names = self.names.lock();
+        if names.live.remove(name).is_some() {
+            names.sync();
+        }
+        Ok(())
+    }
+
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            create_new: Some(self),
+            locks: Some(self),
+            logs: Some(self),
+            ..Extensions::default()
+        }
+    }
+}
+
+impl CreateNew for MemoryBackend {
     fn rename_new(&self, from: &str, to: &str) -> Result<()> {
         self.rename_if(from, to, false).map(|mut names| names.sync())
     }
+}
 
+impl Locks for MemoryBackend {
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
+        let (flag, freed) = &*self.locked;
+        let mut locked = flag.lock();
+        while *locked {
+            if !wait {
+                return Ok(None);
+            }
+            freed.wait(&mut locked);
+        }
+        *locked = true;
+        Ok(Some(WriteLock::on(MemoryLock(self.locked.clone()))))
+    }
+}
+
+impl Logs for MemoryBackend {
     fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>> {
         check_name(name)?;
-        let mut names = lock(&self.names);
+        let mut names = self.names.lock();
         if names.live.contains_key(name) {
             let exists = io::ErrorKind::AlreadyExists.into();
             return Err(StoreError::io(Operation::Create, PLACE, name, exists));
@@ -264,29 +277,20 @@ impl Backend for MemoryBackend {
         names.live.insert(name.to_owned(), Arc::clone(&file));
         names.sync();
         drop(names);
-        lock(&self.written).insert(name.to_owned());
+        self.written.lock().insert(name.to_owned());
         Ok(Box::new(MemoryLog { disk: self.clone(), file, len: size, name: name.to_owned() }))
     }
 
     fn close_log(&self, name: &str, to: &str, force: bool) -> Result<()> {
-        let there = lock(&self.names).live.contains_key(name);
-        if !force && there && lock(&self.written).contains(name) {
+        let there = self.names.lock().live.contains_key(name);
+        if !force && there && self.written.lock().contains(name) {
             let (place, name) = (PLACE.to_owned(), name.to_owned());
             return Err(StoreError::InUse { place, name, holder: None });
         }
         match self.rename(name, to) {
-            Err(error) if error.is_not_found() && lock(&self.names).live.contains_key(to) => Ok(()),
+            Err(error) if error.is_not_found() && self.names.lock().live.contains_key(to) => Ok(()),
             end => end,
         }
-    }
-
-    fn remove(&self, name: &str) -> Result<()> {
-        check_name(name)?;
-        let mut names = lock(&self.names);
-        if names.live.remove(name).is_some() {
-            names.sync();
-        }
-        Ok(())
     }
 }
 
@@ -295,12 +299,12 @@ impl MemoryBackend {
     fn rename_if(&self, from: &str, to: &str, replace: bool) -> Result<MutexGuard<'_, Names>> {
         check_name(from)?;
         check_name(to)?;
-        let mut names = lock(&self.names);
+        let mut names = self.names.lock();
         if !replace && names.live.contains_key(to) {
             let exists = io::ErrorKind::AlreadyExists.into();
             return Err(StoreError::io(Operation::Rename, PLACE, from, exists));
         }
-        let file = names.live.remove(from).ok_or_else(|| absent(Operation::Rename, from))?;
+        let file = names.live.remove(from).ok_or_else(|| not_found(Operation::Rename, from))?;
         names.live.insert(to.to_string(), file);
         Ok(names)
     }
@@ -315,7 +319,7 @@ struct MemoryLog {
 
 impl Drop for MemoryLog {
     fn drop(&mut self) {
-        lock(&self.disk.written).remove(&self.name);
+        self.disk.written.lock().remove(&self.name);
     }
 }
 
@@ -327,16 +331,16 @@ impl LogFile for MemoryLog {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         check_range(PLACE, &self.name, offset, bytes.len(), self.len)?;
         let start = offset as usize;
-        lock(&self.file).live[start..start + bytes.len()].copy_from_slice(bytes);
+        self.file.lock().live[start..start + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {
-        let names = lock(&self.disk.names);
+        let names = self.disk.names.lock();
         if !names.live.get(&self.name).is_some_and(|named| Arc::ptr_eq(named, &self.file)) {
             return Err(StoreError::Fenced { place: PLACE.to_owned(), name: self.name.clone() });
         }
-        let mut contents = lock(&self.file);
+        let mut contents = self.file.lock();
         contents.synced = contents.live.clone();
         Ok(())
     }
@@ -354,7 +358,7 @@ impl ReadAt for MemoryReader {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        let contents = lock(&self.file);
+        let contents = self.file.lock();
         // The file may have been cut since it was opened.
         let have = self.len.min(contents.live.len() as u64);
         check_range(PLACE, &self.name, offset, buf.len(), have)?;
@@ -372,7 +376,7 @@ struct MemoryAppender {
 impl Append for MemoryAppender {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         // Where this one is, as files do it: two that write the same to one file do no harm.
-        let (mut contents, start) = (lock(&self.file), self.len as usize);
+        let (mut contents, start) = (self.file.lock(), self.len as usize);
         let end = start + bytes.len();
         let longer = contents.live.len().max(end);
         contents.live.resize(longer, 0);
@@ -386,7 +390,7 @@ impl Append for MemoryAppender {
     }
 
     fn sync(&mut self) -> Result<()> {
-        let mut contents = lock(&self.file);
+        let mut contents = self.file.lock();
         contents.synced = contents.live.clone();
         Ok(())
     }

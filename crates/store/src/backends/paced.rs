@@ -1,14 +1,16 @@
 //! A limit of what is read and written at a place: wraps any backend.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::capability::Capabilities;
+use parking_lot::Mutex;
+
+use super::Backend;
+use super::extensions::{BatchFiles, Extensions, Logs, Objects};
 use super::log::LogFile;
-use super::space::Space;
-use super::upload::{NewFile, Tag, Upload};
-use super::{Append, Backend, BatchRead, LockAttempt, ReadAt, Whereabouts, WriteLock};
+use super::open_file::{Append, BatchRead, ReadAt};
+use super::tag::Tag;
+use super::upload::{NewFile, Upload};
 use crate::Result;
 
 /// A place at which at most so many bytes a second are read and written, together. Names, locks and
@@ -44,7 +46,7 @@ impl Pace {
         let price = Duration::from_secs_f64(bytes as f64 / self.rate);
         let wait = {
             // The guarded value is a plain time, always valid.
-            let mut paid = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut paid = self.paid_until.lock();
             let (now, begin) = (Instant::now(), *paid);
             // Idle time is not saved up: that would allow a burst later.
             *paid = begin.max(now) + price;
@@ -66,25 +68,7 @@ impl PacedBackend {
 }
 
 impl Backend for PacedBackend {
-    fn place(&self) -> String {
-        self.inner.place()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn list(&self) -> Result<Vec<String>> {
-        self.inner.list()
-    }
-
-    fn each_name(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
-        self.inner.each_name(see)
-    }
-
-    fn absent(&self, names: &[String]) -> Option<Vec<bool>> {
-        self.inner.absent(names)
-    }
+    crate::forward_backend!(inner: place capabilities list each_name rename remove);
 
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
         let inner = self.inner.open(name)?;
@@ -96,6 +80,21 @@ impl Backend for PacedBackend {
         Ok(Box::new(PacedAppender { inner, pace: Arc::clone(&self.pace) }))
     }
 
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            objects: Some(self),
+            batch: Some(self),
+            logs: Some(self),
+            ..self.inner.extensions()
+        }
+    }
+}
+
+impl Objects for PacedBackend {
+    fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
+        Ok(Box::new(PacedUpload { inner: self.inner.create(file)?, pace: &self.pace }))
+    }
+
     fn write_once(&self, name: &str) -> Result<Box<dyn Append>> {
         let inner = self.inner.write_once(name)?;
         Ok(Box::new(PacedAppender { inner, pace: Arc::clone(&self.pace) }))
@@ -104,15 +103,9 @@ impl Backend for PacedBackend {
     fn copy(&self, from: &str, to: &str) -> Result<()> {
         self.inner.copy(from, to)
     }
+}
 
-    fn modified(&self, name: &str) -> Result<Option<u64>> {
-        self.inner.modified(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.inner.rename(from, to)
-    }
-
+impl BatchFiles for PacedBackend {
     fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<()>> {
         self.pace.pay(files.iter().map(|(_, bytes)| bytes.len()).sum());
         self.inner.write_all(files)
@@ -122,30 +115,20 @@ impl Backend for PacedBackend {
         self.inner.rename_all(names)
     }
 
-    fn compact(&self) -> Result<u64> {
-        self.inner.compact()
-    }
-
-    fn whereabouts(&self, name: &str) -> Result<Whereabouts> {
-        self.inner.whereabouts(name)
-    }
-
-    fn copy_home(&self, from: &str, to: &str) -> Result<()> {
-        self.inner.copy_home(from, to)
-    }
-
     fn remove_all(&self, names: &[&str]) -> Vec<Result<()>> {
         self.inner.remove_all(names)
     }
 
-    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
-        self.inner.rename_new(from, to)
+    fn compact(&self) -> Result<u64> {
+        self.inner.compact()
     }
 
-    fn remove(&self, name: &str) -> Result<()> {
-        self.inner.remove(name)
+    fn missing(&self, names: &[String]) -> Option<Vec<bool>> {
+        self.inner.missing(names)
     }
+}
 
+impl Logs for PacedBackend {
     fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>> {
         let inner = self.inner.create_log(name, size)?;
         Ok(Box::new(PacedLog { inner, pace: Arc::clone(&self.pace) }))
@@ -153,34 +136,6 @@ impl Backend for PacedBackend {
 
     fn close_log(&self, name: &str, to: &str, force: bool) -> Result<()> {
         self.inner.close_log(name, to, force)
-    }
-
-    fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
-        Ok(Box::new(PacedUpload { inner: self.inner.create(file)?, pace: &self.pace }))
-    }
-
-    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
-        self.inner.lock(wait)
-    }
-
-    fn lock_within(&self, time: Duration) -> Result<LockAttempt> {
-        self.inner.lock_within(time)
-    }
-
-    fn lock_holder(&self) -> Option<String> {
-        self.inner.lock_holder()
-    }
-
-    fn folder(&self) -> Option<&Path> {
-        self.inner.folder()
-    }
-
-    fn issued(&self) -> (u64, u64) {
-        self.inner.issued()
-    }
-
-    fn space(&self) -> Result<Option<Space>> {
-        self.inner.space()
     }
 }
 

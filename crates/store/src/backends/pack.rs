@@ -16,12 +16,8 @@ use std::io;
 
 use crate::checksum;
 
-/// What the names of files that may share one have in them. All others are opened without a look
+/// Mark in the names of files that may share one. All others are opened without a look
 /// at what they begin with.
-///
-/// ```
-/// assert!("0a1b.manifest".contains(kiln_store::SHARES));
-/// ```
 pub const SHARES: &str = ".manifest";
 
 const MAGIC: [u8; 8] = *b"KILNPACK";
@@ -47,7 +43,8 @@ pub fn stem(name: &str) -> Option<&str> {
     hidden.contains(SHARES).then_some(stem)
 }
 
-/// Whether files can share one: they have stems, no two the same, and are not too many or too much.
+/// Returns whether files can share one: they have stems, no two the same, and are not too many or
+/// too much.
 pub(super) fn fits(files: &[(&str, &[u8])]) -> bool {
     let mut stems: Vec<&str> = files.iter().filter_map(|(name, _)| stem(name)).collect();
     let complete = stems.len() == files.len();
@@ -58,11 +55,6 @@ pub(super) fn fits(files: &[(&str, &[u8])]) -> bool {
 }
 
 /// The bytes of a pack file. Files without a stem are left out.
-///
-/// ```
-/// let pack = kiln_store::backends::pack::bytes(&[("a.manifest", b"some"), ("b.manifest", b"")]);
-/// assert!(pack.starts_with(b"KILNPACK"));
-/// ```
 #[must_use]
 pub fn bytes(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -74,7 +66,7 @@ pub fn bytes(files: &[(&str, &[u8])]) -> Vec<u8> {
 /// Writes the bytes of a pack file, as [`bytes`] gives them, piece by piece.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write(files: &[(&str, &[u8])], out: &mut impl io::Write) -> io::Result<()> {
     let files: Vec<(&str, &[u8])> =
         files.iter().filter_map(|(name, bytes)| Some((stem(name)?, *bytes))).collect();

@@ -1,17 +1,21 @@
-//! The one way from what a user calls a place to its [`Backend`].
+//! The one way from a place as users write it to its [`Backend`].
 //!
-//! Another backend is one file beside this one and one row of [`BACKENDS`]; one that lives in
-//! another crate is a row that the caller adds.
+//! Another backend is one file beside this one and one row of [`crate::BACKENDS`]; one that lives
+//! in another crate is a row that the caller adds.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use super::Backend;
 use super::direct::ReadMode;
-use super::{Backend, file, memory};
 use crate::{Result, StoreError};
 
-/// What separates the scheme from the rest.
+/// Separator of the scheme and the rest.
 const SEPARATOR: &str = "://";
+/// The scheme of folders, for places without one.
+const FOLDER: &str = "file";
+/// A folder as a place.
+pub(super) const FOLDER_EXAMPLE: &str = "file:///folder";
 
 /// A place as a user writes it: `file:///disk0`, `kiln://host0`, or the path of a folder.
 ///
@@ -30,9 +34,9 @@ const SEPARATOR: &str = "://";
 pub struct Location<'a> {
     /// All of it, as written.
     pub text: &'a Path,
-    /// What is before `://`; of a path: `file`.
+    /// The part before `://`; of a path: `file`.
     pub scheme: &'a str,
-    /// What is behind it; of a path: all.
+    /// The part behind it; of a path: all.
     pub rest: &'a Path,
 }
 
@@ -44,7 +48,7 @@ impl<'a> Location<'a> {
         let split = text.to_str().filter(|text| !is_path(text));
         match split.and_then(|text| text.split_once(SEPARATOR)) {
             Some((scheme, rest)) => Location { text, scheme, rest: rest.as_ref() },
-            None => Location { text, scheme: file::SCHEME, rest: text },
+            None => Location { text, scheme: FOLDER, rest: text },
         }
     }
 
@@ -54,8 +58,8 @@ impl<'a> Location<'a> {
     /// [`StoreError::UnknownScheme`] where it is not on this machine, [`StoreError::BadPlace`]
     /// where nothing is named.
     pub fn local(&self) -> Result<&'a Path> {
-        if self.scheme != file::SCHEME {
-            return Err(self.unknown(&[&file::Folders]));
+        if self.scheme != FOLDER {
+            return Err(self.unknown(&[FOLDER_EXAMPLE]));
         }
         if self.rest.as_os_str().is_empty() {
             return Err(self.bad("it names no folder"));
@@ -69,8 +73,7 @@ impl<'a> Location<'a> {
         StoreError::BadPlace { place: self.text.display().to_string(), why: why.to_owned() }
     }
 
-    fn unknown(&self, kinds: &[&dyn BackendKind]) -> StoreError {
-        let known: Vec<&str> = kinds.iter().flat_map(|kind| kind.examples()).copied().collect();
+    fn unknown(&self, known: &[&str]) -> StoreError {
         StoreError::UnknownScheme {
             place: self.text.display().to_string(),
             scheme: format!("{}{SEPARATOR}", self.scheme),
@@ -79,7 +82,7 @@ impl<'a> Location<'a> {
     }
 }
 
-/// What to do about a place that is not there.
+/// Treatment of a place that is not there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Absent {
     /// It is an error.
@@ -92,7 +95,7 @@ pub enum Absent {
     CreateWhenWritten,
 }
 
-/// How to open a place.
+/// Options of opening a place.
 ///
 /// ```
 /// use kiln_store::{Absent, Opening, ReadMode};
@@ -101,12 +104,12 @@ pub enum Absent {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Opening {
-    /// What to do where it is not there; places of other machines are not looked at before they
+    /// Treatment of an absent place; places of other machines are not looked at before they
     /// are used, and are never made.
     pub absent: Absent,
-    /// How folders of this machine are read.
+    /// Way of reading folders of this machine.
     pub reads: ReadMode,
-    /// Whether nothing outside of a folder may be reached through it: a symbolic link in it is then
+    /// True if nothing outside of a folder may be reached through it: a symbolic link in it is then
     /// no file. For folders that are served to others.
     pub confined: bool,
 }
@@ -125,9 +128,6 @@ pub trait BackendKind: Sync {
     /// [`StoreError::BadPlace`] for what cannot be such a place; those of the place itself.
     fn open(&self, place: &Location<'_>, opening: Opening) -> Result<Arc<dyn Backend>>;
 }
-
-/// The kinds of this crate. (The faulty backend only wraps others.)
-pub static BACKENDS: &[&dyn BackendKind] = &[&file::Folders, &memory::Memories];
 
 /// Opens a place by the row of its scheme.
 ///
@@ -152,68 +152,9 @@ pub fn open_place(
         let mut schemes = kind.examples().iter().filter_map(|text| text.split_once(SEPARATOR));
         schemes.any(|(scheme, _)| scheme == location.scheme)
     };
-    let kind = kinds.iter().find(serves).ok_or_else(|| location.unknown(kinds))?;
+    let Some(kind) = kinds.iter().find(serves) else {
+        let known: Vec<&str> = kinds.iter().flat_map(|kind| kind.examples()).copied().collect();
+        return Err(location.unknown(&known));
+    };
     kind.open(&location, opening)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    fn open(text: &str, absent: Absent) -> Result<Arc<dyn Backend>> {
-        open_place(BACKENDS, text.as_ref(), Opening { absent, ..Opening::default() })
-    }
-
-    #[test]
-    fn what_looks_like_a_url_is_never_made_a_folder() {
-        for wrong in ["s3://bucket/x", "klin://x", "File:///x", "a b://x", "://x", "x/y://z"] {
-            let error = open(wrong, Absent::Create).unwrap_err();
-            let text = error.to_string();
-            assert!(matches!(error, StoreError::UnknownScheme { .. }) && error.is_usage());
-            assert!(text.contains("known: file:///folder") && text.contains("\"./"), "{text}");
-            assert!(!Path::new(wrong).exists());
-            assert!(Location::of(wrong.as_ref()).local().unwrap_err().is_usage());
-        }
-        assert!(open("file://", Absent::Create).unwrap_err().is_usage());
-        assert!(open("", Absent::Create).unwrap_err().is_usage());
-    }
-
-    #[test]
-    fn a_path_and_its_url_are_one_place() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("a://b").display().to_string();
-        assert!(open(&path, Absent::Refuse).unwrap_err().is_not_found());
-        let made = open(&format!("file://{path}"), Absent::Create).unwrap();
-        assert_eq!(made.place(), path);
-        assert_eq!(open(&path, Absent::Refuse).unwrap().folder(), made.folder());
-    }
-
-    #[test]
-    fn a_folder_is_made_when_it_is_written_to_and_goes_if_it_stays_empty() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("x");
-        let lazy = || open(path.to_str().unwrap(), Absent::CreateWhenWritten).unwrap();
-        let disk = lazy();
-        assert!(disk.list().unwrap().is_empty() && disk.open("a").err().unwrap().is_not_found());
-        assert!(disk.rename("a", "b").unwrap_err().is_not_found());
-        disk.remove("a").unwrap();
-        assert!(!path.exists());
-        drop(disk.lock(false).unwrap().unwrap());
-        assert!(path.exists());
-        drop(disk);
-        assert!(!path.exists());
-        let disk = lazy();
-        super::super::write_whole(&*disk, "a", b"a").unwrap();
-        drop(disk);
-        assert!(path.join("a").exists());
-        fs::remove_file(path.join("a")).unwrap();
-        // It was there before.
-        drop(lazy().lock(false).unwrap());
-        assert!(path.exists());
-        fs::remove_dir(&path).unwrap();
-        fs::write(&path, b"").unwrap();
-        assert!(open(path.to_str().unwrap(), Absent::CreateWhenWritten).is_err());
-    }
 }

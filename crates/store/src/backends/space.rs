@@ -1,4 +1,4 @@
-//! How much room a place has.
+//! Room of places.
 
 /// Bytes of a place, as its file system tells: other files of it count too.
 ///
@@ -13,7 +13,7 @@
 pub struct Space {
     /// All of them.
     pub total: u64,
-    /// What can still be written.
+    /// Bytes that can still be written.
     pub free: u64,
 }
 
@@ -21,13 +21,14 @@ pub struct Space {
 const MOST_RESERVED: u64 = 1 << 30;
 
 impl Space {
-    /// What is taken.
+    /// Returns the bytes taken.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.total.saturating_sub(self.free)
     }
 
-    /// Whether so many bytes more can be written, with a hundredth (1 GiB at most) to spare.
+    /// Returns whether so many bytes more can be written, with a hundredth (1 GiB at most) to
+    /// spare.
     #[must_use]
     pub fn has_room_for(&self, bytes: u64) -> bool {
         let reserved = (self.total / 100).min(MOST_RESERVED);

@@ -7,9 +7,12 @@
 
 use std::sync::Arc;
 
-use super::capability::{Capabilities, Capability};
+use super::extensions::{BatchFiles, Extensions, PlaceInfo};
+use super::lock::WriteLock;
+use super::open_file::{Append, ReadAt};
 use super::upload::NewFile;
-use super::{Append, Backend, LockAttempt, ReadAt, WriteLock, check_name, move_file, write_whole};
+use super::{Backend, check_name, move_file, write_whole};
+use crate::capability::{Capabilities, Capability};
 use crate::{Result, StoreError};
 
 /// The object that says that a place is served: who writes there directly would not be seen by
@@ -127,7 +130,7 @@ impl StagedBackend {
         Ok(Self { store, parts, served: Some(lock) })
     }
 
-    /// Who serves a place to others, if somebody does.
+    /// Returns the server of a place, if it is served.
     ///
     /// # Errors
     /// The place.
@@ -136,7 +139,7 @@ impl StagedBackend {
         Ok(text.map(|text| text.split_once('\n').map_or_else(String::new, |(_, who)| who.into())))
     }
 
-    /// Whether a file of this name is in the folder.
+    /// Returns whether a file of this name is in the folder.
     fn is_part(&self, name: &str) -> Result<bool> {
         match self.parts.open(name) {
             Ok(_) => Ok(true),
@@ -203,7 +206,7 @@ fn each_piece(file: &dyn ReadAt, len: u64, see: &mut dyn FnMut(&[u8]) -> Result<
     Ok(())
 }
 
-/// Whether a name is one that nobody looks for before it is renamed.
+/// Returns whether a name is one that nobody looks for before it is renamed.
 fn is_hidden(name: &str) -> bool {
     name.starts_with('.')
 }
@@ -245,13 +248,6 @@ impl Backend for StagedBackend {
         self.parts.append(name, at)
     }
 
-    fn modified(&self, name: &str) -> Result<Option<u64>> {
-        match self.is_part(name)? {
-            true => self.parts.modified(name),
-            false => self.store.modified(name),
-        }
-    }
-
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_name(from)?;
         check_name(to)?;
@@ -275,6 +271,17 @@ impl Backend for StagedBackend {
         self.parts.remove(name)
     }
 
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            batch: Some(self),
+            locks: self.store.extensions().locks,
+            info: Some(self),
+            ..Extensions::default()
+        }
+    }
+}
+
+impl BatchFiles for StagedBackend {
     fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<()>> {
         self.parts.write_all(files)
     }
@@ -297,106 +304,17 @@ impl Backend for StagedBackend {
     fn compact(&self) -> Result<u64> {
         self.parts.compact()
     }
-
-    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
-        self.store.lock(wait)
-    }
-
-    fn lock_within(&self, time: std::time::Duration) -> Result<LockAttempt> {
-        self.store.lock_within(time)
-    }
-
-    fn lock_holder(&self) -> Option<String> {
-        self.store.lock_holder()
-    }
-
-    fn issued(&self) -> (u64, u64) {
-        self.store.issued()
-    }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::io::ErrorKind;
-
-    use super::super::bucket::Bucket;
-    use super::*;
-    use crate::{Fault, FaultAction, FaultyBackend, MemoryBackend};
-
-    fn read(place: &dyn Backend, name: &str) -> Vec<u8> {
-        let file = place.open(name).unwrap();
-        let mut bytes = vec![0; file.len() as usize];
-        file.read_at(0, &mut bytes).unwrap();
-        bytes
-    }
-
-    /// A name is that of the old file, or of the new one whole, wherever it fails, in the store or
-    /// in the folder; and doing it again completes it.
-    #[test]
-    fn a_rename_that_fails_at_any_step_can_be_done_again() {
-        let new: Vec<u8> = (0..9_000_000u32).map(|i| (i % 251) as u8).collect();
-        for in_folder in [false, true] {
-            for step in 0..12 {
-                let store = FaultyBackend::new(Arc::new(Bucket::default()));
-                let parts = FaultyBackend::new(Arc::new(MemoryBackend::new()));
-                let served = StagedBackend::new(Arc::new(store.clone()), Arc::new(parts.clone()));
-                write_whole(&served, "a", b"old").unwrap();
-                served.write_all(&[(".a.part", &new)])[0].as_ref().unwrap();
-                let fault = Fault::new(FaultAction::Fail(ErrorKind::Other)).after(step);
-                if in_folder {
-                    parts.inject(fault)
-                } else {
-                    store.inject(fault)
-                }
-                let end = served.rename(".a.part", "a");
-                parts.heal();
-                store.heal();
-                let now = read(&served, "a");
-                assert!(now == new || (end.is_err() && now == b"old"), "step {step}");
-                if end.is_err() {
-                    served.rename(".a.part", "a").unwrap();
-                }
-                assert!(read(&served, "a") == new);
-                assert_eq!(served.list().unwrap(), ["a"]);
-            }
+impl PlaceInfo for StagedBackend {
+    fn modified(&self, name: &str) -> Result<Option<u64>> {
+        match self.is_part(name)? {
+            true => self.parts.modified(name),
+            false => self.store.modified(name),
         }
     }
 
-    #[test]
-    fn an_object_that_is_added_to_is_taken_and_hidden_until_it_is_renamed() {
-        let bucket = Arc::new(Bucket::default());
-        write_whole(&*bucket, "log", b"0123456789").unwrap();
-        let served = StagedBackend::new(bucket.clone(), Arc::new(MemoryBackend::new()));
-        let error = served.append("log", 11).err().unwrap();
-        assert!(matches!(error, StoreError::Truncated { need: 11, have: 10, .. }), "{error}");
-        served.append("log", 7).unwrap().append(b"x").unwrap();
-        assert_eq!((read(&served, "log"), read(&*bucket, "log").len()), (b"0123456x".into(), 10));
-        served.append(".log.part", 0).unwrap().append(b"new").unwrap();
-        served.rename(".log.part", "log").unwrap();
-        assert_eq!((read(&served, "log"), read(&*bucket, "log")), (b"new".into(), b"new".into()));
-        served.append("log", 3).unwrap().append(b"er").unwrap();
-        served.remove("log").unwrap();
-        assert!(served.list().unwrap().is_empty() && bucket.list().unwrap().is_empty());
-    }
-
-    #[test]
-    fn a_folder_is_of_one_place_and_one_program_at_a_time() {
-        let bucket = Arc::new(Bucket::default());
-        let parts = Arc::new(MemoryBackend::new());
-        write_whole(&*parts, "hint", b"old").unwrap();
-        let serve = |store: Arc<dyn Backend>| {
-            StagedBackend::serve(store, parts.clone(), "host a", "1", false, &["hint"])
-        };
-        let served = serve(bucket.clone()).unwrap();
-        assert!(served.list().unwrap().is_empty(), "what says so is not shown");
-        assert_eq!(StagedBackend::served_by(&*bucket).unwrap().unwrap(), "host a");
-        assert!(serve(bucket.clone()).unwrap_err().to_string().contains("another program"));
-        drop(served);
-        assert_eq!(StagedBackend::served_by(&*bucket).unwrap(), None);
-        let other = Arc::new(MemoryBackend::new());
-        assert!(serve(other).unwrap_err().to_string().contains("parts of bucket"));
-        // One that was killed leaves its word, and is known by it.
-        write_whole(&*bucket, SERVED_BY, b"1\nhost a").unwrap();
-        serve(bucket).unwrap();
+    fn io_counters(&self) -> (u64, u64) {
+        self.store.io_counters()
     }
 }

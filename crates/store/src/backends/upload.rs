@@ -1,10 +1,12 @@
 //! Files that appear whole or not at all.
 
-use super::capability::{Capabilities, Capability};
-use super::{Append, Backend, check_name};
+use super::open_file::Append;
+use super::tag::Tag;
+use super::{Backend, check_name};
+use crate::capability::{Capabilities, Capability};
 use crate::{Result, StoreError};
 
-/// What happens to a file that has the name already.
+/// Treatment of a file that has the name already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// The new file takes its place.
@@ -13,53 +15,11 @@ pub enum Existing {
     /// that are completed at once one appears. Needs [`Capability::CreateIfAbsent`].
     Keep,
     /// The new file takes its place if it is the one that has this tag, or fails with an error that
-    /// is [`StoreError::is_exists`]. Needs a place that gives tags ([`super::ReadAt::tag`]).
+    /// is [`StoreError::is_exists`]. Needs a place that gives tags ([`crate::ReadAt::tag`]).
     Same(Tag),
 }
 
-/// What a place tells the bytes of a file by (an entity tag); see [`super::ReadAt::tag`].
-///
-/// ```
-/// use kiln_store::Tag;
-/// let tag = Tag::new("\"9a0364b9e99bb480dd25e1f0284c8555\"").unwrap();
-/// assert_eq!(tag.text(), "\"9a0364b9e99bb480dd25e1f0284c8555\"");
-/// assert_eq!(Tag::new(&"x".repeat(65)), None);
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Tag([u8; Tag::MAX]);
-
-impl Tag {
-    /// Longest tag in bytes.
-    pub const MAX: usize = 64;
-
-    /// A tag as the place writes it; `None`: it is empty, too long, or has other characters than
-    /// visible ones of ASCII.
-    #[must_use]
-    pub fn new(text: &str) -> Option<Tag> {
-        let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
-        if text.is_empty() || text.len() > Tag::MAX || !plain {
-            return None;
-        }
-        let mut bytes = [0; Tag::MAX];
-        bytes[..text.len()].copy_from_slice(text.as_bytes());
-        Some(Tag(bytes))
-    }
-
-    /// As the place writes it.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(Tag::MAX);
-        std::str::from_utf8(&self.0[..end]).unwrap_or("")
-    }
-}
-
-impl std::fmt::Debug for Tag {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.text())
-    }
-}
-
-/// A file that is to be, see [`Backend::create`].
+/// A file that is to be, see [`crate::Objects::create`].
 ///
 /// ```
 /// use kiln_store::{Existing, NewFile};
@@ -74,7 +34,7 @@ pub struct NewFile<'a> {
     /// The name of what is written so far, in places that need one; a crash may leave it. Two
     /// writers at once must not have the same.
     pub part: String,
-    /// What happens to a file of that name.
+    /// Treatment of a file of that name.
     pub existing: Existing,
 }
 
@@ -113,8 +73,8 @@ pub trait Upload: Send {
 }
 
 /// The [`Upload`] of places with append and rename: a part, synced, then renamed.
-struct Renamed<'a, B: Backend + ?Sized> {
-    store: &'a B,
+struct Renamed<'a> {
+    store: &'a dyn Backend,
     name: String,
     part: String,
     existing: Existing,
@@ -129,15 +89,12 @@ enum State {
     Done,
 }
 
-/// Begins a file in a place that appends and renames: what [`Backend::create`] does by itself, for
-/// wrappers around other backends.
+/// Begins a file in a place that appends and renames, for places and wrappers without a
+/// [`crate::Objects::create`] of their own.
 ///
 /// # Errors
-/// As [`Backend::create`].
-pub fn by_rename<'a, B: Backend + ?Sized>(
-    store: &'a B,
-    file: &NewFile<'_>,
-) -> Result<Box<dyn Upload + 'a>> {
+/// As [`crate::Objects::create`].
+pub fn by_rename<'a>(store: &'a dyn Backend, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
     let needs = match file.existing {
         Existing::Replace => [Capability::Append, Capability::Rename],
         Existing::Keep => [Capability::Append, Capability::CreateIfAbsent],
@@ -154,14 +111,14 @@ pub fn by_rename<'a, B: Backend + ?Sized>(
     Ok(Box::new(Renamed { store, name, part, existing, state }))
 }
 
-impl<B: Backend + ?Sized> Renamed<'_, B> {
+impl Renamed<'_> {
     fn misuse(&self, op: &'static str) -> StoreError {
         let what = "it was synced, or an earlier call failed".to_owned();
         StoreError::Misuse { op, name: self.name.clone(), what }
     }
 }
 
-impl<B: Backend + ?Sized> Upload for Renamed<'_, B> {
+impl Upload for Renamed<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let State::Open(file) = &mut self.state else { return Err(self.misuse("write")) };
         let written = file.append(bytes);
@@ -194,7 +151,7 @@ impl<B: Backend + ?Sized> Upload for Renamed<'_, B> {
     }
 }
 
-impl<B: Backend + ?Sized> Drop for Renamed<'_, B> {
+impl Drop for Renamed<'_> {
     fn drop(&mut self) {
         if !matches!(self.state, State::Done) {
             // Closed first. The error that brought us here is the one to tell.

@@ -19,7 +19,7 @@ use std::ops::Range;
 use super::joins::by_width;
 use super::{DeviceModel, pieces};
 
-/// What was chosen.
+/// A choice.
 pub(super) struct Chosen {
     pub(super) reads: Vec<Range<u64>>,
     /// At worst, by all plausible models: its cost over that of the better simple way.

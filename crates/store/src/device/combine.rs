@@ -1,13 +1,8 @@
-//! How two costs make one.
+//! Combinations of two costs.
 
 use serde::{Deserialize, Serialize};
 
-/// How the costs of reads and of bytes go together.
-///
-/// ```
-/// use kiln_store::device::Combine;
-/// assert_eq!((Combine::Sum.of(3.0, 4.0), Combine::Larger.of(3.0, 4.0)), (7.0, 4.0));
-/// ```
+/// Combination of the costs of reads and of bytes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Combine {

@@ -1,4 +1,4 @@
-//! Which device each node has.
+//! Devices of nodes.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +37,8 @@ impl Devices {
         self.of.insert(node.into(), device);
     }
 
-    /// Whether what reads cost adds up over devices: money does, which is paid from one purse. Of
-    /// times the longest counts.
+    /// Returns whether what reads cost adds up over devices: money does, which is paid from one
+    /// purse. Of times the longest counts.
     #[must_use]
     pub fn add_up(&self) -> bool {
         self.add_up
@@ -80,7 +80,7 @@ impl Devices {
         self.models.iter().map(|model| model.uncertainty.error).fold(0.0, f64::max)
     }
 
-    /// Whether some probe was too far off to be trusted.
+    /// Returns whether some probe was too far off to be trusted.
     #[must_use]
     pub fn are_doubtful(&self) -> bool {
         self.models.iter().any(DeviceModel::is_doubtful)

@@ -5,11 +5,6 @@ mod alternatives;
 use super::{Combine, DeviceModel};
 
 /// A measurement: batches of `depth` reads of `bytes` each, at random places.
-///
-/// ```
-/// let lone = kiln_store::device::fit::Sample::new(4096, 1, 8e-3);
-/// assert_eq!(lone.spread, 0.0);
-/// ```
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Sample {
     /// Bytes of a read.
@@ -18,9 +13,9 @@ pub struct Sample {
     pub depth: u32,
     /// Seconds for each read: time of a batch, divided by its reads.
     pub seconds_each: f64,
-    /// How far its repetitions were apart, in the middle: 0.1 for 10%; 0 where there was one.
+    /// Median spread of its repetitions: 0.1 for 10%; 0 where there was one.
     pub spread: f64,
-    /// How many repetitions there were.
+    /// Number of repetitions.
     pub visits: u32,
 }
 
@@ -112,7 +107,8 @@ pub fn fit(samples: &[Sample], alignment: u64, pieces: &[u64]) -> Option<DeviceM
     Some(DeviceModel { worst_fit, uncertainty, ..model })
 }
 
-/// What a read of one size takes, from the fastest depths of those that were visited most.
+/// Returns the seconds of a read of one size, from the fastest depths of those that were visited
+/// most.
 fn typical(samples: &[Sample], bytes: u64) -> (u64, f64) {
     let alike = || samples.iter().filter(|s| s.bytes == bytes);
     let visits = alike().map(|s| s.visits).max().unwrap_or(0);
@@ -133,7 +129,7 @@ fn middle_spread(samples: &[Sample]) -> f64 {
     spreads.get(spreads.len() / 2).copied().unwrap_or(0.0).max(0.0)
 }
 
-/// What a read of one size takes: reads it costs, bytes, seconds.
+/// A measured read of one size: reads it costs, bytes, seconds.
 #[derive(Copy, Clone)]
 struct Point {
     reads: f64,

@@ -31,7 +31,7 @@ pub(super) fn by_width(aligned: &[Range<u64>], model: &DeviceModel) -> Vec<Range
     merged(aligned, |at| taken[at])
 }
 
-/// Which runs are one read by now: the first of a read knows its end, the last its beginning.
+/// Runs that are one read by now: the first of a read knows its end, the last its beginning.
 struct Joins {
     other_end: Vec<usize>,
 }

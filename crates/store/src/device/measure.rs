@@ -1,6 +1,6 @@
 //! Timing reads. The clock is the caller's.
 //!
-//! What else happens on a machine falls on a probe too, and limits of volumes are granted in
+//! Other work of a machine falls on a probe too, and limits of volumes are granted in
 //! slices of time. So every size of reads is *visited* several times, in an order that differs
 //! from round to round: what disturbs a while does not disturb one size alone, and how far visits
 //! are apart tells how much it was. A visit that is held up in between, as a limit holds it,
@@ -37,7 +37,7 @@ const SPREAD_WANTED: f64 = 0.05;
 /// A probe takes at most so many times as long as it was told, for further visits.
 const LONGER: f64 = 1.5;
 
-/// What was measured.
+/// Measurements.
 ///
 /// ```
 /// use kiln_store::device::measure::measure;
@@ -155,14 +155,4 @@ impl Cell {
         let count = visits.len() as u32;
         Sample { spread, visits: count, ..Sample::new(self.size, self.depth, typical) }
     }
-}
-
-/// The next number of a sequence that looks random: the generator of Steele, Lea
-/// and Flood (`SplitMix64`).
-pub fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

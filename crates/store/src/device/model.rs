@@ -1,4 +1,4 @@
-//! What reads cost on a device.
+//! Cost of reads on a device.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AlternativeModel, Combine, Uncertainty};
 
-/// What reads cost on a device, in seconds, when many are submitted together.
+/// Cost of reads on a device, in seconds, when many are submitted together.
 ///
 /// A batch of R reads with B bytes takes `start + combine(R * read, B * byte)`. Some devices are
 /// handed a long read in pieces, and charge each of them as a read: then R counts pieces. Seek
@@ -33,12 +33,12 @@ pub struct DeviceModel {
     pub byte_seconds: f64,
     /// Seconds of a batch beside that: what a lone read takes longer than one of many.
     pub start_seconds: f64,
-    /// How the costs go together.
+    /// Combination of the costs.
     pub combine: Combine,
     /// Longer reads cost as many reads as they have pieces of this size; `None`: a read is a read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub piece_bytes: Option<u64>,
-    /// How many times faster reads are together than one after the other.
+    /// Speed-up of reads together over one after the other.
     pub parallelism: f64,
     /// Reads in flight from which on more gain little.
     pub depth: u32,
@@ -46,7 +46,7 @@ pub struct DeviceModel {
     pub alignment: u64,
     /// Largest deviation of a measurement from the model, e.g. 0.1 for 10%; 0 if not measured.
     pub worst_fit: f64,
-    /// How much all this can be trusted; nothing in records of older programs.
+    /// Trust in all this; nothing in records of older programs.
     #[serde(default, skip_serializing_if = "Uncertainty::is_none")]
     pub uncertainty: Uncertainty,
 }
@@ -76,8 +76,8 @@ impl DeviceModel {
         }
     }
 
-    /// What a batch of so many reads (pieces, where reads are cut) with so many bytes takes. No
-    /// reads take no time.
+    /// Returns the seconds that a batch of so many reads (pieces, where reads are cut) with so many
+    /// bytes takes. No reads take no time.
     #[must_use]
     pub fn seconds(&self, reads: u64, bytes: u64) -> f64 {
         if reads == 0 {
@@ -87,7 +87,7 @@ impl DeviceModel {
         self.start_seconds + self.combine.of(reads, bytes)
     }
 
-    /// How many reads a read of so many bytes costs: its pieces.
+    /// Counts the reads that a read of so many bytes costs: its pieces.
     #[must_use]
     pub fn operations(&self, bytes: u64) -> u64 {
         match (bytes, self.piece_bytes) {
@@ -97,7 +97,7 @@ impl DeviceModel {
         }
     }
 
-    /// What a batch of these reads takes.
+    /// Returns the seconds of a batch of these reads.
     #[must_use]
     pub fn seconds_of(&self, reads: &[Range<u64>]) -> f64 {
         let length = |read: &Range<u64>| read.end.saturating_sub(read.start);
@@ -112,7 +112,7 @@ impl DeviceModel {
         (self.read_seconds / self.byte_seconds).round() as u64
     }
 
-    /// Whether its numbers can be reckoned with; says what is wrong if not.
+    /// Returns whether its numbers can be reckoned with; says what is wrong if not.
     ///
     /// # Errors
     /// A version that is not known, a number that is no cost.
@@ -159,7 +159,7 @@ impl DeviceModel {
         [own].into_iter().chain(self.uncertainty.alternatives.iter().map(with)).collect()
     }
 
-    /// Whether its measurements were too far from it to plan by it alone.
+    /// Returns whether its measurements were too far from it to plan by it alone.
     #[must_use]
     pub fn is_doubtful(&self) -> bool {
         self.uncertainty.error >= Uncertainty::ERROR_LARGE || self.worst_fit > 0.25

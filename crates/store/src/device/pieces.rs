@@ -1,9 +1,10 @@
 //! The cheapest reads where long reads cost as many reads as they have pieces.
 //!
-//! Which gaps are read through then matters, and not only how many and how wide: a read that ends
-//! just behind a piece's end pays for a whole piece more. Where costs add up the cheapest choice is
-//! found exactly, in time n log n for n runs; where the larger of both costs counts, it is found
-//! for a few prices of a read against a byte, each of which is a best trade between the two.
+//! The choice of gaps to read through then matters, and not only how many and how wide: a read that
+//! ends just behind a piece's end pays for a whole piece more. Where costs add up the cheapest
+//! choice is found exactly, in time n log n for n runs; where the larger of both costs counts, it
+//! is found for a few prices of a read against a byte, each of which is a best trade between the
+//! two.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Which reads a device is asked for, given what is wanted of it.
+//! Reads that a device is asked for, given the wanted ranges.
 
 use std::ops::Range;
 
@@ -27,13 +27,13 @@ pub struct ReadPlan {
     pub wanted_bytes: u64,
     /// Bytes of all reads.
     pub bytes: u64,
-    /// What the device charges them as: their number, or their pieces where it is handed pieces.
+    /// Reads that the device charges: their number, or their pieces where it is handed pieces.
     pub operations: u64,
     /// Bytes of the widest gap that is read through; 0 when none is.
     pub widest_gap: u64,
-    /// What the model expects of these reads, submitted together.
+    /// Seconds that the model expects for these reads, submitted together.
     pub seconds: f64,
-    /// What it expects of one read a run.
+    /// Seconds that it expects for one read a run.
     pub seconds_as_runs: f64,
     /// At worst, over all models that the probe allows: how many times as long these reads take as
     /// the faster of one read a run and one read of everything.

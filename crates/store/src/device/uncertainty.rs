@@ -1,4 +1,4 @@
-//! What a probe does not know: how far measurements were from its model, and which other models
+//! Uncertainty of a probe: the distance of measurements from its model, and the other models
 //! explain them nearly as well.
 
 use serde::{Deserialize, Serialize};
@@ -23,24 +23,19 @@ pub struct AlternativeModel {
     pub read_seconds: f64,
     /// Seconds of one more byte.
     pub byte_seconds: f64,
-    /// How both go together.
+    /// Combination of both.
     pub combine: Combine,
     /// As in [`super::DeviceModel::piece_bytes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub piece_bytes: Option<u64>,
 }
 
-/// How much a model can be trusted.
-///
-/// ```
-/// use kiln_store::device::Uncertainty;
-/// assert!(Uncertainty::default().is_none());
-/// ```
+/// Trust in a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Uncertainty {
     /// Deviation of a measurement from the model, root of the mean square: 0.05 for 5%.
     pub error: f64,
-    /// How far repetitions of a measurement were apart, in the middle.
+    /// Median spread of repetitions of a measurement.
     pub spread: f64,
     /// Models that explain the measurements nearly as well: the ends of what they allow.
     #[serde(rename = "rivals")]
@@ -54,7 +49,7 @@ impl Uncertainty {
     /// From here on the planner says that it does not know the device well.
     pub const ERROR_LARGE: f64 = 0.10;
 
-    /// Whether nothing is known of it: the model is taken at its word.
+    /// Returns whether nothing is known of it: the model is taken at its word.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Uncertainty::default()

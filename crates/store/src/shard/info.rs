@@ -1,4 +1,4 @@
-//! What a shard says about itself, and the record that carries it in header and trailer.
+//! Descriptions of shards, and the record that carries it in header and trailer.
 
 use super::layout::{BLOCK, within};
 use crate::{Digest, DigestBuilder, Layout, Result, StoreError, SumKind, checksum};
@@ -47,7 +47,7 @@ pub struct ShardInfo {
     pub run: [u8; 16],
     /// Fingerprint of the input, to resume an interrupted run; zeros: none.
     pub source: [u8; 16],
-    /// Which chunk of every stripe this shard holds: 0..n.
+    /// Chunk of every stripe that this shard holds: 0..n.
     pub index: u16,
     /// Data chunks per stripe.
     pub k: u16,
@@ -61,7 +61,7 @@ pub struct ShardInfo {
     pub segment_stripes: u32,
     /// Bytes of the object; `None` in the header of a streamed object, never in a trailer.
     pub size: Option<u64>,
-    /// How its sub-chunks are checked.
+    /// Checks of its sub-chunks.
     pub sums: SumKind,
 }
 
@@ -118,7 +118,7 @@ impl ShardInfo {
         self.sums.digest_len() * usize::from(self.n)
     }
 
-    /// Whether two descriptions agree, where an unknown size agrees with any.
+    /// Returns whether two descriptions agree, where an unknown size agrees with any.
     pub(crate) fn agrees(&self, other: &Self) -> bool {
         let same_size = match (self.size, other.size) {
             (Some(a), Some(b)) => a == b,
@@ -128,7 +128,7 @@ impl ShardInfo {
     }
 }
 
-/// Which record: the two are never taken for each other.
+/// Kind of record: the two are never taken for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Header = 1,

@@ -1,4 +1,4 @@
-//! Where everything in a shard lies: pure arithmetic on five numbers.
+//! The layout of a shard: pure arithmetic on five numbers.
 
 use std::ops::Range;
 
@@ -115,7 +115,7 @@ impl Layout {
         self.size
     }
 
-    /// How sub-chunks are checked.
+    /// Checks of sub-chunks.
     #[must_use]
     pub fn sums(&self) -> SumKind {
         self.sums
@@ -169,7 +169,7 @@ impl Layout {
         }
     }
 
-    /// Where in the object this stripe starts, in bytes.
+    /// Returns the byte of the object at which this stripe starts.
     #[must_use]
     pub fn stripe_start(&self, stripe: u64) -> u64 {
         stripe * self.full_stripe()

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::info::{Kind, RecordFlaw, TAIL, parse_record, parse_tail};
 use super::layout::BLOCK;
@@ -20,10 +22,10 @@ const CACHED_TABLES: usize = 4;
 /// Bytes at the end of a shard that are read at once: tail and record of 20 chunks and short names.
 const END: u64 = 512;
 
-/// What is wrong with a table that is whole, but not what the digest says.
+/// Fault of a table that is whole, but does not have its digest.
 const FOREIGN: &str = "it is not of this shard's digest";
 
-/// Which ends of a shard are intact. Chunk data may be damaged in any state.
+/// Intact ends of a shard. Chunk data may be damaged in any state.
 ///
 /// ```
 /// use kiln_store::ShardState;
@@ -40,12 +42,7 @@ pub enum ShardState {
     NoHeader,
 }
 
-/// What a read cost.
-///
-/// ```
-/// let cost = kiln_store::ReadCost { data_bytes: 8192, runs: 2, ..Default::default() };
-/// assert_eq!(cost.data_bytes / cost.runs, 4096);
-/// ```
+/// Cost of a read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadCost {
     /// Bytes of chunk data read.
@@ -84,11 +81,11 @@ pub struct ShardReader {
     damage: Option<String>,
     digests: Option<Vec<Digest>>,
     tables: Mutex<Tables>,
-    /// What the digest must be, where somebody else vouches for it.
+    /// Required digest, where another source vouches for it.
     expected: Option<Digest>,
 }
 
-/// What is kept of a shard's tables.
+/// Cached tables of a shard.
 #[derive(Default)]
 struct Tables {
     /// The latest ones used, with their segments.
@@ -156,19 +153,19 @@ impl ShardReader {
         self
     }
 
-    /// What the shard says about itself; from the trailer where that is intact.
+    /// Returns the shard's description; from the trailer where that is intact.
     #[must_use]
     pub fn info(&self) -> &ShardInfo {
         &self.info
     }
 
-    /// Which ends are intact.
+    /// Returns the ends that are intact.
     #[must_use]
     pub fn state(&self) -> ShardState {
         self.state
     }
 
-    /// What is wrong with the other end, in words, unless the state is complete.
+    /// Describes the fault of the other end, unless the state is complete.
     #[must_use]
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
@@ -285,8 +282,8 @@ impl ShardReader {
         Ok(ReadCost { metadata_bytes, ..self.cost_of(stripe, runs) })
     }
 
-    /// What [`ShardReader::read_runs`] asks of the device for these runs, tables left out. Nothing
-    /// is read for it.
+    /// Returns the reads that [`ShardReader::read_runs`] asks of the device for these runs, tables
+    /// left out. Nothing is read for it.
     #[must_use]
     pub fn cost_of(&self, stripe: u64, runs: &[Range<u32>]) -> ReadCost {
         let wanted = self.layout.ranges(stripe, runs);
@@ -302,7 +299,7 @@ impl ShardReader {
         }
     }
 
-    /// What offsets of reads are multiples of: 1 unless reads go past the page cache.
+    /// Returns the alignment of reads: 1 unless reads go past the page cache.
     #[must_use]
     pub fn alignment(&self) -> u64 {
         self.file.alignment()
@@ -313,7 +310,7 @@ impl ShardReader {
     /// Whatever is used of the bytes must pass [`ShardReader::check_runs`].
     ///
     /// # Errors
-    /// What the disk gave; `bytes` are then undefined.
+    /// The disk's error; `bytes` are then undefined.
     pub fn read_unchecked(&self, ranges: &[Range<u64>], bytes: &mut [u8]) -> Result<()> {
         read_ranges(&*self.file, ranges, bytes)
     }
@@ -361,7 +358,7 @@ impl ShardReader {
         Ok(table[self.table_range(stripe)].to_vec())
     }
 
-    /// Where a stripe's entries lie in its segment's table.
+    /// Returns the place of a stripe's entries in its segment's table.
     fn table_range(&self, stripe: u64) -> Range<usize> {
         let chunk = self.info.alpha as usize * self.info.sums.sum_len();
         let first = (stripe % self.layout.segment_stripes()) as usize * chunk;
@@ -383,7 +380,7 @@ impl ShardReader {
     /// A segment's table and the bytes read for it. The lock is held while reading, so threads
     /// that want the same table wait for one read instead of doing their own.
     fn table(&self, segment: u64) -> Result<(Arc<[u8]>, u64)> {
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.tables.lock();
         let latest = &mut tables.latest;
         if let Some(at) = latest.iter().position(|(cached, _)| *cached == segment) {
             // Cannot fail: the lock is held since the position was found.
@@ -411,8 +408,9 @@ impl ShardReader {
         Ok((table, len + padding + roots_read))
     }
 
-    /// Where digests are trees: makes sure, once, that the hashes of all tables are those of the
-    /// digest that is expected, or else of the one that the shard has of itself. The bytes read.
+    /// Makes sure of trees of digests: makes sure, once, that the hashes of all tables are those of
+    /// the digest that is expected, or else of the one that the shard has of itself. The bytes
+    /// read.
     fn verify_roots(&self, tables: &mut Tables) -> Result<u64> {
         if self.info.sums == SumKind::Crc32c || tables.roots.is_some() {
             return Ok(0);
@@ -491,7 +489,7 @@ fn read_trailer(file: &dyn ReadAt) -> Result<(ShardInfo, Vec<Digest>), RecordFla
     Ok((info, digests))
 }
 
-/// What to say of a file that cannot hold what its header says.
+/// Describes a file that cannot hold the stripes of its header.
 fn cut_short(info: &ShardInfo, have: u64) -> Option<String> {
     info.size?;
     let need = info.layout().ok()?.trailer_offset();

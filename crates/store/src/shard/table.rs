@@ -62,7 +62,7 @@ fn own_sum(info: &ShardInfo, segment: u64, entries: &[u8]) -> u32 {
     sum.finalize() as u32
 }
 
-/// Where a table was read from, for messages.
+/// Source of a table, for messages.
 #[derive(Clone, Copy)]
 pub(super) struct Origin<'a> {
     pub place: &'a str,

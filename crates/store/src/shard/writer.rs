@@ -304,8 +304,8 @@ impl ShardWriter {
     }
 }
 
-/// How many whole segments from the start of an unfinished part can be kept: its header equals
-/// `info`, and their tables and all their data verify. 0 for an absent or foreign file.
+/// Counts the whole segments from the start of an unfinished part that can be kept: its header
+/// equals `info`, and their tables and all their data verify. 0 for an absent or foreign file.
 ///
 /// Reads everything it counts. Segments are whole when they have all their stripes at full
 /// length; a shorter last one never counts. A place without [`Capability::Append`] keeps none:
@@ -363,7 +363,7 @@ fn padding_is_zero(file: &dyn ReadAt, layout: &Layout, segment: u64) -> bool {
     file.read_at(offset + len, &mut zeros).is_ok() && zeros.iter().all(|&byte| byte == 0)
 }
 
-/// Whether all data of a whole segment has the checksums of its table.
+/// Returns whether all data of a whole segment has the checksums of its table.
 fn data_verifies(
     file: &dyn ReadAt,
     layout: &Layout,
@@ -386,7 +386,7 @@ fn data_verifies(
     })
 }
 
-/// Whether sub-chunks have these checksums.
+/// Returns whether sub-chunks have these checksums.
 fn all_are_of(kind: SumKind, chunk: &[u8], sub_len: usize, sums: &[u8]) -> bool {
     let mut each = chunk.chunks(sub_len).zip(sums.chunks_exact(kind.sum_len()));
     each.all(|(sub, sum)| kind.is_of(sub, sum))

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: shards with position-dependent bytes.
+//! Shared parts of the tests: shards with position-dependent bytes.
 #![allow(dead_code, reason = "every test binary uses a part")]
 
 use kiln_store::{

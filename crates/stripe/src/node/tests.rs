@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use kiln_store::{Append, MemoryBackend, ReadAt, Result as Stored};
+use kiln_store::{Extensions, Locks, MemoryBackend, Result as Stored};
 
 use super::*;
 use crate::Observer;
@@ -56,30 +56,18 @@ impl Odd {
 }
 
 impl Backend for Odd {
+    kiln_store::forward_backend!(memory: capabilities list open append remove);
+
     fn place(&self) -> String {
         "/odd".to_owned()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        self.memory.capabilities()
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions { locks: Some(self), ..Extensions::default() }
     }
+}
 
-    fn list(&self) -> Stored<Vec<String>> {
-        self.memory.list()
-    }
-
-    fn open(&self, name: &str) -> Stored<Box<dyn ReadAt>> {
-        self.memory.open(name)
-    }
-
-    fn append(&self, name: &str, at: u64) -> Stored<Box<dyn Append>> {
-        self.memory.append(name, at)
-    }
-
-    fn remove(&self, name: &str) -> Stored<()> {
-        self.memory.remove(name)
-    }
-
+impl Locks for Odd {
     fn lock(&self, wait: bool) -> Stored<Option<WriteLock>> {
         if self.lockless {
             let source = std::io::ErrorKind::Unsupported.into();

@@ -6,36 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PoolKeys, Sequence};
-use kiln_store::{
-    Backend, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, StoreError,
-};
+use kiln_store::{Backend, MemoryBackend, Operation, StoreError};
+pub use kiln_testkit::Random;
+use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 use kiln_volume::{CreateRequest, Op, OpenRequest, Rim, Volume};
 
 pub const BLOCK: usize = 4096;
-
-/// Numbers from a seed.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        let seed = self.next();
-        (0..len)
-            .map(|i| ((i as u64 * 167 + i as u64 / 256 * 13) ^ seed ^ (seed >> 17)) as u8)
-            .collect()
-    }
-}
 
 /// Disks and the pool on them.
 pub struct Cluster {

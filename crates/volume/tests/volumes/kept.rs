@@ -1,9 +1,11 @@
 //! Snapshots and clones, and what else is done with a volume in use.
 
+use std::sync::Arc;
+
+use kiln_testkit::{Failing, Fuse};
 use kiln_volume::{LiveChange, Op, OpenRequest, Rim, Volume, VolumeError};
 
 use crate::common::*;
-use crate::fuse::{Failing, Fuse};
 use crate::history::History;
 
 const SIZE: u64 = 768 << 10;
@@ -210,7 +212,7 @@ fn a_clone_that_never_came_to_be_keeps_no_snapshot() {
         let cluster = cluster.copy(at);
         let fuse = Fuse::new(Failing::Kill, at as i64);
         let (memory, wrap) = (cluster.memory.clone(), fuse.clone());
-        let rim = cluster.rim_on(&[], 2, move |id| wrap.wrap(id, &memory[id]));
+        let rim = cluster.rim_on(&[], 2, move |id| wrap.wrap(id, Arc::new(memory[id].clone())));
         let end = Volume::clone_snapshot(&rim, "v", "one", "clone");
         let after = cluster.copy(at);
         let rim = after.rim(&[], 3);

@@ -3,7 +3,6 @@
 mod cleaning;
 mod common;
 mod faults;
-mod fuse;
 mod history;
 mod kept;
 mod model;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use kiln_pool::{Index, NodeConfig, Pool, PoolConfig, PoolError, PoolKeys, Settings, Silent};
-use kiln_store::{Backend, FaultyBackend, checksum, write_whole};
+use kiln_store::{Backend, checksum, write_whole};
+use kiln_testkit::FaultyBackend;
 use kiln_volume::{Op, OpenRequest, Rim, Volume, VolumeError};
 
 use crate::common::*;

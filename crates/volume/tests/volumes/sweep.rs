@@ -5,10 +5,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use kiln_testkit::{Failing, Fuse};
 use kiln_volume::{OpenRequest, Statistics, Volume, VolumeError};
 
 use crate::common::*;
-use crate::fuse::{Failing, Fuse};
 use crate::history::{Change, History};
 
 const SIZE: u64 = 768 << 10;
@@ -77,7 +77,7 @@ fn opened(cluster: &Cluster, fuse: &Arc<Fuse>) -> Volume {
 
 fn through(cluster: &Cluster, fuse: &Arc<Fuse>) -> Arc<kiln_volume::Rim> {
     let (memory, fuse) = (cluster.memory.clone(), Arc::clone(fuse));
-    cluster.rim_on(&[], 2, move |id| fuse.wrap(id, &memory[id]))
+    cluster.rim_on(&[], 2, move |id| fuse.wrap(id, Arc::new(memory[id].clone())))
 }
 
 /// Returns whether all operations are struck, or one in some.

@@ -11,9 +11,8 @@ use kiln_pool::{
     Index, NodeConfig, NodeState, Policy, Pool, PoolConfig, PoolError, RecoverRequest, Sequence,
     Settings, Silent,
 };
-use kiln_store::{
-    Backend, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation, StoreError,
-};
+use kiln_store::{Backend, MemoryBackend, Operation, StoreError};
+use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 use kiln_volume::{OpenRequest, Rim, Volume, VolumeError};
 
 use crate::common::*;

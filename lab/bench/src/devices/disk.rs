@@ -139,11 +139,10 @@ fn group() -> PathBuf {
 
 fn fill(image: &Path, bytes: u64) -> io::Result<()> {
     let mut file = fs::File::create(image)?;
-    let (mut state, mut block) = (1, vec![0; BLOCK]);
+    let (mut random, mut block) = (kiln_store::SplitMix64(1), vec![0; BLOCK]);
     for _ in 0..bytes / BLOCK as u64 {
         for word in block.chunks_exact_mut(8) {
-            let number = kiln_store::device::measure::next(&mut state);
-            word.copy_from_slice(&number.to_le_bytes());
+            word.copy_from_slice(&random.next().to_le_bytes());
         }
         file.write_all(&block)?;
     }

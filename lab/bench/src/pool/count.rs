@@ -1,8 +1,7 @@
 //! A place in memory that counts what it is asked for.
 
-use kiln_store::{
-    Append, Backend, Capabilities, FaultyBackend, MemoryBackend, ReadAt, StoreError, WriteLock,
-};
+use kiln_store::{Backend, Extensions, Locks, MemoryBackend, StoreError, WriteLock};
+use kiln_testkit::FaultyBackend;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,40 +26,21 @@ impl Counting {
 }
 
 impl Backend for Counting {
-    fn place(&self) -> String {
-        self.files.place()
-    }
+    kiln_store::forward_backend!(files: place capabilities list open append rename remove);
 
-    fn capabilities(&self) -> Capabilities {
-        self.files.capabilities()
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            locks: Some(self),
+            batch: self.files.extensions().batch,
+            ..Extensions::default()
+        }
     }
+}
 
-    fn list(&self) -> Result<Vec<String>, StoreError> {
-        self.files.list()
-    }
-
-    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
-        self.files.open(name)
-    }
-
-    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>, StoreError> {
-        self.files.append(name, at)
-    }
-
-    fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<(), StoreError>> {
-        self.files.write_all(files)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
-        self.files.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> Result<(), StoreError> {
-        self.files.remove(name)
-    }
-
+impl Locks for Counting {
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
         self.locks.fetch_add(1, Ordering::Relaxed);
-        self.files.lock(wait)
+        let files: &dyn Backend = &self.files;
+        files.lock(wait)
     }
 }

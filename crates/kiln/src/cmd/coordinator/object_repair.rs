@@ -13,7 +13,7 @@ use kiln_plan::{Plan, SearchBudget, strategy};
 use kiln_pool::{Condition, Observer, SetReport, discover, names};
 use kiln_recovery::RepairWatcher;
 use kiln_recovery::{ByPrice, FinalFailure, Helper, PlacedRepair, Repaired};
-use kiln_store::{Backend, ReadMode, ShardReader, StoreError};
+use kiln_store::{Locks, ReadMode, ShardReader, StoreError};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -225,7 +225,7 @@ fn attempt(
     show: &Show<'_>,
 ) -> Result<Repaired, Box<FinalFailure>> {
     let spare = network.open(to);
-    let lock = Backend::lock(&spare, true).map_err(|error| {
+    let lock = Locks::lock(&spare, true).map_err(|error| {
         let refused = |kind| kind == ErrorKind::PermissionDenied;
         let broken = matches!(&error, StoreError::Io { source, .. } if !refused(source.kind()));
         let (passing, error) = (broken && !error.is_full(), error.into());

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-use crate::backends::Append;
+use crate::backends::open_file::Append;
 use crate::{Operation, Result, StoreError};
 
 /// Bytes that are left to the page cache at a time. What is beyond is on its way to the device
@@ -18,7 +18,7 @@ pub(super) struct FileAppender {
     /// Up to where the system was asked to write it out.
     begun: u64,
     len: u64,
-    /// Whether large pieces leave the page cache when the device has them.
+    /// True if large pieces leave the page cache when the device has them.
     drop_behind: bool,
     place: String,
     name: String,
@@ -85,7 +85,7 @@ fn write_dropped(file: &File, bytes: &[u8]) -> io::Result<usize> {
     use rustix::io::{ReadWriteFlags, pwritev2};
     /// `RWF_DONTCACHE`, of Linux 6.14 and later.
     const DROPPED: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
-    /// Where the file stands.
+    /// The file's path.
     const HERE: u64 = u64::MAX;
     Ok(pwritev2(file, &[io::IoSlice::new(bytes)], HERE, DROPPED)?)
 }
@@ -96,8 +96,8 @@ fn write_dropped(_file: &File, _bytes: &[u8]) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Whether the system cannot do what was asked for at all, or does not permit it, as each says in
-/// its own way.
+/// Returns whether the system cannot do what was asked for at all, or does not permit it, as each
+/// says in its own way.
 fn is_unknown(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
     matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported)
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(appender.len(), 0);
     }
 
-    /// Whether a read of these bytes would not have to wait for the device.
+    /// Returns whether a read of these bytes would not have to wait for the device.
     #[cfg(target_os = "linux")]
     fn in_memory(file: &File, at: u64) -> bool {
         use rustix::io::{ReadWriteFlags, preadv2};

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rustix::fs::AtFlags;
 
 use super::FileBackend;
+use crate::backends::extensions::BatchFiles;
 use crate::backends::file_system::FileSystem;
 use crate::backends::{Backend, check_name, pack};
 use crate::{Operation, Result, StoreError};
@@ -28,7 +29,7 @@ pub(super) struct Window {
     pub shared: bool,
 }
 
-/// Whether a file system has no second names, or no more of them for this file.
+/// Returns whether a file system has no second names, or no more of them for this file.
 fn lacks_links(error: &io::Error) -> bool {
     let kinds = [io::ErrorKind::Unsupported, io::ErrorKind::PermissionDenied];
     kinds.contains(&error.kind()) || error.kind() == io::ErrorKind::TooManyLinks
@@ -39,7 +40,7 @@ pub(super) fn again(error: &io::Error) -> io::Error {
     error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }
 
-/// What a file is called until it has its name again: as the parts of manifests are, so that a
+/// Temporary name of a file: as the parts of manifests are, so that a
 /// crash leaves what is cleared away.
 fn part_of(stem: &str) -> String {
     format!(".{stem}.{}.0{}.part", "0".repeat(32), pack::SHARES)

@@ -1,6 +1,6 @@
 //! Files of a pack that wait for their names, see `backends/pack.rs`.
 //!
-//! What a batch writes is renamed soon after. A name that nobody looks for until then would cost
+//! Files of a batch are renamed soon after. A name that nobody looks for until then would cost
 //! the file system as much as the one that stays: so it is kept here, and the file gets its last
 //! name at once. Whoever does anything else with such a file finds it under the first name as
 //! always.
@@ -8,14 +8,16 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// The names that wait, and the pack file of each, which has a name already.
 #[derive(Debug, Default)]
 pub(super) struct Pending(Mutex<BTreeMap<String, Arc<PathBuf>>>);
 
 impl Drop for Pending {
-    /// Whoever did not rename them finds them under the names that they were given.
+    /// Files that were not renamed are found under the names that they were given.
     fn drop(&mut self) {
         for (name, pack) in std::mem::take(&mut *self.names()) {
             let _ = fs::hard_link(&*pack, pack.with_file_name(name));
@@ -25,7 +27,7 @@ impl Drop for Pending {
 
 impl Pending {
     fn names(&self) -> MutexGuard<'_, BTreeMap<String, Arc<PathBuf>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Names for one pack, which must be durable.
@@ -54,7 +56,7 @@ impl Pending {
 mod tests {
     use std::fs;
 
-    use crate::{Backend, FileBackend};
+    use crate::{Backend, BatchFiles, FileBackend};
 
     /// All that can be done with a file that waits for its name, the pack's own and another one.
     #[test]

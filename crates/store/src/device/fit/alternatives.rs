@@ -22,8 +22,8 @@ const SAME: f64 = 1.05;
 /// Kinds of models kept: the best, and others in order of how well they explain.
 const KINDS_MAX: usize = 6;
 
-/// How far measurements (sizes and seconds of a read) are from `best`, and what else they allow,
-/// with pieces of any of these sizes.
+/// Returns the distance of measurements (sizes and seconds of a read) from `best`, and what else
+/// they allow, with pieces of any of these sizes.
 pub(super) fn uncertainty(
     times: &[(u64, f64)],
     best: &Explained,

@@ -2,7 +2,7 @@
 
 use crate::{BatchRead, ReadAt, StoreError};
 
-use super::next;
+use crate::random::SplitMix64;
 
 /// Batches of a visit at least: one to warm up and two to measure.
 const BATCHES_MIN: usize = 3;
@@ -21,7 +21,7 @@ const PATIENCE: f64 = 4.0;
 pub(super) struct Visitor<'a> {
     file: &'a dyn ReadAt,
     now: &'a dyn Fn() -> f64,
-    random: u64,
+    random: SplitMix64,
     pub(super) reads: u64,
     pub(super) bytes: u64,
     /// Times between stalls.
@@ -30,16 +30,11 @@ pub(super) struct Visitor<'a> {
 }
 
 /// Reads that were submitted together.
-///
-/// ```
-/// use kiln_store::device::measure::Batch;
-/// assert_eq!(Batch { reads: 4, seconds: 0.1 }.reads, 4);
-/// ```
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Batch {
     /// Their number.
     pub reads: usize,
-    /// How long they took together.
+    /// Time they took together.
     pub seconds: f64,
 }
 
@@ -70,7 +65,7 @@ pub fn steady(batches: &[Batch]) -> f64 {
 impl<'a> Visitor<'a> {
     pub(super) fn new(file: &'a dyn ReadAt, now: &'a dyn Fn() -> f64, seed: u64) -> Visitor<'a> {
         let (slices, buffer) = (Vec::new(), Vec::new());
-        Visitor { file, now, random: seed, reads: 0, bytes: 0, slices, buffer }
+        Visitor { file, now, random: SplitMix64(seed), reads: 0, bytes: 0, slices, buffer }
     }
 
     /// Seconds of a read of `size` bytes among `depth` in flight.
@@ -112,7 +107,7 @@ impl<'a> Visitor<'a> {
         let (places, random) = (self.file.len() / size, &mut self.random);
         let mut batch: Vec<BatchRead<'_>> = self.buffer[..bytes]
             .chunks_exact_mut(size as usize)
-            .map(|buf| BatchRead::new(next(random) % places * size, buf))
+            .map(|buf| BatchRead::new(random.next() % places * size, buf))
             .collect();
         // In the order in which repairs read. The same place twice is one read to the device.
         batch.sort_by_key(|read| read.offset);
@@ -136,7 +131,7 @@ impl<'a> Visitor<'a> {
         steady(batches)
     }
 
-    /// What lies between stalls, in the middle.
+    /// Returns the median between stalls.
     pub(super) fn slice_seconds(&self) -> Option<f64> {
         let mut slices = self.slices.clone();
         slices.sort_by(f64::total_cmp);
@@ -147,7 +142,7 @@ impl<'a> Visitor<'a> {
     pub(super) fn shuffled(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for at in (1..count).rev() {
-            order.swap(at, (next(&mut self.random) % (at as u64 + 1)) as usize);
+            order.swap(at, (self.random.next() % (at as u64 + 1)) as usize);
         }
         order
     }

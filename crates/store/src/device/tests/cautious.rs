@@ -10,8 +10,9 @@ use proptest::test_runner::TestRunner;
 
 use super::runs;
 use crate::device::fit::{Sample, fit};
-use crate::device::measure::{measure, next};
+use crate::device::measure::measure;
 use crate::device::{DeviceModel, ReadPlan, Uncertainty};
+use crate::random::SplitMix64;
 
 const KIB: u64 = 1 << 10;
 const SIZES: [u64; 12] = [4, 16, 64, 256, 512, 768, 1024, 1280, 1536, 2048, 3072, 4096];
@@ -66,11 +67,11 @@ fn wanted() -> impl Strategy<Value = Vec<Range<u64>>> {
     prop_oneof![even, any].prop_map(|lengths: Vec<(u64, u64)>| runs(&lengths))
 }
 
-/// What a probe finds on it, each size off by up to `noise`.
+/// Returns a probe of it, each size off by up to `noise`.
 fn probed(truth: &Truth, noise: f64, seed: u64) -> DeviceModel {
-    let mut random = seed;
+    let mut random = SplitMix64(seed);
     let mut sample = |kib: u64| {
-        let off = (next(&mut random) % 2001) as f64 / 1000.0 - 1.0;
+        let off = (random.next() % 2001) as f64 / 1000.0 - 1.0;
         let seconds = truth.seconds(std::slice::from_ref(&(0..kib * KIB))) * (1.0 + noise * off);
         Sample { spread: noise / 2.0, ..Sample::new(kib * KIB, 4, seconds) }
     };
@@ -148,12 +149,12 @@ struct Simulated {
 #[derive(Default)]
 struct State {
     clock: f64,
-    /// What is used of the slice that began last: reads and bytes, each in seconds.
+    /// Use of the slice that began last: reads and bytes, each in seconds.
     slice_began: f64,
     used: (f64, f64),
     busy_until: f64,
     calm_until: f64,
-    random: u64,
+    random: SplitMix64,
 }
 
 impl Simulated {
@@ -209,7 +210,7 @@ impl ReadAt for Simulated {
         }
         if self.slower > 1.0 && state.clock > state.calm_until {
             // Others are busy for up to half a second, every second or so.
-            let mut some = || (next(&mut state.random) % 1000) as f64 / 1000.0;
+            let mut some = || (state.random.next() % 1000) as f64 / 1000.0;
             let (busy, calm) = (0.5 * some(), 0.4 + some());
             state.busy_until = state.clock + busy;
             state.calm_until = state.busy_until + calm;
@@ -238,7 +239,7 @@ fn disturbed_probes_lose_nothing() {
         let norm = if sliced { 60.0 } else { truth.norm };
         let truth = Truth { norm, byte: truth.byte.max(2e-9), read: truth.read.max(1e-4), ..truth };
         let slower = [1.0, 1.5, 3.0][(case % 3) as usize];
-        let state = Mutex::new(State { random: case, ..State::default() });
+        let state = Mutex::new(State { random: SplitMix64(case), ..State::default() });
         let device =
             Simulated { truth: truth.clone(), slice: sliced.then_some(0.1), slower, state };
         let model = probe(&device, 10.0, case);

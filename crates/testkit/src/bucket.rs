@@ -1,13 +1,13 @@
-//! A place as object stores are, for tests of what such a place lacks.
+//! A simulated object store, for tests of places that neither append nor rename.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use super::capability::{Capabilities, Capability};
-use super::memory::MemoryBackend;
-use super::upload::{Existing, NewFile, Tag, Upload};
-use super::{Append, Backend, ReadAt, WriteLock, check_name, check_range};
-use crate::{Operation, Result, StoreError};
+use kiln_store::{
+    Append, Backend, Capabilities, Capability, Existing, Extensions, Locks, MemoryBackend, NewFile,
+    Objects, Operation, PlaceInfo, ReadAt, Result, StoreError, Tag, Upload, WriteLock, check_name,
+};
+use parking_lot::{Mutex, MutexGuard};
 
 const PLACE: &str = "bucket";
 
@@ -15,8 +15,8 @@ const PLACE: &str = "bucket";
 /// a lock. There is no appending and no renaming.
 ///
 /// ```
-/// use kiln_store::backends::bucket::Bucket;
 /// use kiln_store::{Backend, Capability, write_whole};
+/// use kiln_testkit::Bucket;
 /// let bucket = Bucket::default();
 /// write_whole(&bucket, "a", b"bytes")?;
 /// assert_eq!(bucket.list()?, ["a"]);
@@ -46,7 +46,7 @@ impl Bucket {
     }
 
     fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+        self.turn.lock()
     }
 }
 
@@ -68,10 +68,26 @@ impl Backend for Bucket {
 
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
         check_name(name)?;
-        let bytes = self.objects.bytes(name).ok_or_else(|| absent(name))?.into();
+        let bytes = self.objects.bytes(name).ok_or_else(|| not_found(name))?.into();
         Ok(Box::new(Object { bytes, name: name.to_owned() }))
     }
 
+    fn remove(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        self.objects.remove(name)
+    }
+
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            objects: Some(self),
+            locks: (!self.reads_only).then_some(self),
+            info: Some(self),
+            ..Extensions::default()
+        }
+    }
+}
+
+impl Objects for Bucket {
     fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
         check_name(file.name)?;
         let (name, existing) = (file.name.to_owned(), file.existing);
@@ -88,35 +104,36 @@ impl Backend for Bucket {
 
     fn copy(&self, from: &str, to: &str) -> Result<()> {
         if self.reads_only {
-            return Err(self.incapable(Capability::Copy, &format!("copying to {to:?}")));
+            let copying = format!("copying to {to:?}");
+            return Err(StoreError::incapable(self.place(), Capability::Copy, copying));
         }
         check_name(from)?;
         check_name(to)?;
-        let bytes = self.objects.bytes(from).ok_or_else(|| absent(from))?;
+        let bytes = self.objects.bytes(from).ok_or_else(|| not_found(from))?;
         self.objects.put(to, bytes);
         Ok(())
     }
+}
 
-    /// Always long ago: there is no clock here.
-    fn modified(&self, name: &str) -> Result<Option<u64>> {
-        self.objects.bytes(name).map(|_| Some(0)).ok_or_else(|| absent(name))
-    }
-
+impl Locks for Bucket {
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
-        match self.reads_only {
-            true => Err(self.incapable(Capability::Lock, "writing to it")),
-            false => self.objects.lock(wait),
-        }
-    }
-
-    fn remove(&self, name: &str) -> Result<()> {
-        check_name(name)?;
-        self.objects.remove(name)
+        self.objects.lock(wait)
     }
 }
 
-fn absent(name: &str) -> StoreError {
-    StoreError::io(Operation::Open, PLACE, name, io::ErrorKind::NotFound.into())
+impl PlaceInfo for Bucket {
+    /// Always long ago: there is no clock here.
+    fn modified(&self, name: &str) -> Result<Option<u64>> {
+        self.objects.bytes(name).map(|_| Some(0)).ok_or_else(|| not_found(name))
+    }
+}
+
+fn refused(op: Operation, name: &str, kind: io::ErrorKind) -> StoreError {
+    StoreError::Io { op, place: PLACE.to_owned(), name: name.to_owned(), source: kind.into() }
+}
+
+fn not_found(name: &str) -> StoreError {
+    refused(Operation::Open, name, io::ErrorKind::NotFound)
 }
 
 /// As real ones are: of equal bytes it is equal.
@@ -139,9 +156,12 @@ impl ReadAt for Object {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        check_range(PLACE, &self.name, offset, buf.len(), self.len())?;
-        let start = offset as usize;
-        buf.copy_from_slice(&self.bytes[start..start + buf.len()]);
+        let (need, have) = (offset.saturating_add(buf.len() as u64), self.len());
+        if need > have {
+            let (place, name) = (PLACE.to_owned(), self.name.clone());
+            return Err(StoreError::Truncated { place, name, need, have });
+        }
+        buf.copy_from_slice(&self.bytes[offset as usize..need as usize]);
         Ok(())
     }
 }
@@ -164,8 +184,8 @@ impl Put {
             Existing::Same(tag) => there.and_then(|bytes| tag_of(&bytes)) != Some(tag),
         };
         if refused {
-            let source = io::ErrorKind::AlreadyExists.into();
-            return Err(StoreError::io(Operation::Complete, PLACE, &self.name, source));
+            let exists = io::ErrorKind::AlreadyExists;
+            return Err(self::refused(Operation::Complete, &self.name, exists));
         }
         self.bucket.objects.put(&self.name, std::mem::take(&mut self.bytes));
         self.done = true;

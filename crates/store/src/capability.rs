@@ -1,9 +1,6 @@
-//! What a place can do, and the refusal of what it cannot.
+//! Capabilities of places.
 
 use std::fmt;
-
-use super::Backend;
-use crate::{Result, StoreError};
 
 /// One thing that some places can do and others cannot.
 ///
@@ -14,26 +11,26 @@ use crate::{Result, StoreError};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
-    /// Bytes can be added to a file, after an interruption too: [`Backend::append`].
+    /// Bytes can be added to a file, after an interruption too: [`crate::Backend::append`].
     Append,
-    /// A file takes another one's name atomically: [`Backend::rename`].
+    /// A file takes another one's name atomically: [`crate::Backend::rename`].
     Rename,
-    /// A file is copied within the place: [`Backend::copy`].
+    /// A file is copied within the place: [`crate::Objects::copy`].
     Copy,
     /// A new file appears only where there is none of its name: [`crate::Existing::Keep`].
     CreateIfAbsent,
-    /// One writer at a time: [`Backend::lock`].
+    /// One writer at a time: [`crate::Locks::lock`].
     Lock,
-    /// A part of a file costs no more than the part: [`super::ReadAt::read_at`].
+    /// A part of a file costs no more than the part: [`crate::ReadAt::read_at`].
     RangedRead,
-    /// The names of all files: [`Backend::list`].
+    /// The names of all files: [`crate::Backend::list`].
     List,
-    /// A file is written in place by one writer who can be deposed: [`Backend::create_log`].
+    /// A file is written in place by one writer who can be deposed: [`crate::Logs::create_log`].
     Log,
     /// A file that is open for reading keeps its bytes when it is replaced or removed. Elsewhere
     /// reading on is an error, never other bytes.
     KeepOpen,
-    /// What was synced or completed is there after this process has ended, and after a power cut.
+    /// Synced and completed files are there after this process has ended, and after a power cut.
     Durable,
 }
 
@@ -53,7 +50,7 @@ impl Capability {
     ];
 }
 
-/// What a place "cannot", where it lacks this.
+/// Completes "a place cannot ...".
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -71,7 +68,7 @@ impl fmt::Display for Capability {
     }
 }
 
-/// A set of [`Capability`]s: what a place can do, or what somebody needs.
+/// A set of [`Capability`]s: those of a place, or those that an operation needs.
 ///
 /// ```
 /// use kiln_store::{Capabilities, Capability};
@@ -83,36 +80,18 @@ impl fmt::Display for Capability {
 pub struct Capabilities(u16);
 
 impl Capabilities {
-    /// What reading shards and objects needs.
+    /// The needs of reading shards and objects.
     pub const READ: Capabilities = Capabilities::of(&[Capability::RangedRead, Capability::List]);
 
-    /// What writing shards and objects needs: shards are appended to and resumed, they appear by
+    /// The needs of writing shards and objects: shards are appended to and resumed, they appear by
     /// a rename, and writers take turns.
     pub const FILES: Capabilities =
         Capabilities::READ.and(&[Capability::Append, Capability::Rename, Capability::Lock]);
 
-    /// What writing shards and objects needs of a place of objects: they appear whole under their
+    /// The needs of writing shards and objects to a place of objects: they appear whole under their
     /// names, conditionally, are copied, and writers take turns.
     pub const OBJECTS: Capabilities =
         Capabilities::READ.and(&[Capability::Copy, Capability::CreateIfAbsent, Capability::Lock]);
-
-    /// Refuses a place that shards cannot be written to: it must meet [`Capabilities::FILES`] or
-    /// [`Capabilities::OBJECTS`].
-    ///
-    /// ```
-    /// use kiln_store::{Capabilities, MemoryBackend};
-    /// Capabilities::require_writable(&MemoryBackend::new(), "encode")?;
-    /// # Ok::<(), kiln_store::StoreError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`StoreError::Incapable`].
-    pub fn require_writable(place: &dyn Backend, what: &str) -> Result<()> {
-        match Capabilities::OBJECTS.lacking(place.capabilities()) {
-            None => Ok(()),
-            Some(_) => Capabilities::FILES.require(place, what),
-        }
-    }
 
     /// These.
     #[must_use]
@@ -131,7 +110,7 @@ impl Capabilities {
         Capabilities(bits)
     }
 
-    /// Whether this one is in it.
+    /// Returns whether this one is in it.
     #[must_use]
     pub const fn has(self, capability: Capability) -> bool {
         self.0 & (1 << capability as u16) != 0
@@ -141,27 +120,5 @@ impl Capabilities {
     #[must_use]
     pub fn lacking(self, can: Capabilities) -> Option<Capability> {
         Capability::ALL.into_iter().find(|&one| self.has(one) && !can.has(one))
-    }
-
-    /// Refuses a place that does not meet these needs; `what` needs them. To be asked before
-    /// anything is written.
-    ///
-    /// ```
-    /// use kiln_store::{Capabilities, Capability, MemoryBackend};
-    /// let needs = Capabilities::of(&[Capability::Durable]);
-    /// let error = needs.require(&MemoryBackend::new(), "encode").unwrap_err();
-    /// assert!(error.to_string().contains("encode needs that"));
-    /// ```
-    ///
-    /// # Errors
-    /// [`StoreError::Incapable`].
-    pub fn require(self, place: &dyn Backend, what: &str) -> Result<()> {
-        match self.lacking(place.capabilities()) {
-            None => Ok(()),
-            Some(lacks) => {
-                let (place, what) = (place.place(), what.to_owned());
-                Err(StoreError::Incapable { place, lacks, what })
-            }
-        }
     }
 }

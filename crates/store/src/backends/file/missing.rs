@@ -1,4 +1,4 @@
-//! Which of many files are not there, by one listing of the folder.
+//! Files of a list that are not there, by one listing of the folder.
 //!
 //! A commit of many new objects asks each of its nodes for all of them, and nearly all are not
 //! there. To look for one costs a file system some microseconds, to list one a tenth of that. So
@@ -16,27 +16,28 @@ const LEAST: usize = 64;
 const BYTES_EACH: u64 = 512;
 
 impl FileBackend {
-    pub(super) fn absent_of(&self, names: &[String]) -> Option<Vec<bool>> {
+    pub(super) fn missing_of(&self, names: &[String]) -> Option<Vec<bool>> {
         let most = names.len() as u64 * BYTES_EACH;
         if names.len() < LEAST || fs::metadata(&self.folder).ok()?.len() > most {
             return None;
         }
         let wanted: HashMap<&str, usize> =
             names.iter().enumerate().map(|(at, name)| (&name[..], at)).collect();
-        let mut absent = vec![true; names.len()];
+        let mut missing = vec![true; names.len()];
         let listed = self.each_name(&mut |name| {
             if let Some(&at) = wanted.get(name) {
-                absent[at] = false;
+                missing[at] = false;
             }
             Ok(())
         });
-        listed.ok().map(|()| absent)
+        listed.ok().map(|()| missing)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BatchFiles;
     use crate::write_whole;
 
     #[test]
@@ -52,18 +53,18 @@ mod tests {
         assert!(disk.write_all(&pack).iter().all(Result::is_ok));
         let mut asked = names.clone();
         asked.extend(pack.iter().map(|(name, _)| (*name).to_owned()));
-        let absent = disk.absent(&asked).unwrap();
-        for (at, absent) in absent[..300].iter().enumerate() {
-            assert_eq!(*absent, at % 7 != 0, "{at}");
+        let missing = disk.missing(&asked).unwrap();
+        for (at, missing) in missing[..300].iter().enumerate() {
+            assert_eq!(*missing, at % 7 != 0, "{at}");
         }
-        assert_eq!(absent[300..], [false, false]);
-        assert_eq!(disk.absent(&names[..LEAST - 1]), None);
+        assert_eq!(missing[300..], [false, false]);
+        assert_eq!(disk.missing(&names[..LEAST - 1]), None);
         // A folder that is much fuller than the question is long.
         for at in 0..2_000 {
             fs::write(root.path().join(format!("{at:064}")), b"").unwrap();
         }
-        assert_eq!(disk.absent(&names[..LEAST]), None);
+        assert_eq!(disk.missing(&names[..LEAST]), None);
         drop(root);
-        assert_eq!(disk.absent(&names), None);
+        assert_eq!(disk.missing(&names), None);
     }
 }

@@ -1,20 +1,21 @@
 //! Faults on purpose: wraps any backend and makes it fail as a test says.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use super::capability::{Capabilities, Capability};
-use super::log::LogFile;
-use super::space::Space;
-use super::upload::{self, NewFile, Tag, Upload};
-use super::{Append, Backend, ReadAt, WriteLock};
-use crate::{Operation, Result, StoreError};
+use kiln_store::backends::upload::by_rename;
+use kiln_store::{
+    Append, Backend, BatchFiles, Capability, CreateNew, Extensions, LogFile, Logs, NewFile,
+    Objects, Operation, PlaceInfo, ReadAt, Result, Space, StoreError, Tag, Upload,
+};
+use parking_lot::{Mutex, MutexGuard};
 
 /// One fault to inject into a [`FaultyBackend`].
 ///
 /// ```
 /// use std::io::ErrorKind;
-/// use kiln_store::{Fault, FaultAction, Operation};
+/// use kiln_store::Operation;
+/// use kiln_testkit::{Fault, FaultAction};
 /// // The third write to any part of shard 02 fails, once.
 /// let fault = Fault::new(FaultAction::Fail(ErrorKind::Other))
 ///     .on(Operation::Write)
@@ -28,11 +29,11 @@ pub struct Fault {
     pub name: String,
     /// Only this operation; `None`: every one that the action can strike.
     pub operation: Option<Operation>,
-    /// How many matching operations pass before the fault strikes.
+    /// Matching operations that pass before the fault strikes.
     pub after: u64,
-    /// How many times it strikes; `u64::MAX`: from then on for ever.
+    /// Times that it strikes; `u64::MAX`: from then on for ever.
     pub times: u64,
-    /// What happens.
+    /// The effect.
     pub action: FaultAction,
 }
 
@@ -68,14 +69,7 @@ impl Fault {
     }
 }
 
-/// What a [`Fault`] does.
-///
-/// ```
-/// use kiln_store::{Fault, FaultAction};
-/// // Silent corruption: every read of the byte at offset 5000 sees its lowest bit flipped.
-/// let rot = Fault::new(FaultAction::Flip { offset: 5000, mask: 1 }).always();
-/// # let _ = rot;
-/// ```
+/// The effect of a [`Fault`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FaultAction {
     /// The operation fails with this kind of error and changes nothing.
@@ -102,7 +96,8 @@ pub enum FaultAction {
 ///
 /// ```
 /// use std::{io::ErrorKind, sync::Arc};
-/// use kiln_store::{Backend, Fault, FaultAction, FaultyBackend, MemoryBackend, Operation};
+/// use kiln_store::{Backend, MemoryBackend, Operation};
+/// use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 /// let disk = FaultyBackend::new(Arc::new(MemoryBackend::new()));
 /// disk.inject(Fault::new(FaultAction::Fail(ErrorKind::StorageFull)).on(Operation::Write));
 /// let mut file = disk.append("a", 0)?;
@@ -115,7 +110,7 @@ pub struct FaultyBackend {
     plan: Arc<Mutex<Plan>>,
 }
 
-/// What is to come, shared with all open files.
+/// Faults to come, shared with all open files.
 #[derive(Debug, Default)]
 struct Plan {
     /// Each fault with the matching operations it has seen.
@@ -125,7 +120,7 @@ struct Plan {
     operations: u64,
 }
 
-/// What is about to happen to which bytes of a file.
+/// An operation on some bytes of a file.
 struct Access<'a> {
     operation: Operation,
     name: &'a str,
@@ -203,7 +198,7 @@ impl FaultyBackend {
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plan.lock()
     }
 
     fn strike(&self, access: &Access<'_>) -> Vec<FaultAction> {
@@ -231,44 +226,13 @@ impl FaultyBackend {
     }
 
     fn error(&self, operation: Operation, name: &str, kind: io::ErrorKind) -> StoreError {
-        StoreError::io(operation, &self.inner.place(), name, kind.into())
+        let (place, name) = (self.inner.place(), name.to_owned());
+        StoreError::Io { op: operation, place, name, source: kind.into() }
     }
 }
 
 impl Backend for FaultyBackend {
-    fn place(&self) -> String {
-        self.inner.place()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    /// Where files are made by a rename, each step can fail.
-    fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
-        if self.capabilities().has(Capability::Append) {
-            return upload::by_rename(self, file);
-        }
-        self.pass(Operation::Create, file.name)?;
-        let inner = Some(self.inner.create(file)?);
-        let (backend, name) = (self.clone(), file.name.to_string());
-        Ok(Box::new(FaultyUpload { inner, backend, name, len: 0 }))
-    }
-
-    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
-        self.inner.lock(wait)
-    }
-
-    fn lock_holder(&self) -> Option<String> {
-        self.inner.lock_holder()
-    }
-
-    /// With a limit there is as much room as it leaves.
-    fn space(&self) -> Result<Option<Space>> {
-        let limit = self.plan().space;
-        let limited = limit.map(|free| Space { total: free, free });
-        Ok(limited.or(self.inner.space()?))
-    }
+    kiln_store::forward_backend!(inner: place capabilities);
 
     fn list(&self) -> Result<Vec<String>> {
         self.pass(Operation::List, "")?;
@@ -290,6 +254,40 @@ impl Backend for FaultyBackend {
         Ok(Box::new(self.appender(name, at)?))
     }
 
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.pass(Operation::Rename, from)?;
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.pass(Operation::Remove, name)?;
+        self.inner.remove(name)
+    }
+
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            objects: Some(self),
+            create_new: Some(self),
+            batch: Some(self),
+            logs: Some(self),
+            info: Some(self),
+            ..self.inner.extensions()
+        }
+    }
+}
+
+impl Objects for FaultyBackend {
+    /// Each step can fail in places where files are made by a rename.
+    fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
+        if self.capabilities().has(Capability::Append) {
+            return by_rename(self, file);
+        }
+        self.pass(Operation::Create, file.name)?;
+        let inner = Some(self.inner.create(file)?);
+        let (backend, name) = (self.clone(), file.name.to_string());
+        Ok(Box::new(FaultyUpload { inner, backend, name, len: 0 }))
+    }
+
     fn write_once(&self, name: &str) -> Result<Box<dyn Append>> {
         self.pass(Operation::Create, name)?;
         let inner = self.inner.write_once(name)?;
@@ -300,11 +298,16 @@ impl Backend for FaultyBackend {
         self.pass(Operation::Rename, from)?;
         self.inner.copy(from, to)
     }
+}
 
-    fn modified(&self, name: &str) -> Result<Option<u64>> {
-        self.inner.modified(name)
+impl CreateNew for FaultyBackend {
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        self.pass(Operation::Rename, from)?;
+        self.inner.rename_new(from, to)
     }
+}
 
+impl BatchFiles for FaultyBackend {
     /// One sync is for all of them: before it none is durable, and where it fails none is.
     fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<()>> {
         let write = |(name, bytes): &(&str, &[u8])| {
@@ -323,17 +326,9 @@ impl Backend for FaultyBackend {
         };
         written.into_iter().map(sync).collect()
     }
+}
 
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.pass(Operation::Rename, from)?;
-        self.inner.rename(from, to)
-    }
-
-    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
-        self.pass(Operation::Rename, from)?;
-        self.inner.rename_new(from, to)
-    }
-
+impl Logs for FaultyBackend {
     fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>> {
         self.pass(Operation::Create, name)?;
         let inner = self.inner.create_log(name, size)?;
@@ -344,10 +339,18 @@ impl Backend for FaultyBackend {
         self.pass(Operation::Rename, name)?;
         self.inner.close_log(name, to, force)
     }
+}
 
-    fn remove(&self, name: &str) -> Result<()> {
-        self.pass(Operation::Remove, name)?;
-        self.inner.remove(name)
+impl PlaceInfo for FaultyBackend {
+    fn modified(&self, name: &str) -> Result<Option<u64>> {
+        self.inner.modified(name)
+    }
+
+    /// With a limit there is as much room as it leaves.
+    fn space(&self) -> Result<Option<Space>> {
+        let limit = self.plan().space;
+        let limited = limit.map(|free| Space { total: free, free });
+        Ok(limited.or(self.inner.space()?))
     }
 }
 
