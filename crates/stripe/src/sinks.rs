@@ -109,7 +109,8 @@ fn append_all<L: ShardSink>(sinks: &mut [L], chunks: &[(&[u8], &[u8])]) -> Resul
 /// order of the items; after an error no further item is begun.
 ///
 /// ```
-/// let lengths = kiln_stripe::in_parallel(None, vec!["a", "bc"], |_, text| Ok::<_, ()>(text.len()));
+/// use kiln_stripe::in_parallel;
+/// let lengths = in_parallel(None, vec!["a", "bc"], |_, text| Ok::<_, ()>(text.len()));
 /// assert_eq!(lengths, Ok(vec![1, 2]));
 /// ```
 ///

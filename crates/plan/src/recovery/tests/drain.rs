@@ -74,8 +74,8 @@ fn a_node_is_emptied_near_the_bound_whatever_the_code() {
 
 #[test]
 fn the_bound_is_one_that_brute_force_keeps() {
-    // Two nodes left for one chunk each of two stripes of a replicated code: whichever node sends, the
-    // busiest link has a chunk to carry, or two where both come from one node.
+    // Two nodes left for one chunk each of two stripes of a replicated code: whichever node sends,
+    // the busiest link has a chunk to carry, or two where both come from one node.
     let codec = codec("rep:2");
     let mut layout = Layout::new(codec.shape());
     layout.push(&[None, Some(1)]).unwrap();
